@@ -1,0 +1,262 @@
+"""Batches: columns of received messages, of which each row can be looked at as a message."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any, Protocol, overload
+
+import attrs
+
+from mqplug._ids import MessageId
+from mqplug._message import Message
+from mqplug._position import Position
+
+if TYPE_CHECKING:
+    import pyarrow
+
+    from mqplug._log import Log
+    from mqplug._record import Headers
+    from mqplug._text import Numbers
+
+
+class Columns(Protocol):
+    """What a driver hands over: one column a call, each called at most once for a batch."""
+
+    def coordinates(self) -> Sequence[Numbers]: ...
+    def details(self) -> Sequence[Numbers] | None: ...
+    def keys(self) -> Sequence[bytes | None]: ...
+    def values(self) -> Sequence[bytes | None]: ...
+    def headers(self) -> Sequence[Headers]: ...
+    def timestamps(self) -> Sequence[int]: ...
+    def log_times(self) -> Sequence[int]: ...
+    def attempts(self) -> Sequence[int] | None: ...
+
+
+@attrs.frozen
+class ListColumns:
+    """Columns that are there as lists already."""
+
+    _coordinates: Sequence[Numbers]
+    _values: Sequence[bytes | None]
+    _keys: Sequence[bytes | None]
+    _headers: Sequence[Headers]
+    _timestamps: Sequence[int]
+    _log_times: Sequence[int]
+    _details: Sequence[Numbers] | None = None
+    _attempts: Sequence[int] | None = None
+
+    def coordinates(self) -> Sequence[Numbers]:
+        return self._coordinates
+
+    def details(self) -> Sequence[Numbers] | None:
+        return self._details
+
+    def keys(self) -> Sequence[bytes | None]:
+        return self._keys
+
+    def values(self) -> Sequence[bytes | None]:
+        return self._values
+
+    def headers(self) -> Sequence[Headers]:
+        return self._headers
+
+    def timestamps(self) -> Sequence[int]:
+        return self._timestamps
+
+    def log_times(self) -> Sequence[int]:
+        return self._log_times
+
+    def attempts(self) -> Sequence[int] | None:
+        return self._attempts
+
+
+class Batch(Sequence[Message]):
+    """A run of messages of one partition, with the position behind it.
+
+    It is a sequence of messages, and hands out its columns: ``values``, ``keys``, ``headers``, ``timestamps`` and
+    ``log_times`` (milliseconds), ``coordinates``, and all of them as ``to_arrow()``. ``next_position`` is where
+    reading goes on; an empty batch can move it too. What an idle receive returns is empty and has neither log
+    nor position.
+    """
+
+    __slots__ = ("_columns", "_log", "_made", "_next", "_size", "delivery")
+
+    def __init__(self, log: Log | None, next_position: Position | None, size: int, columns: Columns) -> None:
+        self._log = log
+        self._next = next_position
+        self._size = size
+        self._columns = columns
+        self._made: dict[str, Any] = {}
+        self.delivery: Any = None  # whose delivery this is: the consumer keeps its acks there
+
+    @property
+    def log(self) -> Log:
+        """The log that these messages are of."""
+        if self._log is None:
+            raise ValueError("nothing was received: this batch has no log")
+        return self._log
+
+    @property
+    def next_position(self) -> Position:
+        """The position behind the last message."""
+        if self._next is None:
+            raise ValueError("nothing was received: this batch has no position")
+        return self._next
+
+    def _column(self, name: str) -> Any:
+        made = self._made
+        if name not in made:
+            made[name] = getattr(self._columns, name)()
+        return made[name]
+
+    @property
+    def coordinates(self) -> Sequence[Numbers]:
+        """The coordinates of each id."""
+        return self._column("coordinates")  # type: ignore[no-any-return]
+
+    @property
+    def keys(self) -> Sequence[bytes | None]:
+        """The key of each message."""
+        return self._column("keys")  # type: ignore[no-any-return]
+
+    @property
+    def values(self) -> Sequence[bytes | None]:
+        """The payload of each message."""
+        return self._column("values")  # type: ignore[no-any-return]
+
+    @property
+    def headers(self) -> Sequence[Headers]:
+        """The headers of each message."""
+        return self._column("headers")  # type: ignore[no-any-return]
+
+    @property
+    def timestamps(self) -> Sequence[int]:
+        """The timestamp of each message, in milliseconds since 1970."""
+        return self._column("timestamps")  # type: ignore[no-any-return]
+
+    @property
+    def log_times(self) -> Sequence[int]:
+        """The log time of each message, in milliseconds since 1970."""
+        return self._column("log_times")  # type: ignore[no-any-return]
+
+    @property
+    def attempts(self) -> Sequence[int]:
+        """Which delivery of each message this is, as far as is known; counted from 1."""
+        known: Sequence[int] | None = self._column("attempts")
+        if known is None:
+            known = self._made["attempts"] = [1] * self._size
+        return known
+
+    @property
+    def details(self) -> Sequence[Numbers]:
+        """What the driver needs beside the coordinates of each id."""
+        known: Sequence[Numbers] | None = self._column("details")
+        if known is None:
+            known = self._made["details"] = [()] * self._size
+        return known
+
+    def id(self, index: int) -> MessageId:
+        """The id of one message."""
+        return MessageId(self.log, self.coordinates[index], self.details[index])
+
+    @property
+    def ids(self) -> list[MessageId]:
+        """The id of each message."""
+        return [self.id(index) for index in range(self._size)]
+
+    def __len__(self) -> int:
+        return self._size
+
+    @overload
+    def __getitem__(self, index: int) -> Message: ...
+    @overload
+    def __getitem__(self, index: slice) -> Batch: ...
+    def __getitem__(self, index: int | slice) -> Message | Batch:
+        if isinstance(index, slice):
+            return self._part(*index.indices(self._size))
+        if index < 0:
+            index += self._size
+        if not 0 <= index < self._size:
+            raise IndexError(f"no message {index}: the batch has {self._size}")
+        return Message(self, index)
+
+    def __iter__(self) -> Iterator[Message]:
+        return (Message(self, index) for index in range(self._size))
+
+    def __repr__(self) -> str:
+        where = f"{self._log.topic}[{self._log.partition}]" if self._log else "idle"
+        return f"Batch({where}, {self._size} messages)"
+
+    def take(self, indices: Sequence[int], next_position: Position) -> Batch:
+        """The batch of these rows only."""
+        return Batch(self._log, next_position, len(indices), _Taken(self, indices))
+
+    def ending_at(self, next_position: Position) -> Batch:
+        """The same messages, with another position behind them."""
+        self._next = next_position
+        return self
+
+    def detached(self) -> Batch:
+        """A copy that holds plain lists, and no consumer: it can be pickled and kept."""
+        columns = ListColumns(
+            list(self.coordinates), list(self.values), list(self.keys), list(self.headers),
+            list(self.timestamps), list(self.log_times), list(self.details), list(self.attempts),
+        )  # fmt: skip
+        return Batch(self._log, self._next, self._size, columns)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        plain = self.detached()
+        return Batch, (plain._log, plain._next, plain._size, plain._columns)
+
+    def to_arrow(self, columns: Sequence[str] | None = None) -> pyarrow.RecordBatch:
+        """The messages as an Arrow record batch; needs ``pip install mqplug[arrow]``.
+
+        ``columns`` chooses among key, value, topic, partition, offset, id, headers, timestamp, log_time, attempt.
+        """
+        from mqplug import _arrow
+
+        return _arrow.record_batch(self, columns)
+
+    def _part(self, start: int, stop: int, step: int) -> Batch:
+        rows = range(start, stop, step)
+        whole = not rows or rows[-1] == self._size - 1 or self._log is None
+        behind = self._next if whole else Position(self.log, self.coordinates[rows[-1] + 1])
+        return Batch(self._log, behind, len(rows), _Taken(self, rows))
+
+
+class _Taken:
+    """Columns of some rows of another batch."""
+
+    def __init__(self, batch: Batch, rows: Sequence[int]) -> None:
+        self._batch = batch
+        self._rows = rows
+
+    def _of(self, column: Sequence[Any]) -> Sequence[Any]:
+        rows = self._rows
+        if isinstance(rows, range) and isinstance(column, list):
+            return column[rows.start : rows.stop : rows.step]
+        return [column[row] for row in rows]
+
+    def coordinates(self) -> Sequence[Numbers]:
+        return self._of(self._batch.coordinates)
+
+    def details(self) -> Sequence[Numbers] | None:
+        return self._of(self._batch.details)
+
+    def keys(self) -> Sequence[bytes | None]:
+        return self._of(self._batch.keys)
+
+    def values(self) -> Sequence[bytes | None]:
+        return self._of(self._batch.values)
+
+    def headers(self) -> Sequence[Headers]:
+        return self._of(self._batch.headers)
+
+    def timestamps(self) -> Sequence[int]:
+        return self._of(self._batch.timestamps)
+
+    def log_times(self) -> Sequence[int]:
+        return self._of(self._batch.log_times)
+
+    def attempts(self) -> Sequence[int] | None:
+        return self._of(self._batch.attempts)

@@ -1,0 +1,38 @@
+"""Timeouts: one deadline for all that a call does."""
+
+from __future__ import annotations
+
+import math
+import time
+
+
+class Deadline:
+    """The moment a call has to end; ``None`` waits for ever, 0 polls."""
+
+    __slots__ = ("_end", "timeout")
+
+    def __init__(self, timeout: float | None) -> None:
+        check_timeout(timeout)
+        self.timeout = timeout
+        self._end = None if timeout is None else time.monotonic() + timeout
+
+    def remaining(self, most: float = math.inf) -> float:
+        """Seconds left, 0 at the least, and no more than ``most``."""
+        if self._end is None:
+            return most
+        return max(0.0, min(self._end - time.monotonic(), most))
+
+    @property
+    def expired(self) -> bool:
+        """Whether the moment has passed."""
+        return self._end is not None and time.monotonic() >= self._end
+
+
+def check_timeout(timeout: float | None) -> None:
+    """``TypeError`` or ``ValueError`` for what is no timeout."""
+    if timeout is None:
+        return
+    if isinstance(timeout, bool) or not isinstance(timeout, int | float):
+        raise TypeError(f"a timeout is a number of seconds or None, not {type(timeout).__name__}")
+    if math.isnan(timeout) or timeout < 0:
+        raise ValueError(f"a timeout is at least 0 (which polls), or None (which waits for ever), not {timeout}")

@@ -1,0 +1,208 @@
+"""The one vocabulary of errors.
+
+Drivers map native errors to these once, at their edge. Each says what happened, where, whether trying
+again can help, and how to mend it. All can be pickled.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from mqplug._handle import SendHandle
+    from mqplug._log import Log
+    from mqplug._position import Position
+
+
+class Error(Exception):
+    """The root of every error that mqplug raises, wrong types and numbers apart."""
+
+    retryable = False
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        fix: str | None = None,
+        backend: str | None = None,
+        topic: str | None = None,
+        operation: str | None = None,
+        retryable: bool | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.message = message
+        self.fix = fix
+        self.backend = backend
+        self.topic = topic
+        self.operation = operation
+        if retryable is not None:
+            self.retryable = retryable
+
+    def __str__(self) -> str:
+        place = ", ".join(
+            f"{name} {value!r}"
+            for name, value in (("backend", self.backend), ("topic", self.topic), ("operation", self.operation))
+            if value
+        )
+        text = f"{self.message} ({place})" if place else self.message
+        return f"{text}. {self.fix}" if self.fix else text
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _rebuild, (type(self), self.args, self.__dict__)
+
+    def at(self, *, backend: str | None = None, topic: str | None = None, operation: str | None = None) -> Error:
+        """Fill in where it happened, as far as that was not known below; returns itself."""
+        self.backend = self.backend or backend
+        self.topic = self.topic or topic
+        self.operation = self.operation or operation
+        return self
+
+
+def _rebuild(kind: type[Error], args: tuple[Any, ...], state: dict[str, Any]) -> Error:
+    error = kind.__new__(kind, *args)
+    error.__dict__.update(state)
+    return error
+
+
+class ConfigError(Error):
+    """A setting is unknown, missing, of the wrong type, or contradicts another."""
+
+
+class PluginError(Error):
+    """A plugin is missing, broken, too old, or raised what no driver may raise."""
+
+
+class ConnectError(Error):
+    """The server could not be reached, or did not answer in its own protocol."""
+
+    retryable = True
+
+
+class AuthError(Error):
+    """The server refused the credentials."""
+
+
+class AccessDenied(Error):
+    """The credentials are good, but do not allow this."""
+
+
+class TopicNotFound(Error):
+    """There is no topic of this name."""
+
+
+class TopicExists(Error):
+    """A topic of this name exists already."""
+
+
+class InvalidName(Error):
+    """A topic or group name that is not legal on every backend."""
+
+
+class InvalidMessageId(Error):
+    """An id or position that is damaged, or belongs to another backend, topic or incarnation."""
+
+
+class PositionLost(Error):
+    """A message at or after the wanted position was removed by retention; ``low`` is where the log begins now."""
+
+    def __init__(self, message: str, *, log: Log | None = None, low: Position | None = None, **where: Any) -> None:
+        super().__init__(message, **where)
+        self.log = log
+        self.low = low
+
+
+class NotAssigned(Error):
+    """This consumer does not hold the partition (any more)."""
+
+
+class GroupNotFound(Error):
+    """The group has no position on this topic."""
+
+
+class ConsumerBusy(Error):
+    """The group is in use in a way that shuts this consumer, or this change, out."""
+
+    retryable = True
+
+
+class Fenced(Error):
+    """A newer producer or member took this one's place."""
+
+
+class MessageTooLarge(Error):
+    """The message is larger than the backend takes."""
+
+
+class QueueFull(Error):
+    """The producer's queue of messages on their way is full."""
+
+    retryable = True
+
+
+class SendFailed(Error):
+    """At least one message was proven not to be stored; ``results`` has an id or an error for each."""
+
+    def __init__(self, message: str, *, results: Sequence[Any] = (), **where: Any) -> None:
+        super().__init__(message, **where)
+        self.results = list(results)
+
+
+class OutcomeUnknown(Error):
+    """The message may or may not be stored. Sending it again may store it twice."""
+
+    retryable = True
+    handle: SendHandle | None = None
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        state = {name: value for name, value in self.__dict__.items() if name != "handle"}
+        return _rebuild, (type(self), self.args, state)
+
+
+class Timeout(Error, TimeoutError):
+    """The call did not end within its timeout."""
+
+    retryable = True
+
+
+class SendTimeout(OutcomeUnknown, Timeout):
+    """A send's timeout ran out; the send itself goes on, and ``handle`` gets its result."""
+
+
+class ConcurrentUse(Error):
+    """Two threads received from one consumer at once."""
+
+
+class AlreadyOpen(Error):
+    """Another process, or an incompatible opener, has this store."""
+
+
+class Closed(Error):
+    """The object was closed."""
+
+
+class CloseIncomplete(Error):
+    """Close ran out of time, or could not tell what became of some messages."""
+
+
+class Corrupt(Error):
+    """Stored data is damaged; nothing of it was served."""
+
+
+class StorageFull(Error):
+    """There is no room left to store messages."""
+
+    retryable = True
+
+
+class Unsupported(Error):
+    """The backend does not have this capability, and nothing emulates it."""
+
+    def __init__(self, capability: str, message: str | None = None, **where: Any) -> None:
+        super().__init__(message or f"{capability!r} is not supported here", **where)
+        self.capability = capability
+
+
+class ForkedClient(Error):
+    """A client was used in a child process that was forked after it had been opened."""

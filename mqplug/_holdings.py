@@ -1,0 +1,161 @@
+"""What a consumer holds: the state of each partition, and how it comes and goes.
+
+Each assignment and each seek begins a new epoch of a partition. What was fetched in an older one is never
+delivered; an ack of it changes nothing.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import count
+from threading import Lock
+
+from mqplug._acks import Tracker
+from mqplug._batch import Batch
+from mqplug._errors import Error
+from mqplug._log import Log
+from mqplug._position import Position
+from mqplug.spi._actions import GroupPosition
+
+OnChange = Callable[[Sequence[Log]], None]
+
+
+class Held:
+    """A partition in one epoch: reading at its tracker's position, or at fault until a seek."""
+
+    __slots__ = ("epoch", "fault", "lenient", "log", "tracker")
+
+    def __init__(self, log: Log, epoch: int, tracker: Tracker, *, lenient: bool) -> None:
+        self.log = log
+        self.epoch = epoch
+        self.tracker = tracker
+        self.lenient = lenient
+        self.fault: Error | None = None
+
+
+class Holdings:
+    """The partitions of one consumer. It is what the driver tells of assignments."""
+
+    def __init__(
+        self,
+        *,
+        grouped: bool,
+        until: Mapping[Log, Position],
+        on_assigned: OnChange | None = None,
+        on_revoked: OnChange | None = None,
+    ) -> None:
+        self._grouped = grouped
+        self._until = dict(until)
+        self._on_assigned = on_assigned
+        self._on_revoked = on_revoked
+        self._held: dict[Log, Held] = {}
+        self._epochs = count(1)
+        self.committing = Lock()
+
+    # what the driver tells
+
+    def assigned(self, positions: Mapping[Log, GroupPosition]) -> None:
+        """These logs are held from now on."""
+        for position in positions.values():
+            self._begin(position, lenient=False)
+        if self._on_assigned is not None and positions:
+            self._on_assigned(list(positions))
+
+    def revoked(self, logs: Sequence[Log]) -> Mapping[Log, GroupPosition]:
+        """These logs go; where they stand is returned, to be stored."""
+        mine = [log for log in logs if log in self._held]
+        if self._on_revoked is not None and mine:
+            self._on_revoked(mine)
+        with self.committing:
+            states = {log: self._held[log].tracker.state() for log in mine if self._held[log].tracker.dirty}
+            self._drop(mine)
+        return states
+
+    def lost(self, logs: Sequence[Log]) -> None:
+        """These logs are gone."""
+        mine = [log for log in logs if log in self._held]
+        with self.committing:
+            self._drop(mine)
+        if self._on_revoked is not None and mine:
+            self._on_revoked(mine)
+
+    # what the consumer asks and does
+
+    def get(self, log: Log) -> Held | None:
+        """The present state of a log, if it is held."""
+        return self._held.get(log)
+
+    def __iter__(self) -> Iterator[Log]:
+        return iter(list(self._held))
+
+    def __len__(self) -> int:
+        return len(self._held)
+
+    def hold(self, positions: Mapping[Log, Position], *, lenient: bool) -> None:
+        """Begin a new epoch of these logs at these positions."""
+        for position in positions.values():
+            self._begin(GroupPosition(position), lenient=lenient)
+
+    def fail(self, log: Log, error: Error) -> None:
+        """Every receive raises this until a seek of the log succeeds."""
+        held = self._held[log]
+        held.tracker.drop()
+        held.fault = error
+        held.epoch = next(self._epochs)
+
+    def check(self) -> None:
+        """Raise what is wrong with any partition."""
+        for held in self._held.values():
+            if held.fault is not None:
+                raise held.fault.with_traceback(None)
+
+    def accept(self, batch: Batch) -> tuple[Held, Batch] | None:
+        """A fetched batch less what was acked before and what lies behind ``until``; None if it is not held."""
+        held = self._held.get(batch.log)
+        if held is None or held.fault is not None:
+            return None
+        if len(batch):
+            held.lenient = False
+        end = self._until.get(batch.log)
+        if end is not None and batch.next_position > end:
+            batch = batch[: bisect_left(batch.coordinates, end.coordinates)].ending_at(end)
+        return held, held.tracker.without_acked(batch)
+
+    def is_current(self, held: Held, epoch: int) -> bool:
+        """Whether what was fetched in this epoch may still be delivered."""
+        return self._held.get(held.log) is held and held.epoch == epoch
+
+    @property
+    def finished(self) -> bool:
+        """Whether all that is held was handed out up to ``until``."""
+        return bool(self._until and self._held) and all(
+            log in self._until and held.tracker.position >= self._until[log] for log, held in self._held.items()
+        )
+
+    def take_changes(self) -> dict[Log, GroupPosition]:
+        """Where the logs with new acks stand. ``committing`` is held."""
+        changed = [held for held in self._held.values() if held.tracker.dirty]
+        for held in changed:
+            held.tracker.dirty = False
+        return {held.log: held.tracker.state() for held in changed}
+
+    def put_back(self, logs: Sequence[Log]) -> None:
+        """These changes were not stored after all."""
+        for log in logs:
+            if log in self._held:
+                self._held[log].tracker.dirty = True
+
+    def drop_all(self) -> None:
+        """Hold nothing any more."""
+        self._drop(list(self._held))
+
+    def _begin(self, start: GroupPosition, *, lenient: bool) -> None:
+        log = start.position.log
+        self._drop([log] if log in self._held else [])
+        tracker = Tracker(self, start, keeps=self._grouped)
+        self._held[log] = Held(log, next(self._epochs), tracker, lenient=lenient)
+
+    def _drop(self, logs: Sequence[Log]) -> None:
+        for log in logs:
+            self._held.pop(log).tracker.drop()

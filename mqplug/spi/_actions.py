@@ -1,0 +1,107 @@
+"""The data that crosses the seam: administration, group positions, and what is to be opened."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
+
+import attrs
+
+from mqplug._log import Log
+from mqplug._position import AtTime, Earliest, Last, Latest, Position
+from mqplug._text import Numbers
+
+SymbolicStart = Earliest | Latest | AtTime | Last
+"""The starts that only a driver can resolve. The core resolves the others."""
+
+GroupStart = SymbolicStart | Mapping[Log, Position]
+
+
+@attrs.frozen
+class TopicInfo:
+    """A topic as it stands: its name and the log of each partition, in order."""
+
+    name: str
+    logs: tuple[Log, ...]
+
+
+@attrs.frozen
+class GroupPosition:
+    """Where a group stands in a log: all before ``position`` is acked, and the ``acked`` ranges behind it.
+
+    A range is (first, last), both coordinates of acked messages; ranges ascend and do not touch.
+    """
+
+    position: Position
+    acked: tuple[tuple[Numbers, Numbers], ...] = ()
+
+
+@attrs.frozen
+class CreateTopic:
+    """Create a topic; ``TopicExists`` if there is one. Answers with its ``TopicInfo``."""
+
+    topic: str
+    partitions: int = 1
+    retention: float | None = None  # seconds; None: the backend's default
+    options: Mapping[str, Any] = attrs.field(factory=dict)
+
+
+@attrs.frozen
+class DeleteTopic:
+    """Delete a topic with its messages; ``TopicNotFound`` if there is none."""
+
+    topic: str
+
+
+@attrs.frozen
+class ListTopics:
+    """Answers with the names of all topics that are not the backend's own."""
+
+
+@attrs.frozen
+class DescribeTopic:
+    """Answers with the ``TopicInfo``; ``TopicNotFound`` if there is none."""
+
+    topic: str
+
+
+@attrs.frozen
+class DescribeGroup:
+    """Answers with a mapping of log to ``GroupPosition``, for those logs where the group has one."""
+
+    group: str
+    logs: tuple[Log, ...]
+
+
+@attrs.frozen
+class Trim:
+    """Remove what lies before the positions, one for each log."""
+
+    before: Mapping[Log, Position]
+
+
+Action = CreateTopic | DeleteTopic | ListTopics | DescribeTopic | DescribeGroup | Trim
+
+
+@attrs.frozen(kw_only=True)
+class ProducerOptions:
+    """How a producer is to be opened."""
+
+    partitioner: str = "murmur2"
+    queue_bytes: int = 64 * 1024 * 1024
+
+
+@attrs.frozen(kw_only=True)
+class ConsumerOptions:
+    """How a consumer is to be opened.
+
+    Without a ``group``, ``start`` is a position for each log, and nothing else is read. With one, ``start`` applies
+    to the logs where the group has no position: it is resolved and stored before the hook returns.
+    """
+
+    logs: Sequence[Log]
+    group: str | None
+    start: GroupStart
+    must_exist: bool = False
+    mode: Literal["ordered"] = "ordered"
+    prefetch_bytes: int = 64 * 1024 * 1024

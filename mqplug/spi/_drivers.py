@@ -1,0 +1,123 @@
+"""What a driver implements. No base class is demanded: these are protocols.
+
+Drivers do I/O and map native errors, once. Validation, acks, handles, back-pressure, epochs, deadlines and close
+order are the core's. Every ``timeout`` is in seconds and is the core's remaining deadline: when it runs out, raise
+``mqplug.Timeout``. Who may call what when is written in the driver rules (docs/driver-rules.md).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
+
+from mqplug._batch import Batch
+from mqplug._errors import Error
+from mqplug._ids import MessageId
+from mqplug._log import Log
+from mqplug._position import Position
+from mqplug._record import CheckedRecord
+from mqplug._text import Numbers
+from mqplug.spi._actions import GroupPosition
+from mqplug.spi._descriptor import Capabilities
+
+
+class Connection(Protocol):
+    """A connection to a broker, or an open store."""
+
+    @property
+    def capabilities(self) -> Capabilities:
+        """The descriptor's, with the limits that these settings imply."""
+        ...
+
+    def after(self, message_id: MessageId) -> Position:
+        """The position just behind a message; pure. A message's own coordinates are the position just before it."""
+        ...
+
+    def health(self, timeout: float) -> None:
+        """Return if the backend answers, else raise why not."""
+        ...
+
+    def unwrap(self, kind: type[Any]) -> Any | None:
+        """The native object of this type, or None."""
+        ...
+
+    def close(self, timeout: float) -> None:
+        """Let go of everything; producers and consumers are closed by then."""
+        ...
+
+
+class Sending(Protocol):
+    """One record on its way. The driver settles it exactly once, from any thread."""
+
+    topic: str
+    record: CheckedRecord
+    partition: int
+    """The partition to send to; -1 where the driver partitions natively."""
+
+    def stored(self, log: Log, coordinates: Numbers, detail: Numbers = ()) -> None:
+        """It is stored, under this id."""
+
+    def failed(self, error: Error) -> None:
+        """It is proven not to be stored."""
+
+    def unknown(self, error: Error) -> None:
+        """It may or may not be stored."""
+
+
+class ProducerDriver(Protocol):
+    """Takes records on their way, and settles each."""
+
+    def send(self, sendings: Sequence[Sending]) -> None:
+        """Take them over in this order, without waiting for the broker. Never called by two threads at once."""
+
+    def pump(self, timeout: float) -> None:
+        """Serve reports; return as soon as something was settled or nothing is on its way. Any thread."""
+
+    def flush(self, timeout: float) -> None:
+        """Hasten what is on its way; need not wait for it."""
+
+    def close(self, timeout: float) -> None:
+        """Let go; what is still on its way is settled as unknown by the core."""
+
+
+class Listener(Protocol):
+    """How a driver tells the core that partitions come and go; called inside ``poll`` or ``tend`` only."""
+
+    def assigned(self, positions: Mapping[Log, GroupPosition]) -> None:
+        """These logs are held from now on; reading begins at these positions."""
+
+    def revoked(self, logs: Sequence[Log]) -> Mapping[Log, GroupPosition]:
+        """These logs are about to go; what is returned is to be stored before another member gets them."""
+        ...
+
+    def lost(self, logs: Sequence[Log]) -> None:
+        """These logs are gone already; nothing can be stored."""
+
+
+class ConsumerDriver(Protocol):
+    """Reads the logs it holds."""
+
+    def poll(self, most: int, timeout: float) -> Sequence[Batch]:
+        """Batches of at most so many messages in all, as soon as there are any; none when idle for so long.
+
+        An empty batch may be returned to report a next position that passed no message.
+        ``PositionLost`` names its log (``error.log``) and where it begins now (``error.low``).
+        """
+        ...
+
+    def wake(self) -> None:
+        """Make a running poll return soon. Any thread, at any time."""
+
+    def tend(self, timeout: float) -> None:
+        """Do what membership needs (heartbeats, hand-overs) and deliver nothing. Called when nobody receives."""
+
+    def seek(self, positions: Mapping[Log, Position], timeout: float) -> None:
+        """Go on reading there. Nothing fetched before is returned after. With a group, the group's stored position
+        has moved too when this returns: what lies before counts as acked, acks beyond are forgotten.
+        """
+
+    def commit(self, positions: Mapping[Log, GroupPosition], timeout: float) -> None:
+        """Store these positions of the group, durably. May run while ``poll`` does, never while ``seek`` does."""
+
+    def close(self, timeout: float) -> None:
+        """Leave the group and let go. Everything was committed by then."""

@@ -1,0 +1,76 @@
+"""The hook specs: how things are opened. No hook runs per message."""
+# pyright: reportReturnType=false
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pluggy
+
+from mqplug._log import Log
+from mqplug._position import Position
+from mqplug._watermarks import Bounds, Watermarks
+from mqplug.spi._actions import Action, ConsumerOptions, GroupPosition, ProducerOptions, SymbolicStart
+from mqplug.spi._descriptor import Descriptor
+from mqplug.spi._drivers import Connection, ConsumerDriver, Listener, ProducerDriver
+
+hookspec = pluggy.HookspecMarker("mqplug")
+hookimpl = pluggy.HookimplMarker("mqplug")
+
+
+@hookspec(firstresult=True)
+def mqplug_describe() -> Descriptor:  # type: ignore[empty-body]
+    """Say what this backend is called and what it can do. Does no I/O and imports no client library."""
+
+
+@hookspec(firstresult=True)
+def mqplug_connect(settings: Any, timeout: float) -> Connection:  # type: ignore[empty-body]
+    """Connect with these settings, and prove it: an unreachable, silent or foreign server is a ``ConnectError``."""
+
+
+@hookspec(firstresult=True)
+def mqplug_open_producer(connection: Connection, options: ProducerOptions, timeout: float) -> ProducerDriver:  # type: ignore[empty-body]
+    """Open a producer. It sends to any topic of the connection."""
+
+
+@hookspec(firstresult=True)
+def mqplug_open_consumer(  # type: ignore[empty-body]
+    connection: Connection, options: ConsumerOptions, listener: Listener, timeout: float
+) -> ConsumerDriver:
+    """Open a consumer. Without a group it holds all its logs at once, tells the listener nothing, and leaves no
+    trace. With one it joins; the listener hears of assignments inside ``poll`` and ``tend``.
+    """
+
+
+@hookspec(firstresult=True)
+def mqplug_resolve_start(  # type: ignore[empty-body]
+    connection: Connection, start: SymbolicStart, logs: Sequence[Log], timeout: float
+) -> Mapping[Log, Position]:
+    """Turn a start into a position for each log, now. ``AtTime`` behind all messages is the high read before."""
+
+
+@hookspec(firstresult=True)
+def mqplug_move_group(  # type: ignore[empty-body]
+    connection: Connection, group: str, positions: Mapping[Log, GroupPosition], timeout: float
+) -> bool:
+    """Move a group that has no members; ``ConsumerBusy`` if it has. Answers True."""
+
+
+@hookspec(firstresult=True)
+def mqplug_watermarks(  # type: ignore[empty-body]
+    connection: Connection, logs: Sequence[Log], since: Mapping[Log, Position] | None, timeout: float
+) -> Mapping[Log, Watermarks]:
+    """The watermarks of each log, all in as few round trips as possible. ``count`` is counted from low, or from
+    ``since`` where it names the log. A log of a deleted topic is ``TopicNotFound``.
+    """
+
+
+@hookspec(firstresult=True)
+def mqplug_bounds(connection: Connection, logs: Sequence[Log], timeout: float) -> Mapping[Log, Bounds]:  # type: ignore[empty-body]
+    """The first and the last retained id of each log."""
+
+
+@hookspec(firstresult=True)
+def mqplug_administer(connection: Connection, action: Action, timeout: float) -> Any:
+    """Carry out one action on topics or groups; ``Unsupported`` for one that is not known."""
