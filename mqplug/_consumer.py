@@ -105,6 +105,17 @@ class Consumer:
             delivery = self._wait_for_delivery(deadline, most)
             return delivery.hand_out_all() if delivery is not None else IDLE
 
+    def batches(self, most: int = POLL_MESSAGES) -> Iterator[Batch]:
+        """All messages in batches of one partition each; ends as iteration does."""
+        while True:
+            try:
+                batch = self.receive_many(most)
+            except Closed:
+                return
+            if not batch:
+                return
+            yield batch
+
     def __iter__(self) -> Iterator[Message]:
         """All messages, for ever; ends at ``stop``, at ``close``, and at ``until``."""
         return chain.from_iterable(self._deliveries())

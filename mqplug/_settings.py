@@ -70,12 +70,19 @@ def structure(descriptor: Descriptor, given: Mapping[str, Any]) -> Any:
             raise ConfigError(f"{descriptor.name} has no setting {key!r}", backend=descriptor.name, fix=hint)
     from cattrs import transform_error
     from cattrs.errors import ClassValidationError
+    from cattrs.v import format_exception
+
+    def spoken(error: BaseException, wanted: type | None) -> str:
+        return str(error) if type(error) in {TypeError, ValueError} else format_exception(error, wanted)
 
     try:
         return _converter().structure(dict(given), descriptor.settings)
     except ClassValidationError as error:
-        reasons = "; ".join(reason.replace("@ $.", "at ").replace("@ $", "") for reason in transform_error(error))
-        raise ConfigError(f"settings for {descriptor.name}: {reasons}", backend=descriptor.name) from None
+        reasons = (
+            reason.replace(" @ $.", " at ").removesuffix(" @ $")
+            for reason in transform_error(error, format_exception=spoken)
+        )
+        raise ConfigError(f"settings for {descriptor.name}: {'; '.join(reasons)}", backend=descriptor.name) from None
     except (TypeError, ValueError) as error:
         raise ConfigError(f"settings for {descriptor.name}: {error}", backend=descriptor.name) from None
 

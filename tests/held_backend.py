@@ -1,0 +1,88 @@
+"""A memory backend whose producer keeps records until it is told what becomes of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from threading import Condition
+
+import attrs
+
+import mqplug
+from mqplug import memory
+from mqplug.spi import Descriptor, Sending, hookimpl
+
+
+class HeldProducer:
+    """Settles nothing by itself."""
+
+    def __init__(self) -> None:
+        self.changed = Condition()
+        self.taken: list[Sending] = []
+        self.settled = 0
+
+    def send(self, sendings: Sequence[Sending]) -> None:
+        with self.changed:
+            self.taken.extend(sendings)
+
+    def pump(self, timeout: float) -> None:
+        with self.changed:
+            before = self.settled
+            self.changed.wait_for(lambda: self.settled > before, timeout)
+
+    def flush(self, timeout: float) -> None:
+        """Nothing can be hastened."""
+
+    def close(self, timeout: float) -> None:
+        """Nothing to let go of."""
+
+    def store_all(self, log: mqplug.Log) -> None:
+        """Settle everything as stored."""
+        with self.changed:
+            for number, sending in enumerate(self.taken):
+                sending.stored(log, (number,))
+            self.settled += len(self.taken)
+            self.taken.clear()
+            self.changed.notify_all()
+
+    def fail_all(self, error: mqplug.Error) -> None:
+        """Settle everything as failed."""
+        with self.changed:
+            for sending in self.taken:
+                sending.failed(error)
+            self.settled += len(self.taken)
+            self.taken.clear()
+            self.changed.notify_all()
+
+
+class HeldBackend:
+    """The hooks of memory, but for the producer."""
+
+    def __init__(self) -> None:
+        self.producer = HeldProducer()
+
+    @hookimpl
+    def mqplug_describe(self) -> Descriptor:
+        return attrs.evolve(memory.mqplug_describe(), name="held")
+
+    @hookimpl
+    def mqplug_open_producer(self) -> HeldProducer:
+        return self.producer
+
+    mqplug_connect = staticmethod(memory.mqplug_connect)
+    mqplug_open_consumer = staticmethod(memory.mqplug_open_consumer)
+    mqplug_administer = staticmethod(memory.mqplug_administer)
+
+
+@contextmanager
+def held_client() -> Iterator[tuple[mqplug.Client, HeldProducer]]:
+    """A client of a held backend with a topic ``orders``, and its producer driver."""
+    backend = HeldBackend()
+    mqplug.register("held", backend)
+    mq = mqplug.connect("held")
+    mq.create_topic("orders")
+    try:
+        yield mq, backend.producer
+    finally:
+        with suppress(mqplug.CloseIncomplete):
+            mq.close(timeout=0)

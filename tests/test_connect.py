@@ -1,0 +1,131 @@
+"""Choosing a backend: names, URLs, mappings, and what is wrong with them."""
+
+from __future__ import annotations
+
+import attrs
+import pytest
+
+import mqplug
+from mqplug.spi import Capabilities, Descriptor, hookimpl
+
+
+@pytest.mark.parametrize(
+    "target",
+    ["memory", "memory://shared-by-name", {"backend": "memory"}, {"backend": "memory", "name": "shared-by-name"}],
+)
+def test_a_backend_is_named_in_three_ways(target: object) -> None:
+    """A name, a URL and a mapping all open the backend."""
+    with mqplug.connect(target) as mq:  # type: ignore[arg-type]
+        assert mq.backend == "memory"
+
+
+def test_a_url_and_keywords_say_the_same() -> None:
+    """A store that was named in a URL is the one that was named by keyword."""
+    with mqplug.connect("memory://one-store") as one, mqplug.connect("memory", name="one-store") as other:
+        one.create_topic("orders")
+        assert other.topics() == ["orders"]
+        one.delete_topic("orders")
+
+
+@pytest.mark.parametrize(
+    ("target", "settings", "reason"),
+    [
+        ("memory", {"nam": "x"}, "no setting 'nam'.*Did you mean 'name'"),
+        ("memory", {"name": 5}, "expected str, not int.*name"),
+        ("memory", {"message_max_bytes": "many"}, "expected int, not str.*message_max_bytes"),
+        ("memory", {"message_max_bytes": -1}, "message_max_bytes"),
+        ("memory://x?message_max_bytes=many", {}, "message_max_bytes"),
+        ("memory://x?nam=y", {}, "no setting 'nam'"),
+        ("memory://x", {"name": "y"}, "not both"),
+        ("://x", {}, "is no URL"),
+        ("kafak", {}, "Did you mean 'kafka'"),
+        ("nothing-of-the-kind", {}, "There are .*memory"),
+        (None, {}, "no backend was named"),
+        ({"name": "x"}, {}, "no backend was named"),
+    ],
+)
+def test_wrong_settings_are_named(target: object, settings: dict[str, object], reason: str) -> None:
+    """A setting that is unknown, of the wrong type or missing is a ConfigError that names it."""
+    with pytest.raises(mqplug.ConfigError, match=reason):
+        mqplug.connect(target, **settings)  # type: ignore[arg-type]
+
+
+def test_a_missing_plugin_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A backend that we know of but that is not installed names its distribution."""
+    monkeypatch.setattr("mqplug._discovery._entry_points", lambda name=None: [])
+    with pytest.raises(mqplug.PluginError, match="pip install mqplug-kafka"):
+        mqplug.connect("kafka://localhost:9092")
+
+
+def test_a_password_in_a_broken_url_is_not_shown() -> None:
+    """An error about a URL shows neither its password nor its query."""
+    with pytest.raises(mqplug.Error) as caught:
+        mqplug.connect("nosuch://user:hunter2@host/topic?token=hunter3")
+    assert "hunter" not in str(caught.value)
+
+
+@attrs.frozen
+class NoSettings:
+    """Nothing to set."""
+
+
+def a_plugin(name: str, api_version: int) -> object:
+    """A plugin that only describes itself."""
+
+    class Plugin:
+        @hookimpl
+        def mqplug_describe(self) -> Descriptor:
+            return Descriptor(
+                name=name,
+                settings=NoSettings,
+                capabilities=Capabilities(),
+                from_url=lambda url: {},
+                api_version=api_version,
+            )
+
+    return Plugin()
+
+
+@pytest.mark.parametrize(("version", "advice"), [(7, "upgrade mqplug$"), (-7, "upgrade mqplug-registered")])
+def test_a_plugin_of_another_interface_version_is_refused(
+    monkeypatch: pytest.MonkeyPatch, version: int, advice: str
+) -> None:
+    """A plugin that is too new or too old says which side to upgrade."""
+    monkeypatch.setattr("mqplug._discovery._registered", {})
+    mqplug.register("registered", a_plugin("registered", version))
+    with pytest.raises(mqplug.PluginError, match=advice):
+        mqplug.connect("registered")
+
+
+def test_a_misspelt_hook_is_the_plugins_failure(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A hook implementation that no spec knows is named when the plugin is opened."""
+
+    class Plugin:
+        @hookimpl
+        def mqplug_conect(self) -> None:
+            """Misspelt."""
+
+    monkeypatch.setattr("mqplug._discovery._registered", {})
+    mqplug.register("misspelt", Plugin())
+    with pytest.raises(mqplug.PluginError, match="mqplug_conect"):
+        mqplug.connect("misspelt")
+
+
+def test_a_stray_exception_of_a_driver_is_wrapped(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a driver may not raise becomes a PluginError, with the native error as its cause."""
+
+    class Plugin:
+        @hookimpl
+        def mqplug_describe(self) -> Descriptor:
+            return Descriptor(name="stray", settings=NoSettings, capabilities=Capabilities(), from_url=lambda url: {})
+
+        @hookimpl
+        def mqplug_connect(self) -> None:
+            raise KeyError("native")
+
+    monkeypatch.setattr("mqplug._discovery._registered", {})
+    mqplug.register("stray", Plugin())
+    with pytest.raises(mqplug.PluginError, match="KeyError") as caught:
+        mqplug.connect("stray")
+    assert isinstance(caught.value.__cause__, KeyError)
+    assert caught.value.operation == "connect"

@@ -1,0 +1,255 @@
+"""The consumer's states: assigned, at a position, lost or unpositioned, revoked; its keeper; its end."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+import mqplug
+from mqplug import EARLIEST, LATEST, memory
+
+
+@pytest.fixture
+def mq() -> Iterator[mqplug.Client]:
+    """A client of a store of its own, with a topic ``orders`` of four partitions."""
+    with mqplug.connect("memory") as client:
+        client.create_topic("orders", partitions=4)
+        yield client
+
+
+def fill(mq: mqplug.Client, count: int, partitions: int = 4) -> list[mqplug.MessageId]:
+    """Send so many messages, in turn to each partition."""
+    with mq.producer("orders") as out:
+        return out.send_many([mqplug.Record(b"%d" % n, partition=n % partitions) for n in range(count)])
+
+
+def wait_until(true: Callable[[], bool], seconds: float = 15) -> None:
+    """Wait for something to become true, with a deadline."""
+    deadline = time.monotonic() + seconds
+    while not true():
+        assert time.monotonic() < deadline, "it did not happen in time"
+        threading.Event().wait(0.01)
+
+
+def test_acks_are_stored_within_seconds_without_a_commit(mq: mqplug.Client) -> None:
+    """The keeper stores acks that nobody committed."""
+    fill(mq, 8)
+    with mq.consumer("orders", group="g") as orders:
+        for message in iter(lambda: orders.receive(timeout=1), None):
+            orders.ack(message)
+        wait_until(lambda: set(mq.lag("orders", group="g").values()) == {0})
+
+
+def test_a_slow_handler_does_not_hold_up_a_hand_over(mq: mqplug.Client) -> None:
+    """While one member is busy with a message, the keeper hands partitions over to a new one."""
+    fill(mq, 4)
+    with mq.consumer("orders", group="g") as busy:
+        assert busy.receive(timeout=5) is not None
+        assert len(busy.assignment()) == 4
+        with mq.consumer("orders", group="g") as fresh:
+            wait_until(lambda: fresh.receive(timeout=0.1) is not None)
+            wait_until(lambda: (len(busy.assignment()), len(fresh.assignment())) == (2, 2))
+
+
+def test_partitions_are_told_of_as_they_come_and_go(mq: mqplug.Client) -> None:
+    """Revoked is called before assigned elsewhere, and every partition is held by exactly one member."""
+    told: list[tuple[str, str, int]] = []
+
+    def tell(member: str, what: str) -> Callable[[object], None]:
+        return lambda logs: told.extend((member, what, log.partition) for log in logs)  # type: ignore[attr-defined]
+
+    def member(name: str) -> mqplug.Consumer:
+        return mq.consumer("orders", group="g", on_assigned=tell(name, "+"), on_revoked=tell(name, "-"))
+
+    with member("a") as a:
+        a.receive(timeout=0)
+        with member("b") as b:
+            wait_until(lambda: bool(a.receive(timeout=0) or b.receive(timeout=0) or len(b.assignment()) == 2))
+    for partition in {number for who, _, number in told if who == "b"}:
+        story = [(who, what) for who, what, number in told if number == partition]
+        assert story[:3] == [("a", "+"), ("a", "-"), ("b", "+")]
+
+
+def test_an_ack_after_a_hand_over_is_counted_and_changes_nothing(mq: mqplug.Client) -> None:
+    """An ack of a message whose partition went to another member is a counted no-op."""
+    fill(mq, 8)
+    with mq.consumer("orders", group="g") as a:
+        received = [a.receive(timeout=5) for _ in range(8)]
+        with mq.consumer("orders", group="g") as b:
+            wait_until(lambda: b.receive(timeout=0.1) is not None)
+            kept = {log.partition for log in a.assignment()}
+            for message in received:
+                assert message is not None
+                a.ack(message)
+            assert a.late_acks == sum(message.partition not in kept for message in received if message)
+            assert a.late_acks == 4
+
+
+def test_two_threads_in_one_receive_are_refused(mq: mqplug.Client) -> None:
+    """The second thread that receives gets ConcurrentUse, and the first goes on."""
+    with mq.consumer("orders", start=LATEST) as orders, ThreadPoolExecutor(1) as pool:
+        first = pool.submit(orders.receive, 20)
+        wait_until(lambda: orders._gate.busy)
+        with pytest.raises(mqplug.ConcurrentUse, match="another thread"):
+            orders.receive(timeout=1)
+        placed = fill(mq, 1)
+        assert first.result(timeout=10).id == placed[0]  # type: ignore[union-attr]
+
+
+def test_retention_that_overtakes_a_reader_is_told_until_it_seeks(mq: mqplug.Client) -> None:
+    """Every receive raises PositionLost with the new low, and a seek mends it."""
+    ids = fill(mq, 10, partitions=1)
+    with mq.consumer("orders", start=mqplug.before(ids[0]), partitions=[0]) as orders:
+        low = mqplug.Position(ids[6].log, ids[6].coordinates)
+        mq.trim("orders", {0: low})
+        for _ in range(3):
+            with pytest.raises(mqplug.PositionLost) as caught:
+                orders.receive(timeout=5)
+            assert caught.value.low == low
+        orders.seek(EARLIEST)
+        assert orders.receive(timeout=5).id == ids[6]  # type: ignore[union-attr]
+
+
+def test_a_timed_out_seek_leaves_the_partition_unpositioned(mq: mqplug.Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    """After a seek of unknown outcome every receive raises, until a seek succeeds."""
+    ids = fill(mq, 3, partitions=1)
+
+    def timing_out(*_: object) -> None:
+        raise mqplug.Timeout("no answer")
+
+    with mq.consumer("orders", start=EARLIEST, partitions=[0]) as orders:
+        assert orders.receive(timeout=5).id == ids[0]  # type: ignore[union-attr]
+        with monkeypatch.context() as patched:
+            patched.setattr(memory.MemoryConsumer, "seek", timing_out)
+            with pytest.raises(mqplug.Timeout):
+                orders.seek(ids[0])
+        with pytest.raises(mqplug.Timeout):
+            orders.receive(timeout=1)
+        orders.seek(ids[1])
+        assert orders.receive(timeout=5).id == ids[1]  # type: ignore[union-attr]
+
+
+def test_stop_in_the_loop_ends_it_after_the_message_in_hand(mq: mqplug.Client) -> None:
+    """After stop the iteration ends, acks still count, and what was not handed out comes back."""
+    fill(mq, 12, partitions=1)
+    with mq.consumer("orders", group="g") as orders:
+        seen = []
+        for message in orders:
+            seen.append(message.value)
+            if len(seen) == 3:
+                orders.stop()
+            orders.ack(message)
+        assert seen == [b"0", b"1", b"2"]
+    with mq.consumer("orders", group="g") as orders:
+        assert orders.receive(timeout=5).value == b"3"  # type: ignore[union-attr]
+
+
+def test_a_seek_inside_an_iteration_takes_effect_at_once(mq: mqplug.Client) -> None:
+    """A loop that seeks gets the message it sought next, not the rest of its batch."""
+    ids = fill(mq, 10, partitions=1)
+    with mq.consumer("orders", start=EARLIEST, partitions=[0]) as orders:
+        seen = []
+        for message in orders:
+            seen.append(ids.index(message.id))
+            if len(seen) == 3:
+                orders.seek(ids[8])
+            if len(seen) == 5:
+                break
+        assert seen == [0, 1, 2, 8, 9]
+
+
+def test_receive_many_takes_what_an_iteration_left(mq: mqplug.Client) -> None:
+    """Iterating, receive and receive_many can be mixed without losing or repeating a message."""
+    ids = fill(mq, 20, partitions=1)
+    with mq.consumer("orders", start=EARLIEST, partitions=[0]) as orders:
+        got = [next(iter(orders)).id, next(iter(orders)).id]
+        got += orders.receive_many(5, timeout=5).ids
+        got.append(orders.receive(timeout=5).id)  # type: ignore[union-attr]
+        assert orders.position()[0].coordinates == ids[8].coordinates
+        while len(got) < 20:
+            got += orders.receive_many(7, timeout=5).ids
+        assert got == ids
+
+
+def test_batches_end_at_until(mq: mqplug.Client) -> None:
+    """Iteration by batches ends at until=, with every message once."""
+    ids = fill(mq, 4000)
+    with mq.consumer("orders", start=EARLIEST, until=LATEST) as orders:
+        fill(mq, 4)
+        got = [message_id for batch in orders.batches(300) for message_id in batch.ids]
+    assert len(got) == 4000
+    assert set(got) == set(ids)
+
+
+def child_uses(mq: mqplug.Client, answers: multiprocessing.Queue[str]) -> None:
+    """Use an inherited client in a forked child."""
+    try:
+        mq.topics()
+    except mqplug.Error as error:
+        answers.put(type(error).__name__)
+    else:
+        answers.put("worked")
+
+
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+def test_a_client_does_not_cross_a_fork(mq: mqplug.Client) -> None:
+    """A client used in a forked child raises ForkedClient, and the parent's still works."""
+    context = multiprocessing.get_context("fork")
+    answers: multiprocessing.Queue[str] = context.Queue()
+    child = context.Process(target=child_uses, args=(mq, answers))
+    child.start()
+    assert answers.get(timeout=20) == "ForkedClient"
+    child.join(20)
+    assert mq.topics() == ["orders"]
+
+
+WAITS = """
+import mqplug, sys, time
+mq = mqplug.connect("memory")
+mq.create_topic("orders")
+orders = mq.consumer("orders", start=mqplug.LATEST)
+print("waiting", flush=True)
+try:
+    orders.receive()
+except KeyboardInterrupt:
+    print("interrupted", flush=True)
+mq.close()
+"""
+
+
+def test_ctrl_c_ends_a_waiting_receive() -> None:
+    """SIGINT reaches a receive that waits for ever as KeyboardInterrupt, and close works after it."""
+    child = subprocess.Popen([sys.executable, "-c", WAITS], stdout=subprocess.PIPE, text=True)
+    assert child.stdout is not None
+    assert child.stdout.readline() == "waiting\n"
+    os.kill(child.pid, signal.SIGINT)
+    assert child.communicate(timeout=20)[0] == "interrupted\n"
+    assert child.returncode == 0
+
+
+def test_what_was_not_closed_warns(mq: mqplug.Client) -> None:
+    """A client that is forgotten says so with a ResourceWarning."""
+    forgotten = mqplug.connect("memory")
+    with pytest.warns(ResourceWarning, match="<Client memory> was not closed"):
+        del forgotten
+
+
+def test_reprs_name_backend_and_topic(mq: mqplug.Client) -> None:
+    """The repr of client, producer, consumer, message and ids says what they belong to."""
+    placed = fill(mq, 1)[0]
+    with mq.consumer("orders", group="g") as orders:
+        message = orders.receive(timeout=5)
+    assert repr(mq) == "<Client memory>"
+    assert repr(orders) == "<Consumer memory orders, group 'g', closed>"
+    assert repr(mq.producer("orders")) == "<Producer memory orders>"
+    assert repr(message) == "Message(memory orders[0] 0, 1 bytes)"
+    assert repr(placed) == "MessageId(memory orders[0] 0)"
