@@ -1,0 +1,15 @@
+"""Real Kafka and Pulsar servers for tests: one plain node each, from their published artifacts.
+
+    with KafkaServer() as kafka:
+        client = mqplug.connect(kafka.url)
+
+Needs Java 17 and, for the first download, Maven.
+"""
+
+from __future__ import annotations
+
+from mqplug_devbrokers._errors import BrokerError, MissingTool
+from mqplug_devbrokers.kafka import KafkaServer
+from mqplug_devbrokers.pulsar import PulsarServer
+
+__all__ = ["BrokerError", "KafkaServer", "MissingTool", "PulsarServer"]

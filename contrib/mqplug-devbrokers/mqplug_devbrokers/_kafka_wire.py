@@ -1,0 +1,111 @@
+"""Just enough of Kafka's protocol to have one message acknowledged without a client library.
+
+The versions of the requests are the newest ones without tagged fields.
+"""
+
+from __future__ import annotations
+
+import socket
+import struct
+from typing import TYPE_CHECKING
+
+from mqplug_devbrokers._errors import BrokerError
+
+if TYPE_CHECKING:
+    from typing import Self
+
+PRODUCE, CREATE_TOPICS, DELETE_TOPICS = (0, 8), (19, 4), (20, 3)
+TOPIC_EXISTS = 36
+MILLISECONDS = 5000
+
+
+class KafkaConnection:
+    """One connection, one request at a time."""
+
+    def __init__(self, port: int, timeout: float) -> None:
+        self._socket = socket.create_connection(("127.0.0.1", port), timeout)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._socket.close()
+
+    def create_topic(self, name: str) -> None:
+        """Create a topic of one partition; one that is there already is fine."""
+        topic = _text(name) + struct.pack(">ihii", 1, 1, 0, 0)  # no explicit replicas, no settings
+        answer = self._ask(CREATE_TOPICS, _array(topic) + struct.pack(">i?", MILLISECONDS, False))
+        _raise_for(_number(answer, ">h", 4 + 4 + len(_text(name))), "create a topic", allowed=TOPIC_EXISTS)
+
+    def delete_topic(self, name: str) -> None:
+        """Delete a topic."""
+        answer = self._ask(DELETE_TOPICS, _array(_text(name)) + struct.pack(">i", MILLISECONDS))
+        _raise_for(_number(answer, ">h", 4 + 4 + len(_text(name))), "delete a topic")
+
+    def produce(self, topic: str, value: bytes) -> None:
+        """Append one message to partition 0 and wait until it is stored."""
+        records = record_batch(value)
+        data = _array(_text(topic) + _array(struct.pack(">ii", 0, len(records)) + records))
+        answer = self._ask(PRODUCE, struct.pack(">hhi", -1, -1, MILLISECONDS) + data)
+        _raise_for(_number(answer, ">h", 4 + len(_text(topic)) + 4 + 4), "produce")
+
+    def _ask(self, api: tuple[int, int], body: bytes) -> bytes:
+        request = struct.pack(">hhi", *api, 1) + _text("mqplug-devbrokers") + body
+        self._socket.sendall(struct.pack(">i", len(request)) + request)
+        return self._receive(_number(self._receive(4), ">i", 0))[4:]  # after the correlation id
+
+    def _receive(self, size: int) -> bytes:
+        data = b""
+        while len(data) < size:
+            chunk = self._socket.recv(size - len(data))
+            if not chunk:
+                raise ConnectionResetError("the server closed the connection")
+            data += chunk
+        return data
+
+
+def record_batch(value: bytes) -> bytes:
+    """A batch (format 2) of one record without key, headers and time."""
+    record = b"\0\0\0\x01" + _varint(len(value)) + value + b"\0"  # attributes, two deltas, no key
+    record = _varint(len(record)) + record
+    checked = struct.pack(">hiqqqhii", 0, 0, 0, 0, -1, -1, -1, 1) + record
+    counted = struct.pack(">ibI", -1, 2, crc32c(checked)) + checked
+    return struct.pack(">qi", 0, len(counted)) + counted
+
+
+def crc32c(data: bytes) -> int:
+    """The Castagnoli checksum, bit by bit: enough for a hundred bytes."""
+    crc = 0xFFFFFFFF
+    for byte in data:
+        crc ^= byte
+        for _ in range(8):
+            crc = crc >> 1 ^ (0x82F63B78 if crc & 1 else 0)
+    return crc ^ 0xFFFFFFFF
+
+
+def _varint(number: int) -> bytes:
+    """A zigzag varint of a number that is not negative."""
+    number *= 2
+    parts = bytearray()
+    while number > 0x7F:
+        parts.append(number & 0x7F | 0x80)
+        number >>= 7
+    return bytes([*parts, number])
+
+
+def _text(text: str) -> bytes:
+    return struct.pack(">h", len(text)) + text.encode("ascii")
+
+
+def _array(element: bytes) -> bytes:
+    return struct.pack(">i", 1) + element
+
+
+def _number(data: bytes, form: str, offset: int) -> int:
+    number: int = struct.unpack_from(form, data, offset)[0]
+    return number
+
+
+def _raise_for(code: int, operation: str, *, allowed: int = 0) -> None:
+    if code not in (0, allowed):
+        raise BrokerError(f"the server refused to {operation}, error code {code}")

@@ -1,0 +1,236 @@
+"""What every server here can do: start until a message was acknowledged, stop, kill, pause, and go away."""
+
+from __future__ import annotations
+
+import signal
+import time
+from abc import ABC, abstractmethod
+from pathlib import Path
+from typing import TYPE_CHECKING, ClassVar
+
+from mqplug_devbrokers._errors import BrokerError
+from mqplug_devbrokers._kept import KeptProcess
+from mqplug_devbrokers._ports import choose_ports
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Self
+
+STOP_TIMEOUT = 60.0  # writing a class archive takes its time on a busy machine
+TAIL = 25
+
+
+class Server(ABC):
+    """A broker of one node on loopback, held by this process.
+
+    `port` is that of the clients (0: a free one), `directory` a folder to keep the data in (else they are
+    deleted at the end), `settings` win over ours in the broker's configuration, `timeout` limits each start.
+    """
+
+    name: ClassVar[str]
+    version: ClassVar[str]
+    port_names: ClassVar[list[str]]
+
+    def __init__(
+        self,
+        *,
+        port: int = 0,
+        directory: str | Path | None = None,
+        settings: Mapping[str, str] | None = None,
+        timeout: float = 120.0,
+    ) -> None:
+        self._wanted_port = port
+        self._wanted_directory = None if directory is None else Path(directory).absolute()
+        self.settings = dict(settings or {})
+        self.recording: Path | None = None  # where Java is to write its class archive at the end
+        self._timeout = timeout
+        self._process: KeptProcess | None = None
+        self._ports: dict[str, int] = {}
+        self._pid: int | None = None
+
+    def __enter__(self) -> Self:
+        try:
+            self.start()
+        except BaseException:
+            self.close()
+            raise
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        state = f"127.0.0.1:{self.port}, pid {self._pid}" if self._process else "not started"
+        return f"<{type(self).__name__} {state}>"
+
+    @property
+    @abstractmethod
+    def url(self) -> str:
+        """The URL for `mqplug.connect`."""
+
+    @classmethod
+    @abstractmethod
+    def fetch(cls) -> None:
+        """Fill the cache with all that a start needs."""
+
+    @abstractmethod
+    def _command(self) -> list[str]:
+        """Write the configuration; the command that starts the broker."""
+
+    def _recover(self) -> None:  # noqa: B027  most servers have nothing to do
+        """Mend what a kill left behind, before the next start."""
+
+    @abstractmethod
+    def _probe(self) -> None:
+        """Send one message and see it acknowledged; OSError or BrokerError while the broker is not ready."""
+
+    @property
+    def port(self) -> int:
+        """The port for clients."""
+        return self._port(self.port_names[0])
+
+    @property
+    def pid(self) -> int:
+        """The number of the broker's process."""
+        if self._pid is None:
+            raise BrokerError(f"the {self.name} server is not running; call start()")
+        return self._pid
+
+    @property
+    def directory(self) -> Path:
+        """Where configuration, data and log lie."""
+        return self._held().directory
+
+    @property
+    def log(self) -> Path:
+        """The broker's log; it goes with the directory."""
+        return self.directory / "broker.log"
+
+    @property
+    def running(self) -> bool:
+        """Whether the process is there, paused or not."""
+        return self._pid is not None and self._held().status() is None
+
+    def start(self) -> None:
+        """Start the broker and wait until it acknowledged a message.
+
+        If it ran before, it has its old data and ports. What is missing in the cache is fetched first.
+        """
+        if self.running:
+            return
+        if self.recording is None:
+            self.fetch()
+        if self._process is None:
+            self._process = self._make_directory()
+        if self._in_use.exists():
+            self._recover()
+        self._in_use.touch()
+        self._pid = self._process.start(self._command(), self.log)
+        self._wait_until_ready()
+
+    def stop(self) -> None:
+        """Stop the broker in order; its data stay for another `start`."""
+        if not self.running:
+            self._pid = None
+            return
+        self.unpause()
+        self._signal(signal.SIGTERM)
+        if self._ended_within(STOP_TIMEOUT):
+            self._in_use.unlink(missing_ok=True)
+            self._pid = None
+        else:
+            self.kill()
+
+    def kill(self) -> None:
+        """Kill the broker (SIGKILL); its data stay for another `start`."""
+        self._signal(signal.SIGKILL)
+        if not self._ended_within(STOP_TIMEOUT):
+            raise BrokerError(f"process {self._pid} of the {self.name} server does not die")
+        self._pid = None
+
+    def restart(self) -> None:
+        """Stop the broker, if it runs, and start it again."""
+        self.stop()
+        self.start()
+
+    def pause(self) -> None:
+        """Let the broker fall silent (SIGSTOP): its connections stay open, and nobody answers."""
+        self._signal(signal.SIGSTOP)
+
+    def unpause(self) -> None:
+        """Let a paused broker go on (SIGCONT)."""
+        self._signal(signal.SIGCONT)
+
+    def check(self) -> None:
+        """Raise a BrokerError, with the end of the log, if the broker has ended by itself."""
+        status = self._held().status()
+        if status is not None:
+            self._pid = None
+            raise BrokerError(f"the {self.name} server ended with status {status}; {self._log_tail()}")
+
+    def close(self) -> None:
+        """Stop the broker and delete its directory, unless you named one. Closing twice is harmless."""
+        process = self._process
+        if process is None or not process.owned:
+            return
+        try:
+            self.stop()
+        finally:
+            self._process = self._pid = None
+            process.close()
+
+    @property
+    def _in_use(self) -> Path:
+        """A file that is there while the broker runs, and after it was killed."""
+        return self.directory / "in-use"
+
+    def _make_directory(self) -> KeptProcess:
+        if self._wanted_directory is not None:
+            self._wanted_directory.mkdir(parents=True, exist_ok=True)
+        process = KeptProcess(self.name, self._wanted_directory)
+        self._ports = choose_ports(process.directory / "ports.json", self.port_names, self._wanted_port)
+        return process
+
+    def _wait_until_ready(self) -> None:
+        deadline = time.monotonic() + self._timeout
+        while True:
+            self.check()
+            try:
+                self._probe()
+            except (OSError, BrokerError) as error:
+                if time.monotonic() > deadline:
+                    tail = self._log_tail()
+                    self.kill()
+                    raise BrokerError(
+                        f"the {self.name} server acknowledged no message within {self._timeout:g} s "
+                        f"(last: {error}); give it more with timeout=; {tail}"
+                    ) from error
+                time.sleep(0.05)
+            else:
+                self.check()  # whoever answered was ours
+                return
+
+    def _ended_within(self, seconds: float) -> bool:
+        deadline = time.monotonic() + seconds
+        while self._held().status() is None:
+            if time.monotonic() > deadline:
+                return False
+            time.sleep(0.02)
+        return True
+
+    def _signal(self, number: int) -> None:
+        if self._pid is None or not self._held().signal(number):
+            raise BrokerError(f"the {self.name} server is not running; call start()")
+
+    def _held(self) -> KeptProcess:
+        if self._process is None:
+            raise BrokerError(f"the {self.name} server is not started; call start(), or use `with`")
+        return self._process
+
+    def _port(self, name: str) -> int:
+        self._held()
+        return self._ports[name]
+
+    def _log_tail(self) -> str:
+        lines = self.log.read_text(errors="replace").splitlines() if self.log.exists() else []
+        return f"the end of its log ({self.log}):\n" + "\n".join(lines[-TAIL:] or ["(empty)"])

@@ -1,0 +1,85 @@
+"""Finding Java and Maven, and letting Maven fetch what a POM names."""
+
+from __future__ import annotations
+
+import functools
+import os
+import re
+import shutil
+import subprocess
+from importlib.resources import files
+from pathlib import Path
+
+from mqplug_devbrokers._errors import BrokerError, MissingTool
+
+OLDEST_JAVA = 17  # Kafka 4 and Pulsar 4 are compiled for it
+MAVEN_TIMEOUT = 900.0
+
+
+def template(name: str) -> str:
+    """The text of a file that ships with this package."""
+    return files("mqplug_devbrokers").joinpath("data", name).read_text(encoding="utf-8")
+
+
+def fill_in(name: str, settings: dict[str, str], **values: object) -> str:
+    """A configuration template with its @NAMES@ filled in; settings that follow win over those before."""
+    text = re.sub(r"@([A-Z]+)@", lambda match: str(values[match[1]]), template(name))
+    return text + "".join(f"{key}={value}\n" for key, value in settings.items())
+
+
+def find_java() -> str:
+    """The path of a Java that is new enough; JAVA_HOME goes before the search path."""
+    home = os.environ.get("JAVA_HOME")
+    java = shutil.which(str(Path(home, "bin", "java"))) if home else shutil.which("java")
+    if java is None:
+        place = f"under JAVA_HOME ({home})" if home else "on the search path"
+        raise MissingTool(
+            f"no java was found {place}; install a Java runtime, version {OLDEST_JAVA} or newer "
+            "(Debian, Ubuntu: apt install openjdk-17-jre-headless), or set JAVA_HOME"
+        )
+    found = java_version(java)
+    if int(found.partition(".")[0]) < OLDEST_JAVA:
+        raise MissingTool(f"{java} is Java {found}; install version {OLDEST_JAVA} or newer, or set JAVA_HOME")
+    return java
+
+
+@functools.cache
+def java_version(java: str) -> str:
+    """The version that this Java tells of itself, such as `17.0.15`."""
+    answer = run([java, "-version"], timeout=60)
+    match = re.search(r'version "([^"]+)"', answer)
+    if match is None:
+        raise MissingTool(f"{java} tells no version; install Java {OLDEST_JAVA} or newer. It said: {answer}")
+    return match[1]
+
+
+def maven(pom: str, version: str, goal: str, output: Path) -> None:
+    """Run one goal of the POM template `pom` for this version; the results go to the folder `output`."""
+    mvn = shutil.which("mvn")
+    if mvn is None:
+        raise MissingTool(
+            "mvn was not found on the search path; install Maven 3.6 or newer, which fills the cache once "
+            "(Debian, Ubuntu: apt install maven)"
+        )
+    find_java()
+    project = output.parent / "project"
+    project.mkdir()
+    file = project / "pom.xml"
+    file.write_text(template(pom).replace("@VERSION@", version), encoding="utf-8")
+    quiet = ["-B", "-q", "-Dstyle.color=never"]
+    run([mvn, *quiet, "-f", str(file), goal, f"-DoutputDirectory={output}"], timeout=MAVEN_TIMEOUT)
+
+
+def run(command: list[str], *, timeout: float) -> str:
+    """The output of a command that ends by itself; a failure carries the end of what it said."""
+    try:
+        done = subprocess.run(  # noqa: S603  the command is ours
+            command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+            text=True, timeout=timeout, check=False,
+        )  # fmt: skip
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise BrokerError(f"{command[0]} could not be run to its end: {error}") from error
+    if done.returncode:
+        tail = "\n".join(done.stdout.splitlines()[-20:])
+        raise BrokerError(f"{' '.join(command)} failed with status {done.returncode}:\n{tail}")
+    return done.stdout

@@ -1,0 +1,105 @@
+"""A Kafka broker of one node, without ZooKeeper, from its published jars."""
+
+from __future__ import annotations
+
+import base64
+import re
+import shutil
+import uuid
+from typing import TYPE_CHECKING, ClassVar
+
+from mqplug_devbrokers._cache import provide
+from mqplug_devbrokers._jvm import FLAGS, class_archive, class_path, java_command
+from mqplug_devbrokers._kafka_wire import KafkaConnection
+from mqplug_devbrokers._server import Server
+from mqplug_devbrokers._tools import fill_in, find_java, maven, run
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+PROBE_TOPIC = "mqplug-devbrokers-ready"
+LOGGING = [
+    "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn",
+    "-Dorg.slf4j.simpleLogger.showDateTime=true",
+    "-Dorg.slf4j.simpleLogger.dateTimeFormat=HH:mm:ss,SSS",
+]
+
+
+class KafkaServer(Server):
+    """A real Kafka for tests: `with KafkaServer() as kafka: mqplug.connect(kafka.url)`.
+
+    Topics are not created by themselves, and nothing is deleted by age unless a topic says so.
+    """
+
+    name: ClassVar[str] = "kafka"
+    version: ClassVar[str] = "4.3.1"
+    port_names: ClassVar[list[str]] = ["client", "controller"]
+
+    @property
+    def bootstrap(self) -> str:
+        """What clients call `bootstrap.servers`."""
+        return f"127.0.0.1:{self.port}"
+
+    @property
+    def url(self) -> str:
+        """The URL for `mqplug.connect`."""
+        return f"kafka://{self.bootstrap}"
+
+    @classmethod
+    def fetch(cls) -> None:
+        """Fill the cache with all that a start needs."""
+        _formatted()
+        class_archive(cls, _classes())
+
+    def _command(self) -> list[str]:
+        data = self.directory / "data"
+        if not data.exists():
+            _copy_formatted(data)
+        config = self.directory / "server.properties"
+        config.write_text(_properties(self.port, self._port("controller"), data, self.settings))
+        return [*java_command(self, _classes()), *LOGGING, "kafka.Kafka", str(config)]
+
+    def _probe(self) -> None:
+        with KafkaConnection(self.port, timeout=10) as kafka:
+            kafka.create_topic(PROBE_TOPIC)
+            kafka.produce(PROBE_TOPIC, b"ready")
+            kafka.delete_topic(PROBE_TOPIC)
+
+
+def _classes() -> str:
+    return class_path(provide(f"kafka-{KafkaServer.version}-jars", _download))
+
+
+def _download(folder: Path) -> None:
+    maven("kafka-pom.xml", KafkaServer.version, "dependency:copy-dependencies", folder)
+
+
+def _formatted() -> Path:
+    return provide(f"kafka-{KafkaServer.version}-formatted", _format)
+
+
+def _format(folder: Path) -> None:
+    """Let Kafka format an empty data directory; copies of it are as good, and half a second faster."""
+    config = folder.parent / "server.properties"
+    config.write_text(_properties(19092, 19093, folder, {}))
+    tool = ["kafka.tools.StorageTool", "format", "-t", _cluster_id(), "-c", str(config)]
+    run([find_java(), *FLAGS, *LOGGING, "-cp", _classes(), *tool], timeout=120)
+
+
+def _copy_formatted(data: Path) -> None:
+    """A formatted data directory for a cluster of its own: two servers must never look like one cluster."""
+    shutil.copytree(_formatted(), data)
+    properties = data / "meta.properties"
+    text = re.sub(r"(?m)^cluster\.id=.*$", f"cluster.id={_cluster_id()}", properties.read_text())
+    properties.write_text(text)
+
+
+def _cluster_id() -> str:
+    while True:
+        text = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
+        if not text.startswith("-"):  # Kafka's own rule: its tools would take it for an option
+            return text
+
+
+def _properties(port: int, controller: int, data: Path, settings: dict[str, str]) -> str:
+    return fill_in("kafka-server.properties", settings, PORT=port, CPORT=controller, DATA=data)

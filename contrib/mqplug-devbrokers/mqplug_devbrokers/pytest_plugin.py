@@ -1,0 +1,54 @@
+"""The fixtures `kafka_server` and `pulsar_server`: one broker for a whole run, started when first asked for.
+
+Without Java or Maven their tests are skipped with the reason; where the variable CI is `true` they fail.
+"""
+
+from __future__ import annotations
+
+import os
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, TypeVar
+
+import pytest
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from mqplug_devbrokers import KafkaServer, PulsarServer
+    from mqplug_devbrokers._server import Server
+
+ServerT = TypeVar("ServerT", bound="Server")
+
+
+@pytest.fixture(scope="session")
+def kafka_server() -> Iterator[KafkaServer]:
+    """A running KafkaServer."""
+    from mqplug_devbrokers import KafkaServer
+
+    with _started(KafkaServer) as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def pulsar_server() -> Iterator[PulsarServer]:
+    """A running PulsarServer."""
+    from mqplug_devbrokers import PulsarServer
+
+    with _started(PulsarServer) as server:
+        yield server
+
+
+@contextmanager
+def _started(make: Callable[[], ServerT]) -> Iterator[ServerT]:
+    from mqplug_devbrokers import MissingTool
+
+    server = make()
+    try:
+        server.start()
+    except MissingTool as error:
+        server.close()
+        if os.environ.get("CI", "").lower() == "true":
+            raise
+        pytest.skip(str(error))
+    with server:
+        yield server

@@ -1,0 +1,67 @@
+"""What several test modules need."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+
+Wait = Callable[[Callable[[], bool]], None]
+Owner = Callable[[str], "subprocess.Popen[str]"]
+
+
+@pytest.fixture
+def eventually() -> Wait:
+    """Wait until something holds; fail after 20 seconds."""
+
+    def wait(holds: Callable[[], bool]) -> None:
+        deadline = time.monotonic() + 20
+        while not holds():
+            assert time.monotonic() < deadline, "it did not happen within 20 s"
+            time.sleep(0.02)
+
+    return wait
+
+
+@pytest.fixture
+def gone() -> Callable[[int], bool]:
+    """Whether a process has ended; one that nobody reaped yet has."""
+
+    def ended(pid: int) -> bool:
+        try:
+            return psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
+        except psutil.NoSuchProcess:
+            return True
+
+    return ended
+
+
+@pytest.fixture
+def scratch(tmp_path: Path) -> Path:
+    """Where owners make their temporary directories."""
+    folder = tmp_path / "scratch"
+    folder.mkdir()
+    return folder
+
+
+@pytest.fixture
+def owner(scratch: Path) -> Iterator[Owner]:
+    """Start a Python program in a process of its own, with its temporary files in `scratch`."""
+    started: list[subprocess.Popen[str]] = []
+
+    def start(program: str) -> subprocess.Popen[str]:
+        environment = {**os.environ, "TMPDIR": str(scratch)}
+        process = subprocess.Popen([sys.executable, "-c", program], env=environment, stdout=subprocess.PIPE, text=True)
+        started.append(process)
+        return process
+
+    yield start
+    for process in started:
+        process.kill()
+        process.communicate()

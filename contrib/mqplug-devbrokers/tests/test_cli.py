@@ -1,0 +1,82 @@
+"""The command: a broker until a signal comes, and a full cache."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from mqplug_devbrokers import KafkaServer, PulsarServer, cli
+from mqplug_devbrokers._ports import free_port
+
+
+def listens(url: str) -> bool:
+    """Whether somebody accepts connections at the address of the URL."""
+    host, _, port = url.rpartition("//")[2].rpartition(":")
+    with socket.socket() as client:
+        return client.connect_ex((host, int(port))) == 0
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_up_runs_until_a_signal_and_leaves_nothing(scratch: Path, number: int) -> None:
+    """The URL is on a line of its own; after the signal the broker and its directory are gone."""
+    command = [sys.executable, "-m", "mqplug_devbrokers", "up", "kafka"]
+    environment = {**os.environ, "TMPDIR": str(scratch)}
+    with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        lines = [process.stdout.readline() for _ in range(3)]
+        url = lines[1].strip()
+        assert url.startswith("kafka://127.0.0.1:")
+        assert f"kill {process.pid}" in lines[2]
+        assert listens(url)
+        process.send_signal(number)
+        assert process.wait(30) == 0
+    assert not listens(url)
+    assert list(scratch.iterdir()) == []
+
+
+def test_port_and_directory_are_taken(tmp_path: Path) -> None:
+    """The broker listens where it was told to, and its data stay."""
+    port = free_port()
+    command = [sys.executable, "-m", "mqplug_devbrokers", "up", "kafka", f"--port={port}", f"--keep={tmp_path}"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        assert process.stdout.readline() == f"kafka://127.0.0.1:{port}\n"
+        process.terminate()
+        assert process.wait(30) == 0
+    assert (tmp_path / "data" / "meta.properties").exists()
+
+
+def test_a_failure_is_one_message(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    """Without Java the command ends with status 1 and the reason, without a traceback."""
+    monkeypatch.setenv("PATH", "")
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    assert cli.main(["up", "kafka"]) == 1
+    assert capsys.readouterr().err.startswith("mqplug-devbrokers: no java was found")
+
+
+def test_fetch_fills_the_cache_for_both(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    """Without a name everything is fetched."""
+    fetched: list[str] = []
+    monkeypatch.setattr(KafkaServer, "fetch", lambda: fetched.append("kafka"))
+    monkeypatch.setattr(PulsarServer, "fetch", lambda: fetched.append("pulsar"))
+    assert cli.main(["fetch"]) == 0
+    assert fetched == ["kafka", "pulsar"]
+    assert cli.main(["fetch", "pulsar"]) == 0
+    assert fetched == ["kafka", "pulsar", "pulsar"]
+    assert "pulsar is ready to start" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("arguments", [[], ["up"], ["up", "rabbit"], ["up", "kafka", "--port=99999"]])
+def test_wrong_usage_is_status_2(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    """What cannot be meant is refused before anything is started."""
+    with pytest.raises(SystemExit) as ended:
+        cli.main(arguments)
+    assert ended.value.code == 2
+    assert "usage: mqplug-devbrokers" in capsys.readouterr().err

@@ -1,0 +1,106 @@
+"""A real Kafka: it is ready, keeps its data through a kill, falls silent and wakes up."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator
+
+import pytest
+from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from mqplug_devbrokers import BrokerError, KafkaServer
+from mqplug_devbrokers.kafka import PROBE_TOPIC
+
+
+@pytest.fixture
+def topic(kafka_server: KafkaServer) -> Iterator[str]:
+    """A new topic of one partition."""
+    name = f"t-{uuid.uuid4().hex}"
+    admin = AdminClient({"bootstrap.servers": kafka_server.bootstrap})
+    admin.create_topics([NewTopic(name, 1)])[name].result(10)
+    yield name
+    admin.delete_topics([name])[name].result(10)
+
+
+def produce(server: KafkaServer, topic: str, value: bytes) -> None:
+    """Produce one message and wait for its acknowledgement."""
+    failures: list[object] = []
+    producer = Producer({"bootstrap.servers": server.bootstrap, "acks": "all"})
+    producer.produce(topic, value, on_delivery=lambda error, _: failures.append(error))
+    assert producer.flush(20) == 0
+    assert failures == [None]
+
+
+def consume(server: KafkaServer, topic: str, count: int) -> list[bytes]:
+    """The first messages of the topic."""
+    settings = {"bootstrap.servers": server.bootstrap, "group.id": "unused", "enable.auto.commit": False}
+    consumer = Consumer(settings)
+    consumer.assign([TopicPartition(topic, 0, 0)])
+    try:
+        return [message.value() for message in consumer.consume(count, 20)]
+    finally:
+        consumer.close()
+
+
+def test_an_acknowledged_message_is_read_back(kafka_server: KafkaServer, topic: str) -> None:
+    """A client finds the server at its bootstrap address, and reads what it wrote."""
+    produce(kafka_server, topic, b"hello")
+    assert consume(kafka_server, topic, 1) == [b"hello"]
+
+
+def test_the_proof_leaves_no_topic(kafka_server: KafkaServer, topic: str) -> None:
+    """The message that proved the server ready leaves no topic behind."""
+    topics = AdminClient({"bootstrap.servers": kafka_server.bootstrap}).list_topics(timeout=10).topics
+    assert topic in topics
+    assert PROBE_TOPIC not in topics
+
+
+def test_the_url_names_the_backend_and_the_address(kafka_server: KafkaServer) -> None:
+    """The URL is one that mqplug understands."""
+    assert kafka_server.url == f"kafka://127.0.0.1:{kafka_server.port}"
+
+
+def test_a_kill_keeps_data_and_port(kafka_server: KafkaServer, topic: str) -> None:
+    """After SIGKILL and start the acknowledged message is there, at the same address, in a new process."""
+    produce(kafka_server, topic, b"kept")
+    address, pid = kafka_server.bootstrap, kafka_server.pid
+    kafka_server.kill()
+    assert not kafka_server.running
+    kafka_server.start()
+    assert kafka_server.bootstrap == address
+    assert kafka_server.pid != pid
+    assert consume(kafka_server, topic, 1) == [b"kept"]
+
+
+def test_a_restart_keeps_data(kafka_server: KafkaServer, topic: str) -> None:
+    """An orderly restart keeps the acknowledged message."""
+    produce(kafka_server, topic, b"kept")
+    kafka_server.restart()
+    assert consume(kafka_server, topic, 1) == [b"kept"]
+
+
+def test_a_paused_server_is_silent_until_it_goes_on(kafka_server: KafkaServer, topic: str) -> None:
+    """While paused nothing is acknowledged; afterwards the same message is."""
+    producer = Producer({"bootstrap.servers": kafka_server.bootstrap})
+    producer.produce(topic, b"before")
+    assert producer.flush(20) == 0
+    kafka_server.pause()
+    try:
+        producer.produce(topic, b"during")
+        assert producer.flush(1) == 1
+    finally:
+        kafka_server.unpause()
+    assert producer.flush(20) == 0
+    assert consume(kafka_server, topic, 2) == [b"before", b"during"]
+
+
+def test_stopping_a_paused_server_ends_it(kafka_server: KafkaServer) -> None:
+    """A server that was left paused can be stopped and started."""
+    kafka_server.pause()
+    kafka_server.stop()
+    assert not kafka_server.running
+    with pytest.raises(BrokerError, match="not running"):
+        kafka_server.pause()
+    kafka_server.start()
+    assert kafka_server.running

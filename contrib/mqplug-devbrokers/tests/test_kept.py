@@ -1,0 +1,141 @@
+"""The process that keeps a broker: nothing is left behind, however the owner ends."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+
+from mqplug_devbrokers import BrokerError
+from mqplug_devbrokers._kept import KeptProcess
+
+HOLD_A_SLEEP = """
+import json, os, time
+from pathlib import Path
+from mqplug_devbrokers._kept import KeptProcess
+kept = KeptProcess("sleeper", None)
+pid = kept.start(["sleep", "1000"], kept.directory / "log")
+{then}
+print(json.dumps([pid, str(kept.directory)]), flush=True)
+time.sleep(1000)
+"""
+FORK_A_HOLDER = "child = os.fork()\nif not child: time.sleep(1000)"
+HOLD_KAFKA = """
+import json, time
+from mqplug_devbrokers import KafkaServer
+with KafkaServer() as kafka:
+    print(json.dumps([kafka.pid, str(kafka.directory)]), flush=True)
+    time.sleep(1000)
+"""
+
+
+@pytest.fixture
+def kept() -> Iterator[KeptProcess]:
+    """A kept process that is closed at the end."""
+    process = KeptProcess("sleeper", None)
+    yield process
+    process.close()
+
+
+def read_state(owner: subprocess.Popen[str]) -> tuple[int, Path]:
+    """The process number and the directory that an owner told."""
+    assert owner.stdout is not None
+    pid, directory = json.loads(owner.stdout.readline())
+    return pid, Path(directory)
+
+
+@pytest.mark.parametrize("program", [HOLD_A_SLEEP.format(then=""), HOLD_KAFKA], ids=["sleep", "kafka"])
+def test_a_killed_owner_leaves_nothing(owner, eventually, gone, scratch, program) -> None:
+    """After kill -9 of the owner the broker ends and its directory goes."""
+    process = owner(program)
+    pid, directory = read_state(process)
+    assert directory.parent == scratch
+    process.kill()
+    eventually(lambda: gone(pid) and not any(scratch.iterdir()))
+
+
+def test_a_forked_child_does_not_keep_the_broker_alive(owner, eventually, gone, scratch) -> None:
+    """The owner's death counts, although a child that it forked still holds the pipe."""
+    process = owner(HOLD_A_SLEEP.format(then=FORK_A_HOLDER))
+    pid, _ = read_state(process)
+    children = psutil.Process(process.pid).children()
+    process.kill()
+    try:
+        eventually(lambda: gone(pid) and not any(scratch.iterdir()))
+    finally:
+        for child in children:
+            if child.is_running():
+                child.kill()
+
+
+def test_an_interrupted_terminal_does_not_end_the_keeper(kept: KeptProcess, eventually) -> None:
+    """Only the owner's end counts: the signals of a terminal leave the broker alone."""
+    kept.start(["sleep", "1000"], kept.directory / "log")
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        os.kill(kept._keeper.pid, number)
+    assert kept.status() is None
+
+
+def test_a_killed_keeper_takes_the_broker_along(kept: KeptProcess, eventually, gone: Callable) -> None:
+    """When the keeper itself is killed, the broker does not stay, and the owner is told."""
+    pid = kept.start(["sleep", "1000"], kept.directory / "log")
+    os.kill(kept._keeper.pid, signal.SIGKILL)
+    eventually(lambda: gone(pid))
+    with pytest.raises(BrokerError, match="make a new one"):
+        kept.status()
+    kept.close()
+    assert not kept.directory.exists()
+
+
+def test_the_broker_obeys_sigterm(kept: KeptProcess, eventually) -> None:
+    """The keeper's own indifference to signals is not inherited."""
+    kept.start(["sleep", "1000"], kept.directory / "log")
+    assert kept.signal(signal.SIGTERM)
+    eventually(lambda: kept.status() is not None)
+    assert kept.status() == -signal.SIGTERM
+    assert not kept.signal(signal.SIGTERM)
+
+
+def test_output_goes_to_the_log(kept: KeptProcess, eventually) -> None:
+    """Both streams of the broker are in the log."""
+    log = kept.directory / "log"
+    kept.start(["sh", "-c", "echo out; echo err >&2"], log)
+    eventually(lambda: kept.status() == 0)
+    assert log.read_text() == "out\nerr\n"
+
+
+def test_a_command_that_cannot_run_is_named(kept: KeptProcess) -> None:
+    """The reason comes back to the owner as a BrokerError."""
+    with pytest.raises(BrokerError, match="no-such-program"):
+        kept.start(["/no-such-program"], kept.directory / "log")
+
+
+def test_a_chosen_directory_stays(tmp_path: Path) -> None:
+    """What the user named is the user's to delete."""
+    kept = KeptProcess("sleeper", tmp_path)
+    kept.close()
+    assert tmp_path.is_dir()
+
+
+def test_a_forked_child_cannot_use_it(kept: KeptProcess, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In another process than the owner's every request is refused."""
+    monkeypatch.setattr(os, "getpid", lambda: 0)
+    with pytest.raises(BrokerError, match="belongs to the process"):
+        kept.status()
+    monkeypatch.undo()
+
+
+def test_an_interrupted_request_does_not_confuse_the_next(kept: KeptProcess) -> None:
+    """A request whose answer was never read, as Ctrl-C leaves it, does not shift the answers that follow."""
+    kept.start(["sleep", "1000"], kept.directory / "log")
+    for _ in range(3):
+        kept._number += 1
+        kept._requests.write(json.dumps([kept._number, {"signal": 0}]).encode() + b"\n")
+    assert kept.status() is None
+    assert kept.signal(signal.SIGCONT) is True

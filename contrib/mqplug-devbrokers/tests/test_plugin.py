@@ -1,0 +1,55 @@
+"""The fixtures where the tools are missing: a skip with its reason, or a failure in CI."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+TEST = "def test_it(kafka_server): raise AssertionError('never reached')\n"
+
+
+def run_without_java(folder: Path, **environment: str) -> subprocess.CompletedProcess[str]:
+    """A pytest run of one test that asks for a broker, on a machine without Java."""
+    (folder / "test_it.py").write_text(TEST)
+    names = ("PATH", "JAVA_HOME", "CI")
+    clean = {name: value for name, value in os.environ.items() if name not in names}
+    command = [sys.executable, "-m", "pytest", "-rsE", "-p", "no:cacheprovider", f"--rootdir={folder}", "test_it.py"]
+    return subprocess.run(
+        command, cwd=folder, env={**clean, **environment, "PATH": ""},
+        stdout=subprocess.PIPE, text=True, check=False, timeout=60,
+    )  # fmt: skip
+
+
+def test_without_java_tests_are_skipped_with_the_reason(tmp_path: Path) -> None:
+    """On a developer's machine a missing tool is no failure."""
+    done = run_without_java(tmp_path)
+    assert done.returncode == 0, done.stdout
+    assert "1 skipped" in done.stdout
+    assert "no java was found" in done.stdout
+
+
+@pytest.mark.parametrize("value", ["true", "True"])
+def test_without_java_tests_fail_in_ci(tmp_path: Path, value: str) -> None:
+    """In CI a missing tool must not pass for a green run."""
+    done = run_without_java(tmp_path, CI=value)
+    assert done.returncode == 1, done.stdout
+    assert "MissingTool: no java was found" in done.stdout
+
+
+def test_one_server_serves_the_whole_run(tmp_path: Path) -> None:
+    """Two tests that ask for it get the same one, which is gone afterwards."""
+    (tmp_path / "test_it.py").write_text(
+        "from pathlib import Path\n"
+        "def test_one(kafka_server): Path('one').write_text(repr(kafka_server))\n"
+        "def test_two(kafka_server): Path('two').write_text(repr(kafka_server))\n"
+        "def test_dir(kafka_server): Path('dir').write_text(str(kafka_server.directory))\n"
+    )
+    command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", f"--rootdir={tmp_path}", "test_it.py"]
+    done = subprocess.run(command, cwd=tmp_path, stdout=subprocess.PIPE, text=True, check=False, timeout=60)
+    assert done.returncode == 0, done.stdout
+    assert (tmp_path / "one").read_text() == (tmp_path / "two").read_text()
+    assert not Path((tmp_path / "dir").read_text()).exists()
