@@ -1,0 +1,84 @@
+"""The columns of a read, with the types that Spark and Arrow give them. Both have to agree exactly."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import attrs
+import pyarrow as pa
+from pyspark.sql.types import (
+    ArrayType,
+    BinaryType,
+    DataType,
+    IntegerType,
+    LongType,
+    StringType,
+    StructField,
+    StructType,
+    TimestampType,
+)
+
+from mqplug import Batch, ConfigError
+
+_HEADERS: Final = ArrayType(StructType([StructField("key", StringType()), StructField("value", BinaryType())]))
+_ARROW_HEADERS: Final = pa.list_(pa.field("element", pa.struct([("key", pa.string()), ("value", pa.binary())])))
+
+_TYPES: Final[dict[str, tuple[DataType, pa.DataType]]] = {
+    "key": (BinaryType(), pa.binary()),
+    "value": (BinaryType(), pa.binary()),
+    "topic": (StringType(), pa.string()),
+    "partition": (IntegerType(), pa.int32()),
+    "offset": (LongType(), pa.int64()),
+    "timestamp": (TimestampType(), pa.timestamp("us", tz="UTC")),
+    "timestampType": (IntegerType(), pa.int32()),
+    "headers": (_HEADERS, _ARROW_HEADERS),
+    "id": (StringType(), pa.string()),
+}
+
+
+@attrs.frozen
+class Columns:
+    """The columns that a read yields, in order."""
+
+    names: tuple[str, ...]
+
+    def spark_schema(self) -> StructType:
+        """What Spark is told. Each may be null."""
+        return StructType([StructField(name, _TYPES[name][0]) for name in self.names])
+
+    def record_batch(self, batch: Batch) -> pa.RecordBatch:
+        """These columns of a batch."""
+        stored = batch.to_arrow([name for name in self.names if name != "timestampType"])
+        arrays = [_array(stored, name, len(batch)) for name in self.names]
+        return pa.record_batch(arrays, schema=pa.schema([(name, _TYPES[name][1]) for name in self.names]))
+
+
+def _array(stored: pa.RecordBatch, name: str, rows: int) -> pa.Array:
+    """A column in Spark's type. Who set a timestamp is what backends do not tell: that column is null."""
+    kind = _TYPES[name][1]
+    return pa.nulls(rows, kind) if name == "timestampType" else stored.column(name).cast(kind)
+
+
+def all_columns(*, include_headers: bool) -> Columns:
+    """What a read yields unless a schema says otherwise."""
+    return Columns(tuple(name for name in _TYPES if include_headers or name != "headers"))
+
+
+def chosen_columns(schema: StructType) -> Columns:
+    """The columns of a schema, which may be fewer than all, in any order."""
+    for field in schema.fields:
+        _check_field(field)
+    return Columns(tuple(field.name for field in schema.fields))
+
+
+def _check_field(field: StructField) -> None:
+    if field.name not in _TYPES:
+        raise ConfigError(f"there is no column {field.name!r}", fix=f"There are {', '.join(_TYPES)}")
+    wanted = _TYPES[field.name][0]
+    if field.dataType.simpleString() != wanted.simpleString():
+        raise ConfigError(
+            f"the column {field.name!r} is {wanted.simpleString()}, not {field.dataType.simpleString()}",
+            fix=f"Read it as {wanted.simpleString()}, and cast it in Spark",
+        )
+    if field.dataType != wanted or not field.nullable:
+        raise ConfigError(f"the column {field.name!r} may be null, and so may its parts", fix="Leave NOT NULL out")

@@ -1,0 +1,97 @@
+"""The options of a read, checked before anything is asked of a broker."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from difflib import get_close_matches
+from typing import Final
+
+import attrs
+
+from mqplug import ConfigError
+from mqplug_spark._offsets import Offsets, parse_offsets
+
+_NAMES: Final = {
+    name.lower(): name
+    for name in (
+        "url",
+        "subscribe",
+        "topic",
+        "startingOffsets",
+        "endingOffsets",
+        "includeHeaders",
+        "failOnDataLoss",
+        "pollTimeoutMs",
+    )
+}
+
+
+@attrs.frozen(kw_only=True)
+class Options:
+    """What a read was asked for. The URL may hold a password: it is never shown."""
+
+    url: str = attrs.field(repr=False)
+    topics: tuple[str, ...]
+    starting: Offsets
+    ending: Offsets
+    include_headers: bool
+    fail_on_data_loss: bool
+    poll_timeout: float
+
+
+def parse_options(given: Mapping[str, str]) -> Options:
+    """The options that Spark hands over, whatever the case of their names; what is wrong is a ``ConfigError``."""
+    found = {name.lower(): text for name, text in given.items()}
+    for name in found:
+        _check_known(name)
+    topics = _topics(found)
+    return Options(
+        url=_required(found, "url", "kafka://host:9092"),
+        topics=topics,
+        starting=parse_offsets("startingOffsets", found.get("startingoffsets", "earliest"), topics),
+        ending=parse_offsets("endingOffsets", found.get("endingoffsets", "latest"), topics),
+        include_headers=_flag(found, "includeHeaders", default=False),
+        fail_on_data_loss=_flag(found, "failOnDataLoss", default=True),
+        poll_timeout=_milliseconds(found, "pollTimeoutMs", default=120_000) / 1000,
+    )
+
+
+def _check_known(name: str) -> None:
+    if name in _NAMES:
+        return
+    if name in {"path", "paths"}:
+        raise ConfigError("load() was given a path", fix="Name the topic with option('subscribe', ...), and load()")
+    near = get_close_matches(name, _NAMES, n=1)
+    hint = f"Did you mean {_NAMES[near[0]]!r}?" if near else f"There are {', '.join(_NAMES.values())}"
+    raise ConfigError(f"there is no option {name!r}", fix=hint)
+
+
+def _required(found: Mapping[str, str], name: str, example: str) -> str:
+    text = found.get(name, "")
+    if not text:
+        raise ConfigError(f"the option {name!r} is missing", fix=f"Write option({name!r}, {example!r})")
+    return text
+
+
+def _topics(found: Mapping[str, str]) -> tuple[str, ...]:
+    if "subscribe" in found and "topic" in found:
+        raise ConfigError("'subscribe' and 'topic' are the same option, and both are given", fix="Leave one out")
+    text = found["topic"] if "topic" in found else _required(found, "subscribe", "orders,payments")
+    topics = tuple(dict.fromkeys(name.strip() for name in text.split(",")))
+    if not all(topics):
+        raise ConfigError(f"{text!r} has a topic without a name", fix="Write topics with commas between them")
+    return topics
+
+
+def _flag(found: Mapping[str, str], name: str, *, default: bool) -> bool:
+    text = found.get(name.lower(), str(default)).lower()
+    if text not in {"true", "false"}:
+        raise ConfigError(f"{name} is true or false, not {text!r}")
+    return text == "true"
+
+
+def _milliseconds(found: Mapping[str, str], name: str, *, default: int) -> int:
+    text = found.get(name.lower(), str(default))
+    if not (text.isascii() and text.isdigit() and 0 < int(text) <= 86_400_000):
+        raise ConfigError(f"{name} is a number of milliseconds from 1 to 86400000, not {text!r}")
+    return int(text)

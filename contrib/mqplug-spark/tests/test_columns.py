@@ -1,0 +1,105 @@
+"""The columns and their types."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pytest
+from pyspark.sql.types import ArrayType, BinaryType, StringType, StructField, StructType
+
+import mqplug
+from mqplug import Batch, ConfigError, Log, MessageId, Position
+from mqplug.spi import ListColumns
+from mqplug_spark._columns import Columns, all_columns, chosen_columns
+
+HEADER = StructType([StructField("key", StringType(), nullable=False), StructField("value", BinaryType())])
+
+
+def received(mq: mqplug.Client) -> mqplug.Batch:
+    """Two messages: one with everything, one with nothing but a time."""
+    with mq.producer("orders") as out:
+        out.send(b"v", key=b"k", headers=[("a", b"1"), ("a", None)], timestamp=1_700_000_000_123, partition=0)
+        out.send(None, timestamp=1_700_000_000_124, partition=0)
+    with mq.consumer("orders", start=mqplug.EARLIEST, partitions=[0]) as consumer:
+        return consumer.receive_many(10, timeout=10).detached()
+
+
+def test_the_columns_are_those_of_spark_sql_kafka_and_the_id() -> None:
+    """Spark is told the columns of spark-sql-kafka, and the id behind them."""
+    assert all_columns(include_headers=False).spark_schema().simpleString() == (
+        "struct<key:binary,value:binary,topic:string,partition:int,offset:bigint,timestamp:timestamp,"
+        "timestampType:int,id:string>"
+    )
+
+
+def test_headers_are_a_column_where_they_are_asked_for() -> None:
+    """The option includeHeaders adds one column, before the id."""
+    schema = all_columns(include_headers=True).spark_schema()
+    assert schema.names[-2:] == ["headers", "id"]
+    assert schema["headers"].dataType.simpleString() == "array<struct<key:string,value:binary>>"
+
+
+def test_a_batch_has_exactly_the_types_that_spark_wants(mq: mqplug.Client) -> None:
+    """The Arrow types are those of the Spark types, down to the name of a list's element and the time zone."""
+    header = pa.struct([pa.field("key", pa.string()), pa.field("value", pa.binary())])
+    wanted = {
+        "key": pa.binary(),
+        "value": pa.binary(),
+        "topic": pa.string(),
+        "partition": pa.int32(),
+        "offset": pa.int64(),
+        "timestamp": pa.timestamp("us", tz="UTC"),
+        "timestampType": pa.int32(),
+        "headers": pa.list_(pa.field("element", header)),
+        "id": pa.string(),
+    }
+    made = all_columns(include_headers=True).record_batch(received(mq))
+    assert str(made.schema) == str(pa.schema(wanted))  # `==` does not compare the names inside a list
+
+
+def test_each_message_is_a_row(mq: mqplug.Client) -> None:
+    """A row holds what its message holds; a tombstone's value and a missing key are null."""
+    batch = received(mq)
+    rows = all_columns(include_headers=True).record_batch(batch).to_pylist()
+    assert [(row["key"], row["value"], row["offset"]) for row in rows] == [(b"k", b"v", 0), (None, None, 1)]
+    assert rows[0]["headers"] == [{"key": "a", "value": b"1"}, {"key": "a", "value": None}]
+    assert rows[1]["headers"] == []
+    assert rows[0]["timestamp"] == batch[0].timestamp
+    assert [row["id"] for row in rows] == [str(message_id) for message_id in batch.ids]
+    assert [row["timestampType"] for row in rows] == [None, None]
+
+
+def test_a_schema_of_spark_chooses_columns() -> None:
+    """Columns that are named with their types are those that are read."""
+    wanted = StructType([StructField("id", StringType()), StructField("value", BinaryType())])
+    assert chosen_columns(wanted) == Columns(("id", "value"))
+
+
+def test_offset_is_null_where_ids_have_several_parts() -> None:
+    """A backend whose ids are more than one number has no offsets; its ids are there all the same."""
+    log = Log("pulsar", "here", "orders", 0)
+    batch = Batch(log, Position(log, (7, 1, 1)), 1, ListColumns([(7, 1, 0)], [b"v"], [None], [()], [0], [0]))
+    (row,) = Columns(("offset", "id")).record_batch(batch).to_pylist()
+    assert row == {"offset": None, "id": str(MessageId(log, (7, 1, 0)))}
+
+
+def test_columns_come_in_the_order_of_the_schema(mq: mqplug.Client) -> None:
+    """A schema may name fewer columns, in any order."""
+    made = Columns(("timestampType", "offset", "value")).record_batch(received(mq))
+    assert made.to_pydict() == {"timestampType": [None, None], "offset": [0, 1], "value": [b"v", None]}
+    assert made.schema.types == [pa.int32(), pa.int64(), pa.binary()]
+
+
+@pytest.mark.parametrize(
+    ("field", "says"),
+    [
+        (StructField("payload", BinaryType()), "no column 'payload'.*There are key, value, topic"),
+        (StructField("Value", BinaryType()), "no column 'Value'"),
+        (StructField("value", StringType()), "'value' is binary, not string.*cast it in Spark"),
+        (StructField("value", BinaryType(), nullable=False), "'value' may be null.*Leave NOT NULL out"),
+        (StructField("headers", ArrayType(HEADER)), "'headers' may be null, and so may its parts"),
+    ],
+)
+def test_a_column_that_is_not_there_is_named(field: StructField, says: str) -> None:
+    """A schema with an unknown column, or another type, is a ConfigError that says what there is."""
+    with pytest.raises(ConfigError, match=says):
+        chosen_columns(StructType([field]))

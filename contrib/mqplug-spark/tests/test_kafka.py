@@ -1,0 +1,40 @@
+"""What is particular to Kafka: offsets that hold no message."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from confluent_kafka import Producer
+from samples import options
+
+import mqplug
+from mqplug_spark._planning import plan
+from mqplug_spark._reading import read_range
+
+if TYPE_CHECKING:
+    from mqplug_devbrokers import KafkaServer
+
+
+@pytest.mark.timeout(120)  # the first test that asks for Kafka starts it
+def test_a_range_that_ends_in_a_transaction_marker_ends(kafka_server: KafkaServer) -> None:
+    """The marker of a transaction takes an offset and holds no message: a read passes it and ends at once."""
+    hasty = options(subscribe="payments", pollTimeoutMs="10000")
+    with mqplug.connect(kafka_server.url) as mq:
+        mq.create_topic("payments")
+        native = Producer({"bootstrap.servers": kafka_server.bootstrap, "transactional.id": "payments"})
+        native.init_transactions(30)
+        for number in range(3):
+            native.begin_transaction()
+            native.produce("payments", str(number).encode(), partition=0)
+            if number == 1:
+                native.abort_transaction(30)
+            else:
+                native.commit_transaction(30)
+        (planned,) = plan(hasty, {"payments": mq.watermarks("payments")})
+        values = [
+            value
+            for batch in read_range(lambda: mqplug.connect(kafka_server.url), planned, hasty)
+            for value in batch.values
+        ]
+    assert values == [b"0", b"2"]

@@ -1,0 +1,81 @@
+"""The text of startingOffsets and endingOffsets."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+import mqplug
+from mqplug import ConfigError, Position
+from mqplug_spark._offsets import parse_offsets
+
+
+def points(value: object, option: str = "startingOffsets") -> object:
+    """What JSON with one point means."""
+    return parse_offsets(option, json.dumps({"orders": {"0": value}}), ["orders"])
+
+
+@pytest.mark.parametrize("value", [-2, -1, 0, 2**63])
+def test_numbers_are_offsets(value: int) -> None:
+    """A number is an offset, -1 the latest and -2 the earliest."""
+    assert points(value) == {"orders": {0: value}}
+
+
+def test_a_position_is_read_from_its_text(mq: mqplug.Client) -> None:
+    """The text of a position means that position."""
+    high = mq.watermarks("orders")[0].high
+    assert points(str(high)) == {"orders": {0: high}}
+
+
+def test_an_id_is_the_point_before_its_message(mq: mqplug.Client) -> None:
+    """The text of a message id means the point just before that message."""
+    with mq.producer("orders") as out:
+        out.send(b"first", partition=0)
+        second = out.send(b"second", partition=0)
+    assert points(str(second)) == {"orders": {0: Position(second.log, second.coordinates)}}
+
+
+@pytest.mark.parametrize(
+    ("value", "says"),
+    [
+        (-3, "orders\\[0\\] is '-3'.*-2 for the earliest"),
+        (1.5, "orders\\[0\\] is '1.5'"),
+        (True, "orders\\[0\\] is 'true'"),
+        (None, "orders\\[0\\] is 'null'"),
+        ({"0": 1}, "orders\\[0\\] is"),
+        ("p1~nonsense", "'p1~nonsense' is not the text of a position"),
+        ("m1~nonsense", "'m1~nonsense' is not the text of a message id"),
+    ],
+)
+def test_a_wrong_point_is_named(value: object, says: str) -> None:
+    """What is no point is a ConfigError that names its topic and partition."""
+    with pytest.raises(ConfigError, match=says):
+        points(value)
+
+
+def test_an_end_is_never_the_earliest() -> None:
+    """-2 is no end."""
+    with pytest.raises(ConfigError, match="endingOffsets: orders\\[0\\] is '-2'"):
+        points(-2, "endingOffsets")
+
+
+@pytest.mark.parametrize(
+    ("option", "text", "says"),
+    [
+        ("startingOffsets", "newest", "startingOffsets is earliest, latest, or JSON such as"),
+        ("endingOffsets", "earliest", "endingOffsets is latest, or JSON such as"),
+        ("startingOffsets", "{'orders'", "startingOffsets is no JSON"),
+        ("startingOffsets", "[]", "startingOffsets is earliest"),
+        ("startingOffsets", '{"orders": 5}', "the topic 'orders' is to be a JSON object, not '5'"),
+        ("startingOffsets", "{}", "does not name the topic 'orders'"),
+        ("startingOffsets", '{"orders": {}, "audit": {}}', "names the topic 'audit', which is not read"),
+        ("startingOffsets", '{"orders": {"0": 1, "0": 2}}', "startingOffsets names '0' twice"),
+        ("startingOffsets", '{"orders": {"00": 1}}', "'00' is no partition of 'orders'"),
+        ("startingOffsets", '{"orders": {"-1": 1}}', "'-1' is no partition of 'orders'"),
+    ],
+)
+def test_a_wrong_text_is_named(option: str, text: str, says: str) -> None:
+    """A text of another shape is a ConfigError that names the option and the place."""
+    with pytest.raises(ConfigError, match=says):
+        parse_offsets(option, text, ["orders"])

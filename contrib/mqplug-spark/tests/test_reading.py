@@ -1,0 +1,147 @@
+"""Reading a range, over the memory backend."""
+
+from __future__ import annotations
+
+import pytest
+from samples import options
+
+import mqplug
+from mqplug import ConnectError, Position, PositionLost, Timeout, Unsupported
+from mqplug_spark._options import Options
+from mqplug_spark._planning import Range, plan
+from mqplug_spark._reading import connect, read_range
+
+
+def another() -> mqplug.Client:
+    """One more client of the store that the fixture ``mq`` keeps."""
+    return mqplug.connect("memory://orders")
+
+
+def send(mq: mqplug.Client, count: int, partition: int = 0) -> list[mqplug.MessageId]:
+    """Send so many numbers to one partition; returns their ids."""
+    with mq.producer("orders") as out:
+        sent = out.send_many([mqplug.Record(str(n).encode(), partition=partition) for n in range(count)])
+    return [each for each in sent if isinstance(each, mqplug.MessageId)]
+
+
+def planned(mq: mqplug.Client, made: Options) -> Range:
+    """The first range that is planned now."""
+    return plan(made, {"orders": mq.watermarks("orders")})[0]
+
+
+def values(wanted: Range, made: Options) -> list[int]:
+    """The numbers of a range."""
+    return [int(value) for batch in read_range(another, wanted, made) for value in batch.values]
+
+
+def trim(mq: mqplug.Client, message_id: mqplug.MessageId) -> None:
+    """Remove what lies before a message."""
+    mq.trim("orders", {message_id.log.partition: Position(message_id.log, message_id.coordinates)})
+
+
+def test_a_range_ends_where_it_was_planned(mq: mqplug.Client) -> None:
+    """What is sent after the planning is not read."""
+    send(mq, 5)
+    wanted = planned(mq, options())
+    send(mq, 5)
+    assert values(wanted, options()) == [0, 1, 2, 3, 4]
+
+
+def test_only_the_partition_of_the_range_is_read(mq: mqplug.Client) -> None:
+    """Another partition's messages do not appear."""
+    send(mq, 3, partition=0)
+    send(mq, 2, partition=1)
+    assert values(planned(mq, options()), options()) == [0, 1, 2]
+
+
+def test_more_than_one_batch(mq: mqplug.Client) -> None:
+    """A long range is read whole and in order."""
+    for _ in range(3):
+        send(mq, 9_000)
+    assert values(planned(mq, options()), options()) == [*range(9_000)] * 3
+
+
+def test_what_retention_took_since_the_planning_is_an_error(mq: mqplug.Client) -> None:
+    """A range whose start was removed meanwhile is PositionLost."""
+    sent = send(mq, 5)
+    wanted = planned(mq, options())
+    trim(mq, sent[2])
+    with pytest.raises(PositionLost):
+        values(wanted, options())
+
+
+def test_what_retention_took_is_stepped_over_where_allowed(mq: mqplug.Client) -> None:
+    """With failOnDataLoss=false what is left of the range is read."""
+    lenient = options(failOnDataLoss="false")
+    sent = send(mq, 5)
+    wanted = planned(mq, lenient)
+    trim(mq, sent[2])
+    assert values(wanted, lenient) == [2, 3, 4]
+
+
+def test_a_range_of_which_nothing_is_left_ends(mq: mqplug.Client) -> None:
+    """With failOnDataLoss=false a range that is gone as a whole is empty, though more messages follow it."""
+    lenient = options(failOnDataLoss="false")
+    send(mq, 5)
+    wanted = planned(mq, lenient)
+    later = send(mq, 5)
+    trim(mq, later[1])
+    assert values(wanted, lenient) == []
+
+
+@pytest.mark.parametrize("allowed", [True, False])
+def test_retention_overtakes_a_reader(mq: mqplug.Client, allowed: bool) -> None:
+    """What is removed between two batches is an error, or is stepped over where that was allowed."""
+    made = options(failOnDataLoss=str(not allowed))
+    sent = [message_id for _ in range(3) for message_id in send(mq, 15_000)]
+    batches = read_range(another, planned(mq, made), made)
+    seen = len(next(batches))
+    trim(mq, sent[44_990])
+    if allowed:
+        assert seen + sum(map(len, batches)) < 45_000
+    else:
+        with pytest.raises(PositionLost):
+            list(batches)
+
+
+def test_a_backend_that_does_not_answer_ends_in_a_timeout(mq: mqplug.Client) -> None:
+    """Where stored messages do not come, the read ends with a Timeout that names the partition."""
+    hasty = options(pollTimeoutMs="200")
+    send(mq, 1)
+    wanted = planned(mq, hasty)
+    beyond = str(Position(Position.parse(wanted.until).log, (2,)))
+    with pytest.raises(Timeout, match=r"nothing came from orders\[0\] for 0.2 s"):
+        values(Range(wanted.topic, wanted.partition, wanted.start, beyond), hasty)
+
+
+def test_a_connection_that_fails_is_tried_again(mq: mqplug.Client) -> None:
+    """A task whose backend is not there for a moment reads all the same."""
+    send(mq, 5)
+    failures = [ConnectError("nobody is there"), ConnectError("still nobody")]
+
+    def opening() -> mqplug.Client:
+        if failures:
+            raise failures.pop()
+        return another()
+
+    batches = read_range(opening, planned(mq, options()), options())
+    assert [int(value) for batch in batches for value in batch.values] == [0, 1, 2, 3, 4]
+    assert failures == []
+
+
+def test_a_connection_that_goes_on_failing_is_an_error(mq: mqplug.Client) -> None:
+    """When nothing came for as long as pollTimeoutMs says, the task fails with the last error."""
+    hasty = options(pollTimeoutMs="300")
+    send(mq, 1)
+
+    def opening() -> mqplug.Client:
+        raise ConnectError("nobody is there")
+
+    with pytest.raises(ConnectError, match="nobody is there"):
+        list(read_range(opening, planned(mq, hasty), hasty))
+
+
+def test_a_store_in_one_process_is_refused() -> None:
+    """The memory backend cannot be read by other processes, and the error says so."""
+    with pytest.raises(Unsupported, match="keeps its messages in one process; Spark's tasks run in others"):
+        connect("memory://shared")

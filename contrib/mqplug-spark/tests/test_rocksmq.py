@@ -1,0 +1,42 @@
+"""What is particular to a RocksMQ store: one process owns it, and that process may go."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from functools import partial
+from pathlib import Path
+
+from samples import options
+
+import mqplug
+from mqplug_spark._planning import plan
+from mqplug_spark._reading import read_range
+
+OWNER = """
+import sys, mqplug
+with mqplug.connect(sys.argv[1]) as mq:
+    mq.create_topic("orders")
+    with mq.producer("orders") as out:
+        for start in range(0, 60_000, 1_000):
+            out.send_many([mqplug.Record(str(number).encode()) for number in range(start, start + 1_000)])
+    print("ready", flush=True)
+    sys.stdin.read()
+"""
+
+
+def test_the_owner_of_a_store_dies_while_it_is_read(tmp_path: Path) -> None:
+    """A task goes on where it was when the process that served it is killed: nothing is lost or repeated."""
+    url = f"rocksmq://{tmp_path}"
+    command = [sys.executable, "-c", OWNER, url]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as owner:
+        assert owner.stdout is not None
+        assert owner.stdout.readline() == "ready\n"
+        with mqplug.connect(url) as mq:
+            (planned,) = plan(options(), {"orders": mq.watermarks("orders")})
+        batches = read_range(partial(mqplug.connect, url), planned, options())
+        values = list(next(batches).values)
+        owner.kill()
+        owner.wait()
+        values += [value for batch in batches for value in batch.values]
+    assert values == [str(number).encode() for number in range(60_000)]

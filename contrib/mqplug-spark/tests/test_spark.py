@@ -1,0 +1,191 @@
+"""Reading on Spark, whose tasks run in processes of their own."""
+
+from __future__ import annotations
+
+import json
+import re
+from itertools import count
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from pyspark.errors import PySparkException
+
+import mqplug
+from mqplug import Position, Record
+
+if TYPE_CHECKING:
+    from conftest import Cluster
+    from pyspark.sql import DataFrameReader, SparkSession
+
+pytestmark = pytest.mark.timeout(180)  # the first test that asks for Spark or Kafka starts it
+
+_topics = (f"orders-{number}" for number in count())
+
+
+@pytest.fixture
+def topic(cluster: Cluster) -> str:
+    """An empty topic of two partitions."""
+    name = next(_topics)
+    cluster.client.create_topic(name, partitions=2)
+    return name
+
+
+@pytest.fixture
+def source(spark: SparkSession, cluster: Cluster, topic: str) -> DataFrameReader:
+    """A read of the topic that needs no more options."""
+    return spark.read.format("mqplug").option("url", cluster.url).option("subscribe", topic)
+
+
+def send(cluster: Cluster, topic: str, amount: int, partition: int = 0) -> list[mqplug.MessageId]:
+    """Send so many numbers to one partition; returns their ids."""
+    with cluster.client.producer(topic) as out:
+        sent = out.send_many([Record(str(number).encode(), partition=partition) for number in range(amount)])
+    assert all(isinstance(each, mqplug.MessageId) for each in sent)
+    return sent  # type: ignore[return-value]
+
+
+def trim(cluster: Cluster, message_id: mqplug.MessageId) -> None:
+    """Remove what lies before a message."""
+    position = Position(message_id.log, message_id.coordinates)
+    cluster.client.trim(message_id.log.topic, {message_id.log.partition: position})
+
+
+def points(topic: str, *partitions: object) -> str:
+    """The JSON of a point for each partition."""
+    return json.dumps({topic: dict(enumerate(partitions))})
+
+
+def test_rows_are_the_messages(source: DataFrameReader, cluster: Cluster, topic: str) -> None:
+    """Each row holds what a consumer receives: key, value, place, time, headers and id."""
+    with cluster.client.producer(topic) as out:
+        out.send(b"v", key=b"k", headers=[("a", b"1"), ("b", b"\xff"), ("a", None)], timestamp=1_700_000_000_123)
+        out.send(None, key=b"\x00\xff", timestamp=1_700_000_000_124)
+        out.send(b"", timestamp=1_700_000_000_125)
+    rows = source.option("includeHeaders", "true").load().collect()
+    expected = {str(message.id): message for message in cluster.client.read(topic)}
+    assert len(rows) == len(expected) == 3
+    for row in rows:
+        message = expected[row.id]
+        assert (row.key, row.value, row.topic, row.partition) == (message.key, message.value, topic, message.partition)
+        assert row.offset == message.id.coordinates[0]
+        assert row.timestamp.timestamp() == message.timestamp.timestamp()
+        assert row.timestampType is None
+        assert [tuple(header) for header in row.headers] == list(message.headers)
+
+
+def test_the_schema_is_that_of_spark_sql_kafka_and_the_id(source: DataFrameReader) -> None:
+    """Spark sees the columns of spark-sql-kafka, and the id."""
+    assert source.load().schema.simpleString() == (
+        "struct<key:binary,value:binary,topic:string,partition:int,offset:bigint,timestamp:timestamp,"
+        "timestampType:int,id:string>"
+    )
+
+
+def test_many_messages_of_all_partitions_are_read_in_order(
+    source: DataFrameReader, cluster: Cluster, topic: str
+) -> None:
+    """Nothing is lost, repeated or reordered inside a partition."""
+    for partition in (0, 1):
+        send(cluster, topic, 25_000, partition)
+    rows = source.schema("partition int, value binary").load().collect()
+    for partition in (0, 1):
+        numbers = [int(row.value) for row in rows if row.partition == partition]
+        assert numbers == list(range(25_000))
+
+
+def test_an_empty_topic_has_no_rows(source: DataFrameReader) -> None:
+    """A topic without messages is a data frame without rows."""
+    assert source.load().collect() == []
+
+
+def test_several_topics_are_one_data_frame(
+    spark: SparkSession, source: DataFrameReader, cluster: Cluster, topic: str
+) -> None:
+    """Topics with commas between them are read together."""
+    other = next(_topics)
+    cluster.client.create_topic(other)
+    send(cluster, topic, 3)
+    send(cluster, other, 2)
+    frame = source.option("subscribe", f"{topic},{other}").load()
+    assert dict(frame.groupBy("topic").count().collect()) == {topic: 3, other: 2}
+
+
+def test_offsets_and_ids_begin_and_end_a_read(source: DataFrameReader, cluster: Cluster, topic: str) -> None:
+    """JSON with offsets, words and ids bounds each partition; the end is not read."""
+    first, second = send(cluster, topic, 10, partition=0), send(cluster, topic, 10, partition=1)
+    read = source.option("startingOffsets", points(topic, first[2].coordinates[0], -2)).option(
+        "endingOffsets", points(topic, -1, str(second[3]))
+    )
+    rows = read.load().collect()
+    assert sorted((row.partition, int(row.value)) for row in rows) == [
+        *((0, number) for number in range(2, 10)),
+        *((1, number) for number in range(3)),
+    ]
+
+
+def test_a_data_frame_is_bounded_when_it_is_first_used(source: DataFrameReader, cluster: Cluster, topic: str) -> None:
+    """Every action on one data frame sees the same messages; load() again sees those that came since."""
+    send(cluster, topic, 3)
+    frame = source.load()
+    assert frame.count() == 3
+    send(cluster, topic, 2)
+    assert frame.count() == len(frame.collect()) == 3
+    assert source.load().count() == 5
+
+
+def test_a_view_in_sql(spark: SparkSession, cluster: Cluster, topic: str) -> None:
+    """SQL makes a view of a topic with the same options."""
+    send(cluster, topic, 3)
+    spark.sql(f"CREATE OR REPLACE TEMPORARY VIEW orders USING mqplug OPTIONS (url '{cluster.url}', topic '{topic}')")
+    assert spark.sql("SELECT max(offset) - min(offset) FROM orders").collect()[0][0] == 2
+
+
+def test_the_readme_runs(spark: SparkSession, cluster: Cluster) -> None:
+    """The example of the README does what it says."""
+    cluster.client.create_topic("orders", partitions=2)
+    send(cluster, "orders", 3)
+    readme = (Path(__file__).parents[1] / "README.md").read_text()
+    (example,) = re.findall(r"```python\n(.*?)```", readme, re.DOTALL)
+    assert "kafka://broker:9092" in example
+    names = {"spark": spark}
+    exec(example.replace("kafka://broker:9092", cluster.url), names)
+    assert names["orders"].count() == 3
+
+
+def test_a_schema_chooses_columns(source: DataFrameReader, cluster: Cluster, topic: str) -> None:
+    """A schema given by the user is what is read, in its order."""
+    send(cluster, topic, 2)
+    frame = source.schema("offset bigint, value binary").load()
+    assert frame.columns == ["offset", "value"]
+    assert sorted(bytes(row.value) for row in frame.collect()) == [b"0", b"1"]
+
+
+def test_a_limit_ends_a_read_early(source: DataFrameReader, cluster: Cluster, topic: str) -> None:
+    """A read that Spark breaks off leaves nothing behind that hinders the next one."""
+    send(cluster, topic, 25_000)
+    assert len(source.load().limit(1).collect()) == 1
+    assert source.load().count() == 25_000
+
+
+def test_lost_messages_are_an_error(source: DataFrameReader, cluster: Cluster, topic: str) -> None:
+    """A start that retention removed fails the read, and says how to go on."""
+    sent = send(cluster, topic, 10)
+    trim(cluster, sent[5])
+    lost = source.option("startingOffsets", points(topic, str(sent[2]), -2))
+    with pytest.raises(PySparkException, match="failOnDataLoss=false to read what is left"):
+        lost.load().collect()
+
+
+def test_lost_messages_are_stepped_over_where_allowed(source: DataFrameReader, cluster: Cluster, topic: str) -> None:
+    """With failOnDataLoss=false what is left is read."""
+    sent = send(cluster, topic, 10)
+    trim(cluster, sent[5])
+    lost = source.option("startingOffsets", points(topic, str(sent[2]), -2)).option("failOnDataLoss", "false")
+    assert sorted(int(row.value) for row in lost.load().collect()) == [5, 6, 7, 8, 9]
+
+
+def test_a_topic_that_is_not_there_is_named(source: DataFrameReader) -> None:
+    """A missing topic is TopicNotFound when the read is planned."""
+    with pytest.raises(PySparkException, match=r"TopicNotFound.*nowhere"):
+        source.option("subscribe", "nowhere").load().collect()
