@@ -155,8 +155,9 @@ class Tracker:
         """All before the position is acked, and the ranges behind it."""
         self._advance()
         ranges = [each for each in self._restored if each[1] >= self._position.coordinates]
-        start = self._deliveries[0].flags.find(0) if self._deliveries else 0
-        for delivery in self._deliveries:
+        deliveries = list(self._deliveries)  # the receiving thread may append meanwhile
+        start = deliveries[0].flags.find(0) if deliveries else 0
+        for delivery in deliveries:
             ranges += _acked_ranges(delivery, start)
             start = 0
         return GroupPosition(self._position, tuple(sorted(ranges)))

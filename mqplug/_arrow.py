@@ -25,7 +25,9 @@ def record_batch(batch: Batch, columns: Sequence[str] | None = None) -> pa.Recor
     unknown = [name for name in chosen if name not in _MAKERS]
     if unknown:
         raise ValueError(f"no column {unknown[0]!r}: there are {', '.join(_MAKERS)}")
-    return pa.record_batch([_MAKERS[name](batch) for name in chosen], names=chosen)
+    ready = batch.arrow_columns(chosen)
+    arrays = [ready[name] if name in ready else _MAKERS[name](batch) for name in chosen]
+    return pa.record_batch(arrays, names=chosen)
 
 
 def _offsets(batch: Batch) -> pa.Array:
@@ -39,7 +41,8 @@ def _offsets(batch: Batch) -> pa.Array:
 def _headers(batch: Batch) -> pa.Array:
     rows = batch.headers
     if not any(rows):
-        return pa.repeat(pa.scalar([], _HEADERS), len(batch))
+        nothing, offsets = pa.array([], _HEADERS.value_type), pa.py_buffer(bytes(4 * len(batch) + 4))
+        return pa.Array.from_buffers(_HEADERS, len(batch), [None, offsets], children=[nothing])
     return pa.array([[{"key": name, "value": value} for name, value in row] for row in rows], _HEADERS)
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Protocol, overload
 
 import attrs
@@ -20,7 +21,11 @@ if TYPE_CHECKING:
 
 
 class Columns(Protocol):
-    """What a driver hands over: one column a call, each called at most once for a batch."""
+    """What a driver hands over: one column a call, each called at most once for a batch.
+
+    A driver that has Arrow arrays already may also have ``arrow(names)``, which returns those of the named columns of
+    ``Batch.to_arrow`` that it has, with the types they have there.
+    """
 
     def coordinates(self) -> Sequence[Numbers]: ...
     def details(self) -> Sequence[Numbers] | None: ...
@@ -79,14 +84,11 @@ class Batch(Sequence[Message]):
     nor position.
     """
 
-    __slots__ = ("_columns", "_log", "_made", "_next", "_size", "delivery")
-
     def __init__(self, log: Log | None, next_position: Position | None, size: int, columns: Columns) -> None:
         self._log = log
         self._next = next_position
         self._size = size
         self._columns = columns
-        self._made: dict[str, Any] = {}
         self.delivery: Any = None  # whose delivery this is: the consumer keeps its acks there
 
     @property
@@ -103,57 +105,47 @@ class Batch(Sequence[Message]):
             raise ValueError("nothing was received: this batch has no position")
         return self._next
 
-    def _column(self, name: str) -> Any:
-        made = self._made
-        if name not in made:
-            made[name] = getattr(self._columns, name)()
-        return made[name]
-
-    @property
+    @cached_property
     def coordinates(self) -> Sequence[Numbers]:
         """The coordinates of each id."""
-        return self._column("coordinates")  # type: ignore[no-any-return]
+        return self._columns.coordinates()
 
-    @property
+    @cached_property
     def keys(self) -> Sequence[bytes | None]:
         """The key of each message."""
-        return self._column("keys")  # type: ignore[no-any-return]
+        return self._columns.keys()
 
-    @property
+    @cached_property
     def values(self) -> Sequence[bytes | None]:
         """The payload of each message."""
-        return self._column("values")  # type: ignore[no-any-return]
+        return self._columns.values()
 
-    @property
+    @cached_property
     def headers(self) -> Sequence[Headers]:
         """The headers of each message."""
-        return self._column("headers")  # type: ignore[no-any-return]
+        return self._columns.headers()
 
-    @property
+    @cached_property
     def timestamps(self) -> Sequence[int]:
         """The timestamp of each message, in milliseconds since 1970."""
-        return self._column("timestamps")  # type: ignore[no-any-return]
+        return self._columns.timestamps()
 
-    @property
+    @cached_property
     def log_times(self) -> Sequence[int]:
         """The log time of each message, in milliseconds since 1970."""
-        return self._column("log_times")  # type: ignore[no-any-return]
+        return self._columns.log_times()
 
-    @property
+    @cached_property
     def attempts(self) -> Sequence[int]:
         """Which delivery of each message this is, as far as is known; counted from 1."""
-        known: Sequence[int] | None = self._column("attempts")
-        if known is None:
-            known = self._made["attempts"] = [1] * self._size
-        return known
+        known = self._columns.attempts()
+        return known if known is not None else [1] * self._size
 
-    @property
+    @cached_property
     def details(self) -> Sequence[Numbers]:
         """What the driver needs beside the coordinates of each id."""
-        known: Sequence[Numbers] | None = self._column("details")
-        if known is None:
-            known = self._made["details"] = [()] * self._size
-        return known
+        known = self._columns.details()
+        return known if known is not None else [()] * self._size
 
     def id(self, index: int) -> MessageId:
         """The id of one message."""
@@ -217,6 +209,11 @@ class Batch(Sequence[Message]):
 
         return _arrow.record_batch(self, columns)
 
+    def arrow_columns(self, names: Sequence[str]) -> Mapping[str, pyarrow.Array]:
+        """Those of the named columns that the driver has as Arrow arrays."""
+        ready = getattr(self._columns, "arrow", None)
+        return ready(names) if ready is not None else {}
+
     def _part(self, start: int, stop: int, step: int) -> Batch:
         rows = range(start, stop, step)
         whole = not rows or rows[-1] == self._size - 1 or self._log is None
@@ -236,6 +233,13 @@ class _Taken:
         if isinstance(rows, range) and isinstance(column, list):
             return column[rows.start : rows.stop : rows.step]
         return [column[row] for row in rows]
+
+    def arrow(self, names: Sequence[str]) -> Mapping[str, pyarrow.Array]:
+        rows = self._rows
+        if not isinstance(rows, range) or rows.step != 1:
+            return {}
+        ready = self._batch.arrow_columns(names)
+        return {name: array.slice(rows.start, len(rows)) for name, array in ready.items()}
 
     def coordinates(self) -> Sequence[Numbers]:
         return self._of(self._batch.coordinates)

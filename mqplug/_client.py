@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from threading import Lock
 from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar, overload
 
@@ -13,7 +13,7 @@ from mqplug._closing import close_native
 from mqplug._consumer import Consumer
 from mqplug._deadline import Deadline
 from mqplug._discovery import load
-from mqplug._errors import Closed, ConfigError, Error, TopicExists, TopicNotFound, Unsupported
+from mqplug._errors import Closed, ConfigError, Error, GroupNotFound, TopicExists, TopicNotFound, Unsupported
 from mqplug._fork import ForkGuard
 from mqplug._holdings import Holdings
 from mqplug._keeper import Keeper
@@ -200,7 +200,7 @@ class Client:
                 self._find_or_create(topic, create, deadline)
             options = ProducerOptions(partitioner=partitioner, queue_bytes=queue_bytes)
             driver = self._backend.open_producer(self._connection, options, deadline)
-            limits = (self.capabilities.message_max_bytes, queue_bytes)
+            limits = (self.capabilities, queue_bytes)
             producer = Producer(self._backend, driver, topic, self._router(partitioner), limits, self._forget)
         return self._adopt(producer)
 
@@ -319,12 +319,12 @@ class Client:
         deadline = Deadline(timeout)
         names = [topic] if isinstance(topic, str) else list(topic)
         with self._open("watermarks"):
-            logs = [log for name in names for log in self._topic(name, deadline).logs]
-            marks = self._backend.watermarks(self._connection, logs, None, deadline)
-        found: dict[str, dict[int, Watermarks]] = {name: {} for name in names}
-        for log in logs:
-            found.setdefault(log.topic, {})[log.partition] = marks[log]
-        return found[logs[0].topic] if isinstance(topic, str) else found
+            logs = {name: self._topic(name, deadline).logs for name in names}
+            marks = self._backend.watermarks(
+                self._connection, [log for each in logs.values() for log in each], None, deadline
+            )
+        found = {name: {log.partition: marks[log] for log in logs[name]} for name in names}
+        return found[topic] if isinstance(topic, str) else found
 
     def bounds(self, topic: str, *, timeout: float | None = 30) -> dict[int, Bounds]:
         """The first and the last retained id of each partition."""
@@ -342,6 +342,8 @@ class Client:
         with self._open("lag"):
             logs = self._topic(topic, deadline).logs
             stored = self._backend.group_positions(self._connection, group, logs, deadline)
+            if not stored:
+                raise GroupNotFound(f"the group {group!r} has no position on {topic!r}", topic=topic)
             since = {log: where.position for log, where in stored.items()}
             marks = self._backend.watermarks(self._connection, logs, since, deadline)
         return {
@@ -415,7 +417,8 @@ class Client:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self.close()
+        with suppress(Error) if error is not None else nullcontext():  # the first error says more
+            self.close()
 
     def __del__(self) -> None:
         if not getattr(self, "_closed", True) and not self._fork.crossed:

@@ -6,6 +6,7 @@ import time
 import warnings
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import nullcontext, suppress
 from itertools import chain
 from typing import TYPE_CHECKING, Literal, NoReturn, Self
 
@@ -321,7 +322,7 @@ class Consumer:
         if missing not in {"error", "next"}:
             raise ValueError(f"missing is 'error' or 'next', not {missing!r}")
         self._check_open()
-        with self._gate.entering(self._wake, deadline):
+        with self._gate.entering(self._wake, deadline), self._backend.context("seek", self._topic):
             self._check_open()
             positions = self._seek_positions(start, partition, deadline)
             lenient = missing == "next" or not isinstance(start, Before | After | Position)
@@ -453,7 +454,8 @@ class Consumer:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self.close()
+        with suppress(Error) if error is not None else nullcontext():  # the first error says more
+            self.close()
 
     def __del__(self) -> None:
         if getattr(self, "_driver", None) is not None and not self._closed and not self._fork.crossed:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 import time
 
+_NUMBERS = frozenset({int, float})  # what a timeout nearly always is, told at the least cost
+
 
 class Deadline:
     """The moment a call has to end; ``None`` waits for ever, 0 polls."""
@@ -30,7 +32,7 @@ class Deadline:
 
 def check_timeout(timeout: float | None) -> None:
     """``TypeError`` or ``ValueError`` for what is no timeout."""
-    if timeout is None:
+    if timeout is None or (type(timeout) in _NUMBERS and timeout >= 0):
         return
     if isinstance(timeout, bool) or not isinstance(timeout, int | float):
         raise TypeError(f"a timeout is a number of seconds or None, not {type(timeout).__name__}")

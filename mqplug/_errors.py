@@ -20,6 +20,8 @@ class Error(Exception):
     """The root of every error that mqplug raises, wrong types and numbers apart."""
 
     retryable = False
+    fix: str | None = None
+    """How to mend it: as the place says where it was raised, else what helps with this kind of error."""
 
     def __init__(
         self,
@@ -33,7 +35,8 @@ class Error(Exception):
     ) -> None:
         super().__init__(message)
         self.message = message
-        self.fix = fix
+        if fix is not None:
+            self.fix = fix
         self.backend = backend
         self.topic = topic
         self.operation = operation
@@ -69,43 +72,62 @@ def _rebuild(kind: type[Error], args: tuple[Any, ...], state: dict[str, Any]) ->
 class ConfigError(Error):
     """A setting is unknown, missing, of the wrong type, or contradicts another."""
 
+    fix = "Mend the settings"
+
 
 class PluginError(Error):
     """A plugin is missing, broken, too old, or raised what no driver may raise."""
+
+    fix = "Update the plugin, or report it to its authors"
 
 
 class ConnectError(Error):
     """The server could not be reached, or did not answer in its own protocol."""
 
+    fix = "Check the address, and that the server runs and can be reached"
     retryable = True
 
 
 class AuthError(Error):
     """The server refused the credentials."""
 
+    fix = "Check the credentials"
+
 
 class AccessDenied(Error):
     """The credentials are good, but do not allow this."""
+
+    fix = "Ask for the right to do this, or use other credentials"
 
 
 class TopicNotFound(Error):
     """There is no topic of this name."""
 
+    fix = "Create it with create_topic, or open with create=True"
+
 
 class TopicExists(Error):
     """A topic of this name exists already."""
+
+    fix = "Choose another name, or say exist_ok=True"
 
 
 class InvalidName(Error):
     """A topic or group name that is not legal on every backend."""
 
+    fix = "Use 1 to 249 of A-Z a-z 0-9 . _ -"
+
 
 class InvalidMessageId(Error):
     """An id or position that is damaged, or belongs to another backend, topic or incarnation."""
 
+    fix = "Use an id or position of the same topic, as it was given"
+
 
 class PositionLost(Error):
     """A message at or after the wanted position was removed by retention; ``low`` is where the log begins now."""
+
+    fix = "Seek to EARLIEST, or say missing='next'"
 
     def __init__(self, message: str, *, log: Log | None = None, low: Position | None = None, **where: Any) -> None:
         super().__init__(message, **where)
@@ -116,33 +138,45 @@ class PositionLost(Error):
 class NotAssigned(Error):
     """This consumer does not hold the partition (any more)."""
 
+    fix = "Use what assignment() lists"
+
 
 class GroupNotFound(Error):
     """The group has no position on this topic."""
+
+    fix = "Open a consumer with this group first, or drop must_exist=True"
 
 
 class ConsumerBusy(Error):
     """The group is in use in a way that shuts this consumer, or this change, out."""
 
+    fix = "Close the other consumers of the group first"
     retryable = True
 
 
 class Fenced(Error):
     """A newer producer or member took this one's place."""
 
+    fix = "Open another one, and see that only one is open"
+
 
 class MessageTooLarge(Error):
     """The message is larger than the backend takes."""
+
+    fix = "Send less, or raise the backend's limit"
 
 
 class QueueFull(Error):
     """The producer's queue of messages on their way is full."""
 
+    fix = "Wait with flush(), or slow down"
     retryable = True
 
 
 class SendFailed(Error):
-    """At least one message was proven not to be stored; ``results`` has an id or an error for each."""
+    """Not all messages are known to be stored; ``results`` has an id or an error for each."""
+
+    fix = "Look at results: each has an id or an error"
 
     def __init__(self, message: str, *, results: Sequence[Any] = (), **where: Any) -> None:
         super().__init__(message, **where)
@@ -152,6 +186,7 @@ class SendFailed(Error):
 class OutcomeUnknown(Error):
     """The message may or may not be stored. Sending it again may store it twice."""
 
+    fix = "Look whether it is stored before sending it again"
     retryable = True
     handle: SendHandle | None = None
 
@@ -163,6 +198,7 @@ class OutcomeUnknown(Error):
 class Timeout(Error, TimeoutError):
     """The call did not end within its timeout."""
 
+    fix = "Allow more time, or try again"
     retryable = True
 
 
@@ -173,31 +209,44 @@ class SendTimeout(OutcomeUnknown, Timeout):
 class ConcurrentUse(Error):
     """Two threads received from one consumer at once."""
 
+    fix = "Receive from one thread, or open a consumer for each"
+
 
 class AlreadyOpen(Error):
     """Another process, or an incompatible opener, has this store."""
+
+    fix = "Close it there first"
 
 
 class Closed(Error):
     """The object was closed."""
 
+    fix = "Open another one"
+
 
 class CloseIncomplete(Error):
     """Close ran out of time, or could not tell what became of some messages."""
+
+    fix = "Close with more time"
 
 
 class Corrupt(Error):
     """Stored data is damaged; nothing of it was served."""
 
+    fix = "Restore from a backup"
+
 
 class StorageFull(Error):
     """There is no room left to store messages."""
 
+    fix = "Make room"
     retryable = True
 
 
 class Unsupported(Error):
     """The backend does not have this capability, and nothing emulates it."""
+
+    fix = "Look at client.capabilities"
 
     def __init__(self, capability: str, message: str | None = None, **where: Any) -> None:
         super().__init__(message or f"{capability!r} is not supported here", **where)
@@ -206,3 +255,5 @@ class Unsupported(Error):
 
 class ForkedClient(Error):
     """A client was used in a child process that was forked after it had been opened."""
+
+    fix = "Connect in the child process"

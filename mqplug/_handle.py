@@ -5,7 +5,7 @@ from __future__ import annotations
 from threading import Event
 from typing import TYPE_CHECKING
 
-from mqplug._deadline import Deadline
+from mqplug._deadline import Deadline, check_timeout
 from mqplug._errors import Error, SendTimeout
 from mqplug._ids import MessageId
 
@@ -40,9 +40,9 @@ class SendHandle:
         Raises the error that proves that the record was not stored, ``OutcomeUnknown`` where nothing is proven, and
         ``SendTimeout`` (which is both ``OutcomeUnknown`` and ``Timeout``) when the time is up: the send goes on.
         """
-        deadline = Deadline(timeout)
+        check_timeout(timeout)
         if self._outcome is None:
-            self._wait(self, deadline)
+            self._wait(self, Deadline(timeout))
         outcome = self._outcome
         if outcome is None:
             raise self._timed_out(timeout)

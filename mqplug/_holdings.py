@@ -7,6 +7,7 @@ delivered; an ack of it changes nothing.
 from __future__ import annotations
 
 from bisect import bisect_left
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import count
 from threading import Lock
@@ -51,6 +52,7 @@ class Holdings:
         self._on_revoked = on_revoked
         self._held: dict[Log, Held] = {}
         self._epochs = count(1)
+        self._failed_callbacks: deque[Exception] = deque()
         self.committing = Lock()
 
     # what the driver tells
@@ -59,14 +61,12 @@ class Holdings:
         """These logs are held from now on."""
         for position in positions.values():
             self._begin(position, lenient=False)
-        if self._on_assigned is not None and positions:
-            self._on_assigned(list(positions))
+        self._tell(self._on_assigned, list(positions))
 
     def revoked(self, logs: Sequence[Log]) -> Mapping[Log, GroupPosition]:
         """These logs go; where they stand is returned, to be stored."""
         mine = [log for log in logs if log in self._held]
-        if self._on_revoked is not None and mine:
-            self._on_revoked(mine)
+        self._tell(self._on_revoked, mine)
         with self.committing:
             states = {log: self._held[log].tracker.state() for log in mine if self._held[log].tracker.dirty}
             self._drop(mine)
@@ -77,8 +77,16 @@ class Holdings:
         mine = [log for log in logs if log in self._held]
         with self.committing:
             self._drop(mine)
-        if self._on_revoked is not None and mine:
-            self._on_revoked(mine)
+        self._tell(self._on_revoked, mine)
+
+    def _tell(self, callback: OnChange | None, logs: Sequence[Log]) -> None:
+        """Call the user's callback. What it raises comes out of the next receive: a hand-over is not left half done."""
+        if callback is None or not logs:
+            return
+        try:
+            callback(logs)
+        except Exception as error:  # noqa: BLE001 - it belongs to whoever receives
+            self._failed_callbacks.append(error)
 
     # what the consumer asks and does
 
@@ -105,7 +113,9 @@ class Holdings:
         held.epoch = next(self._epochs)
 
     def check(self) -> None:
-        """Raise what is wrong with any partition."""
+        """Raise what a callback raised, once, and what is wrong with any partition."""
+        if self._failed_callbacks:
+            raise self._failed_callbacks.popleft()
         for held in self._held.values():
             if held.fault is not None:
                 raise held.fault.with_traceback(None)

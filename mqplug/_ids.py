@@ -23,10 +23,9 @@ class MessageId:
     detail: Numbers
 
     def __init__(self, log: Log, coordinates: Numbers, detail: Numbers = ()) -> None:
-        set_field = object.__setattr__
-        set_field(self, "log", log)
-        set_field(self, "coordinates", coordinates)
-        set_field(self, "detail", detail)
+        _set_log(self, log)
+        _set_coordinates(self, coordinates)
+        _set_detail(self, detail)
 
     @classmethod
     def parse(cls, text: str) -> MessageId:
@@ -76,6 +75,12 @@ class MessageId:
         if not isinstance(other, MessageId):
             return NotImplemented
         return self.coordinates >= _same_log(self.log, other.log, other.coordinates)
+
+
+# what sets a field of an object that cannot be changed; ids are made often
+_set_log, _set_coordinates, _set_detail = (
+    MessageId.__dict__[name].__set__ for name in ("log", "coordinates", "detail")
+)
 
 
 def _same_log(mine: Log, other: Log, coordinates: Numbers) -> Numbers:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import warnings
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import nullcontext, suppress
 from datetime import datetime
 from threading import Event, Lock
-from typing import TYPE_CHECKING, Literal, Self
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 import attrs
 
@@ -27,12 +28,13 @@ from mqplug._fork import ForkGuard
 from mqplug._handle import SendHandle
 from mqplug._ids import MessageId
 from mqplug._partitioners import Partitioner
-from mqplug._record import CheckedRecord, HeadersArgument, Record, check
+from mqplug._record import HeadersArgument, Record, check, check_declared, takes_everything
 
 if TYPE_CHECKING:
     from types import TracebackType
 
     from mqplug._backend import Backend
+    from mqplug.spi._descriptor import Capabilities
     from mqplug.spi._drivers import ProducerDriver
 
 SLICE = 0.1
@@ -57,7 +59,7 @@ class Producer:
         driver: ProducerDriver,
         topic: str | None,
         route: Callable[[str, Deadline], Route],
-        limits: tuple[int, int],
+        limits: tuple[Capabilities, int],
         on_closed: Callable[[Producer], None],
     ) -> None:
         self.topic = topic
@@ -65,7 +67,9 @@ class Producer:
         self._driver = driver
         self._find_route = route
         self._routes: dict[str, Route] = {}
-        self._largest, self._queue_bytes = limits
+        able, self._queue_bytes = limits
+        self._largest = able.message_max_bytes
+        self._narrow = None if takes_everything(able) else able
         self._on_closed = on_closed
         self._lock = Lock()
         self._pumping = Lock()
@@ -90,8 +94,8 @@ class Producer:
     ) -> MessageId:
         """Send one message and wait until it is stored; the id that the consumer will see."""
         deadline = Deadline(timeout)
-        record = Record(value, key, headers, timestamp, partition, topic)
-        handle = self._one(record, deadline, "block")
+        handle = self._handle(deadline, value, key, headers, timestamp, partition, topic)
+        self._accept_one(handle, deadline, "block")
         handle.looked_at = True
         return handle.result(None if timeout is None else deadline.remaining())
 
@@ -112,17 +116,16 @@ class Producer:
         When the queue is full this waits for room, for ``timeout`` at most, or raises ``QueueFull`` at once. A failed
         message that nobody looked at raises at ``flush`` or ``close``.
         """
-        record = Record(value, key, headers, timestamp, partition, topic)
-        return self._one(record, Deadline(timeout), when_full)
+        deadline = Deadline(timeout)
+        handle = self._handle(deadline, value, key, headers, timestamp, partition, topic)
+        self._accept_one(handle, deadline, when_full)
+        return handle
 
-    def _one(self, record: Record, deadline: Deadline, when_full: Literal["block", "raise"]) -> SendHandle:
-        self._check_open()
-        handle = self._handle(record, deadline)
+    def _accept_one(self, handle: SendHandle, deadline: Deadline, when_full: Literal["block", "raise"]) -> None:
         if handle.error is not None:
             handle.looked_at = True
             raise handle.error
-        self._accept([handle], deadline, when_full)
-        return handle
+        self._accept([handle], handle.size, deadline, when_full)
 
     def send_many(self, records: Iterable[Record | bytes], *, timeout: float | None = 30) -> list[MessageId]:
         """Send messages as one batch and wait for all; their ids in the same order.
@@ -130,11 +133,10 @@ class Producer:
         Raises ``SendFailed`` if any failed: its ``results`` has an id or an error for each.
         """
         deadline = Deadline(timeout)
-        batch = [record if isinstance(record, Record) else Record(record) for record in records]
+        handles = [self._handle(deadline, *_fields(record)) for record in records]
         self._check_open()
-        handles = [self._handle(record, deadline) for record in batch]
         if good := [handle for handle in handles if not handle.done]:
-            self._accept(good, deadline, "block")
+            self._accept(good, sum(handle.size for handle in good), deadline, "block")
         results = [_result(handle, deadline) for handle in handles]
         failed = [result for result in results if isinstance(result, Error)]
         if failed:
@@ -170,9 +172,10 @@ class Producer:
 
     # inside ------------------------------------------------------------------------------------------------
 
-    def _accept(self, handles: Sequence[SendHandle], deadline: Deadline, when_full: Literal["block", "raise"]) -> None:
+    def _accept(
+        self, handles: Sequence[SendHandle], size: int, deadline: Deadline, when_full: Literal["block", "raise"]
+    ) -> None:
         """Hand records over, all at once, as soon as there is room for them."""
-        size = sum(handle.size for handle in handles)
         while True:
             with self._lock:
                 self._check_open()
@@ -193,29 +196,41 @@ class Producer:
         self._on_its_way.extend(handles)
         self._bytes += size
         try:
-            with self._backend.context("send", self.topic):
-                self._driver.send(handles)
+            self._driver.send(handles)
         except BaseException:
             for handle in handles:
                 handle.unknown(OutcomeUnknown("the driver failed while it took the message"))
-            raise
+            with self._backend.context("send", self.topic):
+                raise
 
     def _has_room(self, messages: int, size: int) -> bool:
         if not self._on_its_way:
             return True
         return len(self._on_its_way) + messages <= QUEUE_MESSAGES and self._bytes + size <= self._queue_bytes
 
-    def _handle(self, record: Record, deadline: Deadline) -> SendHandle:
+    def _handle(
+        self,
+        deadline: Deadline,
+        value: bytes | None,
+        key: bytes | None = None,
+        headers: HeadersArgument = (),
+        timestamp: datetime | int | None = None,
+        partition: int | None = None,
+        topic: str | None = None,
+    ) -> SendHandle:
         """The handle of a record that was checked and has its partition; failed already if it is too large."""
-        checked = check(record)
-        topic = record.topic if record.topic is not None else self.topic
+        checked = check(value, key, headers, timestamp)
+        if self._narrow is not None:
+            with self._backend.context("send", self.topic):
+                check_declared(checked, self._narrow)
+        topic = topic if topic is not None else self.topic
         if topic is None:
             raise TypeError("this producer was opened without a topic: say topic= with each message")
         route = self._routes.get(topic)
         if route is None:
             self._check_open()
             route = self._routes[topic] = self._find_route(topic, deadline)
-        handle = SendHandle(topic, checked, _partition(record, checked, route), checked.size, self._wait)
+        handle = SendHandle(topic, checked, _partition(partition, checked.key, route), checked.size, self._wait)
         if handle.size > self._largest:
             handle.failed(
                 MessageTooLarge(
@@ -317,7 +332,8 @@ class Producer:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self.close()
+        with suppress(Error) if error is not None else nullcontext():  # the first error says more
+            self.close()
 
     def __del__(self) -> None:
         if not getattr(self, "_closed", True) and not self._fork.crossed:
@@ -328,20 +344,24 @@ class Producer:
         return f"<Producer {self._backend.name} {self.topic or 'any topic'}{state}>"
 
 
-def _partition(record: Record, checked: CheckedRecord, route: Route) -> int:
-    if record.partition is None:
-        if route.choose is None:
-            return -1
-        return route.choose(checked.key, route.partitions)
-    if isinstance(record.partition, bool) or not isinstance(record.partition, int):
-        raise TypeError(f"a partition is a whole number, not {type(record.partition).__name__}")
-    if not 0 <= record.partition < route.partitions:
-        raise ValueError(f"{route.topic!r} has partitions 0 to {route.partitions - 1}, and no {record.partition}")
-    return record.partition
+def _fields(record: Record | bytes) -> tuple[Any, ...]:
+    if isinstance(record, Record):
+        return record.value, record.key, record.headers, record.timestamp, record.partition, record.topic
+    return (record,)
+
+
+def _partition(wanted: int | None, key: bytes | None, route: Route) -> int:
+    if wanted is None:
+        return -1 if route.choose is None else route.choose(key, route.partitions)
+    if isinstance(wanted, bool) or not isinstance(wanted, int):
+        raise TypeError(f"a partition is a whole number, not {type(wanted).__name__}")
+    if not 0 <= wanted < route.partitions:
+        raise ValueError(f"{route.topic!r} has partitions 0 to {route.partitions - 1}, and no {wanted}")
+    return wanted
 
 
 def _result(handle: SendHandle, deadline: Deadline) -> MessageId | Error:
     try:
-        return handle.result(deadline.remaining() if deadline.timeout is not None else None)
+        return handle.result(None if handle.done or deadline.timeout is None else deadline.remaining())
     except Error as error:
         return error

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from datetime import datetime
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
 import attrs
 
+from mqplug._errors import Unsupported
 from mqplug._position import to_milliseconds
+
+if TYPE_CHECKING:
+    from mqplug.spi._descriptor import Capabilities
 
 Headers = tuple[tuple[str, bytes | None], ...]
 HeadersArgument = Iterable[tuple[str, bytes | None]] | Mapping[str, bytes | None]
@@ -43,14 +47,39 @@ class CheckedRecord:
     def size(self) -> int:
         """Bytes of value, key and headers together."""
         size = len(self.value or b"") + len(self.key or b"")
-        return size + sum(len(name.encode()) + len(value or b"") for name, value in self.headers)
+        if self.headers:
+            size += sum(len(name.encode()) + len(value or b"") for name, value in self.headers)
+        return size
 
 
-def check(record: Record) -> CheckedRecord:
-    """The record as drivers get it, or ``TypeError`` and ``ValueError`` before any I/O."""
-    headers = check_headers(record.headers) if record.headers else ()
-    timestamp = None if record.timestamp is None else to_milliseconds(record.timestamp)
-    return CheckedRecord(_bytes("value", record.value), _bytes("key", record.key), headers, timestamp)
+def check(
+    value: bytes | None, key: bytes | None, headers: HeadersArgument, timestamp: datetime | int | None
+) -> CheckedRecord:
+    """A record as drivers get it, or ``TypeError`` and ``ValueError`` before any I/O."""
+    return CheckedRecord(
+        value if type(value) is bytes else _bytes("value", value),
+        key if key is None or type(key) is bytes else _bytes("key", key),
+        check_headers(headers) if headers else (),
+        None if timestamp is None else to_milliseconds(timestamp),
+    )
+
+
+def takes_everything(able: Capabilities) -> bool:
+    """Whether a backend takes all that a record can have."""
+    return able.null_payload and able.keys and able.headers and able.timestamps_producer
+
+
+def check_declared(record: CheckedRecord, able: Capabilities) -> None:
+    """``Unsupported`` for what a record has and the backend does not take."""
+    uses = {
+        "null_payload": record.value is None,
+        "keys": record.key is not None,
+        "headers": bool(record.headers),
+        "timestamps_producer": record.timestamp is not None,
+    }
+    for capability, used in uses.items():
+        if used and not getattr(able, capability):
+            raise Unsupported(capability, operation="send")
 
 
 def check_headers(headers: HeadersArgument) -> Headers:

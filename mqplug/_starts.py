@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from mqplug._backend import Backend
 from mqplug._deadline import Deadline
-from mqplug._errors import InvalidMessageId, NotAssigned
+from mqplug._errors import InvalidMessageId, NotAssigned, Unsupported
 from mqplug._ids import MessageId
 from mqplug._log import Log
 from mqplug._position import EARLIEST, After, Ago, AtTime, Before, Earliest, Last, Latest, Position, Start
@@ -68,11 +68,13 @@ def resolve(
         position = position_of(connection, start)
         check_log(position.log, logs)
         return {position.log: position}
-    return dict(backend.resolve(connection, symbolic(start), logs, deadline))
+    return dict(backend.resolve(connection, symbolic(connection, start), logs, deadline))
 
 
-def symbolic(start: Start) -> SymbolicStart:
+def symbolic(connection: Connection, start: Start) -> SymbolicStart:
     """A start without ids, as drivers get it."""
+    if isinstance(start, Ago | AtTime) and not connection.capabilities.seek_time:
+        raise Unsupported("seek_time", operation="seek", fix="Start at an id, at EARLIEST or at LATEST")
     if isinstance(start, Ago):
         return start.resolved()
     if isinstance(start, Before | After | Position):
@@ -95,4 +97,4 @@ def group_start(
     """What a driver gets as the start of a group: as asked, but for ids, which become positions."""
     if isinstance(start, Before | After | Position):
         return everywhere(backend, connection, start, logs, deadline)
-    return symbolic(start)
+    return symbolic(connection, start)

@@ -217,8 +217,8 @@ import mqplug, sys, time
 mq = mqplug.connect("memory")
 mq.create_topic("orders")
 orders = mq.consumer("orders", start=mqplug.LATEST)
-print("waiting", flush=True)
 try:
+    print("waiting", flush=True)
     orders.receive()
 except KeyboardInterrupt:
     print("interrupted", flush=True)

@@ -25,6 +25,13 @@ def test_errors_survive_pickling(kind: type[mqplug.Error]) -> None:
     assert (copy.backend, copy.topic, copy.operation, copy.fix) == ("memory", "orders", "send", "Mend it")
 
 
+@pytest.mark.parametrize("kind", [kind for kind in ERRORS if kind is not mqplug.Error])
+def test_each_kind_of_error_has_advice(kind: type[mqplug.Error]) -> None:
+    """An error that is raised without advice still says what helps with its kind."""
+    assert kind("broken").fix
+    assert str(kind("broken")).endswith(f". {kind.fix}")
+
+
 def test_an_error_says_where_and_how_to_mend_it() -> None:
     """The text of an error has what happened, where, and what helps."""
     error = mqplug.TopicNotFound("there is no topic 'orders'", fix="Create it").at(

@@ -1,5 +1,7 @@
 """The same words with ``await``: a façade over the same drivers.
 
+In short::
+
     import mqplug.aio
 
     async with mqplug.aio.connect("memory") as mq:

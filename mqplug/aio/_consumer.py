@@ -47,14 +47,15 @@ class AsyncConsumer:
     async def _fetch(self, timeout: float | None) -> Message | None:
         if self._closed:
             raise Closed(f"{self!r} was closed", operation="receive", fix="Open another one")
-        if self._fetching is None:
+        fetching = self._fetching
+        if fetching is None:
             work = partial(self.sync.receive_many, POLL_MESSAGES, None)
-            self._fetching = self._home.loop.run_in_executor(self._thread, work)
-        done, _ = await asyncio.wait({self._fetching}, timeout=timeout)  # which cancels nothing
+            fetching = self._fetching = self._home.loop.run_in_executor(self._thread, work)
+        done, _ = await asyncio.wait({fetching}, timeout=timeout)  # which cancels nothing
         if not done:
             return None
-        fetched, self._fetching = self._fetching, None
-        self._messages = iter(fetched.result())
+        self._fetching = None
+        self._messages = iter(fetching.result())
         return next(self._messages, None)
 
     async def __aiter__(self) -> AsyncIterator[Message]:

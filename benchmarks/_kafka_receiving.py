@@ -1,0 +1,137 @@
+"""Consuming from Kafka."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from uuid import uuid4
+
+from confluent_kafka import Consumer, Message, TopicPartition
+
+import mqplug
+from benchmarks._paired import Contest, Side, Work
+
+MANY = 1000
+SAME = {
+    "fetch.wait.max.ms": 200,
+    "fetch.queue.backoff.ms": 10,
+    "isolation.level": "read_committed",
+    "queued.max.messages.kbytes": 65_536,
+    "enable.auto.offset.store": False,
+}
+"""The options that mqplug gives the client: with its own defaults it would be slower (fetch.queue.backoff.ms)."""
+
+
+def receiving(mq: mqplug.Client, bootstrap: str, topic: str, messages: int) -> list[Contest]:
+    """In batches, message by message, and with acks. One message is received before the time begins."""
+
+    def ours(words: str, loop: Callable[[mqplug.Consumer, int], int], *, grouped: bool = False) -> Side:
+        @contextmanager
+        def prepare() -> Iterator[Work]:
+            group = f"ours-{uuid4().hex}" if grouped else None
+            with mq.consumer(topic, group=group, start=mqplug.EARLIEST) as consumer:
+                first = consumer.receive(30)
+                assert first is not None
+                yield lambda: loop(consumer, messages - 1)
+
+        return Side("mqplug", words, prepare)
+
+    def raw(name: str, words: str, loop: Callable[[Consumer, int], int], *, grouped: bool = False) -> Side:
+        @contextmanager
+        def prepare() -> Iterator[Work]:
+            commits = {"enable.auto.commit": grouped, "auto.commit.interval.ms": 1000}
+            consumer = Consumer({**SAME, **commits, "bootstrap.servers": bootstrap, "group.id": f"raw-{uuid4().hex}"})
+            consumer.assign([TopicPartition(topic, 0, 0)])
+            assert consumer.poll(30) is not None
+            yield lambda: loop(consumer, messages - 1)
+            consumer.close()
+
+        return Side(name, words, prepare)
+
+    polled = raw("poll", "confluent-kafka: poll() a message, value() and key() read", _raw_poll)
+    return [
+        Contest(
+            name="kafka: consume in batches", ratio=0.95,
+            ours=ours("receive_many(1000).values", _batches),
+            rivals=[raw("consume", "confluent-kafka: consume(1000), value() of each", _raw_batches)],
+        ),
+        Contest(
+            name="kafka: consume message by message", ratio=0.8,
+            ours=ours("for message in consumer: message.value, message.key", _iterate),
+            rivals=[
+                polled, raw("consume", "confluent-kafka: a loop over consume(1000), value() and key() read", _raw_loop),
+            ],
+        ),
+        Contest(
+            name="kafka: consume message by message, and ack", ratio=0.7,
+            ours=ours("value and key read, consumer.ack(message)", _ack, grouped=True),
+            rivals=[raw("poll", "confluent-kafka: the same with store_offsets(message)", _raw_ack, grouped=True)],
+        ),
+    ]  # fmt: skip
+
+
+def _batches(consumer: mqplug.Consumer, messages: int) -> int:
+    count = 0
+    while count < messages:
+        count += len(consumer.receive_many(MANY, 30).values)
+    return count
+
+
+def _iterate(consumer: mqplug.Consumer, messages: int) -> int:
+    count = 0
+    for message in consumer:
+        _ = message.value, message.key
+        count += 1
+        if count == messages:
+            break
+    return count
+
+
+def _ack(consumer: mqplug.Consumer, messages: int) -> int:
+    count = 0
+    for message in consumer:
+        _ = message.value, message.key
+        consumer.ack(message)
+        count += 1
+        if count == messages:
+            break
+    consumer.commit()
+    return count
+
+
+def _raw_batches(consumer: Consumer, messages: int) -> int:
+    count = 0
+    while count < messages:
+        count += len(list(map(Message.value, consumer.consume(min(MANY, messages - count), 30))))
+    return count
+
+
+def _raw_poll(consumer: Consumer, messages: int) -> int:
+    count = 0
+    while count < messages:
+        message = consumer.poll(30)
+        assert message is not None
+        _ = message.value(), message.key()
+        count += 1
+    return count
+
+
+def _raw_loop(consumer: Consumer, messages: int) -> int:
+    count = 0
+    while count < messages:
+        for message in consumer.consume(min(MANY, messages - count), 30):
+            _ = message.value(), message.key()
+            count += 1
+    return count
+
+
+def _raw_ack(consumer: Consumer, messages: int) -> int:
+    count = 0
+    while count < messages:
+        message = consumer.poll(30)
+        assert message is not None
+        _ = message.value(), message.key()
+        consumer.store_offsets(message)
+        count += 1
+    consumer.commit(asynchronous=False)
+    return count

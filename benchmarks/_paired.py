@@ -1,0 +1,111 @@
+"""Paired measurements: the sides of a contest take turns, so that a busy machine is as busy for each of them."""
+
+from __future__ import annotations
+
+import gc
+import resource
+import statistics
+import time
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+
+import attrs
+
+Work = Callable[[], int]
+"""What is timed. It answers how many messages it handled."""
+
+
+@attrs.frozen
+class Side:
+    """One of those compared. ``prepare`` makes the work ready; what it does before and after is not timed."""
+
+    name: str
+    words: str
+    prepare: Callable[[], AbstractContextManager[Work]]
+
+
+@attrs.frozen(kw_only=True)
+class Contest:
+    """Ours against one or more rivals that do the same work.
+
+    ``most_added`` is how many microseconds ours may take more than the first rival for each message; ``ratio`` how
+    fast it has to be, as a share of the first rival's speed.
+    """
+
+    name: str
+    ours: Side
+    rivals: Sequence[Side]
+    unit: str = "message"
+    most_added: float | None = None
+    ratio: float | None = None
+
+    @property
+    def sides(self) -> list[Side]:
+        """All that take part."""
+        return [self.ours, *self.rivals]
+
+
+@attrs.frozen
+class Sample:
+    """One turn of one side: microseconds for each message."""
+
+    wall: float
+    cpu: float
+
+
+@attrs.frozen
+class Result:
+    """The samples of each side, in rounds."""
+
+    contest: Contest
+    samples: dict[str, list[Sample]]
+
+    def speed_ratio(self, rival: Side) -> float:
+        """Our speed as a share of the rival's: the median of the rounds."""
+        return statistics.median(other.wall / our.wall for our, other in self._paired(rival))
+
+    def best_ratio(self, rival: Side) -> float:
+        """The same for the best turn of each: what the least disturbed turns say."""
+        ours, others = self.samples[self.contest.ours.name], self.samples[rival.name]
+        return min(each.wall for each in others) / min(each.wall for each in ours)
+
+    def added(self, rival: Side) -> tuple[float, float]:
+        """How many microseconds of processor time ours takes more: the median of the rounds, and best against best."""
+        ours, others = self.samples[self.contest.ours.name], self.samples[rival.name]
+        median = statistics.median(our.cpu - other.cpu for our, other in self._paired(rival))
+        return median, min(each.cpu for each in ours) - min(each.cpu for each in others)
+
+    def _paired(self, rival: Side) -> list[tuple[Sample, Sample]]:
+        return list(zip(self.samples[self.contest.ours.name], self.samples[rival.name], strict=True))
+
+
+def measure(contests: Sequence[Contest], rounds: int, report: Callable[[Result], None]) -> list[Result]:
+    """Run each contest for so many rounds; who begins changes with every round. One round before is not counted."""
+    results = []
+    for contest in contests:
+        samples: dict[str, list[Sample]] = {side.name: [] for side in contest.sides}
+        for number in range(-1, rounds):
+            for side in contest.sides if number % 2 else reversed(contest.sides):
+                sample = _take(side)
+                if number >= 0:
+                    samples[side.name].append(sample)
+        results.append(Result(contest, samples))
+        report(results[-1])
+    return results
+
+
+def _take(side: Side) -> Sample:
+    with side.prepare() as work:
+        gc.collect()
+        wall, cpu = time.perf_counter(), _processor_time()
+        messages = work()
+        wall, cpu = time.perf_counter() - wall, _processor_time() - cpu
+    if not messages:
+        raise ValueError(f"{side.name} handled no message: nothing was measured")
+    return Sample(wall / messages * 1e6, cpu / messages * 1e6)
+
+
+def _processor_time() -> float:
+    """Seconds of processor time, of all threads, and of children that have ended."""
+    used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    return sum(each.ru_utime + each.ru_stime for each in used)

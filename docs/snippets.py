@@ -1,0 +1,52 @@
+"""A pytest plugin that executes the snippets of Markdown pages: `pytest -p snippets README.md docs`.
+
+Each page is one program: its Python blocks run in order, in one namespace, in an empty folder. Lines with `>>>` are
+checked against what follows them. In console blocks the lines `$ mqplug …` run too, and must succeed; other lines
+(installing, starting servers) are what the test environments do themselves.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tempfile
+from doctest import ELLIPSIS
+from pathlib import Path
+from typing import Any
+
+from sybil import Example, Sybil
+from sybil.parsers.markdown import CodeBlockParser, PythonCodeBlockParser, SkipParser
+
+PROMPT = "$ mqplug "
+
+
+def _enter(namespace: dict[str, Any]) -> None:
+    namespace["_back"] = Path.cwd()
+    namespace["_folder"] = tempfile.TemporaryDirectory()
+    os.chdir(namespace["_folder"].name)
+
+
+def _leave(namespace: dict[str, Any]) -> None:
+    os.chdir(namespace["_back"])
+    namespace["_folder"].cleanup()
+
+
+def _run(example: Example) -> None:
+    for line in example.parsed.splitlines():
+        if line.startswith(PROMPT):
+            command = line.replace(PROMPT, f"{sys.executable} -m mqplug.cli ", 1)
+            subprocess.run(command, shell=True, check=True, timeout=60)
+
+
+pytest_collect_file = Sybil(
+    parsers=[
+        PythonCodeBlockParser(doctest_optionflags=ELLIPSIS),
+        CodeBlockParser(language="console", evaluator=_run),
+        SkipParser(),
+    ],
+    path=str(Path(__file__).parents[1]),
+    patterns=["*.md"],
+    setup=_enter,
+    teardown=_leave,
+).pytest()

@@ -1,0 +1,23 @@
+"""The command line: ``mqplug``. Needs ``pip install 'mqplug[cli]'``."""
+
+from __future__ import annotations
+
+import sys
+from typing import NoReturn
+
+INTERRUPTED = 130
+
+
+def main() -> NoReturn:
+    """Run the command line and exit."""
+    try:
+        from mqplug.cli._app import run
+
+        code = run(sys.argv[1:])
+    except KeyboardInterrupt:
+        code = INTERRUPTED
+    except ModuleNotFoundError as error:
+        if error.name != "click":
+            raise
+        sys.exit("error: the command line needs click. Run pip install 'mqplug[cli]'")
+    sys.exit(code)

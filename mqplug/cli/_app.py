@@ -1,0 +1,56 @@
+"""The command, its verbs, and what becomes of their errors.
+
+Exit codes: 0 done, 1 an error, 2 wrong usage, 130 interrupted.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+
+import click
+
+import mqplug
+from mqplug.cli import INTERRUPTED
+from mqplug.cli._errors import DEBUG, described
+from mqplug.cli.demo import demo
+from mqplug.cli.plugins import plugins
+from mqplug.cli.topics import topics
+from mqplug.cli.watermarks import watermarks
+
+FAILED = 1
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.version_option(mqplug.__version__, prog_name="mqplug")
+def app() -> None:
+    """One API over message logs: Kafka, Pulsar, and RocksMQ, a log embedded in your process.
+
+    A URL names a backend and where it is, as in rocksmq:///path or kafka://host:9092.
+    """
+
+
+for _verb in (demo, plugins, topics, watermarks):
+    app.add_command(_verb)
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Run one command line; its exit code."""
+    try:
+        code = app.main(list(arguments), prog_name="mqplug", standalone_mode=False)
+        sys.stdout.flush()
+    except click.ClickException as error:
+        error.show()
+        return error.exit_code
+    except (click.Abort, KeyboardInterrupt):
+        return INTERRUPTED
+    except BrokenPipeError:  # the reader of our output has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return FAILED
+    except Exception as error:
+        if os.environ.get(DEBUG):
+            raise
+        click.echo(f"error: {described(error)}", err=True)
+        return FAILED
+    return code if isinstance(code, int) else 0

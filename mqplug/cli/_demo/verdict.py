@@ -1,0 +1,99 @@
+"""The verdict: what was received is held against what was acknowledged."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import attrs
+
+Place = tuple[int, tuple[int, ...]]  # the partition and the coordinates of an id
+Received = Sequence[tuple[Place, bytes]]
+
+
+@attrs.frozen
+class Run:
+    """One reading of the log: what had to be received, and what was, in the order in which it came.
+
+    ``stored`` has the place that was acknowledged for each value; a value of ``possible`` was on its way when its
+    sender died: it may be there or not. Values are unique, and name their writer and their number with it.
+    """
+
+    stored: Mapping[bytes, Place]
+    received: Received
+    possible: frozenset[bytes] = frozenset()
+
+
+@attrs.frozen
+class Findings:
+    """How many messages went wrong, by what went wrong with them."""
+
+    lost: int = 0
+    twice: int = 0
+    reordered: int = 0
+    altered: int = 0
+
+    def __add__(self, other: Findings) -> Findings:
+        return Findings(
+            self.lost + other.lost,
+            self.twice + other.twice,
+            self.reordered + other.reordered,
+            self.altered + other.altered,
+        )
+
+    @property
+    def clean(self) -> bool:
+        """Whether nothing went wrong."""
+        return self == Findings()
+
+    def __str__(self) -> str:
+        text = f"{self.lost} lost  {self.twice} twice  {self.reordered} reordered"
+        return f"{text}  {self.altered} altered" if self.altered else text
+
+
+def judge(run: Run) -> Findings:
+    """What went wrong in one reading.
+
+    Lost: acknowledged, and not received. Twice: received again. Reordered: within a partition, an id or a writer's
+    number came after a higher one. Altered: received, but never sent, or at another place than was acknowledged.
+    """
+    first: dict[bytes, Place] = {}
+    for place, value in run.received:
+        first.setdefault(value, place)
+    return Findings(
+        lost=len(run.stored.keys() - first.keys()),
+        twice=len(run.received) - len(first),
+        reordered=_reordered(first),
+        altered=sum(not _is_right(run, value, place) for value, place in first.items()),
+    )
+
+
+def value_of(writer: str, number: int) -> bytes:
+    """The payload of a writer's message of this number: 64 bytes."""
+    return b"%s %d " % (writer.encode(), number) + b"." * (62 - len(writer) - len(str(number)))
+
+
+def _is_right(run: Run, value: bytes, place: Place) -> bool:
+    if value in run.stored:
+        return run.stored[value] == place
+    return value in run.possible
+
+
+def _reordered(first: Mapping[bytes, Place]) -> int:
+    count = 0
+    last_coordinates: dict[int, tuple[int, ...]] = {}
+    last_number: dict[tuple[int, bytes], int] = {}
+    for value, (partition, coordinates) in first.items():
+        writer, number = _writer_and_number(value)
+        of_writer = (partition, writer)
+        if coordinates <= last_coordinates.get(partition, ()) or number <= last_number.get(of_writer, -1):
+            count += 1
+        last_coordinates[partition] = max(coordinates, last_coordinates.get(partition, ()))
+        last_number[of_writer] = max(number, last_number.get(of_writer, -1))
+    return count
+
+
+def _writer_and_number(value: bytes) -> tuple[bytes, int]:
+    """Of a payload; of one that nobody here wrote, no number (it counts as altered)."""
+    writer, _, rest = value.partition(b" ")
+    number = rest.partition(b" ")[0]
+    return (writer, int(number)) if number.isdigit() else (value, 0)

@@ -1,0 +1,33 @@
+"""What the verbs share: their options, and a client that lets go at once when it is interrupted."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+
+import click
+
+import mqplug
+
+HASTE = 0.5  # seconds for closing after a failure or Ctrl-C
+
+url_argument = click.argument("url")
+timeout_option = click.option(
+    "--timeout", type=click.FloatRange(min=0), default=30, show_default=True, metavar="SECONDS", help="Give up after."
+)
+output_option = click.option(
+    "-o", "--output", type=click.Choice(["table", "json"]), default="table", show_default=True, help="How to print."
+)
+
+
+@contextmanager
+def opened(url: str, timeout: float = 30) -> Iterator[mqplug.Client]:
+    """A client. After a failure it is closed in haste, so that Ctrl-C ends the command."""
+    client = mqplug.connect(url, timeout=timeout)
+    try:
+        yield client
+    except BaseException:
+        with suppress(mqplug.Error):
+            client.close(HASTE)
+        raise
+    client.close(timeout)

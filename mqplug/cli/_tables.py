@@ -1,0 +1,36 @@
+"""Printing rows: aligned columns for people, JSON for programs."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import click
+
+Row = Mapping[str, Any]
+
+
+def show(columns: Sequence[str], rows: Sequence[Row], output: str) -> None:
+    """Print rows under the names of their columns, or as one JSON list."""
+    if output == "json":
+        click.echo(json.dumps([{name: row[name] for name in columns} for row in rows], indent=2))
+    else:
+        _show_table(columns, rows)
+
+
+def _show_table(columns: Sequence[str], rows: Sequence[Row]) -> None:
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for name in columns:
+        numbers = bool(rows) and all(isinstance(row[name], int) for row in rows)
+        table.add_column(name, justify="right" if numbers else "left", overflow="fold")
+    for row in rows:
+        table.add_row(*(Text(str(row[name])) for name in columns))
+    console = Console(highlight=False)
+    if not console.is_terminal:
+        console.width = 10_000  # what a program reads is never wrapped
+    console.print(table)

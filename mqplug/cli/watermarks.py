@@ -1,0 +1,37 @@
+"""``mqplug watermarks``: what a topic retains."""
+
+from __future__ import annotations
+
+import click
+
+import mqplug
+from mqplug.cli._session import opened, output_option, timeout_option, url_argument
+from mqplug.cli._tables import Row, show
+
+
+@click.command()
+@url_argument
+@click.argument("topic")
+@timeout_option
+@output_option
+def watermarks(url: str, topic: str, timeout: float, output: str) -> None:
+    """Show what each partition of TOPIC retains: from low up to, and without, high."""
+    with opened(url, timeout) as mq:
+        found = mq.watermarks(topic, timeout=timeout)
+    rows = [_row(partition, marks) for partition, marks in sorted(found.items())]
+    show(("partition", "low", "high", "messages", "exact"), rows, output)
+
+
+def _row(partition: int, marks: mqplug.Watermarks) -> Row:
+    return {
+        "partition": partition,
+        "low": spoken(marks.low),
+        "high": spoken(marks.high),
+        "messages": marks.count,
+        "exact": "yes" if marks.exact else "no, an estimate",
+    }
+
+
+def spoken(position: mqplug.Position) -> str:
+    """The coordinates of a position, as people write them."""
+    return ":".join(map(str, position.coordinates))

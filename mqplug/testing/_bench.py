@@ -1,0 +1,272 @@
+"""The bench: what a case works with. It opens things, closes them all, and counts what was compared."""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from typing import Any, Self
+
+import attrs
+import pytest
+
+from mqplug import (
+    EARLIEST,
+    Bounds,
+    Client,
+    Consumer,
+    Error,
+    Message,
+    MessageId,
+    Position,
+    Producer,
+    Record,
+    TopicExists,
+    Watermarks,
+)
+from mqplug.testing._harness import Harness
+
+PATIENCE = 30.0  # seconds for what has to come; a broker's hand-over takes several
+
+
+@attrs.frozen
+class Trimmed:
+    """A topic of which retention took the first messages: the ids that are gone, and those that are left."""
+
+    topic: str
+    gone: list[MessageId]
+    left: list[MessageId]
+    low: Position
+
+
+class Bench:
+    """A client of the backend, and short words for what most cases do."""
+
+    def __init__(self, harness: Harness, scale: float = 1.0) -> None:
+        self.harness = harness
+        self.scale = scale
+        self.comparisons = 0
+        self._opened = ExitStack()
+        self._topics: list[str] = []
+        self._fillers: dict[str, Producer] = {}
+        self.client = self.connect()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._opened.close()
+        if self._topics:
+            self._delete_topics()
+
+    def _delete_topics(self) -> None:
+        with self.harness.connect() as client:
+            if client.capabilities.delete_topic:
+                for topic in self._topics:
+                    with suppress(Error):
+                        client.delete_topic(topic)
+
+    # opening -----------------------------------------------------------------------------------------------
+
+    def connect(self) -> Client:
+        """Another client of the same backend."""
+        client = self.harness.connect()
+        self._opened.callback(_close, client)
+        return client
+
+    def name(self) -> str:
+        """A name that was never used before."""
+        return f"kit-{uuid.uuid4().hex[:16]}"
+
+    def topic(self, partitions: int = 1) -> str:
+        """A new topic."""
+        name = self.name()
+        self.client.create_topic(self.owned(name), partitions=partitions)
+        return name
+
+    def owned(self, topic: str) -> str:
+        """The same name, of a topic that the bench deletes in the end."""
+        self._topics.append(topic)
+        return topic
+
+    def forget(self, topic: str) -> None:
+        """The case itself deletes this topic: nothing of the bench holds it, or deletes it, any more."""
+        if topic in self._topics:
+            self._topics.remove(topic)
+        if filler := self._fillers.pop(topic, None):
+            filler.close()
+
+    def make_again(self, topic: str) -> None:
+        """Delete a topic, and make a new one of the same name as soon as the name is free."""
+        if filler := self._fillers.pop(topic, None):
+            filler.close()
+        self.client.delete_topic(topic)
+        self.wait(lambda: self._create(topic), "the name of a deleted topic is free again")
+
+    def _create(self, topic: str) -> bool:
+        try:
+            self.client.create_topic(topic)
+        except TopicExists:
+            return False
+        return True
+
+    def producer(self, topic: str, **options: Any) -> Producer:
+        """A producer of this topic."""
+        return self.client.producer(topic, **options)
+
+    def reader(self, topic: str, start: Any = EARLIEST, **options: Any) -> Consumer:
+        """A consumer without a group."""
+        return self.client.consumer(topic, start=start, **options)
+
+    def member(self, topic: str, group: str, **options: Any) -> Consumer:
+        """A consumer with a group, from a client of its own."""
+        return self.connect().consumer(topic, group=group, **options)
+
+    @contextmanager
+    def away(self) -> Iterator[None]:
+        """Close everything; nobody of this process is connected within, and the bench connects again afterwards."""
+        self._opened.close()
+        self._fillers.clear()
+        try:
+            yield
+        finally:
+            self.client = self.connect()
+
+    def restart(self) -> None:
+        """Close everything, let the harness restart the backend, and connect again."""
+        with self.away():
+            if self.harness.restart is not None:
+                self.harness.restart()
+
+    # sending and receiving ---------------------------------------------------------------------------------
+
+    def fill(self, topic: str, count: int, *, partition: int = 0, begin: int = 0) -> list[MessageId]:
+        """Send so many messages, with the values 0, 1, 2 ...; their ids."""
+        records = [Record(b"%d" % number, partition=partition) for number in range(begin, begin + count)]
+        return self.filler(topic).send_many(records)
+
+    def filler(self, topic: str) -> Producer:
+        """The bench's own producer of a topic."""
+        if topic not in self._fillers:
+            self._fillers[topic] = self.client.producer(topic)
+        return self._fillers[topic]
+
+    def filled(self, count: int) -> tuple[str, list[MessageId]]:
+        """A new topic of one partition with so many messages."""
+        topic = self.topic()
+        return topic, self.fill(topic, count)
+
+    def take(self, consumer: Consumer, count: int, *, within: float = PATIENCE) -> list[Message]:
+        """The next so many messages; fails when they do not come in time."""
+        end = time.monotonic() + within * self.scale
+        taken: list[Message] = []
+        while len(taken) < count:
+            message = consumer.receive(max(0.0, end - time.monotonic()))
+            if message is None:
+                pytest.fail(f"of {count} messages only {len(taken)} came in time: {[each.id for each in taken][-20:]}")
+            taken.append(message)
+        return taken
+
+    def delivers(self, consumer: Consumer, ids: Sequence[MessageId], what: str = "") -> list[Message]:
+        """Check that the next messages of the consumer are these."""
+        taken = self.take(consumer, len(ids))
+        self.equal([message.id for message in taken], list(ids), what)
+        return taken
+
+    def sips(self, consumer: Consumer, ids: Sequence[MessageId]) -> None:
+        """Check the next messages as ``delivers`` does, but ask for one at a time, so that little is fetched ahead."""
+        found = [consumer.receive_many(1, PATIENCE * self.scale).ids for _ in ids]
+        self.equal(found, [[each] for each in ids])
+
+    def only_new(self, consumer: Consumer, topic: str, what: str = "", *, partition: int = 0) -> MessageId:
+        """Check that nothing else is delivered than what is sent from now on; the id of what was sent."""
+        sent = self.filler(topic).send(b"probe", partition=partition)
+        self.delivers(consumer, [sent], what)
+        return sent
+
+    # asking ------------------------------------------------------------------------------------------------
+
+    def marks(self, topic: str, partition: int = 0) -> Watermarks:
+        """The watermarks of one partition."""
+        return self.client.watermarks(topic)[partition]
+
+    def bounds(self, topic: str, partition: int = 0) -> Bounds:
+        """The bounds of one partition."""
+        return self.client.bounds(topic)[partition]
+
+    def read(self, topic: str, **options: Any) -> list[Message]:
+        """All messages from start to end, as ``client.read`` gives them."""
+        return list(self.client.read(topic, **options))
+
+    # retention ---------------------------------------------------------------------------------------------
+
+    def trim(self, topic: str, before: Position) -> None:
+        """Remove what lies before, as near to it as the backend can, and wait until that shows."""
+        low = self.marks(topic, before.log.partition).low
+        if self.harness.trim is not None:
+            self.harness.trim(self.client, topic, before)
+        else:
+            self.client.trim(topic, {before.log.partition: before})
+        self.wait(lambda: self.marks(topic, before.log.partition).low > low, "the trim moved the low watermark")
+
+    def roll(self, topic: str) -> None:
+        """What was sent so far can be trimmed without what comes."""
+        if self.harness.roll is not None:
+            self.harness.roll(self.client, topic)
+
+    def trimmed(self, gone: int = 6, left: int = 6) -> Trimmed:
+        """A topic of which the first messages were trimmed."""
+        topic = self.topic()
+        old = self.fill(topic, gone)
+        self.roll(topic)
+        new = self.fill(topic, left, begin=gone)
+        self.trim(topic, Position(new[0].log, new[0].coordinates))
+        low = self.marks(topic).low
+        ids = old + new
+        found = Trimmed(
+            topic, [each for each in ids if not low.precedes(each)], [each for each in ids if low.precedes(each)], low
+        )
+        if not found.gone or not found.left:
+            pytest.fail(f"trim() was to remove about {gone} of {len(ids)} messages, and removed {len(found.gone)}")
+        return found
+
+    # comparing: each counts, for a case that compares nothing proves nothing -------------------------------
+
+    def equal(self, found: Any, wanted: Any, what: str = "") -> None:
+        """Check that two things are equal."""
+        self.comparisons += 1
+        assert found == wanted, what
+
+    def that(self, condition: object, what: str) -> None:
+        """Check that something holds."""
+        self.comparisons += 1
+        assert condition, what
+
+    def stands(self, position: Position | None, ids: Sequence[MessageId], index: int, what: str = "") -> None:
+        """Check that a position lies just before the message of this index; behind all when it is their number."""
+        self.comparisons += 1
+        assert position is not None, what
+        assert [position.precedes(each) for each in ids] == [number >= index for number in range(len(ids))], what
+
+    @contextmanager
+    def raises(self, *kinds: type[BaseException]) -> Iterator[pytest.ExceptionInfo[BaseException]]:
+        """Check that the block raises one of these."""
+        self.comparisons += 1
+        with pytest.raises(kinds) as caught:
+            yield caught
+
+    def wait(self, condition: Callable[[], object], what: str, *, within: float = PATIENCE) -> None:
+        """Check that something holds before long."""
+        self.comparisons += 1
+        end = time.monotonic() + within * self.scale
+        while not condition():
+            if time.monotonic() > end:
+                pytest.fail(f"not within {within * self.scale:g} s: {what}")
+            time.sleep(0.01)
+
+
+def _close(client: Client) -> None:
+    # A case may have left its client in any state; what close says is for the cases about close.
+    with suppress(Error):
+        client.close(10)

@@ -1,0 +1,64 @@
+"""The cases, one module for each section of the contract."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from mqplug.testing._cases import (
+    ack,
+    close,
+    concurrency,
+    consume,
+    errors,
+    faults,
+    groups,
+    handover,
+    ids,
+    keys,
+    lifecycle,
+    moves,
+    order,
+    payload,
+    produce,
+    reaching,
+    retention,
+    seek,
+    timeouts,
+    times,
+    topics,
+    trimmed,
+    waiting,
+    watermarks,
+)
+from mqplug.testing._registry import Case
+
+_SECTIONS = (
+    ack,
+    close,
+    concurrency,
+    consume,
+    errors,
+    faults,
+    groups,
+    handover,
+    ids,
+    keys,
+    lifecycle,
+    moves,
+    order,
+    payload,
+    produce,
+    reaching,
+    retention,
+    seek,
+    timeouts,
+    times,
+    topics,
+    trimmed,
+    waiting,
+    watermarks,
+)
+
+CASES: Final[tuple[Case, ...]] = tuple(
+    sorted((case for section in _SECTIONS for case in section.case.cases), key=lambda case: case.id)
+)

@@ -1,0 +1,234 @@
+"""CON: receiving."""
+
+from __future__ import annotations
+
+import time
+from concurrent.futures import ThreadPoolExecutor
+from threading import Event, Thread
+
+from mqplug import EARLIEST, LATEST, Closed, Consumer, Message, MessageId, Record, after, before
+from mqplug.testing._bench import Bench
+from mqplug.testing._child import Child
+from mqplug.testing._registry import Registry
+
+case = Registry("CON")
+
+
+@case(1)
+def from_earliest(bench: Bench) -> None:
+    """A consumer that starts at EARLIEST gets all retained messages."""
+    topic, ids = bench.filled(10)
+    bench.delivers(bench.reader(topic, EARLIEST), ids)
+    if bench.client.capabilities.groups:
+        bench.delivers(bench.member(topic, bench.name()), ids, "a new group starts there by itself")
+
+
+@case(2)
+def from_latest(bench: Bench) -> None:
+    """A consumer that starts at LATEST gets only what is sent after it was opened, and all of that."""
+    topic, _ = bench.filled(5)
+    reader = bench.reader(topic, LATEST)
+    bench.delivers(reader, bench.fill(topic, 3))
+    if bench.client.capabilities.groups:
+        member = bench.member(topic, bench.name(), start=LATEST)
+        bench.delivers(member, bench.fill(topic, 3))
+
+
+@case(3)
+def from_latest_on_empty(bench: Bench) -> None:
+    """A consumer that starts at LATEST on an empty topic gets the first message."""
+    topic = bench.topic()
+    reader = bench.reader(topic, LATEST)
+    bench.only_new(reader, topic)
+    if bench.client.capabilities.groups:
+        topic = bench.topic()
+        member = bench.member(topic, bench.name(), start=LATEST)
+        bench.only_new(member, topic)
+
+
+@case(4)
+def from_an_id(bench: Bench) -> None:
+    """A consumer starts with the message of an id, or with the one after it."""
+    topic, ids = bench.filled(8)
+    for index in (0, 3, 7):
+        bench.delivers(bench.reader(topic, before(ids[index])), ids[index:], f"before {index}")
+    for index in (0, 3):
+        bench.delivers(bench.reader(topic, after(ids[index])), ids[index + 1 :], f"after {index}")
+    reader = bench.reader(topic, after(ids[7]))
+    bench.only_new(reader, topic)
+
+
+@case(5)
+def idle(bench: Bench) -> None:
+    """When nothing comes, receive returns None and ``receive_many`` an empty batch, in the time that was given."""
+    topic = bench.topic()
+    reader = bench.reader(topic)
+    for timeout in (0.0, 0.5):
+        began = time.monotonic()
+        bench.equal(reader.receive(timeout), None)
+        middle = time.monotonic()
+        bench.equal(list(reader.receive_many(10, timeout)), [])
+        for spent in (middle - began, time.monotonic() - middle):
+            bench.that(timeout - 0.05 <= spent < timeout + 2 * bench.scale, f"{timeout} s took {spent:.2f} s")
+    bench.only_new(reader, topic)
+
+
+@case(6)
+def prompt(bench: Bench) -> None:
+    """A receive that waits gets a message at once when it comes, and does not look only now and then."""
+    topic = bench.topic()
+    reader, producer = bench.reader(topic, LATEST), bench.filler(topic)
+    with ThreadPoolExecutor(1) as other:
+        delays = []
+        for _ in range(8):
+            waiting = other.submit(_receive_at, reader, 30 * bench.scale)
+            time.sleep(0.13)  # into the second slice of a tenth of a second, long before its end
+            sent = producer.send(b"now", partition=0)
+            stored = time.perf_counter()
+            message, arrived = waiting.result()
+            bench.equal(message and message.id, sent)
+            delays.append(arrived - stored)
+    bench.that(sorted(delays)[2] < 0.04 * bench.scale, f"delays in seconds: {sorted(delays)}")
+
+
+def _receive_at(reader: Consumer, timeout: float) -> tuple[Message | None, float]:
+    return reader.receive(timeout), time.perf_counter()
+
+
+@case(7)
+def batches(bench: Bench) -> None:
+    """``receive_many`` gives at least one message when there are any, never more than was asked, and skips none."""
+    topic, ids = bench.filled(50)
+    reader = bench.reader(topic)
+    got: list[MessageId] = []
+    while len(got) < len(ids):
+        batch = reader.receive_many(7, 30 * bench.scale)
+        bench.that(1 <= len(batch) <= 7, f"a batch of {len(batch)}")
+        got += batch.ids
+    bench.equal(got, ids)
+    for wrong in (0, -1):
+        with bench.raises(ValueError):
+            reader.receive_many(wrong, 0)
+
+
+@case(8)
+def fields(bench: Bench) -> None:
+    """A message has its id, topic, partition, value, key, headers and times, each as it was sent."""
+    topic, able = bench.topic(), bench.client.capabilities
+    key = b"customer" if able.keys else None
+    headers = (("kind", b"order"), ("trace", b"\x00\xff")) if able.headers else ()
+    sent = bench.filler(topic).send(b"value", key=key, headers=headers, partition=0)
+    message = bench.take(bench.reader(topic), 1)[0]
+    bench.equal((message.id, message.topic, message.partition), (sent, sent.log.topic, 0))
+    bench.equal((message.value, message.key, message.headers), (b"value", key, headers))
+    bench.equal(message.attempt, 1)
+    for moment in (message.timestamp, message.log_time):
+        bench.that(abs(moment.timestamp() - time.time()) < 3600, f"{moment} is about now")
+
+
+@case(9)
+def not_shared(bench: Bench) -> None:
+    """Two deliveries of one message are equal, and none can change the other."""
+    topic, ids = bench.filled(2)
+    one, other = (bench.take(bench.reader(topic), 2) for _ in range(2))
+    bench.equal(one, other)
+    for field in ("value", "key", "headers", "id", "anything"):
+        with bench.raises(AttributeError):
+            setattr(one[0], field, b"changed")
+    bench.equal([message.id for message in other], ids)
+    bench.equal([message.value for message in other], [b"0", b"1"])
+
+
+@case(10)
+def small_prefetch(bench: Bench) -> None:
+    """With a small prefetch and a slow consumer every message comes, in order."""
+    topic = bench.topic()
+    ids = bench.filler(topic).send_many([Record(bytes(2_000), partition=0) for _ in range(300)])
+    reader = bench.reader(topic, prefetch_bytes=10_000)
+    got = []
+    for index in range(300):
+        got += [message.id for message in bench.take(reader, 1)]
+        if index % 60 == 0:
+            time.sleep(0.05)  # time to fetch ahead, beyond its bounds if it has none
+    bench.equal(got, ids)
+
+
+@case(11, needs=("durable_groups",))
+def group_without_members(bench: Bench) -> None:
+    """What is sent while a group has no member is delivered when it has one again."""
+    topic, ids = bench.filled(3)
+    group = bench.name()
+    member = bench.member(topic, group)
+    for message in bench.delivers(member, ids):
+        member.ack(message)
+    member.close()
+    later = bench.fill(topic, 5)
+    bench.delivers(bench.member(topic, group, start=LATEST), later)
+
+
+@case(12)
+def slow_neighbour(bench: Bench) -> None:
+    """A consumer that does not receive holds up no other."""
+    topic, ids = bench.filled(100)
+    slow, fast = bench.reader(topic, prefetch_bytes=10_000), bench.reader(topic)
+    bench.delivers(slow, ids[:1])
+    bench.delivers(fast, ids)
+    bench.delivers(fast, bench.fill(topic, 10))
+    bench.delivers(slow, ids[1:])
+
+
+@case(13)
+def iteration_ends(bench: Bench) -> None:
+    """Iteration ends at stop, after the message in hand, and at close; a receive after close is ``Closed``."""
+    topic, ids = bench.filled(6)
+    reader, seen = bench.reader(topic), []
+    for message in reader:
+        seen.append(message.id)
+        if len(seen) == 3:
+            reader.stop()
+    bench.equal(seen, ids[:3])
+    bench.equal(reader.receive(5), None)
+    reader.close()
+    bench.equal(list(reader), [])
+    with bench.raises(Closed):
+        reader.receive(0)
+    _closed_while_iterating(bench, topic)
+
+
+def _closed_while_iterating(bench: Bench, topic: str) -> None:
+    waiting = bench.reader(topic, LATEST)
+    begun, ended = Event(), Event()
+
+    def iterate() -> None:
+        begun.set()
+        for _ in waiting:
+            pass
+        ended.set()
+
+    Thread(target=iterate, daemon=True).start()
+    begun.wait()
+    time.sleep(0.1)  # let it get into its wait
+    waiting.close()
+    bench.that(ended.wait(30 * bench.scale), "the iteration of another thread ended")
+
+
+@case(15, hooks=("url",))
+def from_another_process(bench: Bench) -> None:
+    """A consumer that waits at the end gets what another process sends."""
+    topic = bench.topic()
+    reader = bench.reader(topic, LATEST)
+    with ThreadPoolExecutor(1) as pool, Child(SENDS_ONE, str(bench.harness.url), topic) as child, reader:
+        waiting = pool.submit(reader.receive, 60 * bench.scale)
+        child.wait_for(1, 60 * bench.scale)
+        message = waiting.result()
+    bench.that(message, "it came")
+    bench.equal([message and message.id], [MessageId.parse(child.lines[0])])
+
+
+SENDS_ONE = """
+import sys, time, mqplug
+url, topic = sys.argv[1:]
+with mqplug.connect(url) as client, client.producer(topic) as producer:
+    print(producer.send(b"from elsewhere", partition=0))
+    time.sleep(600)
+"""

@@ -1,0 +1,165 @@
+"""GRP: groups, and how their members share the work."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+
+import pytest
+
+from mqplug import Consumer, Log, Message
+from mqplug.testing._bench import PATIENCE, Bench
+from mqplug.testing._registry import Registry
+
+case = Registry("GRP")
+
+
+def collect(bench: Bench, members: Sequence[Consumer], count: int) -> list[list[Message]]:
+    """What each member receives, in turn and acked at once, until so many different messages came."""
+    end = time.monotonic() + PATIENCE * bench.scale
+    taken: list[list[Message]] = [[] for _ in members]
+    seen: set[object] = set()
+    while len(seen) < count and time.monotonic() < end:
+        for member, mine in zip(members, taken, strict=True):
+            while (message := member.receive(0.05)) is not None:
+                member.ack(message)
+                mine.append(message)
+                seen.add(message.id)
+    bench.equal(len(seen), count, "different messages came")
+    return taken
+
+
+def settled(bench: Bench, topic: str, members: Sequence[Consumer], partitions: int) -> None:
+    """Send to every partition until each member has its share."""
+    for _ in range(40):
+        for number in range(partitions):
+            bench.fill(topic, 1, partition=number)
+        if all(collect(bench, members, partitions)):
+            return
+    pytest.fail("not every member was given its share of the partitions")
+
+
+@case(1, needs=("groups",))
+def each_group(bench: Bench) -> None:
+    """Two groups each get every message."""
+    topic, ids = bench.filled(8)
+    members = [bench.member(topic, bench.name()) for _ in range(2)]
+    for member in members:
+        for message in bench.delivers(member, ids[:5]):
+            member.ack(message)
+    for member in members:
+        bench.delivers(member, ids[5:])
+
+
+@case(2, needs=("groups", "partitions"), timeout=300)
+def shared_work(bench: Bench) -> None:
+    """Two members of a group share its partitions: together they get every message, and none twice."""
+    topic, group = bench.topic(partitions=4), bench.name()
+    members = [bench.member(topic, group) for _ in range(2)]
+    settled(bench, topic, members, 4)
+    ids = [each for number in range(4) for each in bench.fill(topic, 10, partition=number)]
+    taken = [[message.id for message in mine] for mine in collect(bench, members, 40)]
+    bench.equal(sorted(map(str, taken[0] + taken[1])), sorted(map(str, ids)))
+    bench.that(taken[0] and taken[1], "both had their share")
+    bench.equal({each.log for each in taken[0]} & {each.log for each in taken[1]}, set())
+
+
+@case(4, needs=("groups", "partitions"), timeout=300)
+def joining(bench: Bench) -> None:
+    """When a member joins, nothing is lost; what was acked comes twice at most where hand-overs cannot be seen."""
+    topic, group = bench.topic(partitions=2), bench.name()
+    first = bench.member(topic, group)
+    before = [each for number in range(2) for each in bench.fill(topic, 10, partition=number)]
+    taken = collect(bench, [first], 20)[0]
+    members = [first, bench.member(topic, group)]
+    after = [each for number in range(2) for each in bench.fill(topic, 10, partition=number)]
+    later = [message for mine in collect(bench, members, 20) for message in mine]
+    settled(bench, topic, members, 2)
+    found = [message.id for message in taken + later]
+    bench.equal(set(found) >= {*before, *after}, True)
+    if bench.client.capabilities.assignment_events:
+        bench.equal(len(found), 40)
+
+
+@case(5, needs=("durable_groups",), timeout=300)
+def leaving(bench: Bench) -> None:
+    """When a member leaves, another goes on where it stopped, with what it had not acked."""
+    topic, ids = bench.filled(8)
+    group = bench.name()
+    first = bench.member(topic, group)
+    for message in bench.delivers(first, ids[:6])[:4]:
+        first.ack(message)
+    second = bench.member(topic, group)
+    first.close()
+    bench.delivers(second, ids[4:])
+
+
+@case(7, needs=("assignment_events", "groups", "partitions"), timeout=300)
+def assignment_events(bench: Bench) -> None:
+    """Each hand-over is told once: assigned, revoked, and only then assigned to another."""
+    topic, group = bench.topic(partitions=2), bench.name()
+    events: list[tuple[str, int, Log]] = []
+
+    def member(number: int) -> Consumer:
+        return bench.member(
+            topic,
+            group,
+            on_assigned=lambda logs: events.extend(("assigned", number, log) for log in logs),
+            on_revoked=lambda logs: events.extend(("revoked", number, log) for log in logs),
+        )
+
+    members = [member(0)]
+    settled(bench, topic, members, 2)
+    members.append(member(1))
+    settled(bench, topic, members, 2)
+    for log in bench.client.partitions(topic):
+        told = [(what, number) for what, number, of in events if of is log]
+        bench.equal([what for what, _ in told], ["assigned", "revoked", "assigned", "revoked"][: len(told)])
+        bench.that(len(told) % 2, "somebody holds it")
+    bench.equal({number for what, number, _ in events if what == "assigned"}, {0, 1})
+
+
+@case(9, needs=("groups", "ordered"), timeout=300)
+def spare_member(bench: Bench) -> None:
+    """A member too many gets nothing, and takes over when the other one leaves."""
+    topic, group = bench.topic(), bench.name()
+    members = [bench.member(topic, group) for _ in range(2)]
+    bench.fill(topic, 1)
+    collect(bench, members, 1)
+    ids = bench.fill(topic, 20)
+    taken = collect(bench, members, 20)
+    active = max((0, 1), key=lambda number: len(taken[number]))
+    bench.equal([message.id for message in taken[active]], ids)
+    bench.equal(taken[1 - active], [])
+    members[active].close()
+    later = bench.fill(topic, 5)
+    bench.delivers(members[1 - active], later)
+
+
+@case(14, needs=("durable_groups",), hooks=("restart",))
+def survives_a_restart(bench: Bench) -> None:
+    """The position of a group survives a restart."""
+    topic, ids = bench.filled(6)
+    group = bench.name()
+    member = bench.member(topic, group)
+    for message in bench.delivers(member, ids)[:4]:
+        member.ack(message)
+    member.commit()
+    bench.restart()
+    bench.delivers(bench.member(topic, group), ids[4:])
+
+
+@case(15, needs=("durable_groups",))
+def groups_apart(bench: Bench) -> None:
+    """What one group acks or seeks leaves the stored position of another as it is."""
+    topic, ids = bench.filled(6)
+    one, other = (bench.member(topic, bench.name()) for _ in range(2))
+    for member in (one, other):
+        member.ack_through(bench.delivers(member, ids)[3])
+        member.commit()
+    one.seek(ids[1])
+    bench.stands(other.committed()[0], ids, 4)
+    one.ack_through(bench.delivers(one, ids[1:])[-1])
+    one.commit()
+    bench.stands(other.committed()[0], ids, 4)
+    bench.stands(one.committed()[0], ids, 6)

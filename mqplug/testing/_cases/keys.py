@@ -1,0 +1,107 @@
+"""KEY: keys and partitions."""
+
+from __future__ import annotations
+
+from mqplug import EARLIEST, Record
+from mqplug.testing._bench import Bench
+from mqplug.testing._registry import Registry
+
+case = Registry("KEY")
+
+# From the tests of Kafka's Java client: murmur2 of these keys.
+MURMUR2 = {
+    b"21": -973932308,
+    b"foobar": -790332482,
+    b"a-little-bit-long-string": -985981536,
+    b"a-little-bit-longer-string": -1486304829,
+    b"lkjh234lh9fiuh90y23oiuhsafujhadof229phr9h19h89h8": -58897971,
+    b"abc": 479470107,
+}
+
+
+@case(1, needs=("keys", "partitions"))
+def same_key(bench: Bench) -> None:
+    """The same key goes to the same partition, from any client: the one that Kafka's Java client chooses."""
+    topic = bench.topic(partitions=4)
+    keys = [b"k%d" % number for number in range(20)]
+    ids = bench.producer(topic).send_many([Record(b"1", key) for key in keys])
+    again = [bench.connect().producer(topic).send(b"2", key=key) for key in keys[:4]]
+    handles = [bench.producer(topic).submit(b"3", key=key) for key in keys[:4]]
+    for later in (again, [handle.result() for handle in handles]):
+        bench.equal([each.log for each in later], [each.log for each in ids[:4]])
+    known = bench.producer(topic).send_many([Record(b"4", key) for key in MURMUR2])
+    bench.equal([each.log.partition for each in known], [(code & 0x7FFFFFFF) % 4 for code in MURMUR2.values()])
+
+
+@case(2, needs=("keys", "partitions"))
+def key_order(bench: Bench) -> None:
+    """The messages of one key arrive in the order in which they were sent."""
+    topic = bench.topic(partitions=3)
+    keys = [b"k%d" % number for number in range(10)]
+    for number in range(20):
+        bench.filler(topic).send_many([Record(b"%d" % number, key) for key in keys])
+    found = bench.take(bench.reader(topic), 200)
+    for key in keys:
+        bench.equal([m.value for m in found if m.key == key], [b"%d" % number for number in range(20)])
+
+
+@case(3, needs=("keys",))
+def any_key(bench: Bench) -> None:
+    """A key is any bytes; an empty key is not the same as none."""
+    topic, keys = bench.topic(), [b"plain", b"", None, bytes(range(256)), "日本".encode(), b"\0"]
+    bench.filler(topic).send_many([Record(b"v", key, partition=0) for key in keys])
+    bench.equal([message.key for message in bench.read(topic)], keys)
+
+
+@case(4, needs=("partitions",))
+def explicit_partition(bench: Bench) -> None:
+    """An explicit partition wins, also over a key."""
+    topic = bench.topic(partitions=3)
+    key = b"key" if bench.client.capabilities.keys else None
+    sent = [bench.filler(topic).send(b"x", key=key, partition=number) for number in (2, 0, 1, 2)]
+    bench.equal([each.log.partition for each in sent], [2, 0, 1, 2])
+    found = {message.id: message.partition for message in bench.take(bench.reader(topic), 4)}
+    bench.equal([found.get(each) for each in sent], [2, 0, 1, 2])
+
+
+@case(5, needs=("partitions",))
+def no_such_partition(bench: Bench) -> None:
+    """A partition that the topic does not have is refused before anything is sent."""
+    topic = bench.topic(partitions=2)
+    for wrong in (2, -1, 10**9):
+        with bench.raises(ValueError):
+            bench.filler(topic).send(b"x", partition=wrong)
+    with bench.raises(ValueError):
+        bench.client.consumer(topic, start=EARLIEST, partitions=[0, 5])
+    bench.equal(bench.read(topic), [])
+
+
+@case(6, needs=("partitions",))
+def without_a_key(bench: Bench) -> None:
+    """Messages without a key spread over the partitions."""
+    topic = bench.topic(partitions=3)
+    ids = bench.producer(topic, partitioner="round_robin").send_many([b"x"] * 30)
+    bench.equal({each.log.partition for each in ids}, {0, 1, 2})
+    sticky = [each for _ in range(20) for each in bench.filler(topic).send_many([b"x"] * 50)]
+    bench.that(len({each.log.partition for each in sticky}) > 1, "a thousand messages do not all go to one partition")
+
+
+@case(7, needs=("partitions",))
+def partition_of_a_message(bench: Bench) -> None:
+    """A message says which partition it came from, and its id says the same."""
+    topic = bench.topic(partitions=3)
+    ids = {each: number for number in range(3) for each in bench.fill(topic, 2, partition=number)}
+    for message in bench.take(bench.reader(topic), 6):
+        bench.equal((message.partition, message.id.log.partition), (ids[message.id],) * 2)
+
+
+@case(8, needs=("partitions",))
+def one_partition_only(bench: Bench) -> None:
+    """A consumer that asks for some partitions sees those and no others."""
+    topic = bench.topic(partitions=3)
+    ids = [bench.fill(topic, 4, partition=number) for number in range(3)]
+    reader = bench.reader(topic, partitions=[1])
+    bench.delivers(reader, ids[1])
+    bench.fill(topic, 1, partition=0)
+    bench.only_new(reader, topic, partition=1)
+    bench.equal([log.partition for log in reader.assignment()], [1])

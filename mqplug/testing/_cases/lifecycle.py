@@ -1,0 +1,205 @@
+"""LIF: opening, and what is declared."""
+
+from __future__ import annotations
+
+import threading
+import warnings
+from collections.abc import Callable
+from contextlib import ExitStack
+from pathlib import Path
+
+import attrs
+
+from mqplug import EARLIEST, Client, Closed, ConfigError, Consumer, Producer, Unsupported, at_time, connect
+from mqplug.testing._bench import Bench
+from mqplug.testing._registry import Registry
+
+case = Registry("LIF")
+
+MODES = ("ordered", "exclusive", "shared", "key_shared")
+Operations = dict[str, Callable[[], object]]
+
+
+@case(1)
+def name(bench: Bench) -> None:
+    """The name that opens a backend is the one that it reports, in its client and in its ids."""
+    _, ids = bench.filled(1)
+    bench.that(bench.client.backend in repr(bench.client), "the client says so")
+    bench.equal({each.log.backend for each in ids}, {bench.client.partitions(ids[0].log.topic)[0].backend})
+
+
+@case(2)
+def leaves_nothing(bench: Bench) -> None:
+    """Opening and closing leaves no thread, file or socket behind."""
+    topic, ids = bench.filled(3)
+    before = None
+    for _ in range(4):
+        with bench.harness.connect() as client:
+            producer, reader = client.producer(topic), client.consumer(topic, start=EARLIEST)
+            ids.append(producer.send(b"x", partition=0))
+            bench.delivers(reader, ids)
+        before = before or _in_use()  # the first round may set up what lasts as long as the process
+    bench.wait(lambda: all(now <= then for now, then in zip(_in_use(), before or (), strict=True)), "all is let go of")
+
+
+def _in_use() -> tuple[int, ...]:
+    """Python's threads; and on Linux all threads, and all open files and sockets."""
+    folders = [Path("/proc/self/task"), Path("/proc/self/fd")]
+    return threading.active_count(), *[len(list(each.iterdir())) for each in folders if each.exists()]
+
+
+@case(3)
+def many_times(bench: Bench) -> None:
+    """A backend can be opened and closed twenty times in one process."""
+    topic, ids = bench.filled(1)
+    for _ in range(20):
+        with bench.connect() as client:
+            bench.equal([message.id for message in client.read(topic)], ids)
+
+
+@case(4)
+def health(bench: Bench) -> None:
+    """``health`` returns on a live backend, and is ``Closed`` after close."""
+    client = bench.connect()
+    bench.equal(client.health(10 * bench.scale), None)  # type: ignore[func-returns-value]
+    client.close()
+    with bench.raises(Closed):
+        client.health()
+
+
+@case(6)
+def unknown_setting(bench: Bench) -> None:
+    """An unknown setting is refused by name, before anything is opened."""
+    with bench.raises(ConfigError) as caught:
+        connect(bench.client.backend, no_such_setting=1)
+    bench.that("no_such_setting" in str(caught.value), "the error names it")
+    known = list(attrs.fields_dict(bench.client._backend.descriptor.settings))
+    for setting in known:
+        misspelt = setting[:-1] + ("x" if setting[-1] != "x" else "y")
+        with bench.raises(ConfigError) as caught:
+            connect({"backend": bench.client.backend, misspelt: 1})
+        bench.that(misspelt in str(caught.value), str(caught.value))
+        hint = str(caught.value).partition(misspelt)[2]
+        bench.that(any(each in hint for each in known), "and the one that was meant")
+    if bench.harness.url is not None:
+        with bench.raises(ConfigError):
+            connect(f"{bench.harness.url}{'&' if '?' in bench.harness.url else '?'}no_such_setting=1")
+
+
+@case(8)
+def each_alone(bench: Bench) -> None:
+    """Producer, consumer, seek and watermarks each work on a client that uses nothing else."""
+    topic = bench.topic()
+    with bench.connect() as client:
+        sent = client.producer(topic).send(b"x", partition=0)
+    with bench.connect() as client:
+        bench.equal(bench.take(client.consumer(topic, start=EARLIEST), 1)[0].id, sent)
+    with bench.connect() as client:
+        bench.that(client.watermarks(topic)[0].high > client.watermarks(topic)[0].low, "one message")
+
+
+@case(10, needs=("multi_client",))
+def many_clients(bench: Bench) -> None:
+    """Two clients see the same, and closing one leaves the other as it was."""
+    topic, ids = bench.filled(2)
+    one, other = bench.connect(), bench.connect()
+    readers = [client.consumer(topic, start=EARLIEST) for client in (one, other)]
+    for reader in readers:
+        bench.delivers(reader, ids)
+    one.close()
+    bench.delivers(readers[1], bench.fill(topic, 2))
+
+
+@case(11)
+def context_managers(bench: Bench) -> None:
+    """Leaving a ``with`` closes, with an error and without one; the error gets through."""
+    topic, ids = bench.filled(1)
+    for error in (None, RuntimeError("mine")):
+        opened: list[Client | Producer | Consumer] = []
+        with ExitStack() as outer:
+            if error is not None:
+                outer.enter_context(bench.raises(RuntimeError))
+            with (
+                bench.connect() as client,
+                client.producer(topic) as out,
+                client.consumer(topic, start=EARLIEST) as in_,
+            ):
+                opened += [client, out, in_]
+                bench.delivers(in_, ids)
+                if error is not None:
+                    raise error
+        bench.that(all("closed" in repr(each) for each in opened), "all are closed")
+
+
+@case(12, level="should")
+def forgotten(bench: Bench) -> None:
+    """Whoever forgets to close is warned."""
+    topic, _ = bench.filled(1)
+    client = bench.harness.connect()
+    consumer = client.consumer(topic, start=EARLIEST)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", ResourceWarning)
+        consumer.__del__()
+        client.__del__()
+    client.close()
+    bench.equal([warning.category for warning in caught], [ResourceWarning] * 2)
+
+
+@case(13)
+def undeclared(bench: Bench) -> None:
+    """An operation that is not declared raises ``Unsupported``, with the name of the capability."""
+    topic, ids = bench.filled(2)
+    declared = attrs.asdict(bench.client.capabilities)
+    for capability, call in operations(bench, topic).items():
+        if declared[capability]:
+            continue  # the sections about it check that it works
+        with bench.raises(Unsupported) as caught:
+            call()
+        named = {capability} if declared["groups"] or capability not in MODES else {capability, "groups"}
+        bench.that(getattr(caught.value, "capability", None) in named, f"{caught.value} names {capability}")
+    bench.equal([message.id for message in bench.read(topic)], ids)
+
+
+def operations(bench: Bench, topic: str) -> Operations:
+    """A call for each capability that has one."""
+    client, producer, group = bench.client, bench.filler(topic), bench.name()
+    low, message = bench.marks(topic).low, bench.read(topic)[0]
+    return {
+        "delete_topic": lambda: client.delete_topic(topic),
+        "list_topics": client.topics,
+        "groups": lambda: client.consumer(topic, group=group),
+        "ordered": lambda: client.consumer(topic, group=group, mode="ordered"),
+        "exclusive": lambda: client.consumer(topic, group=group, mode="exclusive"),  # type: ignore[arg-type]
+        "shared": lambda: client.consumer(topic, group=group, mode="shared"),  # type: ignore[arg-type]
+        "key_shared": lambda: client.consumer(topic, group=group, mode="key_shared"),  # type: ignore[arg-type]
+        "nack": lambda: bench.reader(topic).nack(message),
+        "seek_time": lambda: bench.reader(topic).seek(at_time(0)),
+        "trim": lambda: client.trim(topic, {0: low}),
+        "retention": lambda: client.create_topic(bench.name(), retention=60),
+        "null_payload": lambda: producer.send(None),
+        "headers": lambda: producer.send(b"x", headers={"a": b"b"}),
+        "keys": lambda: producer.send(b"x", key=b"k"),
+        "timestamps_producer": lambda: producer.send(b"x", timestamp=1),
+    }
+
+
+@case(14)
+def reprs(bench: Bench) -> None:
+    """The repr of client, producer, consumer, message and id says backend and topic, and is one line."""
+    topic, ids = bench.filled(1)
+    reader = bench.reader(topic)
+    message = bench.take(reader, 1)[0]
+    for each in (bench.producer(topic), reader, message, message.id, reader.position()[0], ids[0].log):
+        text = repr(each)
+        bench.that(topic in text and "\n" not in text and " object at " not in text, text)
+    bench.that(bench.client.backend in repr(bench.client), "the client says its backend")
+
+
+@case(15, level="should")
+def native(bench: Bench) -> None:
+    """``unwrap`` of a type that is not there is None."""
+
+    class Stranger:
+        pass
+
+    bench.equal(bench.client.unwrap(Stranger), None)

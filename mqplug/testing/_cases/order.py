@@ -1,0 +1,182 @@
+"""ORD: what a history of sends and receives has to look like."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from itertools import pairwise
+from typing import Final
+
+import attrs
+
+from mqplug import Consumer, Message, MessageId, Record
+from mqplug.testing._bench import Bench
+from mqplug.testing._registry import Registry
+
+case = Registry("ORD")
+
+PRODUCERS: Final = 3
+EACH: Final = 200
+
+
+@attrs.frozen
+class History:
+    """What each producer sent, in its order, and what a reader received, in its order."""
+
+    topic: str
+    sent: list[list[tuple[MessageId, bytes]]]
+    received: list[Message]
+
+    @property
+    def stored(self) -> dict[MessageId, bytes]:
+        return {message_id: value for each in self.sent for message_id, value in each}
+
+
+def record(bench: Bench, receive: Callable[[Consumer], list[Message]] | None = None) -> History:
+    """Several producers send at the same time, each in its own way, while a reader receives."""
+    topic = bench.topic()
+    reader = bench.reader(topic)
+    ways = [_one_by_one, _in_batches, _unwatched]
+    with ThreadPoolExecutor(PRODUCERS + 1) as pool:
+        total = PRODUCERS * EACH
+        reading = pool.submit(receive or (lambda reader: bench.take(reader, total)), reader)
+        producing = [pool.submit(way, bench, topic, b"p%d" % number) for number, way in enumerate(ways)]
+        return History(topic, [each.result() for each in producing], reading.result())
+
+
+def _one_by_one(bench: Bench, topic: str, name: bytes) -> list[tuple[MessageId, bytes]]:
+    producer = bench.connect().producer(topic)
+    values = [b"%s-%d" % (name, number) for number in range(EACH)]
+    return [(producer.send(value, partition=0), value) for value in values]
+
+
+def _in_batches(bench: Bench, topic: str, name: bytes) -> list[tuple[MessageId, bytes]]:
+    producer = bench.connect().producer(topic)
+    values = [b"%s-%d" % (name, number) for number in range(EACH)]
+    ids: list[MessageId] = []
+    for start in range(0, EACH, 25):
+        ids += producer.send_many([Record(value, partition=0) for value in values[start : start + 25]])
+    return list(zip(ids, values, strict=True))
+
+
+def _unwatched(bench: Bench, topic: str, name: bytes) -> list[tuple[MessageId, bytes]]:
+    producer = bench.connect().producer(topic)
+    values = [b"%s-%d" % (name, number) for number in range(EACH)]
+    handles = [producer.submit(value, partition=0) for value in values]
+    producer.flush()
+    return [(handle.result(), value) for handle, value in zip(handles, values, strict=True)]
+
+
+@case(1)
+def nothing_lost(bench: Bench) -> None:
+    """Every message that was stored is received."""
+    history = record(bench)
+    received = {message.id for message in history.received}
+    bench.equal([each for each in history.stored if each not in received], [])
+
+
+@case(2)
+def nothing_invented(bench: Bench) -> None:
+    """Nothing is received that was not sent, with that value and under that id."""
+    history = record(bench)
+    bench.equal({message.id: message.value for message in history.received}, history.stored)
+
+
+@case(3)
+def one_value_for_an_id(bench: Bench) -> None:
+    """An id has the same value whenever, and by whomever, it is read."""
+    history = record(bench)
+    again = bench.read(history.topic)
+    bench.equal({message.id: message.value for message in again}, history.stored)
+    bench.equal({message.id: message.value for message in history.received}, history.stored)
+
+
+@case(4, needs=("exactly_once",))
+def one_id_for_a_value(bench: Bench) -> None:
+    """No message that was sent once is stored twice."""
+    history = record(bench)
+    values = [message.value for message in bench.read(history.topic)]
+    bench.equal(len(values), len(set(values)))
+
+
+@case(5)
+def nothing_skipped(bench: Bench) -> None:
+    """A reader that is not moved passes no stored message over."""
+    history = record(bench)
+    bench.equal([message.id for message in history.received], sorted(history.stored))
+
+
+@case(6)
+def never_back(bench: Bench) -> None:
+    """The ids that a reader receives grow strictly, as long as it is not moved."""
+    history = record(bench)
+    _grow(bench, [message.id for message in history.received])
+
+
+def _grow(bench: Bench, ids: list[MessageId]) -> None:
+    falls = [(one, other) for one, other in pairwise(ids) if not one < other]
+    bench.equal(falls, [])
+
+
+@case(7)
+def batches_in_order(bench: Bench) -> None:
+    """Inside a batch, and from one to the next, ids grow strictly and none is passed over."""
+    batches: list[list[MessageId]] = []
+
+    def receive(reader: Consumer) -> list[Message]:
+        received: list[Message] = []
+        while len(received) < PRODUCERS * EACH:
+            batch = reader.receive_many(37, 30 * bench.scale)
+            if not len(batch):
+                break
+            batches.append(batch.ids)
+            received += batch
+        return received
+
+    history = record(bench, receive)
+    for batch in batches:
+        _grow(bench, batch)
+    bench.equal([each for batch in batches for each in batch], sorted(history.stored))
+
+
+@case(8)
+def senders_in_order(bench: Bench) -> None:
+    """What one producer sends to a partition is stored in the order in which it was sent."""
+    history = record(bench)
+    for sent in history.sent:
+        ids = [message_id for message_id, _ in sent]
+        _grow(bench, ids)
+        mine = {value for _, value in sent}
+        bench.equal([m.value for m in history.received if m.value in mine], [value for _, value in sent])
+
+
+@case(9)
+def readers_agree(bench: Bench) -> None:
+    """Two readers see the same messages of a partition in the same order."""
+    history = record(bench)
+    bench.equal(bench.read(history.topic), history.received)
+    bench.equal(list(bench.connect().read(history.topic)), history.received)
+
+
+@case(10, hooks=("restart",))
+def after_a_restart(bench: Bench) -> None:
+    """After a restart the same messages are read in the same order, under the same ids."""
+    topic, ids = bench.filled(50)
+    once = bench.read(topic)
+    bench.restart()
+    bench.equal([message.id for message in once], ids)
+    bench.equal(bench.read(topic), once)
+    ids += bench.fill(topic, 5)
+    bench.equal([message.id for message in bench.read(topic)], ids)
+
+
+@case(11)
+def across_segments(bench: Bench) -> None:
+    """Order holds across batches and segments of the log."""
+    topic, ids = bench.topic(), list[MessageId]()
+    for size in (1, 700, 2, 1500, 1):
+        ids += bench.fill(topic, size)
+        bench.roll(topic)
+    bench.equal([message.id for message in bench.read(topic)], ids)
+    _grow(bench, ids)
+    bench.delivers(bench.reader(topic), ids)

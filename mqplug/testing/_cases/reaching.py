@@ -1,0 +1,49 @@
+"""LIF: settings that cannot be meant, and servers that are not there, or are something else."""
+
+from __future__ import annotations
+
+import time
+from contextlib import closing
+
+import attrs
+
+import mqplug
+from mqplug import ConfigError, ConnectError
+from mqplug.testing._bench import Bench
+from mqplug.testing._peers import PEERS
+from mqplug.testing._registry import Registry
+
+case = Registry("LIF")
+
+CONNECTING = 3.0
+
+
+@case(5, hooks=("connect_to",))
+def unreachable(bench: Bench) -> None:
+    """A server that refuses, is silent, or speaks another protocol is a ``ConnectError`` within the timeout."""
+    connect_to, timeout = bench.harness.connect_to, CONNECTING * bench.scale
+    assert connect_to is not None
+    for name, peer in PEERS.items():
+        with peer() as (host, port):
+            began = time.monotonic()
+            with bench.raises(ConnectError) as caught, closing(connect_to(host, port, timeout)):
+                pass
+            took = time.monotonic() - began
+        error = caught.value
+        bench.that(took < timeout + 2 * bench.scale, f"{name}: it took {took:.1f} s")
+        bench.that(error.retryable and error.message and error.fix, f"{name}: {error!r}")  # type: ignore[attr-defined]
+        bench.that(str(port) in str(error), f"{name}: {error} names the address")
+
+
+@case(7)
+def wrong_setting(bench: Bench) -> None:
+    """A setting of the wrong type is a ``ConfigError`` that names it, before anything is opened."""
+    for name in _settings(bench):
+        with bench.raises(ConfigError) as caught, mqplug.connect({"backend": bench.client.backend, name: object()}):
+            pass
+        bench.that(name in str(caught.value), str(caught.value))
+        bench.equal(caught.value.retryable, False)  # type: ignore[attr-defined]
+
+
+def _settings(bench: Bench) -> list[str]:
+    return list(attrs.fields_dict(bench.client._backend.descriptor.settings))

@@ -1,0 +1,96 @@
+"""WM: what retention and deletion take away."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+
+import pytest
+
+from mqplug import (
+    EARLIEST,
+    LATEST,
+    Consumer,
+    InvalidMessageId,
+    MessageId,
+    Position,
+    PositionLost,
+    Record,
+    before,
+)
+from mqplug.testing._bench import Bench
+from mqplug.testing._registry import Registry
+
+case = Registry("WM")
+
+
+@case(3, hooks=("trim",))
+def all_trimmed(bench: Bench) -> None:
+    """A topic whose messages were all trimmed is not as good as new: its watermarks and ids go on upward."""
+    topic = bench.topic()
+    fresh = bench.marks(topic)
+    ids = bench.fill(topic, 6)
+    bench.roll(topic)
+    bench.trim(topic, bench.marks(topic).high)
+    marks = bench.marks(topic)
+    bench.that(marks.low > fresh.low, "low moved up")
+    bench.that(marks.high > fresh.high, "high did not fall back")
+    bench.stands(marks.high, ids, len(ids))
+    later = bench.fill(topic, 1)
+    bench.that(later[0] > ids[-1], "the next id lies above all that were")
+
+
+@case(5, hooks=("trim",))
+def low_follows_trim(bench: Bench) -> None:
+    """After a trim, low and the first bound are at the first message that is left."""
+    trimmed = bench.trimmed()
+    bench.stands(bench.marks(trimmed.topic).low, trimmed.gone + trimmed.left, len(trimmed.gone))
+    bench.equal(bench.bounds(trimmed.topic).first_id, trimmed.left[0])
+    bench.delivers(bench.reader(trimmed.topic, EARLIEST), trimmed.left)
+
+
+@case(19, hooks=("trim",))
+def overtaken(bench: Bench) -> None:
+    """A reader that retention overtakes gets ``PositionLost`` from every receive, until it seeks."""
+    topic = bench.topic()
+    ids = bench.filler(topic).send_many([Record(bytes(16_000), partition=0) for _ in range(200)])
+    reader = bench.reader(topic, before(ids[0]), prefetch_bytes=32_000)
+    bench.equal(reader.receive_many(1, 30 * bench.scale).ids, ids[:1])  # and no more than one is asked for
+    bench.roll(topic)
+    ids += bench.fill(topic, 3)
+    bench.trim(topic, Position(ids[-3].log, ids[-3].coordinates))
+    low = bench.marks(topic).low
+    delivered = _read_until_lost(bench, reader, ids[-1])
+    bench.equal(delivered, ids[1 : 1 + len(delivered)], "no gap before the error")
+    if ids[-1] in delivered:
+        pytest.skip("the reader had fetched everything before it was trimmed")
+    for _ in range(3):
+        with bench.raises(PositionLost):
+            reader.receive(bench.scale)
+    reader.seek(EARLIEST)
+    bench.delivers(reader, [each for each in ids if low.precedes(each)])
+
+
+def _read_until_lost(bench: Bench, reader: Consumer, last: MessageId) -> list[MessageId]:
+    """What is delivered before ``PositionLost``, or the last message."""
+    delivered: list[MessageId] = []
+    with suppress(PositionLost):
+        while last not in delivered:
+            delivered.append(bench.take(reader, 1)[0].id)
+    return delivered
+
+
+@case(20, needs=("delete_topic",))
+def deleted_topic(bench: Bench) -> None:
+    """Ids and positions of a deleted topic are refused by a new topic of the same name."""
+    topic, old = bench.filled(3)
+    high = bench.marks(topic).high
+    bench.make_again(topic)
+    ids = bench.fill(topic, 6)
+    reader = bench.reader(topic)
+    known = bool(old[0].log.incarnation)
+    for stale in (before(old[1]), high) if known else (before(old[1]),):
+        with bench.raises(InvalidMessageId, *([] if known else [PositionLost])):
+            reader.seek(stale)
+    bench.delivers(reader, ids)
+    reader.seek(LATEST)
+    bench.only_new(reader, topic)

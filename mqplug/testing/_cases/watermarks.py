@@ -1,0 +1,226 @@
+"""WM: what is stored, and how far it reaches."""
+
+from __future__ import annotations
+
+import time
+from threading import Thread
+
+from mqplug import (
+    TopicNotFound,
+    at_time,
+)
+from mqplug.testing._bench import Bench
+from mqplug.testing._registry import Registry
+
+case = Registry("WM")
+
+
+@case(1)
+def empty(bench: Bench) -> None:
+    """An empty topic has ``low == high`` and no bounds, and so differs from one with a message."""
+    topic = bench.topic()
+    marks, bounds = bench.marks(topic), bench.bounds(topic)
+    bench.equal(marks.low, marks.high)
+    bench.equal((bounds.first_id, bounds.last_id), (None, None))
+    bench.fill(topic, 1)
+    marks = bench.marks(topic)
+    bench.that(marks.low < marks.high, "one message lies between low and high")
+    bench.that(bench.bounds(topic) != bounds, "the bounds of one message are not those of none")
+
+
+@case(2)
+def one_message(bench: Bench) -> None:
+    """With one message the bounds are its id twice; low lies before it, and high behind it."""
+    topic, ids = bench.filled(1)
+    marks, bounds = bench.marks(topic), bench.bounds(topic)
+    bench.equal((bounds.first_id, bounds.last_id), (ids[0], ids[0]))
+    bench.stands(marks.low, ids, 0)
+    bench.stands(marks.high, ids, 1)
+
+
+@case(4)
+def low_is_low(bench: Bench) -> None:
+    """Low lies before every retained message, and reading from it delivers them all."""
+    topic, ids = bench.filled(10)
+    low = bench.marks(topic).low
+    bench.stands(low, ids, 0)
+    bench.delivers(bench.reader(topic, low), ids)
+
+
+@case(6)
+def high_is_high(bench: Bench) -> None:
+    """High is the position behind the last message: reading up to it ends with that message."""
+    topic, ids = bench.filled(10)
+    high = bench.marks(topic).high
+    bench.stands(high, ids, len(ids))
+    more = bench.fill(topic, 3, begin=10)
+    bench.equal([message.id for message in bench.read(topic, until=high)], ids)
+    bench.delivers(bench.reader(topic, high), more)
+
+
+@case(7)
+def last_bound(bench: Bench) -> None:
+    """The last bound is the id that the last send returned."""
+    topic = bench.topic()
+    for count in (1, 3, 1):
+        sent = bench.fill(topic, count)
+        bench.equal(bench.bounds(topic).last_id, sent[-1])
+
+
+@case(8)
+def asking_moves_nothing(bench: Bench) -> None:
+    """Asking for watermarks, bounds and lag needs no group and moves nobody's position."""
+    topic, ids = bench.filled(8)
+    bench.marks(topic)
+    reader = bench.reader(topic)
+    bench.sips(reader, ids[:3])
+    position = reader.position()
+    bench.marks(topic)
+    bench.bounds(topic)
+    bench.equal(reader.position(), position)
+    bench.delivers(reader, ids[3:5])
+    if bench.client.capabilities.durable_groups:
+        _asking_moves_no_group(bench)
+
+
+def _asking_moves_no_group(bench: Bench) -> None:
+    topic, ids = bench.filled(6)
+    group = bench.name()
+    member = bench.member(topic, group)
+    bench.sips(member, ids[:2])
+    member.ack(ids[0])
+    member.commit()
+    stored = member.committed()
+    for _ in range(3):
+        bench.client.watermarks(topic)
+        bench.client.bounds(topic)
+        bench.client.lag(topic, group=group)
+    bench.equal(member.committed(), stored)
+    bench.delivers(member, ids[2:])
+
+
+@case(9)
+def never_backward(bench: Bench) -> None:
+    """While messages are sent, low and high never go back, and high ends behind the last message."""
+    topic = bench.topic()
+    ids = bench.fill(topic, 1)
+    thread = Thread(target=lambda: ids.extend(each for _ in range(20) for each in bench.fill(topic, 10)), daemon=True)
+    thread.start()
+    seen = [bench.marks(topic)]
+    while thread.is_alive():
+        seen.append(bench.marks(topic))
+    thread.join()
+    seen.append(bench.marks(topic))
+    for name in ("low", "high"):
+        marks = [getattr(each, name) for each in seen]
+        bench.equal(marks, sorted(marks), name)
+    bench.equal(len(ids), 201)
+    bench.stands(seen[-1].high, ids, len(ids))
+
+
+@case(10)
+def bounded_read(bench: Bench) -> None:
+    """A read from low to high as they were ends, with exactly the messages that were there."""
+    topic, ids = bench.filled(20)
+    marks = bench.marks(topic)
+    bench.fill(topic, 5, begin=20)
+    found = bench.read(topic, start=marks.low, until=marks.high)
+    bench.equal([message.id for message in found], ids)
+
+
+@case(11, needs=("durable_groups",))
+def lag(bench: Bench) -> None:
+    """The lag of a group is 0 if, and only if, it has nothing before it."""
+    topic, ids = bench.filled(6)
+    group = bench.name()
+    member = bench.member(topic, group)
+    taken = bench.delivers(member, ids)
+    member.ack_through(taken[2])
+    member.commit()
+    bench.that(bench.client.lag(topic, group=group)[0] > 0, "three messages are left")
+    member.ack_through(taken[-1])
+    member.commit()
+    bench.equal(bench.client.lag(topic, group=group), {0: 0})
+    high = bench.marks(topic).high
+    bench.equal(bench.read(topic, start=high, until=high), [])
+    bench.fill(topic, 1)
+    bench.that(bench.client.lag(topic, group=group)[0] > 0, "one message came")
+
+
+@case(12, needs=("partitions",))
+def each_partition(bench: Bench) -> None:
+    """Each partition has watermarks and bounds of its own; asked alone or together, the answer is the same."""
+    topic, other = bench.topic(partitions=3), bench.topic()
+    ids = {number: bench.fill(topic, number, partition=number) if number else [] for number in range(3)}
+    alone = bench.client.watermarks(topic)
+    bench.equal(bench.client.watermarks([topic, other])[topic], alone)
+    bench.equal(list(alone), [0, 1, 2])
+    for number, sent in ids.items():
+        bounds = bench.bounds(topic, number)
+        bench.equal((bounds.first_id, bounds.last_id), (sent[0], sent[-1]) if sent else (None, None))
+        bench.equal(alone[number].low == alone[number].high, not sent)
+        bench.stands(alone[number].high, sent, len(sent))
+
+
+@case(13)
+def missing_topic(bench: Bench) -> None:
+    """The watermarks, bounds and lag of a topic that does not exist are ``TopicNotFound``, not 0."""
+    missing = bench.name()
+    with bench.raises(TopicNotFound):
+        bench.client.watermarks(missing)
+    with bench.raises(TopicNotFound):
+        bench.client.bounds(missing)
+    if bench.client.capabilities.groups:
+        with bench.raises(TopicNotFound):
+            bench.client.lag(missing, group=bench.name())
+
+
+@case(14, level="should")
+def many_topics(bench: Bench) -> None:
+    """The watermarks of many topics at once cost less than a round trip for each."""
+    topics = [bench.topic() for _ in range(30)]
+    for topic in topics:
+        bench.fill(topic, 1)
+    began = time.perf_counter()
+    singly = {topic: bench.client.watermarks(topic) for topic in topics}
+    middle = time.perf_counter()
+    together = bench.client.watermarks(topics)
+    ended = time.perf_counter()
+    bench.equal(together, singly)
+    bench.that(ended - middle < max(0.7 * (middle - began), 0.03), "it was as slow as asking one after the other")
+
+
+@case(15, needs=("time_index", "seek_time"))
+def by_time(bench: Bench) -> None:
+    """A consumer that starts at a time begins where a seek to that time leads."""
+    topic, _ = bench.filled(4)
+    reader = bench.reader(topic)
+    for message in bench.take(reader, 4):
+        moment = at_time(message.log_time)
+        mover = bench.reader(topic)
+        mover.seek(moment)
+        bench.equal(bench.reader(topic, moment).position(), mover.position())
+
+
+@case(17, hooks=("restart",))
+def after_a_restart(bench: Bench) -> None:
+    """After a restart watermarks and bounds are the same."""
+    topic, ids = bench.filled(6)
+    marks, bounds = bench.marks(topic), bench.bounds(topic)
+    bench.restart()
+    again = bench.marks(topic)
+    bench.stands(again.low, ids, 0)
+    bench.stands(again.high, ids, len(ids))
+    bench.equal(again.low, marks.low)
+    bench.equal(bench.bounds(topic), bounds)
+
+
+@case(18)
+def count(bench: Bench) -> None:
+    """The count says whether it is exact; one that is, is the number of messages."""
+    topic, ids = bench.filled(7)
+    marks = bench.marks(topic)
+    bench.that(marks.exact or not bench.client.capabilities.count_exact, "count_exact is declared")
+    bench.that(marks.count >= 0, "there is no negative count")
+    if marks.exact:
+        bench.equal(marks.count, len(ids))

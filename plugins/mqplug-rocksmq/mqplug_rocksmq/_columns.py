@@ -1,0 +1,68 @@
+"""Runs of stored messages as the batches that consumers get; each column is decoded when it is asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, TypeVar
+
+from mqplug import Batch, Log
+from mqplug.spi import Headers, Numbers
+from mqplug_rocksmq._page import Page
+from mqplug_rocksmq._places import position_at
+from mqplug_rocksmq._reading import Slice
+
+if TYPE_CHECKING:
+    import pyarrow
+
+Item = TypeVar("Item")
+
+
+class SliceColumns:
+    """The columns of some slices, one behind the other."""
+
+    __slots__ = ("_slices",)
+
+    def __init__(self, slices: Sequence[Slice]) -> None:
+        self._slices = slices
+
+    def _joined(self, column: Callable[[Page], list[Item]]) -> list[Item]:
+        if len(self._slices) == 1:
+            only = self._slices[0]
+            whole = column(only.page)
+            return whole if len(only) == only.page.count else whole[only.start : only.stop]
+        return [item for part in self._slices for item in column(part.page)[part.start : part.stop]]
+
+    def coordinates(self) -> Sequence[Numbers]:
+        return [(offset,) for part in self._slices for offset in range(part.base + part.start, part.end)]
+
+    def details(self) -> None:
+        return None
+
+    def keys(self) -> Sequence[bytes | None]:
+        return self._joined(Page.keys)
+
+    def values(self) -> Sequence[bytes | None]:
+        return self._joined(Page.values)
+
+    def headers(self) -> Sequence[Headers]:
+        return self._joined(lambda page: page.headers() or [()] * page.count)
+
+    def timestamps(self) -> Sequence[int]:
+        return self._joined(Page.times)
+
+    def log_times(self) -> Sequence[int]:
+        return self.timestamps()
+
+    def attempts(self) -> None:
+        return None
+
+    def arrow(self, names: Sequence[str]) -> Mapping[str, pyarrow.Array]:
+        """Return what the pages have as Arrow already; of a single page without a copy."""
+        from mqplug_rocksmq._arrow import joined
+
+        return joined([(part.page.to_arrow(), part.base, part.start, part.stop) for part in self._slices], names)
+
+
+def batch_of(log: Log, slices: Sequence[Slice]) -> Batch:
+    """Return the messages of slices of one log as a batch."""
+    return Batch(log, position_at(log, slices[-1].end), sum(map(len, slices)), SliceColumns(slices))

@@ -1,0 +1,146 @@
+"""Consumers: one that reads the logs it was given, and one that shares them with the members of its group."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from mqplug import Batch, Log, NotAssigned, Position, PositionLost
+from mqplug.spi import GroupPosition, Listener, Roster
+from mqplug_rocksmq._columns import batch_of
+from mqplug_rocksmq._places import group_position, number_of, offset_of, place_of, position_at
+from mqplug_rocksmq._reading import Trimmed
+from mqplug_rocksmq._remote import RemoteStore
+from mqplug_rocksmq._store import Store
+from mqplug_rocksmq._tail import tail_of
+
+_AT_ONCE = 1000
+
+
+class RocksMQConsumer:
+    """Reads logs from given positions on."""
+
+    def __init__(self, store: Store | RemoteStore, positions: Mapping[Log, Position]) -> None:
+        self._store = store
+        self._tail = tail_of(store)
+        self._numbers: dict[Log, int] = {}
+        self._offsets: dict[Log, int] = {}
+        self._ahead: dict[Log, Batch] = {}
+        self._hold(positions)
+
+    def _hold(self, positions: Mapping[Log, Position]) -> None:
+        for log, position in positions.items():
+            number = number_of(self._store.id, log)
+            self._tail.follow(number)
+            self._numbers[log] = number
+            self._offsets[log] = offset_of(position)
+
+    def _let_go(self, logs: Iterable[Log]) -> None:
+        for log in logs:
+            self._tail.leave(self._numbers.pop(log))
+            self._offsets.pop(log)
+            self._ahead.pop(log, None)
+
+    def poll(self, most: int, timeout: float) -> Sequence[Batch]:
+        self.tend(timeout)
+        batches = self._read(most)
+        if not batches and timeout > 0:
+            self._tail.wait({number: self._offsets[log] for log, number in self._numbers.items()}, timeout)
+            batches = self._read(most)
+        return batches
+
+    def _read(self, most: int) -> list[Batch]:
+        batches: list[Batch] = []
+        for log in list(self._offsets):
+            batch = self._ahead.pop(log, None) or self._fetch(log)
+            if batch is None:
+                continue
+            if len(batch) > most:
+                # A page is decoded once, however few of its messages are wanted at a time.
+                batch, self._ahead[log] = batch[:most], batch[most:]
+            self._offsets[log] = self._offsets.pop(log)  # to the end: every log gets its turn
+            batches.append(batch)
+            most -= len(batch)
+            if most <= 0:
+                break
+        return batches
+
+    def _fetch(self, log: Log) -> Batch | None:
+        try:
+            slices = self._store.read(self._numbers[log], self._offsets[log], _AT_ONCE)
+        except Trimmed as trimmed:
+            raise PositionLost(
+                f"{log!r} has no message {self._offsets[log]} any more: it begins at {trimmed.low}",
+                log=log,
+                low=position_at(log, trimmed.low),
+                fix="Seek to EARLIEST, or say missing='next'",
+            ) from None
+        if not slices:
+            return None
+        self._offsets[log] = slices[-1].end
+        return batch_of(log, slices)
+
+    def wake(self) -> None:
+        self._tail.wake()
+
+    def tend(self, timeout: float) -> None:
+        """Nobody shares these logs."""
+
+    def seek(self, positions: Mapping[Log, Position], timeout: float) -> None:
+        self._check_held(positions)
+        self._move(positions)
+
+    def _check_held(self, logs: Iterable[Log]) -> None:
+        for log in logs:
+            if log not in self._offsets:
+                raise NotAssigned(f"{log!r} is not held by this consumer", topic=log.topic)
+
+    def _move(self, positions: Mapping[Log, Position]) -> None:
+        for log, position in positions.items():
+            self._ahead.pop(log, None)
+            self._offsets[log] = offset_of(position)
+
+    def commit(self, positions: Mapping[Log, GroupPosition], timeout: float) -> None:
+        """Without a group there is nothing to store."""
+
+    def close(self, timeout: float) -> None:
+        self._let_go(list(self._offsets))
+
+
+class GroupConsumer(RocksMQConsumer):
+    """A member of a group: it holds what the group's roster gives it, and stores how far it came."""
+
+    def __init__(self, store: Store, group: str, logs: Sequence[Log], roster: Roster, listener: Listener) -> None:
+        super().__init__(store, {})
+        self._groups = store.groups
+        self._group = group
+        self._listener = listener
+        self._seat = roster.join(logs, self.wake)
+
+    def tend(self, timeout: float) -> None:
+        leaving, taken = self._seat.changes()
+        if leaving:
+            self.commit(self._listener.revoked(leaving), timeout)
+            self._let_go(leaving)
+            self._seat.release(leaving)
+        if taken:
+            stored = {log: self._stored(log) for log in taken}
+            self._hold({log: stands.position for log, stands in stored.items()})
+            self._listener.assigned(stored)
+
+    def _stored(self, log: Log) -> GroupPosition:
+        place = self._groups.place(self._group, number_of(self._store.id, log))
+        return group_position(log, place) if place else GroupPosition(position_at(log, 0))
+
+    def seek(self, positions: Mapping[Log, Position], timeout: float) -> None:
+        self._check_held(positions)
+        self.commit({log: GroupPosition(position) for log, position in positions.items()}, timeout)
+        self._move(positions)
+
+    def commit(self, positions: Mapping[Log, GroupPosition], timeout: float) -> None:
+        if positions:
+            places = {number_of(self._store.id, log): place_of(stands) for log, stands in positions.items()}
+            self._groups.store(self._group, places, timeout)
+
+    def close(self, timeout: float) -> None:
+        super().close(timeout)
+        self._seat.leave()

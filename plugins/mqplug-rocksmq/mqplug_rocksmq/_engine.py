@@ -1,0 +1,147 @@
+"""The engine: one open RocksDB with its lock, its witness and its durability. Changes go in and become safe."""
+
+from __future__ import annotations
+
+import threading
+import warnings
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, TypeVar
+
+from mqplug import Closed, Corrupt, Error, ForkedClient, OutcomeUnknown, StorageFull, Timeout
+from mqplug_rocksmq._durability import Done, Durability, Sync
+from mqplug_rocksmq._layout import CHANGES, count_value, read_count
+from mqplug_rocksmq._pages import Changes, Pages
+from mqplug_rocksmq._witness import Witness
+
+if TYPE_CHECKING:
+    from mqplug_rocksmq._log import LogState
+
+DATABASE: Final = "rocksdb"
+WITNESS: Final = "witness"
+
+Result = TypeVar("Result")
+_REOPEN: Final = "Mend the disk, then open the store again"
+
+
+class Receipt:
+    """Waits for one write to become safe."""
+
+    __slots__ = ("_event", "error", "offset")
+
+    def __init__(self) -> None:
+        self._event = threading.Event()
+        self.offset = 0
+        self.error: Error | None = None
+
+    def __call__(self, offset: int, error: Error | None, /) -> None:
+        self.offset, self.error = offset, error
+        self._event.set()
+
+    def wait(self, timeout: float | None) -> int:
+        """Return the offset, or raise what made the write unsafe."""
+        if not self._event.wait(timeout):
+            raise Timeout("the disk did not confirm a write in time; it may be stored all the same")
+        if self.error:
+            raise self.error
+        return self.offset
+
+
+class Engine:
+    """Owns everything native of an open store. All but ``pages.sync`` and ``pages.compact`` happens under ``lock``."""
+
+    def __init__(self, path: Path, sync: Sync, interval: float) -> None:
+        self.lock = threading.Lock()
+        self.witness = Witness(path / WITNESS, cautious=sync == "always")
+        testimony = self.witness.read()
+        self.host_died = testimony is None or testimony.host_died
+        self.pages = Pages(path / DATABASE)
+        self._refusal: Error | None = None
+        self._closed = False
+        try:
+            self._known = testimony.changes if testimony else 0
+            self._compare(path)
+            self.durability = Durability(self.pages, self.witness, self.lock, sync, interval)
+        except BaseException:
+            self.pages.close()
+            self.witness.close()
+            raise
+
+    def _compare(self, path: Path) -> None:
+        found = read_count(self.pages.get(CHANGES))
+        if found < self._known:
+            raise Corrupt(
+                f"{self._known - found} changes that were safely on disk are gone from the store {path}",
+                fix=f"Restore a backup; to accept the loss instead, delete the file {path / WITNESS}",
+            )
+
+    def opened(self) -> None:
+        """Note that the store is in use; only now, because a crash while it was being opened changes nothing."""
+        if not self.host_died:  # else it is noted already: leases were given up, and synced
+            self.witness.write(self._known)
+
+    def check(self) -> None:
+        """Raise unless the engine can be used."""
+        if self._refusal:
+            raise self._refusal.with_traceback(None)
+        if self.durability.failure:
+            raise Closed("the store is closed, because its disk failed", fix=_REOPEN) from self.durability.failure
+
+    @property
+    def forked(self) -> bool:
+        """Whether this is the child of a fork."""
+        return isinstance(self._refusal, ForkedClient)
+
+    def write(self, changes: Changes, log: LogState | None = None, offset: int = 0, done: Done | None = None) -> bool:
+        """Apply changes, under the lock; say whether they count as safe already, and *done* is left to the caller."""
+        # RocksDB's own count would not do: it may fall back when the newest change leaves no trace in its files.
+        changes.put(CHANGES, count_value(self.durability.changes + 1))
+        try:
+            self.pages.write(changes)
+        except Error as error:
+            # What is in memory is ahead of the database now: nothing more may be built on it.
+            self._refusal = Closed(f"the store is closed, because a write failed: {error.message}", fix=_REOPEN)
+            if isinstance(error, StorageFull):
+                raise
+            raise OutcomeUnknown(f"a write failed: {error.message}", fix=_REOPEN) from error
+        return self.durability.written(log, offset, done)
+
+    def change(self, plan: Callable[[Changes], Result], timeout: float | None) -> Result:
+        """Let *plan* fill in changes under the lock, apply them and wait until they are safe."""
+        receipt = Receipt()
+        with self.lock:
+            self.check()
+            changes = self.pages.changes()
+            result = plan(changes)
+            safe = self.write(changes, done=receipt)
+        if not safe:
+            receipt.wait(timeout)
+        return result
+
+    def abandon(self) -> None:
+        """Refuse all use: this is the child of a fork, where the database would take writes and lose them."""
+        self.lock = threading.Lock()
+        self.pages.abandon()
+        self._refusal = ForkedClient(
+            "the store was opened before this process was forked", fix="Connect in the child process instead"
+        )
+
+    def close(self, timeout: float | None) -> None:
+        """Make everything safe, then close; may be called again."""
+        with self.lock:
+            if self._closed or self.forked:
+                return
+            self._closed = True
+            usable = self._refusal is None
+            self._refusal = self._refusal or Closed("the store is closed", fix="Open it again")
+        if not self.durability.stop(timeout):
+            warnings.warn("a store was not closed, because its disk does not answer", ResourceWarning, stacklevel=2)
+            return
+        with self.lock:
+            if usable and not self.durability.failure:
+                with suppress(Error):
+                    self.pages.flush()  # only to spare the next opener a replay
+                self.witness.write(self.durability.changes, clean=True)
+            self.pages.close()
+            self.witness.close()

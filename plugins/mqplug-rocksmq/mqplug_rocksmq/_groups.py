@@ -1,0 +1,73 @@
+"""Groups: how far each one has come in each log, stored exactly, gaps included."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from mqplug_rocksmq._engine import Engine
+from mqplug_rocksmq._layout import GROUP, Place, group_key, group_of, log_key, log_of, place_value, read_place
+from mqplug_rocksmq._pages import Changes
+from mqplug_rocksmq._topics import Topics
+
+
+class Groups:
+    """The stored places of groups. A group is on a topic when it has a place in one of its logs."""
+
+    def __init__(self, engine: Engine, topics: Topics) -> None:
+        self._engine = engine
+        self._topics = topics
+
+    def place(self, group: str, log: int) -> Place | None:
+        """Return how far a group has come in a log, or None where it has no place yet."""
+        with self._engine.lock:
+            self._engine.check()
+            value = self._engine.pages.get(group_key(log, group))
+        return None if value is None else read_place(value)
+
+    def store(self, group: str, places: Mapping[int, Place], timeout: float | None) -> None:
+        """Store places, safely, in logs that were not deleted."""
+
+        def plan(changes: Changes) -> None:
+            for log, place in places.items():
+                changes.put(group_key(self._topics.log(log).number, group), place_value(place))
+
+        self._engine.change(plan, timeout)
+
+    def start(self, group: str, places: Mapping[int, Place], timeout: float | None) -> dict[int, Place]:
+        """Store places where the group has none yet; return the places it has then."""
+
+        def plan(changes: Changes) -> dict[int, Place]:
+            held = dict(places)
+            for log, place in places.items():
+                key = group_key(self._topics.log(log).number, group)
+                known = self._engine.pages.get(key)
+                if known is None:
+                    changes.put(key, place_value(place))
+                else:
+                    held[log] = read_place(known)
+            return held
+
+        return self._engine.change(plan, timeout)
+
+    def delete(self, group: str, logs: tuple[int, ...], timeout: float | None) -> None:
+        """Forget a group's places in these logs."""
+
+        def plan(changes: Changes) -> None:
+            for log in logs:
+                changes.delete(group_key(log, group))
+
+        self._engine.change(plan, timeout)
+
+    def names(self, log: int | None = None) -> list[str]:
+        """Return the groups that have a place in this log, or in any."""
+        with self._engine.lock:
+            self._engine.check()
+            found = self._engine.pages.scan(GROUP if log is None else log_key(log, GROUP))
+        return sorted({group_of(key) for key, _ in found})
+
+    def logs(self, group: str) -> dict[int, Place]:
+        """Return all places of a group."""
+        with self._engine.lock:
+            self._engine.check()
+            found = self._engine.pages.scan(GROUP)
+        return {log_of(key): read_place(value) for key, value in found if group_of(key) == group}

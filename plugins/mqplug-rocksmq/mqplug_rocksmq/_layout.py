@@ -1,0 +1,165 @@
+"""Where things lie in a store: the keys and small values of its two column families.
+
+``data`` holds pages under (segment, offset). ``meta`` holds everything else, under keys whose first byte says what
+they are. Keys are big-endian, so that they sort; values are little-endian, or JSON where people may want to look.
+"""
+
+from __future__ import annotations
+
+import json
+from struct import Struct
+from typing import Any, Final, NamedTuple
+
+STORE: Final = b"s"
+COUNTER: Final = b"n"
+CHANGES: Final = b"w"
+TOPIC: Final = b"t"
+LOG: Final = b"l"
+TIME: Final = b"i"
+GROUP: Final = b"g"
+FREED: Final = b"c"
+
+_PAGE_KEY: Final = Struct(">IQ")
+_LOG_KEY: Final = Struct(">cI")
+_TIME_KEY: Final = Struct(">cIQQ")
+_LOG_RECORD: Final = Struct("<7Q")
+_MARK: Final = Struct("<QQ")
+_RANGE: Final = Struct("<QQ")
+_COUNT: Final = Struct("<Q")
+
+
+class LogRecord(NamedTuple):
+    """What is kept about one log; written together with each of its pages."""
+
+    low: int  # the first retained offset
+    end: int  # behind the last message
+    next: int  # the offset of the next message: behind end where offsets were given up
+    leased: int  # no offset at or above this was ever given out
+    newest: int  # the largest timestamp so far
+    size: int  # bytes of all pages ever stored
+    messages: int  # messages ever stored: less than end where there are gaps
+
+
+class Mark(NamedTuple):
+    """An entry of the time index: the page at *base* is the first with this running maximum of timestamps."""
+
+    time: int
+    base: int
+    size: int  # bytes of all pages stored before this one
+    stored: int  # when it was stored, in milliseconds since 1970
+
+
+class Place(NamedTuple):
+    """How far a group has come in a log: the first message not acked, and ranges acked beyond it."""
+
+    offset: int
+    acked: tuple[tuple[int, int], ...] = ()
+
+
+def page_key(segment: int, offset: int) -> bytes:
+    """Return the key of a page; *segment* is the number of its log."""
+    return _PAGE_KEY.pack(segment, offset)
+
+
+def read_page_key(key: bytes) -> tuple[int, int]:
+    """Return segment and offset."""
+    segment, offset = _PAGE_KEY.unpack(key)
+    return segment, offset
+
+
+def log_key(log: int, kind: bytes = LOG) -> bytes:
+    """Return the key of a log's record, or the prefix of what *kind* keeps for it."""
+    return _LOG_KEY.pack(kind, log)
+
+
+def log_of(key: bytes) -> int:
+    """Return the log that a key with a log in it belongs to."""
+    return int.from_bytes(key[1:5], "big")
+
+
+def log_value(record: LogRecord) -> bytes:
+    """Encode a log's record."""
+    return _LOG_RECORD.pack(*record)
+
+
+def read_log_value(value: bytes) -> LogRecord:
+    """Decode a log's record."""
+    return LogRecord._make(_LOG_RECORD.unpack(value))
+
+
+def mark_key(log: int, time: int, base: int) -> bytes:
+    """Return the key of an entry of the time index."""
+    return _TIME_KEY.pack(TIME, log, time, base)
+
+
+def mark_value(mark: Mark) -> bytes:
+    """Encode what an entry of the time index holds beside its key."""
+    return _MARK.pack(mark.size, mark.stored)
+
+
+def read_mark(key: bytes, value: bytes) -> Mark:
+    """Decode an entry of the time index."""
+    _, _, time, base = _TIME_KEY.unpack(key)
+    return Mark(time, base, *_MARK.unpack(value))
+
+
+def group_key(log: int, group: str) -> bytes:
+    """Return the key of a group's place in a log."""
+    return log_key(log, GROUP) + group.encode()
+
+
+def group_of(key: bytes) -> str:
+    """Return the group that a key of a place names."""
+    return key[5:].decode()
+
+
+def place_value(place: Place) -> bytes:
+    """Encode a group's place."""
+    return b"".join([place.offset.to_bytes(8, "little"), *(_RANGE.pack(*acked) for acked in place.acked)])
+
+
+def read_place(value: bytes) -> Place:
+    """Decode a group's place."""
+    return Place(int.from_bytes(value[:8], "little"), tuple(_RANGE.iter_unpack(value[8:])))
+
+
+def range_value(start: int, stop: int) -> bytes:
+    """Encode a range of offsets."""
+    return _RANGE.pack(start, stop)
+
+
+def read_range(value: bytes) -> tuple[int, int]:
+    """Decode a range of offsets."""
+    start, stop = _RANGE.unpack(value)
+    return start, stop
+
+
+def count_value(count: int) -> bytes:
+    """Encode a count."""
+    return _COUNT.pack(count)
+
+
+def read_count(value: bytes | None) -> int:
+    """Decode a count; in a new store it is 0."""
+    return 0 if value is None else int(_COUNT.unpack(value)[0])
+
+
+def topic_key(name: str) -> bytes:
+    """Return the key of a topic."""
+    return TOPIC + name.encode()
+
+
+def json_value(value: dict[str, Any]) -> bytes:
+    """Encode a small object that people may want to read."""
+    return json.dumps(value, separators=(",", ":"), sort_keys=True).encode()
+
+
+def read_json(value: bytes) -> dict[str, Any]:
+    """Decode such an object."""
+    decoded: dict[str, Any] = json.loads(value)
+    return decoded
+
+
+def after_prefix(prefix: bytes) -> bytes:
+    """Return the smallest key behind all that start with *prefix*."""
+    return (int.from_bytes(prefix, "big") + 1).to_bytes(len(prefix), "big")

@@ -1,0 +1,216 @@
+"""Pages: the columnar values that a store keeps, format version 1.
+
+``docs/page-format.md`` describes the bytes, so that other languages can read them. A page never
+says at which offset it starts: its key does. It says where the page before it ended, so that a
+missing page is noticed, and a gap that was left on purpose is not taken for one.
+"""
+
+from __future__ import annotations
+
+import struct
+import sys
+from collections.abc import Iterable, Sequence
+from itertools import accumulate, chain, pairwise
+from struct import Struct, pack
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from crc32c import crc32c
+
+from mqplug import Corrupt
+
+if TYPE_CHECKING:
+    import pyarrow
+
+if sys.byteorder != "little":  # pragma: no cover
+    raise ImportError("mqplug-rocksmq reads and writes its pages on little-endian machines only")
+
+Header = tuple[str, bytes | None]
+Headers = tuple[Header, ...]
+
+MAGIC: Final = b"MQP1"
+_HEAD: Final = Struct("<4sHHIIQ26I")
+_CRC: Final = Struct("<I")
+_CRC_AT: Final = 12
+_BUFFERS: Final = 13
+_ALIGNMENT: Final = 8
+
+# The numbers of the buffers in the directory.
+_TIME, _KEY, _VALUE, _LISTS, _NAMES, _HEADER_VALUES = 0, 1, 4, 7, 8, 10
+
+
+class Columns(NamedTuple):
+    """Messages to be stored, as columns of equal length; None is a column in which all are absent."""
+
+    times: Sequence[int]
+    values: Sequence[bytes | None] | None
+    keys: Sequence[bytes | None] | None = None
+    headers: Sequence[Sequence[Header]] | None = None
+
+    def cut(self, start: int, stop: int) -> Columns:
+        """Return the messages from *start* up to *stop*."""
+        return Columns(*(None if column is None else column[start:stop] for column in self))  # type: ignore[arg-type]
+
+
+class Body(NamedTuple):
+    """A page that is encoded but for its place in the log."""
+
+    messages: int
+    directory: tuple[int, ...]
+    data: bytes
+
+    def seal(self, before: int) -> bytes:
+        """Return the page, which follows a page that ended at the offset *before*."""
+        head = _HEAD.pack(MAGIC, 0, _BUFFERS, self.messages, 0, before, *self.directory)
+        checksum = _CRC.pack(crc32c(self.data, _head_crc(head)))
+        return b"".join((head[:_CRC_AT], checksum, head[_CRC_AT + 4 :], self.data))
+
+
+def encode(columns: Columns) -> Body:
+    """Encode one page of at least one message."""
+    writer = _Writer()
+    writer.add((pack(f"<{len(columns.times)}q", *columns.times),), 8 * len(columns.times))
+    writer.binary(columns.keys)
+    writer.binary(columns.values)
+    writer.headers(columns.headers)
+    return Body(len(columns.times), tuple(writer.directory), b"".join(writer.parts))
+
+
+class _Writer:
+    """Collects aligned buffers, and notes where each one lies."""
+
+    __slots__ = ("directory", "end", "parts")
+
+    def __init__(self) -> None:
+        self.parts: list[bytes] = []
+        self.directory: list[int] = []
+        self.end = _HEAD.size
+
+    def add(self, parts: Iterable[bytes], length: int) -> None:
+        padding = -length % _ALIGNMENT
+        self.directory += (self.end, length)
+        self.parts += parts
+        self.parts.append(bytes(padding))
+        self.end += length + padding
+
+    def absent(self, buffers: int) -> None:
+        self.directory += (self.end, 0) * buffers
+
+    def offsets(self, lengths: Iterable[int]) -> int:
+        offsets = list(accumulate(lengths, initial=0))
+        self.add((pack(f"<{len(offsets)}i", *offsets),), 4 * len(offsets))
+        return offsets[-1]
+
+    def data(self, items: Sequence[bytes]) -> None:
+        length = self.offsets(map(len, items))
+        self.add(items, length)
+
+    def binary(self, column: Sequence[bytes | None] | None) -> None:
+        if column is None or not (missing := column.count(None)):
+            self.absent(3 if column is None else 1)
+            if column is not None:
+                self.data(column)  # type: ignore[arg-type]
+        elif missing == len(column):
+            self.absent(3)
+        else:
+            validity = _bitmap(column)
+            self.add((validity,), len(validity))
+            self.data([item or b"" for item in column])
+
+    def headers(self, column: Sequence[Sequence[Header]] | None) -> None:
+        flat = list(chain.from_iterable(column or ()))
+        if column is None or not flat:
+            return self.absent(6)
+        self.offsets(map(len, column))
+        self.data([name.encode() for name, _ in flat])
+        return self.binary([value for _, value in flat])
+
+
+def _bitmap(column: Sequence[object]) -> bytes:
+    bits = "".join("0" if item is None else "1" for item in reversed(column))
+    return int(bits, 2).to_bytes((len(column) + 7) // 8, "little")
+
+
+def message_count(page: bytes) -> int:
+    """Return how many messages a page says that it has, without a look at the rest of it."""
+    return int.from_bytes(page[8:12], "little")
+
+
+def _head_crc(head: bytes) -> int:
+    return int(crc32c(head[_CRC_AT + 4 :], crc32c(head[:_CRC_AT])))
+
+
+class Page:
+    """A stored page, verified when made; each column is decoded when it is asked for."""
+
+    __slots__ = ("_directory", "before", "count", "raw")
+
+    count: int
+    before: int
+    _directory: list[int]
+
+    def __init__(self, raw: bytes) -> None:
+        try:
+            magic, flags, buffers, self.count, checksum, self.before, *self._directory = _HEAD.unpack_from(raw)
+        except struct.error as error:
+            raise Corrupt(f"a page of {len(raw)} bytes is shorter than its header") from error
+        if magic != MAGIC or flags or buffers != _BUFFERS:
+            raise Corrupt(f"not a page of format 1: it starts with {raw[:8].hex()}")
+        if crc32c(memoryview(raw)[_HEAD.size :], _head_crc(raw[: _HEAD.size])) != checksum:
+            raise Corrupt("a page does not match its checksum: its bytes were changed after they were written")
+        self.raw = raw
+
+    def times(self) -> list[int]:
+        """Return the timestamps, in milliseconds since 1970."""
+        return self._buffer(_TIME, 8 * self.count).cast("q").tolist()
+
+    def keys(self) -> list[bytes | None]:
+        """Return the keys."""
+        return self._binary(_KEY, self.count)
+
+    def values(self) -> list[bytes | None]:
+        """Return the values."""
+        return self._binary(_VALUE, self.count)
+
+    def headers(self) -> list[Headers] | None:
+        """Return the headers of each message, or None where no message has any."""
+        if not self._length(_LISTS):
+            return None
+        starts = self._offsets(_LISTS, self.count)
+        names = [str(name, "utf-8") for name in self._data(_NAMES, starts[-1])]
+        flat = list(zip(names, self._binary(_HEADER_VALUES, starts[-1]), strict=True))
+        return [tuple(flat[start:stop]) for start, stop in pairwise(starts)]
+
+    def to_arrow(self) -> pyarrow.RecordBatch:
+        """Return the columns timestamp, key, value and headers as a record batch that shares the page's memory."""
+        from mqplug_rocksmq._arrow import record_batch
+
+        buffers = [self._buffer(number) for number in range(_BUFFERS)]
+        return record_batch(self.count, [buffer or None for buffer in buffers])
+
+    def _length(self, number: int) -> int:
+        return self._directory[2 * number + 1]
+
+    def _buffer(self, number: int, length: int | None = None) -> memoryview:
+        start, held = self._directory[2 * number : 2 * number + 2]
+        if start % _ALIGNMENT or start + held > len(self.raw) or length not in (None, held):
+            raise Corrupt(f"buffer {number} of a page lies outside it, or has the wrong length")
+        return memoryview(self.raw)[start : start + held]
+
+    def _offsets(self, number: int, count: int) -> list[int]:
+        return self._buffer(number, 4 * count + 4).cast("i").tolist()
+
+    def _data(self, number: int, count: int) -> list[bytes]:
+        offsets = self._offsets(number, count)
+        data = bytes(self._buffer(number + 1, offsets[-1]))
+        return [data[start:stop] for start, stop in pairwise(offsets)]
+
+    def _binary(self, number: int, count: int) -> list[bytes | None]:
+        if not self._length(number + 1):
+            return [None] * count
+        data: list[bytes | None] = [*self._data(number + 1, count)]
+        if self._length(number):
+            valid = int.from_bytes(self._buffer(number, (count + 7) // 8), "little")
+            for index in range(count):
+                if not valid >> index & 1:
+                    data[index] = None
+        return data

@@ -1,0 +1,255 @@
+"""The page store: the narrow seam over RocksDB. Nothing else imports rocksdict.
+
+The traps that are kept out here: iterators are made, used and dropped inside one call, because a live one keeps the
+database open after ``close``; they have no bounds, because rocksdict frees those too early; their status is checked,
+because they end silently on an error; and the store is always in raw mode, which rocksdict does not check itself.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import os
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+from rocksdict import (
+    AccessType,
+    BlockBasedOptions,
+    Cache,
+    ColumnFamily,
+    DBCompressionType,
+    DBRecoveryMode,
+    Options,
+    Rdict,
+    RdictIter,
+    WriteBatch,
+)
+
+from mqplug import AccessDenied, AlreadyOpen, Closed, Corrupt, Error, StorageFull
+from mqplug_rocksmq._layout import page_key, read_page_key
+
+_MIB = 1 << 20
+_LAST = (1 << 64) - 1
+More = Callable[[int, bytes], bool]
+
+
+class Pages:
+    """Pages by (segment, offset) and small values by key, in one RocksDB. Not for several threads at once."""
+
+    def __init__(self, path: Path) -> None:
+        _check_raw_mode(path)
+        options = _options()
+        families = {"data": _data_options(), "meta": _options()}
+        with translated():
+            self._db = Rdict(str(path), options, families, AccessType.read_write())
+            self._data = self._db.get_column_family("data")
+            self._meta = self._db.get_column_family("meta")
+            self._families = {name: self._db.get_column_family_handle(name) for name in families}
+        self._open = True
+
+    def changes(self) -> Changes:
+        """Return an empty set of changes, to be written once."""
+        return Changes(self._families)
+
+    def write(self, changes: Changes) -> None:
+        """Apply all changes or none. They survive the death of the process; ``sync`` makes them survive the host's."""
+        try:
+            self._db.write(changes.batch)
+        except Exception as error:
+            raise translate(error) from error
+
+    def sync(self) -> None:
+        """Wait until all that was written before is on disk; other threads may run, and write, meanwhile."""
+        with translated():
+            self._db.flush_wal(True)
+
+    def get(self, key: bytes) -> bytes | None:
+        """Return the small value under a key."""
+        with translated():
+            value: bytes | None = self._meta.get(key)
+            return value
+
+    def scan(self, prefix: bytes, start: bytes = b"", limit: int = _LAST) -> list[tuple[bytes, bytes]]:
+        """Return the small values whose keys begin with *prefix*, in order, from *start* on."""
+        with translated():
+            found: list[tuple[bytes, bytes]] = []
+            cursor = self._meta.iter()
+            cursor.seek(max(prefix, start))
+            while cursor.valid() and len(found) < limit and (key := cursor.key()).startswith(prefix):
+                found.append((key, cursor.value()))
+                cursor.next()
+            cursor.status()
+            return found
+
+    def read(self, segment: int, offset: int, more: More | None = None) -> list[tuple[int, bytes]]:
+        """Return pages with their offsets, from the last one that starts at or before *offset*.
+
+        Where there is none, they begin with the first one behind it. They end when *more* says so of a page; without
+        it there is one at most.
+        """
+        with translated():
+            cursor = self._data.iter()
+            cursor.seek_for_prev(page_key(segment, offset))
+            if not cursor.valid() or read_page_key(cursor.key())[0] != segment:
+                cursor.status()
+                cursor.seek(page_key(segment, offset))
+            return list(_walk(cursor, segment, more))
+
+    def last(self, segment: int) -> tuple[int, bytes] | None:
+        """Return the last page of a segment."""
+        found = self.read(segment, _LAST)
+        return found[0] if found else None
+
+    def compact(self, segment: int, start: int, stop: int) -> None:
+        """Give back the room of dropped pages; other threads may run meanwhile."""
+        with translated():
+            self._data.compact_range(page_key(segment, start), page_key(segment, stop))
+
+    def cancel(self) -> None:
+        """End compactions that run; nothing can be flushed or compacted afterwards."""
+        with translated():
+            self._db.cancel_all_background(True)
+
+    def flush(self) -> None:
+        """Move all that was written from the write-ahead log into table files."""
+        with translated():
+            for family in (self._data, self._meta):
+                family.flush(True)
+
+    def abandon(self) -> None:
+        """Keep the database from being closed in the child of a fork, where that crashes the process."""
+        for native in (self._db, self._data, self._meta, *self._families.values()):
+            ctypes.pythonapi.Py_IncRef(ctypes.py_object(native))
+
+    def close(self) -> None:
+        """Close the database and its lock."""
+        if self._open:
+            self._open = False
+            self._families.clear()
+            for handle in (self._data, self._meta, self._db):
+                handle.close()
+            del self._data, self._meta
+
+
+class Changes:
+    """A set of changes that is applied as one.
+
+    It holds no handle of its own, because one in a forgotten traceback would keep the database open.
+    """
+
+    __slots__ = ("_families", "batch")
+
+    def __init__(self, families: Mapping[str, ColumnFamily]) -> None:
+        self.batch = WriteBatch(raw_mode=True)
+        self._families = families
+
+    def put_page(self, segment: int, offset: int, page: bytes) -> None:
+        """Store a page."""
+        self.batch.put(page_key(segment, offset), page, self._families["data"])
+
+    def drop_pages(self, segment: int, start: int, stop: int) -> None:
+        """Remove the pages that start in this range of offsets."""
+        self.batch.delete_range(page_key(segment, start), page_key(segment, stop), self._families["data"])
+
+    def put(self, key: bytes, value: bytes) -> None:
+        """Store a small value."""
+        self.batch.put(key, value, self._families["meta"])
+
+    def delete(self, key: bytes) -> None:
+        """Remove a small value."""
+        self.batch.delete(key, self._families["meta"])
+
+    def delete_range(self, start: bytes, stop: bytes) -> None:
+        """Remove the small values with keys from *start* up to *stop*."""
+        self.batch.delete_range(start, stop, self._families["meta"])
+
+
+def _walk(cursor: RdictIter, segment: int, more: More | None) -> Iterator[tuple[int, bytes]]:
+    while cursor.valid():
+        found, base = read_page_key(cursor.key())
+        if found != segment:
+            break
+        page: bytes = cursor.value()
+        yield base, page
+        if more is None or not more(base, page):
+            break
+        cursor.next()
+    cursor.status()
+
+
+def _check_raw_mode(path: Path) -> None:
+    """Refuse a database that rocksdict would open in its other mode, and spoil."""
+    config = path / "rocksdict-config.json"
+    if config.exists() and not json.loads(config.read_text()).get("raw_mode", False):
+        raise Corrupt(
+            f"{path} was opened by a program that does not use rocksdict's raw mode",
+            fix=f"Make sure that nothing else opens it, then set raw_mode to true in {config.name}",
+        )
+
+
+def _options() -> Options:
+    options = Options(raw_mode=True)
+    options.create_if_missing(True)
+    options.create_missing_column_families(True)
+    options.set_wal_recovery_mode(DBRecoveryMode.tolerate_corrupted_tail_records())
+    options.set_write_buffer_size(16 * _MIB)
+    options.set_max_write_buffer_number(8)
+    options.set_max_total_wal_size(256 * _MIB)
+    options.set_max_open_files(-1)
+    options.set_max_file_opening_threads(1)
+    options.set_allow_mmap_reads(True)
+    options.set_compression_type(DBCompressionType.lz4())
+    options.set_max_log_file_size(4 * _MIB)
+    options.set_keep_log_file_num(4)
+    return options
+
+
+def _data_options() -> Options:
+    options = _options()
+    table = BlockBasedOptions()
+    table.set_block_size(64 << 10)
+    table.set_block_cache(Cache(32 * _MIB))
+    options.set_block_based_table_factory(table)
+    return options
+
+
+def _exit_without_joining() -> None:
+    """In the child of a fork, have ``exit`` skip RocksDB's last act, which joins threads that exist in the parent only.
+
+    It would crash the child even if every database was closed before the fork.
+    """
+    libc = ctypes.CDLL(None)
+    if hasattr(libc, "on_exit"):  # where the C library lacks it, children have to leave with os._exit
+        libc.on_exit(libc._exit, None)
+
+
+os.register_at_fork(after_in_child=_exit_without_joining)
+
+
+@contextmanager
+def translated() -> Iterator[None]:
+    """Turn the errors of RocksDB, which have nothing but a text, into those of mqplug."""
+    try:
+        yield
+    except Error:
+        raise
+    except Exception as error:
+        raise translate(error) from error
+
+
+def translate(error: Exception) -> Error:
+    """Return the typed error for one of RocksDB's."""
+    text = str(error)
+    if type(error).__name__ == "DbClosedError":
+        return Closed("the store is closed")
+    if "No space left" in text or "Disk quota exceeded" in text:
+        return StorageFull("the disk of the store is full", fix="Free some space, then open the store again")
+    if "Permission denied" in text or "Read-only file system" in text:
+        return AccessDenied(f"the files of the store cannot be written: {text}", fix="Check their permissions")
+    if "LOCK" in text or "lock hold by current process" in text:
+        return AlreadyOpen("another program holds the store's RocksDB", fix="Close it first")
+    if "Corruption" in text or "checksum" in text:
+        return Corrupt(f"RocksDB found damage: {text}", fix="Restore the store from a backup")
+    return Error(f"RocksDB failed: {text}")

@@ -1,0 +1,145 @@
+"""Producers: what is sent goes into the store together, as far as it waits there together.
+
+Where a send is done on disk only, messages are collected while others are on their way there, and go as one when those
+are safe. Elsewhere they are collected for a millisecond, or until somebody waits for one. So a sender who does not wait
+gets large pages, and one who waits is not held up.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Sequence
+from typing import Final
+
+from mqplug import Error, Log, OutcomeUnknown, PluginError
+from mqplug.spi import Sending
+from mqplug_rocksmq import _clock
+from mqplug_rocksmq._page import Columns
+from mqplug_rocksmq._places import log_of
+from mqplug_rocksmq._store import Store
+
+_ENOUGH: Final = 1000  # messages that go at once
+_LINGER: Final = 0.001
+
+
+class RocksMQProducer:
+    """Sends to any topic of a store."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._writing = threading.RLock()  # held from the choice of messages until they are stored: none overtakes
+        self._counting = threading.Lock()
+        self._collected: list[Sending] = []
+        self._on_their_way = 0
+        self._settled = threading.Event()
+        self._lingers = store.settings.sync != "always"
+        self._due = threading.Event()
+        self._closed = False
+        self._feeder: threading.Thread | None = None
+
+    def send(self, sendings: Sequence[Sending]) -> None:
+        with self._counting:
+            self._collected += sendings
+            ready = len(self._collected) >= _ENOUGH or not (self._lingers or self._on_their_way)
+        if ready:
+            self._write()
+        elif self._lingers:
+            self._expect()
+
+    def _expect(self) -> None:
+        """Have what is collected go soon, whether or not anybody waits for it."""
+        if self._feeder is None:
+            self._feeder = threading.Thread(target=self._feed, name="mqplug-rocksmq-feed", daemon=True)
+            self._feeder.start()
+        self._due.set()
+
+    def _feed(self) -> None:
+        while not self._closed:
+            self._due.wait()
+            time.sleep(_LINGER)
+            self._due.clear()
+            self.flush(0)
+
+    def _write(self) -> None:
+        with self._writing:
+            with self._counting:
+                sendings, self._collected = self._collected, []
+                self._on_their_way += 1
+            logs: dict[tuple[str, int], list[Sending]] = {}
+            for sending in sendings:
+                logs.setdefault((sending.topic, sending.partition), []).append(sending)
+            for (topic, partition), together in logs.items():
+                self._append(topic, partition, together)
+        self._arrived()
+
+    def _append(self, topic: str, partition: int, sendings: list[Sending]) -> None:
+        def done(first: int, error: Error | None, /) -> None:
+            _settle(log, first, sendings, error)
+            self._arrived()
+
+        with self._counting:
+            self._on_their_way += 1
+        try:
+            described = self._store.topics.get(topic)
+            log = log_of(self._store.id, described, partition)
+            self._store.append(described.logs[partition], _columns(sendings), done)
+        except Error as error:
+            _give_up(sendings, error)
+            self._arrived()
+        except Exception as error:  # noqa: BLE001 - a sender that is never told would wait for ever
+            _give_up(sendings, PluginError(f"messages could not be encoded: {error!r}"))
+            self._arrived()
+
+    def _arrived(self) -> None:
+        with self._counting:
+            self._on_their_way -= 1
+            ready = not self._on_their_way and bool(self._collected)
+        self._settled.set()
+        if ready:
+            self._write()
+
+    def pump(self, timeout: float) -> None:
+        if self._lingers:
+            with self._writing:
+                self.flush(timeout)
+        elif self._on_their_way:
+            self._settled.wait(timeout)
+            self._settled.clear()
+
+    def flush(self, timeout: float) -> None:
+        if self._collected:
+            self._write()
+
+    def close(self, timeout: float) -> None:
+        self.flush(timeout)
+        self._closed = True
+        self._due.set()
+        if self._feeder is not None:
+            self._feeder.join(timeout)
+
+
+def _columns(sendings: list[Sending]) -> Columns:
+    now = _clock.now_ms()
+    records = [sending.record for sending in sendings]
+    times = [now if record.timestamp is None else record.timestamp for record in records]
+    headers = [record.headers for record in records]
+    values, keys = [record.value for record in records], [record.key for record in records]
+    return Columns(times, values, keys, headers if any(headers) else None)
+
+
+def _give_up(sendings: list[Sending], error: Error) -> None:
+    proven = not isinstance(error, OutcomeUnknown)
+    for sending in sendings:
+        if proven:
+            sending.failed(error)
+        else:
+            sending.unknown(error)
+
+
+def _settle(log: Log, first: int, sendings: list[Sending], error: Error | None) -> None:
+    if error is None:
+        for offset, sending in enumerate(sendings, first):
+            sending.stored(log, (offset,))
+    else:
+        _give_up(sendings, error)

@@ -1,0 +1,160 @@
+"""Reading a log: pages are walked in order, and a missing or damaged one is an error, never a hole."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from mqplug import Corrupt
+from mqplug_rocksmq._engine import Engine
+from mqplug_rocksmq._layout import TIME, log_key, mark_key, read_mark
+from mqplug_rocksmq._log import LogState
+from mqplug_rocksmq._page import Page, message_count
+
+
+class Trimmed(Exception):
+    """The wanted offset lies below *low*, the first that is retained."""
+
+    def __init__(self, low: int) -> None:
+        super().__init__(low)
+        self.low = low
+
+
+class Slice(NamedTuple):
+    """Some messages of one page: those with the offsets ``base + start`` up to ``base + stop``."""
+
+    base: int
+    page: Page
+    start: int
+    stop: int
+
+    @property
+    def end(self) -> int:
+        """The offset behind the last message."""
+        return self.base + self.stop
+
+    def __len__(self) -> int:
+        return self.stop - self.start
+
+
+def read(engine: Engine, log: LogState, offset: int, max_messages: int, max_bytes: int) -> list[Slice]:
+    """Return messages from *offset* on, as far as readers may see: at least one where there is one.
+
+    Raises ``Trimmed`` if retention removed the message at *offset*, or did so meanwhile.
+    """
+    visible = log.visible
+    found: list[tuple[int, bytes]] = []
+    engine.check()
+    if offset < visible:
+        with engine.lock:
+            engine.check()
+            found = engine.pages.read(log.number, offset, _Appetite(offset, max_messages, max_bytes))
+    # Only now, because retention may have overtaken the reader.
+    if offset < log.low:
+        raise Trimmed(log.low)
+    return list(_slices(log, found, offset, visible, max_messages))
+
+
+class _Appetite:
+    """Says whether a read wants more than the pages it has."""
+
+    __slots__ = ("_messages", "_offset", "_size")
+
+    def __init__(self, offset: int, messages: int, size: int) -> None:
+        self._offset = offset
+        self._messages = messages
+        self._size = size
+
+    def __call__(self, base: int, page: bytes) -> bool:
+        end = base + message_count(page)
+        if end > self._offset:
+            self._messages -= end - max(base, self._offset)
+            self._size -= len(page)
+        return self._messages > 0 and self._size > 0
+
+
+def _slices(log: LogState, found: list[tuple[int, bytes]], offset: int, visible: int, room: int) -> Iterator[Slice]:
+    before: int | None = None
+    served = False
+    for base, raw in found:
+        if base >= visible or room <= 0:
+            break
+        page = _verified(log, base, raw)
+        follows = page.before <= offset if before is None else page.before == before
+        if not follows:
+            raise _hole(log, offset if before is None else before, base)
+        before = base + page.count
+        if before > offset:
+            start = max(offset - base, 0)
+            stop = min(page.count, start + room)
+            yield Slice(base, page, start, stop)
+            room -= stop - start
+            served = True
+    if not served and offset < visible and room > 0:
+        raise _hole(log, offset, visible)
+
+
+def _verified(log: LogState, base: int, raw: bytes) -> Page:
+    try:
+        return Page(raw)
+    except Corrupt as error:
+        error.message = f"at offset {base} of partition {log.partition}: {error.message}"
+        raise error.at(backend="rocksmq", topic=log.topic, operation="read") from error.__cause__
+
+
+def _hole(log: LogState, start: int, stop: int) -> Corrupt:
+    return Corrupt(
+        f"the messages {start} to {stop - 1} of partition {log.partition} are missing from the store",
+        fix="Restore the store from a backup",
+        backend="rocksmq",
+        topic=log.topic,
+        operation="read",
+    )
+
+
+def walk(engine: Engine, log: LogState, offset: int, end: int) -> Iterator[Slice]:
+    """Yield what is stored from *offset* up to *end*, a few pages at a time; what retention overtakes is left out."""
+    while offset < end:
+        try:
+            slices = read(engine, log, offset, end - offset, 1 << 20)
+        except Trimmed as trimmed:
+            offset = trimmed.low
+            continue
+        yield from slices
+        offset = slices[-1].end if slices else end
+
+
+def first_at(engine: Engine, log: LogState, time: int) -> int:
+    """Return the offset of the first retained message with this timestamp or a later one, else the high."""
+    high, low = log.visible, log.low
+    with engine.lock:
+        engine.check()
+        found = engine.pages.scan(log_key(log.number, TIME), mark_key(log.number, time, 0), 1)
+    if not found:
+        return high
+    # The running maximum of what was trimmed may hide a message behind it: then all that is retained is searched.
+    base = read_mark(*found[0]).base
+    for part in walk(engine, log, max(base, low), high):
+        for index, stamp in enumerate(part.page.times()[part.start : part.stop], part.base + part.start):
+            if stamp >= time:
+                return index
+    return high
+
+
+def nth_last(engine: Engine, log: LogState, count: int) -> int:
+    """Return the offset of the message that has *count* - 1 messages behind it, or of the first."""
+    low, high, dense = log.extent
+    if dense:
+        return max(low, high - count)
+    runs = [(part.base + part.start, len(part)) for part in walk(engine, log, low, high)]
+    while len(runs) > 1 and runs[-1][1] < count:
+        count -= runs.pop()[1]
+    return runs[-1][0] + max(0, runs[-1][1] - count) if runs else low
+
+
+def bounds(engine: Engine, log: LogState) -> tuple[int, int] | None:
+    """Return the offsets of the first and the last message, or None where there is no message."""
+    low, high = log.low, log.visible
+    for part in walk(engine, log, low, high):
+        return part.base + part.start, high - 1
+    return None

@@ -1,0 +1,152 @@
+"""Retention: what is too old or too much is dropped, and its room on disk comes back.
+
+Age counts from when a message was stored, not from its timestamp: a restored archive is not old. Pages are dropped
+whole, and the time index, which has an entry every second and every megabyte, says which.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections import deque
+from collections.abc import Iterator
+from itertools import takewhile
+from typing import Final
+
+from mqplug import Closed, Error, TopicNotFound
+from mqplug_rocksmq import _clock
+from mqplug_rocksmq._engine import Engine, Receipt
+from mqplug_rocksmq._layout import (
+    FREED,
+    TIME,
+    Mark,
+    log_key,
+    log_of,
+    log_value,
+    mark_key,
+    range_value,
+    read_mark,
+    read_range,
+)
+from mqplug_rocksmq._log import MARK_MS, LogState
+from mqplug_rocksmq._topics import Retention, Topics
+
+_PATIENCE: Final = 2.0
+_log = logging.getLogger("mqplug.rocksmq")
+
+
+class Janitor:
+    """Trims logs, and gives room back on a thread of its own."""
+
+    def __init__(self, engine: Engine, topics: Topics, interval: float) -> None:
+        self._engine = engine
+        self._topics = topics
+        self._interval = interval
+        self._work = threading.Event()
+        self._work.set()  # what the last opener left undone
+        self._ending = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="mqplug-rocksmq-janitor", daemon=True)
+        self._thread.start()
+
+    def trim(self, log: LogState, offset: int, timeout: float | None) -> None:
+        """Drop all messages before *offset*, as far as there are any."""
+        receipt = Receipt()
+        with self._engine.lock:
+            self._engine.check()
+            offset = min(offset, log.visible)
+            if log.deleted or offset <= log.low:
+                return
+            safe = self._trim(log, offset, receipt)
+        if not safe:
+            receipt.wait(timeout)
+        self.tidy()
+
+    def _trim(self, log: LogState, offset: int, receipt: Receipt) -> bool:
+        changes = self._engine.pages.changes()
+        found = self._engine.pages.read(log.number, offset) if offset < log.end else []
+        keep = min(found[0][0], offset) if found else offset
+        log.low = offset
+        changes.put(log_key(log.number), log_value(log.record))
+        changes.drop_pages(log.number, 0, keep)
+        changes.put(log_key(log.number, FREED), range_value(0, keep))
+        # The mark at or before the first page that stays is kept: it bounds the times that follow it.
+        covering = deque(takewhile(lambda mark: mark.base <= keep, self._marks(log)), maxlen=1)
+        for mark in covering:
+            first, last = mark_key(log.number, 0, 0), mark_key(log.number, mark.time, mark.base)
+            changes.delete_range(first, last)
+        return self._engine.write(changes, done=receipt)
+
+    def _marks(self, log: LogState) -> Iterator[Mark]:
+        prefix = start = log_key(log.number, TIME)
+        while found := self._engine.pages.scan(prefix, start, 1000):
+            yield from (read_mark(key, value) for key, value in found)
+            start = found[-1][0] + b"\0"
+
+    def enforce(self, now: int) -> None:
+        """Trim every log to what its topic's retention says, as of *now* (milliseconds since 1970)."""
+        for name in self._topics.names():
+            try:
+                topic = self._topics.get(name)
+                logs = [self._topics.log(number) for number in topic.logs]
+            except TopicNotFound:
+                continue
+            for log in logs:
+                with self._engine.lock:
+                    self._engine.check()
+                    cut = _cut(log, self._marks(log), topic.retention, now)
+                self.trim(log, cut, None)
+
+    def tidy(self) -> None:
+        """Have the room of what was dropped given back soon."""
+        self._work.set()
+
+    def free(self) -> None:
+        """Give back the room of what was dropped."""
+        with self._engine.lock:
+            self._engine.check()
+            freed = self._engine.pages.scan(FREED)
+        for key, value in freed:
+            self._engine.pages.compact(log_of(key), *read_range(value))
+            with self._engine.lock:
+                self._engine.check()
+                changes = self._engine.pages.changes()
+                if self._engine.pages.get(key) == value:
+                    changes.delete(key)
+                    self._engine.write(changes)
+
+    def _run(self) -> None:
+        while True:
+            self._work.wait(self._interval)
+            self._work.clear()
+            if self._ending.is_set():
+                return
+            try:
+                self.enforce(_clock.now_ms())
+                self.free()
+            except Closed:
+                return
+            except Error:
+                if self._ending.is_set():
+                    return
+                _log.exception("old messages could not be dropped; trying again in %g s", self._interval)
+
+    def stop(self, timeout: float | None) -> None:
+        """End the thread; a compaction that takes longer is broken off."""
+        self._ending.set()
+        self._work.set()
+        self._thread.join(_PATIENCE if timeout is None else min(_PATIENCE, timeout / 2))
+        if self._thread.is_alive():
+            self._engine.pages.cancel()
+            self._thread.join(timeout)
+
+
+def _cut(log: LogState, marks: Iterator[Mark], retention: Retention, now: int) -> int:
+    """Return the offset before which nothing needs to be kept."""
+    oldest = -1 if retention.milliseconds is None else now - retention.milliseconds
+    excess = 0 if retention.size is None else log.size - retention.size
+    droppable = list(takewhile(lambda mark: mark.stored <= oldest or 0 <= mark.size < excess, marks))
+    if not droppable:
+        return log.low
+    if next(marks, None) is None and droppable[-1].stored + MARK_MS <= oldest:
+        return log.visible
+    return max(log.low, droppable[-1].base)

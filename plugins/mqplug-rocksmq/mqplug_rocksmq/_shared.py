@@ -1,0 +1,120 @@
+"""The stores that this process has open: clients of one store share it, and the last to leave closes it."""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+import time
+from pathlib import Path
+from typing import Final
+
+from mqplug import AlreadyOpen, ConfigError, ConnectError
+from mqplug_rocksmq._ownership import Ownership, socket_path
+from mqplug_rocksmq._remote import RemoteStore
+from mqplug_rocksmq._serve import Server
+from mqplug_rocksmq._store import Store, StoreSettings
+
+_log = logging.getLogger("mqplug.rocksmq")
+_lock = threading.Lock()
+_open: dict[Path, _Owned] = {}
+_inherited: list[_Owned] = []
+
+PATIENCE: Final = 5.0
+
+
+class _Owned:
+    """A store that this process owns, with all that belongs to it."""
+
+    def __init__(self, path: Path, settings: StoreSettings) -> None:
+        self.users = 0
+        self.ownership = Ownership(path)
+        try:
+            self.store = Store(path, settings)
+        except BaseException:
+            self.ownership.release()
+            raise
+        self.server = self._serve(path)
+
+    def _serve(self, path: Path) -> Server | None:
+        try:
+            address = socket_path(path)
+            server = Server(self.store, address)
+        except OSError as error:
+            _log.warning("other processes cannot read the store %s: %s", path, error)
+            return None
+        self.ownership.announce(address)
+        return server
+
+    def close(self, timeout: float | None) -> None:
+        if self.server:
+            self.server.close(timeout)
+        try:
+            self.store.close(timeout)
+        finally:
+            self.ownership.release()
+
+
+def open_store(path: Path, settings: StoreSettings) -> Store:
+    """Return the store at *path*, owned by this process; to be given back with ``close_store``.
+
+    Raises ``AlreadyOpen`` if another process owns it.
+    """
+    path = path.absolute()
+    path.mkdir(parents=True, exist_ok=True)
+    path = path.resolve()
+    with _lock:
+        owned = _open.get(path)
+        if owned is None:
+            owned = _open[path] = _Owned(path, settings)
+        elif owned.store.settings != settings:
+            raise ConfigError(
+                f"this process has the store {path} open with {owned.store.settings}, which differs from {settings}",
+                fix="Use the same settings for all clients of one store",
+            )
+        owned.users += 1
+        return owned.store
+
+
+def close_store(store: Store, timeout: float | None = None) -> None:
+    """Give a store back; the last one closes it."""
+    with _lock:
+        owned = _open.get(store.path)
+        if owned is None or owned.store is not store:
+            return
+        owned.users -= 1
+        if owned.users:
+            return
+        del _open[store.path]
+        owned.close(timeout)
+
+
+def open_or_connect(path: Path, settings: StoreSettings, patience: float = PATIENCE) -> Store | RemoteStore:
+    """Return the store if this process can own it, else a view of it through the process that does."""
+    end = time.monotonic() + patience
+    while True:
+        try:
+            return open_store(path, settings)
+        except AlreadyOpen as taken:
+            refused = taken
+        try:
+            return RemoteStore(path.resolve(), max(0.1, end - time.monotonic()))
+        except (AlreadyOpen, ConnectError):
+            # The owner has only begun, or has just gone: look again.
+            if time.monotonic() >= end:
+                raise refused from None
+            time.sleep(0.02)
+
+
+def _abandon() -> None:
+    """In the child of a fork: keep the parent's stores from being used, and its ownership from being inherited."""
+    global _lock
+    _lock = threading.Lock()
+    for owned in _open.values():
+        owned.store.abandon()
+        owned.ownership.release()
+        _inherited.append(owned)
+    _open.clear()
+
+
+os.register_at_fork(after_in_child=_abandon)

@@ -1,0 +1,226 @@
+"""A store: topics, their logs, and the groups that read them, in one directory owned by this process."""
+
+from __future__ import annotations
+
+import threading
+import uuid
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import attrs
+
+from mqplug import ConfigError, Corrupt, MessageTooLarge
+from mqplug_rocksmq import _clock, _reading
+from mqplug_rocksmq._durability import MODES, Done, Sync
+from mqplug_rocksmq._engine import Engine, Receipt
+from mqplug_rocksmq._groups import Groups
+from mqplug_rocksmq._layout import STORE, Mark, json_value, log_key, log_value, mark_key, mark_value, read_json
+from mqplug_rocksmq._log import LEASE, Extent, LogState
+from mqplug_rocksmq._page import Body, Columns, encode
+from mqplug_rocksmq._pages import Changes
+from mqplug_rocksmq._reading import Slice, Trimmed
+from mqplug_rocksmq._retention import Janitor
+from mqplug_rocksmq._topics import Topics
+
+FORMAT = 1
+PAGE_MESSAGES = 1000
+PAGE_BYTES = 256 << 10
+MAX_BYTES = 1 << 30
+
+
+def _mode(_: object, attribute: Any, value: object) -> None:
+    if value not in MODES:
+        raise ConfigError(f"sync is {value!r}", fix=f"Choose one of {', '.join(MODES)}")
+
+
+@attrs.frozen
+class StoreSettings:
+    """How a store is opened.
+
+    ``sync`` says when a send is done: "always" on disk; "interval" at once, with a sync every ``sync_interval``
+    seconds; "os" at once, and the operating system writes when it likes. The last two lose the end if the host dies.
+    """
+
+    sync: Sync = attrs.field(default="always", validator=_mode)
+    sync_interval: float = attrs.field(default=0.1, validator=attrs.validators.gt(0))
+    retention_interval: float = attrs.field(default=60.0, validator=attrs.validators.gt(0))
+
+
+class Store:
+    """An open store. All methods may be called from any thread."""
+
+    def __init__(self, path: Path, settings: StoreSettings) -> None:
+        path.mkdir(parents=True, exist_ok=True)
+        self.path = path
+        self.settings = settings
+        self._engine = Engine(path, settings.sync, settings.sync_interval)
+        try:
+            self.id = self._identify()
+            self.topics = Topics(self._engine)
+            self._engine.opened()
+        except BaseException:
+            self._engine.close(None)
+            raise
+        self.groups = Groups(self._engine, self.topics)
+        self._janitor = Janitor(self._engine, self.topics, settings.retention_interval)
+
+    def _identify(self) -> str:
+        stored = self._engine.pages.get(STORE)
+        if stored is None:
+            identity = {"format": FORMAT, "id": str(uuid.uuid4())}
+            self._engine.change(lambda changes: changes.put(STORE, json_value(identity)), None)
+            return str(identity["id"])
+        held = read_json(stored)
+        if held["format"] != FORMAT:
+            raise Corrupt(f"the store {self.path} has format {held['format']}", fix="Upgrade mqplug-rocksmq")
+        return str(held["id"])
+
+    def append(self, number: int, columns: Columns, done: Done | None = None) -> int:
+        """Store messages in a log and return the offset of the first; *done* is called when they are safe.
+
+        Without *done* the call itself waits until they are.
+        """
+        bodies = [(encode(part), max(part.times)) for part in _split(columns)]
+        receipt = done or Receipt()
+        with self._engine.lock:
+            self._engine.check()
+            log = self.topics.log(number)
+            first = log.next
+            changes = self._engine.pages.changes()
+            leasing = self._lease(log, len(columns.times))
+            for body, newest in bodies:
+                _add(changes, log, body, newest)
+            changes.put(log_key(number), log_value(log.record))
+            safe = self._engine.write(changes, log, first, receipt)
+            if leasing and safe:
+                self._engine.durability.sync_locked()
+        if safe:
+            receipt(first, None)
+        elif isinstance(receipt, Receipt):
+            receipt.wait(None)
+        return first
+
+    def _lease(self, log: LogState, count: int) -> bool:
+        """Note that offsets are about to be given out; the note has to be safe before they are."""
+        if log.next + count <= log.leased:
+            return False
+        log.leased = log.next + count + LEASE
+        return True
+
+    def read(self, number: int, offset: int, max_messages: int = 1000, max_bytes: int = 1 << 20) -> list[Slice]:
+        """Return messages from *offset* on; ``Trimmed`` if retention removed the message at *offset*."""
+        log = self.topics.log(number)
+        slices = _reading.read(self._engine, log, offset, max_messages, max_bytes)
+        if log.deleted:
+            self.topics.log(number)
+        return slices
+
+    def watermarks(self, numbers: Sequence[int]) -> list[Extent]:
+        """Return how far each of these logs reaches."""
+        self._engine.check()
+        return [self.topics.log(number).extent for number in numbers]
+
+    def bounds(self, number: int) -> tuple[int, int] | None:
+        """Return the offsets of the first and the last message, or None where there is none."""
+        return _reading.bounds(self._engine, self.topics.log(number))
+
+    def first_at(self, number: int, milliseconds: int) -> int:
+        """Return the offset of the first message with this timestamp or a later one, else the high."""
+        return _reading.first_at(self._engine, self.topics.log(number), milliseconds)
+
+    def nth_last(self, number: int, count: int) -> int:
+        """Return the offset of the message that has *count* - 1 messages behind it, or of the first."""
+        return _reading.nth_last(self._engine, self.topics.log(number), count)
+
+    def delete_topic(self, name: str, timeout: float | None = None) -> None:
+        """Delete a topic; its room on disk comes back in the background."""
+        self.topics.delete(name, timeout)
+        self._janitor.tidy()
+
+    def trim(self, number: int, offset: int, timeout: float | None = None) -> None:
+        """Drop the messages before *offset*; their room on disk comes back in the background."""
+        self._janitor.trim(self.topics.log(number), offset, timeout)
+
+    def enforce_retention(self, now: int | None = None) -> None:
+        """Drop what is too old or too much, as of *now*, and give its room back, as the background does by itself."""
+        self._janitor.enforce(_clock.now_ms() if now is None else now)
+        self._janitor.free()
+
+    def check(self) -> None:
+        """Raise unless the store can be used."""
+        self._engine.check()
+
+    def sync(self) -> None:
+        """Put on disk what was stored until now."""
+        self._engine.durability.sync()
+        self._engine.check()
+
+    def watch(self, number: int, callback: Callable[[], None]) -> None:
+        """Have *callback* called when there is more to read in a log, or when it is deleted; it must not block."""
+        with self._engine.lock:
+            self._engine.check()
+            self.topics.log(number).watch(callback)
+
+    def unwatch(self, number: int, callback: Callable[[], None]) -> None:
+        """Undo one ``watch``."""
+        with self._engine.lock:
+            if log := self.topics.find(number):
+                log.unwatch(callback)
+
+    def wait(self, offsets: Mapping[int, int], timeout: float | None) -> bool:
+        """Wait until there is a message to read at or behind one of these offsets; False if there was none in time."""
+        more = threading.Event()
+        for number in offsets:
+            self.watch(number, more.set)
+        try:
+            return any(self._has(offsets)) or (more.wait(timeout) and any(self._has(offsets)))
+        finally:
+            for number in offsets:
+                self.unwatch(number, more.set)
+
+    def _has(self, offsets: Mapping[int, int]) -> Iterator[bool]:
+        return (self.topics.log(number).visible > offset for number, offset in offsets.items())
+
+    def abandon(self) -> None:
+        """Refuse all use from now on: this process is a fork of the one that opened the store."""
+        self._engine.abandon()
+
+    def close(self, timeout: float | None = None) -> None:
+        """Make everything safe and close; may be called again."""
+        if not self._engine.forked:
+            self._janitor.stop(timeout)
+            self._engine.close(timeout)
+
+
+def _add(changes: Changes, log: LogState, body: Body, newest: int) -> None:
+    now = _clock.now_ms()
+    page = body.seal(log.end)
+    if log.needs_mark(newest, now):
+        log.newest = max(log.newest, newest)
+        log.marked_size, log.marked_at = log.size, now
+        mark = Mark(log.newest, log.next, log.size, now)
+        changes.put(mark_key(log.number, mark.time, mark.base), mark_value(mark))
+    changes.put_page(log.number, log.next, page)
+    log.next = log.end = log.next + body.messages
+    log.size += len(page)
+    log.messages += body.messages
+
+
+def _split(columns: Columns) -> Iterator[Columns]:
+    """Cut messages into pages of a good size."""
+    count = len(columns.times)
+    if not count:
+        raise ValueError("there is nothing to store")
+    size = sum(map(len, filter(None, columns.values or ())))
+    if size > MAX_BYTES:
+        raise MessageTooLarge(f"{size} bytes at once are more than the {MAX_BYTES} that a store takes")
+    step = max(1, min(PAGE_MESSAGES, PAGE_BYTES * count // max(size, 1)))
+    if count <= step:
+        yield columns
+        return
+    for start in range(0, count, step):
+        yield columns.cut(start, start + step)
+
+
+__all__ = ["Columns", "Extent", "Slice", "Store", "StoreSettings", "Trimmed"]

@@ -1,0 +1,210 @@
+"""The topics of a store, and the logs of their partitions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import TypeVar
+
+import attrs
+
+from mqplug import Corrupt, TopicExists, TopicNotFound
+from mqplug_rocksmq._engine import Engine
+from mqplug_rocksmq._layout import (
+    COUNTER,
+    FREED,
+    GROUP,
+    LOG,
+    TIME,
+    TOPIC,
+    LogRecord,
+    after_prefix,
+    count_value,
+    json_value,
+    log_key,
+    log_of,
+    log_value,
+    range_value,
+    read_count,
+    read_json,
+    read_log_value,
+    topic_key,
+)
+from mqplug_rocksmq._log import LEASE, LogState
+from mqplug_rocksmq._page import Page
+from mqplug_rocksmq._pages import Changes
+
+Result = TypeVar("Result")
+WEEK_MS = 7 * 24 * 3600 * 1000
+
+
+@attrs.frozen
+class Retention:
+    """How long and how much of a partition is kept; None is no limit."""
+
+    milliseconds: int | None = WEEK_MS
+    size: int | None = None
+
+
+@attrs.frozen
+class Topic:
+    """A topic: the numbers of its logs by partition, and what is kept of each."""
+
+    name: str
+    logs: tuple[int, ...]
+    retention: Retention = Retention()
+
+    @property
+    def value(self) -> bytes:
+        """The topic as it is stored."""
+        kept = {"milliseconds": self.retention.milliseconds, "size": self.retention.size}
+        return json_value({"logs": self.logs, "retention": kept})
+
+    @classmethod
+    def read(cls, key: bytes, value: bytes) -> Topic:
+        """Return the topic that was stored so."""
+        stored = read_json(value)
+        return cls(key[len(TOPIC) :].decode(), tuple(stored["logs"]), Retention(**stored["retention"]))
+
+
+class Topics:
+    """What topics there are; changes are safe when a method returns."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self._topics = {topic.name: topic for topic in self._stored()}
+        self._logs = {log.number: log for log in self._open_logs()}
+        if engine.host_died:
+            self._give_up_leases()
+
+    def _stored(self) -> Iterator[Topic]:
+        for key, value in self._engine.pages.scan(TOPIC):
+            yield Topic.read(key, value)
+
+    def _open_logs(self) -> Iterator[LogState]:
+        records = {log_of(key): read_log_value(value) for key, value in self._engine.pages.scan(LOG)}
+        for topic in self._topics.values():
+            for partition, number in enumerate(topic.logs):
+                log = LogState(number, topic.name, partition, records[number])
+                self._compare(log)
+                yield log
+
+    def _give_up_leases(self) -> None:
+        """Go on behind all offsets that may have been given out, for messages that are lost now."""
+
+        def plan(changes: Changes) -> None:
+            for log in self._logs.values():
+                log.next = max(log.next, log.leased)
+                changes.put(log_key(log.number), log_value(log.record))
+
+        self._safely(plan, None)
+
+    def _safely(self, plan: Callable[[Changes], Result], timeout: float | None) -> Result:
+        """Change something and put it on disk, whatever the mode: leases have to be there before they are used."""
+        result = self._engine.change(plan, timeout)
+        self._engine.durability.sync()
+        self._engine.check()
+        return result
+
+    def _compare(self, log: LogState) -> None:
+        last = self._engine.pages.last(log.number)
+        end = last[0] + Page(last[1]).count if last else log.low
+        if end != log.end:
+            raise Corrupt(
+                f"partition {log.partition} ends at {end} but was recorded to end at {log.end}",
+                fix="Restore the store from a backup",
+                backend="rocksmq",
+                topic=log.topic,
+            )
+
+    def names(self) -> list[str]:
+        """Return the names of all topics."""
+        return sorted(self._topics)
+
+    def get(self, name: str) -> Topic:
+        """Return a topic, or raise ``TopicNotFound``."""
+        try:
+            return self._topics[name]
+        except KeyError:
+            raise TopicNotFound(
+                f"there is no topic {name!r} in this store", fix="Create it first", backend="rocksmq", topic=name
+            ) from None
+
+    def log(self, number: int) -> LogState:
+        """Return a log that was not deleted."""
+        try:
+            return self._logs[number]
+        except KeyError:
+            raise TopicNotFound("the topic was deleted", fix="Create it again", backend="rocksmq") from None
+
+    def find(self, number: int) -> LogState | None:
+        """Return a log, or None if it was deleted."""
+        return self._logs.get(number)
+
+    def create(self, name: str, partitions: int, retention: Retention, timeout: float | None) -> Topic:
+        """Create a topic, or raise ``TopicExists``."""
+
+        def plan(changes: Changes) -> Topic:
+            if name in self._topics:
+                raise TopicExists(f"there is a topic {name!r} already", backend="rocksmq", topic=name)
+            return self._grow(changes, Topic(name, (), retention), partitions)
+
+        return self._safely(plan, timeout)
+
+    def grow(self, name: str, partitions: int, timeout: float | None) -> Topic:
+        """Add partitions to a topic until it has so many."""
+
+        def plan(changes: Changes) -> Topic:
+            topic = self.get(name)
+            if partitions < len(topic.logs):
+                raise ValueError(
+                    f"topic {name!r} has {len(topic.logs)} partitions; they cannot be reduced to {partitions}"
+                )
+            return self._grow(changes, topic, partitions)
+
+        return self._safely(plan, timeout)
+
+    def retain(self, name: str, retention: Retention, timeout: float | None) -> Topic:
+        """Change what is kept of a topic."""
+
+        def plan(changes: Changes) -> Topic:
+            return self._put(changes, attrs.evolve(self.get(name), retention=retention))
+
+        return self._engine.change(plan, timeout)
+
+    def delete(self, name: str, timeout: float | None) -> None:
+        """Delete a topic with its messages and the places of its groups."""
+
+        def plan(changes: Changes) -> list[LogState]:
+            topic = self.get(name)
+            changes.delete(topic_key(name))
+            del self._topics[name]
+            return [self._delete_log(changes, self._logs.pop(number)) for number in topic.logs]
+
+        for log in self._engine.change(plan, timeout):
+            log.wake()
+
+    def _grow(self, changes: Changes, topic: Topic, partitions: int) -> Topic:
+        number = read_count(self._engine.pages.get(COUNTER))
+        added = range(number, number + partitions - len(topic.logs))
+        for partition, log in enumerate(added, len(topic.logs)):
+            record = LogRecord(0, 0, 0, LEASE, 0, 0, 0)
+            changes.put(log_key(log), log_value(record))
+            self._logs[log] = LogState(log, topic.name, partition, record)
+        changes.put(COUNTER, count_value(added.stop))
+        return self._put(changes, attrs.evolve(topic, logs=(*topic.logs, *added)))
+
+    def _put(self, changes: Changes, topic: Topic) -> Topic:
+        changes.put(topic_key(topic.name), topic.value)
+        self._topics[topic.name] = topic
+        return topic
+
+    def _delete_log(self, changes: Changes, log: LogState) -> LogState:
+        log.deleted = True
+        changes.delete(log_key(log.number))
+        for kind in (TIME, GROUP):
+            prefix = log_key(log.number, kind)
+            changes.delete_range(prefix, after_prefix(prefix))
+        if log.end:
+            changes.drop_pages(log.number, 0, log.end)
+            changes.put(log_key(log.number, FREED), range_value(0, log.end))
+        return log

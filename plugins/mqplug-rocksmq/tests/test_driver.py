@@ -1,0 +1,308 @@
+from __future__ import annotations
+
+import signal
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from time import monotonic
+from typing import Any
+
+import pytest
+from rocksmq_words import eventually, line, python
+
+import mqplug
+from mqplug_rocksmq._store import Store
+
+MODES = ["always", "interval", "os"]
+
+OWNER = """
+import mqplug
+with mqplug.connect("rocksmq", path=str(path)) as mq:
+    mq.create_topic("orders", partitions=2)
+    with mq.producer("orders") as out:
+        for number in range(10):
+            out.send(b"%d" % number, key=b"k%d" % number, headers=[("h", b"x")], timestamp=1000 + number)
+        with mq.consumer("orders", group="billing") as orders:
+            orders.ack(orders.receive(timeout=10))
+        print("ready", flush=True)
+        for command in sys.stdin:
+            out.send(command.strip().encode(), partition=0)
+"""
+
+
+@pytest.fixture(params=MODES)
+def mq(request: pytest.FixtureRequest, path: Path) -> Iterator[mqplug.Client]:
+    """A client, in each mode."""
+    with mqplug.connect("rocksmq", path=str(path), sync=request.param) as client:
+        yield client
+
+
+@pytest.fixture
+def reader(path: Path) -> Iterator[tuple[mqplug.Client, Any]]:
+    """A client of a store that another process owns."""
+    with python(OWNER, path) as owner:
+        assert line(owner) == "ready"
+        with mqplug.connect("rocksmq", path=str(path)) as client:
+            yield client, owner
+
+
+def native(client: mqplug.Client) -> Store:
+    """Return the store of a client."""
+    store = client.unwrap(Store)
+    assert store is not None
+    return store
+
+
+def test_clients_share_one_store(mq: mqplug.Client, path: Path) -> None:
+    """What one client of a process sends, another receives at once."""
+    mq.create_topic("orders")
+    sync = native(mq).settings.sync
+    with (
+        mqplug.connect(f"rocksmq://{path}?sync={sync}") as other,
+        other.consumer("orders", start=mqplug.LATEST) as orders,
+        mq.producer("orders") as out,
+    ):
+        sent = out.send(b"hello")
+        message = orders.receive(timeout=20)
+        assert message is not None
+        assert (message.id, message.value) == (sent, b"hello")
+
+
+def test_submitted_messages_go_by_themselves(mq: mqplug.Client) -> None:
+    """A message that nobody waits for is stored all the same, at once, and in order."""
+    mq.create_topic("orders")
+    with mq.producer("orders") as out, mq.consumer("orders", start=mqplug.EARLIEST) as orders:
+        handles = [out.submit(b"%d" % number) for number in range(2500)]
+        values: list[bytes | None] = []
+        while len(values) < 2500:
+            batch = orders.receive_many(1000, timeout=20)
+            assert len(batch)
+            values += batch.values
+        assert values == [b"%d" % number for number in range(2500)]
+        assert [handle.result(20).coordinates for handle in handles] == [(number,) for number in range(2500)]
+
+
+def test_many_submits_share_pages(mq: mqplug.Client) -> None:
+    """A sender who does not wait fills pages, whatever the mode."""
+    mq.create_topic("orders")
+    with mq.producer("orders") as out:
+        for number in range(5000):
+            out.submit(b"%d" % number)
+        out.flush()
+    log = native(mq).topics.get("orders").logs[0]
+    assert len(native(mq).read(log, 0, 5000, 1 << 30)) < 500
+
+
+def test_small_steps_through_a_page(mq: mqplug.Client) -> None:
+    """Receiving a few messages at a time gives all of them, once, with their ids."""
+    mq.create_topic("orders")
+    with mq.producer("orders") as out, mq.consumer("orders", group="g") as orders:
+        ids = out.send_many([b"%d" % number for number in range(100)])
+        received = [message.id for _ in range(34) for message in orders.receive_many(3, timeout=20)]
+        assert received == ids
+        orders.seek(ids[50])
+        assert orders.receive_many(3, timeout=20).values == [b"50", b"51", b"52"]
+
+
+def test_arrow_agrees_with_lists(mq: mqplug.Client) -> None:
+    """A batch as Arrow holds what its lists hold, in whatever way it was cut."""
+    mq.create_topic("orders")
+    with mq.producer("orders") as out, mq.consumer("orders", start=mqplug.EARLIEST) as orders:
+        for number in range(3):
+            record = mqplug.Record(b"%d" % number, key=b"k" if number else None, headers=[("h", None)] * number)
+            out.send_many([record] * 10)
+        batch = orders.receive_many(1000, timeout=20)
+        for part in (batch, batch[3:7], batch[::3], batch[:0], batch[2:][1:]):
+            plain, arrow = part.detached(), part.to_arrow()
+            assert arrow.equals(plain.to_arrow())
+
+
+def test_partitions_share_a_consumer(mq: mqplug.Client) -> None:
+    """No partition starves while another has more than enough."""
+    mq.create_topic("orders", partitions=3)
+    with mq.producer("orders") as out, mq.consumer("orders", start=mqplug.EARLIEST) as orders:
+        for partition in range(3):
+            for _ in range(3):
+                out.send_many([mqplug.Record(b"x", partition=partition)] * 1000)
+        seen = [orders.receive_many(1000, timeout=20).log.partition for _ in range(3)]
+        assert sorted(seen) == [0, 1, 2]
+
+
+def test_deleting_a_topic_ends_its_consumers(mq: mqplug.Client) -> None:
+    """A consumer that waits on a topic that is deleted gets a typed error."""
+    mq.create_topic("orders")
+    with mq.consumer("orders", start=mqplug.LATEST) as orders:
+        timer = threading.Timer(0.05, mq.delete_topic, ("orders",))
+        timer.start()
+        with pytest.raises(mqplug.TopicNotFound):
+            orders.receive(timeout=20)
+        timer.join()
+
+
+def test_groups_survive(path: Path) -> None:
+    """A group goes on where it stood, gaps included, after the store was closed."""
+    with mqplug.connect("rocksmq", path=str(path)) as mq:
+        mq.create_topic("orders")
+        with mq.producer("orders") as out:
+            out.send_many([b"%d" % number for number in range(6)])
+        with mq.consumer("orders", group="g") as orders:
+            messages = [orders.receive(timeout=20) for _ in range(6)]
+            for number in (0, 1, 3, 5):
+                message = messages[number]
+                assert message is not None
+                orders.ack(message)
+    with mqplug.connect("rocksmq", path=str(path)) as mq, mq.consumer("orders", group="g") as orders:
+        again = [orders.receive(timeout=20) for _ in range(2)]
+        assert [message.value for message in again if message] == [b"2", b"4"]
+
+
+def test_a_full_disk(mq: mqplug.Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A send that finds no room says so, and so does every later one, until the store is opened again."""
+    mq.create_topic("orders")
+
+    def full(_: object) -> None:
+        raise mqplug.StorageFull("no room")
+
+    with mq.producer("orders") as out:
+        out.send(b"fits")
+        monkeypatch.setattr(native(mq)._engine.pages, "write", full)
+        with pytest.raises(mqplug.StorageFull):
+            out.send(b"does not")
+        with pytest.raises(mqplug.Closed, match="no room"):
+            out.send(b"later")
+
+
+def test_a_failing_sync(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """When the disk cannot say that a message is safe, the outcome is unknown, and nothing more is accepted."""
+    with mqplug.connect("rocksmq", path=str(path)) as mq:
+        mq.create_topic("orders")
+
+        def fail() -> None:
+            raise mqplug.Error("I/O error")
+
+        with mq.producer("orders") as out:
+            out.send(b"safe")
+            monkeypatch.setattr(native(mq)._engine.pages, "sync", fail)
+            with pytest.raises(mqplug.OutcomeUnknown):
+                out.send(b"unknown")
+            with pytest.raises(mqplug.Closed, match="its disk failed"):
+                out.send(b"refused")
+
+
+def test_reading_what_another_process_owns(reader: tuple[mqplug.Client, Any]) -> None:
+    """A second process reads messages, watermarks, lag and bounds by the same path, and is woken by new messages."""
+    mq, owner = reader
+    assert mq.topics() == ["orders"]
+    assert sum(each.count for each in mq.watermarks("orders").values()) == 10
+    assert sum(mq.lag("orders", group="billing").values()) == 9
+    with mq.consumer("orders", start=mqplug.EARLIEST) as orders:
+        messages = [orders.receive(timeout=20) for _ in range(10)]
+        assert sorted(message.value or b"" for message in messages if message) == [b"%d" % n for n in range(10)]
+        assert {(message.headers, message.key == b"k" + (message.value or b"")) for message in messages if message} == {
+            ((("h", b"x"),), True)
+        }
+        assert orders.receive(timeout=0) is None
+        owner.stdin.write("new\n")
+        owner.stdin.flush()
+        message = orders.receive(timeout=20)
+        assert message is not None
+        assert message.value == b"new"
+        orders.seek(mqplug.at_time(1000))
+        assert orders.receive(timeout=20) is not None
+
+
+def test_only_the_owner_writes(reader: tuple[mqplug.Client, Any]) -> None:
+    """A second process cannot send, join a group, or change topics, and is told who can."""
+    mq, owner = reader
+    with pytest.raises(mqplug.AlreadyOpen, match=str(owner.pid)):
+        mq.producer("orders")
+    with pytest.raises(mqplug.AlreadyOpen, match=str(owner.pid)):
+        mq.create_topic("more")
+    with pytest.raises(mqplug.Unsupported, match="ordered"):
+        mq.consumer("orders", group="billing")
+    with pytest.raises(mqplug.Unsupported):
+        mq.delete_topic("orders")
+
+
+def test_the_owner_dies(reader: tuple[mqplug.Client, Any]) -> None:
+    """A reader whose owner dies gets a typed error, and can own the store itself."""
+    mq, owner = reader
+    path = str(mq._connection.store.path)  # type: ignore[attr-defined]
+    with mq.consumer("orders", start=mqplug.LATEST) as orders:
+        timer = threading.Timer(0.05, owner.kill)
+        timer.start()
+        with pytest.raises(mqplug.ConnectError, match="is gone"):
+            orders.receive(timeout=20)
+        timer.join()
+    owner.wait()
+    with mqplug.connect("rocksmq", path=path) as heir, heir.producer("orders") as out:
+        out.send(b"mine now")
+
+
+@pytest.mark.parametrize(
+    ("wrong", "named"),
+    [
+        ({}, "path"),
+        ({"path": ""}, "path"),
+        ({"path": "x", "sync": "sometimes"}, "sync"),
+        ({"path": "x", "sync_interval": 0}, "sync_interval"),
+        ({"path": "x", "message_max_bytes": 0}, "message_max_bytes"),
+        ({"path": "x", "pth": "y"}, "pth"),
+    ],
+)
+def test_wrong_settings(wrong: dict[str, Any], named: str) -> None:
+    """A setting that is wrong is named before anything is opened."""
+    with pytest.raises(mqplug.ConfigError, match=named):
+        mqplug.connect("rocksmq", **wrong)
+
+
+def test_a_url_with_a_host_is_refused() -> None:
+    """A URL that would put the store elsewhere than meant is refused, with the right spelling."""
+    with pytest.raises(mqplug.ConfigError, match="three slashes"):
+        mqplug.connect("rocksmq://relative/path")
+
+
+def test_a_path_that_is_no_directory(tmp_path: Path) -> None:
+    """A path that cannot be a store is named in a typed error."""
+    file = tmp_path / "file"
+    file.write_text("mine")
+    with pytest.raises(mqplug.ConnectError, match="file cannot be opened"):
+        mqplug.connect("rocksmq", path=str(file))
+    assert file.read_text() == "mine"
+
+
+def test_an_owner_that_hangs(path: Path, reader: tuple[mqplug.Client, Any]) -> None:
+    """A second process does not wait longer than it said for an owner that does not answer."""
+    _, owner = reader
+    owner.send_signal(signal.SIGSTOP)
+    try:
+        begun = monotonic()
+        with pytest.raises(mqplug.Timeout):
+            mqplug.connect("rocksmq", path=str(path), timeout=0.5)
+        assert monotonic() - begun < 5
+    finally:
+        owner.send_signal(signal.SIGCONT)
+
+
+def test_topic_options(mq: mqplug.Client) -> None:
+    """Retention can be limited in time and size; other options are refused by name."""
+    mq.create_topic("short", retention=60, options={"retention_bytes": 1 << 20})
+    mq.create_topic("for-ever", retention=float("inf"))
+    topics = native(mq).topics
+    assert (topics.get("short").retention.milliseconds, topics.get("short").retention.size) == (60_000, 1 << 20)
+    assert topics.get("for-ever").retention.milliseconds is None
+    with pytest.raises(mqplug.ConfigError, match="colour"):
+        mq.create_topic("odd", options={"colour": 1})
+    with pytest.raises(mqplug.ConfigError, match="retention_bytes"):
+        mq.create_topic("odd", options={"retention_bytes": "much"})
+
+
+def test_no_thread_is_left(path: Path) -> None:
+    """When the last client is closed, its threads are gone."""
+    before = threading.active_count()
+    for sync in MODES:
+        with mqplug.connect("rocksmq", path=str(path / sync), sync=sync) as mq:
+            mq.create_topic("orders")
+            with mq.producer("orders") as out:
+                out.submit(b"x")
+    eventually(lambda: threading.active_count() == before)

@@ -1,0 +1,93 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from mqplug import Corrupt
+from mqplug_rocksmq._page import Columns, Page, encode
+
+GOLDEN = Path(__file__).parent / "golden"
+
+COLUMNS = {
+    "plain": (0, Columns([1700000000000, 1700000000001], [b"first", b"second"])),
+    "keys": (7, Columns([1, 2, 3], [b"a", None, b""], [b"k", None, b"\xff\0"])),
+    "absent": (1 << 40, Columns([5, 5], None, [b"k1", b"k2"])),
+    "tombstones": (3, Columns([0], [None], [b"k"])),
+    "headers": (
+        10,
+        Columns(
+            [8, 9, 10],
+            [b"x", b"y", b"z"],
+            None,
+            [(("trace", b"1"), ("trace", None), ("naïve", b"")), (), (("only", None),)],
+        ),
+    ),
+    "header-names": (0, Columns([1], [b"v"], None, [(("a", None), ("b", None))])),
+    "many": (100, Columns(list(range(20)), [None if n % 3 else bytes([n]) * n for n in range(20)])),
+}
+
+
+@pytest.mark.parametrize("name", COLUMNS)
+def test_golden_bytes(name: str) -> None:
+    """A page has exactly the bytes that version 0.1 gave it."""
+    before, columns = COLUMNS[name]
+    assert encode(columns).seal(before) == (GOLDEN / f"{name}.page").read_bytes()
+
+
+@pytest.mark.parametrize("name", COLUMNS)
+def test_golden_columns(name: str) -> None:
+    """A page of version 0.1 gives back what was put in."""
+    before, columns = COLUMNS[name]
+    page = Page((GOLDEN / f"{name}.page").read_bytes())
+    count = len(columns.times)
+    assert (page.before, page.count) == (before, count)
+    assert page.times() == columns.times
+    assert page.values() == (columns.values or [None] * count)
+    assert page.keys() == (columns.keys or [None] * count)
+    assert page.headers() == columns.headers
+
+
+@pytest.mark.parametrize("name", COLUMNS)
+def test_arrow_agrees(name: str) -> None:
+    """The record batch holds what the lists hold, and shares the page's memory."""
+    pytest.importorskip("pyarrow")
+    page = Page((GOLDEN / f"{name}.page").read_bytes())
+    batch = page.to_arrow()
+    batch.validate(full=True)
+    assert batch.column("value").to_pylist() == page.values()
+    assert batch.column("key").to_pylist() == page.keys()
+    assert batch.column("timestamp").cast("int64").to_pylist() == page.times()
+    headers = [tuple((h["key"], h["value"]) for h in row) for row in batch.column("headers").to_pylist()]
+    assert headers == (page.headers() or [()] * page.count)
+
+
+@pytest.mark.parametrize("name", COLUMNS)
+def test_every_flipped_bit_is_noticed(name: str) -> None:
+    """No single changed bit of a page goes unnoticed."""
+    raw = (GOLDEN / f"{name}.page").read_bytes()
+    for index in range(len(raw)):
+        damaged = bytearray(raw)
+        damaged[index] ^= 1 << index % 8
+        with pytest.raises(Corrupt):
+            Page(bytes(damaged))
+
+
+@pytest.mark.parametrize("length", [0, 1, 127, 128, 130])
+def test_truncated(length: int) -> None:
+    """A page that was cut off is refused."""
+    raw = encode(COLUMNS["plain"][1]).seal(0)
+    with pytest.raises(Corrupt):
+        Page(raw[:length])
+
+
+def test_buffers_are_aligned() -> None:
+    """Every buffer starts at a multiple of eight bytes, as Arrow wants it."""
+    body = encode(COLUMNS["headers"][1])
+    assert {start % 8 for start in body.directory[::2]} == {0}
+
+
+def test_cut() -> None:
+    """Columns are cut together, and an absent column stays absent."""
+    before = Columns([1, 2, 3], [b"a", b"b", b"c"], None)
+    assert before.cut(1, 3) == Columns([2, 3], [b"b", b"c"], None)

@@ -1,0 +1,131 @@
+from __future__ import annotations
+
+import os
+import threading
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+from conftest import OpenStore
+from rocksmq_words import eventually, extent, new_log, put, values
+
+from mqplug import Error
+from mqplug_rocksmq import _clock
+from mqplug_rocksmq._layout import FREED
+from mqplug_rocksmq._store import Store
+
+
+class Clock:
+    """Stands still until it is set."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.now = 1_000_000
+        monkeypatch.setattr(_clock, "now_ms", lambda: self.now)
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    """The clock of the store."""
+    return Clock(monkeypatch)
+
+
+def used(path: Path) -> int:
+    """Return the bytes of all table files."""
+    size = 0
+    for file in (path / "rocksdb").glob("*.sst"):
+        with suppress(FileNotFoundError):  # RocksDB removes files while we look
+            size += file.stat().st_size
+    return size
+
+
+def test_old_messages_go(store: Store, clock: Clock) -> None:
+    """Messages go when they were stored longer ago than is kept, whatever their timestamps say."""
+    log = new_log(store, milliseconds=60_000)
+    for _ in range(10):
+        put(store, log, b"x", time=5)
+        clock.now += 10_000
+    store.enforce_retention(clock.now)
+    low, high = extent(store, log)
+    assert high == 10
+    assert 3 <= low <= 5
+    store.enforce_retention(clock.now + 100_000)
+    assert extent(store, log) == (10, 10)
+    assert put(store, log, b"new") == 10
+    assert values(store, log, 10) == [b"new"]
+
+
+def test_too_much_goes(store: Store) -> None:
+    """The oldest messages go when a partition is larger than is kept, within a megabyte."""
+    log = new_log(store, size=3 << 20)
+    for _ in range(40):
+        put(store, log, os.urandom(200_000))
+    store.enforce_retention()
+    low, high = extent(store, log)
+    assert 3 << 20 <= (high - low) * 200_000 <= (4 << 20) + 400_000
+
+
+def test_nothing_goes_without_limits(store: Store, clock: Clock) -> None:
+    """A topic without limits keeps everything."""
+    log = new_log(store, milliseconds=None)
+    put(store, log, b"x")
+    store.enforce_retention(clock.now + 10**12)
+    assert extent(store, log) == (0, 1)
+
+
+def test_it_happens_by_itself(open_store: OpenStore) -> None:
+    """Old messages go without anybody asking."""
+    store = open_store(sync="os", retention_interval=0.05)
+    log = new_log(store, milliseconds=1)
+    put(store, log, b"x")
+    eventually(lambda: extent(store, log) == (1, 1))
+
+
+@pytest.mark.parametrize("how", ["trim", "delete"])
+def test_room_comes_back(path: Path, store: Store, how: str) -> None:
+    """The disk space of trimmed messages and deleted topics is free again soon."""
+    log = new_log(store)
+    for _ in range(100):
+        put(store, log, os.urandom(200_000))
+    store._engine.pages.flush()
+    assert used(path) > 15_000_000
+    if how == "trim":
+        store.trim(log, 100)
+    else:
+        store.delete_topic("orders")
+    eventually(lambda: used(path) < 1_000_000)
+
+
+def test_closing_breaks_a_compaction_off(path: Path, open_store: OpenStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A store closes in time although a compaction would take much longer, and goes on with it when opened again."""
+    store = open_store(sync="os")
+    log = new_log(store)
+    put(store, log, b"a")
+    running, cancelled = threading.Event(), threading.Event()
+
+    def endless(*_: int) -> None:
+        running.set()
+        assert cancelled.wait(60)
+        raise Error("shutdown in progress")
+
+    monkeypatch.setattr(store._engine.pages, "compact", endless)
+    monkeypatch.setattr(store._engine.pages, "cancel", cancelled.set)
+    store.trim(log, 1)
+    assert running.wait(20)
+    store.close(1)
+    store = open_store(sync="os")
+    assert extent(store, log) == (1, 1)
+    eventually(lambda: not store._engine.pages.scan(FREED))
+
+
+def test_freeing_goes_on_after_a_restart(path: Path, open_store: OpenStore) -> None:
+    """Room that was not given back before the store closed is given back after it opened again."""
+    store = open_store(sync="os")
+    log = new_log(store)
+    for _ in range(100):
+        put(store, log, os.urandom(200_000))
+    store._engine.pages.flush()
+    store.topics.delete("orders", 30)  # without telling the janitor
+    store.close()
+    assert used(path) > 15_000_000
+    open_store(sync="os", retention_interval=0.05)
+    eventually(lambda: used(path) < 1_000_000)

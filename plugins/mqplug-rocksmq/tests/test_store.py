@@ -1,0 +1,270 @@
+from __future__ import annotations
+
+import threading
+
+import pytest
+from conftest import OpenStore
+from rocksmq_words import extent, new_log, put, values
+
+from mqplug import Closed, ConfigError, MessageTooLarge, TopicExists, TopicNotFound
+from mqplug_rocksmq._page import Columns
+from mqplug_rocksmq._reading import Trimmed
+from mqplug_rocksmq._store import Store, StoreSettings
+from mqplug_rocksmq._topics import Retention
+
+
+@pytest.mark.parametrize("sync", ["always", "interval", "os"])
+def test_round_trip(open_store: OpenStore, sync: str) -> None:
+    """What was stored is read again, in every mode, also after the store was opened again."""
+    store = open_store(sync=sync)
+    log = new_log(store)
+    assert [put(store, log, b"a", None), put(store, log, b""), put(store, log, b"c" * 300_000)] == [0, 2, 3]
+    expected = [b"a", None, b"", b"c" * 300_000]
+    assert values(store, log) == expected
+    store.close()
+    store = open_store(sync=sync)
+    assert values(store, log) == expected
+    assert put(store, log, b"more") == 4
+
+
+def test_logs_are_apart(store: Store) -> None:
+    """Topics and partitions do not see each other's messages."""
+    first, second = store.topics.create("t", 2, Retention(), 30).logs
+    third = new_log(store, "t1")
+    for number, log in enumerate((third, first, second)):
+        put(store, log, b"%d" % number)
+    assert [values(store, log) for log in (first, second, third)] == [[b"1"], [b"2"], [b"0"]]
+
+
+def test_large_batches_become_pages(store: Store) -> None:
+    """A batch is cut into pages of a thousand messages or 256 KiB."""
+    log = new_log(store)
+    many = [b"%d" % n for n in range(2500)]
+    large = [b"x" * 100_000] * 5
+    put(store, log, *many)
+    put(store, log, *large)
+    slices = store.read(log, 0, 10_000, 1 << 30)
+    assert [len(part) for part in slices] == [1000, 1000, 500, 2, 2, 1]
+    assert values(store, log) == [*many, *large]
+
+
+def test_read_from_the_middle(store: Store) -> None:
+    """Reading begins at the offset and ends after as many messages as were asked for."""
+    log = new_log(store)
+    for start in range(0, 30, 10):
+        put(store, log, *(b"%d" % n for n in range(start, start + 10)))
+    slices = store.read(log, 7, 6)
+    assert [value for part in slices for value in part.page.values()[part.start : part.stop]] == [
+        b"%d" % n for n in range(7, 13)
+    ]
+    assert slices[-1].end == 13
+
+
+def test_nothing_beyond_the_end(store: Store) -> None:
+    """Beyond the last message there is nothing, and then the next one."""
+    log = new_log(store)
+    put(store, log, b"a")
+    assert store.read(log, 1) == store.read(log, 100) == []
+    put(store, log, b"b")
+    assert values(store, log, 1) == [b"b"]
+
+
+def test_readers_stop_at_what_is_safe(open_store: OpenStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With ``always`` a message can be read when it is on disk, and not before."""
+    store = open_store(sync="always")
+    log = new_log(store)
+    pages = store._engine.pages
+    begun, go_on, sync = threading.Event(), threading.Event(), pages.sync
+
+    def held_sync() -> None:
+        begun.set()
+        assert go_on.wait(20)
+        sync()
+
+    monkeypatch.setattr(pages, "sync", held_sync)
+    stored = threading.Event()
+    assert store.append(log, Columns([1], [b"a"]), lambda _offset, _error: stored.set()) == 0
+    assert begun.wait(20)
+    assert (values(store, log), extent(store, log), stored.is_set()) == ([], (0, 0), False)
+    go_on.set()
+    assert stored.wait(20)
+    assert (values(store, log), extent(store, log)) == ([b"a"], (0, 1))
+
+
+def test_one_sync_for_many(open_store: OpenStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Messages stored while a sync runs share the next one."""
+    store = open_store(sync="always")
+    log = new_log(store)
+    pages = store._engine.pages
+    begun, go_on, syncs, sync = threading.Event(), threading.Event(), [], pages.sync
+
+    def held_sync() -> None:
+        syncs.append(1)
+        begun.set()
+        assert go_on.wait(20)
+        sync()
+
+    monkeypatch.setattr(pages, "sync", held_sync)
+    left = threading.Semaphore(0)
+    for number in range(50):
+        store.append(log, Columns([1], [b"%d" % number]), lambda _offset, _error: left.release())
+        assert begun.wait(20)
+    go_on.set()
+    for _ in range(50):
+        assert left.acquire(timeout=20)
+    assert len(syncs) == 2
+    assert len(values(store, log)) == 50
+
+
+def test_many_threads(open_store: OpenStore) -> None:
+    """Threads that store at once lose nothing, and each one's messages stay in order."""
+    store = open_store(sync="always")
+    log = new_log(store)
+
+    def write(name: int) -> None:
+        for number in range(50):
+            put(store, log, b"%d %d" % (name, number))
+
+    threads = [threading.Thread(target=write, args=(name,)) for name in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    found = [tuple(map(int, value.split())) for value in values(store, log) if value]
+    assert len(found) == 400
+    for name in range(8):
+        assert [number for writer, number in found if writer == name] == list(range(50))
+
+
+def test_offsets_are_never_used_again(open_store: OpenStore) -> None:
+    """After everything was trimmed, and the store opened again, offsets go on."""
+    store = open_store(sync="os")
+    log = new_log(store)
+    put(store, log, b"a", b"b", b"c")
+    store.trim(log, 3)
+    assert extent(store, log) == (3, 3)
+    store.close()
+    store = open_store(sync="os")
+    assert extent(store, log) == (3, 3)
+    assert put(store, log, b"d") == 3
+
+
+def test_log_numbers_are_never_used_again(open_store: OpenStore) -> None:
+    """A topic of an old name has new logs, and begins empty."""
+    store = open_store(sync="os")
+    old = new_log(store)
+    put(store, old, b"old")
+    store.delete_topic("orders")
+    store.close()
+    store = open_store(sync="os")
+    new = new_log(store)
+    assert new != old
+    assert values(store, new) == []
+    with pytest.raises(TopicNotFound):
+        store.read(old, 0)
+
+
+def test_trim(store: Store) -> None:
+    """Trimming removes exactly what lies before the offset, in the middle of a page too."""
+    log = new_log(store)
+    put(store, log, b"a", b"b", b"c")
+    put(store, log, b"d")
+    store.trim(log, 1)
+    assert (extent(store, log), values(store, log, 1)) == ((1, 4), [b"b", b"c", b"d"])
+    with pytest.raises(Trimmed) as trimmed:
+        store.read(log, 0)
+    assert trimmed.value.low == 1
+    store.trim(log, 3)
+    store.trim(log, 2)
+    assert (extent(store, log), store.bounds(log)) == ((3, 4), (3, 3))
+    store.trim(log, 99)
+    assert (extent(store, log), store.bounds(log)) == ((4, 4), None)
+
+
+def test_topics(open_store: OpenStore) -> None:
+    """Topics can be made once, found, enlarged and deleted."""
+    store = open_store(sync="os")
+    first = store.topics.create("a", 2, Retention(), 30)
+    with pytest.raises(TopicExists):
+        store.topics.create("a", 2, Retention(), 30)
+    assert store.topics.grow("a", 3, 30).logs[:2] == first.logs
+    with pytest.raises(ValueError, match="cannot be reduced"):
+        store.topics.grow("a", 1, 30)
+    store.topics.retain("a", Retention(None, 5), 30)
+    store.topics.create("b", 1, Retention(), 30)
+    store.delete_topic("b")
+    with pytest.raises(TopicNotFound):
+        store.delete_topic("b")
+    store.close()
+    store = open_store(sync="os")
+    assert store.topics.names() == ["a"]
+    assert (len(store.topics.get("a").logs), store.topics.get("a").retention) == (3, Retention(None, 5))
+
+
+def test_wait(store: Store) -> None:
+    """A waiting reader is told of a new message, and of nothing when nothing comes."""
+    log = new_log(store)
+    assert not store.wait({log: 0}, 0.01)
+    timer = threading.Timer(0.05, put, (store, log, b"a"))
+    timer.start()
+    assert store.wait({log: 0}, 20)
+    timer.join()
+    assert store.wait({log: 0}, 0)
+
+
+def test_waiting_for_a_deleted_topic(store: Store) -> None:
+    """Deleting a topic ends the wait for its messages with an error."""
+    log = new_log(store)
+    timer = threading.Timer(0.05, store.delete_topic, ("orders",))
+    timer.start()
+    with pytest.raises(TopicNotFound):
+        store.wait({log: 0}, 20)
+    timer.join()
+
+
+def test_closed(store: Store) -> None:
+    """A closed store refuses everything, and can be closed again."""
+    log = new_log(store)
+    store.close()
+    store.close()
+    for call in (
+        lambda: put(store, log, b"a"),
+        lambda: store.read(log, 0),
+        lambda: store.watermarks([log]),
+        lambda: store.topics.create("b", 1, Retention(), 1),
+        lambda: store.groups.place("g", log),
+    ):
+        with pytest.raises(Closed):
+            call()
+
+
+def test_too_large(store: Store) -> None:
+    """A batch that no page could hold is refused before anything is stored."""
+    log = new_log(store)
+    half = bytes(600 << 20)
+    with pytest.raises(MessageTooLarge):
+        put(store, log, half, half)
+    assert extent(store, log) == (0, 0)
+
+
+def test_settings_are_checked() -> None:
+    """An unknown mode is named, with those that there are."""
+    with pytest.raises(ConfigError, match="always, interval, os"):
+        StoreSettings(sync="sometimes")  # type: ignore[arg-type]
+
+
+def test_first_at(store: Store) -> None:
+    """The first message at or after a time is found in log order, whatever the order of the times."""
+    log = new_log(store)
+    times = [50, 10, 70, 20, 20, 90, 5]
+    for time in times:
+        put(store, log, b"x", time=time)
+    put(store, log, *[b"y"] * 3, time=95)
+    times += [95] * 3
+    for wanted in range(101):
+        expected = next((index for index, time in enumerate(times) if time >= wanted), len(times))
+        assert store.first_at(log, wanted) == expected
+    store.trim(log, 3)
+    for wanted in range(101):
+        expected = next((i for i, time in enumerate(times) if i >= 3 and time >= wanted), len(times))
+        assert store.first_at(log, wanted) == expected

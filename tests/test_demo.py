@@ -1,0 +1,192 @@
+"""The demo: its verdict is worth something, and it runs."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import mqplug
+from mqplug.cli._app import run
+from mqplug.cli._demo import killing, play
+from mqplug.cli._demo.verdict import Findings, Run, judge, value_of
+
+
+def history():
+    """A faithful reading: ten messages of two writers on two partitions, as (place, value)."""
+    return [
+        ((number % 2, (number // 2 + shift,)), value_of(writer, number))
+        for shift, writer in ((0, "one"), (5, "two"))
+        for number in range(10)
+    ]
+
+
+def verdict(received, possible=()):
+    """What is found if this was received where `history()` was acknowledged."""
+    stored = {value: place for place, value in history()}
+    return judge(Run(stored, received, frozenset(possible)))
+
+
+def test_a_faithful_reading_is_clean():
+    """Everything once, in order: nothing is found."""
+    assert verdict(history()) == Findings()
+    assert verdict(history()).clean
+
+
+@pytest.mark.parametrize("row", [0, 7, 19])
+def test_a_missing_message_is_lost(row):
+    """An acknowledged message that was not received is lost."""
+    received = history()
+    del received[row]
+    assert verdict(received) == Findings(lost=1)
+
+
+def test_nothing_received_is_all_lost():
+    """An empty reading lost everything."""
+    assert verdict([]) == Findings(lost=20)
+
+
+@pytest.mark.parametrize("behind", [0, 4, 19])
+def test_a_repeated_message_is_twice(behind):
+    """A message that comes again is counted, at once or later, and is not out of order as well."""
+    received = history()
+    received.insert(behind + 1, received[behind])
+    received.append(received[behind])
+    assert verdict(received) == Findings(twice=2)
+
+
+def test_a_message_stored_twice_is_twice():
+    """The same message under a second id is counted as well."""
+    received = history()
+    received.append(((0, (99,)), received[4][1]))
+    assert verdict(received) == Findings(twice=1)
+
+
+def test_swapped_messages_are_reordered():
+    """Within a partition a later message must not come before an earlier one."""
+    received = history()
+    received[2], received[4] = received[4], received[2]
+    assert verdict(received) == Findings(reordered=1)
+
+
+def test_order_between_partitions_does_not_matter():
+    """Partitions are read in any order."""
+    assert verdict(sorted(history(), key=lambda row: -row[0][0])).clean
+
+
+def test_a_writer_out_of_order_is_found_though_ids_ascend():
+    """A log that stored a writer's messages in another order than they were sent is found out."""
+    received = [((0, (0,)), value_of("one", 1)), ((0, (1,)), value_of("one", 0))]
+    assert judge(Run({value: place for place, value in received}, received)) == Findings(reordered=1)
+
+
+def test_an_invented_message_is_altered():
+    """What nobody sent is found, whatever it looks like."""
+    assert verdict([*history(), ((0, (50,)), b"\xff\x00")]) == Findings(altered=1)
+    assert verdict([*history(), ((0, (50,)), value_of("one", 77))]) == Findings(altered=1)
+
+
+def test_a_message_under_another_id_is_altered():
+    """A message that comes under another id than its sender was told is found."""
+    received = history()
+    received[-1] = ((1, (98,)), received[-1][1])
+    assert verdict(received) == Findings(altered=1)
+
+
+def test_what_was_on_its_way_may_be_there_or_not():
+    """A message that was not acknowledged when its sender died is neither lost nor invented."""
+    late = value_of("two", 10)
+    assert verdict(history(), possible=[late]).clean
+    assert verdict([*history(), ((0, (10,)), late)], possible=[late]).clean
+
+
+def test_findings_add_up():
+    """The findings of several readings are summed, and say what was altered only if something was."""
+    total = Findings(lost=1) + Findings(twice=2, altered=3)
+    assert str(total) == "1 lost  2 twice  0 reordered  3 altered"
+    assert str(Findings()) == "0 lost  0 twice  0 reordered"
+
+
+def test_the_demo_runs_in_memory(capsys):
+    """On memory it does all steps but the kill, says so, and ends well within its ten lines."""
+    assert run(["demo", "--url", "memory://demo", "--seconds", "1"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[-2] == "0 lost  0 twice  0 reordered"
+    assert lines[-1].startswith("verdict     good")
+    assert any(line.startswith("killed      nobody") for line in lines)
+    assert len(lines) <= 12
+
+
+def test_its_topic_is_gone_afterwards():
+    """The demo deletes its topic."""
+    assert run(["demo", "--url", "memory://demo-tidy", "--seconds", "0.2"]) == 0
+    with mqplug.connect("memory://demo-tidy") as mq:
+        assert mq.topics() == []
+
+
+def test_figures_are_those_of_what_was_received(capsys):
+    """The number received is the number sent, and the members' shares add up to it."""
+    assert run(["demo", "--url", "memory://demo-sums", "--seconds", "1"]) == 0
+    printed = capsys.readouterr().out.replace(",", "")
+    sent = int(re.search(r"^sent +(\d+)", printed, re.MULTILINE)[1])
+    received, one, two = map(int, re.search(r"^received +(\d+).*\) (\d+) \+ (\d+)", printed, re.MULTILINE).groups())
+    assert sent == received == one + two
+
+
+@pytest.mark.parametrize(
+    ("harm", "found"),
+    [
+        (lambda messages: messages[1:], "1 lost  0 twice  0 reordered"),
+        (lambda messages: [*messages, messages[0]], "0 lost  1 twice  0 reordered"),
+    ],
+)
+def test_a_broken_store_fails_the_demo(monkeypatch, capsys, harm, found):
+    """A message that is withheld, or comes again, fails the demo with exit code 1."""
+    faithful = play.read_to_end
+
+    def broken(mq, topic, members):
+        reading = faithful(mq, topic, members)
+        if len(members) == 2:
+            reading.messages[:] = harm(reading.messages)
+        return reading
+
+    monkeypatch.setattr(play, "read_to_end", broken)
+    monkeypatch.setattr(play, "BACK", 10)
+    assert run(["demo", "--url", "memory://demo-broken", "--seconds", "0.2"]) == 1
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[-2] == found
+    assert lines[-1].startswith(f"verdict     FAILED: {found}")
+
+
+def test_another_process_is_killed_while_it_sends(tmp_path, monkeypatch):
+    """What the killed process was told is gathered, and what it had on its way."""
+    create = "import mqplug\nwith mqplug.connect('memory://k') as mq:\n    mq.create_topic('t', partitions=4)\n"
+    (tmp_path / "sitecustomize.py").write_text(create)
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    killed = killing.kill_a_writer("memory://k", "t", 0.1)
+    numbers = range(len(killed.acknowledged))
+    assert len(numbers) >= 1000
+    assert set(killed.acknowledged) == {value_of("victim", number) for number in numbers}
+    assert len(set(killed.acknowledged.values())) == len(numbers)
+    assert killed.possible == {value_of("victim", numbers.stop + number) for number in range(100)}
+
+
+def test_a_process_that_cannot_send_is_an_error():
+    """A writing process that ends by itself is no success; its own words are passed on."""
+    with pytest.raises(mqplug.Error, match="TopicNotFound"):
+        killing.kill_a_writer("memory://k", "nowhere", 0.1)
+
+
+@pytest.mark.skipif("rocksmq" not in mqplug._discovery.installed(), reason="mqplug-rocksmq is not installed")
+def test_the_demo_survives_a_kill_on_rocksmq():
+    """On RocksMQ the writing process is killed, and nothing that was acknowledged is missing."""
+    arguments = [sys.executable, "-m", "mqplug.cli", "demo", "--seconds", "2"]
+    done = subprocess.run(arguments, capture_output=True, text=True, check=False, timeout=100)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "killed      -9" in done.stdout
+    assert done.stdout.splitlines()[-2] == "0 lost  0 twice  0 reordered"
+    place = re.search(r"rocksmq://(/\S+?),", done.stdout)[1]
+    assert not Path(place).parent.exists()

@@ -1,0 +1,156 @@
+"""The contract kit about itself: mutants die, and nothing passes by accident."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+import uuid
+
+import attrs
+import pytest
+from mutants import CORE_MUTANTS, MUTANTS, Mutant
+
+import mqplug
+from mqplug import memory, spi
+from mqplug.testing import CASES, Case, Harness, contract, run
+from mqplug.testing._manifest import SINCE
+
+pytest_plugins = "pytester"
+
+BY_ID = {case.id: case for case in CASES}
+
+
+def harness_of(plugin: Mutant) -> Harness:
+    """Clients of a mutant that share one store."""
+    mqplug.register(plugin.name, plugin)
+    store = uuid.uuid4().hex
+    return Harness(connect=lambda: mqplug.connect(plugin.name, name=store), restart=lambda: None)
+
+
+@pytest.mark.parametrize("kind", MUTANTS, ids=lambda kind: kind.__name__)
+def test_each_mutant_is_killed_by_its_case(kind):
+    """KIT-02: a backend that is broken in one place fails the case that was made for it."""
+    harness = harness_of(kind("mutant"))
+    with pytest.raises((AssertionError, mqplug.Error, pytest.fail.Exception)) as caught:
+        run(BY_ID[kind.case], harness, scale=kind.scale)
+    assert not isinstance(caught.value, mqplug.PluginError), "the mutant itself does not run"
+
+
+@pytest.mark.parametrize(("case", "place", "name", "wrong"), CORE_MUTANTS, ids=[each[0] for each in CORE_MUTANTS])
+def test_each_mutant_of_the_core_is_killed(monkeypatch, case, place, name, wrong):
+    """KIT-02: the cases about ids, records and timeouts notice when the core itself is broken."""
+    harness = harness_of(Mutant("sound"))
+    monkeypatch.setattr(place, name, wrong)
+    with pytest.raises((AssertionError, mqplug.Error, pytest.fail.Exception, TypeError, IndexError)):
+        run(BY_ID[case], harness, scale=0.05)
+
+
+@pytest.mark.parametrize("case", sorted({kind.case for kind in MUTANTS} | {each[0] for each in CORE_MUTANTS}))
+def test_the_unbroken_mutant_lives(case):
+    """The same wrapping without the defect passes, so that it is the defect that kills."""
+    run(BY_ID[case], harness_of(Mutant("sound")))
+
+
+class Narrow(Mutant):
+    """Memory that declares as little as possible."""
+
+    def capabilities(self, sound):
+        kept = {"delete_topic": True, "message_max_bytes": sound.message_max_bytes}
+        return spi.Capabilities(**kept)
+
+
+def test_a_case_that_compared_nothing_fails():
+    """KIT-08: a case whose checks never ran is no pass."""
+    empty = Case("SEEK-01", lambda bench: None)
+    with pytest.raises(pytest.fail.Exception, match="compared nothing"):
+        run(empty, harness_of(Mutant("sound")))
+
+
+def test_a_narrow_backend_passes_or_skips():
+    """KIT-03: no case uses what is not declared, but skips with a reason that names the capability or the hook."""
+    harness = attrs.evolve(harness_of(Narrow("narrow")), restart=None)
+    reasons = {}
+    for case in CASES:
+        try:
+            run(case, harness)
+        except pytest.skip.Exception as skip:
+            reasons[case.id] = skip.msg
+    pattern = re.compile(r"narrow does not declare [a-z_]+|the harness has no [a-z_]+")
+    assert [reason for reason in reasons.values() if not pattern.fullmatch(reason)] == []
+    assert set(reasons) == {case.id for case in CASES if set(case.needs) - {"delete_topic"} or case.hooks}
+
+
+def test_the_manifest_is_complete():
+    """KIT-04: each case is in the manifest with its version, once, and the manifest has no other."""
+    assert len(BY_ID) == len(CASES)
+    assert sorted(SINCE) == sorted(BY_ID)
+
+
+def test_every_case_is_a_sentence():
+    """Each case says in one sentence what it promises, and names capabilities and hooks that exist."""
+    capabilities = {field.name for field in attrs.fields(spi.Capabilities)}
+    hooks = {field.name for field in attrs.fields(Harness)}
+    for case in CASES:
+        assert case.title.endswith("."), case.id
+        assert set(case.needs) <= capabilities, case.id
+        assert set(case.hooks) <= hooks, case.id
+
+
+def test_an_unknown_expected_failure_is_refused():
+    """A failure that is expected of a case that does not exist is a mistake in the list."""
+    with pytest.raises(ValueError, match="SEEK-99"):
+        contract(expected_failures={"SEEK-99": "no such case"})
+
+
+CONTRACT = """
+import mqplug, pytest
+from mqplug.testing import Harness, contract
+
+@pytest.fixture
+def harness():
+    return Harness(connect=lambda: mqplug.connect("memory://pytester"{settings}))
+
+test_contract = contract({arguments})
+"""
+
+
+def test_expected_failures_are_strict(pytester):
+    """KIT-05: an expected failure that passes fails the run."""
+    pytester.makepyfile(CONTRACT.format(settings="", arguments="expected_failures={'WM-01': 'once'}, only=['WM-01']"))
+    pytester.runpytest_inprocess("-p", "no:randomly").assert_outcomes(failed=1)
+
+
+def test_the_report_is_json(pytester):
+    """KIT-10: the result can be written to a file, one entry for each case."""
+    pytester.makepyfile(CONTRACT.format(settings="", arguments="only=['WM']"))
+    result = pytester.runpytest_inprocess("--mqplug-report=report.json")
+    rows = json.loads((pytester.path / "report.json").read_text())
+    assert {row["id"] for row in rows} == {case.id for case in CASES if case.id.startswith("WM-")}
+    assert next(row for row in rows if row["id"] == "WM-17")["reason"] == "the harness has no restart"
+    result.stdout.fnmatch_lines("mqplug contract: * cases, * passed, * skipped")
+
+
+def test_a_failed_comparison_shows_both_sides(pytester):
+    """KIT-07: asserts of the kit are rewritten, wherever it is installed."""
+    pytester.makepyfile(
+        """
+        from mqplug.testing import Bench
+
+        def test_it():
+            Bench.equal(Bench.__new__(Bench), [1, 2, 3], [1, 2, 4])
+        """
+    )
+    pytester.makeconftest("from mqplug.testing import Bench\nBench.comparisons = 0\n")
+    result = pytester.runpytest_subprocess()
+    result.stdout.fnmatch_lines("*At index 2 diff: 3 != 4*")
+
+
+def test_importing_the_kit_imports_no_backend():
+    """KIT-11: the kit knows no backend until a harness connects."""
+    program = "import sys, mqplug.testing; print(*[name for name in sys.modules if name.startswith('mqplug')])"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    loaded = {name.split(".")[0] for name in done.stdout.split()} - {"mqplug"}
+    assert not loaded
+    assert memory.__name__ not in done.stdout.split()

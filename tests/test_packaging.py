@@ -1,0 +1,48 @@
+"""What is installed, and what importing it costs."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from importlib.metadata import entry_points, requires
+from pathlib import Path
+
+import pytest
+
+import mqplug
+
+
+@pytest.mark.skipif("TOX_ENV_NAME" not in os.environ, reason="outside tox the source itself is tested")
+def test_what_is_tested_is_the_built_wheel():
+    """Under tox the package comes from the environment, not from the checkout."""
+    assert Path(mqplug.__file__).is_relative_to(sys.prefix)
+
+
+def test_import_is_lazy():
+    """Importing mqplug loads neither its slow parts nor anything optional."""
+    lazy = ["asyncio", "cattrs", "click", "importlib.metadata", "pyarrow", "pytest", "rich", "yaml"]
+    program = f"import sys, mqplug; print(*[name for name in {lazy} if name in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == []
+
+
+def test_requirements_are_three():
+    """Without extras mqplug needs attrs, cattrs and pluggy, each with a lower bound."""
+    needed = [line for line in requires("mqplug") or () if "extra ==" not in line]
+    assert sorted(line.partition(">=")[0] for line in needed) == ["attrs", "cattrs", "pluggy"]
+
+
+def test_installed_backends_load():
+    """Each backend that is installed loads by its entry point."""
+    points = entry_points(group="mqplug.backends")
+    assert "memory" in points.names
+    for point in points:
+        point.load()
+
+
+def test_public_names_are_complete():
+    """What `__all__` promises exists, and every public name of the module is promised."""
+    found = {name for name in vars(mqplug) if name.isidentifier() and not name.startswith("_")}
+    modules = {name for name in found if f"mqplug.{name}" in sys.modules}
+    assert found - modules - {"annotations"} == set(mqplug.__all__) - modules

@@ -1,0 +1,82 @@
+# pyright: reportUnnecessaryTypeIgnoreComment=true
+"""What an application writes: the types it gets, and mistakes that both checkers must find.
+
+A line with `type: ignore` proves a mistake is found: an ignore that is not needed is itself an error.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from typing import assert_type
+
+import mqplug
+
+
+def sending(mq: mqplug.Client) -> None:
+    with mq.producer("orders") as out:
+        assert_type(out, mqplug.Producer)
+        assert_type(out.send(b"value", key=b"key", headers=[("name", None)]), mqplug.MessageId)
+        assert_type(out.submit(None, timestamp=datetime.now(UTC)), mqplug.SendHandle)
+        assert_type(out.submit(b"value").result(timeout=1), mqplug.MessageId)
+        assert_type(out.send_many([b"value", mqplug.Record(b"value", key=b"key")]), list[mqplug.MessageId])
+        out.send("text")  # type: ignore[arg-type]
+        out.send(b"value", key="text")  # type: ignore[arg-type]
+        out.send(b"value", b"key")  # type: ignore[call-arg]
+        out.send(b"value", timestamp=1.5)  # type: ignore[arg-type]
+
+
+def receiving(mq: mqplug.Client) -> None:
+    with mq.consumer(["orders", "audit"], group="billing", start=mqplug.LATEST) as orders:
+        assert_type(orders.receive(timeout=1), mqplug.Message | None)
+        assert_type(orders.receive_many(10, timeout=None), mqplug.Batch)
+        for message in orders:
+            assert_type(message, mqplug.Message)
+            assert_type(message.id, mqplug.MessageId)
+            assert_type(message.key, bytes | None)
+            assert_type(message.timestamp, datetime)
+            orders.ack(message)
+            orders.ack(message.id)
+            message.value = b""  # type: ignore[misc]
+        orders.ack(b"value")  # type: ignore[arg-type]
+        orders.receive(10).value  # type: ignore[union-attr]
+    assert_type(mq.read("orders", start=mqplug.ago(hours=1)), Iterator[mqplug.Message])
+    mq.consumer("orders", group="billing", mode="some")  # type: ignore[arg-type]
+
+
+def places(mq: mqplug.Client, message: mqplug.Message, position: mqplug.Position) -> None:
+    starts: list[mqplug.Start] = [
+        mqplug.EARLIEST,
+        mqplug.LATEST,
+        mqplug.before(message.id),
+        mqplug.after(message.id),
+        mqplug.at_time(datetime.now(UTC)),
+        mqplug.ago(minutes=5),
+        mqplug.last(10),
+        position,
+    ]
+    assert starts
+    assert_type(message.id < mqplug.MessageId.parse(str(message.id)), bool)
+    assert_type(position <= mqplug.Position.parse(str(position)), bool)
+    message.id < position  # type: ignore[operator]
+    mqplug.before(message)  # type: ignore[arg-type]
+    mqplug.ago(1)  # type: ignore[call-arg]
+
+
+def questions(mq: mqplug.Client) -> None:
+    assert_type(mq.watermarks("orders"), dict[int, mqplug.Watermarks])
+    assert_type(mq.watermarks(["orders", "audit"]), dict[str, dict[int, mqplug.Watermarks]])
+    assert_type(mq.watermarks("orders")[0].low, mqplug.Position)
+    assert_type(mq.bounds("orders")[0].last_id, mqplug.MessageId | None)
+    assert_type(mq.lag("orders", group="billing"), dict[int, int])
+    assert_type(mq.unwrap(int), int | None)
+    mq.lag("orders")  # type: ignore[call-arg]
+
+
+def errors(error: mqplug.Error) -> None:
+    assert_type(error.retryable, bool)
+    assert_type(error.fix, str | None)
+    if isinstance(error, mqplug.PositionLost):
+        assert_type(error.low, mqplug.Position | None)
+    waited: list[TimeoutError] = [mqplug.Timeout("too long")]
+    assert waited
