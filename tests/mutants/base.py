@@ -1,0 +1,130 @@
+"""The memory backend as an object whose parts can be replaced."""
+
+from __future__ import annotations
+
+import attrs
+
+from mqplug import (
+    Position,
+    memory,
+)
+from mqplug.spi import (
+    Batch,
+    Capabilities,
+    ListColumns,
+    hookimpl,
+)
+
+COLUMNS = ("coordinates", "values", "keys", "headers", "timestamps", "log_times")
+
+
+class Proxy:
+    """Another object, but for what a subclass says."""
+
+    def __init__(self, inner, mutant):
+        self.inner = inner
+        self.mutant = mutant
+
+    def __getattr__(self, name):
+        return getattr(self.inner, name)
+
+
+class Mutant:
+    """The memory backend as a plugin object whose parts can be replaced. This one is sound."""
+
+    case: str
+    scale = 0.05  # a mutant that keeps messages back is found out after a second and a half
+    Connection = Consumer = Producer = Proxy
+
+    def __init__(self, name):
+        self.name = name
+        self.consumers = []
+
+    @hookimpl
+    def mqplug_describe(self):
+        sound = memory.mqplug_describe()
+        return attrs.evolve(sound, name=self.name, capabilities=self.capabilities(sound.capabilities))
+
+    @hookimpl
+    def mqplug_connect(self, settings):
+        inner = memory.mqplug_connect(settings)
+        inner.capabilities = self.capabilities(inner.capabilities)
+        return self.Connection(inner, self)
+
+    @hookimpl
+    def mqplug_open_producer(self, connection, options):
+        return self.Producer(memory.mqplug_open_producer(connection, options), self)
+
+    @hookimpl
+    def mqplug_open_consumer(self, connection, options, listener):
+        inner = self.open(connection, options, listener)
+        self.consumers.append(inner)
+        return self.Consumer(inner, self)
+
+    @hookimpl
+    def mqplug_resolve_start(self, connection, start, logs):
+        return {log: self.start(start, each) for log, each in connection.resolve(start, logs).items()}
+
+    @hookimpl
+    def mqplug_move_group(self, connection, group, positions):
+        return memory.mqplug_move_group(connection, group, positions)
+
+    @hookimpl
+    def mqplug_watermarks(self, connection, logs, since):
+        return {log: self.marks(each) for log, each in connection.watermarks(logs, self.since(since or {})).items()}
+
+    @hookimpl
+    def mqplug_bounds(self, connection, logs):
+        return {log: self.bounds(each) for log, each in connection.bounds(logs).items()}
+
+    @hookimpl
+    def mqplug_administer(self, connection, action):
+        return self.administer(connection, action)
+
+    def capabilities(self, sound: Capabilities) -> Capabilities:
+        return sound
+
+    def open(self, connection, options, listener):
+        return memory.mqplug_open_consumer(connection, options, listener)
+
+    def start(self, start, position):
+        return position
+
+    def since(self, positions):
+        return positions
+
+    def marks(self, marks):
+        return marks
+
+    def bounds(self, bounds):
+        return bounds
+
+    def administer(self, connection, action):
+        return memory.mqplug_administer(connection, action)
+
+
+def moved(position: Position, by: int) -> Position:
+    """A position so many messages on."""
+    return Position(position.log, (position.coordinates[0] + by,))
+
+
+def rebuilt(batch: Batch, **columns) -> Batch:
+    """A batch with some of its columns replaced."""
+    made = [list(columns.get(name, getattr(batch, name))) for name in COLUMNS]
+    return Batch(batch.log, batch.next_position, len(made[0]), ListColumns(*made))
+
+
+class Reading(Proxy):
+    """A consumer whose batches are changed on their way."""
+
+    def poll(self, most, timeout):
+        return [self.change(batch) for batch in self.inner.poll(most, timeout)]
+
+
+class Sending(Proxy):
+    """A producer whose records are changed on their way."""
+
+    def send(self, sendings):
+        for sending in sendings:
+            sending.record = self.change(sending.record)
+        self.inner.send(sendings)

@@ -1,0 +1,165 @@
+"""Starts, seeks and watermarks that are wrong in one place."""
+
+from __future__ import annotations
+
+import attrs
+
+from mqplug import (
+    MessageId,
+    Position,
+    TopicNotFound,
+)
+from mqplug._position import AtTime, Latest
+from mqplug.spi import (
+    CreateTopic,
+)
+from mutants.base import Mutant, Proxy, moved
+
+
+class ExclusiveSkipsOne(Mutant):
+    case = "SEEK-06"
+
+    class Connection(Proxy):
+        def after(self, message_id):
+            return moved(self.inner.after(message_id), 1)
+
+
+class ExclusiveIsInclusive(Mutant):
+    case = "SEEK-11"
+
+    class Connection(Proxy):
+        def after(self, message_id):
+            return moved(self.inner.after(message_id), -1)
+
+
+class LatestDeliversLast(Mutant):
+    case = "SEEK-03"
+
+    def start(self, start, position):
+        return moved(position, -1) if isinstance(start, Latest) and position.coordinates > (0,) else position
+
+
+class LatestOnEmptySkips(Mutant):
+    case = "CON-03"
+
+    def start(self, start, position):
+        return moved(position, 1) if isinstance(start, Latest) and position.coordinates == (0,) else position
+
+
+class TimeIsExclusive(Mutant):
+    case = "SEEK-20"
+
+    def start(self, start, position):
+        return moved(position, 1) if isinstance(start, AtTime) else position
+
+
+class LastIsOneShort(Mutant):
+    case = "SEEK-34"
+
+    def start(self, start, position):
+        return moved(position, 1) if type(start).__name__ == "Last" and start.count else position
+
+
+class SeeksLate(Mutant):
+    case = "SEEK-16"
+
+    class Consumer(Proxy):
+        later = None
+
+        def poll(self, most, timeout):
+            found = self.inner.poll(most, timeout)
+            if found and self.later:
+                self.inner.seek(*self.later)
+                self.later = None
+            return found
+
+        def seek(self, *where):
+            self.later = where
+
+
+class SeekMovesEveryPartition(Mutant):
+    case = "SEEK-25"
+
+    class Consumer(Proxy):
+        def seek(self, positions, timeout):
+            self.inner.seek(positions, timeout)
+            for log in self.inner._offsets:
+                self.inner._offsets[log] = next(iter(positions.values())).coordinates[0]
+
+
+class SeekMovesOthers(Mutant):
+    case = "SEEK-29"
+
+    class Consumer(Proxy):
+        def poll(self, most, timeout):
+            return self.inner.poll(2, timeout)  # or all would have been fetched before
+
+        def seek(self, positions, timeout):
+            for each in self.mutant.consumers:
+                each._offsets.update({log: at.coordinates[0] for log, at in positions.items() if log in each._offsets})
+            self.inner.seek(positions, timeout)
+
+
+class SeekForgetsTheGroup(Mutant):
+    case = "SEEK-30"
+
+    class Consumer(Proxy):
+        def seek(self, positions, timeout):
+            self.inner._offsets.update({log: at.coordinates[0] for log, at in positions.items()})
+
+
+class EmptyHasOne(Mutant):
+    case = "WM-01"
+
+    def marks(self, marks):
+        empty = marks.low == marks.high
+        return attrs.evolve(marks, high=moved(marks.high, 1)) if empty else marks
+
+
+class HighIsShort(Mutant):
+    case = "WM-06"
+
+    def marks(self, marks):
+        return attrs.evolve(marks, high=moved(marks.high, -1)) if marks.low != marks.high else marks
+
+
+class LowStays(Mutant):
+    case = "WM-05"
+
+    def marks(self, marks):
+        return attrs.evolve(marks, low=Position(marks.low.log, (0,)))
+
+
+class AskingMoves(Mutant):
+    case = "WM-08"
+
+    def marks(self, marks):
+        for each in self.consumers:
+            if marks.high.log in each._offsets:
+                each._offsets[marks.high.log] = marks.high.coordinates[0]
+        return marks
+
+
+class BoundIsNext(Mutant):
+    case = "WM-07"
+
+    def bounds(self, bounds):
+        last = bounds.last_id
+        return attrs.evolve(bounds, last_id=MessageId(last.log, (last.coordinates[0] + 1,))) if last else bounds
+
+
+class CountIsGuessed(Mutant):
+    case = "WM-18"
+
+    def marks(self, marks):
+        return attrs.evolve(marks, count=marks.count + 1)
+
+
+class MissingTopicIsEmpty(Mutant):
+    case = "WM-13"
+
+    def administer(self, connection, action):
+        try:
+            return super().administer(connection, action)
+        except TopicNotFound:
+            return super().administer(connection, CreateTopic(action.topic))

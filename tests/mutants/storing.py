@@ -1,0 +1,146 @@
+"""Producers and topics that are wrong in one place."""
+
+from __future__ import annotations
+
+import threading
+import time
+
+import attrs
+
+from mqplug.spi import (
+    CreateTopic,
+    DescribeTopic,
+    TopicInfo,
+)
+from mutants.base import Mutant, Proxy, Sending
+
+
+class DropsAHeader(Mutant):
+    case = "HP-05"
+
+    class Producer(Sending):
+        def change(self, record):
+            return attrs.evolve(record, headers=record.headers[1:])
+
+
+class SortsHeaders(Mutant):
+    case = "HP-05"
+
+    class Producer(Sending):
+        def change(self, record):
+            return attrs.evolve(record, headers=tuple(sorted(record.headers, key=str)))
+
+
+class EmptyKeyIsNone(Mutant):
+    case = "HP-03"
+
+    class Producer(Sending):
+        def change(self, record):
+            return attrs.evolve(record, key=record.key or None)
+
+
+class IgnoresTimestamps(Mutant):
+    case = "PRO-21"
+
+    class Producer(Sending):
+        def change(self, record):
+            return attrs.evolve(record, timestamp=None)
+
+
+class StoresTwice(Mutant):
+    case = "ORD-04"
+
+    class Producer(Proxy):
+        def send(self, sendings):
+            self.inner.send(sendings)
+            if len(sendings) == 1:
+                self.inner.send(sendings)
+
+
+class ClaimsToStore(Mutant):
+    case = "PRO-10"
+
+    class Producer(Proxy):
+        def send(self, sendings):
+            partition = self.inner._store.topic(sendings[0].topic)[sendings[0].partition]
+            if partition.high < 400:
+                self.inner.send(sendings)
+            else:
+                for sending in sendings:
+                    sending.stored(partition.log, (partition.high,))
+
+
+class NextPartition(Mutant):
+    case = "KEY-01"
+
+    class Producer(Proxy):
+        def send(self, sendings):
+            for sending in sendings:
+                count = len(self.inner._store.topic(sending.topic))
+                sending.partition = (sending.partition + (sending.record.key is not None)) % count
+            self.inner.send(sendings)
+
+
+class MixesResults(Mutant):
+    case = "PRO-05"
+
+    class Producer(Proxy):
+        def send(self, sendings):
+            recorded = [Recorded(each, self.mutant) for each in sendings]
+            self.inner.send(recorded)
+            for sending, other in zip(sendings, recorded[::-1], strict=True):
+                sending.stored(*other.outcome)
+
+
+class Recorded(Proxy):
+    """A record on its way that keeps its outcome to itself."""
+
+    def stored(self, *outcome):
+        self.outcome = outcome
+
+
+class StoresInReverse(Mutant):
+    case = "ORD-08"
+
+    class Producer(Proxy):
+        def send(self, sendings):
+            self.inner.send(sendings[::-1])
+
+
+class IdsStartAgain(Mutant):
+    case = "ID-10"
+
+    def administer(self, connection, action):
+        found = super().administer(connection, action)
+        if not isinstance(action, CreateTopic | DescribeTopic):
+            return found
+        for partition in connection.store.topic(action.topic):
+            log = partition.log
+            partition.log = type(log)(log.backend, log.cluster, log.topic, log.partition, "same")
+        return TopicInfo(found.name, tuple(each.log for each in connection.store.topic(action.topic)))
+
+
+class PrefixesLeak(Mutant):
+    case = "TOP-10"
+
+    def administer(self, connection, action):
+        if isinstance(action, DescribeTopic):
+            like = [name for name in connection.store.names() if action.topic.startswith(name)]
+            if like:
+                return super().administer(connection, DescribeTopic(min(like)))
+        return super().administer(connection, action)
+
+
+class LeavesAThread(Mutant):
+    case = "LIF-02"
+
+    def open(self, connection, options, listener):
+        threading.Thread(target=time.sleep, args=(4,), daemon=True).start()
+        return super().open(connection, options, listener)
+
+
+class LiesAboutTrim(Mutant):
+    case = "WM-05"
+
+    def administer(self, connection, action):
+        return True if type(action).__name__ == "Trim" else super().administer(connection, action)
