@@ -73,8 +73,8 @@ def test_watermarks_of_each_partition(capsys, store):
     """`mqplug watermarks` says for each partition what it retains."""
     assert run(["watermarks", store, "orders", "-o", "json"]) == 0
     assert json.loads(capsys.readouterr().out) == [
-        {"partition": 0, "low": "0", "high": "0", "messages": 0, "exact": "yes"},
-        {"partition": 1, "low": "0", "high": "3", "messages": 3, "exact": "yes"},
+        {"partition": 0, "low": "0", "high": "0", "messages": 0, "exact": True},
+        {"partition": 1, "low": "0", "high": "3", "messages": 3, "exact": True},
     ]
 
 

@@ -26,11 +26,17 @@ def _show_table(columns: Sequence[str], rows: Sequence[Row]) -> None:
 
     table = Table(box=None, pad_edge=False, header_style="bold")
     for name in columns:
-        numbers = bool(rows) and all(isinstance(row[name], int) for row in rows)
+        numbers = bool(rows) and all(type(row[name]) is int for row in rows)
         table.add_column(name, justify="right" if numbers else "left", overflow="fold")
     for row in rows:
-        table.add_row(*(Text(str(row[name])) for name in columns))
+        table.add_row(*(Text(_spoken(row[name])) for name in columns))
     console = Console(highlight=False)
     if not console.is_terminal:
         console.width = 10_000  # what a program reads is never wrapped
     console.print(table)
+
+
+def _spoken(value: object) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return str(value)

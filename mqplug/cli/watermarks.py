@@ -28,7 +28,7 @@ def _row(partition: int, marks: mqplug.Watermarks) -> Row:
         "low": spoken(marks.low),
         "high": spoken(marks.high),
         "messages": marks.count,
-        "exact": "yes" if marks.exact else "no, an estimate",
+        "exact": marks.exact,
     }
 
 
