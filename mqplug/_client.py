@@ -19,7 +19,7 @@ from mqplug._holdings import Holdings
 from mqplug._keeper import Keeper
 from mqplug._log import Log
 from mqplug._message import Message
-from mqplug._partitioners import PARTITIONERS, Partitioner
+from mqplug._partitioners import PARTITIONERS
 from mqplug._position import EARLIEST, LATEST, After, Before, Position, Start
 from mqplug._producer import Producer, Route
 from mqplug._settings import settings_from_url, split_url, structure
@@ -196,23 +196,21 @@ class Client:
         if partitioner not in PARTITIONERS:
             raise ValueError(f"no partitioner {partitioner!r}: there are {', '.join(PARTITIONERS)}")
         with self._open("open a producer"):
-            if topic is not None:
-                self._find_or_create(topic, create, deadline)
+            info = self._find_or_create(topic, create, deadline) if topic is not None else None
             options = ProducerOptions(partitioner=partitioner, queue_bytes=queue_bytes)
             driver = self._backend.open_producer(self._connection, options, deadline)
             limits = (self.capabilities, queue_bytes)
             producer = Producer(self._backend, driver, topic, self._router(partitioner), limits, self._forget)
+            if topic is not None and info is not None:
+                producer._routes[topic] = self._route(info, partitioner)
         return self._adopt(producer)
 
     def _router(self, partitioner: str) -> Callable[[str, Deadline], Route]:
+        return lambda topic, deadline: self._route(self._topic(topic, deadline), partitioner)
+
+    def _route(self, info: TopicInfo, partitioner: str) -> Route:
         native = partitioner in self._backend.descriptor.partitioners
-
-        def route(topic: str, deadline: Deadline) -> Route:
-            info = self._topic(topic, deadline)
-            choose: Partitioner | None = None if native else PARTITIONERS[partitioner]()
-            return Route(info.name, len(info.logs), choose)
-
-        return route
+        return Route(info.name, len(info.logs), None if native else PARTITIONERS[partitioner]())
 
     def consumer(
         self,

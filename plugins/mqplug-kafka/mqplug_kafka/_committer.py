@@ -1,0 +1,121 @@
+"""Storing a member's positions: bounded, and never while the native client polls.
+
+In confluent-kafka 2.16 all calls of other threads wait until a poll that ran a rebalance callback has returned.
+The callback waits for the commits under way, and a commit that waited in there could store an old position late. So
+commits and polls take turns, here, where waiting can be given up.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import TimeoutError as FutureTimeout
+from contextlib import contextmanager
+from threading import Event, Lock, get_ident
+
+from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
+
+from mqplug import Timeout
+from mqplug_kafka._errors import native, translate
+from mqplug_kafka._native import PASSING, Worker
+
+AGAIN = 0.05
+PATIENCE = 2.0  # seconds that a refused commit is repeated for
+
+_PASSING = PASSING | {
+    KafkaError.ILLEGAL_GENERATION,  # while the group rebalances; a member that was shut out gets it for good
+    KafkaError.REBALANCE_IN_PROGRESS,
+    KafkaError._TRANSPORT,
+    KafkaError._WAIT_COORD,
+}
+
+
+class Committer:
+    """Commits for one native consumer, one commit after the other."""
+
+    def __init__(self, consumer: Consumer) -> None:
+        self._consumer = consumer
+        self._worker = Worker("mqplug-kafka-commit")
+        self._turn = Lock()
+        self._unwanted = Event()  # whether no commit waits for its turn: a poll lets commits go first
+        self._unwanted.set()
+        self._revoking = False
+        self._callback: int | None = None  # the thread that runs a rebalance callback now
+
+    @contextmanager
+    def polling(self, timeout: float) -> Iterator[bool]:
+        """Wraps a poll; False if a commit did not end in time."""
+        end = time.monotonic() + timeout
+        self._unwanted.wait(timeout)
+        mine = self._turn.acquire(timeout=max(0.0, end - time.monotonic()))
+        try:
+            yield mine
+        finally:
+            if mine:
+                self._turn.release()
+
+    @contextmanager
+    def rebalancing(self, *, revoking: bool) -> Iterator[None]:
+        """Wraps a callback, inside a poll. While it revokes, commits of other threads fail instead of waiting."""
+        self._callback, self._revoking = get_ident(), revoking
+        try:
+            yield
+        finally:
+            self._callback, self._revoking = None, False
+
+    def commit(self, offsets: list[TopicPartition], timeout: float) -> None:
+        """Store offsets; ``Timeout`` if they were not confirmed in time."""
+        end = time.monotonic() + timeout
+        if self._callback == get_ident():
+            self._repeat(offsets, end, self._attempt)
+            return
+        self._unwanted.clear()
+        future = self._worker.run(lambda: self._repeat(offsets, end, self._attempt_in_turn))
+        try:
+            future.result(timeout)
+        except FutureTimeout:
+            raise Timeout("the commit was not confirmed in time", fix="See that the brokers are well") from None
+
+    def stop(self) -> None:
+        """End after what was begun."""
+        self._worker.stop()
+
+    def _repeat(self, offsets: list[TopicPartition], end: float, attempt: Attempt) -> None:
+        """Attempt it until it is done, or the refusals have lasted too long."""
+        give_up = min(end, time.monotonic() + PATIENCE)
+        while (refusal := attempt(offsets, end)) is not None:
+            if time.monotonic() + AGAIN >= give_up:
+                raise translate(refusal, "commit") from refusal
+            time.sleep(AGAIN)
+
+    def _attempt_in_turn(self, offsets: list[TopicPartition], end: float) -> KafkaException | None:
+        self._unwanted.clear()
+        try:
+            while not self._turn.acquire(timeout=AGAIN):
+                if self._revoking or time.monotonic() >= end:
+                    raise Timeout("partitions change hands: nothing was stored yet", fix="Commit again")
+            try:
+                return self._attempt(offsets, end)
+            finally:
+                self._turn.release()
+        finally:
+            self._unwanted.set()
+
+    def _attempt(self, offsets: list[TopicPartition], end: float) -> KafkaException | None:
+        """One native commit, which waits for up to 45 s, whatever happens; a refusal that passes is returned."""
+        try:
+            for each in self._consumer.commit(offsets=offsets, asynchronous=False):
+                if each.error is not None:
+                    return _refusal(KafkaException(each.error))
+        except KafkaException as error:
+            return _refusal(error)
+        return None
+
+
+Attempt = Callable[[list[TopicPartition], float], KafkaException | None]
+
+
+def _refusal(error: KafkaException) -> KafkaException:
+    if native(error).code() in _PASSING:
+        return error
+    raise translate(error, "commit") from error

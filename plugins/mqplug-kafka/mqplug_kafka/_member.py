@@ -1,0 +1,172 @@
+"""Members of a group."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+
+from confluent_kafka import Consumer, TopicPartition
+
+from mqplug import Batch, Log, NotAssigned, Position
+from mqplug.spi import ConsumerOptions, GroupPosition, Listener
+from mqplug_kafka._committer import Committer
+from mqplug_kafka._connection import KafkaConnection
+from mqplug_kafka._fetcher import Fetcher
+from mqplug_kafka._groups import as_native, begin, stored
+from mqplug_kafka._offsets import FIRST, look_up
+from mqplug_kafka._settings import consuming, membership
+
+LEAVE = 3.0  # seconds that a close waits until the group has let go of the member
+HAND_OVER = 10.0  # seconds that storing and reading positions may take while partitions change hands
+
+
+class Member:
+    """Holds what the group gives it. Rebalances happen inside ``poll`` and ``tend``."""
+
+    def __init__(
+        self, connection: KafkaConnection, group: str, options: ConsumerOptions, listener: Listener, timeout: float
+    ) -> None:
+        self._starts = begin(connection, group, options, timeout)
+        settings = connection.settings
+        native_options = consuming(settings, group, options.prefetch_bytes) | membership(settings)
+        self._fetcher = Fetcher(connection, native_options, options.logs)
+        self._committer = Committer(self._fetcher.native)
+        self._connection = connection
+        self._group = group
+        self._listener = listener
+        self._paused = False
+        self._closing = False
+        self._fault: Exception | None = None
+        self._unplaced: list[Log] = []  # assigned, but it is not known yet where to begin
+        self._fetcher.native.subscribe(
+            sorted({log.topic for log in options.logs}),
+            on_assign=self._on_assign, on_revoke=self._on_revoke, on_lost=self._on_lost,
+        )  # fmt: skip
+
+    def poll(self, most: int, timeout: float) -> Sequence[Batch]:
+        """Batches as they come."""
+        with self._committer.polling(timeout) as mine:
+            if not mine:
+                return []
+            self._check()
+            self._place()
+            if self._paused:
+                self._paused = False
+                self._fetcher.native.resume(self._fetcher.names)
+            batches = self._fetcher.poll(most, timeout)
+            if not batches:
+                self._check()
+            return batches
+
+    def wake(self) -> None:
+        """A poll is short."""
+
+    def tend(self, timeout: float) -> None:
+        """Stay a member, with everything paused."""
+        with self._committer.polling(timeout) as mine:
+            if not mine:
+                return
+            if not self._paused:
+                self._paused = True
+                self._fetcher.native.pause(self._fetcher.names)
+            self._place()
+            self._fetcher.serve()
+
+    def seek(self, positions: Mapping[Log, Position], timeout: float) -> None:
+        """Store the new positions, then read on there."""
+        for log in positions:
+            if log not in self._fetcher:
+                raise NotAssigned(f"{log!r} is not held by this consumer", fix="Seek what assignment() lists")
+        self.commit({log: GroupPosition(position) for log, position in positions.items()}, timeout)
+        self._fetcher.move(positions)
+
+    def commit(self, positions: Mapping[Log, GroupPosition], timeout: float) -> None:
+        """Store positions. The native call may block for 45 s: it runs elsewhere, and is waited for."""
+        self._committer.commit(as_native(positions), timeout)
+
+    def close(self, timeout: float) -> None:
+        """Leave the group, so that others need not wait for the session to end.
+
+        A broker takes one request of a connection at a time: while it holds a join back, it does not see the leave,
+        and the native close does not wait for that.
+        """
+        self._closing = True
+        native = self._fetcher.native
+        native.unsubscribe()
+        end = time.monotonic() + min(timeout / 2, LEAVE)
+        while native.memberid() and time.monotonic() < end:
+            native.poll(0.02)
+        native.close()
+        self._committer.stop()
+
+    def _check(self) -> None:
+        """Raise, once, what failed in a callback."""
+        fault, self._fault = self._fault, None
+        if fault is not None:
+            raise fault
+
+    # rebalances: called by the native client inside poll ---------------------------------------------------
+
+    def _on_assign(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
+        if self._closing:
+            return
+        self._unplaced += [self._log(each) for each in partitions]
+        with self._committer.rebalancing(revoking=False), self._noting_faults():
+            consumer.incremental_assign([])  # says that this was seen: nothing is assigned behind our back
+            self._place()
+
+    def _on_revoke(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
+        if self._closing:
+            return
+        logs = [self._log(each) for each in partitions]
+        with self._committer.rebalancing(revoking=True), self._noting_faults():
+            try:
+                if states := self._listener.revoked(logs):
+                    self.commit(states, HAND_OVER)
+            finally:
+                self._give_up(logs)
+
+    def _on_lost(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
+        if self._closing:
+            return
+        logs = [self._log(each) for each in partitions]
+        with self._committer.rebalancing(revoking=True), self._noting_faults():
+            self._give_up(logs)
+            self._listener.lost(logs)
+
+    @contextmanager
+    def _noting_faults(self) -> Iterator[None]:
+        """What fails in a callback is raised by the poll around it: the native client would lose messages over it."""
+        try:
+            yield
+        except Exception as error:  # noqa: BLE001  # the listener calls the user's code
+            self._fault = error
+
+    def _give_up(self, logs: Sequence[Log]) -> None:
+        self._unplaced = [log for log in self._unplaced if log not in logs]
+        self._fetcher.drop(logs)
+
+    def _place(self) -> None:
+        """Begin to read what was assigned; what fails is tried again by the next poll."""
+        if not self._unplaced:
+            return
+        positions = self._positions(self._unplaced)
+        self._unplaced = []
+        self._fetcher.take({log: to.position for log, to in positions.items()})
+        if self._paused:
+            self._fetcher.native.pause(self._fetcher.names)
+        self._listener.assigned(positions)
+
+    def _positions(self, logs: Sequence[Log]) -> dict[Log, GroupPosition]:
+        """Where the group stands; partitions that were added since it began are read from their beginning."""
+        found = stored(self._connection, self._group, logs, HAND_OVER)
+        begun = {log: GroupPosition(self._starts[log]) for log in logs if log not in found and log in self._starts}
+        added = [log for log in logs if log not in found and log not in begun]
+        low = look_up(self._connection, added, FIRST)(HAND_OVER)
+        if begun:
+            self.commit(begun, HAND_OVER)
+        return found | begun | {log: GroupPosition(Position(log, (offset,))) for log, offset in low.items()}
+
+    def _log(self, each: TopicPartition) -> Log:
+        return self._connection.log(each.topic, each.partition, self._fetcher.topics.incarnation(each.topic))

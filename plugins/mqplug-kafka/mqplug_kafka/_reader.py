@@ -1,0 +1,44 @@
+"""Consumers without a group."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from mqplug import Batch, Log, Position
+from mqplug.spi import ConsumerOptions, GroupPosition
+from mqplug_kafka._connection import KafkaConnection
+from mqplug_kafka._fetcher import Fetcher
+from mqplug_kafka._probe import NOBODY
+from mqplug_kafka._settings import consuming
+
+
+class Reader:
+    """Holds all its logs at once, and leaves no trace at the broker."""
+
+    def __init__(self, connection: KafkaConnection, options: ConsumerOptions) -> None:
+        native = consuming(connection.settings, NOBODY, options.prefetch_bytes)
+        self._fetcher = Fetcher(connection, native, options.logs)
+        self._fetcher.tolerant = True
+        if isinstance(options.start, Mapping):
+            self._fetcher.take({log: options.start[log] for log in options.logs})
+
+    def poll(self, most: int, timeout: float) -> Sequence[Batch]:
+        """Batches as they come."""
+        return self._fetcher.poll(most, timeout)
+
+    def wake(self) -> None:
+        """A poll is short."""
+
+    def tend(self, timeout: float) -> None:
+        """Nobody waits for a reader."""
+
+    def seek(self, positions: Mapping[Log, Position], timeout: float) -> None:
+        """Read on there."""
+        self._fetcher.move(positions)
+
+    def commit(self, positions: Mapping[Log, GroupPosition], timeout: float) -> None:
+        """There is nothing to store."""
+
+    def close(self, timeout: float) -> None:
+        """Let go."""
+        self._fetcher.native.close()

@@ -1,0 +1,166 @@
+"""Settings, and what they mean in the native client's own words. Imports no client library."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import attrs
+
+from mqplug import ConfigError
+from mqplug.spi import Url
+
+PROTECTED = {
+    "acks": "every send waits for all replicas",
+    "auto.offset.reset": "say start= when you open a consumer",
+    "bootstrap.servers": "say servers=",
+    "enable.auto.commit": "acks are stored by commit, by close, and every second",
+    "enable.auto.offset.store": "acks are stored by commit, by close, and every second",
+    "enable.idempotence": "sends are always idempotent",
+    "enable.partition.eof": "reads up to a watermark need it",
+    "group.id": "say group= when you open a consumer",
+    "group.protocol": "groups use the classic protocol",
+    "isolation.level": "only committed messages are read, and watermarks agree with that",
+    "message.max.bytes": "say message_max_bytes=",
+    "metadata.broker.list": "say servers=",
+    "partition.assignment.strategy": "groups rebalance cooperatively",
+    "partitioner": "say partitioner= when you open a producer",
+    "queue.buffering.max.kbytes": "say queue_bytes= when you open a producer",
+    "queue.buffering.max.messages": "say queue_bytes= when you open a producer",
+    "queued.max.messages.kbytes": "say prefetch_bytes= when you open a consumer",
+    "request.required.acks": "every send waits for all replicas",
+    "sasl.mechanism": "say mechanism=",
+    "sasl.mechanisms": "say mechanism=",
+    "sasl.password": "say password=",
+    "sasl.username": "say username=",
+    "security.protocol": "say username= for SASL, tls=true for TLS",
+    "session.timeout.ms": "say session_timeout=",
+    "transactional.id": "transactions are not supported",
+}
+"""Native options that would break what mqplug promises, and what to do instead."""
+
+QUEUE_MESSAGES = 1_000_000  # in the native queue; what does not fit waits in ours
+
+OVERHEAD = 48_576  # what keys, headers and framing may add to a value: broker and client count them, callers do not
+
+
+@attrs.frozen(kw_only=True)
+class KafkaSettings:
+    """Where the brokers are, and how to be let in.
+
+    ``native`` hands options of librdkafka through, such as ``{"linger.ms": "20"}``; those that would break what
+    mqplug promises are refused. ``future_max`` is the broker's ``message.timestamp.after.max.ms``, in seconds.
+    """
+
+    servers: list[str]
+    username: str | None = None
+    password: str | None = attrs.field(default=None, repr=False)
+    mechanism: str = "PLAIN"
+    tls: bool = False
+    ca_file: str | None = None
+    cert_file: str | None = None
+    key_file: str | None = None
+    key_password: str | None = attrs.field(default=None, repr=False)
+    session_timeout: float = 10.0
+    message_max_bytes: int = 1_000_000
+    future_max: float = 3600.0
+    native: Mapping[str, str] = attrs.field(factory=dict, repr=False)
+
+
+def from_url(url: Url) -> Mapping[str, Any]:
+    """Settings from ``kafka://user:password@host:9092,other:9092``."""
+    login = {"username": url.user, "password": url.password} if url.user is not None else {}
+    return {"servers": list(url.hosts), **login}
+
+
+def check(settings: KafkaSettings) -> None:
+    """``ConfigError`` for what cannot be meant."""
+    if not settings.servers or any(len(server) < 2 or "," in server for server in settings.servers):
+        raise ConfigError("servers names no broker", fix="Write servers=['host:9092'], or kafka://host:9092")
+    if (settings.username is None) != (settings.password is None):
+        missing = "password" if settings.password is None else "username"
+        raise ConfigError(f"half of the credentials is missing: {missing}", fix="Give username and password, or none")
+    if (settings.cert_file is None) != (settings.key_file is None):
+        raise ConfigError("a client certificate needs cert_file and key_file", fix="Give both, or none")
+    if not settings.tls and (settings.ca_file or settings.cert_file):
+        raise ConfigError("certificates are given, but TLS is off", fix="Say tls=True")
+    if settings.session_timeout <= 0 or settings.message_max_bytes <= 0:
+        raise ConfigError("session_timeout and message_max_bytes are above 0")
+    for key in settings.native:
+        if key in PROTECTED:
+            raise ConfigError(f"native option {key!r} may not be set", fix=f"Instead: {PROTECTED[key]}")
+
+
+def common(settings: KafkaSettings) -> dict[str, Any]:
+    """Native options of every client."""
+    return {
+        "client.id": "mqplug",
+        "reconnect.backoff.max.ms": 2000,
+        "topic.metadata.propagation.max.ms": 5000,
+        **_security(settings),
+        **settings.native,
+        "bootstrap.servers": ",".join(settings.servers),
+        "allow.auto.create.topics": False,
+    }
+
+
+def producing(settings: KafkaSettings, partitioner: str, queue_bytes: int) -> dict[str, Any]:
+    """Native options of a producer."""
+    largest = settings.message_max_bytes + OVERHEAD
+    return {
+        # A batch larger than what the broker takes fails as a whole: the client does not split it.
+        "batch.size": min(1_000_000, largest),
+        "linger.ms": 1,
+        **common(settings),
+        "acks": "all",
+        "enable.idempotence": True,
+        "message.max.bytes": largest,
+        "partitioner": "murmur2_random" if partitioner == "murmur2" else "consistent_random",
+        "queue.buffering.max.kbytes": min(2_147_483_647, 2 * (queue_bytes + largest) // 1024),
+        "queue.buffering.max.messages": QUEUE_MESSAGES,
+    }
+
+
+def consuming(settings: KafkaSettings, group: str, prefetch_bytes: int) -> dict[str, Any]:
+    """Native options of a consumer."""
+    return {
+        # A fetch under way keeps a seek waiting for as long as this: half a second by default.
+        "fetch.wait.max.ms": 100,
+        # The fetcher of a full queue sleeps for so long, a second by default: Python empties the queue much sooner.
+        "fetch.queue.backoff.ms": 10,
+        # A topic that a broker has not heard of yet, and partitions that were added, are found within so long.
+        "topic.metadata.refresh.interval.ms": 10_000,
+        **common(settings),
+        "group.id": group,
+        "auto.offset.reset": "error",
+        "enable.auto.commit": False,
+        "enable.auto.offset.store": False,
+        "enable.partition.eof": True,
+        "isolation.level": "read_committed",
+        "queued.max.messages.kbytes": min(2_097_151, max(1, prefetch_bytes // 1024)),
+    }
+
+
+def membership(settings: KafkaSettings) -> dict[str, Any]:
+    """Native options of a group's member."""
+    session = round(settings.session_timeout * 1000)
+    return {
+        "partition.assignment.strategy": "cooperative-sticky",
+        "session.timeout.ms": session,
+        "heartbeat.interval.ms": min(1000, max(1, session // 3)),  # how soon members hear of a rebalance
+    }
+
+
+def _security(settings: KafkaSettings) -> dict[str, Any]:
+    sasl = settings.username is not None
+    protocol = f"{'sasl_' if sasl else ''}{'ssl' if settings.tls else 'plaintext'}"
+    options = {
+        "sasl.username": settings.username,
+        "sasl.password": settings.password,
+        "sasl.mechanism": settings.mechanism if sasl else None,
+        "ssl.ca.location": settings.ca_file,
+        "ssl.certificate.location": settings.cert_file,
+        "ssl.key.location": settings.key_file,
+        "ssl.key.password": settings.key_password,
+    }
+    return {"security.protocol": protocol, **{name: value for name, value in options.items() if value is not None}}

@@ -1,0 +1,100 @@
+"""Connecting proves itself, and says why it cannot."""
+
+from __future__ import annotations
+
+import socket
+import threading
+import time
+
+import confluent_kafka
+import confluent_kafka.admin
+import pytest
+from kafka_steps import free_ports
+
+import mqplug
+
+
+def refused(timeout=10.0, **settings):
+    """The error that connecting raises, within its timeout."""
+    began = time.monotonic()
+    with pytest.raises(mqplug.Error) as caught:
+        mqplug.connect("kafka", timeout=timeout, **settings)
+    assert time.monotonic() - began < timeout + 1
+    return caught.value
+
+
+@pytest.fixture
+def listener():
+    """A socket that listens."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        yield server
+
+
+def test_an_unreachable_address_is_a_connect_error():
+    """Nobody listens there: the reason is told, well before the timeout."""
+    error = refused(timeout=30.0, servers=[f"127.0.0.1:{free_ports(1)[0]}"])
+    assert isinstance(error, mqplug.ConnectError)
+    assert "refused" in str(error)
+    assert error.retryable
+
+
+def test_a_silent_peer_is_bounded_by_the_timeout(listener):
+    """A peer that accepts and never answers cannot hold the caller."""
+    error = refused(timeout=2.0, servers=[f"127.0.0.1:{listener.getsockname()[1]}"])
+    assert isinstance(error, mqplug.ConnectError | mqplug.Timeout)
+
+
+def test_a_foreign_protocol_is_a_connect_error(listener):
+    """A web server is no broker."""
+
+    def answer():
+        while True:
+            try:
+                peer, _ = listener.accept()
+            except OSError:
+                return
+            with peer:
+                peer.recv(1000)
+                peer.sendall(b"HTTP/1.1 400 Bad Request\r\nConnection: close\r\n\r\n")
+
+    thread = threading.Thread(target=answer, daemon=True)
+    thread.start()
+    error = refused(timeout=5.0, servers=[f"127.0.0.1:{listener.getsockname()[1]}"])
+    listener.shutdown(socket.SHUT_RDWR)
+    thread.join(5)
+    assert isinstance(error, mqplug.ConnectError)
+
+
+def test_a_wrong_password_is_an_auth_error(kafka_server, capfd):
+    """The broker's reason is told at once, without the password, and nothing goes to stderr."""
+    began = time.monotonic()
+    error = refused(timeout=30.0, servers=[kafka_server.login], username="bob", password="s3cret")
+    assert isinstance(error, mqplug.AuthError)
+    assert "Authentication failed" in str(error)
+    assert "s3cret" not in str(error)
+    assert time.monotonic() - began < 10
+    assert capfd.readouterr().err == ""
+
+
+def test_an_unknown_mechanism_is_an_auth_error(kafka_server):
+    """A mechanism that the broker does not speak is a matter of credentials too."""
+    error = refused(servers=[kafka_server.login], username="bob", password="bob-pw", mechanism="SCRAM-SHA-256")
+    assert isinstance(error, mqplug.AuthError)
+
+
+def test_the_right_password_works(kafka_server, topic):
+    """Credentials may stand in the URL, and send and receive."""
+    with mqplug.connect(f"kafka://bob:bob-pw@{kafka_server.login}") as mq:
+        with mq.producer(topic) as out:
+            sent = out.send(b"hello")
+        assert [message.id for message in mq.read(topic)] == [sent]
+
+
+def test_health_and_native_clients(mq, topic):
+    """A live broker is healthy, and the native clients can be reached."""
+    mq.health()
+    assert mq.unwrap(confluent_kafka.Producer) is None
+    assert isinstance(mq.unwrap(confluent_kafka.admin.AdminClient), confluent_kafka.admin.AdminClient)
+    with mq.producer(topic):
+        assert isinstance(mq.unwrap(confluent_kafka.Producer), confluent_kafka.Producer)
+    assert mq.unwrap(dict) is None

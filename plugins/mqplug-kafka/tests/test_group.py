@@ -1,0 +1,228 @@
+"""Groups."""
+
+from __future__ import annotations
+
+import threading
+import time
+
+import pytest
+from kafka_steps import fill, new_name, take
+
+import mqplug
+from mqplug_kafka._committer import Committer
+
+
+def join(consumer, seconds=20):
+    """Receive nothing, but take part in rebalances, until something is held."""
+    end = time.monotonic() + seconds
+    while not consumer.assignment() and time.monotonic() < end:
+        consumer.receive(timeout=0.1)
+    assert consumer.assignment()
+
+
+def test_a_reader_leaves_no_trace(mq, topic):
+    """A consumer without a group makes no group at the broker."""
+    fill(mq, topic, 3)
+    before = groups(mq)
+    with mq.consumer(topic, start=mqplug.EARLIEST) as reader:
+        take(reader, 3)
+        reader.seek(mqplug.EARLIEST)
+        take(reader, 3)
+    mq.bounds(topic)
+    assert groups(mq) == before
+
+
+def groups(mq):
+    """The names of all groups."""
+    from confluent_kafka.admin import AdminClient
+
+    found = mq.unwrap(AdminClient).list_consumer_groups(request_timeout=10).result(10)
+    return sorted(each.group_id for each in found.valid)
+
+
+def test_the_start_is_stored_before_open_returns(mq, topic):
+    """A group opened at LATEST that never received anything still begins there."""
+    group = new_name()
+    fill(mq, topic, 3)
+    mq.consumer(topic, group=group, start=mqplug.LATEST).close()
+    sent = fill(mq, topic, 2, prefix="later")
+    with mq.consumer(topic, group=group) as consumer:
+        assert [m.id for m in take(consumer, 2)] == sent
+
+
+def test_gaps_survive_a_close(mq, topic):
+    """Messages acked out of order are not delivered again, the others are."""
+    group = new_name()
+    fill(mq, topic, 10)
+    with mq.consumer(topic, group=group) as consumer:
+        for index, message in enumerate(take(consumer, 10)):
+            if index % 3:
+                consumer.ack(message)
+    with mq.consumer(topic, group=group) as consumer:
+        assert [m.value for m in take(consumer, 4)] == [b"m0", b"m3", b"m6", b"m9"]
+        assert consumer.receive(timeout=0.5) is None
+
+
+def test_members_share_and_hand_over(mq):
+    """A second member gets a share, and all of it when the first leaves; nothing acked comes back."""
+    name, group = new_name(), new_name()
+    mq.create_topic(name, partitions=4)
+    with mq.producer(name) as out:
+        out.send_many([mqplug.Record(b"%d" % number, partition=number % 4) for number in range(40)])
+    seen: list[bytes | None] = []
+    first = mq.consumer(name, group=group)
+    with mq.consumer(name, group=group) as second:
+        end = time.monotonic() + 30
+        while (len(seen) < 40 or len(second.assignment()) != 2) and time.monotonic() < end:
+            for consumer in (first, second):
+                if message := consumer.receive(timeout=0.05):
+                    seen.append(message.value)
+                    consumer.ack(message)
+        assert len(second.assignment()) == 2
+        first.close()
+        while len(second.assignment()) < 4 and time.monotonic() < end:
+            assert second.receive(timeout=0.1) is None
+        assert len(second.assignment()) == 4
+    assert sorted(seen) == sorted(b"%d" % number for number in range(40))
+
+
+def test_a_late_member_of_a_new_topic_begins_at_its_start(mq):
+    """A live group has no position on a topic that it never read: the member's own start holds, and is stored."""
+    old, new, group = new_name(), new_name(), new_name()
+    mq.create_topic(old)
+    mq.create_topic(new)
+    fill(mq, new, 3)
+    with mq.consumer(old, group=group) as first, mq.consumer(new, group=group, start=mqplug.LATEST) as second:
+        end = time.monotonic() + 30
+        while not second.assignment() and time.monotonic() < end:
+            first.receive(timeout=0.05)
+            second.receive(timeout=0.05)
+        sent = fill(mq, new, 1, prefix="later")
+        assert [m.id for m in take(second, 1)] == sent
+    assert mq.lag(new, group=group) == {0: 1}
+
+
+def test_a_callback_that_fails_is_raised_and_loses_nothing(mq, topic):
+    """The error of the user's own on_assigned comes out of receive; the messages come afterwards."""
+    sent = fill(mq, topic, 5)
+
+    def fail(logs):
+        raise RuntimeError("a defect of the user's")
+
+    errors, received = [], []
+    with mq.consumer(topic, group=new_name(), on_assigned=fail) as consumer:
+        end = time.monotonic() + 30
+        while (len(received) < 5 or not errors) and time.monotonic() < end:
+            try:
+                received += consumer.receive_many(10, timeout=0.2).ids
+            except RuntimeError as error:
+                errors.append(str(error))
+    assert received == sent
+    assert errors == ["a defect of the user's"]
+
+
+def test_a_caller_that_is_away_stays_a_member(kafka_server):
+    """A handler slower than the poll limit keeps its partition, and receives on afterwards, in order."""
+    name = new_name()
+    native = {"max.poll.interval.ms": "3000"}
+    with mqplug.connect("kafka", servers=[kafka_server.bootstrap], session_timeout=3.0, native=native) as mq:
+        mq.create_topic(name)
+        fill(mq, name, 5)
+        lost: list[object] = []
+        with mq.consumer(name, group=new_name(), on_revoked=lost.append) as consumer:
+            first = take(consumer, 2)
+            threading.Event().wait(5)
+            rest = take(consumer, 3)
+            assert [m.value for m in first + rest] == [b"m0", b"m1", b"m2", b"m3", b"m4"]
+            assert lost == []
+
+
+def test_a_commit_is_bounded_when_the_broker_is_silent(kafka_server, mq, topic):
+    """A commit that gets no answer raises in its own time; once the broker answers again, it can be repeated."""
+    fill(mq, topic, 3)
+    with mq.consumer(topic, group=new_name()) as consumer:
+        for message in take(consumer, 2):
+            consumer.ack(message)
+        kafka_server.pause()
+        try:
+            began = time.monotonic()
+            with pytest.raises(mqplug.Timeout):
+                consumer.commit(timeout=1)
+            assert time.monotonic() - began < 3
+        finally:
+            kafka_server.unpause()
+        consumer.commit()
+        assert consumer.committed()[0] is not None
+
+
+def test_a_group_with_members_cannot_be_moved(mq, topic):
+    """Moving a live group is refused; an empty one moves."""
+    from mqplug import spi
+    from mqplug_kafka import mqplug_move_group
+
+    group = new_name()
+    fill(mq, topic, 5)
+    log = mq.partitions(topic)[0]
+    target = {log: spi.GroupPosition(mqplug.Position(log, (3,)))}
+    with mq.consumer(topic, group=group) as consumer:
+        join(consumer)
+        with pytest.raises(mqplug.ConsumerBusy):
+            mqplug_move_group(mq._connection, group, target, 10)
+    mqplug_move_group(mq._connection, group, target, 10)
+    assert mq.lag(topic, group=group) == {0: 2}
+
+
+def test_added_partitions_are_read_from_their_beginning(kafka_server):
+    """Partitions that a topic gets later belong to the group, from their first message on."""
+    from confluent_kafka.admin import AdminClient, NewPartitions
+
+    name = new_name()
+    native = {"topic.metadata.refresh.interval.ms": "500"}
+    with mqplug.connect("kafka", servers=[kafka_server.bootstrap], native=native) as mq:
+        mq.create_topic(name)
+        with mq.consumer(name, group=new_name(), start=mqplug.LATEST) as consumer:
+            join(consumer)
+            mq.unwrap(AdminClient).create_partitions([NewPartitions(name, 2)])[name].result(10)
+            end = time.monotonic() + 10
+            while len(mq.partitions(name)) < 2 and time.monotonic() < end:
+                time.sleep(0.05)
+            with mq.producer(name) as out:
+                sent = out.send(b"x", partition=1)
+            assert [m.id for m in take(consumer, 1)] == [sent]
+
+
+def test_a_commit_gives_way_to_a_rebalance():
+    """While partitions are revoked a commit of another thread fails at once: the callback may wait for its caller."""
+    consumer = Committer(None)  # type: ignore[arg-type]
+    failed: list[BaseException] = []
+
+    def commit():
+        try:
+            consumer.commit([], 30)
+        except mqplug.Timeout as error:
+            failed.append(error)
+
+    with consumer.polling(1) as mine, consumer.rebalancing(revoking=True):
+        assert mine
+        thread = threading.Thread(target=commit)
+        thread.start()
+        thread.join(5)
+        assert not thread.is_alive()
+    consumer.stop()
+    assert failed
+    assert failed[0].retryable
+
+
+def test_a_member_that_leaves_while_it_joins_is_let_go_at_once(mq):
+    """A join that the broker holds back does not keep the group waiting for a session that nobody has."""
+    name, group = new_name(), new_name()
+    mq.create_topic(name, partitions=2)
+    with mq.consumer(name, group=group) as staying:
+        join(staying)
+        leaving = mq.consumer(name, group=group)
+        leaving.receive(timeout=0.3)
+        leaving.close()
+        end = time.monotonic() + 8
+        while len(staying.assignment()) < 2 and time.monotonic() < end:
+            staying.receive(timeout=0.1)
+        assert len(staying.assignment()) == 2

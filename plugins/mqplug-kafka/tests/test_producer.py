@@ -1,0 +1,120 @@
+"""Producers."""
+
+from __future__ import annotations
+
+import time
+
+import confluent_kafka
+import pytest
+from kafka_steps import fill, new_name, take
+
+import mqplug
+
+
+def test_what_is_none_and_what_is_empty_stay_apart(mq, topic):
+    """Keys, values and header values keep None and empty apart; duplicate headers keep their order."""
+    headers = (("a", b"1"), ("a", None), ("b", b""), ("a", b"2"))
+    sent = [(b"", b"", headers), (None, None, ()), (b"k", None, ()), (None, b"", headers)]
+    with mq.producer(topic) as out:
+        for key, value, each in sent:
+            out.send(value, key=key, headers=each)
+    assert [(m.key, m.value, m.headers) for m in mq.read(topic)] == sent
+
+
+@pytest.mark.parametrize("moment", [0, int(time.time() * 1000) + 7_200_000])
+def test_times_that_kafka_cannot_keep_are_refused(mq, topic, moment):
+    """Kafka takes 0 for now and refuses the far future: both are told before anything is sent, the rest goes on."""
+    with mq.producer(topic) as out:
+        with pytest.raises(mqplug.SendFailed) as caught:
+            out.send_many([mqplug.Record(b"a"), mqplug.Record(b"b", timestamp=moment), mqplug.Record(b"c")])
+        refused = caught.value.results[1]
+    assert isinstance(refused, mqplug.Unsupported)
+    assert refused.capability == "timestamps_producer"
+    assert [m.value for m in mq.read(topic)] == [b"a", b"c"]
+
+
+def test_the_largest_message_passes(mq, topic):
+    """A payload of exactly the declared size is stored, in a batch with others too; one byte more is refused."""
+    largest = mq.capabilities.message_max_bytes
+    with mq.producer(topic) as out:
+        out.send_many([b"x" * size for size in (100_000, largest, 100_000, largest, 10)])
+        with pytest.raises(mqplug.MessageTooLarge):
+            out.send(b"x" * (largest + 1))
+    assert mq.watermarks(topic)[0].count == 5
+
+
+def test_the_topics_own_limit_is_a_message_too_large(mq):
+    """What the broker finds too large is proven not to be stored."""
+    name = new_name()
+    mq.create_topic(name, options={"max.message.bytes": "10000"})
+    with mq.producer(name) as out:
+        with pytest.raises(mqplug.MessageTooLarge):
+            out.send(b"x" * 20_000)
+        out.send(b"small")
+    assert [m.value for m in mq.read(name)] == [b"small"]
+
+
+def test_more_than_the_native_queue_holds_waits_and_keeps_its_order(mq, topic, monkeypatch):
+    """When the native queue is full, records wait in order, and are all sent."""
+    monkeypatch.setattr("mqplug_kafka._settings.QUEUE_MESSAGES", 10)
+    with mq.producer(topic) as out:
+        ids = out.send_many([f"{number}".encode() for number in range(500)])
+    assert ids == sorted(ids)
+    assert [m.value for m in mq.read(topic)] == [f"{number}".encode() for number in range(500)]
+
+
+def test_keys_go_where_the_java_client_puts_them(mq):
+    """The native partitioner and the core's agree, and an explicit partition wins."""
+    name = new_name()
+    mq.create_topic(name, partitions=5)
+    keys = [b"", b"a", b"customer-17", "ключ".encode(), bytes(range(256)), b"x" * 1000]
+    with mq.producer(name) as native, mq.producer(name, partitioner="round_robin") as ours:
+        for key in keys:
+            assert native.send(b"v", key=key).log is ours.send(b"v", key=key).log
+            assert native.send(b"v", key=key, partition=3).log.partition == 3
+
+
+def test_a_broker_that_dies_loses_nothing_acknowledged(kafka_server, mq, topic):
+    """A kill -9 in the middle of a stream: every acknowledged message is there once, in order."""
+    with mq.producer(topic) as out:
+        handles = [out.submit(b"%d" % number) for number in range(2000)]
+        out.flush()
+        handles += [out.submit(b"%d" % number) for number in range(2000, 4000)]
+        kafka_server.kill()
+        handles += [out.submit(b"%d" % number) for number in range(4000, 5000)]
+        kafka_server.start()
+        out.flush(timeout=60)
+        ids = [handle.result() for handle in handles]
+    assert [(m.id, m.value) for m in mq.read(topic)] == [(each, b"%d" % n) for n, each in enumerate(ids)]
+
+
+def test_transactions_leave_no_hole_in_a_bounded_read(kafka_server, mq, topic):
+    """A read up to the end ends over markers and aborted messages; bounds and last() name real messages."""
+    native = confluent_kafka.Producer({"bootstrap.servers": kafka_server.bootstrap, "transactional.id": topic})
+    native.init_transactions(30)
+    for value, commit in ((b"a", True), (b"lost", False), (b"b", True), (b"lost too", False)):
+        native.begin_transaction()
+        native.produce(topic, value)
+        native.flush(30)
+        native.commit_transaction(30) if commit else native.abort_transaction(30)
+    messages = list(mq.read(topic))
+    assert [m.value for m in messages] == [b"a", b"b"]
+    marks = mq.watermarks(topic)[0]
+    assert marks.high.coordinates == (8,)
+    assert mq.bounds(topic)[0] == mqplug.Bounds(messages[0].id, messages[1].id)
+    with mq.consumer(topic, start=mqplug.last(2)) as reader:
+        assert [m.value for m in take(reader, 2)] == [b"a", b"b"]
+
+
+def test_watermarks_end_before_an_open_transaction(kafka_server, mq, topic):
+    """What is not committed yet is not counted: the high watermark is what a reader can reach."""
+    fill(mq, topic, 3)
+    native = confluent_kafka.Producer({"bootstrap.servers": kafka_server.bootstrap, "transactional.id": topic})
+    native.init_transactions(30)
+    native.begin_transaction()
+    native.produce(topic, b"pending")
+    native.flush(30)
+    assert mq.watermarks(topic)[0].count == 3
+    assert len(list(mq.read(topic))) == 3
+    native.commit_transaction(30)
+    assert [m.value for m in mq.read(topic)][3:] == [b"pending"]

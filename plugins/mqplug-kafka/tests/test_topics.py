@@ -1,0 +1,80 @@
+"""Topics."""
+
+from __future__ import annotations
+
+import pytest
+from kafka_steps import fill, new_name, take
+
+import mqplug
+
+
+def test_options_are_the_topics_configuration(mq):
+    """What is not the replication factor goes to the broker, which refuses what it does not know."""
+    mq.create_topic(new_name(), options={"cleanup.policy": "compact", "replication_factor": 1})
+    with pytest.raises(mqplug.ConfigError):
+        mq.create_topic(new_name(), options={"no.such.setting": "1"})
+    with pytest.raises(mqplug.ConfigError):
+        mq.create_topic(new_name(), options={"replication_factor": 7})
+
+
+def test_names_that_collide_in_metrics_are_refused(mq):
+    """Kafka takes ``a.b`` and ``a_b`` for one name in its metrics, and refuses the second."""
+    base = new_name()
+    mq.create_topic(f"{base}.x")
+    with pytest.raises(mqplug.InvalidName):
+        mq.create_topic(f"{base}_x")
+
+
+def test_kafkas_own_topics_are_hidden(mq, topic):
+    """Offsets and transactions are nobody's topics."""
+    with mq.consumer(topic, group=new_name()) as consumer:
+        consumer.receive(timeout=1)
+    assert topic in mq.topics()
+    assert not [name for name in mq.topics() if name.startswith("__")]
+
+
+def test_a_deleted_topic_ends_its_reader(mq, topic):
+    """A reader of a topic that was deleted is told, and does not wait for ever."""
+    fill(mq, topic, 3)
+    with mq.consumer(topic, start=mqplug.EARLIEST) as reader:
+        take(reader, 3)
+        mq.delete_topic(topic)
+        with pytest.raises(mqplug.TopicNotFound):
+            reader.receive(timeout=30)
+
+
+@pytest.mark.parametrize("grouped", [False, True], ids=["reader", "member"])
+def test_a_remade_topic_is_never_read_by_the_old_reader(mq, topic, grouped):
+    """What was written to the new topic of the same name is not served from the old one's offset on."""
+    fill(mq, topic, 5)
+    settings = {"group": new_name()} if grouped else {"start": mqplug.EARLIEST}
+    with mq.consumer(topic, **settings) as consumer:
+        take(consumer, 5)
+        mq.delete_topic(topic)
+        mq.create_topic(topic)
+        fill(mq, topic, 10, prefix="new")
+        with pytest.raises(mqplug.TopicNotFound, match="deleted"):
+            consumer.receive(timeout=30)
+    assert len(list(mq.read(topic))) == 10
+
+
+def test_a_remade_topic_gives_ids_of_its_own(mq, topic):
+    """A producer that lives through it names the new topic in its ids."""
+    with mq.producer(topic) as out:
+        old = out.send(b"old")
+        mq.delete_topic(topic)
+        mq.create_topic(topic)
+        new = out.send(b"new")
+    assert new.log is mq.partitions(topic)[0]
+    assert old.log is not new.log
+    with pytest.raises(mqplug.InvalidMessageId):
+        mq.consumer(topic, start=mqplug.before(old))
+
+
+def test_trim_beyond_the_end_empties_the_topic(mq, topic):
+    """A position behind the end removes what there is."""
+    fill(mq, topic, 5)
+    high = mq.watermarks(topic)[0].high
+    mq.trim(topic, {0: mqplug.Position(high.log, (99,))})
+    assert mq.watermarks(topic)[0].low == high
+    assert mq.bounds(topic)[0] == mqplug.Bounds(None, None)
