@@ -1,0 +1,126 @@
+"""Apache Pulsar for mqplug: ``mqplug.connect("pulsar://host:6650?admin_url=http://host:8080")``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from mqplug import Bounds, Log, Position, Unsupported, Watermarks
+from mqplug.spi import (
+    Action,
+    Capabilities,
+    ConsumerOptions,
+    CreateTopic,
+    DeleteTopic,
+    DescribeGroup,
+    DescribeTopic,
+    Descriptor,
+    GroupPosition,
+    Listener,
+    ListTopics,
+    ProducerOptions,
+    SymbolicStart,
+    hookimpl,
+)
+from mqplug_pulsar._settings import PulsarSettings, from_url
+
+if TYPE_CHECKING:
+    from mqplug_pulsar._connection import PulsarConnection
+    from mqplug_pulsar._consumer import PulsarConsumer
+    from mqplug_pulsar._producer import PulsarProducer
+
+__all__ = ["PulsarSettings"]
+
+_CAPABILITIES = Capabilities(
+    delete_topic=True, list_topics=True, groups=True, durable_groups=True, ordered=True, seek_time=True,
+    retention=True, null_payload=True, headers=True, keys=True, partitions=True, timestamps_producer=True, auth=True,
+    individual_ack=True, ack_granularity="entry", cumulative_ack=True, commit=True, header_duplicates=True,
+    batch_index=True, time_index=True, multi_client=True, multi_node=True, persistent=True,
+    message_max_bytes=5 * 1024 * 1024 - 10 * 1024, header_max_bytes=1024 * 1024,
+)  # fmt: skip
+
+
+@hookimpl
+def mqplug_describe() -> Descriptor:
+    return Descriptor(name="pulsar", settings=PulsarSettings, capabilities=_CAPABILITIES, from_url=from_url)
+
+
+# The native client is imported by the first call that needs it, not with this module.
+
+
+@hookimpl
+def mqplug_connect(settings: PulsarSettings, timeout: float) -> PulsarConnection:
+    from mqplug_pulsar._connecting import connect
+
+    return connect(settings, _CAPABILITIES, timeout)
+
+
+@hookimpl
+def mqplug_open_producer(connection: PulsarConnection, options: ProducerOptions) -> PulsarProducer:
+    from mqplug_pulsar._producer import PulsarProducer
+
+    return PulsarProducer(connection)
+
+
+@hookimpl
+def mqplug_open_consumer(
+    connection: PulsarConnection, options: ConsumerOptions, listener: Listener, timeout: float
+) -> PulsarConsumer:
+    from mqplug_pulsar._consumer import PulsarConsumer
+
+    return PulsarConsumer(connection, options, listener, timeout)
+
+
+@hookimpl
+def mqplug_resolve_start(
+    connection: PulsarConnection, start: SymbolicStart, logs: Sequence[Log], timeout: float
+) -> Mapping[Log, Position]:
+    from mqplug_pulsar._starts import resolve
+
+    return resolve(connection, start, logs, timeout)
+
+
+@hookimpl
+def mqplug_move_group(
+    connection: PulsarConnection, group: str, positions: Mapping[Log, GroupPosition], timeout: float
+) -> bool:
+    from mqplug_pulsar._group import move_group
+
+    move_group(connection, group, positions, timeout)
+    return True
+
+
+@hookimpl
+def mqplug_watermarks(
+    connection: PulsarConnection, logs: Sequence[Log], since: Mapping[Log, Position] | None, timeout: float
+) -> Mapping[Log, Watermarks]:
+    from mqplug_pulsar._starts import watermarks
+
+    return watermarks(connection, logs, since or {}, timeout)
+
+
+@hookimpl
+def mqplug_bounds(connection: PulsarConnection, logs: Sequence[Log], timeout: float) -> Mapping[Log, Bounds]:
+    from mqplug_pulsar._starts import bounds
+
+    return bounds(connection, logs, timeout)
+
+
+@hookimpl
+def mqplug_administer(connection: PulsarConnection, action: Action, timeout: float) -> Any:
+    from mqplug_pulsar import _group, _topics
+
+    match action:
+        case CreateTopic():
+            return _topics.create(connection, action, timeout)
+        case DeleteTopic(topic):
+            _topics.delete(connection, topic, timeout)
+            return True
+        case ListTopics():
+            return _topics.names(connection, timeout)
+        case DescribeTopic(topic):
+            return connection.describe(topic, timeout)
+        case DescribeGroup(group, logs):
+            return _group.stored(connection, logs, group, timeout)
+        case _:
+            raise Unsupported(type(action).__name__.lower(), topic=None)

@@ -1,0 +1,118 @@
+"""Connecting: everything that can be wrong is told apart, within the timeout."""
+
+from __future__ import annotations
+
+import math
+import os
+import socket
+import time
+from threading import Thread
+
+import _pulsar
+import attrs
+import pulsar
+
+import mqplug
+from mqplug.spi import Capabilities
+from mqplug_pulsar._admin import Admin, Refused
+from mqplug_pulsar._connection import ClusterFacts, PulsarConnection
+from mqplug_pulsar._names import Names
+from mqplug_pulsar._settings import PulsarSettings
+
+METADATA_BYTES = 10 * 1024  # room for what the client sends beside a message
+TCP_TIMEOUT = 10.0
+
+
+def connect(settings: PulsarSettings, declared: Capabilities, timeout: float) -> PulsarConnection:
+    """Connect, and prove that a Pulsar broker answers with these credentials."""
+    end = time.monotonic() + timeout
+    _check_files(settings)
+    _reach(settings, end)
+    admin = Admin(settings) if settings.admin_url is not None else None
+    facts = _ask_cluster(settings, admin, declared, end - time.monotonic())
+    names = Names(settings.tenant, settings.namespace)
+    client = _client(settings, max(0.1, timeout))
+    connection = PulsarConnection(settings.service_url, names, client, admin, facts)
+    try:
+        connection.health(end - time.monotonic())
+    except BaseException:
+        Thread(target=connection.close, args=(0,), name="mqplug-pulsar-close", daemon=True).start()
+        raise
+    return connection
+
+
+def _reach(settings: PulsarSettings, end: float) -> None:
+    """Refused ports and unknown hosts are known at once; the native client would try until its timeout."""
+    failure: OSError | None = None
+    for address in settings.addresses:
+        try:
+            left = max(0.01, min(TCP_TIMEOUT, end - time.monotonic()))
+            socket.create_connection(address, timeout=left).close()
+            return
+        except OSError as error:
+            failure = error
+    raise mqplug.ConnectError(
+        f"no broker could be reached at {settings.service_url}: {failure}", fix="Check service_url="
+    ) from failure
+
+
+def _check_files(settings: PulsarSettings) -> None:
+    for name in ("tls_ca", "tls_certificate", "tls_key"):
+        path = getattr(settings, name)
+        if path is not None and not os.access(path, os.R_OK):
+            raise mqplug.ConfigError(f"the file {path!r} of {name} cannot be read", fix=f"Check {name}=")
+
+
+def _client(settings: PulsarSettings, timeout: float) -> pulsar.Client:
+    authentication = None
+    if settings.token is not None:
+        authentication = pulsar.AuthenticationToken(settings.token)
+    elif settings.tls_certificate is not None:
+        authentication = pulsar.AuthenticationTLS(settings.tls_certificate, settings.tls_key)
+    try:
+        return pulsar.Client(
+            settings.service_url,
+            authentication=authentication,
+            operation_timeout_seconds=max(1, min(30, math.ceil(timeout))),
+            connection_timeout_ms=max(100, min(10_000, int(timeout * 1000))),
+            tls_trust_certs_file_path=settings.tls_ca,
+            tls_allow_insecure_connection=settings.tls_allow_insecure,
+            tls_validate_hostname=settings.secure and settings.tls_validate_hostname,
+            listener_name=settings.listener_name,
+            # Never a Python logger: with one, processes were seen to abort at their end.
+            logger=pulsar.FileLogger(pulsar.LoggerLevel.Error, settings.log_file or os.devnull),
+        )
+    except (_pulsar.PulsarException, ValueError, RuntimeError) as error:
+        message = f"the native client refused its settings: {error}"
+        raise mqplug.ConfigError(message, fix="Check service_url=") from error
+
+
+def _ask_cluster(settings: PulsarSettings, admin: Admin | None, declared: Capabilities, timeout: float) -> ClusterFacts:
+    """What the admin interface tells of the cluster. Bad credentials are found here, which the broker never says."""
+    if admin is None:
+        without = attrs.evolve(declared, delete_topic=False, list_topics=False, retention=False)
+        return ClusterFacts(settings.cluster or "", without)
+    try:
+        running = admin.get("brokers/configuration/runtime", timeout)
+    except (mqplug.AccessDenied, Refused):  # not an administrator of the cluster
+        return ClusterFacts(settings.cluster or _only_cluster(admin, timeout), declared)
+    except mqplug.Timeout as error:
+        raise mqplug.ConnectError("the admin interface did not answer in time", fix="Check admin_url=") from error
+    facts = attrs.evolve(
+        declared,
+        message_max_bytes=int(running.get("maxMessageSize", 5 * 1024 * 1024)) - METADATA_BYTES,
+        ack_granularity="message" if running.get("acknowledgmentAtBatchIndexLevelEnabled") == "true" else "entry",
+    )
+    return ClusterFacts(settings.cluster or str(running["clusterName"]), facts)
+
+
+def _only_cluster(admin: Admin, timeout: float) -> str:
+    try:
+        clusters = admin.get("clusters", timeout)
+    except (mqplug.AccessDenied, Refused):
+        clusters = []
+    if len(clusters) == 1:
+        return str(clusters[0])
+    raise mqplug.ConfigError(
+        "the name of this cluster, a part of every id, cannot be found out", backend="pulsar", fix="Say cluster="
+    )

@@ -1,0 +1,95 @@
+"""Keys and headers in Pulsar's narrower types, without loss, and readable for others where they are plain text.
+
+Pulsar knows text keys, where an empty key is no key, and properties: text by name, in no order. README.md tells how
+the rest is written.
+"""
+
+from __future__ import annotations
+
+import json
+from base64 import b64decode, b64encode
+from binascii import Error as NotBase64
+from collections.abc import Mapping
+from typing import Any
+
+from mqplug.spi import Headers
+
+ESCAPE = "mqplug:base64:"
+INDEX = "mqplug.headers"
+EPOCH = "mqplug.epoch"  # says that the event time is 0, which Pulsar takes for none
+_OWN = {INDEX, EPOCH}
+
+
+def key_to_text(key: bytes) -> str:
+    """A key as text: as it is where it is plain, else escaped."""
+    text = _plain(key)
+    if text and not text.startswith(ESCAPE):
+        return text
+    return ESCAPE + b64encode(key).decode()
+
+
+def key_from_text(text: str) -> bytes | None:
+    """The key that this text stands for; None without one."""
+    if not text:
+        return None
+    if text.startswith(ESCAPE):
+        try:
+            return b64decode(text[len(ESCAPE) :], validate=True)
+        except NotBase64:
+            pass  # another producer's key that only looks like ours
+    return text.encode("utf-8", "surrogateescape")
+
+
+def headers_to_properties(headers: Headers) -> dict[str, str]:
+    """Headers as properties; with an index where the properties alone would not give them back."""
+    properties: dict[str, str] = {}
+    index: list[str | list[str | None]] = []
+    for name, value in headers:
+        text = None if value is None else _plain(value)
+        if text is not None and name and name not in properties and name not in _OWN:
+            properties[name] = text
+            index.append(name)
+        else:
+            index.append([name, None if value is None else b64encode(value).decode()])
+    if index != sorted(properties):
+        properties[INDEX] = json.dumps(index, separators=(",", ":"))
+    return properties
+
+
+def headers_from_properties(properties: Mapping[str, str]) -> Headers:
+    """The headers that these properties stand for; those of other producers by name."""
+    if not properties:
+        return ()
+    plain = {name: text.encode("utf-8", "surrogateescape") for name, text in properties.items() if name not in _OWN}
+    listed = _indexed(properties.get(INDEX), plain)
+    return (*listed, *sorted(plain.items()))
+
+
+def _indexed(index: str | None, plain: dict[str, bytes]) -> list[tuple[str, bytes | None]]:
+    """The headers that the index lists, taken out of the plain ones."""
+    if index is None:
+        return []
+    rest = dict(plain)
+    try:
+        listed = [_entry(entry, rest) for entry in json.loads(index)]
+    except (ValueError, TypeError, KeyError):  # not written by us
+        return [(INDEX, index.encode())]
+    for name in plain.keys() - rest.keys():
+        del plain[name]
+    return listed
+
+
+def _entry(entry: Any, rest: dict[str, bytes]) -> tuple[str, bytes | None]:
+    if isinstance(entry, str):
+        return entry, rest.pop(entry)
+    name, value = entry
+    if not isinstance(name, str) or not isinstance(value, str | None):
+        raise TypeError(entry)
+    return name, None if value is None else b64decode(value, validate=True)
+
+
+def _plain(data: bytes) -> str | None:
+    try:
+        return data.decode()
+    except UnicodeDecodeError:
+        return None

@@ -1,0 +1,211 @@
+"""Groups: subscriptions and their stored positions."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from http import HTTPStatus
+from typing import Any
+from urllib.parse import quote
+
+import pulsar
+
+import mqplug
+from mqplug import Log, Position
+from mqplug.spi import ConsumerOptions, Earliest, GroupPosition, Latest
+from mqplug_pulsar import _ids
+from mqplug_pulsar._admin import Refused, group_path, refusal, topic_path
+from mqplug_pulsar._calls import patiently
+from mqplug_pulsar._connection import PulsarConnection
+from mqplug_pulsar._starts import resolve
+from mqplug_pulsar._stats import WITHIN, Cursor
+
+END = 2**63 - 1  # as ledger and entry: behind all there is
+LOOK_AGAIN = 0.02  # seconds between two looks at a cursor that is about to move
+ACK_AGAIN = 2.0  # seconds after which an ack is taken for lost: with a connection that broke
+
+
+def subscribe(
+    connection: PulsarConnection,
+    log: Log,
+    group: str,
+    *,
+    latest: bool = False,
+    member: str | None = None,
+    queue: int = 1,
+) -> Any:
+    """A native consumer of one log. Without a member's name it is exclusive: nobody else may be there."""
+    return connection.client.subscribe(
+        connection.native_topic(log),
+        group,
+        consumer_type=pulsar.ConsumerType.Exclusive if member is None else pulsar.ConsumerType.Failover,
+        consumer_name=member,
+        receiver_queue_size=queue,
+        initial_position=pulsar.InitialPosition.Latest if latest else pulsar.InitialPosition.Earliest,
+        start_message_id_inclusive=True,
+        batch_index_ack_enabled=True,
+    )
+
+
+def prepare(connection: PulsarConnection, options: ConsumerOptions, timeout: float) -> None:
+    """Store the start for the logs where the group has none, as far as subscribing would not do so by itself."""
+    group = options.group or ""
+    simple = isinstance(options.start, Earliest | Latest)
+    if simple and not options.must_exist:
+        return
+    if connection.admin is None:
+        raise mqplug.ConfigError(
+            "without the admin interface a group can begin at EARLIEST and LATEST only, and must_exist= not be checked",
+            fix="Say admin_url=, or seek after opening",
+        )
+    stored = cursors(connection, options.logs, group, timeout)
+    if options.must_exist and not stored:
+        raise mqplug.GroupNotFound(f"the group {group!r} has no position here", fix="Drop must_exist=True")
+    fresh = [log for log in options.logs if log not in stored]
+    if simple or not fresh:
+        return
+    starts = options.start if isinstance(options.start, Mapping) else resolve(connection, options.start, fresh, timeout)
+    create = {log: partial(_create, connection, group, starts[log], timeout) for log in fresh}
+    connection.calls.each(create, timeout)
+
+
+def cursors(connection: PulsarConnection, logs: Sequence[Log], group: str, timeout: float) -> dict[Log, Cursor]:
+    """Where the group stands, for the logs where it does. Needs the admin interface."""
+    found = connection.calls.each({log: partial(cursor, connection, log, group, timeout) for log in logs}, timeout)
+    return {log: each for log, each in found.items() if each is not None}
+
+
+def cursor(connection: PulsarConnection, log: Log, group: str, timeout: float) -> Cursor | None:
+    """Where the group stands on one log."""
+    if connection.admin is None:
+        raise mqplug.Unsupported(
+            "groups", "the stored position of a group is told by the admin interface alone", fix="Say admin_url="
+        )
+    topic = connection.native_topic(log)
+    known = connection.admin.stats(topic, timeout)["cursors"]
+    found = known.get(group) or known.get(quote(group, safe=""))
+    if found is None:
+        return None
+    try:
+        properties = connection.admin.get(f"{group_path(topic, group)}/properties", timeout)
+    except Refused:  # an older broker, or the group is gone meanwhile
+        properties = None
+    return Cursor.read(found, properties or {})
+
+
+def stored(connection: PulsarConnection, logs: Sequence[Log], group: str, timeout: float) -> dict[Log, GroupPosition]:
+    """The stored positions of a group, to the entry."""
+    return {log: _group_position(log, each) for log, each in cursors(connection, logs, group, timeout).items()}
+
+
+def move_cursor(connection: PulsarConnection, consumer: Any, group: str, position: Position, timeout: float) -> None:
+    """Move the group's stored position; acks beyond are forgotten. Without the admin interface to the entry."""
+    end = time.monotonic() + timeout
+    ledger, entry, index = _ids.start_of(position.coordinates)
+    if connection.admin is None:
+        patiently(partial(consumer.seek, pulsar.MessageId(-1, ledger, entry, index)), end)
+        return
+    path = f"{group_path(connection.native_topic(position.log), group)}/resetcursor"
+    try:
+        connection.admin.post(path, _place(ledger, entry, index), timeout)
+    except Refused as error:
+        raise refusal(error, position.log.topic) from error
+    note_within(connection, group, position, end - time.monotonic())
+
+
+def note_within(connection: PulsarConnection, group: str, position: Position, timeout: float) -> None:
+    """Note a position inside a batch: the broker keeps such a position, but does not tell it."""
+    there = cursor(connection, position.log, group, timeout)
+    if connection.admin is None or there is None or there.position == position.coordinates:
+        return
+    properties = {name: text for name, text in there.properties.items() if name != WITHIN}
+    if position.coordinates[2] > 0:
+        properties[WITHIN] = ":".join(map(str, position.coordinates[:3]))
+    if properties == there.properties:
+        return
+    try:
+        path = f"{group_path(connection.native_topic(position.log), group)}/properties"
+        connection.admin.put(path, properties, timeout)
+    except Refused as error:
+        raise refusal(error, position.log.topic) from error
+
+
+def ack_and_wait(
+    connection: PulsarConnection, log: Log, group: str, member: str, ack: Callable[[], None], end: float
+) -> None:
+    """Ack, and return when the broker took it: the client sends acks a little later, and waits for no answer."""
+    before = _last_ack(connection, log, group, member, end)
+    ack()
+    again = time.monotonic() + ACK_AGAIN
+    while (last := _last_ack(connection, log, group, member, end)) == before or last is None:
+        now = time.monotonic()
+        if now > end:
+            raise mqplug.Timeout("the broker did not take the acks in time", topic=log.topic, fix="Commit again")
+        if now > again:
+            ack()
+            again = now + ACK_AGAIN
+        time.sleep(LOOK_AGAIN)
+
+
+def _last_ack(connection: PulsarConnection, log: Log, group: str, member: str, end: float) -> int | None:
+    """When the broker got the last ack of a member; None while the member is not connected."""
+    if connection.admin is None:
+        return None
+    topic = connection.native_topic(log)
+    try:
+        stats = connection.admin.get(f"{topic_path(topic)}/stats", max(0.1, end - time.monotonic()))
+    except Refused as error:
+        raise refusal(error, log.topic) from error
+    consumers = stats["subscriptions"].get(group, {}).get("consumers", [])
+    times = [int(each["lastAckedTimestamp"]) for each in consumers if each["consumerName"] == member]
+    return times[0] if times else None
+
+
+def move_group(
+    connection: PulsarConnection, group: str, positions: Mapping[Log, GroupPosition], timeout: float
+) -> None:
+    """Move a group without members; an exclusive consumer proves that there are none."""
+    end = time.monotonic() + timeout
+    if any(each.acked for each in positions.values()):
+        raise mqplug.Unsupported(
+            "individual_ack", "a group cannot be moved together with acks behind its position", fix="Leave the acks out"
+        )
+    members = {log: partial(subscribe, connection, log, group) for log in positions}
+    held = connection.calls.each(members, timeout, discard=lambda consumer: consumer.close())
+    try:
+        moves = {
+            log: partial(move_cursor, connection, held[log], group, each.position, end - time.monotonic())
+            for log, each in positions.items()
+        }
+        connection.calls.each(moves, end - time.monotonic())
+    finally:
+        for consumer in held.values():
+            consumer.close()
+
+
+def _create(connection: PulsarConnection, group: str, position: Position, timeout: float) -> None:
+    """Create the subscription at a position, unless it came to be meanwhile."""
+    if connection.admin is None:
+        return
+    topic = connection.native_topic(position.log)
+    ledger, entry, index = _ids.start_of(position.coordinates)
+    if position.coordinates >= connection.ledgers(position.log, timeout).high:
+        ledger = entry = END
+    try:
+        connection.admin.put(group_path(topic, group), _place(ledger, entry, index), timeout)
+        if index > 0:
+            connection.admin.post(f"{group_path(topic, group)}/resetcursor", _place(ledger, entry, index), timeout)
+            note_within(connection, group, position, timeout)
+    except Refused as error:
+        if error.status != HTTPStatus.CONFLICT:
+            raise refusal(error, position.log.topic) from error
+
+
+def _place(ledger: int, entry: int, index: int) -> dict[str, int]:
+    return {"ledgerId": ledger, "entryId": entry, "partitionIndex": -1, "batchIndex": index}
+
+
+def _group_position(log: Log, cursor: Cursor) -> GroupPosition:
+    ranges = tuple(((*first, -1), (*last, END)) for first, last in cursor.ranges)
+    return GroupPosition(Position(log, cursor.position), ranges)

@@ -1,0 +1,104 @@
+"""Settings of the Pulsar backend."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+import attrs
+
+from mqplug import ConfigError
+from mqplug.spi import Url
+
+_NAME = re.compile(r"[A-Za-z0-9_=:.-]+", re.ASCII)
+_SERVICE = re.compile(r"pulsar(\+ssl)?://[^/?#@\s]+/?")
+_ADMIN = re.compile(r"https?://[^?#@\s]+")
+
+
+def _matches(pattern: re.Pattern[str], example: str) -> Any:
+    def check(settings: Any, attribute: attrs.Attribute[Any], value: str | None) -> None:
+        if value is not None and not pattern.fullmatch(value):
+            raise ValueError(f"{attribute.name} is written like {example}, not {value!r}")
+
+    return check
+
+
+def _one_line(settings: Any, attribute: attrs.Attribute[Any], value: str | None) -> None:
+    if value is not None and (not value or not value.isprintable()):
+        raise ValueError(f"{attribute.name} is one line of text")  # never the value: it is a secret
+
+
+@attrs.frozen(kw_only=True)
+class PulsarSettings:
+    """How to reach a Pulsar cluster.
+
+    Producing, consuming and seeking need ``service_url`` alone. ``admin_url`` (the broker's HTTP address) is for
+    creating, deleting and listing topics, and for the stored positions of groups. ``cluster`` is part of every id:
+    it is asked of the admin interface; say it where there is none and ids are shared with clients that have one.
+    """
+
+    service_url: str = attrs.field(
+        default="pulsar://127.0.0.1:6650", validator=_matches(_SERVICE, "pulsar://host:6650 or pulsar+ssl://host:6651")
+    )
+    admin_url: str | None = attrs.field(default=None, validator=_matches(_ADMIN, "http://host:8080"))
+    tenant: str = attrs.field(default="public", validator=_matches(_NAME, "public"))
+    namespace: str = attrs.field(default="default", validator=_matches(_NAME, "default"))
+    cluster: str | None = attrs.field(default=None, validator=_matches(_NAME, "my-cluster"))
+    token: str | None = attrs.field(default=None, repr=False, validator=_one_line)
+    tls_ca: str | None = None  # a file of certificates to trust, in PEM
+    tls_certificate: str | None = None  # this client's own
+    tls_key: str | None = None
+    tls_validate_hostname: bool = True
+    tls_allow_insecure: bool = False
+    listener_name: str | None = None
+    log_file: str | None = None  # where the native client writes its errors
+
+    def __attrs_post_init__(self) -> None:
+        if (self.tls_certificate is None) != (self.tls_key is None):
+            raise ConfigError(
+                "tls_certificate and tls_key belong together", backend="pulsar", fix="Give both, or neither"
+            )
+
+    @property
+    def secure(self) -> bool:
+        """Whether the connection to the broker is encrypted."""
+        return self.service_url.startswith("pulsar+ssl://")
+
+    @property
+    def addresses(self) -> list[tuple[str, int]]:
+        """Host and port of each broker named."""
+        hosts = self.service_url.partition("://")[2].rstrip("/").split(",")
+        return [_address(host, 6651 if self.secure else 6650) for host in hosts]
+
+
+def from_url(url: Url) -> Mapping[str, Any]:
+    """The settings in ``pulsar://:token@host:6650/tenant/namespace``."""
+    given: dict[str, Any] = {}
+    if url.hosts:
+        given["service_url"] = "pulsar://" + ",".join(host if _has_port(host) else f"{host}:6650" for host in url.hosts)
+    parts = [part for part in url.path.split("/") if part]
+    if len(parts) not in {0, 2}:
+        raise ConfigError(
+            f"a path of {url.path!r} names no namespace",
+            backend="pulsar",
+            fix="Write pulsar://host:6650/tenant/namespace",
+        )
+    if parts:
+        given["tenant"], given["namespace"] = parts
+    if url.password is not None:
+        given["token"] = url.password
+    return given
+
+
+def _has_port(host: str) -> bool:
+    return host.rpartition("]")[2].rpartition(":")[1] == ":"
+
+
+def _address(host: str, port: int) -> tuple[str, int]:
+    if not _has_port(host):
+        return host.strip("[]"), port
+    name, _, number = host.rpartition(":")
+    if not number.isdigit() or not 0 < int(number) < 65536:
+        raise ConfigError(f"{host!r} has no port number", backend="pulsar", fix="Write host:6650")
+    return name.strip("[]"), int(number)

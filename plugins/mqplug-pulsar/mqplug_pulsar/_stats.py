@@ -1,0 +1,77 @@
+"""What the broker's internal statistics say: what a log retains, and where a group stands."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+import attrs
+
+from mqplug.spi import Numbers
+
+WITHIN = "mqplug.within"  # a property of the subscription: the position of a group that stands inside a batch
+_RANGE = re.compile(r"\((-?\d+):(-?\d+)\.\.(-?\d+):(-?\d+)\]")
+
+
+@attrs.frozen
+class Ledgers:
+    """The ledgers of one log: (number, entries) of those with entries; and its low and high."""
+
+    filled: tuple[tuple[int, int], ...]
+    low: Numbers
+    high: Numbers
+
+    @classmethod
+    def read(cls, stats: Mapping[str, Any]) -> Ledgers:
+        """From the broker's answer. The entries of the open ledger are told by the last confirmed entry alone."""
+        last_ledger, last_entry = (int(number) for number in stats["lastConfirmedEntry"].split(":"))
+        table = {int(each["ledgerId"]): int(each["entries"]) for each in stats["ledgers"]}
+        if last_ledger in table:
+            table[last_ledger] = max(table[last_ledger], last_entry + 1)
+        filled = tuple((ledger, entries) for ledger, entries in sorted(table.items()) if entries > 0)
+        if not filled:
+            end = max((min(table, default=0), 0), (last_ledger, last_entry + 1))
+            return cls((), (*end, -1), (*end, -1))
+        return cls(filled, (filled[0][0], 0, -1), (*filled[-1], -1))
+
+    def entries_from(self, position: Numbers) -> int:
+        """How many entries lie behind a position."""
+        ledger, entry = position[:2]
+        return sum(
+            entries if number > ledger else max(0, entries - entry)
+            for number, entries in self.filled
+            if number >= ledger
+        )
+
+    def back(self, entries: int) -> Numbers:
+        """The position so many entries before the high; the low if there are not as many."""
+        for ledger, there in reversed(self.filled):
+            if entries <= there:
+                return (ledger, there - entries, -1)
+            entries -= there
+        return self.low
+
+
+@attrs.frozen
+class Cursor:
+    """Where a group stands on one log: all up to the mark is acked, and the entries in the ranges."""
+
+    mark: tuple[int, int]
+    ranges: tuple[tuple[tuple[int, int], tuple[int, int]], ...]  # (first, last) entries
+    properties: Mapping[str, str]
+
+    @classmethod
+    def read(cls, cursor: Mapping[str, Any], properties: Mapping[str, str]) -> Cursor:
+        """From the broker's answers about the cursor, and about the subscription's properties."""
+        ledger, entry = (int(number) for number in cursor["markDeletePosition"].split(":"))
+        ranges = [tuple(map(int, match)) for match in _RANGE.findall(cursor.get("individuallyDeletedMessages", ""))]
+        acked = tuple(((a, b + 1), (c, d)) for a, b, c, d in ranges)
+        return cls((ledger, entry), acked, properties)
+
+    @property
+    def position(self) -> Numbers:
+        """The position behind the mark; inside a batch where that was noted, which the statistics do not tell."""
+        entry = (self.mark[0], self.mark[1] + 1)
+        ledger, number, index = map(int, self.properties.get(WITHIN, "-1:-1:-1").split(":"))
+        return (*entry, index if (ledger, number) == entry else -1)

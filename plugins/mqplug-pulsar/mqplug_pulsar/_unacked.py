@@ -1,0 +1,53 @@
+"""What was delivered, and is not known to the broker as acked yet."""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import Any
+
+from mqplug.spi import GroupPosition, Numbers
+from mqplug_pulsar._run import Run
+
+
+class Unacked:
+    """The deliveries of one log. ``add`` may run while ``ack`` does."""
+
+    def __init__(self) -> None:
+        self._runs: deque[tuple[Run, bytearray]] = deque()
+        self.last: Any = None
+        """The native id of the last message before the acked position; None once the broker has the ack."""
+
+    def add(self, run: Run) -> None:
+        """Keep what is about to be delivered."""
+        self._runs.append((run, bytearray(len(run.ids))))
+
+    def holds(self, place: Numbers) -> bool:
+        """Whether this message is here, and not acked."""
+        for run, acked in list(self._runs):
+            places = run.coordinates()
+            if places[0] <= place <= places[-1] and place in places:
+                return not acked[places.index(place)]
+        return False
+
+    def ack(self, consumer: Any, state: GroupPosition) -> None:
+        """Take out what lies before the position, for a cumulative ack of the last; ack the ranges one by one."""
+        self._take(state.position.coordinates)
+        for run, acked in list(self._runs):
+            places = run.coordinates()
+            ranges = [each for each in state.acked if each[1] >= places[0] and each[0] <= places[-1]]
+            for row, place in enumerate(places if ranges else ()):
+                if not acked[row] and any(first <= place <= last for first, last in ranges):
+                    consumer.acknowledge(run.ids[row])
+                    acked[row] = 1
+
+    def _take(self, end: Numbers) -> None:
+        while self._runs:
+            run, acked = self._runs[0]
+            places = run.coordinates()
+            passed = len(places) if places[-1] < end else sum(place < end for place in places)
+            if 0 in acked[:passed]:
+                self.last = run.ids[passed - 1]
+                acked[:passed] = b"\1" * passed
+            if passed < len(places):
+                return
+            self._runs.popleft()

@@ -1,0 +1,87 @@
+"""One broker for all tests, and a client with a topic of its own for each."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+import time
+from urllib.request import ProxyHandler, Request, build_opener
+
+import pytest
+
+import mqplug
+
+_numbers = itertools.count()
+
+
+class Rest:
+    """The broker's admin interface, for what tests do behind mqplug's back."""
+
+    def __init__(self, admin_url):
+        self._url = f"{admin_url}/admin/v2"
+        self._opener = build_opener(ProxyHandler({}))
+
+    def ask(self, method, path, body=None):
+        data = None if body is None else json.dumps(body).encode()
+        request = Request(f"{self._url}/{path}", data, {"Content-Type": "application/json"}, method=method)
+        with self._opener.open(request, timeout=30) as response:
+            answer = response.read()
+        return json.loads(answer) if answer else None
+
+    def roll(self, topic, partition=0):
+        """Close the open ledger."""
+        self.ask("PUT", f"{self.path(topic)}-partition-{partition}/unload")
+
+    def trim(self, topic, partition=0):
+        """Delete all closed ledgers that no group needs."""
+        self.ask("POST", f"{self.path(topic)}/retention", {"retentionTimeInMinutes": 0, "retentionSizeInMB": 0})
+        before, end = self.ledgers(topic, partition), time.monotonic() + 20
+        while self.ledgers(topic, partition) == before:  # the policy reaches the ledgers a little later
+            assert time.monotonic() < end, f"{before} were not trimmed"
+            self.ask("POST", f"{self.path(topic)}-partition-{partition}/trim")
+            time.sleep(0.05)
+        self.ask("POST", f"{self.path(topic)}/retention", {"retentionTimeInMinutes": 10080, "retentionSizeInMB": -1})
+
+    def ledgers(self, topic, partition=0):
+        """The numbers of the ledgers of a partition."""
+        stats = self.ask("GET", f"{self.path(topic)}-partition-{partition}/internalStats")
+        return [each["ledgerId"] for each in stats["ledgers"]]
+
+    def cursors(self, topic, partition=0):
+        """The subscriptions of a partition."""
+        return self.ask("GET", f"{self.path(topic)}-partition-{partition}/internalStats")["cursors"]
+
+    def path(self, topic):
+        return f"persistent/public/default/{topic}"
+
+
+@pytest.fixture(scope="session")
+def rest(pulsar_server):
+    return Rest(pulsar_server.admin_url)
+
+
+@pytest.fixture
+def mq(pulsar_server):
+    with mqplug.connect(pulsar_server.url) as client:
+        yield client
+
+
+@pytest.fixture
+def plain(pulsar_server):
+    """A client without the admin interface."""
+    with mqplug.connect(pulsar_server.service_url + "?cluster=standalone") as client:
+        yield client
+
+
+@pytest.fixture
+def name():
+    """A name that no other test has."""
+    return f"t{os.getpid()}-{next(_numbers)}"
+
+
+@pytest.fixture
+def topic(mq, name):
+    """A fresh topic of one partition."""
+    mq.create_topic(name)
+    return name

@@ -1,0 +1,35 @@
+"""The contract, over a real Pulsar."""
+
+from __future__ import annotations
+
+import pytest
+
+import mqplug
+from mqplug.testing import Harness, contract
+
+
+@pytest.fixture(scope="session")
+def harness(pulsar_server, rest):
+    """Retention in Pulsar removes whole ledgers: ``roll`` closes one."""
+
+    def trim(client, topic, before):
+        rest.trim(topic, before.log.partition)
+
+    return Harness(
+        connect=lambda: mqplug.connect(pulsar_server.url),
+        restart=pulsar_server.restart,
+        trim=trim,
+        roll=lambda client, topic: rest.roll(topic),
+        url=pulsar_server.url,
+        connect_to=lambda host, port, timeout: mqplug.connect(f"pulsar://{host}:{port}", timeout=timeout),
+        kill=pulsar_server.kill,
+        start=pulsar_server.start,
+    )
+
+
+test_contract = contract(
+    expected_failures={
+        "TO-09": "Pulsar tells no member whether it is the active one, so a spare member may seek",
+        "TOP-07": "Pulsar refuses every name that contains '-partition-', whatever follows",
+    }
+)

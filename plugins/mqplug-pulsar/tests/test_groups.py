@@ -1,0 +1,148 @@
+"""Groups: Failover subscriptions, and the traps of acks."""
+
+from __future__ import annotations
+
+import pytest
+
+import mqplug
+from mqplug import EARLIEST, LATEST, last
+
+DEADLINE = 20
+
+
+def fill(mq, topic, count):
+    """Send so many messages as one batch; their ids."""
+    with mq.producer(topic) as out:
+        return out.send_many([b"%d" % number for number in range(count)])
+
+
+def take(member, count):
+    """The next so many messages."""
+    taken = [member.receive(DEADLINE) for _ in range(count)]
+    assert None not in taken
+    return taken
+
+
+def test_middle_of_a_batch(mq, topic):
+    """Acks inside one batch: the next member gets exactly the rest, and the stored position says so."""
+    ids = fill(mq, topic, 5)
+    assert mq.capabilities.ack_granularity == "message"
+    with mq.consumer(topic, group="g") as member:
+        for message in take(member, 3):
+            member.ack(message)
+        member.commit()
+        assert member.committed()[0].coordinates == ids[3].coordinates
+    with mq.consumer(topic, group="g") as member:
+        assert [message.id for message in take(member, 2)] == ids[3:]
+
+
+def test_holes(mq, topic):
+    """Single acks inside a batch leave holes; only they come back, and no ack takes more than its message."""
+    ids = fill(mq, topic, 6)
+    with mq.consumer(topic, group="g") as member:
+        taken = take(member, 6)
+        for index in (1, 2, 5):
+            member.ack(taken[index])
+    with mq.consumer(topic, group="g") as member:
+        assert [message.id for message in take(member, 3)] == [ids[0], ids[3], ids[4]]
+        fresh = fill(mq, topic, 1)
+        assert take(member, 1)[0].id == fresh[0]
+
+
+def test_acked_entry_is_a_range(mq, topic):
+    """Whole entries that were acked behind the stored position are told with it."""
+    single = [fill(mq, topic, 1)[0] for _ in range(4)]
+    with mq.consumer(topic, group="g") as member:
+        taken = take(member, 4)
+        member.ack(taken[2])
+        member.commit()
+    assert mq.lag(topic, group="g")[0] == 4
+    with mq.consumer(topic, group="g") as member:
+        assert [message.id for message in take(member, 3)] == [single[0], single[1], single[3]]
+
+
+def test_seek_moves_the_group_into_a_batch(mq, topic):
+    """After a seek into a batch, a new member begins exactly there, though nothing was acked."""
+    ids = fill(mq, topic, 5)
+    with mq.consumer(topic, group="g") as member:
+        for message in take(member, 5):
+            member.ack(message)
+        member.commit()
+        member.seek(ids[2])
+        assert member.committed()[0].coordinates == ids[2].coordinates
+    with mq.consumer(topic, group="g") as member:
+        assert take(member, 1)[0].id == ids[2]
+        member.seek(ids[0])
+        assert take(member, 1)[0].id == ids[0]
+
+
+@pytest.mark.parametrize(("start", "first"), [(EARLIEST, 0), (last(2), 3), (last(4), 1)])
+def test_start_of_a_new_group(mq, topic, start, first):
+    """A start is stored when the consumer was opened, also inside a batch, and does not move the group later."""
+    ids = fill(mq, topic, 5)
+    mq.consumer(topic, group="g", start=start).close()
+    with mq.consumer(topic, group="g", start=LATEST) as member:
+        assert take(member, 1)[0].id == ids[first]
+
+
+def test_start_at_a_position(mq, topic):
+    """A group begins at a given message, and at the end of what is there."""
+    ids = fill(mq, topic, 5)
+    with mq.consumer(topic, group="a", start=mqplug.after(ids[1])) as member:
+        assert take(member, 1)[0].id == ids[2]
+    with mq.consumer(topic, group="b", start=mqplug.after(ids[4])) as member:
+        fresh = fill(mq, topic, 1)
+        assert take(member, 1)[0].id == fresh[0]
+
+
+def test_must_exist(mq, topic):
+    """A group that must exist and does not is an error, and is not made by the question."""
+    with pytest.raises(mqplug.GroupNotFound):
+        mq.consumer(topic, group="g", must_exist=True)
+    with pytest.raises(mqplug.GroupNotFound):
+        mq.consumer(topic, group="g", must_exist=True)
+    mq.consumer(topic, group="g").close()
+    mq.consumer(topic, group="g", must_exist=True).close()
+
+
+def test_no_trace_without_a_group(mq, topic, rest):
+    """Reading without a group leaves no subscription behind, and neither do questions."""
+    fill(mq, topic, 3)
+    list(mq.read(topic))
+    mq.bounds(topic)
+    assert not [name for name in rest.cursors(topic) if not name.startswith("reader-")]
+
+
+def test_busy(mq, topic, pulsar_server):
+    """A subscription that another program holds exclusively is ``ConsumerBusy``."""
+    import pulsar
+
+    logger = pulsar.FileLogger(pulsar.LoggerLevel.Error, "/dev/null")
+    native = pulsar.Client(pulsar_server.service_url, logger=logger)
+    native.subscribe(f"{topic}-partition-0", "g")
+    try:
+        with pytest.raises(mqplug.ConsumerBusy):
+            mq.consumer(topic, group="g")
+    finally:
+        native.close()
+
+
+def test_standby_takes_over(mq, topic, pulsar_server):
+    """The second member gets nothing while the first lives, and everything that was not acked after."""
+    ids = fill(mq, topic, 4)
+    with mqplug.connect(pulsar_server.url) as other:
+        first = mq.consumer(topic, group="g")
+        member = other.consumer(topic, group="g")
+        holders = {0: first, 1: member}
+        got = None
+        while got is None:
+            for holder, consumer in holders.items():
+                if got is None and (message := consumer.receive(0.2)) is not None:
+                    got = holder, consumer, message
+        holder, active, message = got
+        active.ack(message)
+        active.commit()
+        active.close()
+        left = [take(holders[1 - holder], 1)[0].id for _ in range(3)]
+        assert left == ids[1:]
+        holders[1 - holder].close()

@@ -1,0 +1,244 @@
+"""Ids, positions, seeks and watermarks, where Pulsar has its traps."""
+
+from __future__ import annotations
+
+import pulsar
+import pytest
+
+import mqplug
+from mqplug import EARLIEST, LATEST, MessageId, Position, PositionLost, Record, after, at_time, before, last
+
+DEADLINE = 20
+
+
+def values(messages):
+    """What the messages say."""
+    return [message.value for message in messages]
+
+
+def batch(mq, topic, *texts):
+    """Send messages as one batch; their ids."""
+    with mq.producer(topic) as out:
+        return out.send_many(list(texts))
+
+
+@pytest.fixture
+def native(pulsar_server):
+    """A native client, as another program would use it."""
+    logger = pulsar.FileLogger(pulsar.LoggerLevel.Error, "/dev/null")
+    client = pulsar.Client(pulsar_server.service_url, logger=logger)
+    yield client
+    client.close()
+
+
+def test_ids_agree(mq, topic):
+    """The id of a send is the id of the message, with what is needed to know what lies behind it."""
+    ids = batch(mq, topic, b"a", b"b", b"c")
+    read = [message.id for message in mq.read(topic)]
+    assert read == ids
+    assert [each.detail for each in read] == [each.detail for each in ids] == [(3,)] * 3
+
+
+def test_middle_of_a_batch(mq, topic):
+    """Reading begins and ends exactly inside a batch, also with ids from text."""
+    ids = batch(mq, topic, b"a", b"b", b"c", b"d")
+    assert values(mq.read(topic, start=before(ids[1]), until=after(ids[2]))) == [b"b", b"c"]
+    assert values(mq.read(topic, start=after(MessageId.parse(str(ids[2]))))) == [b"d"]
+
+
+def test_seek_backward_inside_a_batch(mq, topic):
+    """A seek delivers its message first, and nothing that was fetched before."""
+    ids = batch(mq, topic, b"a", b"b", b"c", b"d")
+    with mq.consumer(topic, start=EARLIEST) as reader:
+        assert reader.receive(DEADLINE).value == b"a"
+        for index in (3, 0, 2, 1):
+            reader.seek(ids[index])
+            assert reader.receive(DEADLINE).id == ids[index]
+
+
+def test_end_of_a_closed_ledger(mq, topic, rest):
+    """The end of a ledger is a position like any other: what comes in the next one is delivered."""
+    batch(mq, topic, b"a")
+    high = mq.watermarks(topic)[0].high
+    rest.roll(topic)
+    assert mq.watermarks(topic)[0].high == high
+    with mq.consumer(topic, start=high) as reader:
+        assert reader.receive(0) is None
+        sent = batch(mq, topic, b"b")
+        assert reader.receive(DEADLINE).id == sent[0]
+        assert sent[0].coordinates[0] > high.coordinates[0]
+
+
+def test_silent_trim(mq, topic, rest):
+    """The broker goes on behind what was removed and says nothing; mqplug says ``PositionLost``, and where low is."""
+    ids = batch(mq, topic, b"a", b"b")
+    rest.roll(topic)
+    left = batch(mq, topic, b"c")
+    rest.trim(topic)
+    low = mq.watermarks(topic)[0].low
+    with pytest.raises(PositionLost) as caught:
+        mq.consumer(topic, start=after(ids[0]))
+    assert caught.value.low == low
+    with mq.consumer(topic, start=after(ids[0]), missing="next") as reader:
+        assert reader.receive(DEADLINE).id == left[0]
+
+
+def test_overtaken_without_admin(mq, plain, topic, rest):
+    """A reader that was overtaken says so also where only the broker's own port is known."""
+    with mq.producer(topic) as out:
+        out.send_many([Record(bytes(20_000), partition=0) for _ in range(60)])
+    with plain.consumer(topic, start=EARLIEST, prefetch_bytes=1) as reader:
+        assert len(reader.receive_many(1, DEADLINE)) == 1
+        rest.roll(topic)
+        rest_ids = batch(mq, topic, b"new")
+        rest.trim(topic)
+        with pytest.raises(PositionLost) as caught:
+            list(iter(lambda: reader.receive(DEADLINE).id, rest_ids[0]))
+        assert caught.value.low.precedes(rest_ids[0])
+        reader.seek(EARLIEST)
+        assert reader.receive(DEADLINE).id == rest_ids[0]
+
+
+def test_both_ways_to_watermarks_agree(mq, plain, topic, rest):
+    """With the admin interface and without it, low, high and bounds are the same."""
+    batch(mq, topic, b"a", b"b")
+    rest.roll(topic)
+    batch(mq, topic, b"c", b"d", b"e")
+    one, other = mq.watermarks(topic)[0], plain.watermarks(topic)[0]
+    assert (one.low, one.high) == (other.low, other.high)
+    assert mq.bounds(topic) == plain.bounds(topic)
+    assert not rest.cursors(topic)
+
+
+def test_without_admin(mq, plain, topic):
+    """Producing, reading, seeking and groups need no admin interface; what does says how to have it."""
+    ids = batch(plain, topic, b"a", b"b")
+    assert values(plain.read(topic, start=last(1))) == [b"b"]
+    assert values(plain.read(topic, start=at_time(0))) == [b"a", b"b"]
+    assert [each.id for each in plain.read(topic)] == ids
+    with plain.consumer(topic, group="g") as member:
+        member.ack(member.receive(DEADLINE))
+        member.seek(ids[1])
+        assert member.receive(DEADLINE).id == ids[1]
+        with pytest.raises(mqplug.Unsupported, match="admin_url"):
+            member.committed()
+    with pytest.raises(mqplug.ConfigError, match="admin_url"):
+        plain.create_topic(f"{topic}-other")
+    with pytest.raises(mqplug.ConfigError, match="admin_url"):
+        plain.consumer(topic, group="new", start=last(1))
+    with pytest.raises(mqplug.Unsupported):
+        plain.topics()
+
+
+def test_latest_on_an_empty_topic(mq, plain, topic):
+    """The first message after LATEST is delivered, with the admin interface and without."""
+    with mq.consumer(topic, start=LATEST) as one, plain.consumer(topic, start=LATEST) as other:
+        ids = batch(mq, topic, b"a")
+        assert one.receive(DEADLINE).id == other.receive(DEADLINE).id == ids[0]
+
+
+def test_last_over_ledgers(mq, topic, rest):
+    """``last(n)`` counts messages, not entries, and crosses ledgers."""
+    batch(mq, topic, b"a", b"b", b"c")
+    rest.roll(topic)
+    batch(mq, topic, b"d", b"e")
+    assert [values(mq.read(topic, start=last(n))) for n in (0, 1, 3, 9)] == [
+        [], [b"e"], [b"c", b"d", b"e"], [b"a", b"b", b"c", b"d", b"e"],
+    ]  # fmt: skip
+
+
+def test_time_is_of_the_batch(mq, topic):
+    """All messages of a batch have one log time, and a search by time finds the batch."""
+    batch(mq, topic, b"a", b"b")
+    first = next(iter(mq.read(topic))).log_time
+    assert {message.log_time for message in mq.read(topic)} == {first}
+    assert values(mq.read(topic, start=at_time(first))) == [b"a", b"b"]
+    assert values(mq.read(topic, start=at_time(2_000_000_000_000))) == []
+
+
+def test_chunked_messages_of_others(mq, topic, native):
+    """A message that another producer sent in chunks is read, and found again by its id."""
+    producer = native.create_producer(f"{topic}-partition-0", chunking_enabled=True)
+    producer.send(b"small")
+    producer.send(bytes(6_000_000))
+    producer.send(b"end")
+    messages = list(mq.read(topic))
+    assert [len(message.value) for message in messages] == [5, 6_000_000, 3]
+    again = list(mq.read(topic, start=before(messages[1].id)))
+    assert [message.id for message in again] == [message.id for message in messages[1:]]
+    assert values(mq.read(topic, start=after(messages[1].id))) == [b"end"]
+
+
+def test_unbatched_messages_of_others(mq, topic, native):
+    """Single messages of another producer have ids, keys and headers as they should."""
+    producer = native.create_producer(f"{topic}-partition-0")
+    producer.send(b"x", partition_key="k", properties={"b": "2", "a": "1"}, event_timestamp=1000)
+    (message,) = mq.read(topic)
+    assert (message.key, message.headers) == (b"k", (("a", b"1"), ("b", b"2")))
+    assert message.timestamp.timestamp() == 1
+    assert message.id.coordinates[2] == -1
+    assert values(mq.read(topic, start=after(message.id))) == []
+
+
+def test_epoch(mq, topic):
+    """A timestamp of 0 is kept, though Pulsar takes it for none."""
+    with mq.producer(topic) as out:
+        out.send(b"", timestamp=0)
+    assert next(iter(mq.read(topic))).timestamp.timestamp() == 0
+
+
+def test_made_again(mq, topic):
+    """A position in a topic that was deleted and made again is lost: ledger numbers are never used twice."""
+    old = batch(mq, topic, b"a", b"b")
+    mq.delete_topic(topic)
+    mq.create_topic(topic)
+    new = batch(mq, topic, b"c")
+    assert new[0] > old[1]
+    with pytest.raises(PositionLost):
+        mq.consumer(topic, start=before(old[1]))
+
+
+def test_topic_by_its_full_name(mq, topic):
+    """The full name of a topic names the same logs."""
+    ids = batch(mq, topic, b"a")
+    (message,) = mq.read(f"persistent://public/default/{topic}")
+    assert message.id == ids[0]
+    assert message.topic == topic
+
+
+def test_unpartitioned_topics(mq, rest, name):
+    """A topic without partitions has one log, is listed, and is not made a second time."""
+    rest.ask("PUT", rest.path(name))
+    ids = batch(mq, name, b"a")
+    assert [message.id for message in mq.read(name)] == ids
+    assert name in mq.topics()
+    with pytest.raises(mqplug.TopicExists):
+        mq.create_topic(name)
+    mq.delete_topic(name)
+    assert name not in mq.topics()
+
+
+def test_partitions_are_not_listed(mq, name):
+    """A partitioned topic is one name in the list."""
+    mq.create_topic(name, partitions=3)
+    assert [each for each in mq.topics() if each.startswith(name)] == [name]
+
+
+def test_retention_is_set(mq, rest, name):
+    """A new topic keeps its messages for seven days, acked or not; ``retention=`` says otherwise."""
+    mq.create_topic(name)
+    assert rest.ask("GET", f"{rest.path(name)}/retention")["retentionTimeInMinutes"] == 7 * 24 * 60
+    assert rest.ask("GET", f"{rest.path(name)}/messageTTL") == 7 * 24 * 3600
+    other = f"{name}-other"
+    mq.create_topic(other, retention=90)
+    assert rest.ask("GET", f"{rest.path(other)}/retention")["retentionTimeInMinutes"] == 2
+
+
+def test_positions_beyond_the_end_wait(mq, topic):
+    """A position behind the end waits for what comes there, and drops what lies before it."""
+    ids = batch(mq, topic, b"a")
+    ledger, entry, _ = ids[0].coordinates
+    with mq.consumer(topic, start=Position(ids[0].log, (ledger, entry + 2, -1))) as reader:
+        batch(mq, topic, b"b")
+        batch(mq, topic, b"c")
+        assert reader.receive(DEADLINE).value == b"c"

@@ -1,0 +1,70 @@
+"""Settings, names, and what happens before any I/O."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+import mqplug
+from mqplug.spi import Url
+from mqplug_pulsar import PulsarSettings
+from mqplug_pulsar._names import Names
+from mqplug_pulsar._settings import from_url
+
+NAMES = Names("public", "default")
+
+
+def test_url():
+    """A URL gives the hosts, the namespace and the token; the port is 6650."""
+    url = Url("pulsar", ("a", "b:1"), "/acme/prod", "", "t0ken")
+    assert from_url(url) == {
+        "service_url": "pulsar://a:6650,b:1", "tenant": "acme", "namespace": "prod", "token": "t0ken",
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"service_url": "http://x"},
+        {"admin_url": "x"},
+        {"tenant": "a/b"},
+        {"tls_certificate": "x"},
+        {"token": "a\nb"},
+        {"token": ""},
+        {"service_url": "pulsar://x:y"},
+        {"admin": "http://x"},
+        {"tls_ca": "/does/not/exist"},
+    ],
+)
+def test_wrong_settings(settings):
+    """A wrong setting is a ``ConfigError`` before any I/O, and shows no secret."""
+    with pytest.raises(mqplug.ConfigError) as caught:
+        mqplug.connect("pulsar", **settings)
+    assert "a\nb" not in str(caught.value)
+
+
+def test_no_secret_in_repr():
+    """The token is not shown."""
+    assert "s3cret" not in repr(PulsarSettings(token="s3cret"))
+
+
+def test_names():
+    """A topic of this namespace has a plain name, however it was written; others keep the full one."""
+    assert NAMES.full("a") == "persistent://public/default/a"
+    assert NAMES.canonical("persistent://public/default/a") == "a"
+    assert NAMES.canonical("persistent://x/y/a") == "persistent://x/y/a"
+
+
+@pytest.mark.parametrize("name", ["non-persistent://public/default/a", "a/b", " ", "persistent://a/b", "http://x/y/z"])
+def test_illegal_names(name):
+    """What is no persistent topic is refused."""
+    with pytest.raises(mqplug.InvalidName):
+        NAMES.full(name)
+
+
+def test_import_is_light():
+    """Importing the plugin, and describing it, does not import the native client."""
+    code = "import sys, mqplug_pulsar as m; m.mqplug_describe(); assert not {'pulsar', '_pulsar'} & set(sys.modules)"
+    subprocess.run([sys.executable, "-W", "error", "-c", code], check=True, timeout=30)

@@ -1,0 +1,48 @@
+"""What is read from the broker's internal statistics."""
+
+from __future__ import annotations
+
+import pytest
+
+from mqplug_pulsar._stats import WITHIN, Cursor, Ledgers
+
+
+def stats(last, *ledgers):
+    """What the broker would answer."""
+    return {"lastConfirmedEntry": last, "ledgers": [{"ledgerId": number, "entries": n} for number, n in ledgers]}
+
+
+@pytest.mark.parametrize(
+    ("answer", "low", "high"),
+    [
+        (stats("5:-1", (5, 0)), (5, 0, -1), (5, 0, -1)),
+        (stats("5:6", (5, 0)), (5, 0, -1), (5, 7, -1)),
+        (stats("5:6", (5, 7), (6, 0)), (5, 0, -1), (5, 7, -1)),
+        (stats("6:-1", (5, 7), (6, 0)), (5, 0, -1), (5, 7, -1)),
+        (stats("6:2", (5, 7), (6, 0)), (5, 0, -1), (6, 3, -1)),
+        (stats("5:6", (6, 0)), (6, 0, -1), (6, 0, -1)),
+        (stats("5:6"), (5, 7, -1), (5, 7, -1)),
+    ],
+)
+def test_low_and_high(answer, low, high):
+    """The open ledger's entries are told by the last confirmed entry; ledgers without entries do not count."""
+    ledgers = Ledgers.read(answer)
+    assert (ledgers.low, ledgers.high) == (low, high)
+
+
+def test_entries():
+    """Entries are counted, forward and back, over ledgers."""
+    ledgers = Ledgers.read(stats("8:1", (5, 7), (8, 0)))
+    assert [ledgers.entries_from(place) for place in [(5, 0, -1), (5, 6, 2), (5, 7, -1), (8, 2, -1)]] == [9, 3, 2, 0]
+    assert [ledgers.back(count) for count in (1, 2, 3, 9, 10)] == [
+        (8, 1, -1), (8, 0, -1), (5, 6, -1), (5, 0, -1), (5, 0, -1),
+    ]  # fmt: skip
+
+
+def test_cursor():
+    """A cursor tells its position and the acked entries behind; a noted place counts only while the cursor is there."""
+    answer = {"markDeletePosition": "5:2", "individuallyDeletedMessages": "[(5:3..5:5],(5:7..6:0]]"}
+    cursor = Cursor.read(answer, {WITHIN: "5:3:2"})
+    assert cursor.position == (5, 3, 2)
+    assert cursor.ranges == (((5, 4), (5, 5)), ((5, 8), (6, 0)))
+    assert Cursor.read(answer, {WITHIN: "5:2:1"}).position == (5, 3, -1)
