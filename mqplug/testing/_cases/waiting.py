@@ -84,7 +84,7 @@ def watermarks_of_the_dead(bench: Bench) -> None:
 def one_type(bench: Bench) -> None:
     """What runs out of time raises ``Timeout``, which is an mqplug error and Python's own ``TimeoutError``."""
     topic = bench.topic()
-    for name in ("partitions", "watermarks", "bounds", "consumer", "seek", "send"):
+    for name in ("partitions", "watermarks", "bounds", "consumer", "seek"):
         with bench.raises(Timeout) as caught:
             calls(bench, topic)[name](1e-9)
         bench.that(isinstance(caught.value, TimeoutError) and isinstance(caught.value, Error), f"{name}: it is both")
