@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import nullcontext, suppress
+from contextlib import suppress
 from threading import Lock
-from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
 
 from mqplug._backend import Backend
-from mqplug._closing import close_native
+from mqplug._closing import Closable, close_native
 from mqplug._consumer import Consumer
 from mqplug._deadline import Deadline
 from mqplug._discovery import load
 from mqplug._errors import Closed, ConfigError, Error, GroupNotFound, TopicExists, TopicNotFound, Unsupported
-from mqplug._fork import ForkGuard
 from mqplug._holdings import Holdings
 from mqplug._keeper import Keeper
 from mqplug._log import Log
@@ -23,14 +21,12 @@ from mqplug._partitioners import PARTITIONERS
 from mqplug._position import EARLIEST, LATEST, After, Before, Position, Start
 from mqplug._producer import Producer, Route
 from mqplug._settings import settings_from_url, split_url, structure
-from mqplug._starts import check_log, check_start, everywhere, group_start, resolve
+from mqplug._starts import check_log, check_start, everywhere, group_start, refuse_lost, resolve
 from mqplug._topics import check_group, check_new_topic, check_topic
 from mqplug._watermarks import Bounds, Watermarks
 from mqplug.spi._actions import ConsumerOptions, CreateTopic, ProducerOptions, TopicInfo
 
 if TYPE_CHECKING:
-    from types import TracebackType
-
     from mqplug.spi._descriptor import Capabilities
     from mqplug.spi._drivers import Connection
 
@@ -78,17 +74,17 @@ def _choose(
     return backend, structure(backend.descriptor, settings)
 
 
-class Client:
+class Client(Closable):
     """A connection to one backend: makes producers and consumers, and answers questions. Any thread may use it."""
 
     def __init__(self, backend: Backend, connection: Connection) -> None:
+        super().__init__()
         self._backend = backend
         self._connection = connection
         self._keeper = Keeper()
         self._children: set[Producer | Consumer] = set()
         self._lock = Lock()
-        self._fork = ForkGuard()
-        self._closed = False
+        self._holds_something = True
 
     @property
     def backend(self) -> str:
@@ -246,7 +242,7 @@ class Client:
             if group is None:
                 positions = everywhere(self._backend, self._connection, begin, logs, deadline)
                 if not lenient:
-                    consumer._refuse_lost(positions, deadline)
+                    refuse_lost(self._backend, self._connection, positions, deadline)
                 holdings.hold(positions, lenient=lenient)
                 chosen: Any = positions
             else:
@@ -408,19 +404,6 @@ class Client:
         close_native(f"the connection to {self.backend}", self._connection.close, deadline)
         if failures:
             raise failures[0]
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        with suppress(Error) if error is not None else nullcontext():  # the first error says more
-            self.close()
-
-    def __del__(self) -> None:
-        if not getattr(self, "_closed", True) and not self._fork.crossed:
-            warnings.warn(f"{self!r} was not closed", ResourceWarning, stacklevel=2, source=self)
 
     def __repr__(self) -> str:
         return f"<Client {self.backend}{', closed' if self._closed else ''}>"

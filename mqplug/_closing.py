@@ -1,12 +1,20 @@
-"""Closing within a deadline, whatever the native client does."""
+"""Closing: with ``with``, within a deadline whatever the native client does, and not by being forgotten."""
 
 from __future__ import annotations
 
 import threading
 import warnings
+from abc import ABC, abstractmethod
 from collections.abc import Callable
+from contextlib import nullcontext, suppress
+from typing import TYPE_CHECKING, Self
 
 from mqplug._deadline import Deadline
+from mqplug._errors import Error
+from mqplug._fork import ForkGuard
+
+if TYPE_CHECKING:
+    from types import TracebackType
 
 GRACE = 0.5  # seconds that a native close may overrun its own timeout
 
@@ -29,3 +37,30 @@ def close_native(what: str, close: Callable[[float], None], deadline: Deadline, 
         warnings.warn(f"closing {what} took too long and was abandoned", ResourceWarning, stacklevel=3)
     elif failure:
         raise failure[0]
+
+
+class Closable(ABC):
+    """What is open until it is closed: clients, producers and consumers."""
+
+    _holds_something = False  # from the moment it is open: what is forgotten then warns
+
+    def __init__(self) -> None:
+        self._fork = ForkGuard()
+        self._closed = False
+
+    @abstractmethod
+    def close(self, timeout: float | None = 30) -> None:
+        """Let go. May be called twice."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        with suppress(Error) if error is not None else nullcontext():  # the first error says more
+            self.close()
+
+    def __del__(self) -> None:
+        if self._holds_something and not self._closed and not self._fork.crossed:
+            warnings.warn(f"{self!r} was not closed", ResourceWarning, stacklevel=2, source=self)

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import time
-import warnings
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import nullcontext, suppress
 from itertools import chain
-from typing import TYPE_CHECKING, Literal, NoReturn, Self
+from typing import TYPE_CHECKING, Literal, NoReturn
 
 from mqplug._acks import Delivery
 from mqplug._backend import NO_END
 from mqplug._batch import Batch, ListColumns
-from mqplug._closing import close_native
+from mqplug._closing import Closable, close_native
 from mqplug._deadline import Deadline
 from mqplug._errors import (
     Closed,
@@ -25,18 +23,15 @@ from mqplug._errors import (
     Timeout,
     Unsupported,
 )
-from mqplug._fork import ForkGuard
 from mqplug._gate import Gate
 from mqplug._holdings import Held, Holdings
 from mqplug._ids import MessageId
 from mqplug._log import Log
 from mqplug._message import Message
 from mqplug._position import After, Before, Position, Start
-from mqplug._starts import check_log, check_start, position_of, resolve
+from mqplug._starts import check_log, check_start, position_of, refuse_lost, resolve
 
 if TYPE_CHECKING:
-    from types import TracebackType
-
     from mqplug._backend import Backend
     from mqplug.spi._actions import GroupPosition
     from mqplug.spi._drivers import Connection, ConsumerDriver
@@ -49,7 +44,7 @@ COMMIT_EVERY = 1.0
 IDLE = Batch(None, None, 0, ListColumns([], [], [], [], [], []))
 
 
-class Consumer:
+class Consumer(Closable):
     """Receives the messages of one or many topics. Made by ``Client.consumer``.
 
     One thread at a time receives; ``ack``, ``commit``, ``seek``, ``stop`` and ``close`` may come from any thread.
@@ -64,6 +59,7 @@ class Consumer:
         holdings: Holdings,
         on_closed: Callable[[Consumer], None],
     ) -> None:
+        super().__init__()
         self.group = group
         self._backend = backend
         self._connection = connection
@@ -71,13 +67,11 @@ class Consumer:
         self._holdings = holdings
         self._on_closed = on_closed
         self._gate = Gate()
-        self._fork = ForkGuard()
         self._driver: ConsumerDriver | None = None
         self._pending: deque[tuple[Held, int, Batch]] = deque()
         self._delivery: Delivery | None = None
         self._messages: Iterator[Message] = iter(())
         self._stopping = False
-        self._closed = False
         self._last_poll = self._last_commit = time.monotonic()
         self.late_acks = 0
         """Acks that came after a seek or a hand-over, or twice: they change nothing, and are counted here."""
@@ -213,12 +207,7 @@ class Consumer:
 
     def ack(self, message: Message | MessageId) -> None:
         """This message is done. Recorded at once; stored by ``commit``, by close, and within a second."""
-        if isinstance(message, Message):
-            delivery, index = message._batch.delivery, message._index
-        else:
-            delivery, index = self._find(message)
-        if self._closed or self.group is None or delivery is None or delivery.tracker.owner is not self._holdings:
-            self._refuse_ack(message)
+        delivery, index = self._delivered(message)
         if not delivery.live or delivery.flags[index]:
             self.late_acks += 1
             return
@@ -227,24 +216,29 @@ class Consumer:
 
     def ack_through(self, message: Message | MessageId) -> None:
         """This message and all that were delivered before it in its partition are done."""
-        if isinstance(message, Message):
-            delivery, index = message._batch.delivery, message._index
+        delivery, index = self._delivered(message)
+        if delivery.live:
+            delivery.tracker.ack_through(delivery, index)
         else:
-            delivery, index = self._find(message)
-        if self._closed or self.group is None or delivery is None or delivery.tracker.owner is not self._holdings:
-            self._refuse_ack(message)
-        if not delivery.live:
             self.late_acks += 1
-            return
-        delivery.tracker.ack_through(delivery, index)
 
     def nack(self, message: Message, delay: float = 0) -> None:
         """Give a message back to be delivered again, where the backend can."""
         self._check_open()
         raise Unsupported("nack", backend=self._backend.name, topic=self._topic, operation="nack")
 
+    def _delivered(self, message: Message | MessageId) -> tuple[Delivery, int]:
+        """Where this consumer handed a message out; ``InvalidMessageId`` if it never did."""
+        if isinstance(message, Message):
+            delivery, index = message._batch.delivery, message._index
+        else:
+            delivery, index = self._find(message)
+        if self._closed or self.group is None or delivery is None or delivery.tracker.owner is not self._holdings:
+            self._refuse_ack(message)
+        return delivery, index
+
     def _find(self, message_id: MessageId) -> tuple[Delivery | None, int]:
-        """Where a message was handed out; a dead delivery if it was acked or handed over, None if it never was."""
+        """Where a message was handed out; a dead delivery if it was acked before, None if it never was."""
         if not isinstance(message_id, MessageId):
             raise TypeError(f"ack takes a Message or its id, not {type(message_id).__name__}")
         held = self._holdings.get(message_id.log)
@@ -327,7 +321,7 @@ class Consumer:
             positions = self._seek_positions(start, partition, deadline)
             lenient = missing == "next" or not isinstance(start, Before | After | Position)
             if not lenient:
-                self._refuse_lost(positions, deadline)
+                refuse_lost(self._backend, self._connection, positions, deadline)
             self._move(positions, lenient, deadline)
 
     def _seek_positions(self, start: Start, partition: int | None, deadline: Deadline) -> dict[Log, Position]:
@@ -346,17 +340,6 @@ class Consumer:
                 backend=self._backend.name, topic=self._topic, operation="seek", fix="Seek what assignment() lists",
             )  # fmt: skip
         return resolve(self._backend, self._connection, start, logs, deadline)
-
-    def _refuse_lost(self, positions: Mapping[Log, Position], deadline: Deadline) -> None:
-        marks = self._backend.watermarks(self._connection, list(positions), None, deadline)
-        for log, position in positions.items():
-            low = marks[log].low
-            if position < low:
-                raise PositionLost(
-                    f"retention removed messages behind {position!r}: the log begins at {low!r}",
-                    log=log, low=low, backend=self._backend.name, topic=log.topic, operation="seek",
-                    fix="Say missing='next' to go on with the first message that is left",
-                )  # fmt: skip
 
     def _move(self, positions: Mapping[Log, Position], lenient: bool, deadline: Deadline) -> None:
         with self._holdings.committing:
@@ -448,19 +431,6 @@ class Consumer:
             return error
         return None
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        with suppress(Error) if error is not None else nullcontext():  # the first error says more
-            self.close()
-
-    def __del__(self) -> None:
-        if getattr(self, "_driver", None) is not None and not self._closed and not self._fork.crossed:
-            warnings.warn(f"{self!r} was not closed", ResourceWarning, stacklevel=2, source=self)
-
     def __repr__(self) -> str:
         topics = ", ".join(sorted({log.topic for log in self._logs}))
         group = f", group {self.group!r}" if self.group is not None else ""
@@ -470,6 +440,7 @@ class Consumer:
 
     def _attach(self, driver: ConsumerDriver) -> None:
         self._driver = driver
+        self._holds_something = True
 
     def _keep(self) -> None:
         """The keeper's round: poll for a caller that is away, and store acks every second."""

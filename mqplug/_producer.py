@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import warnings
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
-from contextlib import nullcontext, suppress
 from datetime import datetime
 from threading import Event, Lock
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import TYPE_CHECKING, Any, Literal
 
 import attrs
 
-from mqplug._closing import close_native
+from mqplug._closing import Closable, close_native
 from mqplug._deadline import Deadline
 from mqplug._errors import (
     Closed,
@@ -24,15 +22,12 @@ from mqplug._errors import (
     SendFailed,
     Timeout,
 )
-from mqplug._fork import ForkGuard
 from mqplug._handle import SendHandle
 from mqplug._ids import MessageId
 from mqplug._partitioners import Partitioner
 from mqplug._record import HeadersArgument, Record, check, check_declared, takes_everything
 
 if TYPE_CHECKING:
-    from types import TracebackType
-
     from mqplug._backend import Backend
     from mqplug.spi._descriptor import Capabilities
     from mqplug.spi._drivers import ProducerDriver
@@ -50,7 +45,7 @@ class Route:
     choose: Partitioner | None  # None where the driver partitions natively
 
 
-class Producer:
+class Producer(Closable):
     """Sends messages to one topic, or to any. Made by ``Client.producer``. Any thread may use it."""
 
     def __init__(
@@ -62,6 +57,7 @@ class Producer:
         limits: tuple[Capabilities, int],
         on_closed: Callable[[Producer], None],
     ) -> None:
+        super().__init__()
         self.topic = topic
         self._backend = backend
         self._driver = driver
@@ -76,8 +72,7 @@ class Producer:
         self._on_its_way: deque[SendHandle] = deque()
         self._bytes = 0
         self._unseen: list[SendHandle] = []
-        self._fork = ForkGuard()
-        self._closed = False
+        self._holds_something = True
 
     # sending -----------------------------------------------------------------------------------------------
 
@@ -325,19 +320,6 @@ class Producer:
         self._fork.check()
         if self._closed:
             raise Closed(f"{self!r} was closed", backend=self._backend.name, topic=self.topic, fix="Open another one")
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        with suppress(Error) if error is not None else nullcontext():  # the first error says more
-            self.close()
-
-    def __del__(self) -> None:
-        if not getattr(self, "_closed", True) and not self._fork.crossed:
-            warnings.warn(f"{self!r} was not closed", ResourceWarning, stacklevel=2, source=self)
 
     def __repr__(self) -> str:
         state = ", closed" if self._closed else ""

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from mqplug._backend import Backend
 from mqplug._deadline import Deadline
-from mqplug._errors import InvalidMessageId, NotAssigned, Unsupported
+from mqplug._errors import InvalidMessageId, NotAssigned, PositionLost, Unsupported
 from mqplug._ids import MessageId
 from mqplug._log import Log
 from mqplug._position import EARLIEST, After, Ago, AtTime, Before, Earliest, Last, Latest, Position, Start
@@ -98,3 +98,18 @@ def group_start(
     if isinstance(start, Before | After | Position):
         return everywhere(backend, connection, start, logs, deadline)
     return symbolic(connection, start)
+
+
+def refuse_lost(
+    backend: Backend, connection: Connection, positions: Mapping[Log, Position], deadline: Deadline
+) -> None:
+    """``PositionLost`` where retention removed what a position asks for. What it removes later, poll tells."""
+    marks = backend.watermarks(connection, list(positions), None, deadline)
+    for log, position in positions.items():
+        low = marks[log].low
+        if position < low:
+            raise PositionLost(
+                f"retention removed messages behind {position!r}: the log begins at {low!r}",
+                log=log, low=low, backend=backend.name, topic=log.topic, operation="seek",
+                fix="Say missing='next' to go on with the first message that is left",
+            )  # fmt: skip
