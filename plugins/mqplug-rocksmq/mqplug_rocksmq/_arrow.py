@@ -12,6 +12,8 @@ _HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
 SCHEMA = pa.schema([("timestamp", _TIME), ("key", pa.binary()), ("value", pa.binary()), ("headers", _HEADERS)])
 _BATCH_TIME = pa.timestamp("us", tz="UTC")
 
+_NO_BYTES = pa.py_buffer(b"")  # Arrow takes no missing buffer where there are offsets
+
 Part = tuple[pa.RecordBatch, int, int, int]
 """A page's record batch, the offset of its first message, and which of its messages are meant."""
 
@@ -58,7 +60,7 @@ def _binary(count: int, buffers: list[pa.Buffer | None]) -> pa.Array:
     validity, offsets, data = buffers
     if offsets is None:
         return pa.nulls(count, pa.binary())
-    return pa.Array.from_buffers(pa.binary(), count, [validity, offsets, data])
+    return pa.Array.from_buffers(pa.binary(), count, [validity, offsets, data or _NO_BYTES])
 
 
 def _headers(count: int, buffers: list[pa.Buffer | None]) -> pa.Array:
@@ -68,6 +70,6 @@ def _headers(count: int, buffers: list[pa.Buffer | None]) -> pa.Array:
         nothing = pa.array([], kind.value_type)
         return pa.Array.from_buffers(kind, count, [None, pa.py_buffer(bytes(4 * count + 4))], children=[nothing])
     total = memoryview(lists).cast("i")[count]
-    names = pa.Array.from_buffers(pa.utf8(), total, [None, name_offsets, name_data])
+    names = pa.Array.from_buffers(pa.utf8(), total, [None, name_offsets, name_data or _NO_BYTES])
     pairs = pa.StructArray.from_arrays([names, _binary(total, value_buffers)], fields=list(kind.value_type))
     return pa.Array.from_buffers(kind, count, [None, lists], children=[pairs])

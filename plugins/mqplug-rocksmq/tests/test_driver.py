@@ -117,6 +117,18 @@ def test_arrow_agrees_with_lists(mq: mqplug.Client) -> None:
             assert arrow.equals(plain.to_arrow())
 
 
+def test_empty_content_as_arrow(mq: mqplug.Client) -> None:
+    """Pages whose columns hold no byte at all are Arrow too, and valid: empty values, keys, names, and tombstones."""
+    mq.create_topic("orders")
+    empty = mqplug.Record(b"", key=b"", headers=[("", b""), ("", None)])
+    with mq.producer("orders") as out, mq.consumer("orders", start=mqplug.EARLIEST) as orders:
+        for records in ([empty] * 3, [mqplug.Record(None)] * 3, [mqplug.Record(None), empty]):
+            out.send_many(records)
+            batch = orders.receive_many(10, timeout=20)
+            batch.to_arrow().validate(full=True)
+            assert batch.to_arrow().equals(batch.detached().to_arrow())
+
+
 def test_partitions_share_a_consumer(mq: mqplug.Client) -> None:
     """No partition starves while another has more than enough."""
     mq.create_topic("orders", partitions=3)
