@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import sys
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -34,6 +35,14 @@ class Cluster:
 
     url: str
     client: mqplug.Client
+
+
+@pytest.fixture(scope="session", autouse=True)
+def sockets() -> Iterator[None]:
+    """The sockets of RocksMQ owners that tests kill go with the run. The path has to be short, so it is no tmp_path."""
+    with tempfile.TemporaryDirectory(prefix="mq-") as folder, pytest.MonkeyPatch.context() as patched:
+        patched.setenv("XDG_RUNTIME_DIR", folder)
+        yield
 
 
 @pytest.fixture

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,14 @@ import pytest
 from mqplug_rocksmq._store import Store, StoreSettings
 
 OpenStore = Callable[..., Store]
+
+
+@pytest.fixture(scope="session", autouse=True)
+def sockets() -> Iterator[None]:
+    """The sockets of owners that tests kill go with the run. The path has to be short, so it is no tmp_path."""
+    with tempfile.TemporaryDirectory(prefix="mq-") as folder, pytest.MonkeyPatch.context() as patched:
+        patched.setenv("XDG_RUNTIME_DIR", folder)
+        yield
 
 
 @pytest.fixture
