@@ -163,25 +163,25 @@ class PulsarConsumer:
         if self._group is None:
             return
         end = time.monotonic() + timeout
-        for log, state in positions.items():
-            if log in self._feeds:
-                self._store(self._group, log, state, end)
+        stores = {
+            log: partial(self._store, self._group, log, state, end)
+            for log, state in positions.items()
+            if log in self._feeds and self._unacked[log].take(state)
+        }
+        self._connection.calls.each(stores, timeout)
 
     def _store(self, group: str, log: Log, state: GroupPosition, end: float) -> None:
         consumer, unacked = self._feeds[log].native, self._unacked[log]
-        unacked.ack(consumer, state)
-        if unacked.last is None:
-            return
-        native = unacked.last
-        ack = partial(consumer.acknowledge_cumulative, native)
+        ack = partial(unacked.ack, consumer)
         if self._connection.admin is None:
             ack()
         else:
             _group.ack_and_wait(self._connection, log, group, self._name, ack, end)
-            if state.position.coordinates[2] > 0:
+            if unacked.last is not None and state.position.coordinates[2] > 0:
                 left = max(0.1, end - time.monotonic())
                 _group.note_within(self._connection, group, state.position, left)
-        unacked.last = None
+        if time.monotonic() < end:  # later, the next commit may be under way
+            unacked.stored()
 
     def close(self, timeout: float) -> None:
         feeds, self._feeds = self._feeds, {}
@@ -200,7 +200,6 @@ class PulsarConsumer:
             feeds[log] = feed = Feed(log, native, position.coordinates if position else None, self._ready.put)
             feed.floor = _inside_a_batch(position) if position and self._group is not None else None
             self._unacked[log] = Unacked()
-            feed.arm()
         return feeds
 
     def _opening(self, log: Log, position: Position | None) -> Callable[[], Any]:

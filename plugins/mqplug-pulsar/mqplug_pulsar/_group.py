@@ -7,7 +7,6 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from http import HTTPStatus
 from typing import Any
-from urllib.parse import quote
 
 import pulsar
 
@@ -19,11 +18,12 @@ from mqplug_pulsar._admin import Refused, group_path, refusal, topic_path
 from mqplug_pulsar._calls import patiently
 from mqplug_pulsar._connection import PulsarConnection
 from mqplug_pulsar._starts import resolve
-from mqplug_pulsar._stats import WITHIN, Cursor
+from mqplug_pulsar._stats import WITHIN, Acks, Cursor, of_group
 
 END = 2**63 - 1  # as ledger and entry: behind all there is
 LOOK_AGAIN = 0.02  # seconds between two looks at a cursor that is about to move
 ACK_AGAIN = 2.0  # seconds after which an ack is taken for lost: with a connection that broke
+WRITTEN_WITHIN = 0.2  # seconds; if it takes longer, the broker puts the write off: it makes about one a second
 
 
 def subscribe(
@@ -83,8 +83,7 @@ def cursor(connection: PulsarConnection, log: Log, group: str, timeout: float) -
             "groups", "the stored position of a group is told by the admin interface alone", fix="Say admin_url="
         )
     topic = connection.native_topic(log)
-    known = connection.admin.stats(topic, timeout)["cursors"]
-    found = known.get(group) or known.get(quote(group, safe=""))
+    found = of_group(connection.admin.stats(topic, timeout), group)
     if found is None:
         return None
     try:
@@ -134,32 +133,38 @@ def note_within(connection: PulsarConnection, group: str, position: Position, ti
 def ack_and_wait(
     connection: PulsarConnection, log: Log, group: str, member: str, ack: Callable[[], None], end: float
 ) -> None:
-    """Ack, and return when the broker took it: the client sends acks a little later, and waits for no answer."""
-    before = _last_ack(connection, log, group, member, end)
+    """Ack, and return when the broker wrote it down: the client sends acks a little later, and waits for no answer."""
+    look = partial(_acks, connection, log, group, member, end)
+    before = look()
     ack()
     again = time.monotonic() + ACK_AGAIN
-    while (last := _last_ack(connection, log, group, member, end)) == before or last is None:
-        now = time.monotonic()
+    arrived = None
+    while True:
+        acks, now = look(), time.monotonic()
+        if acks.received < before.received:  # it connected again meanwhile
+            before, arrived = acks, None
+        elif acks.received > before.received:
+            arrived = arrived or now
+            if acks.written_after(before) or now > arrived + WRITTEN_WITHIN:
+                return
         if now > end:
             raise mqplug.Timeout("the broker did not take the acks in time", topic=log.topic, fix="Commit again")
-        if now > again:
+        if arrived is None and now > again:
             ack()
             again = now + ACK_AGAIN
         time.sleep(LOOK_AGAIN)
 
 
-def _last_ack(connection: PulsarConnection, log: Log, group: str, member: str, end: float) -> int | None:
-    """When the broker got the last ack of a member; None while the member is not connected."""
+def _acks(connection: PulsarConnection, log: Log, group: str, member: str, end: float) -> Acks:
+    """What the broker did with the acks of a member."""
     if connection.admin is None:
-        return None
-    topic = connection.native_topic(log)
+        return Acks(0, (-1, -1))
+    topic, left = connection.native_topic(log), max(0.1, end - time.monotonic())
     try:
-        stats = connection.admin.get(f"{topic_path(topic)}/stats", max(0.1, end - time.monotonic()))
+        stats = connection.admin.get(f"{topic_path(topic)}/stats", left)
     except Refused as error:
         raise refusal(error, log.topic) from error
-    consumers = stats["subscriptions"].get(group, {}).get("consumers", [])
-    times = [int(each["lastAckedTimestamp"]) for each in consumers if each["consumerName"] == member]
-    return times[0] if times else None
+    return Acks.read(stats, connection.admin.stats(topic, left), group, member)
 
 
 def move_group(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from typing import Any
+from urllib.parse import quote
 
 import attrs
 
@@ -75,3 +76,33 @@ class Cursor:
         entry = (self.mark[0], self.mark[1] + 1)
         ledger, number, index = map(int, self.properties.get(WITHIN, "-1:-1:-1").split(":"))
         return (*entry, index if (ledger, number) == entry else -1)
+
+
+@attrs.frozen
+class Acks:
+    """How far the acks of a member have come at the broker."""
+
+    received: int
+    """When the last one came, in milliseconds; 0 if none did since the member connected."""
+    written: tuple[int, int]
+    """Where the broker wrote the group's position the last time: a ledger and its entry."""
+
+    @classmethod
+    def read(cls, stats: Mapping[str, Any], internal: Mapping[str, Any], group: str, member: str) -> Acks:
+        """From the broker's answers about the topic."""
+        consumers = stats["subscriptions"].get(group, {}).get("consumers", [])
+        times = [int(each["lastAckedTimestamp"]) for each in consumers if each["consumerName"] == member]
+        cursor = of_group(internal, group) or {}
+        written = (int(cursor.get("cursorLedger", -1)), int(cursor.get("cursorLedgerLastEntry", -1)))
+        return cls(max(times, default=0), written)
+
+    def written_after(self, before: Acks) -> bool:
+        """Whether a position was written since. The first entry of a ledger repeats an older one."""
+        return self.written > before.written and self.written[1] > 0
+
+
+def of_group(internal: Mapping[str, Any], group: str) -> Mapping[str, Any] | None:
+    """What the broker's internal statistics say about a group; None if it has no such group."""
+    cursors = internal["cursors"]
+    found: Mapping[str, Any] | None = cursors.get(group) or cursors.get(quote(group, safe=""))
+    return found

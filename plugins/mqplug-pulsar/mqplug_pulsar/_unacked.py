@@ -16,6 +16,8 @@ class Unacked:
         self._runs: deque[tuple[Run, bytearray]] = deque()
         self.last: Any = None
         """The native id of the last message before the acked position; None once the broker has the ack."""
+        self.single: list[Any] = []
+        """The native ids of those that are acked behind that position; empty once the broker has the acks."""
 
     def add(self, run: Run) -> None:
         """Keep what is about to be delivered."""
@@ -29,16 +31,28 @@ class Unacked:
                 return not acked[places.index(place)]
         return False
 
-    def ack(self, consumer: Any, state: GroupPosition) -> None:
-        """Take out what lies before the position, for a cumulative ack of the last; ack the ranges one by one."""
+    def take(self, state: GroupPosition) -> bool:
+        """Take out what is acked, the last before the position and those in the ranges; whether there is any."""
         self._take(state.position.coordinates)
         for run, acked in list(self._runs):
             places = run.coordinates()
             ranges = [each for each in state.acked if each[1] >= places[0] and each[0] <= places[-1]]
             for row, place in enumerate(places if ranges else ()):
                 if not acked[row] and any(first <= place <= last for first, last in ranges):
-                    consumer.acknowledge(run.ids[row])
+                    self.single.append(run.ids[row])
                     acked[row] = 1
+        return self.last is not None or bool(self.single)
+
+    def ack(self, consumer: Any) -> None:
+        """Ack what was taken out."""
+        for native in self.single:
+            consumer.acknowledge(native)
+        if self.last is not None:
+            consumer.acknowledge_cumulative(self.last)
+
+    def stored(self) -> None:
+        """The broker has these acks."""
+        self.last, self.single = None, []
 
     def _take(self, end: Numbers) -> None:
         while self._runs:

@@ -27,9 +27,4 @@ def harness(pulsar_server, rest):
     )
 
 
-test_contract = contract(
-    expected_failures={
-        "TO-09": "Pulsar tells no member whether it is the active one, so a spare member may seek",
-        "TOP-07": "Pulsar refuses every name that contains '-partition-', whatever follows",
-    }
-)
+test_contract = contract()

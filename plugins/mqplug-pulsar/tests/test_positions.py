@@ -56,6 +56,18 @@ def test_seek_backward_inside_a_batch(mq, topic):
             assert reader.receive(DEADLINE).id == ids[index]
 
 
+def test_reading_as_fast_as_the_client(mq, topic):
+    """No message is passed over when the reader runs dry in the middle of a batch that is just coming in."""
+    ids = batch(mq, topic, *[b""] * 1500)
+    with mq.consumer(topic, start=EARLIEST) as reader:
+        for _ in range(100):
+            read = []
+            while len(read) < len(ids) and (more := reader.receive_many(len(ids), 5)):
+                read += more.ids
+            assert read == ids
+            reader.seek(EARLIEST)
+
+
 def test_end_of_a_closed_ledger(mq, topic, rest):
     """The end of a ledger is a position like any other: what comes in the next one is delivered."""
     batch(mq, topic, b"a")

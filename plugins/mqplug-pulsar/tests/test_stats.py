@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mqplug_pulsar._stats import WITHIN, Cursor, Ledgers
+from mqplug_pulsar._stats import WITHIN, Acks, Cursor, Ledgers
 
 
 def stats(last, *ledgers):
@@ -46,3 +46,22 @@ def test_cursor():
     assert cursor.position == (5, 3, 2)
     assert cursor.ranges == (((5, 4), (5, 5)), ((5, 8), (6, 0)))
     assert Cursor.read(answer, {WITHIN: "5:2:1"}).position == (5, 3, -1)
+
+
+@pytest.mark.parametrize(
+    ("before", "now", "written"),
+    [((-1, -1), (6, 0), False), ((-1, -1), (6, 1), True), ((6, 1), (6, 1), False), ((6, 1), (6, 2), True),
+     ((6, 9), (7, 0), False), ((6, 9), (7, 1), True)],
+)  # fmt: skip
+def test_written_acks(before, now, written):
+    """A group's position was written when the broker added to the ledger where it keeps it; the first entry is old."""
+    stats = {"subscriptions": {"g": {"consumers": [{"consumerName": "m", "lastAckedTimestamp": 7}]}}}
+    internal = {"cursors": {"g": {"cursorLedger": now[0], "cursorLedgerLastEntry": now[1]}}}
+    acks = Acks.read(stats, internal, "g", "m")
+    assert acks.received == 7
+    assert acks.written_after(Acks(7, before)) is written
+
+
+def test_no_acks_yet():
+    """A group that the broker does not know, and a member that is not connected, have acked nothing."""
+    assert Acks.read({"subscriptions": {}}, {"cursors": {}}, "g", "m") == Acks(0, (-1, -1))
