@@ -344,8 +344,7 @@ class Consumer(Closable):
     def _move(self, positions: Mapping[Log, Position], lenient: bool, deadline: Deadline) -> None:
         with self._holdings.committing:
             try:
-                with self._backend.context("seek", self._topic):
-                    self._open_driver().seek(positions, deadline.remaining(NO_END))
+                self._open_driver().seek(positions, deadline.remaining(NO_END))
             except Timeout as error:
                 for log in positions:
                     self._holdings.fail(log, error)
@@ -472,7 +471,7 @@ class Consumer(Closable):
     def _check_open(self) -> None:
         self._fork.check()
         if self._closed:
-            raise Closed(f"{self!r} was closed", backend=self._backend.name, fix="Open another one")
+            raise Closed(f"{self!r} was closed", backend=self._backend.name)
 
 
 def _target(to: Start | MessageId, inclusive: bool) -> Start:

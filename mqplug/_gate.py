@@ -28,7 +28,6 @@ class Gate:
                 raise ConcurrentUse(
                     "another thread is receiving from this consumer",
                     operation="receive",
-                    fix="Receive from one thread, or open a consumer for each",
                 )
             self._receiver = me
         try:

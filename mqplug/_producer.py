@@ -183,7 +183,6 @@ class Producer(Closable):
                 raise QueueFull(
                     f"{len(self._on_its_way)} messages of {self._bytes} bytes are on their way",
                     backend=self._backend.name, topic=self.topic, operation="send",
-                    fix="Wait with flush(), or slow down",
                 )  # fmt: skip
             self._wait(oldest, Deadline(deadline.remaining(SLICE)))
 
@@ -231,7 +230,6 @@ class Producer(Closable):
                 MessageTooLarge(
                     f"the message has {handle.size} bytes, the most is {self._largest}",
                     backend=self._backend.name,
-                    fix="Send less, or raise the backend's limit",
                 )
             )
         return handle
@@ -319,7 +317,7 @@ class Producer(Closable):
     def _check_open(self) -> None:
         self._fork.check()
         if self._closed:
-            raise Closed(f"{self!r} was closed", backend=self._backend.name, topic=self.topic, fix="Open another one")
+            raise Closed(f"{self!r} was closed", backend=self._backend.name, topic=self.topic)
 
     def __repr__(self) -> str:
         state = ", closed" if self._closed else ""

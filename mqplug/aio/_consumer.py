@@ -46,7 +46,7 @@ class AsyncConsumer:
 
     async def _fetch(self, timeout: float | None) -> Message | None:
         if self._closed:
-            raise Closed(f"{self!r} was closed", operation="receive", fix="Open another one")
+            raise Closed(f"{self!r} was closed", operation="receive")
         fetching = self._fetching
         if fetching is None:
             work = partial(self.sync.receive_many, POLL_MESSAGES, None)

@@ -37,7 +37,7 @@ class AsyncProducer:
         """
         self._home.check()
         if self._closing:
-            raise Closed(f"{self!r} was closed", operation="send", fix="Open another one")
+            raise Closed(f"{self!r} was closed", operation="send")
         future: asyncio.Future[MessageId] = self._home.loop.create_future()
         self._requests.put((value, fields, future))
         try:

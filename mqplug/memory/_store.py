@@ -49,7 +49,6 @@ class Partition:
                 f"{self.log!r} has no message {offset} any more: it begins at {self.low}",
                 log=self.log,
                 low=Position(self.log, (self.low,)),
-                fix="Seek to EARLIEST, or say missing='next'",
             )
         stop = min(self.high, offset + most)
         if offset >= stop:
@@ -104,9 +103,7 @@ class Store:
         try:
             return self._topics[name]
         except KeyError:
-            raise TopicNotFound(
-                f"there is no topic {name!r}", topic=name, fix="Create it with create_topic, or open with create=True"
-            ) from None
+            raise TopicNotFound(f"there is no topic {name!r}", topic=name) from None
 
     def partition(self, log: Log) -> Partition:
         """The partition of a log; ``TopicNotFound`` when its topic was deleted, also if there is a new one."""

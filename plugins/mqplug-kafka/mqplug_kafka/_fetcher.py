@@ -222,7 +222,7 @@ class Fetcher:
             return None
         return PositionLost(
             f"{log!r} has no message {wanted} any more: it begins at {low}",
-            log=log, low=Position(log, (low,)), fix="Seek to EARLIEST, or say missing='next'",
+            log=log, low=Position(log, (low,)),
         )  # fmt: skip
 
     def _look_beyond(self) -> None:

@@ -2,29 +2,20 @@
 
 from __future__ import annotations
 
-import os
-
 import pytest
 from kafka_steps import free_ports, new_name
 
 import mqplug
-from mqplug_devbrokers import KafkaServer, MissingTool
+from mqplug_devbrokers import KafkaServer
+from mqplug_devbrokers.pytest_plugin import started
 
 
 @pytest.fixture(scope="session")
 def kafka_server():
     """A running broker; ``kafka_server.login`` is the address that wants the user bob."""
     plain, controller, login = free_ports(3)
-    server = KafkaServer(port=plain, settings=_listeners(plain, controller, login))
-    try:
-        server.start()
-    except MissingTool as error:
-        server.close()
-        if os.environ.get("CI", "").lower() == "true":
-            raise
-        pytest.skip(str(error))
-    server.login = f"127.0.0.1:{login}"
-    with server:
+    with started(lambda: KafkaServer(port=plain, settings=_listeners(plain, controller, login))) as server:
+        server.login = f"127.0.0.1:{login}"
         yield server
 
 

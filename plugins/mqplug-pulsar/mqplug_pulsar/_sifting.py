@@ -48,7 +48,6 @@ def _check_gap(connection: PulsarConnection, feed: Feed, wanted: Numbers, messag
         raise PositionLost(
             f"retention removed messages behind {Position(feed.log, wanted)!r}",
             log=feed.log, low=Position(feed.log, low), topic=feed.log.topic,
-            fix="Seek to EARLIEST, or say missing='next'",
         )  # fmt: skip
     feed.keep([])
 

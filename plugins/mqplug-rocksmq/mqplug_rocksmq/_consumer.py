@@ -72,7 +72,6 @@ class RocksMQConsumer:
                 f"{log!r} has no message {self._offsets[log]} any more: it begins at {trimmed.low}",
                 log=log,
                 low=position_at(log, trimmed.low),
-                fix="Seek to EARLIEST, or say missing='next'",
             ) from None
         if not slices:
             return None
