@@ -15,7 +15,8 @@ In short::
 from __future__ import annotations
 
 from mqplug._batch import Batch
-from mqplug._client import Client, connect
+from mqplug._client import Client
+from mqplug._connect import connect
 from mqplug._consumer import Consumer
 from mqplug._discovery import register
 from mqplug._errors import (

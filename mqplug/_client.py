@@ -11,8 +11,7 @@ from mqplug._backend import Backend
 from mqplug._closing import Closable, close_native
 from mqplug._consumer import Consumer
 from mqplug._deadline import Deadline
-from mqplug._discovery import load
-from mqplug._errors import Closed, ConfigError, Error, GroupNotFound, TopicExists, TopicNotFound, Unsupported
+from mqplug._errors import Closed, Error, GroupNotFound, TopicExists, TopicNotFound, Unsupported
 from mqplug._holdings import Holdings
 from mqplug._keeper import Keeper
 from mqplug._log import Log
@@ -20,7 +19,6 @@ from mqplug._message import Message
 from mqplug._partitioners import PARTITIONERS
 from mqplug._position import EARLIEST, LATEST, After, Before, Position, Start
 from mqplug._producer import Producer, Route
-from mqplug._settings import settings_from_url, split_url, structure
 from mqplug._starts import check_log, check_start, everywhere, group_start, refuse_lost, resolve
 from mqplug._topics import check_group, check_new_topic, check_topic
 from mqplug._watermarks import Bounds, Watermarks
@@ -34,44 +32,6 @@ T = TypeVar("T")
 OnChange = Callable[[Sequence[Log]], None]
 
 PREFETCH = 64 * 1024 * 1024
-
-
-def connect(
-    target: str | Mapping[str, Any] | None = None,
-    /,
-    *,
-    timeout: float | None = 30,
-    extensions: Sequence[object] = (),
-    **settings: Any,
-) -> Client:
-    """Connect to a backend.
-
-    ``target`` is a backend's name with its settings as keywords, a URL such as ``kafka://host:9092``, or a mapping
-    with ``backend`` and the settings. Everything is checked before any I/O.
-    """
-    deadline = Deadline(timeout)
-    backend, made = _choose(target, settings, extensions)
-    return Client(backend, backend.connect(made, deadline))
-
-
-def _choose(
-    target: str | Mapping[str, Any] | None, settings: dict[str, Any], extensions: Sequence[object]
-) -> tuple[Backend, Any]:
-    if isinstance(target, str) and "://" in target:
-        url, query = split_url(target)
-        if settings:
-            raise ConfigError("give settings in the URL's query or as keywords, not both", backend=url.scheme)
-        backend = Backend(url.scheme, load(url.scheme), extensions)
-        return backend, settings_from_url(backend.descriptor, url, query)
-    if isinstance(target, Mapping):
-        settings = {**target, **settings}
-        target = settings.pop("backend", None)
-    if target is None:
-        raise ConfigError("no backend was named", fix="Write connect('memory'), or connect('kafka://host:9092')")
-    if not isinstance(target, str):
-        raise TypeError(f"connect() takes a name, a URL or a mapping, not {type(target).__name__}")
-    backend = Backend(target, load(target), extensions)
-    return backend, structure(backend.descriptor, settings)
 
 
 class Client(Closable):

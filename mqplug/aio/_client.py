@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any, Self
 
 from mqplug._client import Client
-from mqplug._client import connect as connect_now
+from mqplug._connect import connect as connect_now
 from mqplug._log import Log
 from mqplug._position import Start
 from mqplug._watermarks import Watermarks
