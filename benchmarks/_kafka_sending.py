@@ -15,7 +15,7 @@ MANY = 1000
 SAME = {
     "acks": "all",
     "enable.idempotence": True,
-    "linger.ms": 1,
+    "linger.ms": 0,
     "batch.size": 1_000_000,
     "queue.buffering.max.messages": 1_000_000,
 }

@@ -1,16 +1,66 @@
-"""What the core adds to a message that is sent."""
+"""What the core adds to a message that is sent, beside bare loops over the same driver."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
 import mqplug
 from benchmarks._paired import Contest, Side, Work
-from benchmarks._synthetic import TOPIC
+from benchmarks._synthetic import TOPIC, Producer
+from mqplug.spi import Headers, Numbers
 
 VALUE = b"x" * 128
 BATCH = 1000
+
+
+class Bare:
+    """The least that a driver needs of a record on its way, and what the bare loop keeps of it."""
+
+    __slots__ = ("headers", "key", "partition", "place", "timestamp", "topic", "value")
+
+    def __init__(self, value: bytes, key: bytes | None = None) -> None:
+        self.topic = TOPIC
+        self.partition = 0
+        self.value: bytes | None = value
+        self.key = key
+        self.headers: Headers = ()
+        self.timestamp: int | None = None
+        self.place: tuple[mqplug.Log, Numbers, Numbers] | None = None
+
+    def stored(self, log: mqplug.Log, coordinates: Numbers, detail: Numbers = ()) -> None:
+        self.place = (log, coordinates, detail)
+
+    def failed(self, error: mqplug.Error) -> None:
+        raise error
+
+    unknown = failed
+
+
+class BareRun:
+    """The same of a batch."""
+
+    keys: Sequence[bytes | None] | None = None
+    headers: Sequence[Headers] | None = None
+    timestamps: Sequence[int | None] | None = None
+
+    def __init__(self, values: Sequence[bytes | None]) -> None:
+        self.topic, self.partition, self.values = TOPIC, 0, values
+        self.place: tuple[mqplug.Log, Sequence[Numbers]] | None = None
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    def sendings(self) -> Sequence[Bare]:
+        return [Bare(value or b"") for value in self.values]
+
+    def stored(self, log: mqplug.Log, coordinates: Sequence[Numbers], details: Sequence[Numbers] | None = None) -> None:
+        self.place = (log, coordinates)
+
+    def failed(self, error: mqplug.Error) -> None:
+        raise error
+
+    unknown = failed
 
 
 def sending(mq: mqplug.Client, messages: int) -> list[Contest]:
@@ -24,25 +74,63 @@ def sending(mq: mqplug.Client, messages: int) -> list[Contest]:
 
         return Side("mqplug", words, prepare)
 
-    @contextmanager
-    def prepare_bare() -> Iterator[Work]:
-        yield lambda: _bare(messages)
+    def bare(words: str, loop: Callable[[Producer, int], int]) -> Side:
+        @contextmanager
+        def prepare() -> Iterator[Work]:
+            yield lambda: loop(Producer(), messages)
 
-    bare = Side("bare loop", "a list takes each message: log.append(value)", prepare_bare)
+        return Side("bare loop", words, prepare)
+
+    unwatched = bare("driver.send((record,)), a new record each", _bare)
+    kept = bare("the same; the records are kept", _bare_kept)
     return [
-        Contest(name="send: submit, unwatched", ours=ours("out.submit(value)", _submit), rivals=[bare]),
-        Contest(name="send: submit with a key", ours=ours("out.submit(value, key=key)", _keyed), rivals=[bare]),
-        Contest(name="send: submit, results kept", ours=ours("out.submit(value), then result()", _kept), rivals=[bare]),
-        Contest(name="send: and wait", ours=ours("out.send(value)", _send), rivals=[bare]),
-        Contest(name="send: many", ours=ours("out.send_many([value] * 1000)", _many), rivals=[bare]),
-    ]
+        Contest(
+            name="send: submit, unwatched", most_added=0.6,
+            ours=ours("out.submit(value)", _submit), rivals=[unwatched],
+        ),
+        Contest(
+            name="send: submit with a key",
+            ours=ours("out.submit(value, key=key)", _keyed), rivals=[unwatched],
+        ),
+        Contest(
+            name="send: submit, handles kept", most_added=0.6,
+            ours=ours("handles.append(out.submit(value))", _handles), rivals=[kept],
+        ),
+        Contest(
+            name="send: submit, results kept",
+            ours=ours("out.submit(value), then result() of each", _kept), rivals=[kept],
+        ),
+        Contest(name="send: and wait", ours=ours("out.send(value)", _send), rivals=[unwatched]),
+        Contest(
+            name="send: many", most_added=0.1, ours=ours("out.send_many([value] * 1000)", _many),
+            rivals=[bare("driver.send_run(batch of 1000), a new list each", _bare_many)],
+        ),
+        Contest(
+            name="send: many records",
+            ours=ours("out.send_many([Record(value, key=key), ...])", _many_records),
+            rivals=[bare("driver.send_run(batch of 1000), a new list each", _bare_many)],
+        ),
+    ]  # fmt: skip
 
 
-def _bare(messages: int) -> int:
-    log: list[bytes] = []
-    keep = log.append
+def _bare(driver: Producer, messages: int) -> int:
     for _ in range(messages):
-        keep(VALUE)
+        driver.send((Bare(VALUE),))
+    return messages
+
+
+def _bare_kept(driver: Producer, messages: int) -> int:
+    kept = []
+    for _ in range(messages):
+        record = Bare(VALUE)
+        kept.append(record)
+        driver.send((record,))
+    return len(kept)
+
+
+def _bare_many(driver: Producer, messages: int) -> int:
+    for _ in range(messages // BATCH):
+        driver.send_run(BareRun([VALUE] * BATCH))
     return messages
 
 
@@ -57,6 +145,10 @@ def _keyed(out: mqplug.Producer, messages: int) -> int:
     for number in range(messages):
         out.submit(VALUE, key=keys[number % 100])
     return messages
+
+
+def _handles(out: mqplug.Producer, messages: int) -> int:
+    return len([out.submit(VALUE) for _ in range(messages)])
 
 
 def _kept(out: mqplug.Producer, messages: int) -> int:
@@ -75,4 +167,11 @@ def _send(out: mqplug.Producer, messages: int) -> int:
 def _many(out: mqplug.Producer, messages: int) -> int:
     for _ in range(messages // BATCH):
         out.send_many([VALUE] * BATCH)
+    return messages
+
+
+def _many_records(out: mqplug.Producer, messages: int) -> int:
+    keys = [b"customer-%d" % number for number in range(100)]
+    for _ in range(messages // BATCH):
+        out.send_many([mqplug.Record(VALUE, key=keys[number % 100]) for number in range(BATCH)])
     return messages

@@ -23,6 +23,7 @@ from mqplug.spi import (
     ListColumns,
     Listener,
     ProducerOptions,
+    Run,
     Sending,
     SymbolicStart,
     TopicInfo,
@@ -109,6 +110,12 @@ class Consumer:
     def tend(self, timeout: float) -> None:
         """No membership to look after."""
 
+    def pause(self, logs: Sequence[Log]) -> None:
+        """Nobody pauses here."""
+
+    def resume(self, logs: Sequence[Log]) -> None:
+        """Nobody pauses here."""
+
     def seek(self, positions: Mapping[Log, Position], timeout: float) -> None:
         self._next = positions[LOG].coordinates[0] // SIZE
 
@@ -129,6 +136,11 @@ class Producer:
         for sending in sendings:
             sending.stored(LOG, (self._offset,))
             self._offset += 1
+
+    def send_run(self, run: Run) -> None:
+        first = self._offset
+        self._offset = first + len(run)
+        run.stored(LOG, list(zip(range(first, self._offset), strict=False)))
 
     def pump(self, timeout: float) -> None:
         """Nothing is ever on its way."""

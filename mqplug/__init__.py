@@ -14,105 +14,29 @@ In short::
 
 from __future__ import annotations
 
-from mqplug._batch import Batch
-from mqplug._client import Client
-from mqplug._connect import connect
-from mqplug._consumer import Consumer
-from mqplug._discovery import register
-from mqplug._errors import (
-    AccessDenied,
-    AlreadyOpen,
-    AuthError,
-    Closed,
-    CloseIncomplete,
-    ConcurrentUse,
-    ConfigError,
-    ConnectError,
-    ConsumerBusy,
-    Corrupt,
-    Error,
-    Fenced,
-    ForkedClient,
-    GroupNotFound,
-    InvalidMessageId,
-    InvalidName,
-    MessageTooLarge,
-    NotAssigned,
-    OutcomeUnknown,
-    PluginError,
-    PositionLost,
-    QueueFull,
-    SendFailed,
-    SendTimeout,
-    StorageFull,
-    Timeout,
-    TopicExists,
-    TopicNotFound,
-    Unsupported,
-)
-from mqplug._handle import SendHandle
-from mqplug._ids import MessageId
-from mqplug._log import Log
-from mqplug._message import Message
-from mqplug._position import EARLIEST, LATEST, Position, Start, after, ago, at_time, before, last
-from mqplug._producer import Producer
-from mqplug._record import Record
-from mqplug._watermarks import Bounds, Watermarks
-from mqplug.spi._descriptor import Capabilities
+from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0"
 
-__all__ = [
-    "EARLIEST",
-    "LATEST",
-    "AccessDenied",
-    "AlreadyOpen",
-    "AuthError",
-    "Batch",
-    "Bounds",
-    "Capabilities",
-    "Client",
-    "CloseIncomplete",
-    "Closed",
-    "ConcurrentUse",
-    "ConfigError",
-    "ConnectError",
-    "Consumer",
-    "ConsumerBusy",
-    "Corrupt",
-    "Error",
-    "Fenced",
-    "ForkedClient",
-    "GroupNotFound",
-    "InvalidMessageId",
-    "InvalidName",
-    "Log",
-    "Message",
-    "MessageId",
-    "MessageTooLarge",
-    "NotAssigned",
-    "OutcomeUnknown",
-    "PluginError",
-    "Position",
-    "PositionLost",
-    "Producer",
-    "QueueFull",
-    "Record",
-    "SendFailed",
-    "SendHandle",
-    "SendTimeout",
-    "Start",
-    "StorageFull",
-    "Timeout",
-    "TopicExists",
-    "TopicNotFound",
-    "Unsupported",
-    "Watermarks",
-    "after",
-    "ago",
-    "at_time",
-    "before",
-    "connect",
-    "last",
-    "register",
-]
+if TYPE_CHECKING:
+    from mqplug._public import *  # noqa: F403
+    from mqplug._public import __all__ as __all__
+
+
+def __getattr__(name: str) -> Any:
+    """Load the public names when the first one is asked for: the command line, for one, begins without them."""
+    if name.startswith("_") and name != "__all__":
+        raise AttributeError(f"module 'mqplug' has no attribute {name!r}")
+    from mqplug import _public
+
+    globals().update({each: getattr(_public, each) for each in _public.__all__}, __all__=_public.__all__)
+    try:
+        return globals()[name]
+    except KeyError:
+        raise AttributeError(f"module 'mqplug' has no attribute {name!r}") from None
+
+
+def __dir__() -> list[str]:
+    from mqplug import _public
+
+    return sorted({*globals(), *_public.__all__})

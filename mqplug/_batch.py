@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     import pyarrow
 
     from mqplug._log import Log
-    from mqplug._record import Headers
+    from mqplug._produce.record import Headers
     from mqplug._text import Numbers
 
 
@@ -27,14 +27,37 @@ class Columns(Protocol):
     ``Batch.to_arrow`` that it has, with the types they have there.
     """
 
-    def coordinates(self) -> Sequence[Numbers]: ...
-    def details(self) -> Sequence[Numbers] | None: ...
-    def keys(self) -> Sequence[bytes | None]: ...
-    def values(self) -> Sequence[bytes | None]: ...
-    def headers(self) -> Sequence[Headers]: ...
-    def timestamps(self) -> Sequence[int]: ...
-    def log_times(self) -> Sequence[int]: ...
-    def attempts(self) -> Sequence[int] | None: ...
+    def coordinates(self) -> Sequence[Numbers]:
+        """Those of the messages' ids, ascending."""
+        ...
+
+    def details(self) -> Sequence[Numbers] | None:
+        """What else the ids need, for a seek to be exact; None where that is nothing."""
+        ...
+
+    def keys(self) -> Sequence[bytes | None]:
+        """The keys; None for a message without one."""
+        ...
+
+    def values(self) -> Sequence[bytes | None]:
+        """The values; None for a tombstone."""
+        ...
+
+    def headers(self) -> Sequence[Headers]:
+        """The headers, in the order in which they were sent."""
+        ...
+
+    def timestamps(self) -> Sequence[int]:
+        """The producers' times, else the log's, in milliseconds since 1970."""
+        ...
+
+    def log_times(self) -> Sequence[int]:
+        """The times that ``at_time`` searches, in milliseconds since 1970."""
+        ...
+
+    def attempts(self) -> Sequence[int] | None:
+        """How many times each was delivered, this time included; None where the core counts."""
+        ...
 
 
 @attrs.frozen
@@ -186,6 +209,11 @@ class Batch(Sequence[Message]):
     def ending_at(self, next_position: Position) -> Batch:
         """The same messages, with another position behind them."""
         self._next = next_position
+        return self
+
+    def with_attempts(self, attempts: Sequence[int]) -> Batch:
+        """The same messages, delivered so often."""
+        self.attempts = attempts
         return self
 
     def detached(self) -> Batch:

@@ -2,34 +2,40 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
-from threading import Lock
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
 
-from mqplug._backend import Backend
+from mqplug._administration import Retention, Topics, check_partitions, new_topic
+from mqplug._capabilities import Support, public, support
+from mqplug._children import Children
 from mqplug._closing import Closable, close_native
-from mqplug._consumer import Consumer
+from mqplug._consume.consumer import Consumer
+from mqplug._consume.holdings import OnChange
+from mqplug._consume.opening import Wanted, open_consumer
+from mqplug._consume.retry import Retry
+from mqplug._consume.starts import Target
 from mqplug._deadline import Deadline
-from mqplug._errors import Closed, Error, GroupNotFound, TopicExists, TopicNotFound, Unsupported
-from mqplug._holdings import Holdings
-from mqplug._keeper import Keeper
+from mqplug._errors import Closed, Unsupported
+from mqplug._groups import Groups
 from mqplug._log import Log
 from mqplug._message import Message
-from mqplug._partitioners import PARTITIONERS
-from mqplug._position import EARLIEST, LATEST, After, Before, Position, Start
-from mqplug._producer import Producer, Route
-from mqplug._starts import check_log, check_start, everywhere, group_start, refuse_lost, resolve
-from mqplug._topics import check_group, check_new_topic, check_topic
+from mqplug._plugins.backend import Backend
+from mqplug._position import EARLIEST, LATEST, Position, Start
+from mqplug._produce.partitioners import Partitioner, PartitionerName
+from mqplug._produce.producer import Producer
+from mqplug._produce.queue import check_limits
+from mqplug._produce.routing import Router
+from mqplug._questions import Questions
+from mqplug._topics import Names, check_group, check_topics
 from mqplug._watermarks import Bounds, Watermarks
-from mqplug.spi._actions import ConsumerOptions, CreateTopic, ProducerOptions, TopicInfo
+from mqplug.spi._actions import GroupInfo, GroupPosition, Mode, ProducerOptions, TopicInfo
 
 if TYPE_CHECKING:
     from mqplug.spi._descriptor import Capabilities
     from mqplug.spi._drivers import Connection
 
 T = TypeVar("T")
-OnChange = Callable[[Sequence[Log]], None]
 
 PREFETCH = 64 * 1024 * 1024
 
@@ -41,9 +47,10 @@ class Client(Closable):
         super().__init__()
         self._backend = backend
         self._connection = connection
-        self._keeper = Keeper()
-        self._children: set[Producer | Consumer] = set()
-        self._lock = Lock()
+        self._topics = Topics(backend, connection)
+        self._groups = Groups(backend, connection, self._topics)
+        self._questions = Questions(backend, connection, self._topics, self._groups)
+        self._children = Children()
         self._holds_something = True
 
     @property
@@ -53,8 +60,12 @@ class Client(Closable):
 
     @property
     def capabilities(self) -> Capabilities:
-        """What can be done here."""
-        return self._connection.capabilities
+        """What can be done here, by the backend itself or by the core; ``support`` says which."""
+        return public(self._connection.capabilities)
+
+    def support(self, capability: str) -> Support:
+        """Who provides an operation or property: ``"native"`` the backend, ``"core"`` this library; or ``"absent"``."""
+        return support(self._connection.capabilities, capability)
 
     def health(self, timeout: float | None = 30) -> None:
         """Return if the backend answers; otherwise raise why not."""
@@ -64,6 +75,8 @@ class Client(Closable):
 
     def unwrap(self, kind: type[T]) -> T | None:
         """The native client of this type, or None."""
+        if not isinstance(kind, type):
+            raise TypeError(f"unwrap() takes a type, not {type(kind).__name__}")
         with self._open("unwrap"):
             return self._connection.unwrap(kind)
 
@@ -74,67 +87,64 @@ class Client(Closable):
         topic: str,
         *,
         partitions: int = 1,
-        retention: float | None = None,
+        retention: Retention | None = None,
+        retention_bytes: int | None = None,
         exist_ok: bool = False,
         options: Mapping[str, Any] | None = None,
         timeout: float | None = 30,
     ) -> None:
-        """Create a topic. With ``exist_ok`` an existing one of as many partitions will do."""
-        deadline = Deadline(timeout)
-        check_new_topic(topic)
-        if isinstance(partitions, bool) or not isinstance(partitions, int):
-            raise TypeError(f"partitions is a whole number, not {type(partitions).__name__}")
-        if not 1 <= partitions <= self.capabilities.partitions_max:
-            raise ValueError(f"a topic has 1 to {self.capabilities.partitions_max} partitions, not {partitions}")
-        if retention is not None:
-            self._require("retention", "create topic")
-        action = CreateTopic(topic, partitions, retention, dict(options or {}))
-        with self._open("create topic"):
-            try:
-                self._backend.create_topic(self._connection, action, deadline)
-            except TopicExists as error:
-                if not exist_ok:
-                    raise
-                self._check_same(topic, partitions, deadline, error)
+        """Create a topic, whose name is legal on every backend.
 
-    def _check_same(self, topic: str, partitions: int, deadline: Deadline, error: TopicExists) -> None:
-        there = len(self._topic(topic, deadline).logs)
-        if there != partitions:
-            raise TopicExists(
-                f"the topic {topic!r} exists with {there} partitions, not {partitions}",
-                backend=self.backend, topic=topic, operation="create topic", fix="Ask for as many as there are",
-            ) from error  # fmt: skip
+        ``retention`` is how long messages are kept, in seconds or as a timedelta (``math.inf``: for ever), and
+        ``retention_bytes`` how much of each partition. ``options`` are the backend's own. With ``exist_ok`` an existing
+        topic of the same settings will do; one with others is a ``TopicExists`` that names the difference.
+        """
+        deadline = Deadline(timeout)
+        with self._open("create topic"):
+            wanted = new_topic(
+                topic,
+                self.capabilities,
+                partitions=partitions,
+                retention=retention,
+                retention_bytes=retention_bytes,
+                options=options,
+            )
+            self._topics.create(wanted, exist_ok, deadline)
 
     def delete_topic(self, topic: str, *, timeout: float | None = 30) -> None:
         """Delete a topic with all its messages."""
         deadline = Deadline(timeout)
-        self._require("delete_topic", "delete topic")
-        with self._open("delete topic"):
-            self._backend.delete_topic(self._connection, check_topic(topic), deadline)
+        with self._open("delete topic", needs="delete_topic"):
+            self._topics.delete(topic, deadline)
 
     def topics(self, *, timeout: float | None = 30) -> list[str]:
         """The names of all topics, sorted, but for the backend's own."""
         deadline = Deadline(timeout)
-        self._require("list_topics", "list topics")
-        with self._open("list topics"):
-            return sorted(self._backend.list_topics(self._connection, deadline))
+        with self._open("list topics", needs="list_topics"):
+            return self._topics.names(deadline)
+
+    def describe(self, topic: str, *, timeout: float | None = 30) -> TopicInfo:
+        """A topic as it stands: the log of each partition, and what it retains, where the backend tells."""
+        deadline = Deadline(timeout)
+        with self._open("describe topic"):
+            return self._topics.find(topic, deadline)
 
     def partitions(self, topic: str, *, timeout: float | None = 30) -> list[Log]:
         """The log of each partition of a topic, in order."""
+        return list(self.describe(topic, timeout=timeout).logs)
+
+    def add_partitions(self, topic: str, total: int, *, timeout: float | None = 30) -> None:
+        """Have so many partitions in all, which is more than there are. Keys move to other partitions by this."""
         deadline = Deadline(timeout)
-        with self._open("describe topic"):
-            return list(self._topic(topic, deadline).logs)
+        with self._open("add partitions", needs="add_partitions"):
+            self._topics.add_partitions(topic, check_partitions(total, self.capabilities), deadline)
+        self._children.topic_changed(topic)
 
     def trim(self, topic: str, before: Mapping[int, Position], *, timeout: float | None = 30) -> None:
         """Remove what lies before a position of each of these partitions."""
         deadline = Deadline(timeout)
-        self._require("trim", "trim")
-        with self._open("trim"):
-            logs = self._topic(topic, deadline).logs
-            for position in before.values():
-                check_log(position.log, logs)
-            if before:
-                self._backend.trim(self._connection, {each.log: each for each in before.values()}, deadline)
+        with self._open("trim", needs="trim"):
+            self._topics.trim(topic, before, deadline)
 
     # producing and consuming -------------------------------------------------------------------------------
 
@@ -143,30 +153,28 @@ class Client(Closable):
         topic: str | None = None,
         *,
         create: bool = False,
-        partitioner: str = "murmur2",
+        partitioner: PartitionerName | Partitioner = "murmur2",
+        queue_messages: int = 100_000,
         queue_bytes: int = 64 * 1024 * 1024,
         timeout: float | None = 30,
     ) -> Producer:
-        """A producer for one topic; without a topic, for any that its messages name."""
+        """A producer for one topic; without a topic, for any that its messages name.
+
+        ``partitioner`` says where messages go: by their key as ``"murmur2"``, Kafka's, ``"pulsar-java"``, or
+        ``"round_robin"``, which is murmur2 but takes those without a key in turn; or a function of key and number of
+        partitions. No more messages and bytes than the queue takes are on their way at once.
+        """
         deadline = Deadline(timeout)
-        if partitioner not in PARTITIONERS:
-            raise ValueError(f"no partitioner {partitioner!r}: there are {', '.join(PARTITIONERS)}")
+        limits = check_limits(queue_messages, queue_bytes)
         with self._open("open a producer"):
-            info = self._find_or_create(topic, create, deadline) if topic is not None else None
-            options = ProducerOptions(partitioner=partitioner, queue_bytes=queue_bytes)
+            router = Router(self._topics, partitioner, self._backend.descriptor.partitioners)
+            route = None if topic is None else router.route_of(self._topics.find_or_create(topic, create, deadline))
+            options = ProducerOptions(partitioner=router.name, queue_bytes=queue_bytes)
             driver = self._backend.open_producer(self._connection, options, deadline)
-            limits = (self.capabilities, queue_bytes)
-            producer = Producer(self._backend, driver, topic, self._router(partitioner), limits, self._forget)
-            if topic is not None and info is not None:
-                producer._routes[topic] = self._route(info, partitioner)
+            producer = Producer(self._backend, driver, topic, router, limits, self.capabilities, self._children.forget)
+            if route is not None:
+                producer._know(route)
         return self._adopt(producer)
-
-    def _router(self, partitioner: str) -> Callable[[str, Deadline], Route]:
-        return lambda topic, deadline: self._route(self._topic(topic, deadline), partitioner)
-
-    def _route(self, info: TopicInfo, partitioner: str) -> Route:
-        native = partitioner in self._backend.descriptor.partitioners
-        return Route(info.name, len(info.logs), None if native else PARTITIONERS[partitioner]())
 
     def consumer(
         self,
@@ -176,10 +184,15 @@ class Client(Closable):
         start: Start | None = None,
         until: Start | None = None,
         partitions: Sequence[int] | None = None,
-        mode: Literal["ordered"] = "ordered",
+        mode: Mode = "ordered",
         missing: Literal["error", "next"] = "error",
         must_exist: bool = False,
         create: bool = False,
+        auto_ack: bool = False,
+        max_unacked: int | None = None,
+        max_processing: float | None = None,
+        retry: Retry | None = None,
+        dead_letter: str | None = None,
         on_assigned: OnChange | None = None,
         on_revoked: OnChange | None = None,
         prefetch_bytes: int = PREFETCH,
@@ -188,59 +201,38 @@ class Client(Closable):
         """A consumer of one or many topics.
 
         Without a ``group`` it sees all partitions, leaves no trace, and must say its ``start``. With one it shares
-        them with the other members; ``start`` (EARLIEST by default) applies only where the group has no position.
+        them with the other members, as ``mode`` says; ``start`` (EARLIEST by default) applies only where the group
+        has no position.
+
+        ``auto_ack`` acks each message when the next one is asked for. ``max_unacked`` is how many messages of a
+        partition may be in hand without an ack (in the shared modes: of all). A member that takes nothing for longer
+        than ``max_processing`` seconds loses its work to the others; without it, a handler may take as long as it
+        likes. ``retry`` says when a message that was given back comes again, and ``dead_letter`` to which topic it
+        goes when its attempts are used up.
         """
         deadline = Deadline(timeout)
-        self._check_consumer(group, start, partitions, mode)
+        wanted = Wanted(
+            group=group, start=start, until=until, partitions=partitions, mode=mode, missing=missing,
+            must_exist=must_exist, auto_ack=auto_ack, max_unacked=max_unacked, max_processing=max_processing,
+            retry=retry, dead_letter=dead_letter, on_assigned=on_assigned, on_revoked=on_revoked,
+            prefetch_bytes=prefetch_bytes,
+        )  # fmt: skip
+        wanted.check(self.capabilities, self.backend)
         with self._open("open a consumer"):
-            logs = self._logs_of(topics, partitions, create, deadline)
-            end = resolve(self._backend, self._connection, check_start(until), logs, deadline) if until else {}
-            begin = check_start(start) if start is not None else EARLIEST
-            lenient = missing == "next" or not isinstance(begin, Before | After | Position)
-            holdings = Holdings(grouped=group is not None, until=end, on_assigned=on_assigned, on_revoked=on_revoked)
-            consumer = Consumer(self._backend, self._connection, logs, group, holdings, self._forget)
-            if group is None:
-                positions = everywhere(self._backend, self._connection, begin, logs, deadline)
-                if not lenient:
-                    refuse_lost(self._backend, self._connection, positions, deadline)
-                holdings.hold(positions, lenient=lenient)
-                chosen: Any = positions
-            else:
-                chosen = group_start(self._backend, self._connection, begin, logs, deadline)
-            options = ConsumerOptions(
-                logs=logs, group=group, start=chosen, must_exist=must_exist, mode=mode, prefetch_bytes=prefetch_bytes
-            )
-            consumer._attach(self._backend.open_consumer(self._connection, options, holdings, deadline))
-        return self._adopt(consumer)
-
-    def _check_consumer(
-        self, group: str | None, start: Start | None, partitions: Sequence[int] | None, mode: str
-    ) -> None:
-        if group is None and start is None:
-            raise TypeError("a consumer without a group must say where to start, as in start=EARLIEST")
-        if group is None:
-            return
-        check_group(group)
-        self._require("groups", "open a consumer")
-        if mode not in {"ordered", "exclusive", "shared", "key_shared"}:
-            raise ValueError(f"mode is 'ordered', 'exclusive', 'shared' or 'key_shared', not {mode!r}")
-        self._require(mode, "open a consumer")
-        if partitions is not None:
-            raise TypeError("the members of a group share its partitions: partitions= is for consumers without a group")
-
-    def _logs_of(
-        self, topics: str | Sequence[str], partitions: Sequence[int] | None, create: bool, deadline: Deadline
-    ) -> list[Log]:
-        names = [topics] if isinstance(topics, str) else list(topics)
-        if not names:
-            raise ValueError("a consumer reads at least one topic")
-        logs = [log for name in names for log in self._find_or_create(name, create, deadline).logs]
-        if partitions is None:
-            return logs
-        missing = set(partitions) - {log.partition for log in logs}
-        if missing:
-            raise ValueError(f"{names[0]!r} has no partition {min(missing)}: it has {len(logs)}")
-        return [log for log in logs if log.partition in set(partitions)]
+            logs = self._topics.logs(check_topics(topics), partitions, create, deadline)
+            letters = None
+            if dead_letter is not None:
+                left = None if timeout is None else deadline.remaining()
+                letters = self.producer(dead_letter, create=create, timeout=left)
+            try:
+                made = open_consumer(
+                    self._backend, self._connection, logs, wanted, deadline, letters, self._children.forget
+                )
+            except BaseException:
+                if letters is not None:
+                    letters.close(0)
+                raise
+        return self._adopt(made)
 
     def read(
         self,
@@ -258,112 +250,120 @@ class Client(Closable):
         )
         return _drain(consumer)
 
+    # groups ------------------------------------------------------------------------------------------------
+
+    def groups(self, topic: str | None = None, *, timeout: float | None = 30) -> list[GroupInfo]:
+        """The groups that have a position, on this topic or on any, by name."""
+        deadline = Deadline(timeout)
+        with self._open("list groups", needs="groups"):
+            return self._groups.all(topic, deadline)
+
+    def positions(self, topic: str, *, group: str, timeout: float | None = 30) -> dict[int, GroupPosition]:
+        """Where a group stands, for each partition where it has a position; ``GroupNotFound`` if there is none."""
+        deadline = Deadline(timeout)
+        with self._open("describe group", needs="groups"):
+            return self._groups.positions(check_group(group), topic, deadline)
+
+    def reset_group(
+        self,
+        group: str,
+        topic: str,
+        to: Target,
+        *,
+        missing: Literal["error", "next"] = "error",
+        must_exist: bool = False,
+        timeout: float | None = 30,
+    ) -> None:
+        """Move a group that has no members; ``ConsumerBusy`` if it has.
+
+        ``EARLIEST``, ``LATEST``, a time and ``last(n)`` move all partitions. An id (which is delivered first), a
+        position, or a mapping of partition to position moves what it names, and the others stay where they are. Where
+        the group had no position it is placed at EARLIEST, so that no partition is left to a ``start=``: this is also
+        how a group is made before anybody consumes; with ``must_exist`` that is ``GroupNotFound``. What retention
+        removed is ``PositionLost``, and nothing moves; with ``missing="next"`` the first message that is left will do.
+        """
+        deadline = Deadline(timeout)
+        if missing not in {"error", "next"}:
+            raise ValueError(f"missing is 'error' or 'next', not {missing!r}")
+        with self._open("reset group", needs="durable_groups"):
+            self._groups.reset(
+                check_group(group), topic, to, must_exist=must_exist, lenient=missing == "next", deadline=deadline
+            )
+
+    def delete_group(self, group: str, *, timeout: float | None = 30) -> None:
+        """Forget a group on all topics: the next to open it begins at its ``start=``. ``ConsumerBusy`` with members."""
+        deadline = Deadline(timeout)
+        with self._open("delete group", needs="durable_groups"):
+            self._groups.delete(check_group(group), deadline)
+
     # questions ---------------------------------------------------------------------------------------------
 
     @overload
     def watermarks(self, topic: str, *, timeout: float | None = 30) -> dict[int, Watermarks]: ...
     @overload
+    def watermarks(self, topic: Names, *, timeout: float | None = 30) -> dict[str, dict[int, Watermarks]]: ...
     def watermarks(
-        self, topic: list[str] | tuple[str, ...], *, timeout: float | None = 30
-    ) -> dict[str, dict[int, Watermarks]]: ...
-    def watermarks(
-        self, topic: str | list[str] | tuple[str, ...], *, timeout: float | None = 30
+        self, topic: str | Names, *, timeout: float | None = 30
     ) -> dict[int, Watermarks] | dict[str, dict[int, Watermarks]]:
         """What each partition retains; for many topics at once, by topic."""
         deadline = Deadline(timeout)
-        names = [topic] if isinstance(topic, str) else list(topic)
         with self._open("watermarks"):
-            logs = {name: self._topic(name, deadline).logs for name in names}
-            marks = self._backend.watermarks(
-                self._connection, [log for each in logs.values() for log in each], None, deadline
-            )
-        found = {name: {log.partition: marks[log] for log in logs[name]} for name in names}
+            found = self._questions.watermarks(check_topics(topic), deadline)
         return found[topic] if isinstance(topic, str) else found
 
     def bounds(self, topic: str, *, timeout: float | None = 30) -> dict[int, Bounds]:
         """The first and the last retained id of each partition."""
         deadline = Deadline(timeout)
         with self._open("bounds"):
-            logs = self._topic(topic, deadline).logs
-            found = self._backend.bounds(self._connection, logs, deadline)
-        return {log.partition: found[log] for log in logs}
+            return self._questions.bounds(topic, deadline)
 
-    def lag(self, topic: str, *, group: str, timeout: float | None = 30) -> dict[int, int]:
+    @overload
+    def lag(self, topic: str, *, group: str, timeout: float | None = 30) -> dict[int, int]: ...
+    @overload
+    def lag(self, topic: Names, *, group: str, timeout: float | None = 30) -> dict[str, dict[int, int]]: ...
+    def lag(
+        self, topic: str | Names, *, group: str, timeout: float | None = 30
+    ) -> dict[int, int] | dict[str, dict[int, int]]:
         """For each partition: about how many messages the group has before it; 0 only when it has none."""
         deadline = Deadline(timeout)
-        check_group(group)
-        self._require("groups", "lag")
-        with self._open("lag"):
-            logs = self._topic(topic, deadline).logs
-            stored = self._backend.group_positions(self._connection, group, logs, deadline)
-            if not stored:
-                raise GroupNotFound(f"the group {group!r} has no position on {topic!r}", topic=topic)
-            since = {log: where.position for log, where in stored.items()}
-            marks = self._backend.watermarks(self._connection, logs, since, deadline)
-        return {
-            log.partition: 0 if log in since and since[log] >= marks[log].high else _behind(marks[log]) for log in logs
-        }
+        with self._open("lag", needs="groups"):
+            found = self._questions.lag(check_topics(topic), check_group(group), deadline)
+        return found[topic] if isinstance(topic, str) else found
 
     # inside ------------------------------------------------------------------------------------------------
-
-    def _topic(self, topic: str, deadline: Deadline) -> TopicInfo:
-        return self._backend.topic(self._connection, check_topic(topic), deadline)
-
-    def _find_or_create(self, topic: str, create: bool, deadline: Deadline) -> TopicInfo:
-        try:
-            return self._topic(topic, deadline)
-        except TopicNotFound:
-            if not create:
-                raise
-        check_new_topic(topic)
-        with suppress(TopicExists):
-            return self._backend.create_topic(self._connection, CreateTopic(topic), deadline)
-        return self._topic(topic, deadline)
 
     def _require(self, capability: str, operation: str) -> None:
         if not getattr(self.capabilities, capability):
             raise Unsupported(capability, backend=self.backend, operation=operation)
 
-    def _open(self, operation: str) -> Any:
+    def _open(self, operation: str, *, needs: str | None = None) -> AbstractContextManager[None]:
+        """What every call does first; within, errors learn where they happened."""
         self._fork.check()
         if self._closed:
             raise Closed(f"{self!r} was closed", backend=self.backend, operation=operation, fix="Connect again")
+        if needs is not None:
+            self._require(needs, operation)
         return self._backend.context(operation)
 
     def _adopt(self, child: Child) -> Child:
-        with self._lock:
-            if not self._closed:
-                self._children.add(child)
-                self._keeper.add(child)
-                return child
-        child.close(0)
-        raise Closed(f"{self!r} was closed meanwhile", backend=self.backend)
-
-    def _forget(self, child: Producer | Consumer) -> None:
-        self._keeper.remove(child)
-        with self._lock:
-            self._children.discard(child)
+        if not self._children.adopt(child):
+            child.close(0)
+            raise Closed(f"{self!r} was closed meanwhile", backend=self.backend)
+        return child
 
     # ending ------------------------------------------------------------------------------------------------
 
     def close(self, timeout: float | None = 30) -> None:
         """Close consumers, then producers, then the connection, within one deadline. May be called twice."""
         deadline = Deadline(timeout)
-        with self._lock:
-            already, self._closed = self._closed, True
-            children = sorted(self._children, key=lambda child: isinstance(child, Producer))
-        if already or self._fork.crossed:
-            return
-        failures: list[Error] = []
-        for child in children:
-            try:
-                child.close(None if timeout is None else deadline.remaining())
-            except Error as error:
-                failures.append(error)
-        self._keeper.stop()
-        close_native(f"the connection to {self.backend}", self._connection.close, deadline)
-        if failures:
-            raise failures[0]
+        with self._closing_once(deadline) as mine:
+            if not mine:
+                return
+            self._children.shut()
+            failures = self._children.close(deadline)
+            close_native(f"the connection to {self.backend}", self._connection.close, deadline)
+            if failures:
+                raise failures[0]
 
     def __repr__(self) -> str:
         return f"<Client {self.backend}{', closed' if self._closed else ''}>"
@@ -375,7 +375,3 @@ Child = TypeVar("Child", Producer, Consumer)
 def _drain(consumer: Consumer) -> Iterator[Message]:
     with consumer:
         yield from consumer
-
-
-def _behind(marks: Watermarks) -> int:
-    return max(marks.count, 0 if marks.low == marks.high else 1)

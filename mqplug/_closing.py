@@ -5,8 +5,8 @@ from __future__ import annotations
 import threading
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Callable
-from contextlib import nullcontext, suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext, suppress
 from typing import TYPE_CHECKING, Self
 
 from mqplug._deadline import Deadline
@@ -16,10 +16,11 @@ from mqplug._fork import ForkGuard
 if TYPE_CHECKING:
     from types import TracebackType
 
+MOST = 30.0  # seconds that a close without a timeout gives to what it waits for
 GRACE = 0.5  # seconds that a native close may overrun its own timeout
 
 
-def close_native(what: str, close: Callable[[float], None], deadline: Deadline, most: float = 30.0) -> None:
+def close_native(what: str, close: Callable[[float], None], deadline: Deadline, most: float = MOST) -> None:
     """Run a driver's close; one that overruns is abandoned on a daemon thread, with a ``ResourceWarning``."""
     seconds = deadline.remaining(most)
     failure: list[BaseException] = []
@@ -47,10 +48,29 @@ class Closable(ABC):
     def __init__(self) -> None:
         self._fork = ForkGuard()
         self._closed = False
+        self._closer: int | None = None  # the thread that closes this
+        self._close_lock = threading.Lock()
+        self._ended = threading.Event()
 
     @abstractmethod
     def close(self, timeout: float | None = 30) -> None:
         """Let go. May be called twice."""
+
+    @contextmanager
+    def _closing_once(self, deadline: Deadline) -> Iterator[bool]:
+        """Whether it is the caller who closes this. Where another thread does, it is waited for."""
+        with self._close_lock:
+            mine = not self._closed and not self._fork.crossed
+            self._closed = True
+            if mine:
+                self._closer = threading.get_ident()
+        if not mine and self._closer not in {None, threading.get_ident()} and not self._fork.crossed:
+            self._ended.wait(deadline.remaining(MOST))
+        try:
+            yield mine
+        finally:
+            if mine:
+                self._ended.set()
 
     def __enter__(self) -> Self:
         return self

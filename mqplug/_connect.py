@@ -2,50 +2,48 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from mqplug._backend import Backend
 from mqplug._client import Client
 from mqplug._deadline import Deadline
-from mqplug._discovery import load
-from mqplug._errors import ConfigError
-from mqplug._settings import settings_from_url, split_url, structure
+
+if TYPE_CHECKING:
+    from mqplug._config.plan import Target
 
 
 def connect(
-    target: str | Mapping[str, Any] | None = None,
+    target: Target = None,
     /,
     *,
     timeout: float | None = 30,
-    extensions: Sequence[object] = (),
+    extensions: Sequence[object] | None = None,
     **settings: Any,
 ) -> Client:
     """Connect to a backend.
 
-    ``target`` is a backend's name with its settings as keywords, a URL such as ``kafka://host:9092``, or a mapping
-    with ``backend`` and the settings. Everything is checked before any I/O.
+    ``target`` is a backend's name, a URL such as ``kafka://host:9092``, a mapping, or the path of a file. Without
+    it the environment and a configuration file decide; the page on configuration says how. Keywords win over
+    everything. ``extensions`` are names or objects, the first outermost. Everything is checked before any I/O.
     """
+    from mqplug._config.plan import plan  # reading configurations takes its time: not at `import mqplug`
+
     deadline = Deadline(timeout)
-    backend, made = _choose(target, settings, extensions)
-    return Client(backend, backend.connect(made, deadline))
+    made = plan(target, settings, extensions)
+    return Client(made.backend, made.connect(deadline))
 
 
-def _choose(
-    target: str | Mapping[str, Any] | None, settings: dict[str, Any], extensions: Sequence[object]
-) -> tuple[Backend, Any]:
-    if isinstance(target, str) and "://" in target:
-        url, query = split_url(target)
-        if settings:
-            raise ConfigError("give settings in the URL's query or as keywords, not both", backend=url.scheme)
-        backend = Backend(url.scheme, load(url.scheme), extensions)
-        return backend, settings_from_url(backend.descriptor, url, query)
-    if isinstance(target, Mapping):
-        settings = {**target, **settings}
-        target = settings.pop("backend", None)
-    if target is None:
-        raise ConfigError("no backend was named", fix="Write connect('memory'), or connect('kafka://host:9092')")
-    if not isinstance(target, str):
-        raise TypeError(f"connect() takes a name, a URL or a mapping, not {type(target).__name__}")
-    backend = Backend(target, load(target), extensions)
-    return backend, structure(backend.descriptor, settings)
+def configured(name: str, configuration: os.PathLike[str] | Mapping[str, Any] | None = None) -> bool:
+    """Whether a backend is configured: its section is present, and says where the backend is.
+
+    Looks where ``connect()`` looks; or in a file or mapping.
+    """
+    from mqplug._config.choice import is_configured
+    from mqplug._config.plan import sources
+
+    if not isinstance(name, str):
+        raise TypeError(f"a backend's name is a text, not {type(name).__name__}")
+    found = sources(configuration, {})
+    found.top()  # what stands above the sections is checked first
+    return is_configured(name, found)

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from mqplug._handle import SendHandle
     from mqplug._log import Log
     from mqplug._position import Position
+    from mqplug._produce.handle import SendHandle
 
 
 class Error(Exception):

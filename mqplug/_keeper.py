@@ -60,4 +60,6 @@ class Keeper:
                     each._keep()
                 except Error as error:
                     logger.warning("in the background: %s", error)
+                except Exception:  # a driver's mistake with one of them is not the end of the others
+                    logger.exception("in the background")
             del kept

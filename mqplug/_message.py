@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
     from mqplug._batch import Batch
     from mqplug._ids import MessageId
-    from mqplug._record import Headers
+    from mqplug._produce.record import Headers
 
 
 class Message:

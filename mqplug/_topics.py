@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 from mqplug._errors import InvalidName
+
+Names = list[str] | tuple[str, ...]
+"""Several topics; a ``str`` is one."""
 
 _LEGAL = re.compile(r"[A-Za-z0-9._-]{1,249}", re.ASCII)
 _PARTITION = "-partition-"  # Pulsar keeps names with this for the partitions of topics, and refuses all others
 
 
-def check_new_topic(name: str) -> str:
-    """The name, if a topic may be created with it: legal on every backend."""
+def check_new_topic(name: str, most: int = 249) -> str:
+    """The name, if a topic may be created with it: legal on every backend, and not too long for this one."""
     check_topic(name)
-    if not _LEGAL.fullmatch(name) or name in {".", ".."} or _PARTITION in name:
+    if not _LEGAL.fullmatch(name) or name in {".", ".."} or _PARTITION in name or len(name) > most:
         raise InvalidName(
             f"{name[:80]!r} is not a name for a topic",
             topic=name,
-            fix="Use 1 to 249 of A-Z a-z 0-9 . _ -, not '.' or '..', without '-partition-'",
+            fix=f"Use 1 to {min(249, most)} of A-Z a-z 0-9 . _ -, not '.' or '..', without '-partition-'",
         )
     return name
 
@@ -29,6 +33,15 @@ def check_topic(name: str) -> str:
     if not name or "\0" in name:
         raise InvalidName(f"{name[:80]!r} is not a name for a topic", fix="Give a name without NUL")
     return name
+
+
+def check_topics(names: object) -> list[str]:
+    """One name or several, as a list."""
+    if isinstance(names, str):
+        return [check_topic(names)]
+    if isinstance(names, bytes) or not isinstance(names, Sequence):
+        raise TypeError(f"topics are a str, or a list of str, not {type(names).__name__}")
+    return [check_topic(name) for name in names]
 
 
 def check_group(name: str) -> str:

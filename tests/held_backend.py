@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from threading import Condition
+from typing import Any
 
 import attrs
 
 import mqplug
 from mqplug import memory
-from mqplug.spi import Descriptor, Sending, hookimpl
+from mqplug.spi import Descriptor, ProducerDriver, Run, Sending, hookimpl
 
 
 class HeldProducer:
@@ -55,18 +56,35 @@ class HeldProducer:
             self.changed.notify_all()
 
 
+class HeldRuns(HeldProducer):
+    """Takes batches as they are, too."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.units: list[Sending | Run] = []
+
+    def send(self, sendings: Sequence[Sending]) -> None:
+        self.units += sendings
+
+    def send_run(self, run: Run) -> None:
+        self.units.append(run)
+
+    def pump(self, timeout: float) -> None:
+        """Whoever settles does so between the calls."""
+
+
 class HeldBackend:
     """The hooks of memory, but for the producer."""
 
-    def __init__(self) -> None:
-        self.producer = HeldProducer()
+    def __init__(self, producer: ProducerDriver) -> None:
+        self.producer = producer
 
     @hookimpl
     def mqplug_describe(self) -> Descriptor:
         return attrs.evolve(memory.mqplug_describe(), name="held")
 
     @hookimpl
-    def mqplug_open_producer(self) -> HeldProducer:
+    def mqplug_open_producer(self) -> ProducerDriver:
         return self.producer
 
     mqplug_connect = staticmethod(memory.mqplug_connect)
@@ -75,9 +93,9 @@ class HeldBackend:
 
 
 @contextmanager
-def held_client() -> Iterator[tuple[mqplug.Client, HeldProducer]]:
+def held_client(driver: Any = None) -> Iterator[tuple[mqplug.Client, Any]]:
     """A client of a held backend with a topic ``orders``, and its producer driver."""
-    backend = HeldBackend()
+    backend = HeldBackend(driver or HeldProducer())
     mqplug.register("held", backend)
     mq = mqplug.connect("held")
     mq.create_topic("orders")

@@ -6,7 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mqplug import Log, Position
-from mqplug._acks import Delivery, Tracker
+from mqplug._consume.acks import Tracker
+from mqplug._consume.delivery import Delivery
 from mqplug.spi import Batch, GroupPosition, ListColumns
 
 LOG = Log("memory", "c", "orders", 0, "i")

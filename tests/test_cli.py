@@ -7,11 +7,16 @@ import os
 import signal
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
+from fakes import fakes
+from planted import BACKEND, field, plant_backend
 
 import mqplug
 from mqplug.cli._app import run
+
+__all__ = ["fakes"]
 
 MQPLUG = [sys.executable, "-m", "mqplug.cli"]
 RICH_OR_NOT = {"NO_COLOR": "1", "TERM": "dumb"}
@@ -31,7 +36,7 @@ def store(request):
         mq.create_topic("orders", partitions=2)
         with mq.producer("orders") as out:
             out.send_many([mqplug.Record(b"x", partition=1)] * 3)
-    return url
+        yield url
 
 
 def test_version_is_that_of_the_package():
@@ -54,7 +59,8 @@ def test_help_names_each_verb(capsys):
     """`mqplug --help` lists the verbs."""
     assert run(["--help"]) == 0
     printed = capsys.readouterr().out
-    assert [verb for verb in ("demo", "plugins", "topics", "watermarks") if f"  {verb} " not in printed] == []
+    verbs = ("completion", "demo", "doctor", "plugins", "schema", "topics", "watermarks")
+    assert [verb for verb in verbs if f"  {verb} " not in printed] == []
 
 
 def test_topics_are_listed_one_a_line(capsys, store):
@@ -63,15 +69,23 @@ def test_topics_are_listed_one_a_line(capsys, store):
     assert capsys.readouterr().out == "orders\n"
 
 
+def test_a_configuration_file_stands_for_a_url(capsys, store, tmp_path):
+    """Where a URL is wanted, a file will do."""
+    path = tmp_path / "mine.toml"
+    path.write_text(f"url = '{store}'\n")
+    assert run(["topics", str(path)]) == 0
+    assert capsys.readouterr().out == "orders\n"
+
+
 def test_topics_as_json(capsys, store):
-    """`mqplug topics -o json` prints a list of names."""
-    assert run(["topics", store, "-o", "json"]) == 0
+    """`mqplug topics --json` prints a list of names."""
+    assert run(["topics", store, "--json"]) == 0
     assert json.loads(capsys.readouterr().out) == ["orders"]
 
 
 def test_watermarks_of_each_partition(capsys, store):
     """`mqplug watermarks` says for each partition what it retains."""
-    assert run(["watermarks", store, "orders", "-o", "json"]) == 0
+    assert run(["watermarks", store, "orders", "--json"]) == 0
     assert json.loads(capsys.readouterr().out) == [
         {"partition": 0, "low": "0", "high": "0", "messages": 0, "exact": True},
         {"partition": 1, "low": "0", "high": "3", "messages": 3, "exact": True},
@@ -98,7 +112,7 @@ def test_an_error_is_one_line_with_its_fix(capsys, store):
 def test_a_missing_backend_names_its_package(capsys):
     """A backend that could be installed is named with its pip line."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("mqplug._discovery._entry_points", lambda name=None: [])
+        patch.setattr("mqplug._plugins.discovery._entry_points", lambda *_: [])
         assert run(["topics", "kafka://localhost"]) == 1
     assert capsys.readouterr().err.endswith("Run pip install mqplug-kafka\n")
 
@@ -156,22 +170,108 @@ def broken_plugin(tmp_path):
     return str(tmp_path)
 
 
-def test_plugins_are_listed_without_loading_any(broken_plugin):
-    """`mqplug plugins` names distribution and version of each, of a broken one as well."""
-    done = command("plugins", "-o", "json", PYTHONPATH=broken_plugin)
+def test_plugins_are_listed_with_their_state(broken_plugin):
+    """`mqplug plugins` names distribution, version and state of each; a broken one has its reason, and hides none."""
+    done = command("plugins", "--json", PYTHONPATH=broken_plugin)
     assert done.returncode == 0
-    rows = json.loads(done.stdout)
-    assert {"name": "broken", "distribution": "mqplug-broken", "version": "4.2"} in rows
-    assert {"name": "memory", "distribution": "mqplug", "version": mqplug.__version__} in rows
+    rows = {row["name"]: row for row in json.loads(done.stdout)}
+    memory = rows["memory"]
+    assert (memory["kind"], memory["distribution"], memory["version"]) == ("backend", "mqplug", mqplug.__version__)
+    assert (memory["state"], memory["api_version"], memory["reason"]) == ("ok", 1, "")
+    broken = rows["broken"]
+    assert (broken["distribution"], broken["version"], broken["state"]) == ("mqplug-broken", "4.2", "broken")
+    assert "No module named 'mqplug_broken_is_not_there'" in broken["reason"]
 
 
-def test_check_says_why_a_plugin_does_not_load(broken_plugin):
-    """`mqplug plugins --check` shows the reason; the other plugins are well; the exit code is 1."""
-    done = command("plugins", "--check", "-o", "json", PYTHONPATH=broken_plugin)
-    assert done.returncode == 1
-    health = {row["name"]: row["health"] for row in json.loads(done.stdout)}
-    assert health["memory"] == "ok"
-    assert "No module named 'mqplug_broken_is_not_there'" in health["broken"]
+def test_a_denied_plugin_is_listed_and_not_loaded(broken_plugin):
+    """What the configuration forbids is shown as denied."""
+    done = command("plugins", "--json", PYTHONPATH=broken_plugin, MQPLUG_DENY="broken")
+    assert {row["name"]: row["state"] for row in json.loads(done.stdout)}["broken"] == "denied"
+
+
+def test_check_fails_when_a_plugin_is_not_well(broken_plugin):
+    """`mqplug plugins --check` exits with 1 if anything is wrong."""
+    assert command("plugins", "--check", PYTHONPATH=broken_plugin).returncode == 1
+
+
+def doctor(capsys, *arguments):
+    """Exit code and report of the doctor."""
+    code = run(["doctor", *arguments, "--json"])
+    return code, json.loads(capsys.readouterr().out)
+
+
+def test_the_doctor_says_what_is_chosen_and_why(capsys, fakes, monkeypatch):
+    """Sources, the choice with its reason, each setting with its source, and that it connects."""
+    Path("mqplug.toml").write_text("mode = 'cluster'\n[rocksmq]\npath = 'x'\n[kafka]\nservers = ['file']\n")
+    monkeypatch.setenv("MQPLUG_KAFKA_MECHANISM", "SCRAM-SHA-256")
+    code, found = doctor(capsys)
+    assert (code, found["backend"], found["error"]) == (0, "kafka", None)
+    assert found["reason"] == "mode is cluster: the first of pulsar, kafka that is configured"
+    assert sorted(found["sources"]) == ["MQPLUG_KAFKA_MECHANISM", "mqplug.toml"]
+    sources = {each["name"]: each["source"] for each in found["settings"]}
+    assert (sources["servers"], sources["mechanism"], sources["tls"]) == (
+        "mqplug.toml",
+        "MQPLUG_KAFKA_MECHANISM",
+        "default",
+    )
+
+
+def test_the_doctor_connects(capsys):
+    """It says whether the backend answers, and which capabilities are native, the core's, or absent."""
+    code, found = doctor(capsys, "memory://doctor")
+    assert (code, found["connects"], found["reason"]) == (0, True, "the URL names it")
+    assert "groups" in found["capabilities"]["native"]
+    assert "pause_resume" in found["capabilities"]["core"] + found["capabilities"]["native"]
+    assert set(found["capabilities"]) == {"native", "core", "absent"}
+
+
+def test_the_doctor_as_a_page(capsys, fakes):
+    """For people it is a page."""
+    Path("mine.toml").write_text("[kafka]\nservers = ['one', 'two']\n")
+    assert run(["doctor", "--config", "mine.toml"]) == 0
+    printed = capsys.readouterr().out
+    for line in ("sources   mine.toml", "connects  yes, in ", "one, two"):
+        assert line in printed
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["kafka://host?tls=maybe"], "'kafka.tls'"),
+        (["nats://host?fail=refused"], "refused with None"),
+        (["nosuch://x"], "no backend 'nosuch'"),
+        (["--config", "absent.toml"], "cannot be read"),
+        ([], "none is configured"),
+    ],
+)
+def test_the_doctor_fails_with_the_reason(capsys, fakes, arguments, says):
+    """What is wrong is in the report, as far as it got; the exit code is 1."""
+    code, found = doctor(capsys, *arguments)
+    assert (code, found["connects"]) == (1, False)
+    assert says in found["error"]
+    assert run(["doctor", *arguments]) == 1
+    assert says in capsys.readouterr().out
+
+
+def test_the_doctor_takes_one_target(capsys):
+    """A URL and a file at once is wrong usage."""
+    assert run(["doctor", "memory://x", "--config", "x.toml"]) == 2
+    assert "not both" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_completion_prints_a_script(capsys, shell):
+    """`mqplug completion SHELL` prints what the shell evaluates."""
+    assert run(["completion", shell]) == 0
+    printed = capsys.readouterr().out
+    assert "_MQPLUG_COMPLETE" in printed
+    assert "mqplug" in printed
+
+
+def test_completion_completes():
+    """What the script asks for, the command answers."""
+    done = command(_MQPLUG_COMPLETE="bash_complete", COMP_WORDS="mqplug doc", COMP_CWORD="1")
+    assert done.stdout.split() == ["plain,doctor"]
 
 
 def test_ctrl_c_ends_at_once():
@@ -190,3 +290,44 @@ def test_a_closed_pipe_is_no_traceback(store):
     arguments = f"{sys.executable} -m mqplug.cli --help | true"
     done = subprocess.run(arguments, shell=True, capture_output=True, text=True, check=False)
     assert done.stderr == ""
+
+
+WITH_COMMANDS = """
+    import click
+
+    @hookimpl
+    def mqplug_commands():
+        @click.command()
+        @click.argument("path")
+        def check(path):
+            '''Look for damage.'''
+            click.echo(f"looked at {path}")
+
+        return [check]
+"""
+
+
+def test_a_backend_brings_commands(tmp_path, capsys):
+    """`mqplug NAME COMMAND` runs a command of the backend NAME, which is loaded only then."""
+    with field(tmp_path) as plant:
+        plant_backend(plant, "careful", BACKEND.format(name="careful", version=1) + WITH_COMMANDS)
+        assert run(["careful", "check", "/data"]) == 0
+        assert capsys.readouterr().out == "looked at /data\n"
+        assert run(["careful", "--help"]) == 0
+        assert "Look for damage." in capsys.readouterr().out
+
+
+def test_a_word_that_is_no_verb_is_wrong_usage(capsys):
+    """What is neither a verb nor a backend with commands ends with exit code 2, and says so."""
+    for word in ("nothing", "memory"):
+        assert run([word]) == 2
+        assert f"No such command '{word}'" in capsys.readouterr().err
+
+
+def test_a_broken_backend_is_told_in_one_line(tmp_path, capsys):
+    """A backend that cannot be loaded ends its own command with its reason, and no other."""
+    with field(tmp_path) as plant:
+        plant_backend(plant, "broken", "raise ImportError('no such library')")
+        assert run(["broken", "check"]) == 1
+        assert "no such library" in capsys.readouterr().err
+        assert run(["plugins"]) == 0

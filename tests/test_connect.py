@@ -30,18 +30,17 @@ def test_a_url_and_keywords_say_the_same() -> None:
 @pytest.mark.parametrize(
     ("target", "settings", "reason"),
     [
-        ("memory", {"nam": "x"}, "no setting 'nam'.*Did you mean 'name'"),
-        ("memory", {"name": 5}, "expected str, not int.*name"),
-        ("memory", {"message_max_bytes": "many"}, "expected int, not str.*message_max_bytes"),
-        ("memory", {"message_max_bytes": -1}, "message_max_bytes"),
-        ("memory://x?message_max_bytes=many", {}, "message_max_bytes"),
-        ("memory://x?nam=y", {}, "no setting 'nam'"),
-        ("memory://x", {"name": "y"}, "not both"),
+        ("memory", {"nam": "x"}, "no setting 'memory.nam'.*Did you mean 'memory.name'"),
+        ("memory", {"name": 5}, "'memory.name': expected str, not int"),
+        ("memory", {"message_max_bytes": "many"}, "'memory.message_max_bytes': expected int, not str"),
+        ("memory", {"message_max_bytes": -1}, "'memory.message_max_bytes'"),
+        ("memory://x?message_max_bytes=many", {}, "'memory.message_max_bytes': expected int"),
+        ("memory://x?nam=y", {}, "no setting 'memory.nam'"),
         ("://x", {}, "is no URL"),
         ("kafak", {}, "Did you mean 'kafka'"),
         ("nothing-of-the-kind", {}, "There are .*memory"),
-        (None, {}, "no backend was named"),
-        ({"name": "x"}, {}, "no backend was named"),
+        ({}, {}, "no backend was named"),
+        ({"name": "x"}, {}, "no backend was named.*'name' belongs to no backend"),
     ],
 )
 def test_wrong_settings_are_named(target: object, settings: dict[str, object], reason: str) -> None:
@@ -52,7 +51,7 @@ def test_wrong_settings_are_named(target: object, settings: dict[str, object], r
 
 def test_a_missing_plugin_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     """A backend that we know of but that is not installed names its distribution."""
-    monkeypatch.setattr("mqplug._discovery._entry_points", lambda name=None: [])
+    monkeypatch.setattr("mqplug._plugins.discovery._entry_points", lambda *_: [])
     with pytest.raises(mqplug.PluginError, match="pip install mqplug-kafka"):
         mqplug.connect("kafka://localhost:9092")
 
@@ -91,7 +90,7 @@ def test_a_plugin_of_another_interface_version_is_refused(
     monkeypatch: pytest.MonkeyPatch, version: int, advice: str
 ) -> None:
     """A plugin that is too new or too old says which side to upgrade."""
-    monkeypatch.setattr("mqplug._discovery._registered", {})
+    monkeypatch.setattr("mqplug._plugins.discovery._registered", {})
     mqplug.register("registered", a_plugin("registered", version))
     with pytest.raises(mqplug.PluginError, match=advice):
         mqplug.connect("registered")
@@ -105,7 +104,7 @@ def test_a_misspelt_hook_is_the_plugins_failure(monkeypatch: pytest.MonkeyPatch)
         def mqplug_conect(self) -> None:
             """Misspelt."""
 
-    monkeypatch.setattr("mqplug._discovery._registered", {})
+    monkeypatch.setattr("mqplug._plugins.discovery._registered", {})
     mqplug.register("misspelt", Plugin())
     with pytest.raises(mqplug.PluginError, match="mqplug_conect"):
         mqplug.connect("misspelt")
@@ -123,7 +122,7 @@ def test_a_stray_exception_of_a_driver_is_wrapped(monkeypatch: pytest.MonkeyPatc
         def mqplug_connect(self) -> None:
             raise KeyError("native")
 
-    monkeypatch.setattr("mqplug._discovery._registered", {})
+    monkeypatch.setattr("mqplug._plugins.discovery._registered", {})
     mqplug.register("stray", Plugin())
     with pytest.raises(mqplug.PluginError, match="KeyError") as caught:
         mqplug.connect("stray")

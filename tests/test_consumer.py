@@ -8,14 +8,15 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
+from waiting import wait_until
 
 import mqplug
 from mqplug import EARLIEST, LATEST, memory
+from mqplug._deadline import Deadline
 
 
 @pytest.fixture
@@ -30,14 +31,6 @@ def fill(mq: mqplug.Client, count: int, partitions: int = 4) -> list[mqplug.Mess
     """Send so many messages, in turn to each partition."""
     with mq.producer("orders") as out:
         return out.send_many([mqplug.Record(b"%d" % n, partition=n % partitions) for n in range(count)])
-
-
-def wait_until(true: Callable[[], bool], seconds: float = 15) -> None:
-    """Wait for something to become true, with a deadline."""
-    deadline = time.monotonic() + seconds
-    while not true():
-        assert time.monotonic() < deadline, "it did not happen in time"
-        threading.Event().wait(0.01)
 
 
 def test_acks_are_stored_within_seconds_without_a_commit(mq: mqplug.Client) -> None:
@@ -98,7 +91,7 @@ def test_two_threads_in_one_receive_are_refused(mq: mqplug.Client) -> None:
     """The second thread that receives gets ConcurrentUse, and the first goes on."""
     with mq.consumer("orders", start=LATEST) as orders, ThreadPoolExecutor(1) as pool:
         first = pool.submit(orders.receive, 20)
-        wait_until(lambda: orders._gate.busy)
+        wait_until(lambda: orders._grip.gate.busy)
         with pytest.raises(mqplug.ConcurrentUse, match="another thread"):
             orders.receive(timeout=1)
         placed = fill(mq, 1)
@@ -253,3 +246,78 @@ def test_reprs_name_backend_and_topic(mq: mqplug.Client) -> None:
     assert repr(mq.producer("orders")) == "<Producer memory orders>"
     assert repr(message) == "Message(memory orders[0] 0, 1 bytes)"
     assert repr(placed) == "MessageId(memory orders[0] 0)"
+
+
+def test_a_driver_that_breaks_in_the_background_stops_nobody_else(
+    mq: mqplug.Client, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """When the keeper meets a driver's stray exception, it says so, and stores the acks of the other consumers."""
+    fill(mq, 4)
+    with mq.consumer("orders", group="broken") as broken, mq.consumer("orders", group="sound") as sound:
+        assert broken.receive(timeout=5) is not None
+
+        def breaking(timeout: float) -> None:
+            raise ZeroDivisionError("a defect")
+
+        monkeypatch.setattr(broken._grip.open(Deadline(1)), "tend", breaking)
+        wait_until(lambda: "a defect" in caplog.text)
+        for _ in range(4):
+            message = sound.receive(timeout=5)
+            assert message is not None
+            sound.ack(message)
+        wait_until(lambda: set(mq.lag("orders", group="sound").values()) == {0})
+
+
+def test_closing_the_client_waits_for_a_child_that_is_being_closed(
+    mq: mqplug.Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The connection goes when the last driver is gone, also where another thread closes that one."""
+    closing, go_on, told = threading.Event(), threading.Event(), list[str]()
+    other = mqplug.connect("memory")
+    other.create_topic("orders")
+    orders = other.consumer("orders", start=EARLIEST)
+    close_driver = orders._grip.open(Deadline(1)).close
+
+    def slowly(timeout: float) -> None:
+        closing.set()
+        go_on.wait(10)
+        close_driver(timeout)
+        told.append("consumer")
+
+    monkeypatch.setattr(orders._grip.open(Deadline(1)), "close", slowly)
+    monkeypatch.setattr(other._connection, "close", lambda timeout: told.append("connection"))
+    with ThreadPoolExecutor(2) as pool:
+        first = pool.submit(orders.close)
+        assert closing.wait(10)
+        second = pool.submit(other.close)
+        wait_until(lambda: other._closed)
+        go_on.set()
+        first.result(10)
+        second.result(10)
+    assert told == ["consumer", "connection"]
+
+
+def test_a_batch_that_is_taken_back_is_not_returned_too(mq: mqplug.Client) -> None:
+    """What a pause takes back at the moment when receive_many has it is delivered once, after resume."""
+    ids = fill(mq, 5, partitions=1)
+    with mq.consumer("orders", group="g", partitions=None) as orders:
+        orders.receive(timeout=5)
+        orders.seek(EARLIEST)
+        held = orders._holdings.get(ids[0].log)
+        assert held is not None
+        real = orders._fetcher.next_delivery
+        taken_back: list[object] = []
+
+        def taking_back(deadline: Deadline, most: int) -> object:
+            delivery = real(deadline, most)
+            if delivery is not None and not taken_back:
+                orders._fetcher.hold_back(held)
+                taken_back.append(delivery)
+            return delivery
+
+        orders._fetcher.next_delivery = taking_back  # type: ignore[method-assign, assignment]
+        got = list(orders.receive_many(100, timeout=5).ids)
+        assert taken_back
+        assert got == ids
+        assert orders.receive_many(100, timeout=0.1).ids == []
+        assert orders.statistics().received == 6

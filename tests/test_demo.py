@@ -163,7 +163,7 @@ def test_a_broken_store_fails_the_demo(monkeypatch, capsys, harm, found):
 
 def test_another_process_is_killed_while_it_sends(tmp_path, monkeypatch):
     """What the killed process was told is gathered, and what it had on its way."""
-    create = "import mqplug\nwith mqplug.connect('memory://k') as mq:\n    mq.create_topic('t', partitions=4)\n"
+    create = "import mqplug\nmq = mqplug.connect('memory://k')\nmq.create_topic('t', partitions=4)\n"
     (tmp_path / "sitecustomize.py").write_text(create)
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     killed = killing.kill_a_writer("memory://k", "t", 0.1)
@@ -180,7 +180,7 @@ def test_a_process_that_cannot_send_is_an_error():
         killing.kill_a_writer("memory://k", "nowhere", 0.1)
 
 
-@pytest.mark.skipif("rocksmq" not in mqplug._discovery.installed(), reason="mqplug-rocksmq is not installed")
+@pytest.mark.skipif("rocksmq" not in mqplug._plugins.discovery.installed(), reason="mqplug-rocksmq is not installed")
 def test_the_demo_survives_a_kill_on_rocksmq():
     """On RocksMQ the writing process is killed, and nothing that was acknowledged is missing."""
     arguments = [sys.executable, "-m", "mqplug.cli", "demo", "--seconds", "2"]

@@ -12,9 +12,12 @@ import pytest
 from mutants import Mutant, Proxy
 
 import mqplug
-from mqplug import ConnectError, Consumer, Error, Timeout, TopicNotFound, Unsupported, _client, _settings, memory
-from mqplug._acks import Tracker
-from mqplug._holdings import Holdings
+from mqplug import ConnectError, Error, Timeout, TopicNotFound, Unsupported, _administration, memory
+from mqplug._config import reading, settings
+from mqplug._consume import opening
+from mqplug._consume.acks import Tracker
+from mqplug._consume.holdings import Holdings
+from mqplug._consume.settling import Settler
 from mqplug._position import Latest
 from mqplug.spi import GroupPosition, hookimpl
 from mqplug.testing import CASES, Harness, run
@@ -171,16 +174,16 @@ class KeepsPosition(Mutant):
     """Stores a group for consumers without one: the second begins where the first stopped."""
 
     case = "GRP-03"
-    stopped: dict[object, int] = {}  # noqa: RUF012 - shared by all
+    stopped: dict[object, tuple[int, ...]] = {}  # noqa: RUF012 - shared by all
 
     class Consumer(Proxy):
         def close(self, timeout):
-            KeepsPosition.stopped.update(self.inner._offsets)
+            KeepsPosition.stopped.update(self.inner._positions)
             self.inner.close(timeout)
 
     def open(self, connection, options, listener):
         driver = super().open(connection, options, listener)
-        driver._offsets.update({log: at for log, at in KeepsPosition.stopped.items() if log in driver._offsets})
+        driver._positions.update({log: at for log, at in KeepsPosition.stopped.items() if log in driver._positions})
         return driver
 
 
@@ -221,20 +224,20 @@ def _tell_at_once(_, callback, logs):
 
 
 CORE_MUTANTS = [
-    ("ERR-01", _client, "check_new_topic", lambda name: name),
+    ("ERR-01", _administration, "check_new_topic", lambda name, most=249: name),
     ("ERR-02", Error, "at", lambda error, **_: error),
     ("ERR-02", mqplug.TopicExists, "fix", None),
     ("ERR-03", TopicNotFound, "retryable", True),
-    ("ERR-04", _client, "check_start", lambda start: mqplug.EARLIEST),
+    ("ERR-04", opening, "check_start", lambda start: mqplug.EARLIEST),
     ("ERR-07", Unsupported, "capability", property(lambda _: "something", lambda _, value: None)),
     ("ERR-08", Holdings, "_tell", _tell_at_once),
     ("ERR-09", Error, "__reduce__", _lose_state),
-    ("GRP-03", Consumer, "_refuse_ack", lambda consumer, message: None),
+    ("GRP-03", Settler, "_refuse", lambda settler, message, operation: None),
     ("GRP-10", Tracker, "drop", lambda tracker: None),
-    ("LIF-06", _settings, "get_close_matches", lambda *_, **__: ["nothing"]),
-    ("LIF-07", _settings, "_exactly", lambda value, kind: value),
+    ("LIF-06", settings, "get_close_matches", lambda *_, **__: ["nothing"]),
+    ("LIF-07", reading, "_exactly", lambda value, kind: value),
     ("TO-09", Timeout, "retryable", False),
-    ("TOP-08", _client, "check_group", lambda name: name),
+    ("TOP-08", opening, "check_group", lambda name: name),
 ]
 
 
@@ -242,11 +245,11 @@ CORE_MUTANTS = [
 def test_each_mutant_of_the_core_is_killed(monkeypatch, case, place, name, wrong):
     """KIT-02: the cases about mistakes notice when the core itself is broken."""
     harness = sound(Mutant("sound"))
-    _settings._converter.cache_clear()
+    reading.converter.cache_clear()
     monkeypatch.setattr(place, name, wrong, raising=False)
     with pytest.raises((AssertionError, Error, pytest.fail.Exception, TypeError, ArithmeticError)):
         run(BY_ID[case], harness, scale=0.1)
-    _settings._converter.cache_clear()
+    reading.converter.cache_clear()
 
 
 def test_the_unbroken_core_passes():

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 import mqplug
-from mqplug.memory._drivers import MemoryConsumer, MemoryProducer
+from mqplug.memory._consumer import MemoryConsumer
+from mqplug.memory._producer import MemoryProducer
 
 
 @pytest.fixture

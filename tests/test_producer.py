@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import pickle
+import signal
 import threading
+import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from held_backend import HeldProducer, held_client
+from held_backend import HeldProducer, HeldRuns, held_client
 
 import mqplug
 from mqplug import Record
@@ -91,7 +94,7 @@ def test_a_full_queue_raises_or_blocks_as_asked(held: tuple[mqplug.Client, HeldP
         blocked = pool.submit(out.submit, b"y" * 80)
         driver.store_all(mq.partitions("orders")[0])
         blocked.result(timeout=10)
-    assert [sending.record.value for sending in driver.taken] == [b"y" * 80]
+    assert [sending.value for sending in driver.taken] == [b"y" * 80]
 
 
 def test_threads_that_wait_together_all_get_their_result(held: tuple[mqplug.Client, HeldProducer]) -> None:
@@ -162,16 +165,162 @@ def test_a_producer_without_a_topic_sends_to_any() -> None:
         assert [message.value for message in mq.read("a")] == [b"1", b"3"]
 
 
-def test_murmur2_is_kafkas() -> None:
-    """Murmur2 gives the values of Kafka's own unit tests."""
-    from mqplug._partitioners import murmur2
+@pytest.mark.parametrize("wait", ["send", "result", "flush", "full"])
+def test_ctrl_c_ends_whatever_waits(held: tuple[mqplug.Client, HeldProducer], wait: str) -> None:
+    """Ctrl-C is delivered within 0.2 seconds to a send, a result, a flush, and a submit that waits for room."""
+    mq, _ = held
+    out = mq.producer("orders", queue_messages=1)
+    handle = None if wait == "send" else out.submit(b"x")
+    calls = {"send": lambda: out.send(b"x"), "flush": out.flush, "full": lambda: out.submit(b"y")}
+    main, pressed = threading.main_thread().ident, []
 
-    vectors = {
-        b"21": -973932308,
-        b"foobar": -790332482,
-        b"a-little-bit-long-string": -985981536,
-        b"a-little-bit-longer-string": -1486304829,
-        b"lkjh234lh9fiuh90y23oiuhsafujhadof229phr9h19h89h8": -58897971,
-        b"abc": 479470107,
-    }
-    assert {key: (murmur2(key) ^ 0x80000000) - 0x80000000 for key in vectors} == vectors
+    def press() -> None:
+        pressed.append(time.monotonic())
+        signal.pthread_kill(main or 0, signal.SIGINT)
+
+    timer = threading.Timer(0.1, press)
+    timer.start()
+    with pytest.raises(KeyboardInterrupt):
+        (handle.result if wait == "result" and handle else calls[wait])()
+    assert time.monotonic() - pressed[0] < 0.2
+    timer.join()
+
+
+def test_a_timeout_of_zero_has_a_look() -> None:
+    """result(0) serves what reports there are: polling it comes to an end."""
+
+    class Lazy(HeldRuns):
+        def pump(self, timeout: float) -> None:
+            log = mq.partitions("orders")[0]
+            while self.units:
+                self.units.pop().stored(log, (7,))  # type: ignore[arg-type]
+
+    with held_client(Lazy()) as (mq, _):
+        handle = mq.producer("orders").submit(b"x")
+        assert not handle.done
+        assert handle.result(timeout=0).coordinates == (7,)
+
+
+def test_threads_share_a_producer() -> None:
+    """Eight threads that submit, send and send batches through one producer lose nothing and keep each its order."""
+    with mqplug.connect("memory") as mq:
+        mq.create_topic("orders")
+
+        def work(name: int) -> None:
+            values = iter([b"%d-%d" % (name, number) for number in range(200)])
+            for value in values:
+                out.submit(value)
+                out.send(next(values))
+                out.send_many([next(values), Record(next(values), key=b"k")])
+
+        with mq.producer("orders", queue_messages=50) as out, ThreadPoolExecutor(8) as pool:
+            list(pool.map(work, range(8)))
+            assert out.statistics().stored == 1600
+        found = [message.value or b"" for message in mq.read("orders")]
+    for name in range(8):
+        assert [each for each in found if each.startswith(b"%d-" % name)] == [b"%d-%d" % (name, n) for n in range(200)]
+
+
+def test_a_driver_that_breaks_leaves_the_outcome_unknown() -> None:
+    """What a driver raises while it takes a record is a PluginError, and the record may or may not be stored."""
+
+    class Broken(HeldProducer):
+        def send(self, sendings: object) -> None:
+            raise RuntimeError("no")
+
+    with held_client(Broken()) as (mq, _):
+        out = mq.producer("orders")
+        for send in (lambda: out.send(b"x"), lambda: out.send_many([b"y", b"z"])):
+            with pytest.raises(mqplug.PluginError, match="RuntimeError: no"):
+                send()
+        found = out.statistics()
+        assert (found.unknown, found.waiting) == (3, 0)
+        out.flush()  # the caller knows
+
+
+def test_the_ids_of_a_batch_are_like_a_list() -> None:
+    """What send_many returns is equal to a list of the same ids, can be indexed, sliced, sorted and pickled."""
+    with mqplug.connect("memory") as mq:
+        mq.create_topic("orders")
+        with mq.producer("orders") as out:
+            ids = out.send_many([b"a", b"b", b"c"])
+            assert out.send_many([]) == []
+            assert out.send_many(iter([b"d"])) != ids
+        listed = [message.id for message in mq.read("orders")][:3]
+        assert (ids, list(ids), ids[1], ids[-2:], len(ids)) == (listed, listed, listed[1], listed[1:], 3)
+        assert listed == ids
+        assert sorted(ids, reverse=True) == listed[::-1]
+        assert pickle.loads(pickle.dumps(ids)) == listed
+        assert repr(ids) == repr(listed)
+        assert ids != listed[:2]
+        with pytest.raises(TypeError, match="unhashable"):
+            hash(ids)
+
+
+def test_a_batch_for_many_places_has_its_ids_in_order() -> None:
+    """A batch whose records go to several topics and partitions has one id for each record, in its order."""
+    with mqplug.connect("memory") as mq:
+        mq.create_topic("a", partitions=3)
+        mq.create_topic("b")
+        records = [Record(b"%d" % n, topic="ab"[n % 2], partition=None if n % 2 else n % 3) for n in range(30)]
+        with mq.producer() as out:
+            ids = out.send_many(records)
+        found = {message.id: message.value for topic in "ab" for message in mq.read(topic)}
+        assert [found[each] for each in ids] == [record.value for record in records]
+
+
+def test_statistics_count_messages_and_bytes() -> None:
+    """The statistics count what was accepted, by what became of it, and stay after close."""
+    with held_client() as (mq, driver):
+        out = mq.producer("orders")
+        out.submit(b"12345", key=b"k", headers={"h": b"v"})
+        driver.store_all(mq.partitions("orders")[0])
+        out.submit(b"1")
+        driver.fail_all(mqplug.AccessDenied("no"))
+        out.submit(b"12")
+        found = out.statistics()
+        assert (found.stored, found.failed, found.unknown, found.waiting) == (1, 1, 0, 1)
+        assert (found.accepted, found.bytes) == (3, 11)
+        with pytest.raises(mqplug.CloseIncomplete):
+            out.close(timeout=0)
+        assert out.statistics().unknown == 1
+
+
+@pytest.mark.parametrize(
+    ("limits", "kind"),
+    [({"queue_messages": 0}, ValueError), ({"queue_bytes": -1}, ValueError), ({"queue_messages": 1.0}, TypeError)],
+)
+def test_limits_that_cannot_be_meant(limits: dict[str, int], kind: type[Exception]) -> None:
+    """A queue takes at least one message and one byte."""
+    with mqplug.connect("memory") as mq:
+        mq.create_topic("orders")
+        with pytest.raises(kind, match="queue_"):
+            mq.producer("orders", **limits)
+
+
+def test_a_full_queue_of_messages(held: tuple[mqplug.Client, HeldProducer]) -> None:
+    """The queue is bounded in messages too; what is settled in its middle makes room."""
+    mq, driver = held
+    out = mq.producer("orders", queue_messages=3)
+    for number in range(3):
+        out.submit(b"%d" % number)
+    with pytest.raises(mqplug.QueueFull, match="3 messages"):
+        out.submit(b"x", when_full="raise")
+    driver.taken.pop(1).stored(mq.partitions("orders")[0], (0,))
+    out.submit(b"y", when_full="raise")
+    assert [sending.value for sending in driver.taken] == [b"0", b"2", b"y"]
+
+
+def test_failures_that_nobody_looks_at_do_not_pile_up(
+    held: tuple[mqplug.Client, HeldProducer], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of very many unseen failures the first are kept and the others counted."""
+    monkeypatch.setattr("mqplug._produce.queue.KEPT_FAILURES", 10)
+    mq, driver = held
+    out = mq.producer("orders")
+    for _ in range(25):
+        out.submit(b"x")
+    driver.fail_all(mqplug.AccessDenied("no"))
+    with pytest.raises(mqplug.SendFailed, match="25 submitted messages failed") as caught:
+        out.flush()
+    assert len(caught.value.results) == 10

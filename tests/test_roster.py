@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mqplug import Log
-from mqplug.spi import Roster, Seat
+from mqplug import ConsumerBusy, Log
+from mqplug.spi import Mode, Roster, Seat
 
 LOGS = [Log("memory", "c", "orders", number, "i") for number in range(7)]
 
@@ -70,3 +71,56 @@ def test_others_are_woken_when_something_changes() -> None:
     first.release([LOGS[0]])
     second.leave()
     assert woken == ["first", "second", "first"]
+
+
+def test_an_exclusive_member_is_alone() -> None:
+    """A second one is refused at once; when the first has left, the place is free."""
+    roster = Roster()
+    first = roster.join(LOGS, lambda: None, "exclusive")
+    with pytest.raises(ConsumerBusy, match="only member"):
+        roster.join(LOGS, lambda: None, "exclusive")
+    assert len(roster) == 1
+    assert first.changes() == ([], LOGS)
+    first.leave()
+    roster.join(LOGS, lambda: None, "exclusive")
+
+
+@pytest.mark.parametrize(
+    ("first", "second"), [("ordered", "shared"), ("shared", "key_shared"), ("ordered", "exclusive")]
+)
+def test_members_are_in_one_mode(first: Mode, second: Mode) -> None:
+    """Whoever wants another mode is told which one the group is in."""
+    roster = Roster()
+    roster.join(LOGS, lambda: None, first)
+    with pytest.raises(ConsumerBusy, match=first):
+        roster.join(LOGS, lambda: None, second)
+    assert roster.mode == first
+
+
+def test_members_that_share_hold_everything() -> None:
+    """Each is given all its logs once, and nothing is ever taken from it."""
+    roster = Roster()
+    seats = [roster.join(LOGS, lambda: None, "shared") for _ in range(2)]
+    assert [seat.changes() for seat in seats] == [([], LOGS)] * 2
+    assert [seat.changes() for seat in seats] == [([], [])] * 2
+    seats[0].leave()
+    assert seats[1].changes() == ([], [])
+
+
+def test_a_log_that_nobody_took_yet_is_moving() -> None:
+    """The roster tells whether members have looked at all that changed for them."""
+    roster = Roster()
+    seat = roster.join(LOGS, lambda: None)
+    assert roster.moving
+    seat.changes()
+    assert not roster.moving
+
+
+def test_members_read_partitions_that_are_added() -> None:
+    """Those that read the topic are given its new logs, shared out as evenly as the old ones."""
+    roster = Roster()
+    seats = [roster.join(LOGS[:4], lambda: None) for _ in range(2)]
+    settle(seats)
+    roster.extend(LOGS[0], LOGS[4:6])
+    settle(seats)
+    assert sorted(len(seat.held) for seat in seats) == [3, 3]

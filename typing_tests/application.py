@@ -6,11 +6,43 @@ A line with `type: ignore` proves a mistake is found: an ignore that is not need
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from datetime import UTC, datetime
-from typing import assert_type
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Literal, assert_type
 
 import mqplug
+
+
+def opening() -> None:
+    assert_type(mqplug.connect(), mqplug.Client)
+    assert_type(mqplug.connect("kafka", servers=["host:9092"], timeout=None, extensions=["faults"]), mqplug.Client)
+    assert_type(mqplug.connect(Path("mqplug.toml"), mode="cluster"), mqplug.Client)
+    assert_type(mqplug.connect({"backend": "memory"}), mqplug.Client)
+    assert_type(mqplug.configured("kafka", Path("mqplug.toml")), bool)
+    mqplug.connect(3)  # type: ignore[arg-type]
+    mqplug.connect("memory", timeout="1")  # type: ignore[arg-type]
+    mqplug.configured()  # type: ignore[call-arg]
+
+
+def administering(mq: mqplug.Client) -> None:
+    mq.create_topic("orders", partitions=4, retention=timedelta(days=1), retention_bytes=10**9, exist_ok=True)
+    assert_type(mq.describe("orders"), mqplug.TopicInfo)
+    assert_type(mq.describe("orders").retention, float | None)
+    assert_type(mq.groups(), list[mqplug.GroupInfo])
+    stands = mq.positions("orders", group="billing")
+    assert_type(stands, dict[int, mqplug.GroupPosition])
+    marks = mq.watermarks("orders")
+    mq.reset_group("billing", "orders", mqplug.ago(hours=1), missing="next")
+    mq.reset_group("billing", "orders", stands)
+    mq.reset_group("billing", "orders", {number: each.low for number, each in marks.items()})
+    assert_type(mq.lag("orders", group="billing"), dict[int, int])
+    assert_type(mq.lag(["orders", "audit"], group="billing"), dict[str, dict[int, int]])
+    assert_type(mq.support("nack"), Literal["native", "core", "absent"])
+    mq.create_topic("orders", retention="1 day")  # type: ignore[arg-type]
+    mq.reset_group("billing", "orders", "earliest")  # type: ignore[arg-type]
+    mq.reset_group("billing", "orders")  # type: ignore[call-arg]
+    mq.trim("orders", {0: 7})  # type: ignore[dict-item]
 
 
 def sending(mq: mqplug.Client) -> None:
@@ -19,7 +51,7 @@ def sending(mq: mqplug.Client) -> None:
         assert_type(out.send(b"value", key=b"key", headers=[("name", None)]), mqplug.MessageId)
         assert_type(out.submit(None, timestamp=datetime.now(UTC)), mqplug.SendHandle)
         assert_type(out.submit(b"value").result(timeout=1), mqplug.MessageId)
-        assert_type(out.send_many([b"value", mqplug.Record(b"value", key=b"key")]), list[mqplug.MessageId])
+        assert_type(out.send_many([b"value", mqplug.Record(b"value", key=b"key")]), Sequence[mqplug.MessageId])
         out.send("text")  # type: ignore[arg-type]
         out.send(b"value", key="text")  # type: ignore[arg-type]
         out.send(b"value", b"key")  # type: ignore[call-arg]
@@ -70,7 +102,7 @@ def questions(mq: mqplug.Client) -> None:
     assert_type(mq.bounds("orders")[0].last_id, mqplug.MessageId | None)
     assert_type(mq.lag("orders", group="billing"), dict[int, int])
     assert_type(mq.unwrap(int), int | None)
-    mq.lag("orders")  # type: ignore[call-arg]
+    mq.lag("orders")  # type: ignore[call-overload]
 
 
 def errors(error: mqplug.Error) -> None:

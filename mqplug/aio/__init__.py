@@ -6,20 +6,23 @@ In short::
 
     async with mqplug.aio.connect("memory") as mq:
         await mq.create_topic("orders")
-        async with await mq.producer("orders") as out:
+        async with mq.producer("orders") as out:
             await out.send(b"hello")
-        async with await mq.consumer("orders", group="billing") as orders:
+        async with mq.consumer("orders", group="billing") as orders:
             message = await orders.receive(timeout=1)
-            orders.ack(message)
+            await orders.ack(message)
 
-The loop is never blocked: a thread of each producer and consumer does the waiting. To cancel a receive loses no
-message; to cancel a send leaves its outcome unknown. Everything belongs to the loop that made it.
+Every call is awaited, but for ``stop``. The loop is never blocked: threads of the client do the waiting. To cancel a
+receive loses no message; to cancel a send leaves its outcome unknown. Everything belongs to the loop that made it.
 """
 
 from __future__ import annotations
 
-from mqplug.aio._client import AsyncClient, connect
+from mqplug.aio._client import AsyncClient
+from mqplug.aio._connect import connect
 from mqplug.aio._consumer import AsyncConsumer
+from mqplug.aio._handle import AsyncSendHandle
+from mqplug.aio._home import Opening
 from mqplug.aio._producer import AsyncProducer
 
-__all__ = ["AsyncClient", "AsyncConsumer", "AsyncProducer", "connect"]
+__all__ = ["AsyncClient", "AsyncConsumer", "AsyncProducer", "AsyncSendHandle", "Opening", "connect"]

@@ -2,70 +2,286 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from functools import partial
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
 
-from mqplug._client import Client
-from mqplug._connect import connect as connect_now
+from mqplug._administration import Retention
+from mqplug._capabilities import Support
+from mqplug._client import PREFETCH, Client
+from mqplug._consume.retry import Retry
+from mqplug._consume.starts import Target
+from mqplug._deadline import Deadline
+from mqplug._errors import Error
 from mqplug._log import Log
-from mqplug._position import Start
-from mqplug._watermarks import Watermarks
+from mqplug._message import Message
+from mqplug._position import EARLIEST, LATEST, Position, Start
+from mqplug._produce.partitioners import Partitioner, PartitionerName
+from mqplug._topics import Names
+from mqplug._watermarks import Bounds, Watermarks
+from mqplug.aio._callbacks import Callbacks, OnChange
 from mqplug.aio._consumer import AsyncConsumer
-from mqplug.aio._loops import Home, Opening
+from mqplug.aio._home import Closable, Home, Opening, left
 from mqplug.aio._producer import AsyncProducer
+from mqplug.spi._actions import GroupInfo, GroupPosition, Mode, TopicInfo
+
+if TYPE_CHECKING:
+    from mqplug.spi._descriptor import Capabilities
+
+T = TypeVar("T")
 
 
-def connect(target: str | Mapping[str, Any] | None = None, /, **settings: Any) -> Opening[AsyncClient]:
-    """As ``mqplug.connect``; ``await`` it, or enter it with ``async with``."""
-
-    async def opened() -> AsyncClient:
-        home = Home()
-        return AsyncClient(home, await home.call(partial(connect_now, target, **settings)))
-
-    return Opening(opened)
-
-
-class AsyncClient:
-    """A client whose calls are awaited."""
+class AsyncClient(Closable):
+    """A client whose calls are awaited. It belongs to the event loop in which it was opened."""
 
     def __init__(self, home: Home, client: Client) -> None:
-        self._home = home
         self.sync = client
-        """The client beneath, for what this façade does not have."""
+        """The client beneath, to be used from threads."""
+        self._home = home
+        self._consumers: dict[AsyncConsumer, None] = {}
+        self._producers: dict[AsyncProducer, None] = {}
+        self._closed = False
 
-    async def create_topic(self, topic: str, *, partitions: int = 1, **options: Any) -> None:
+    @property
+    def backend(self) -> str:
+        """As ``Client.backend``."""
+        return self.sync.backend
+
+    @property
+    def capabilities(self) -> Capabilities:
+        """As ``Client.capabilities``."""
+        return self.sync.capabilities
+
+    async def support(self, capability: str) -> Support:
+        """As ``Client.support``."""
+        self._home.check()
+        return self.sync.support(capability)
+
+    async def health(self, timeout: float | None = 30) -> None:
+        """As ``Client.health``."""
+        await self._home.call(partial(self.sync.health, timeout))
+
+    async def unwrap(self, kind: type[T]) -> T | None:
+        """As ``Client.unwrap``."""
+        return await self._home.call(partial(self.sync.unwrap, kind))
+
+    # topics ------------------------------------------------------------------------------------------------
+
+    async def create_topic(
+        self,
+        topic: str,
+        *,
+        partitions: int = 1,
+        retention: Retention | None = None,
+        retention_bytes: int | None = None,
+        exist_ok: bool = False,
+        options: Mapping[str, Any] | None = None,
+        timeout: float | None = 30,
+    ) -> None:
         """As ``Client.create_topic``."""
-        await self._home.call(partial(self.sync.create_topic, topic, partitions=partitions, **options))
+        await self._home.call(
+            partial(
+                self.sync.create_topic, topic, partitions=partitions, retention=retention,
+                retention_bytes=retention_bytes, exist_ok=exist_ok, options=options, timeout=timeout,
+            )
+        )  # fmt: skip
 
-    async def partitions(self, topic: str) -> list[Log]:
+    async def delete_topic(self, topic: str, *, timeout: float | None = 30) -> None:
+        """As ``Client.delete_topic``."""
+        await self._home.call(partial(self.sync.delete_topic, topic, timeout=timeout))
+
+    async def topics(self, *, timeout: float | None = 30) -> list[str]:
+        """As ``Client.topics``."""
+        return await self._home.call(partial(self.sync.topics, timeout=timeout))
+
+    async def describe(self, topic: str, *, timeout: float | None = 30) -> TopicInfo:
+        """As ``Client.describe``."""
+        return await self._home.call(partial(self.sync.describe, topic, timeout=timeout))
+
+    async def partitions(self, topic: str, *, timeout: float | None = 30) -> list[Log]:
         """As ``Client.partitions``."""
-        return await self._home.call(partial(self.sync.partitions, topic))
+        return await self._home.call(partial(self.sync.partitions, topic, timeout=timeout))
 
-    async def watermarks(self, topic: str) -> dict[int, Watermarks]:
+    async def add_partitions(self, topic: str, total: int, *, timeout: float | None = 30) -> None:
+        """As ``Client.add_partitions``."""
+        await self._home.call(partial(self.sync.add_partitions, topic, total, timeout=timeout))
+
+    async def trim(self, topic: str, before: Mapping[int, Position], *, timeout: float | None = 30) -> None:
+        """As ``Client.trim``."""
+        await self._home.call(partial(self.sync.trim, topic, before, timeout=timeout))
+
+    # producing and consuming -------------------------------------------------------------------------------
+
+    def producer(
+        self,
+        topic: str | None = None,
+        *,
+        create: bool = False,
+        partitioner: PartitionerName | Partitioner = "murmur2",
+        queue_messages: int = 100_000,
+        queue_bytes: int = 64 * 1024 * 1024,
+        timeout: float | None = 30,
+    ) -> Opening[AsyncProducer]:
+        """As ``Client.producer``; ``await`` it, or enter it with ``async with``."""
+        return Opening(
+            self._open_producer(
+                partial(
+                    self.sync.producer, topic, create=create, partitioner=partitioner, queue_messages=queue_messages,
+                    queue_bytes=queue_bytes, timeout=timeout,
+                )
+            )
+        )  # fmt: skip
+
+    async def _open_producer(self, opened: Callable[[], Any]) -> AsyncProducer:
+        producer = await self._home.call(opened, undo=lambda made: made.close(0))
+        made = AsyncProducer(self._home, producer, self._producers.pop)
+        self._producers[made] = None
+        return made
+
+    def consumer(
+        self,
+        topics: str | Sequence[str],
+        *,
+        group: str | None = None,
+        start: Start | None = None,
+        until: Start | None = None,
+        partitions: Sequence[int] | None = None,
+        mode: Mode = "ordered",
+        missing: Literal["error", "next"] = "error",
+        must_exist: bool = False,
+        create: bool = False,
+        auto_ack: bool = False,
+        max_unacked: int | None = None,
+        max_processing: float | None = None,
+        retry: Retry | None = None,
+        dead_letter: str | None = None,
+        on_assigned: OnChange | None = None,
+        on_revoked: OnChange | None = None,
+        prefetch_bytes: int = PREFETCH,
+        timeout: float | None = 30,
+    ) -> Opening[AsyncConsumer]:
+        """As ``Client.consumer``; ``await`` it, or enter it with ``async with``.
+
+        The callbacks may be ``async``. They run in the event loop, and the hand-over waits for them.
+        """
+        callbacks = Callbacks(self._home)
+        opened = partial(
+            self.sync.consumer, topics, group=group, start=start, until=until, partitions=partitions, mode=mode,
+            missing=missing, must_exist=must_exist, create=create, auto_ack=auto_ack, max_unacked=max_unacked,
+            max_processing=max_processing, retry=retry, dead_letter=dead_letter,
+            on_assigned=callbacks.on_loop(on_assigned), on_revoked=callbacks.on_loop(on_revoked),
+            prefetch_bytes=prefetch_bytes, timeout=timeout,
+        )  # fmt: skip
+        return Opening(self._open_consumer(opened, callbacks))
+
+    async def _open_consumer(self, opened: Callable[[], Any], callbacks: Callbacks) -> AsyncConsumer:
+        consumer = await self._home.call(opened, undo=lambda made: made.close(0))
+        made = AsyncConsumer(self._home, consumer, callbacks, self._consumers.pop)
+        self._consumers[made] = None
+        return made
+
+    async def read(
+        self,
+        topics: str | Sequence[str],
+        *,
+        start: Start = EARLIEST,
+        until: Start = LATEST,
+        partitions: Sequence[int] | None = None,
+        missing: Literal["error", "next"] = "error",
+        timeout: float | None = 30,
+    ) -> AsyncIterator[Message]:
+        """As ``Client.read``; it begins when the first message is asked for."""
+        reading = self.consumer(
+            topics, start=start, until=until, partitions=partitions, missing=missing, timeout=timeout
+        )
+        async with reading as consumer:
+            async for message in consumer:
+                yield message
+
+    # groups ------------------------------------------------------------------------------------------------
+
+    async def groups(self, topic: str | None = None, *, timeout: float | None = 30) -> list[GroupInfo]:
+        """As ``Client.groups``."""
+        return await self._home.call(partial(self.sync.groups, topic, timeout=timeout))
+
+    async def positions(self, topic: str, *, group: str, timeout: float | None = 30) -> dict[int, GroupPosition]:
+        """As ``Client.positions``."""
+        return await self._home.call(partial(self.sync.positions, topic, group=group, timeout=timeout))
+
+    async def reset_group(
+        self,
+        group: str,
+        topic: str,
+        to: Target,
+        *,
+        missing: Literal["error", "next"] = "error",
+        must_exist: bool = False,
+        timeout: float | None = 30,
+    ) -> None:
+        """As ``Client.reset_group``."""
+        moved = partial(self.sync.reset_group, group, topic, to, missing=missing, must_exist=must_exist)
+        await self._home.call(partial(moved, timeout=timeout))
+
+    async def delete_group(self, group: str, *, timeout: float | None = 30) -> None:
+        """As ``Client.delete_group``."""
+        await self._home.call(partial(self.sync.delete_group, group, timeout=timeout))
+
+    # questions ---------------------------------------------------------------------------------------------
+
+    @overload
+    async def watermarks(self, topic: str, *, timeout: float | None = 30) -> dict[int, Watermarks]: ...
+    @overload
+    async def watermarks(self, topic: Names, *, timeout: float | None = 30) -> dict[str, dict[int, Watermarks]]: ...
+    async def watermarks(
+        self, topic: str | Names, *, timeout: float | None = 30
+    ) -> dict[int, Watermarks] | dict[str, dict[int, Watermarks]]:
         """As ``Client.watermarks``."""
-        return await self._home.call(partial(self.sync.watermarks, topic))
+        watermarks: Callable[..., Any] = self.sync.watermarks
+        return await self._home.call(partial(watermarks, topic, timeout=timeout))
 
-    async def producer(self, topic: str | None = None, **options: Any) -> AsyncProducer:
-        """As ``Client.producer``."""
-        return AsyncProducer(self._home, await self._home.call(partial(self.sync.producer, topic, **options)))
+    async def bounds(self, topic: str, *, timeout: float | None = 30) -> dict[int, Bounds]:
+        """As ``Client.bounds``."""
+        return await self._home.call(partial(self.sync.bounds, topic, timeout=timeout))
 
-    async def consumer(
-        self, topics: str | Sequence[str], *, group: str | None = None, start: Start | None = None, **options: Any
-    ) -> AsyncConsumer:
-        """As ``Client.consumer``."""
-        opened = partial(self.sync.consumer, topics, group=group, start=start, **options)
-        return AsyncConsumer(self._home, await self._home.call(opened))
+    @overload
+    async def lag(self, topic: str, *, group: str, timeout: float | None = 30) -> dict[int, int]: ...
+    @overload
+    async def lag(self, topic: Names, *, group: str, timeout: float | None = 30) -> dict[str, dict[int, int]]: ...
+    async def lag(
+        self, topic: str | Names, *, group: str, timeout: float | None = 30
+    ) -> dict[int, int] | dict[str, dict[int, int]]:
+        """As ``Client.lag``."""
+        lag: Callable[..., Any] = self.sync.lag
+        return await self._home.call(partial(lag, topic, group=group, timeout=timeout))
+
+    # ending ------------------------------------------------------------------------------------------------
 
     async def close(self, timeout: float | None = 30) -> None:
-        """As ``Client.close``."""
-        await self._home.call(partial(self.sync.close, timeout))
+        """As ``Client.close``. Cancelled, it still ends."""
+        deadline = Deadline(timeout)
+        self._home.check()
+        if self._closed:
+            return
+        self._closed = True
+        children = [consumer.begin_close() for consumer in list(self._consumers)]
+        children += [producer.begin_close() for producer in list(self._producers)]
+        try:
+            await self._home.call(partial(self._close, children, deadline))
+        finally:
+            self._home.crew.dismiss()
 
-    async def __aenter__(self) -> Self:
-        return self
+    def _close(self, children: Sequence[Callable[[Deadline], None]], deadline: Deadline) -> None:
+        failures: list[Error] = []
+        for close in (*children, self._close_sync):
+            try:
+                close(deadline)
+            except Error as error:
+                failures.append(error)
+        if failures:
+            raise failures[0]
 
-    async def __aexit__(self, *error: object) -> None:
-        await self.close()
+    def _close_sync(self, deadline: Deadline) -> None:
+        self.sync.close(left(deadline))
 
     def __repr__(self) -> str:
         return f"<Async{repr(self.sync)[1:]}"

@@ -1,108 +1,319 @@
-"""The asyncio consumer: a thread polls, and what it fetched waits here for the caller."""
+"""The asyncio consumer: a thread fetches, and what it fetched is handed out here, message by message.
+
+Nothing counts as delivered before a caller has it: what a seek, a hand-over or a pause takes back is not handed out.
+"""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator
-from concurrent.futures import ThreadPoolExecutor
+import time
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager
 from functools import partial
-from typing import Self
+from typing import TYPE_CHECKING, Literal, Self
 
 from mqplug._batch import Batch
-from mqplug._consumer import POLL_MESSAGES, Consumer
-from mqplug._deadline import check_timeout
+from mqplug._consume.consumer import IDLE, Consumer
+from mqplug._consume.fetching import POLL_MESSAGES
+from mqplug._consume.state import ConsumerStatistics, PartitionState
+from mqplug._deadline import Deadline
 from mqplug._errors import Closed, ConcurrentUse
 from mqplug._ids import MessageId
+from mqplug._log import Log
 from mqplug._message import Message
-from mqplug._position import Start
-from mqplug.aio._loops import Home
+from mqplug._position import Position, Start
+from mqplug._watermarks import Watermarks
+from mqplug.aio._callbacks import Callbacks
+from mqplug.aio._home import Child, Home, left
+
+if TYPE_CHECKING:
+    from mqplug._consume.delivery import Delivery
+    from mqplug.aio._running import Handler
+
+GRACE = 1.0
 
 
-class AsyncConsumer:
-    """A consumer whose ``receive`` is awaited. To cancel a receive loses no message: the next one gets it."""
+class Limit(Deadline):
+    """A deadline that can be brought forward."""
 
-    def __init__(self, home: Home, consumer: Consumer) -> None:
-        self._home = home
+    __slots__ = ()
+
+    def cut(self) -> None:
+        """The moment is now."""
+        self._end = 0.0
+
+
+class AsyncConsumer(Child):
+    """A consumer whose calls are awaited, but for ``stop``. To cancel a receive loses no message: the next one gets it.
+
+    One task at a time receives; all else may come from any task.
+    """
+
+    def __init__(
+        self, home: Home, consumer: Consumer, callbacks: Callbacks, on_closed: Callable[[AsyncConsumer], None]
+    ) -> None:
+        super().__init__(home, on_closed)
         self.sync = consumer
-        self._thread = ThreadPoolExecutor(1, "mqplug-aio-consumer")
+        """The consumer beneath, to be used from threads."""
+        self._callbacks = callbacks
         self._messages: Iterator[Message] = iter(())
-        self._fetching: asyncio.Future[Batch] | None = None
+        self._fetching: asyncio.Future[Delivery | None] | None = None
         self._receiving = False
-        self._closed = False
+
+    @property
+    def group(self) -> str | None:
+        """As ``Consumer.group``."""
+        return self.sync.group
+
+    @property
+    def late_acks(self) -> int:
+        """As ``Consumer.late_acks``."""
+        return self.sync.late_acks
+
+    # receiving ---------------------------------------------------------------------------------------------
 
     async def receive(self, timeout: float | None = None) -> Message | None:
-        """The next message; None when none came in time."""
+        """As ``Consumer.receive``. Cancelled, it has taken nothing."""
+        if self._home.is_due:
+            await self._home.give_way()
+        deadline = None
+        while True:
+            if not self._receiving:
+                for message in self._messages:
+                    return message
+            deadline = deadline or Limit(timeout)
+            delivery = await self._fetch(deadline, 1 if self.sync._grip.shares else POLL_MESSAGES)
+            if delivery is None:
+                return None
+            self._messages = delivery.messages
+
+    async def receive_many(self, most: int, timeout: float | None = None) -> Batch:
+        """As ``Consumer.receive_many``. Cancelled, it has taken nothing."""
+        check_most(most)
+        deadline = Limit(timeout)
+        while True:
+            delivery = await self._fetch(deadline, most, anew=True)
+            if delivery is None:
+                return IDLE
+            if (batch := _whole(delivery)) is not None:
+                return batch
+
+    async def batches(self, most: int = POLL_MESSAGES) -> AsyncIterator[Batch]:
+        """As ``Consumer.batches``."""
+        while True:
+            try:
+                batch = await self.receive_many(most)
+            except Closed:
+                return
+            if not batch:
+                return
+            yield batch
+
+    def __aiter__(self) -> Self:
+        """All messages, for ever; ends at ``stop``, at ``close``, and at ``until``."""
+        return self
+
+    async def __anext__(self) -> Message:
+        if not self._receiving and time.monotonic() < self._home.turn_ends:
+            for message in self._messages:
+                return message
+        try:
+            received = await self.receive()
+        except Closed:
+            raise StopAsyncIteration from None
+        if received is None:
+            raise StopAsyncIteration
+        return received
+
+    async def _fetch(self, deadline: Limit, most: int, *, anew: bool = False) -> Delivery | None:
+        """Have a thread fetch. Cancelled, what it still finds waits for the next call; ``anew``, that waits longer."""
         self._home.check()
-        check_timeout(timeout)
-        for message in self._messages:
-            return message
-        if self._receiving:
+        if self._receiving or self._callbacks.inside:
             raise ConcurrentUse("another task is receiving from this consumer", operation="receive")
         self._receiving = True
         try:
-            return await self._fetch(timeout)
+            found = await self._end_fetch()
+            if anew:
+                self.sync._fetcher.return_rest()
+            elif found is not None and found.live and found.left:
+                return found
+            self._fetching = self._home.crew.start(partial(self._deliver, deadline, most))
+            self._fetching.add_done_callback(_look_at)
+            try:
+                await asyncio.wait({self._fetching})
+            except asyncio.CancelledError:
+                deadline.cut()
+                self.sync._grip.wake()
+                raise
+            return await self._end_fetch()
         finally:
             self._receiving = False
 
-    async def _fetch(self, timeout: float | None) -> Message | None:
-        if self._closed:
-            raise Closed(f"{self!r} was closed", operation="receive")
+    async def _end_fetch(self) -> Delivery | None:
+        """What the last fetch found, which may have been cancelled."""
         fetching = self._fetching
         if fetching is None:
-            work = partial(self.sync.receive_many, POLL_MESSAGES, None)
-            fetching = self._fetching = self._home.loop.run_in_executor(self._thread, work)
-        done, _ = await asyncio.wait({fetching}, timeout=timeout)  # which cancels nothing
-        if not done:
             return None
+        await asyncio.wait({fetching})
         self._fetching = None
-        self._messages = iter(fetching.result())
-        return next(self._messages, None)
+        return fetching.result()
 
-    async def __aiter__(self) -> AsyncIterator[Message]:
-        while not self._closed:
-            try:
-                message = await self.receive()
-            except Closed:
-                return
-            if message is None:
-                return
+    def _deliver(self, deadline: Deadline, most: int) -> Delivery | None:
+        with self.sync._grip.gate.receiving():
+            return self.sync._fetcher.next_delivery(deadline, most)
+
+    async def run(self, handler: Handler, *, concurrency: int = 1) -> None:
+        """As ``Consumer.run``, with an ``async`` handler, in so many tasks.
+
+        Cancelled, the handlers are cancelled too; their messages are neither acked nor given back.
+        """
+        if isinstance(concurrency, bool) or not isinstance(concurrency, int):
+            raise TypeError(f"concurrency is a whole number, not {type(concurrency).__name__}")
+        if concurrency < 1:
+            raise ValueError(f"run() needs a concurrency of at least 1, not {concurrency}")
+        if not callable(handler):
+            raise TypeError(f"a handler is called with each message; {type(handler).__name__} cannot be called")
+        from mqplug.aio._running import Runner
+
+        self._home.check()
+        self.sync._grip.check_open()
+        self.sync._grip.require_group("run")
+        await self._end_fetch()
+        self.sync._fetcher.return_rest()
+        await Runner(self.sync, partial(self._fetch, Limit(None)), self._give_back, handler, concurrency).run()
+        if not self._closed:
+            await self.commit()
+
+    # settling ----------------------------------------------------------------------------------------------
+
+    async def ack(self, message: Message | MessageId) -> None:
+        """As ``Consumer.ack``."""
+        if isinstance(message, Message):
+            self.sync.ack(message)
+        else:
+            await self._callbacks.call(partial(self.sync.ack, message))
+
+    async def ack_through(self, message: Message | MessageId) -> None:
+        """As ``Consumer.ack_through``."""
+        await self._callbacks.call(partial(self.sync.ack_through, message))
+
+    async def nack(self, message: Message, delay: float | None = None, *, reason: object = None) -> None:
+        """As ``Consumer.nack``."""
+        await self._callbacks.call(partial(self.sync.nack, message, delay, reason=reason))
+
+    async def _give_back(self, message: Message, reason: BaseException) -> None:
+        await self.nack(message, reason=reason)
+
+    @asynccontextmanager
+    async def handling(self, message: Message) -> AsyncIterator[Message]:
+        """As ``Consumer.handling``. Cancelled, the message is neither acked nor given back."""
+        try:
             yield message
-
-    def ack(self, message: Message | MessageId) -> None:
-        """As ``Consumer.ack``: recorded at once, so there is nothing to await."""
-        self.sync.ack(message)
+        except Exception as error:
+            await self.nack(message, reason=error)
+            raise
+        await self.ack(message)
 
     async def commit(self, timeout: float | None = 30) -> None:
         """As ``Consumer.commit``."""
-        await self._home.call(partial(self.sync.commit, timeout))
+        await self._callbacks.call(partial(self.sync.commit, timeout))
 
-    async def seek(self, to: Start | MessageId, *, inclusive: bool = True, timeout: float | None = 30) -> None:
-        """As ``Consumer.seek``; what was fetched before is not delivered after it."""
-        await self._home.call(partial(self.sync.seek, to, inclusive=inclusive, timeout=timeout))
-        self._messages = iter(())
+    # positions ---------------------------------------------------------------------------------------------
+
+    async def seek(
+        self,
+        to: Start | MessageId,
+        *,
+        inclusive: bool = True,
+        partition: int | None = None,
+        missing: Literal["error", "next"] = "error",
+        timeout: float | None = 30,
+    ) -> None:
+        """As ``Consumer.seek``. Cancelled, it may or may not have taken effect."""
+        await self._callbacks.call(
+            partial(self.sync.seek, to, inclusive=inclusive, partition=partition, missing=missing, timeout=timeout)
+        )
+
+    async def position(self, topic: str | None = None) -> dict[int, Position]:
+        """As ``Consumer.position``."""
+        self._home.check()
+        return self.sync.position(topic)
+
+    async def committed(self, topic: str | None = None, timeout: float | None = 30) -> dict[int, Position | None]:
+        """As ``Consumer.committed``."""
+        return await self._home.call(partial(self.sync.committed, topic, timeout))
+
+    async def watermarks(self, topic: str | None = None, timeout: float | None = 30) -> dict[int, Watermarks]:
+        """As ``Consumer.watermarks``."""
+        return await self._home.call(partial(self.sync.watermarks, topic, timeout))
+
+    async def assignment(self) -> list[Log]:
+        """As ``Consumer.assignment``."""
+        self._home.check()
+        return self.sync.assignment()
+
+    async def state(self) -> list[PartitionState]:
+        """As ``Consumer.state``."""
+        return await self._callbacks.call(self.sync.state)
+
+    async def statistics(self) -> ConsumerStatistics:
+        """As ``Consumer.statistics``."""
+        self._home.check()
+        return self.sync.statistics()
+
+    # pausing -----------------------------------------------------------------------------------------------
+
+    async def pause(self, *partitions: int, topic: str | None = None, timeout: float | None = 30) -> None:
+        """As ``Consumer.pause``."""
+        await self._callbacks.call(partial(self.sync.pause, *partitions, topic=topic, timeout=timeout))
+
+    async def resume(self, *partitions: int, topic: str | None = None, timeout: float | None = 30) -> None:
+        """As ``Consumer.resume``."""
+        await self._callbacks.call(partial(self.sync.resume, *partitions, topic=topic, timeout=timeout))
+
+    # ending ------------------------------------------------------------------------------------------------
 
     def stop(self) -> None:
-        """As ``Consumer.stop``."""
+        """As ``Consumer.stop``: called, not awaited, so that a signal handler can."""
         self.sync.stop()
 
     async def close(self, timeout: float | None = 30) -> None:
-        """As ``Consumer.close``; a waiting receive raises ``Closed``, an iteration ends."""
+        """As ``Consumer.close``. Cancelled, it still ends."""
+        deadline = Deadline(timeout)
         self._home.check()
-        if self._closed:
+        if self._close_ended.is_set() or (self._closed and self._callbacks.inside):
             return
-        self._closed = True
-        await self._home.call(partial(self.sync.close, timeout))
-        self._thread.shutdown(wait=False)
-        fetching, self._fetching = self._fetching, None
-        if fetching is not None and not self._receiving:
-            await asyncio.wait({fetching})
-            fetching.exception()
+        await self._callbacks.call(partial(self.begin_close(), deadline))
+        if self._fetching is not None and not self._callbacks.inside:
+            await asyncio.wait({self._fetching}, timeout=GRACE)
 
-    async def __aenter__(self) -> Self:
-        return self
+    def _prepare_close(self) -> Callable[[Deadline], None]:
+        return self._close
 
-    async def __aexit__(self, *error: object) -> None:
-        await self.close()
+    def _close(self, deadline: Deadline) -> None:
+        self.sync.close(left(deadline))
 
     def __repr__(self) -> str:
         return f"<Async{repr(self.sync)[1:]}"
+
+
+def check_most(most: int) -> None:
+    """``TypeError`` or ``ValueError`` for what is no number of messages."""
+    if isinstance(most, bool) or not isinstance(most, int):
+        raise TypeError(f"receive_many() takes a whole number of messages, not {type(most).__name__}")
+    if most < 1:
+        raise ValueError(f"receive_many() takes at least 1 message, not {most}")
+
+
+def _look_at(fetching: asyncio.Future[Delivery | None]) -> None:
+    """What went wrong is raised by the next receive, if there is one."""
+    if not fetching.cancelled():
+        fetching.exception()
+
+
+def _whole(delivery: Delivery) -> Batch | None:
+    """All of a delivery, unless it was taken back since it was fetched."""
+    if len(tuple(delivery._left)) < len(delivery.flags):
+        return None
+    delivery.whole = True
+    return delivery.batch

@@ -1,116 +1,204 @@
-"""The asyncio producer: a thread hands records over in order, and resolves futures as they are settled."""
+"""The asyncio producer."""
 
 from __future__ import annotations
 
 import asyncio
-from collections import deque
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from contextlib import asynccontextmanager
+from datetime import datetime
 from functools import partial
-from queue import Empty, SimpleQueue
-from threading import Thread
-from typing import Any, Self
+from threading import Event
 
-from mqplug._errors import Closed, Error, OutcomeUnknown, SendTimeout
-from mqplug._handle import SendHandle
+from mqplug._deadline import Deadline
+from mqplug._errors import Closed, QueueFull, Timeout
 from mqplug._ids import MessageId
-from mqplug._producer import Producer
-from mqplug.aio._loops import Home
+from mqplug._plugins.backend import NO_END
+from mqplug._produce.handle import SendHandle
+from mqplug._produce.producer import Producer
+from mqplug._produce.queue import WhenFull
+from mqplug._produce.record import HeadersArgument, Record, check
+from mqplug._produce.routing import Route
+from mqplug._statistics import ProducerStatistics
+from mqplug.aio._handle import AsyncSendHandle
+from mqplug.aio._home import Child, Home, left
+from mqplug.aio._outbox import Outbox
 
-Request = tuple[bytes | None, dict[str, Any], "asyncio.Future[MessageId]"]
+Fields = tuple[bytes | None, bytes | None, HeadersArgument, datetime | int | None, int | None]
+
+SOON = 0.1
 
 
-class AsyncProducer:
-    """A producer whose ``send`` is awaited. Sends keep the order in which they were called."""
+class AsyncProducer(Child):
+    """A producer whose calls are awaited. Messages are sent in the order of the calls."""
 
-    def __init__(self, home: Home, producer: Producer) -> None:
-        self._home = home
+    def __init__(self, home: Home, producer: Producer, on_closed: Callable[[AsyncProducer], None]) -> None:
+        super().__init__(home, on_closed)
         self.sync = producer
-        self._requests: SimpleQueue[Request | None] = SimpleQueue()
-        self._waiting: deque[tuple[SendHandle, asyncio.Future[MessageId]]] = deque()
-        self._closing = False
-        self._thread = Thread(target=self._run, name="mqplug-aio-producer", daemon=True)
-        self._thread.start()
+        """The producer beneath, to be used from threads."""
+        self._outbox = Outbox(home, producer._queue)
+        self._line = asyncio.Lock()
+        self._in_line = 0
 
-    async def send(self, value: bytes | None, *, timeout: float | None = 30, **fields: Any) -> MessageId:
-        """Send one message and wait until it is stored. Takes what ``Producer.send`` takes.
+    @property
+    def topic(self) -> str | None:
+        """As ``Producer.topic``."""
+        return self.sync.topic
 
-        Cancelled or timed out, the send itself goes on, and its outcome is unknown to the caller.
+    # sending -----------------------------------------------------------------------------------------------
+
+    async def send(
+        self,
+        value: bytes | None,
+        *,
+        key: bytes | None = None,
+        headers: HeadersArgument = (),
+        timestamp: datetime | int | None = None,
+        partition: int | None = None,
+        topic: str | None = None,
+        timeout: float | None = 30,
+    ) -> MessageId:
+        """As ``Producer.send``.
+
+        Cancelled, the send goes on, and its outcome is unknown; but for one that was cancelled before the loop came to
+        other tasks: that is not sent.
         """
-        self._home.check()
-        if self._closing:
-            raise Closed(f"{self!r} was closed", operation="send")
-        future: asyncio.Future[MessageId] = self._home.loop.create_future()
-        self._requests.put((value, fields, future))
+        deadline = Deadline(timeout)
+        handle = await self._put(topic, (value, key, headers, timestamp, partition), "block", deadline, alone=True)
+        return await handle.result(left(deadline))
+
+    async def submit(
+        self,
+        value: bytes | None,
+        *,
+        key: bytes | None = None,
+        headers: HeadersArgument = (),
+        timestamp: datetime | int | None = None,
+        partition: int | None = None,
+        topic: str | None = None,
+        when_full: WhenFull = "block",
+        timeout: float | None = 30,
+    ) -> AsyncSendHandle:
+        """As ``Producer.submit``; ``await`` the handle for the id."""
+        deadline = Deadline(timeout)
+        handle = await self._put(topic, (value, key, headers, timestamp, partition), when_full, deadline)
+        if self._home.is_due:
+            await self._home.give_way()
+        return handle
+
+    async def send_many(self, records: Iterable[Record | bytes], *, timeout: float | None = 30) -> Sequence[MessageId]:
+        """As ``Producer.send_many``. Cancelled, the messages may or may not be stored."""
+        deadline = Deadline(timeout)
+        self._check_open()
+        hand_over = partial(self.sync._hand_over_many, list(records), deadline)
+        if self._in_line:
+            async with self._turn(deadline):
+                handing_over = self._outbox.put_work(hand_over)
+        else:
+            handing_over = self._outbox.put_work(hand_over)
+        batch = await handing_over
+        return await self._home.call(partial(self.sync._await_many, batch, deadline))
+
+    async def flush(self, timeout: float | None = 30) -> None:
+        """As ``Producer.flush``."""
+        deadline = Deadline(timeout)
+        self._check_open()
+        await self._home.call(partial(self._flush, self._outbox.mark(), deadline))
+
+    def _flush(self, handed_over: Event, deadline: Deadline) -> None:
+        if not handed_over.wait(deadline.remaining(NO_END)):
+            raise Timeout(
+                "not all messages could be handed over in time", topic=self.topic, operation="flush",
+                fix="They are still on their way: flush again",
+            )  # fmt: skip
+        self.sync.flush(left(deadline))
+
+    async def statistics(self) -> ProducerStatistics:
+        """As ``Producer.statistics``."""
+        handed_over = self._outbox.mark()
+
+        def look() -> ProducerStatistics:
+            handed_over.wait(SOON)
+            return self.sync.statistics()
+
+        return await self._home.call(look)
+
+    # inside ------------------------------------------------------------------------------------------------
+
+    async def _put(
+        self, topic: str | None, fields: Fields, when_full: WhenFull, deadline: Deadline, *, alone: bool = False
+    ) -> AsyncSendHandle:
+        """Send a record: now, if nothing is to be waited for. ``alone``: nobody but the caller gets its handle."""
+        self._check_open()
+        route = self.sync._routes.get(topic)
+        if self._in_line or not self._outbox.has_room or route is None or route.lacks(fields[-1]):
+            check(*fields[:4])
+            return await self._put_in_line(topic, fields, when_full, deadline, alone=alone)
+        return self._outbox.put(self._handle(route, fields, alone=alone), droppable=alone)
+
+    async def _put_in_line(
+        self, topic: str | None, fields: Fields, when_full: WhenFull, deadline: Deadline, *, alone: bool
+    ) -> AsyncSendHandle:
+        async with self._turn(deadline):
+            route = self.sync._routes.get(topic)
+            if route is None or route.lacks(fields[-1]):
+                route = await self._home.call(partial(self.sync._find_route, topic, deadline))
+            handle = self._handle(route, fields, alone=alone)
+            while not self._outbox.has_room:
+                if when_full == "raise" or deadline.expired:
+                    raise self._full()
+                await self._outbox.wait_for_room(left(deadline))
+                self._check_open()
+            return self._outbox.put(handle, droppable=alone)
+
+    @asynccontextmanager
+    async def _turn(self, deadline: Deadline) -> AsyncIterator[None]:
+        """Wait for those who came before, and have those who come later wait."""
+        self._in_line += 1
         try:
-            return await asyncio.wait_for(asyncio.shield(future), timeout)
-        except TimeoutError as error:
-            if isinstance(error, Error):
-                raise
-            raise SendTimeout(f"no answer within {timeout:g} s: the message may or may not be stored") from None
+            try:
+                async with asyncio.timeout(left(deadline)):
+                    await self._line.acquire()
+            except TimeoutError:
+                raise self._full() from None
+            try:
+                self._check_open()
+                yield
+            finally:
+                self._line.release()
+        finally:
+            self._in_line -= 1
+
+    def _handle(self, route: Route, fields: Fields, *, alone: bool) -> SendHandle:
+        handle = self.sync._handle(route, *fields)
+        handle.looked_at = alone
+        return handle
+
+    def _full(self) -> QueueFull:
+        return QueueFull(
+            f"{self._outbox.messages} messages of {self._outbox.bytes} bytes are on their way",
+            topic=self.topic, operation="send",
+        )  # fmt: skip
+
+    def _check_open(self) -> None:
+        self._home.check()
+        if self._closed:
+            raise Closed(f"{self!r} was closed", topic=self.topic)
+
+    # ending ------------------------------------------------------------------------------------------------
 
     async def close(self, timeout: float | None = 30) -> None:
-        """As ``Producer.close``."""
+        """As ``Producer.close``. Cancelled, it still ends."""
+        deadline = Deadline(timeout)
         self._home.check()
-        if self._closing:
-            return
-        self._closing = True
-        self._requests.put(None)
-        await self._home.call(self._thread.join)
-        await self._home.call(partial(self.sync.close, timeout))
+        if not self._close_ended.is_set():
+            await self._home.call(partial(self.begin_close(), deadline))
 
-    def _run(self) -> None:
-        open_for_more = True
-        while open_for_more or self._waiting:
-            open_for_more = self._take_requests(open_for_more)
-            if self._waiting:
-                handle, future = self._waiting.popleft()
-                self._await_one(handle, future)
+    def _prepare_close(self) -> Callable[[Deadline], None]:
+        return partial(self._close, self._outbox.mark())
 
-    def _take_requests(self, open_for_more: bool) -> bool:
-        """Submit what was asked for; wait for a request only when nothing is on its way."""
-        while open_for_more:
-            try:
-                request = self._requests.get(block=not self._waiting)
-            except Empty:
-                return True
-            if request is None:
-                return False
-            value, fields, future = request
-            try:
-                self._waiting.append((self.sync.submit(value, **fields), future))
-            except Exception as error:  # noqa: BLE001 - the caller's await raises it
-                self._resolve(future, error)
-        return False
-
-    def _await_one(self, handle: SendHandle, future: asyncio.Future[MessageId]) -> None:
-        try:
-            self._resolve(future, handle.result(0.05))
-        except SendTimeout:
-            self._waiting.appendleft((handle, future))
-        except Error as error:
-            self._resolve(future, error)
-
-    def _resolve(self, future: asyncio.Future[MessageId], outcome: MessageId | Exception) -> None:
-        try:
-            self._home.loop.call_soon_threadsafe(_settle, future, outcome)
-        except RuntimeError as error:  # the loop is closed: nobody waits any more
-            if not self._home.loop.is_closed():
-                raise OutcomeUnknown("the event loop refused the result") from error
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(self, *error: object) -> None:
-        await self.close()
+    def _close(self, handed_over: Event, deadline: Deadline) -> None:
+        handed_over.wait(deadline.remaining(NO_END))
+        self.sync.close(left(deadline))
 
     def __repr__(self) -> str:
         return f"<Async{repr(self.sync)[1:]}"
-
-
-def _settle(future: asyncio.Future[MessageId], outcome: MessageId | Exception) -> None:
-    if future.done():
-        return
-    if isinstance(outcome, Exception):
-        future.set_exception(outcome)
-        future.exception()  # looked at: a caller that went away is no defect
-    else:
-        future.set_result(outcome)

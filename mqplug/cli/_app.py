@@ -1,6 +1,6 @@
 """The command, its verbs, and what becomes of their errors.
 
-Exit codes: 0 done, 1 an error, 2 wrong usage, 130 interrupted.
+Exit codes: 0 done, 1 an error, 2 wrong usage, 3 nothing was read or a group is behind, 130 interrupted.
 """
 
 from __future__ import annotations
@@ -13,25 +13,30 @@ import click
 
 import mqplug
 from mqplug.cli import INTERRUPTED
+from mqplug.cli._brought import Verbs
 from mqplug.cli._errors import DEBUG, described
+from mqplug.cli.completion import completion
 from mqplug.cli.demo import demo
+from mqplug.cli.doctor import doctor
 from mqplug.cli.plugins import plugins
+from mqplug.cli.schema import schema
 from mqplug.cli.topics import topics
 from mqplug.cli.watermarks import watermarks
 
 FAILED = 1
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.group(cls=Verbs, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
 @click.version_option(mqplug.__version__, prog_name="mqplug")
 def app() -> None:
     """One API over message logs: Kafka, Pulsar, and RocksMQ, a log embedded in your process.
 
-    A URL names a backend and where it is, as in rocksmq:///path or kafka://host:9092.
+    A URL names a backend and where it is, as in rocksmq:///path or kafka://host:9092. A configuration file can stand in
+    its place, as in mqplug.toml.
     """
 
 
-for _verb in (demo, plugins, topics, watermarks):
+for _verb in (completion, demo, doctor, plugins, schema, topics, watermarks):
     app.add_command(_verb)
 
 

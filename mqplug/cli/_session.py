@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from pathlib import Path
 
 import click
 
@@ -15,15 +16,19 @@ url_argument = click.argument("url")
 timeout_option = click.option(
     "--timeout", type=click.FloatRange(min=0), default=30, show_default=True, metavar="SECONDS", help="Give up after."
 )
-output_option = click.option(
-    "-o", "--output", type=click.Choice(["table", "json"]), default="table", show_default=True, help="How to print."
-)
+json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON, for programs.")
+
+
+def target_of(text: str) -> str | Path:
+    """A URL, or the path of a configuration file, as people write them in one place."""
+    path = Path(text)
+    return path if "://" not in text and path.suffix in {".toml", ".yaml", ".yml"} else text
 
 
 @contextmanager
 def opened(url: str, timeout: float = 30) -> Iterator[mqplug.Client]:
     """A client. After a failure it is closed in haste, so that Ctrl-C ends the command."""
-    client = mqplug.connect(url, timeout=timeout)
+    client = mqplug.connect(target_of(url), timeout=timeout)
     try:
         yield client
     except BaseException:

@@ -11,12 +11,17 @@ import click
 Row = Mapping[str, Any]
 
 
-def show(columns: Sequence[str], rows: Sequence[Row], output: str) -> None:
+def show(columns: Sequence[str], rows: Sequence[Row], as_json: bool) -> None:
     """Print rows under the names of their columns, or as one JSON list."""
-    if output == "json":
-        click.echo(json.dumps([{name: row[name] for name in columns} for row in rows], indent=2))
+    if as_json:
+        show_json([{name: row[name] for name in columns} for row in rows])
     else:
         _show_table(columns, rows)
+
+
+def show_json(value: object) -> None:
+    """Print one JSON value."""
+    click.echo(json.dumps(value, indent=2))
 
 
 def _show_table(columns: Sequence[str], rows: Sequence[Row]) -> None:
@@ -39,4 +44,4 @@ def _show_table(columns: Sequence[str], rows: Sequence[Row]) -> None:
 def _spoken(value: object) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
-    return str(value)
+    return "" if value is None else str(value)

@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-import json
-
 import click
 
-from mqplug.cli._session import opened, output_option, timeout_option, url_argument
+from mqplug.cli._session import json_option, opened, timeout_option, url_argument
+from mqplug.cli._tables import show_json
 
 
 @click.command()
 @url_argument
 @timeout_option
-@output_option
-def topics(url: str, timeout: float, output: str) -> None:
+@json_option
+def topics(url: str, timeout: float, as_json: bool) -> None:
     """List the topics at URL, one a line."""
     with opened(url, timeout) as mq:
         names = mq.topics(timeout=timeout)
-    if output == "json":
-        click.echo(json.dumps(names, indent=2))
+    if as_json:
+        show_json(names)
     else:
         click.echo("".join(f"{name}\n" for name in names), nl=False)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 import mqplug
-from mqplug.cli._session import opened, output_option, timeout_option, url_argument
+from mqplug.cli._session import json_option, opened, timeout_option, url_argument
 from mqplug.cli._tables import Row, show
 
 
@@ -13,13 +13,13 @@ from mqplug.cli._tables import Row, show
 @url_argument
 @click.argument("topic")
 @timeout_option
-@output_option
-def watermarks(url: str, topic: str, timeout: float, output: str) -> None:
+@json_option
+def watermarks(url: str, topic: str, timeout: float, as_json: bool) -> None:
     """Show what each partition of TOPIC retains: from low up to, and without, high."""
     with opened(url, timeout) as mq:
         found = mq.watermarks(topic, timeout=timeout)
     rows = [_row(partition, marks) for partition, marks in sorted(found.items())]
-    show(("partition", "low", "high", "messages", "exact"), rows, output)
+    show(("partition", "low", "high", "messages", "exact"), rows, as_json)
 
 
 def _row(partition: int, marks: mqplug.Watermarks) -> Row:

@@ -1,81 +1,95 @@
 """The memory backend: logs in this process, for tests and for trying things out.
 
-``connect("memory")`` has a store of its own; ``connect("memory://name")`` shares one by name in the process.
+``connect("memory")`` has a store of its own. ``memory://name`` is shared by name in the process, and is gone when the
+last client that has it open is closed. ``?like=kafka`` and ``?like=pulsar`` can do what those can, and are as odd.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from mqplug._errors import Unsupported
 from mqplug._log import Log
 from mqplug._position import Position
 from mqplug._watermarks import Bounds, Watermarks
-from mqplug.memory._drivers import MemoryConnection, MemoryConsumer, MemoryProducer
-from mqplug.memory._store import open_store
+from mqplug.memory._clock import Clock
+from mqplug.memory._connection import MemoryConnection
+from mqplug.memory._consumer import MemoryConsumer
+from mqplug.memory._failover import FailoverConsumer
+from mqplug.memory._personality import FULL, PERSONALITIES
+from mqplug.memory._producer import MemoryProducer
+from mqplug.memory._rules import CheckedConsumer, CheckedListener, CheckedProducer, Rules
+from mqplug.memory._settings import MemorySettings
+from mqplug.memory._shared import SharedMember
+from mqplug.memory._store import Store, open_store
 from mqplug.spi import (
     Action,
-    Capabilities,
+    ConsumerDriver,
     ConsumerOptions,
-    CreateTopic,
-    DeleteTopic,
-    DescribeGroup,
-    DescribeTopic,
     Descriptor,
     GroupPosition,
     Listener,
-    ListTopics,
+    ProducerDriver,
     ProducerOptions,
     SymbolicStart,
-    TopicInfo,
-    Trim,
     Url,
     hookimpl,
 )
 
+if TYPE_CHECKING:
+    from mqplug.memory._client import MemoryClient
 
-@attrs.frozen(kw_only=True)
-class MemorySettings:
-    """``name`` chooses a store that the whole process shares."""
+__all__ = ["Clock", "MemoryClient", "MemorySettings", "Rules", "Store"]
 
-    name: str | None = None
-    message_max_bytes: int = attrs.field(default=1_000_000, validator=attrs.validators.gt(0))
+
+def __getattr__(name: str) -> Any:
+    """``MemoryClient`` is imported when it is asked for: a backend needs no client."""
+    if name != "MemoryClient":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from mqplug.memory._client import MemoryClient
+
+    return MemoryClient
 
 
 def _from_url(url: Url) -> Mapping[str, Any]:
     return {"name": url.hosts[0]} if url.hosts else {}
 
 
-_CAPABILITIES = Capabilities(
-    delete_topic=True, list_topics=True, groups=True, durable_groups=True, ordered=True, seek_time=True, trim=True,
-    null_payload=True, headers=True, keys=True, partitions=True, timestamps_producer=True, individual_ack=True,
-    cumulative_ack=True, commit=True, assignment_events=True, header_duplicates=True, idempotent_producer=True,
-    batch_index=True, time_index=True, count_exact=True, multi_client=True, exactly_once=True,
-)  # fmt: skip
-
-
 @hookimpl
 def mqplug_describe() -> Descriptor:
-    return Descriptor(name="memory", settings=MemorySettings, capabilities=_CAPABILITIES, from_url=_from_url)
+    return Descriptor(name="memory", settings=MemorySettings, capabilities=FULL.capabilities, from_url=_from_url)
 
 
 @hookimpl
 def mqplug_connect(settings: MemorySettings) -> MemoryConnection:
-    capabilities = attrs.evolve(_CAPABILITIES, message_max_bytes=settings.message_max_bytes)
-    return MemoryConnection(open_store(settings.name), capabilities)
+    personality = PERSONALITIES[settings.like]
+    capabilities = personality.capabilities
+    if settings.message_max_bytes is not None:
+        capabilities = attrs.evolve(capabilities, message_max_bytes=settings.message_max_bytes)
+    rules = Rules() if settings.debug else None
+    return MemoryConnection(open_store(settings.name, personality), capabilities, rules)
 
 
 @hookimpl
-def mqplug_open_producer(connection: MemoryConnection, options: ProducerOptions) -> MemoryProducer:
-    return MemoryProducer(connection.store)
+def mqplug_open_producer(connection: MemoryConnection, options: ProducerOptions) -> ProducerDriver:
+    producer = MemoryProducer(connection.store)
+    return producer if connection.rules is None else CheckedProducer(producer, connection.rules)
 
 
 @hookimpl
-def mqplug_open_consumer(connection: MemoryConnection, options: ConsumerOptions, listener: Listener) -> MemoryConsumer:
-    return MemoryConsumer(connection, options, listener)
+def mqplug_open_consumer(connection: MemoryConnection, options: ConsumerOptions, listener: Listener) -> ConsumerDriver:
+    kind = MemoryConsumer
+    if options.mode in {"shared", "key_shared"}:
+        kind = SharedMember
+    elif options.group is not None and connection.store.personality.takes_over:
+        kind = FailoverConsumer
+    if connection.rules is None:
+        return kind(connection, options, listener)
+    held = options.logs if options.group is None else ()
+    checked = CheckedListener(listener, connection.rules, held)
+    return CheckedConsumer(kind(connection, options, checked), checked, options)
 
 
 @hookimpl
@@ -105,24 +119,4 @@ def mqplug_bounds(connection: MemoryConnection, logs: Sequence[Log]) -> Mapping[
 
 @hookimpl
 def mqplug_administer(connection: MemoryConnection, action: Action) -> Any:
-    store = connection.store
-    with store.changed:
-        match action:
-            case CreateTopic(topic, partitions):
-                return store.create(topic, partitions)
-            case DeleteTopic(topic):
-                store.delete(topic)
-                store.changed.notify_all()
-                return True
-            case ListTopics():
-                return store.names()
-            case DescribeTopic(topic):
-                return TopicInfo(topic, tuple(partition.log for partition in store.topic(topic)))
-            case DescribeGroup(group, logs):
-                return store.positions(group, logs)
-            case Trim(before):
-                for log, position in before.items():
-                    store.partition(log).trim(position.coordinates[0])
-                return True
-            case _:
-                raise Unsupported(type(action).__name__)
+    return connection.administer(action)

@@ -1,133 +1,181 @@
-"""Logs kept in this process's memory."""
+"""A store: topics and groups, kept in this process's memory."""
 
 from __future__ import annotations
 
-import time
 import uuid
-from bisect import bisect_left
-from collections.abc import Iterable
-from threading import Condition
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import count
+from threading import Condition, Lock
 
-from mqplug._batch import Batch, ListColumns
-from mqplug._errors import PositionLost, TopicExists, TopicNotFound
+from mqplug._errors import ConfigError, ConsumerBusy, GroupNotFound, TopicExists, TopicNotFound
 from mqplug._log import Log
 from mqplug._position import Position
-from mqplug._record import CheckedRecord, Headers
-from mqplug.spi import GroupPosition, Roster, TopicInfo
+from mqplug.memory._clock import Clock
+from mqplug.memory._groups import Group
+from mqplug.memory._partition import Partition, Retention
+from mqplug.memory._personality import FULL, Personality
+from mqplug.spi import GroupInfo, GroupPosition, Roster, TopicInfo
 
-
-class Partition:
-    """One log as columns. Row ``i`` has the offset ``low + i``; offsets are never used twice."""
-
-    def __init__(self, log: Log) -> None:
-        self.log = log
-        self.low = 0
-        self.keys: list[bytes | None] = []
-        self.values: list[bytes | None] = []
-        self.headers: list[Headers] = []
-        self.times: list[int] = []
-        self.latest: list[int] = []  # the running maximum of times: what a search by time looks at
-
-    @property
-    def high(self) -> int:
-        return self.low + len(self.values)
-
-    def append(self, record: CheckedRecord) -> int:
-        """Store a record; its offset."""
-        moment = record.timestamp if record.timestamp is not None else time.time_ns() // 1_000_000
-        self.keys.append(record.key)
-        self.headers.append(record.headers)
-        self.times.append(moment)
-        self.latest.append(max(moment, self.latest[-1]) if self.latest else moment)
-        self.values.append(record.value)
-        return self.high - 1
-
-    def read(self, offset: int, most: int) -> Batch | None:
-        """The messages from an offset on; None if there are none yet."""
-        if offset < self.low:
-            raise PositionLost(
-                f"{self.log!r} has no message {offset} any more: it begins at {self.low}",
-                log=self.log,
-                low=Position(self.log, (self.low,)),
-            )
-        stop = min(self.high, offset + most)
-        if offset >= stop:
-            return None
-        rows = slice(offset - self.low, stop - self.low)
-        columns = ListColumns(
-            list(zip(range(offset, stop), strict=False)), self.values[rows], self.keys[rows], self.headers[rows],
-            self.times[rows], self.times[rows],
-        )  # fmt: skip
-        return Batch(self.log, Position(self.log, (stop,)), stop - offset, columns)
-
-    def at_time(self, milliseconds: int) -> int:
-        """The offset of the first message at or after a time; the high if there is none."""
-        return self.low + bisect_left(self.latest, milliseconds)
-
-    def trim(self, before: int) -> None:
-        """Remove what lies before an offset."""
-        gone = min(max(0, before - self.low), len(self.values))
-        for column in (self.keys, self.values, self.headers, self.times, self.latest):
-            del column[:gone]
-        self.low += gone
+WEEK = 7 * 24 * 3600.0
 
 
 class Store:
     """Topics and groups. Everything happens under ``changed``, which is notified of each change."""
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, personality: Personality = FULL) -> None:
         self.name = name
+        self.personality = personality
         self.changed = Condition()
+        self.clock = Clock(self.changed)
         self._topics: dict[str, list[Partition]] = {}
-        self._groups: dict[str, dict[Log, GroupPosition]] = {}
-        self._rosters: dict[str, Roster] = {}
+        self._groups: dict[str, Group] = {}
+        self._ledgers: Iterator[int] = count(1)
 
-    def create(self, topic: str, partitions: int) -> TopicInfo:
+    # topics ------------------------------------------------------------------------------------------------
+
+    def create(self, topic: str, partitions: int, retention: float | None = None, size: int | None = None) -> TopicInfo:
+        """Make a topic."""
         if topic in self._topics:
             raise TopicExists(f"there is a topic {topic!r} already", topic=topic)
-        incarnation = uuid.uuid4().hex[:16]
-        logs = [Log("memory", self.name, topic, number, incarnation) for number in range(partitions)]
-        self._topics[topic] = [Partition(log) for log in logs]
-        return TopicInfo(topic, tuple(logs))
+        incarnation = uuid.uuid4().hex[:16] if self.personality.incarnations else ""
+        kept = Retention(WEEK if retention is None else retention, size)
+        self._topics[topic] = [self._partition(topic, number, incarnation, kept) for number in range(partitions)]
+        return self.describe(topic)
+
+    def _partition(self, topic: str, number: int, incarnation: str, retention: Retention) -> Partition:
+        personality = self.personality
+        log = Log("memory", self.name, topic, number, incarnation)
+        numbering = personality.numbering(self._ledgers)
+        return Partition(log, numbering, retention, self.clock.time, publish_time=personality.publish_time)
+
+    def add_partitions(self, topic: str, total: int) -> TopicInfo:
+        """Make more partitions. Groups that stand on the topic read them from their beginning, also live members."""
+        there = self.topic(topic)
+        if total <= len(there):
+            raise ValueError(f"{topic!r} has {len(there)} partitions; to add some, say more than that, not {total}")
+        first = there[0]
+        more = range(len(there), total)
+        added = [self._partition(topic, number, first.log.incarnation, first.retention) for number in more]
+        there += added
+        for group in self._groups.values():
+            if any(each.log in group for each in there):
+                group.commit({each.log: GroupPosition(Position(each.log, each.low)) for each in added})
+            group.roster.extend(first.log, [each.log for each in added])
+        self.changed.notify_all()
+        return self.describe(topic)
 
     def delete(self, topic: str) -> None:
-        for partition in self.topic(topic):
-            for positions in self._groups.values():
-                positions.pop(partition.log, None)
+        """Remove a topic, and where groups stand on it."""
+        logs = [each.log for each in self.topic(topic)]
+        for group in self._groups.values():
+            group.forget(logs)
         del self._topics[topic]
+        self.changed.notify_all()
 
     def names(self) -> list[str]:
+        """The topics that there are."""
         return sorted(self._topics)
 
+    def describe(self, topic: str) -> TopicInfo:
+        """A topic as it stands."""
+        partitions = self.topic(topic)
+        kept = partitions[0].retention
+        return TopicInfo(topic, tuple(each.log for each in partitions), kept.seconds, kept.size)
+
     def topic(self, name: str) -> list[Partition]:
+        """The partitions of a topic."""
         try:
             return self._topics[name]
         except KeyError:
             raise TopicNotFound(f"there is no topic {name!r}", topic=name) from None
 
     def partition(self, log: Log) -> Partition:
-        """The partition of a log; ``TopicNotFound`` when its topic was deleted, also if there is a new one."""
+        """The partition of a log, with what it retains now; ``TopicNotFound`` when its topic was deleted, also if
+        there is a new one.
+        """
         partitions = self.topic(log.topic)
         if log.partition >= len(partitions) or partitions[log.partition].log is not log:
             raise TopicNotFound(f"the topic {log.topic!r} was deleted and made again", topic=log.topic)
-        return partitions[log.partition]
+        partition = partitions[log.partition]
+        partition.expire()
+        return partition
+
+    # groups ------------------------------------------------------------------------------------------------
+
+    def group(self, name: str) -> Group:
+        """The group of this name; it is made when it is first asked for."""
+        if name not in self._groups:
+            self._groups[name] = Group(self.personality, self.partition, self.clock.monotonic)
+        return self._groups[name]
+
+    def groups(self, topic: str | None) -> list[GroupInfo]:
+        """The groups that have a position, on this topic or on any."""
+        return [
+            GroupInfo(name, len(group.roster))
+            for name, group in sorted(self._groups.items())
+            if any(topic in {None, log.topic} for log in group.logs)
+        ]
+
+    def delete_group(self, name: str) -> None:
+        """Forget a group without members."""
+        if name not in self._groups or not self._groups[name].logs:
+            raise GroupNotFound(f"there is no group {name!r}", fix="See which groups there are")
+        self.check_idle(name)
+        del self._groups[name]
+
+    def check_idle(self, name: str) -> None:
+        """``ConsumerBusy`` if the group has members."""
+        if name in self._groups and len(self._groups[name].roster):
+            raise ConsumerBusy(f"the group {name!r} has members", fix="Close its consumers first")
 
     def positions(self, group: str, logs: Iterable[Log]) -> dict[Log, GroupPosition]:
-        stored = self._groups.get(group, {})
-        return {log: stored[log] for log in logs if log in stored}
+        """Where a group stands, on those logs where it does."""
+        return self._groups[group].positions(logs) if group in self._groups else {}
 
-    def store_positions(self, group: str, positions: dict[Log, GroupPosition]) -> None:
-        self._groups.setdefault(group, {}).update(positions)
+    def store_positions(self, group: str, positions: Mapping[Log, GroupPosition]) -> None:
+        """Store where the members of a group stand."""
+        self.group(group).commit(positions)
 
     def roster(self, group: str) -> Roster:
-        return self._rosters.setdefault(group, Roster())
+        """The members of a group."""
+        return self.group(group).roster
+
+    # waiting -----------------------------------------------------------------------------------------------
+
+    def wait(self, seconds: float) -> None:
+        """Wait for a change, for so long at most. The lock is held."""
+        self.clock.wait(seconds, alone=not any(group.roster.moving for group in self._groups.values()))
 
 
-_named: dict[str, Store] = {}
+_named: dict[str, tuple[Store, int]] = {}
+_naming = Lock()
 
 
-def open_store(name: str | None) -> Store:
-    """The store of this name, shared by the whole process; without a name, one of its own."""
+def open_store(name: str | None, personality: Personality) -> Store:
+    """The store of this name, which all clients of the process share while one of them is open.
+
+    Without a name, one of its own.
+    """
     if name is None:
-        return Store(uuid.uuid4().hex[:16])
-    return _named.setdefault(name, Store(name))
+        return Store(uuid.uuid4().hex[:16], personality)
+    with _naming:
+        store, users = _named.get(name) or (Store(name, personality), 0)
+        if store.personality is not personality:
+            raise ConfigError(
+                f"the store {name!r} is open, and is like {store.personality.name!r}, not {personality.name!r}",
+                backend="memory", fix="Say the same like= as the others, or another name",
+            )  # fmt: skip
+        _named[name] = store, users + 1
+    return store
+
+
+def let_go(store: Store) -> None:
+    """A client is done with a store; a named one that nobody has open any more is forgotten."""
+    with _naming:
+        known, users = _named.get(store.name, (None, 0))
+        if known is not store:
+            return
+        if users > 1:
+            _named[store.name] = store, users - 1
+        else:
+            del _named[store.name]

@@ -19,10 +19,20 @@ GroupStart = SymbolicStart | Mapping[Log, Position]
 
 @attrs.frozen
 class TopicInfo:
-    """A topic as it stands: its name and the log of each partition, in order."""
+    """A topic as it stands: its name, the log of each partition in order, and what it retains, where that is known."""
 
     name: str
     logs: tuple[Log, ...]
+    retention: float | None = None  # seconds
+    retention_bytes: int | None = None  # of each partition
+
+
+@attrs.frozen
+class GroupInfo:
+    """A group: its name, and how many members it has now; None where the backend does not tell."""
+
+    name: str
+    members: int | None = None
 
 
 @attrs.frozen
@@ -44,6 +54,7 @@ class CreateTopic:
     partitions: int = 1
     retention: float | None = None  # seconds; None: the backend's default
     options: Mapping[str, Any] = attrs.field(factory=dict)
+    retention_bytes: int | None = None  # of each partition; None: the backend's default
 
 
 @attrs.frozen
@@ -51,6 +62,14 @@ class DeleteTopic:
     """Delete a topic with its messages; ``TopicNotFound`` if there is none."""
 
     topic: str
+
+
+@attrs.frozen
+class AddPartitions:
+    """Have so many partitions in all, which is more than there are. Answers with the new ``TopicInfo``."""
+
+    topic: str
+    partitions: int
 
 
 @attrs.frozen
@@ -66,11 +85,35 @@ class DescribeTopic:
 
 
 @attrs.frozen
+class DescribeTopics:
+    """Answers with the ``TopicInfo`` of each, in this order; ``TopicNotFound`` if one is missing.
+
+    For backends that describe many in one round trip. A driver that answers ``Unsupported`` is asked one at a time.
+    """
+
+    topics: tuple[str, ...]
+
+
+@attrs.frozen
 class DescribeGroup:
     """Answers with a mapping of log to ``GroupPosition``, for those logs where the group has one."""
 
     group: str
     logs: tuple[Log, ...]
+
+
+@attrs.frozen
+class ListGroups:
+    """Answers with a ``GroupInfo`` for each group that has a position, on this topic or on any."""
+
+    topic: str | None = None
+
+
+@attrs.frozen
+class DeleteGroup:
+    """Forget a group's positions everywhere; ``GroupNotFound`` if there are none, ``ConsumerBusy`` with members."""
+
+    group: str
 
 
 @attrs.frozen
@@ -80,7 +123,20 @@ class Trim:
     before: Mapping[Log, Position]
 
 
-Action = CreateTopic | DeleteTopic | ListTopics | DescribeTopic | DescribeGroup | Trim
+Action = (
+    CreateTopic | DeleteTopic | AddPartitions | ListTopics | DescribeTopic | DescribeTopics
+    | DescribeGroup | ListGroups | DeleteGroup | Trim
+)  # fmt: skip
+
+Mode = Literal["ordered", "exclusive", "shared", "key_shared"]
+
+
+@attrs.frozen
+class Settlement:
+    """What became of messages that a member of a shared group had: ``acked``, or ``returned`` after so many seconds."""
+
+    acked: Sequence[Numbers] = ()
+    returned: Sequence[tuple[Numbers, float]] = ()
 
 
 @attrs.frozen(kw_only=True)
@@ -97,11 +153,15 @@ class ConsumerOptions:
 
     Without a ``group``, ``start`` is a position for each log, and nothing else is read. With one, ``start`` applies
     to the logs where the group has no position: it is resolved and stored before the hook returns.
+
+    In the modes ``shared`` and ``key_shared`` all members read all logs, and each message is one member's until it is
+    settled; after ``max_processing`` seconds it goes to another member. In the others, the core sees to that time.
     """
 
     logs: Sequence[Log]
     group: str | None
     start: GroupStart
     must_exist: bool = False
-    mode: Literal["ordered"] = "ordered"
+    mode: Mode = "ordered"
+    max_processing: float | None = None
     prefetch_bytes: int = 64 * 1024 * 1024

@@ -15,6 +15,7 @@ class Capabilities:
     """What a backend can do. The names are those of the contract catalogue.
 
     Operations have a call, which raises ``Unsupported`` where the flag is False. Properties are promises.
+    A descriptor says what the backend does natively; ``client.capabilities`` has in addition what the core provides.
     """
 
     # operations
@@ -63,6 +64,7 @@ class Capabilities:
     count_exact: bool = False
     multi_client: bool = False
     multi_node: bool = False
+    multi_process: bool = False
     persistent: bool = False
     exactly_once: bool = False
     # numbers
@@ -73,6 +75,7 @@ class Capabilities:
     batch_max_messages: int = 10_000
     batch_max_bytes: int = 64 * 1024 * 1024
     partitions_max: int = 10_000
+    acked_ranges_max: int = 1_000_000
 
 
 @attrs.frozen
@@ -90,7 +93,9 @@ class Url:
 class Descriptor:
     """What ``mqplug_describe`` returns.
 
-    ``settings`` is an attrs class; unknown keys and wrong types are refused before the driver sees them.
+    ``settings`` is an attrs class; unknown keys and wrong types are refused before the driver sees them. A field with
+    ``repr=False`` is a secret. One with ``metadata={"address": True}`` says where the backend is: a section of the
+    configuration that has it counts as configured; where none is marked, those without a default do.
     ``from_url`` turns the parts of a URL into settings; the query's keys are added to what it returns.
     ``partitioners`` names those partitioners that the driver follows itself, exactly as the core would.
     """

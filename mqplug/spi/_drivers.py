@@ -15,9 +15,9 @@ from mqplug._errors import Error
 from mqplug._ids import MessageId
 from mqplug._log import Log
 from mqplug._position import Position
-from mqplug._record import CheckedRecord
+from mqplug._produce.record import Headers
 from mqplug._text import Numbers
-from mqplug.spi._actions import GroupPosition
+from mqplug.spi._actions import GroupPosition, Settlement
 from mqplug.spi._descriptor import Capabilities
 
 
@@ -50,9 +50,12 @@ class Sending(Protocol):
     """One record on its way. The driver settles it exactly once, from any thread."""
 
     topic: str
-    record: CheckedRecord
     partition: int
     """The partition to send to; -1 where the driver partitions natively."""
+    value: bytes | None
+    key: bytes | None
+    headers: Headers
+    timestamp: int | None
 
     def stored(self, log: Log, coordinates: Numbers, detail: Numbers = ()) -> None:
         """It is stored, under this id."""
@@ -64,8 +67,40 @@ class Sending(Protocol):
         """It may or may not be stored."""
 
 
+class Run(Protocol):
+    """Many records for one partition on their way, as columns; a column is None where no record has the field.
+
+    The driver settles all of them at once, or each of ``sendings()``.
+    """
+
+    topic: str
+    partition: int
+    values: Sequence[bytes | None]
+    keys: Sequence[bytes | None] | None
+    headers: Sequence[Headers] | None
+    timestamps: Sequence[int | None] | None
+
+    def __len__(self) -> int: ...
+
+    def sendings(self) -> Sequence[Sending]:
+        """Each record by itself, to be settled by itself."""
+        ...
+
+    def stored(self, log: Log, coordinates: Sequence[Numbers], details: Sequence[Numbers] | None = None) -> None:
+        """All are stored, under these ids."""
+
+    def failed(self, error: Error) -> None:
+        """All are proven not to be stored."""
+
+    def unknown(self, error: Error) -> None:
+        """Any of them may or may not be stored."""
+
+
 class ProducerDriver(Protocol):
-    """Takes records on their way, and settles each."""
+    """Takes records on their way, and settles each.
+
+    A driver that stores columns as they are may also have ``send_run(run: Run)``; others get ``run.sendings()``.
+    """
 
     def send(self, sendings: Sequence[Sending]) -> None:
         """Take them over in this order, without waiting for the broker. Never called by two threads at once."""
@@ -111,6 +146,12 @@ class ConsumerDriver(Protocol):
     def tend(self, timeout: float) -> None:
         """Do what membership needs (heartbeats, hand-overs) and deliver nothing. Called when nobody receives."""
 
+    def pause(self, logs: Sequence[Log]) -> None:
+        """Fetch and return nothing of these logs until ``resume``. They stay this consumer's, where they stand."""
+
+    def resume(self, logs: Sequence[Log]) -> None:
+        """Go on with these logs, without losing or repeating a message."""
+
     def seek(self, positions: Mapping[Log, Position], timeout: float) -> None:
         """Go on reading there. Nothing fetched before is returned after. With a group, the group's stored position
         has moved too when this returns: what lies before counts as acked, acks beyond are forgotten.
@@ -121,3 +162,14 @@ class ConsumerDriver(Protocol):
 
     def close(self, timeout: float) -> None:
         """Leave the group and let go. Everything was committed by then."""
+
+
+class SharedConsumerDriver(ConsumerDriver, Protocol):
+    """What a driver has beside, where it offers the modes ``shared`` and ``key_shared``.
+
+    ``poll`` takes messages that nobody else has, each with its attempt, and never more than it was asked for; ``seek``
+    frees what anybody holds of a log; ``close`` gives back all that this member holds. ``commit`` is not called.
+    """
+
+    def settle(self, settled: Mapping[Log, Settlement], timeout: float) -> None:
+        """Store what became of messages, durably. What this member does not hold (any more) is passed over."""

@@ -40,6 +40,8 @@ def mqplug_open_consumer(  # type: ignore[empty-body]
 ) -> ConsumerDriver:
     """Open a consumer. Without a group it holds all its logs at once, tells the listener nothing, and leaves no
     trace. With one it joins; the listener hears of assignments inside ``poll`` and ``tend``.
+
+    The listener is a ``ListenerRelay``: an extension that wraps this hook may put a proxy before it.
     """
 
 
@@ -74,3 +76,8 @@ def mqplug_bounds(connection: Connection, logs: Sequence[Log], timeout: float) -
 @hookspec(firstresult=True)
 def mqplug_administer(connection: Connection, action: Action, timeout: float) -> Any:
     """Carry out one action on topics or groups; ``Unsupported`` for one that is not known."""
+
+
+@hookspec
+def mqplug_commands() -> Sequence[Any]:  # type: ignore[empty-body]
+    """Click commands for operators, which ``mqplug NAME COMMAND`` runs, NAME being the plugin's."""

@@ -1,7 +1,8 @@
 """Who holds which log of a group, among members that live in one process.
 
 A log moves only when its holder has released it, so no two members ever hold one at once. Moves are few: a
-member keeps what it has as long as that is balanced.
+member keeps what it has as long as that is balanced. In the modes ``shared`` and ``key_shared`` all members hold all
+logs that they read.
 """
 
 from __future__ import annotations
@@ -9,7 +10,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from threading import Lock
 
+from mqplug._errors import ConsumerBusy
 from mqplug._log import Log
+from mqplug.spi._actions import Mode
 
 
 class Roster:
@@ -18,33 +21,72 @@ class Roster:
     def __init__(self) -> None:
         self._lock = Lock()
         self._seats: list[Seat] = []
+        self._mode: Mode = "ordered"
 
-    def join(self, logs: Iterable[Log], wake: Callable[[], None]) -> Seat:
-        """Add a member that reads these logs; ``wake`` tells it to look at its changes."""
+    def join(self, logs: Iterable[Log], wake: Callable[[], None], mode: Mode = "ordered") -> Seat:
+        """Add a member that reads these logs; ``wake`` tells it to look at its changes.
+
+        ``ConsumerBusy`` while there are members in another mode, or any where one of them wants to be the only one.
+        """
         seat = Seat(self, frozenset(logs), wake)
         with self._lock:
+            self._admit(mode)
             self._seats.append(seat)
             self._plan()
         self._wake_others(seat)
         return seat
 
+    def extend(self, known: Log, added: Iterable[Log]) -> None:
+        """A topic got more partitions: members that read the log ``known`` of it read the added ones too."""
+        more = frozenset(added)
+        with self._lock:
+            seats = list(self._seats)
+            for seat in seats:
+                seat.wanted |= more if known in seat.wanted else frozenset()
+            self._plan()
+        for seat in seats:
+            seat.wake()
+
     def __len__(self) -> int:
         return len(self._seats)
+
+    @property
+    def mode(self) -> Mode:
+        """The mode of its members, or of the last ones that it had."""
+        return self._mode
+
+    @property
+    def moving(self) -> bool:
+        """Whether a log is on its way from one member to another, or to its first."""
+        with self._lock:
+            return any(seat.held != seat.planned for seat in self._seats)
 
     def holds(self, log: Log) -> bool:
         """Whether any member has this log now."""
         with self._lock:
             return any(log in seat.held for seat in self._seats)
 
+    def _admit(self, mode: Mode) -> None:
+        if self._seats and mode != self._mode:
+            raise ConsumerBusy(f"the group has members in the mode {self._mode!r}, so nobody joins it as {mode!r}")
+        if self._seats and mode == "exclusive":
+            raise ConsumerBusy("the group has its only member already")
+        self._mode = mode
+
+    @property
+    def _shared(self) -> bool:
+        return self._mode in {"shared", "key_shared"}
+
     def _plan(self) -> None:
-        plan = assign({seat: (seat.wanted, seat.held) for seat in self._seats})
-        for seat, logs in plan.items():
-            seat.planned = frozenset(logs)
+        plan = assign({seat: (seat.wanted, seat.held) for seat in self._seats}) if not self._shared else {}
+        for seat in self._seats:
+            seat.planned = frozenset(plan.get(seat, seat.wanted))
 
     def _changes(self, seat: Seat) -> tuple[list[Log], list[Log]]:
         with self._lock:
             leaving = sorted(seat.held - seat.planned, key=_order)
-            busy = {log for other in self._seats if other is not seat for log in other.held}
+            others = [] if self._shared else [other for other in self._seats if other is not seat]
+            busy = {log for other in others for log in other.held}
             taken = sorted(seat.planned - seat.held - busy, key=_order)
             seat.held |= set(taken)
             return leaving, taken

@@ -97,11 +97,15 @@ class Bench:
         if filler := self._fillers.pop(topic, None):
             filler.close()
 
-    def make_again(self, topic: str) -> None:
-        """Delete a topic, and make a new one of the same name as soon as the name is free."""
+    def make_gone(self, topic: str) -> None:
+        """Delete a topic."""
         if filler := self._fillers.pop(topic, None):
             filler.close()
         self.client.delete_topic(topic)
+
+    def make_again(self, topic: str) -> None:
+        """Delete a topic, and make a new one of the same name as soon as the name is free."""
+        self.make_gone(topic)
         self.wait(lambda: self._create(topic), "the name of a deleted topic is free again")
 
     def _create(self, topic: str) -> bool:
@@ -144,7 +148,7 @@ class Bench:
     def fill(self, topic: str, count: int, *, partition: int = 0, begin: int = 0) -> list[MessageId]:
         """Send so many messages, with the values 0, 1, 2 ...; their ids."""
         records = [Record(b"%d" % number, partition=partition) for number in range(begin, begin + count)]
-        return self.filler(topic).send_many(records)
+        return list(self.filler(topic).send_many(records))
 
     def filler(self, topic: str) -> Producer:
         """The bench's own producer of a topic."""
@@ -156,6 +160,11 @@ class Bench:
         """A new topic of one partition with so many messages."""
         topic = self.topic()
         return topic, self.fill(topic, count)
+
+    def dripped(self, count: int) -> tuple[str, list[MessageId]]:
+        """The same, sent one by one: a backend may keep and give back whole batches."""
+        topic = self.topic()
+        return topic, [self.fill(topic, 1, begin=number)[0] for number in range(count)]
 
     def take(self, consumer: Consumer, count: int, *, within: float = PATIENCE) -> list[Message]:
         """The next so many messages; fails when they do not come in time."""
@@ -178,6 +187,10 @@ class Bench:
         """Check the next messages as ``delivers`` does, but ask for one at a time, so that little is fetched ahead."""
         found = [consumer.receive_many(1, PATIENCE * self.scale).ids for _ in ids]
         self.equal(found, [[each] for each in ids])
+
+    def rests(self, consumer: Consumer, seconds: float = 0.2) -> None:
+        """Check that nothing comes for a moment. It proves nothing unless what does come is checked afterwards."""
+        self.equal(consumer.receive(seconds), None)
 
     def only_new(self, consumer: Consumer, topic: str, what: str = "", *, partition: int = 0) -> MessageId:
         """Check that nothing else is delivered than what is sent from now on; the id of what was sent."""

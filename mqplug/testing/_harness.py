@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 import attrs
 
@@ -23,6 +23,14 @@ class Harness:
     ``connect_to`` connects to a server of this backend at a host and port, with a timeout: the kit opens ports at
     which no such server answers.
     ``kill`` ends the broker as ``kill -9`` does, under its clients; ``start`` starts it again, with what it had stored.
+    ``pause`` stops the broker without ending it, and ``unpause`` lets it go on; ``cut`` takes the network away between
+    it and its clients, and ``heal`` brings it back.
+    ``enforce`` makes the backend look at once for what the retention of a topic has removed; where it does so by
+    itself, it has nothing to do.
+    ``tear`` leaves half a write at the end of what is stored, as a power cut does; all clients are closed or killed by
+    then.
+    ``codecs`` are functions that connect as ``connect`` does, but compress what they send: by the name of the codec.
+    ``intruder`` connects with credentials that are wrong, and a timeout.
     """
 
     connect: Callable[[], Client]
@@ -33,6 +41,14 @@ class Harness:
     connect_to: Callable[[str, int, float], Client] | None = None
     kill: Callable[[], None] | None = None
     start: Callable[[], None] | None = None
+    pause: Callable[[], None] | None = None
+    unpause: Callable[[], None] | None = None
+    cut: Callable[[], None] | None = None
+    heal: Callable[[], None] | None = None
+    enforce: Callable[[Client, str], None] | None = None
+    tear: Callable[[], None] | None = None
+    codecs: Mapping[str, Callable[[], Client]] | None = None
+    intruder: Callable[[float], Client] | None = None
 
     def has(self, hook: str, client: Client) -> bool:
         """Whether this hook can be called."""

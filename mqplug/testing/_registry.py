@@ -58,11 +58,13 @@ class Registry:
         hooks: tuple[str, ...] = (),
         level: Level = "must",
         timeout: float = 120.0,
+        mode: str = "",
     ) -> Callable[[Check], Check]:
-        """Make the decorated function the case of this number."""
+        """Make the decorated function the case of this number, or that part of it which is about a mode of groups."""
 
         def add(check: Check) -> Check:
-            self.cases.append(Case(f"{self.section}-{number:02}", check, needs, hooks, level, timeout))
+            part = f"-{mode}" if mode else ""
+            self.cases.append(Case(f"{self.section}-{number:02}{part}", check, needs, hooks, level, timeout))
             return check
 
         return add

@@ -1,4 +1,4 @@
-"""The pytest plugin: a marker, and a report of the contract.
+"""The pytest plugin: the fixture ``mq``, a marker, and a report of the contract.
 
 It imports nothing of mqplug until it is used, so that coverage can begin before mqplug is imported.
 """
@@ -12,9 +12,28 @@ from typing import TYPE_CHECKING
 import pytest
 
 if TYPE_CHECKING:
-    from collections.abc import Generator
+    from collections.abc import Generator, Iterator
 
+    from mqplug.memory import MemoryClient
     from mqplug.testing._registry import Case
+
+TIMED = ("_deadline", "_position", "_consume.returned")  # modules of the core by whose time a caller waits
+
+
+@pytest.fixture
+def mq(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[MemoryClient]:
+    """A client of a fresh memory store, in which waiting takes no time: ``mq.clock`` goes on instead.
+
+    A wait is skipped when there is no other thread that could send meanwhile. ``mq.clock.advance(seconds)`` lets time
+    pass. An indirect parameter, ``"kafka"`` or ``"pulsar"``, says what the store is like.
+    """
+    from mqplug.memory import MemoryClient
+
+    with MemoryClient.fresh(like=getattr(request, "param", "full")) as client:
+        for module in TIMED:
+            monkeypatch.setattr(f"mqplug.{module}.time", client.clock)
+        client.clock.skips = True
+        yield client
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import attrs
 
+import mqplug
 from mqplug import (
     Position,
+    Record,
     memory,
 )
 from mqplug.spi import (
@@ -33,7 +37,10 @@ class Mutant:
     """The memory backend as a plugin object whose parts can be replaced. This one is sound."""
 
     case: str
-    scale = 0.05  # a mutant that keeps messages back is found out after a second and a half
+    scale = 0.03  # a mutant that keeps messages back is found out after a second
+    pace = 1.0  # the scale at which a sound one passes
+    sound: type[Mutant]  # the same without the defect, where that is not this class
+    patches: tuple[tuple[object, str, object], ...] = ()  # of the core: (object, attribute, what is put in its place)
     Connection = Consumer = Producer = Proxy
 
     def __init__(self, name):
@@ -81,6 +88,14 @@ class Mutant:
     def mqplug_administer(self, connection, action):
         return self.administer(connection, action)
 
+    def hooks(self, connect):
+        """What the harness can do beside connecting."""
+        intruder = partial(mqplug.connect, self.name, name="intruder")
+        return {
+            "restart": lambda: None, "enforce": lambda client, topic: None, "codecs": {"none": connect},
+            "intruder": lambda timeout: intruder(timeout=timeout),
+        }  # fmt: skip
+
     def capabilities(self, sound: Capabilities) -> Capabilities:
         return sound
 
@@ -121,10 +136,18 @@ class Reading(Proxy):
         return [self.change(batch) for batch in self.inner.poll(most, timeout)]
 
 
-class Sending(Proxy):
+class Sender(Proxy):
+    """A producer that takes records one by one, also where it could take columns."""
+
+    send_run = None
+
+
+class Sending(Sender):
     """A producer whose records are changed on their way."""
 
     def send(self, sendings):
         for sending in sendings:
-            sending.record = self.change(sending.record)
+            changed = self.change(Record(sending.value, sending.key, sending.headers, sending.timestamp))
+            sending.value, sending.key = changed.value, changed.key
+            sending.headers, sending.timestamp = changed.headers, changed.timestamp
         self.inner.send(sendings)

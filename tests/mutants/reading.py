@@ -110,3 +110,28 @@ class TakesItsTime(Mutant):
         def poll(self, most, timeout):
             time.sleep(0.7)
             return self.inner.poll(most, timeout)
+
+
+class TellsLate(Mutant):
+    """What is stored is delivered a second and a half later."""
+
+    case = "ORD-12"
+
+    class Consumer(Proxy):
+        seen = None
+
+        def poll(self, most, timeout):
+            if self.seen is None:
+                self.seen = time.monotonic()
+            return self.inner.poll(most, timeout) if time.monotonic() > self.seen + 1.5 else time.sleep(timeout) or []
+
+
+class SwallowsCtrlC(Mutant):
+    case = "TO-08"
+
+    class Consumer(Proxy):
+        def poll(self, most, timeout):
+            try:
+                return self.inner.poll(most, timeout)
+            except KeyboardInterrupt:
+                return []

@@ -83,8 +83,8 @@ class SeekMovesEveryPartition(Mutant):
     class Consumer(Proxy):
         def seek(self, positions, timeout):
             self.inner.seek(positions, timeout)
-            for log in self.inner._offsets:
-                self.inner._offsets[log] = next(iter(positions.values())).coordinates[0]
+            for log in self.inner._positions:
+                self.inner._positions[log] = next(iter(positions.values())).coordinates
 
 
 class SeekMovesOthers(Mutant):
@@ -96,7 +96,7 @@ class SeekMovesOthers(Mutant):
 
         def seek(self, positions, timeout):
             for each in self.mutant.consumers:
-                each._offsets.update({log: at.coordinates[0] for log, at in positions.items() if log in each._offsets})
+                each._positions.update({log: at.coordinates for log, at in positions.items() if log in each._positions})
             self.inner.seek(positions, timeout)
 
 
@@ -105,7 +105,7 @@ class SeekForgetsTheGroup(Mutant):
 
     class Consumer(Proxy):
         def seek(self, positions, timeout):
-            self.inner._offsets.update({log: at.coordinates[0] for log, at in positions.items()})
+            self.inner._positions.update({log: at.coordinates for log, at in positions.items()})
 
 
 class EmptyHasOne(Mutant):
@@ -133,10 +133,14 @@ class LowStays(Mutant):
 class AskingMoves(Mutant):
     case = "WM-08"
 
+    class Consumer(Proxy):
+        def poll(self, most, timeout):
+            return self.inner.poll(1, timeout)  # or all would have been fetched before
+
     def marks(self, marks):
         for each in self.consumers:
-            if marks.high.log in each._offsets:
-                each._offsets[marks.high.log] = marks.high.coordinates[0]
+            if marks.high.log in each._positions:
+                each._positions[marks.high.log] = marks.high.coordinates
         return marks
 
 
@@ -163,3 +167,12 @@ class MissingTopicIsEmpty(Mutant):
             return super().administer(connection, action)
         except TopicNotFound:
             return super().administer(connection, CreateTopic(action.topic))
+
+
+class EmptyIsFresh(Mutant):
+    """A topic that was trimmed altogether is as good as new."""
+
+    case = "WM-03"
+
+    def marks(self, marks):
+        return attrs.evolve(marks, high=Position(marks.high.log, (0,))) if marks.low == marks.high else marks

@@ -7,12 +7,15 @@ import time
 
 import attrs
 
+from mqplug import TopicNotFound
 from mqplug.spi import (
     CreateTopic,
     DescribeTopic,
+    ListTopics,
     TopicInfo,
+    hookimpl,
 )
-from mutants.base import Mutant, Proxy, Sending
+from mutants.base import Mutant, Proxy, Sender, Sending
 
 
 class DropsAHeader(Mutant):
@@ -50,7 +53,7 @@ class IgnoresTimestamps(Mutant):
 class StoresTwice(Mutant):
     case = "ORD-04"
 
-    class Producer(Proxy):
+    class Producer(Sender):
         def send(self, sendings):
             self.inner.send(sendings)
             if len(sendings) == 1:
@@ -60,31 +63,31 @@ class StoresTwice(Mutant):
 class ClaimsToStore(Mutant):
     case = "PRO-10"
 
-    class Producer(Proxy):
+    class Producer(Sender):
         def send(self, sendings):
             partition = self.inner._store.topic(sendings[0].topic)[sendings[0].partition]
-            if partition.high < 400:
+            if partition.high < (400,):
                 self.inner.send(sendings)
             else:
                 for sending in sendings:
-                    sending.stored(partition.log, (partition.high,))
+                    sending.stored(partition.log, partition.high)
 
 
 class NextPartition(Mutant):
     case = "KEY-01"
 
-    class Producer(Proxy):
+    class Producer(Sender):
         def send(self, sendings):
             for sending in sendings:
                 count = len(self.inner._store.topic(sending.topic))
-                sending.partition = (sending.partition + (sending.record.key is not None)) % count
+                sending.partition = (sending.partition + (sending.key is not None)) % count
             self.inner.send(sendings)
 
 
 class MixesResults(Mutant):
     case = "PRO-05"
 
-    class Producer(Proxy):
+    class Producer(Sender):
         def send(self, sendings):
             recorded = [Recorded(each, self.mutant) for each in sendings]
             self.inner.send(recorded)
@@ -102,7 +105,7 @@ class Recorded(Proxy):
 class StoresInReverse(Mutant):
     case = "ORD-08"
 
-    class Producer(Proxy):
+    class Producer(Sender):
         def send(self, sendings):
             self.inner.send(sendings[::-1])
 
@@ -144,3 +147,94 @@ class LiesAboutTrim(Mutant):
 
     def administer(self, connection, action):
         return True if type(action).__name__ == "Trim" else super().administer(connection, action)
+
+
+class StoresTwiceWhenLate(StoresTwice):
+    case = "ORD-13"
+
+
+class ForgetsTheLastOfMany(Mutant):
+    """Of a batch that is as large as can be, the last message is not stored."""
+
+    case = "PRO-07"
+
+    class Producer(Sender):
+        def send(self, sendings):
+            if len(sendings) < 10_000:
+                self.inner.send(sendings)
+                return
+            self.inner.send(sendings[:-1])
+            partition = self.inner._store.topic(sendings[-1].topic)[sendings[-1].partition]
+            sendings[-1].stored(partition.log, partition.high)
+
+
+class CountsMore(Mutant):
+    """Asked for many partitions at once, it counts a message too many."""
+
+    case = "WM-12"
+
+    @hookimpl
+    def mqplug_watermarks(self, connection, logs, since):
+        found = connection.watermarks(logs, since or {})
+        more = len({log.topic for log in logs}) - 1
+        return {log: attrs.evolve(each, count=each.count + more) for log, each in found.items()}
+
+
+class KeepsEverything(Mutant):
+    case = "BIG-08"
+    scale = 0.01
+
+    def administer(self, connection, action):
+        if isinstance(action, CreateTopic):
+            action = attrs.evolve(action, retention=None, retention_bytes=None)
+        return super().administer(connection, action)
+
+
+class BrokenByAMistake(Mutant):
+    """Whoever asks for what is not there once is told so ever after."""
+
+    case = "ERR-10"
+    broken = False
+
+    def administer(self, connection, action):
+        if self.broken:
+            raise TopicNotFound("there is nothing any more")
+        try:
+            return super().administer(connection, action)
+        except TopicNotFound:
+            self.broken = True
+            raise
+
+
+class ListsTwice(Mutant):
+    case = "TOP-05"
+
+    def administer(self, connection, action):
+        found = super().administer(connection, action)
+        return found * 2 if isinstance(action, ListTopics) else found
+
+
+class OnePartitionLess(Mutant):
+    case = "TOP-11"
+
+    def administer(self, connection, action):
+        if isinstance(action, CreateTopic):
+            action = attrs.evolve(action, partitions=max(1, action.partitions - 1))
+        return super().administer(connection, action)
+
+
+class SendsToNowhere(Mutant):
+    """What is sent to a topic that is gone is called stored."""
+
+    case = "CC-07"
+
+    class Producer(Sender):
+        last = None
+
+        def send(self, sendings):
+            for sending in sendings:
+                recorded = Recorded(sending, self.mutant)
+                recorded.failed = lambda error: None
+                self.inner.send([recorded])
+                self.last = vars(recorded).get("outcome", self.last)
+                sending.stored(*self.last)

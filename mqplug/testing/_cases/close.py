@@ -223,3 +223,23 @@ def open_again(bench: Bench) -> None:
         for _ in range(3):
             with bench.connect() as client, client.consumer(topic, group=group) as member:
                 bench.delivers(member, ids)
+
+
+@case(12, needs=("durable_groups", "ordered", "delete_topic"), timeout=180)
+def failed(bench: Bench) -> None:
+    """A close that cannot store the last acks says so, and has let go of everything all the same."""
+    (gone, _), (kept, ids), group = bench.filled(3), bench.filled(3), bench.name()
+    client = bench.connect()
+    member = client.consumer([gone, kept], group=group)
+    for message in bench.take(member, 6):
+        if message.topic == gone:
+            member.ack(message)
+    bench.make_gone(gone)
+    with suppress(CloseIncomplete):  # a backend may know by then that there is nothing to store
+        member.close(10 * bench.scale)
+    for call in (member.commit, member.assignment, lambda: member.receive(0)):
+        with bench.raises(Closed):
+            call()
+    member.close()
+    bench.delivers(bench.member(kept, group), ids, "another member has its place")
+    client.close()

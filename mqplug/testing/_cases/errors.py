@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+import logging
 import pickle
+import time
+import traceback
 from collections.abc import Callable
+from contextlib import closing
+from typing import Any
+
+import attrs
 
 import mqplug
 from mqplug import (
     EARLIEST,
+    AuthError,
     ConfigError,
     Error,
     InvalidMessageId,
@@ -21,9 +29,13 @@ from mqplug import (
     Unsupported,
 )
 from mqplug.testing._bench import Bench
+from mqplug.testing._logs import logged
 from mqplug.testing._registry import Registry
 
 case = Registry("ERR")
+
+CONNECTING = 10.0  # seconds
+SECRET = "hunter2-and-more"
 
 
 def provoked(bench: Bench) -> dict[str, tuple[type[Error], Error]]:
@@ -119,6 +131,39 @@ def wrong_types(bench: Bench) -> None:
     bench.delivers(reader, ids)
 
 
+@case(5, needs=("auth",), hooks=("intruder",))
+def wrong_credentials(bench: Bench) -> None:
+    """Wrong credentials are an ``AuthError``, and soon: it says how to mend it, and that trying again is no use."""
+    assert bench.harness.intruder is not None
+    began = time.monotonic()
+    with bench.raises(AuthError) as caught, closing(bench.harness.intruder(CONNECTING)) as client:
+        client.health(CONNECTING)
+    bench.that(time.monotonic() - began < CONNECTING, "it did not go on trying")
+    bench.equal(caught.value.retryable, False)  # type: ignore[attr-defined]
+    bench.that(caught.value.fix, "it says how to mend it")  # type: ignore[attr-defined]
+
+
+@case(6)
+def no_secrets(bench: Bench) -> None:
+    """No error and no line of the log shows a password: not of the settings, and not of a URL."""
+    backend, fields = bench.client.backend, attrs.fields(bench.client._backend.descriptor.settings)
+    right: dict[str, Any] = {field.name: SECRET for field in fields if not field.repr}
+    wrong: dict[str, Any] = {name: [SECRET] for name in right}
+    attempts: list[Callable[[], object]] = [
+        lambda: mqplug.connect(f"{backend}://user:{SECRET}@host?no_such_setting=1"),
+        lambda: mqplug.connect(f"{backend}://user:{SECRET}@host?broken"),
+        lambda: mqplug.connect(backend, no_such_setting=1, **right),
+        lambda: mqplug.connect(backend, no_such_setting=1, **wrong),
+    ]
+    with logged("", logging.DEBUG) as lines:
+        for attempt in attempts:
+            with bench.raises(ConfigError) as caught:
+                attempt()
+            texts = "".join(traceback.format_exception(caught.value)) + repr(caught.value)
+            bench.equal([line for line in texts.splitlines() if SECRET in line], [])
+    bench.equal([line for line in lines if SECRET in line], [])
+
+
 @case(7)
 def names_the_capability(bench: Bench) -> None:
     """``Unsupported`` names the capability that is missing."""
@@ -164,3 +209,25 @@ def picklable(bench: Bench) -> None:
         bench.equal((type(again), str(again)), (type(error), str(error)), mistake)
         for known in ("message", "fix", "backend", "topic", "operation", "retryable"):
             bench.equal(getattr(again, known), getattr(error, known), mistake)
+
+
+@case(10)
+def usable_afterwards(bench: Bench) -> None:
+    """After an error the client, its producer and its consumer are as usable as before."""
+    topic, ids = bench.filled(1)
+    client, producer, reader, missing = bench.client, bench.filler(topic), bench.reader(topic), bench.name()
+    bench.delivers(reader, ids)
+    large = bytes(client.capabilities.message_max_bytes + 1)
+    mistakes: list[Callable[[], object]] = [
+        lambda: client.create_topic(topic), lambda: client.create_topic("a/b"), lambda: client.watermarks(missing),
+        lambda: client.consumer(missing, start=EARLIEST), lambda: client.producer(missing),
+        lambda: producer.send(large), lambda: producer.send(b"x", partition=10**6),
+        lambda: producer.send_many([b"x", large][1:]), lambda: producer.send("text"),  # type: ignore[arg-type]
+        lambda: reader.seek(EARLIEST, partition=5), lambda: reader.seek(bench.filled(1)[1][0]),
+        lambda: reader.ack(ids[0]), lambda: reader.receive(-1), lambda: reader.pause(5),
+    ]  # fmt: skip
+    for mistake in mistakes:
+        with bench.raises(Error, ValueError, TypeError):
+            mistake()
+        bench.delivers(reader, [producer.send(b"x", partition=0)])
+        bench.equal(bench.bounds(topic).first_id, ids[0])

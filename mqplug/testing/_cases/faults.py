@@ -59,6 +59,22 @@ class Sender:
         self._thread.join()
 
 
+def send_more(bench: Bench, *senders: Sender, count: int = 50) -> None:
+    """Wait until each has stored so many more."""
+    wanted = [sender.stored + count for sender in senders]
+
+    def done() -> bool:
+        return all(sender.stored >= least for sender, least in zip(senders, wanted, strict=True))
+
+    bench.wait(done, "messages are stored", within=RECOVERY)
+
+
+def settled(bench: Bench, sender: Sender) -> set[MessageId]:
+    """Wait until each message has an outcome; the ids of those that were stored."""
+    bench.wait(lambda: all(handle.done for handle in sender.handles), "each has an outcome", within=RECOVERY)
+    return {handle.result(0) for handle in sender.handles if handle.error is None}
+
+
 def patiently(bench: Bench, consumer: Consumer, wanted: set[MessageId]) -> list[Message]:
     """Receive until all these came; what says that it can be tried again is tried again."""
     taken: list[Message] = []
@@ -79,19 +95,18 @@ def killed_while_producing(bench: Bench) -> None:
     """The broker is killed while messages are sent: what was called stored is there, under its id and in its order."""
     topic = bench.topic()
     with Sender(bench.producer(topic)) as sender:
-        bench.wait(lambda: sender.stored > 50, "messages are stored")
+        send_more(bench, sender)
         with outage(bench):
             pass
-        before = sender.stored
-        bench.wait(lambda: sender.stored > before + 50, "messages are stored again", within=RECOVERY)
-    bench.wait(lambda: all(handle.done for handle in sender.handles), "each has an outcome", within=RECOVERY)
-    stored = {handle.result(0): handle.record.value for handle in sender.handles if handle.error is None}
+        send_more(bench, sender)
+    settled(bench, sender)
+    stored = {handle.result(0): handle.value for handle in sender.handles if handle.error is None}
     found = {message.id: message.value for message in bench.connect().read(topic)}
     bench.equal({each: found.get(each) for each in stored}, stored, "what was stored is there")
-    _check_values(bench, [value or b"" for value in found.values()], len(sender.handles))
+    check_values(bench, [value or b"" for value in found.values()], len(sender.handles))
 
 
-def _check_values(bench: Bench, values: list[bytes], sent: int) -> None:
+def check_values(bench: Bench, values: list[bytes], sent: int) -> None:
     """Check that what is there was sent, in its order, and once where the backend promises that."""
     numbers = [int(value) for value in values]
     first_of_each = list(dict.fromkeys(numbers))

@@ -7,34 +7,33 @@ from collections.abc import Sequence
 
 import pytest
 
-from mqplug import Consumer, Log, Message
+from mqplug import Consumer, Log, Message, MessageId
 from mqplug.testing._bench import PATIENCE, Bench
 from mqplug.testing._registry import Registry
 
 case = Registry("GRP")
 
 
-def collect(bench: Bench, members: Sequence[Consumer], count: int) -> list[list[Message]]:
-    """What each member receives, in turn and acked at once, until so many different messages came."""
+def collect(bench: Bench, members: Sequence[Consumer], ids: Sequence[MessageId]) -> list[list[Message]]:
+    """What each member receives, in turn and acked at once, until all these came."""
     end = time.monotonic() + PATIENCE * bench.scale
     taken: list[list[Message]] = [[] for _ in members]
-    seen: set[object] = set()
-    while len(seen) < count and time.monotonic() < end:
+    missing = set(ids)
+    while missing and time.monotonic() < end:
         for member, mine in zip(members, taken, strict=True):
             while (message := member.receive(0.05)) is not None:
                 member.ack(message)
                 mine.append(message)
-                seen.add(message.id)
-    bench.equal(len(seen), count, "different messages came")
+                missing.discard(message.id)
+    bench.equal(missing, set(), "all came")
     return taken
 
 
 def settled(bench: Bench, topic: str, members: Sequence[Consumer], partitions: int) -> None:
     """Send to every partition until each member has its share."""
     for _ in range(40):
-        for number in range(partitions):
-            bench.fill(topic, 1, partition=number)
-        if all(collect(bench, members, partitions)):
+        ids = [each for number in range(partitions) for each in bench.fill(topic, 1, partition=number)]
+        if all(collect(bench, members, ids)):
             return
     pytest.fail("not every member was given its share of the partitions")
 
@@ -58,7 +57,7 @@ def shared_work(bench: Bench) -> None:
     members = [bench.member(topic, group) for _ in range(2)]
     settled(bench, topic, members, 4)
     ids = [each for number in range(4) for each in bench.fill(topic, 10, partition=number)]
-    taken = [[message.id for message in mine] for mine in collect(bench, members, 40)]
+    taken = [[message.id for message in mine if message.id in set(ids)] for mine in collect(bench, members, ids)]
     bench.equal(sorted(map(str, taken[0] + taken[1])), sorted(map(str, ids)))
     bench.that(taken[0] and taken[1], "both had their share")
     bench.equal({each.log for each in taken[0]} & {each.log for each in taken[1]}, set())
@@ -70,10 +69,10 @@ def joining(bench: Bench) -> None:
     topic, group = bench.topic(partitions=2), bench.name()
     first = bench.member(topic, group)
     before = [each for number in range(2) for each in bench.fill(topic, 10, partition=number)]
-    taken = collect(bench, [first], 20)[0]
+    taken = collect(bench, [first], before)[0]
     members = [first, bench.member(topic, group)]
     after = [each for number in range(2) for each in bench.fill(topic, 10, partition=number)]
-    later = [message for mine in collect(bench, members, 20) for message in mine]
+    later = [message for mine in collect(bench, members, after) for message in mine]
     settled(bench, topic, members, 2)
     found = [message.id for message in taken + later]
     bench.equal(set(found) >= {*before, *after}, True)
@@ -124,10 +123,9 @@ def spare_member(bench: Bench) -> None:
     """A member too many gets nothing, and takes over when the other one leaves."""
     topic, group = bench.topic(), bench.name()
     members = [bench.member(topic, group) for _ in range(2)]
-    bench.fill(topic, 1)
-    collect(bench, members, 1)
+    collect(bench, members, bench.fill(topic, 1))
     ids = bench.fill(topic, 20)
-    taken = collect(bench, members, 20)
+    taken = collect(bench, members, ids)
     active = max((0, 1), key=lambda number: len(taken[number]))
     bench.equal([message.id for message in taken[active]], ids)
     bench.equal(taken[1 - active], [])

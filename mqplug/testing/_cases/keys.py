@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from mqplug import EARLIEST, Record
+from collections import Counter
+from itertools import pairwise
+
+from mqplug import EARLIEST, Message, Record
 from mqplug.testing._bench import Bench
 from mqplug.testing._registry import Registry
 
@@ -80,10 +83,12 @@ def no_such_partition(bench: Bench) -> None:
 def without_a_key(bench: Bench) -> None:
     """Messages without a key spread over the partitions."""
     topic = bench.topic(partitions=3)
-    ids = bench.producer(topic, partitioner="round_robin").send_many([b"x"] * 30)
-    bench.equal({each.log.partition for each in ids}, {0, 1, 2})
-    sticky = [each for _ in range(20) for each in bench.filler(topic).send_many([b"x"] * 50)]
-    bench.that(len({each.log.partition for each in sticky}) > 1, "a thousand messages do not all go to one partition")
+    in_turn = bench.producer(topic, partitioner="round_robin")
+    ids = [*in_turn.send_many([b"x"] * 15), *(in_turn.send(b"x") for _ in range(15))]
+    bench.equal(Counter(each.log.partition for each in ids), {0: 10, 1: 10, 2: 10})
+    sticky = [each.log.partition for _ in range(20) for each in bench.filler(topic).send_many([b"x"] * 50)]
+    bench.equal(set(sticky), {0, 1, 2})
+    bench.that(sum(one != other for one, other in pairwise(sticky)) < 100, "runs of messages stay together")
 
 
 @case(7, needs=("partitions",))
@@ -105,3 +110,30 @@ def one_partition_only(bench: Bench) -> None:
     bench.fill(topic, 1, partition=0)
     bench.only_new(reader, topic, partition=1)
     bench.equal([log.partition for log in reader.assignment()], [1])
+
+
+@case(10, needs=("key_shared", "keys"))
+def one_member_for_a_key(bench: Bench) -> None:
+    """In ``key_shared`` a key is with one member at a time, and its messages come in their order."""
+    topic, group = bench.topic(), bench.name()
+    keys = [b"k%d" % number for number in range(7)]
+    for number in range(49):
+        bench.filler(topic).send(b"%d" % number, key=keys[number % 7], partition=0)
+    members = [bench.member(topic, group, mode="key_shared") for _ in range(2)]
+    got: list[list[Message]] = [[], []]
+
+    def poll() -> bool:
+        for member, mine in zip(members, got, strict=True):
+            mine.extend(member.receive_many(1, 0.05))
+        return sum(map(len, got)) >= 49
+
+    bench.wait(poll, "all came, none acked")
+    bench.equal({m.key for m in got[0]} & {m.key for m in got[1]}, set())
+    bench.that(got[0] and got[1], "both have some keys")
+    for number, key in enumerate(keys):
+        values = [int(m.value or b"") for mine in got for m in mine if m.key == key]
+        bench.equal(values, list(range(number, 49, 7)))
+    members[0].close()
+    heir = bench.take(members[1], len(got[0]))
+    for each in {m.key for m in got[0]}:
+        bench.equal([m.id for m in heir if m.key == each], [m.id for m in got[0] if m.key == each])

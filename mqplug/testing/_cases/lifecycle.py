@@ -4,20 +4,16 @@ from __future__ import annotations
 
 import threading
 import warnings
-from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
 
 import attrs
 
-from mqplug import EARLIEST, Client, Closed, ConfigError, Consumer, Producer, Unsupported, at_time, connect
+from mqplug import EARLIEST, Client, Closed, ConfigError, Consumer, Producer, connect
 from mqplug.testing._bench import Bench
 from mqplug.testing._registry import Registry
 
 case = Registry("LIF")
-
-MODES = ("ordered", "exclusive", "shared", "key_shared")
-Operations = dict[str, Callable[[], object]]
 
 
 @case(1)
@@ -143,44 +139,6 @@ def forgotten(bench: Bench) -> None:
         client.__del__()
     client.close()
     bench.equal([warning.category for warning in caught], [ResourceWarning] * 2)
-
-
-@case(13)
-def undeclared(bench: Bench) -> None:
-    """An operation that is not declared raises ``Unsupported``, with the name of the capability."""
-    topic, ids = bench.filled(2)
-    declared = attrs.asdict(bench.client.capabilities)
-    for capability, call in operations(bench, topic).items():
-        if declared[capability]:
-            continue  # the sections about it check that it works
-        with bench.raises(Unsupported) as caught:
-            call()
-        named = {capability} if declared["groups"] or capability not in MODES else {capability, "groups"}
-        bench.that(getattr(caught.value, "capability", None) in named, f"{caught.value} names {capability}")
-    bench.equal([message.id for message in bench.read(topic)], ids)
-
-
-def operations(bench: Bench, topic: str) -> Operations:
-    """A call for each capability that has one."""
-    client, producer, group = bench.client, bench.filler(topic), bench.name()
-    low, message = bench.marks(topic).low, bench.read(topic)[0]
-    return {
-        "delete_topic": lambda: client.delete_topic(topic),
-        "list_topics": client.topics,
-        "groups": lambda: client.consumer(topic, group=group),
-        "ordered": lambda: client.consumer(topic, group=group, mode="ordered"),
-        "exclusive": lambda: client.consumer(topic, group=group, mode="exclusive"),  # type: ignore[arg-type]
-        "shared": lambda: client.consumer(topic, group=group, mode="shared"),  # type: ignore[arg-type]
-        "key_shared": lambda: client.consumer(topic, group=group, mode="key_shared"),  # type: ignore[arg-type]
-        "nack": lambda: bench.reader(topic).nack(message),
-        "seek_time": lambda: bench.reader(topic).seek(at_time(0)),
-        "trim": lambda: client.trim(topic, {0: low}),
-        "retention": lambda: client.create_topic(bench.name(), retention=60),
-        "null_payload": lambda: producer.send(None),
-        "headers": lambda: producer.send(b"x", headers={"a": b"b"}),
-        "keys": lambda: producer.send(b"x", key=b"k"),
-        "timestamps_producer": lambda: producer.send(b"x", timestamp=1),
-    }
 
 
 @case(14)

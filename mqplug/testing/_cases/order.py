@@ -9,7 +9,7 @@ from typing import Final
 
 import attrs
 
-from mqplug import Consumer, Message, MessageId, Record
+from mqplug import Consumer, Message, MessageId, OutcomeUnknown, Record
 from mqplug.testing._bench import Bench
 from mqplug.testing._registry import Registry
 
@@ -168,6 +168,36 @@ def after_a_restart(bench: Bench) -> None:
     bench.equal(bench.read(topic), once)
     ids += bench.fill(topic, 5)
     bench.equal([message.id for message in bench.read(topic)], ids)
+
+
+@case(12, level="should")
+def soon(bench: Bench) -> None:
+    """What is stored is with a consumer that waits within a second."""
+    topic = bench.topic()
+    reader, producer = bench.reader(topic), bench.producer(topic)
+    for _ in range(10):
+        sent = producer.send(b"x", partition=0)
+        message = reader.receive(1.0)
+        bench.equal(message and message.id, sent)
+
+
+@case(13)
+def once_or_not_at_all(bench: Bench) -> None:
+    """A message whose outcome was not known in time is stored once or not at all, and as its handle says later."""
+    topic = bench.topic()
+    producer, said = bench.producer(topic), dict[bytes, MessageId]()
+    for number in range(300):
+        value = b"%d" % number
+        try:
+            said[value] = producer.send(value, partition=0, timeout=0)
+        except OutcomeUnknown as error:
+            bench.that(error.handle, "it has a handle")
+            if error.handle is not None and number % 2:
+                said[value] = error.handle.result(30 * bench.scale)
+    producer.flush()
+    found = {message.id: message.value for message in bench.read(topic)}
+    bench.equal(len(set(found.values())), len(found), "nothing is there twice")
+    bench.equal({value: found.get(said[value]) for value in said}, {value: value for value in said})
 
 
 @case(11)

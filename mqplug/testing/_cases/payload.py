@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import random
 import time
 from datetime import timedelta
 from typing import Any
@@ -147,6 +148,19 @@ def log_time(bench: Bench) -> None:
     if bench.client.capabilities.seek_time:
         reader = bench.reader(topic, at_time(times[3]))
         bench.delivers(reader, [message.id for message in found if message.log_time >= times[3]])
+
+
+@case(13, hooks=("codecs",))
+def compressed(bench: Bench) -> None:
+    """What is compressed on its way, with whatever codec, arrives as it was sent, for those who know of none, too."""
+    values = [b"", b"x", bytes(100_000), bytes(range(256)) * 100, random.Random(3).randbytes(10_000)]
+    for codec, connect in (bench.harness.codecs or {}).items():
+        topic = bench.topic()
+        with connect() as client, client.producer(topic) as producer:
+            ids = producer.send_many([Record(value, partition=0) for value in values])
+            bench.equal([message.value for message in client.read(topic)], values, codec)
+        found = bench.read(topic)
+        bench.equal([(message.id, message.value) for message in found], list(zip(ids, values, strict=True)), codec)
 
 
 @case(14)

@@ -52,7 +52,8 @@ def low_follows_trim(bench: Bench) -> None:
 def overtaken(bench: Bench) -> None:
     """A reader that retention overtakes gets ``PositionLost`` from every receive, until it seeks."""
     topic = bench.topic()
-    ids = bench.filler(topic).send_many([Record(bytes(16_000), partition=0) for _ in range(200)])
+    ids = list[MessageId]()
+    ids += bench.filler(topic).send_many([Record(bytes(16_000), partition=0) for _ in range(200)])
     reader = bench.reader(topic, before(ids[0]), prefetch_bytes=32_000)
     bench.equal(reader.receive_many(1, 30 * bench.scale).ids, ids[:1])  # and no more than one is asked for
     bench.roll(topic)

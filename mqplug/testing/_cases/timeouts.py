@@ -62,7 +62,7 @@ def interrupted(bench: Bench) -> None:
     topic, ids = bench.filled(1)
     reader = bench.reader(topic)
     bench.delivers(reader, ids)
-    for receive in (lambda: reader.receive(30), lambda: reader.receive_many(5, 30)):
+    for receive in (lambda: reader.receive(30 * bench.scale), lambda: reader.receive_many(5, 30 * bench.scale)):
         timer = threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT))
         timer.start()
         began = time.monotonic()

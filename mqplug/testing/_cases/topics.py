@@ -36,13 +36,21 @@ def create(bench: Bench) -> None:
 
 @case(2)
 def create_twice(bench: Bench) -> None:
-    """A topic that exists is ``TopicExists``; ``exist_ok`` takes it as it is, but not with other partitions."""
+    """A topic that exists is ``TopicExists``; ``exist_ok`` takes it as it is, but not with other settings."""
     topic, ids = bench.filled(1)
     with bench.raises(TopicExists):
         bench.client.create_topic(topic)
     bench.client.create_topic(topic, exist_ok=True)
-    with bench.raises(TopicExists):
-        bench.client.create_topic(topic, partitions=3, exist_ok=True)
+    if bench.client.capabilities.partitions:
+        with bench.raises(TopicExists):
+            bench.client.create_topic(topic, partitions=3, exist_ok=True)
+    if bench.client.capabilities.retention:
+        kept = bench.owned(bench.name())
+        bench.client.create_topic(kept, retention=3600)
+        bench.client.create_topic(kept, retention=3600, exist_ok=True)
+        if bench.client.describe(kept).retention is not None:
+            with bench.raises(TopicExists):
+                bench.client.create_topic(kept, retention=7200, exist_ok=True)
     bench.equal([message.id for message in bench.read(topic)], ids)
 
 
@@ -207,6 +215,25 @@ def partitions(bench: Bench) -> None:
     for odd in (True, "2", 1.5):
         with bench.raises(TypeError):
             bench.client.create_topic(bench.name(), partitions=odd)  # type: ignore[arg-type]
+
+
+@case(12, needs=("add_partitions", "partitions"))
+def add_partitions(bench: Bench) -> None:
+    """Partitions can be added, and never taken away; what was there stays, under its ids."""
+    topic = bench.topic(partitions=2)
+    ids = [each for number in (0, 1) for each in bench.fill(topic, 3, partition=number)]
+    marks = bench.client.watermarks(topic)
+    bench.client.add_partitions(topic, 4)
+    bench.wait(lambda: len(bench.client.partitions(topic)) == 4, "the new partitions are there")
+    bench.equal(bench.client.partitions(topic)[:2], [ids[0].log, ids[3].log])
+    bench.equal({number: bench.marks(topic, number) for number in (0, 1)}, marks)
+    ids += [bench.client.producer(topic).send(b"new", partition=number) for number in (3, 2, 0)]
+    bench.equal({message.id for message in bench.read(topic)}, set(ids))
+    for wrong in (4, 1):
+        with bench.raises(ValueError):
+            bench.client.add_partitions(topic, wrong)
+    with bench.raises(TopicNotFound):
+        bench.client.add_partitions(bench.name(), 2)
 
 
 @case(13)

@@ -155,6 +155,9 @@ def each_partition(bench: Bench) -> None:
     alone = bench.client.watermarks(topic)
     bench.equal(bench.client.watermarks([topic, other])[topic], alone)
     bench.equal(list(alone), [0, 1, 2])
+    bench.equal(bench.reader(topic).watermarks(), alone, "a consumer's answer is the same")
+    if all(each.exact for each in alone.values()):
+        bench.equal(sum(each.count for each in alone.values()), len(bench.read(topic)))
     for number, sent in ids.items():
         bounds = bench.bounds(topic, number)
         bench.equal((bounds.first_id, bounds.last_id), (sent[0], sent[-1]) if sent else (None, None))

@@ -8,15 +8,19 @@ from typing import TYPE_CHECKING, Any
 from mqplug import Bounds, Capabilities, Log, Position, Unsupported, Watermarks
 from mqplug.spi import (
     Action,
+    AddPartitions,
     ConsumerDriver,
     ConsumerOptions,
     CreateTopic,
+    DeleteGroup,
     DeleteTopic,
     DescribeGroup,
     DescribeTopic,
+    DescribeTopics,
     Descriptor,
     GroupPosition,
     Listener,
+    ListGroups,
     ListTopics,
     ProducerDriver,
     ProducerOptions,
@@ -24,7 +28,8 @@ from mqplug.spi import (
     Trim,
     hookimpl,
 )
-from mqplug_kafka._settings import KafkaSettings, check, from_url
+from mqplug_kafka._gaps import RANGES
+from mqplug_kafka._settings import KafkaSettings, from_url
 
 if TYPE_CHECKING:
     from mqplug_kafka._connection import KafkaConnection
@@ -36,6 +41,7 @@ _CAPABILITIES = Capabilities(
     retention=True, null_payload=True, headers=True, keys=True, partitions=True, timestamps_producer=True, auth=True,
     individual_ack=True, cumulative_ack=True, commit=True, assignment_events=True, header_duplicates=True,
     idempotent_producer=True, batch_index=True, time_index=True, multi_client=True, multi_node=True, persistent=True,
+    add_partitions=True, pause_resume=True, multi_process=True, acked_ranges_max=RANGES,
 )  # fmt: skip
 
 
@@ -52,7 +58,6 @@ def mqplug_describe() -> Descriptor:
 
 @hookimpl
 def mqplug_connect(settings: KafkaSettings, timeout: float) -> KafkaConnection:
-    check(settings)
     from mqplug_kafka._connection import KafkaConnection
 
     return KafkaConnection(settings, _CAPABILITIES, timeout)
@@ -62,7 +67,7 @@ def mqplug_connect(settings: KafkaSettings, timeout: float) -> KafkaConnection:
 def mqplug_open_producer(connection: KafkaConnection, options: ProducerOptions) -> ProducerDriver:
     from mqplug_kafka._producer import KafkaProducer
 
-    return KafkaProducer(connection, options)
+    return KafkaProducer(connection)
 
 
 @hookimpl
@@ -115,20 +120,30 @@ def mqplug_bounds(connection: KafkaConnection, logs: Sequence[Log], timeout: flo
 
 @hookimpl
 def mqplug_administer(connection: KafkaConnection, action: Action, timeout: float) -> Any:
-    from mqplug_kafka import _groups, _topics
+    from mqplug_kafka import _census, _groups, _topics
 
     match action:
         case CreateTopic():
             return _topics.create(connection, action, timeout)
+        case AddPartitions(topic, partitions):
+            return _topics.grow(connection, topic, partitions, timeout)
         case DeleteTopic(topic):
             _topics.delete(connection, topic, timeout)
             return True
         case ListTopics():
             return _topics.names(connection, timeout)
         case DescribeTopic(topic):
-            return connection.describe([topic], timeout)[topic]
+            return _topics.describe(connection, topic, timeout)
+        case DescribeTopics(topics):
+            found = connection.describe(topics, timeout)
+            return [found[topic] for topic in topics]
         case DescribeGroup(group, logs):
             return _groups.stored(connection, group, logs, timeout)
+        case ListGroups(topic):
+            return _census.groups(connection, topic, timeout)
+        case DeleteGroup(group):
+            _census.delete(connection, group, timeout)
+            return True
         case Trim(before):
             _topics.trim(connection, before, timeout)
             return True

@@ -7,14 +7,15 @@ from concurrent.futures import Future
 from typing import Any
 
 import attrs
-from confluent_kafka import KafkaException, Producer, TopicCollection
+from confluent_kafka import KafkaException, TopicCollection
 from confluent_kafka.admin import AdminClient, TopicDescription  # pyright: ignore[reportPrivateImportUsage]
 
 from mqplug import Capabilities, ConnectError, Log, MessageId, Position, Timeout, TopicNotFound
 from mqplug.spi import TopicInfo
 from mqplug_kafka._errors import translate
 from mqplug_kafka._native import PATIENCE, Patient, Worker
-from mqplug_kafka._settings import KafkaSettings, common
+from mqplug_kafka._sender import Senders
+from mqplug_kafka._settings import KafkaSettings, administering, producing
 
 LOOK = 5.0  # seconds that a look at a topic may take
 
@@ -26,11 +27,11 @@ class KafkaConnection:
         self.settings = settings
         self.capabilities = attrs.evolve(capabilities, message_max_bytes=settings.message_max_bytes)
         try:
-            self.patient = Patient(common(settings))
+            self.patient = Patient(administering(settings))
         except KafkaException as error:
             raise translate(error, "the settings were refused") from error
         self.worker = Worker("mqplug-kafka-admin")
-        self.producers: list[Producer] = []
+        self.senders = Senders(producing(settings), self.patient.reasons)
         self._topics: dict[str, TopicInfo] = {}
         self.cluster = self._greet(timeout)
 
@@ -58,7 +59,7 @@ class KafkaConnection:
 
     def unwrap(self, kind: type[Any]) -> Any | None:
         """The ``AdminClient``, or the ``Producer`` of an open producer."""
-        return next((each for each in (self.admin, *self.producers) if isinstance(each, kind)), None)
+        return next((each for each in (self.admin, *self.senders.natives) if isinstance(each, kind)), None)
 
     def close(self, timeout: float) -> None:
         """The native admin client ends when it is let go of."""

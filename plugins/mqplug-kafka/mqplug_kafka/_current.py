@@ -8,8 +8,11 @@ a rule, since both were asked for at once.
 
 from __future__ import annotations
 
+from collections import deque
+from collections.abc import Callable
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeout
+from contextlib import suppress
 
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import TopicDescription  # pyright: ignore[reportPrivateImportUsage]
@@ -27,18 +30,35 @@ class CurrentLogs:
         self._connection = connection
         self.due: dict[str, float] = {}
         """When each topic is to be looked at again."""
-        self.pending: dict[str, Future[TopicDescription]] = {}
-        """The looks under way."""
+        self._pending: dict[str, Future[TopicDescription]] = {}  # the looks under way
+        self._waiting: deque[tuple[str, Callable[[], None]]] = deque()  # what is stored, but has no name yet
 
     def refresh(self, topic: str, now: float) -> None:
         """A topic is about to be sent to, and is due; at the first time the core has asked for it just now."""
-        if topic in self.due and topic not in self.pending:
-            self.pending[topic] = self._connection.look(topic)
+        if topic in self.due and topic not in self._pending:
+            with suppress(KafkaException):  # no broker tells: the last answer holds
+                self._pending[topic] = self._connection.look(topic)
         self.due[topic] = now + EVERY
 
-    def known(self, topic: str, timeout: float) -> bool:
-        """Whether the topic's logs are known, or become known in time."""
-        look = self.pending.get(topic)
+    def when_known(self, topic: str, settle: Callable[[], None]) -> None:
+        """Settle what is stored in a topic: now, or when its logs are known again; always in order."""
+        if self._waiting or self._pending:
+            self._waiting.append((topic, settle))
+        else:
+            settle()
+
+    def settle(self, timeout: float) -> None:
+        """Settle what waits, as far as the logs are known, or become known in time."""
+        waiting = self._waiting
+        while waiting and self._known(waiting[0][0], timeout):
+            try:
+                _, settle = waiting.popleft()
+            except IndexError:  # another thread was quicker
+                return
+            settle()
+
+    def _known(self, topic: str, timeout: float) -> bool:
+        look = self._pending.get(topic)
         if look is None:
             return True
         try:
@@ -47,7 +67,7 @@ class CurrentLogs:
             return False
         except KafkaException:
             pass  # no broker told: the last answer holds
-        self.pending.pop(topic, None)
+        self._pending.pop(topic, None)
         return True
 
     def log(self, topic: str, partition: int) -> Log:

@@ -15,6 +15,7 @@ from mqplug_kafka._errors import translate
 from mqplug_kafka._incarnations import Incarnations
 from mqplug_kafka._native import logger
 from mqplug_kafka._offsets import END, FIRST, look_up
+from mqplug_kafka._pauses import Pauses
 
 LOOK_AGAIN = 0.5  # seconds between two looks whether a position beyond the end has come into reach
 PATIENCE = 5.0
@@ -42,6 +43,7 @@ class Fetcher:
         self.tolerant = False  # of a missing right on the group: a reader has none
         self._connection = connection
         self._logs: dict[Name, Log] = {}
+        self._pauses = Pauses(self.native)
         self._changed = False  # since the last batches: what came may be of a log that is held no more
         self._next: dict[Name, int] = {}
         self._beyond: dict[Name, int] = {}
@@ -54,15 +56,11 @@ class Fetcher:
     def __contains__(self, log: Log) -> bool:
         return self._logs.get(_name(log)) is log
 
-    @property
-    def names(self) -> list[TopicPartition]:
-        """All that is held, as the native client calls it."""
-        return [TopicPartition(*name) for name in self._logs]
-
     def take(self, positions: Mapping[Log, Position]) -> None:
         """Hold these logs from now on."""
         self._set(positions)
         self.native.incremental_assign(_native(positions))
+        self._pauses.taken(list(map(_name, positions)))
 
     def drop(self, logs: Iterable[Log]) -> None:
         """Hold these logs no more."""
@@ -76,6 +74,7 @@ class Fetcher:
         for name in names:
             self._next.pop(name, None)
             self._beyond.pop(name, None)
+            self._pauses.paused.discard(name)
             if self._logs.pop(name, None):
                 self._kept = [message for message in self._kept if name_of(message) != name]
 
@@ -84,8 +83,10 @@ class Fetcher:
         for log in positions:
             if log not in self:
                 raise NotAssigned(f"{log!r} is not held by this consumer", fix="Seek what assignment() lists")
+        paused = self._pauses.paused & set(map(_name, positions))
         self.drop(positions)
         self.take(positions)
+        self._pauses.pause(paused)
 
     def _set(self, positions: Mapping[Log, Position]) -> None:
         self._changed = True
@@ -93,6 +94,23 @@ class Fetcher:
             name = _name(log)
             self._logs[name] = log
             self._next[name] = position.coordinates[0]
+
+    # pausing -----------------------------------------------------------------------------------------------
+
+    def pause(self, logs: Iterable[Log]) -> None:
+        """Fetch nothing of these logs; what was fetched of them is fetched again after ``resume``."""
+        names = {name for log in logs if (name := _name(log)) in self._logs}
+        if kept := names & set(map(name_of, self._kept)):
+            self.move({self._logs[name]: Position(self._logs[name], (self._next[name],)) for name in kept})
+        self._pauses.pause(names)
+
+    def resume(self, logs: Iterable[Log]) -> None:
+        """Go on with these logs."""
+        self._pauses.resume(map(_name, logs))
+
+    def rest(self) -> None:
+        """Fetch nothing at all, until the next poll."""
+        self._pauses.rest(self._logs)
 
     # reading -----------------------------------------------------------------------------------------------
 
@@ -108,6 +126,7 @@ class Fetcher:
 
     def _poll(self, most: int, timeout: float) -> list[Batch]:
         end = time.monotonic() + timeout
+        self._pauses.go_on(self._logs)
         self._look_beyond()
         if not self._kept:
             self._kept = self._fetch(most, timeout)

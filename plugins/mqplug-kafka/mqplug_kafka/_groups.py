@@ -1,46 +1,18 @@
-"""Groups: their stored positions, with the acks of single messages in the commit's metadata."""
+"""Groups: their stored positions."""
 
 from __future__ import annotations
 
-import re
 import time
 from collections.abc import Iterable, Mapping, Sequence
 
 from confluent_kafka import ConsumerGroupTopicPartitions, KafkaError, TopicPartition
 
-from mqplug import ConsumerBusy, GroupNotFound, Log, Position
+from mqplug import EARLIEST, ConsumerBusy, GroupNotFound, Log, Position
 from mqplug.spi import ConsumerOptions, GroupPosition, GroupStart
 from mqplug_kafka._connection import KafkaConnection
 from mqplug_kafka._errors import translate
+from mqplug_kafka._gaps import pack, unpack
 from mqplug_kafka._offsets import resolve
-
-ROOM = 4096  # bytes of metadata that a broker takes by default: offset.metadata.max.bytes
-MARK = "mqplug1:"
-_RUNS = re.compile(rf"{MARK}(\d+\+\d+(?:,\d+\+\d+)*)", re.ASCII)
-
-Ranges = Sequence[tuple[Sequence[int], Sequence[int]]]
-
-
-def pack(offset: int, acked: Ranges) -> str:
-    """Acked ranges as text: ``3+5`` skips 3 offsets, then 5 are acked. The nearest come first, as many as fit."""
-    text, separator = "", MARK
-    for (first, *_), (last, *_) in acked:
-        run = f"{separator}{first - offset}+{last - first + 1}"
-        if len(text) + len(run) > ROOM:
-            break
-        text, separator, offset = text + run, ",", last + 1
-    return text
-
-
-def unpack(offset: int, metadata: str | None) -> tuple[tuple[tuple[int], tuple[int]], ...]:
-    """The acked ranges; none where another program wrote the metadata."""
-    found = _RUNS.fullmatch(metadata or "")
-    ranges = []
-    for run in found[1].split(",") if found else ():
-        skip, length = map(int, run.split("+"))
-        first, offset = offset + skip, offset + skip + length
-        ranges.append(((first,), (offset - 1,)))
-    return tuple(ranges)
 
 
 def as_native(positions: Mapping[Log, GroupPosition]) -> list[TopicPartition]:
@@ -90,7 +62,7 @@ def _raise_first(answer: ConsumerGroupTopicPartitions) -> None:
 
 
 def begin(connection: KafkaConnection, group: str, options: ConsumerOptions, timeout: float) -> dict[Log, Position]:
-    """Store the start of each log where the group has no position.
+    """Store the start of each log where the group has no position; partitions that were added begin with EARLIEST.
 
     Kafka lets nobody do that while the group has members. They have positions, as a rule; where they have not,
     the positions are returned instead, and the member stores them when it is given the log.
@@ -102,7 +74,10 @@ def begin(connection: KafkaConnection, group: str, options: ConsumerOptions, tim
     missing = [log for log in options.logs if log not in known]
     if not missing:
         return {}
-    starts = _starts(connection, options.start, missing, max(0.0, end - time.monotonic()))
+    topics = {log.topic for log in known}
+    added = [log for log in missing if log.topic in topics]
+    fresh = [log for log in missing if log.topic not in topics]
+    starts = _starts(connection, options.start, fresh, end) | _starts(connection, EARLIEST, added, end)
     try:
         move(connection, group, {log: GroupPosition(at) for log, at in starts.items()}, end - time.monotonic())
     except ConsumerBusy:
@@ -111,9 +86,9 @@ def begin(connection: KafkaConnection, group: str, options: ConsumerOptions, tim
     return {}
 
 
-def _starts(
-    connection: KafkaConnection, start: GroupStart, logs: Sequence[Log], timeout: float
-) -> Mapping[Log, Position]:
+def _starts(connection: KafkaConnection, start: GroupStart, logs: Sequence[Log], end: float) -> dict[Log, Position]:
+    if not logs:
+        return {}
     if isinstance(start, Mapping):
         return {log: start[log] for log in logs}
-    return resolve(connection, start, logs, timeout)
+    return resolve(connection, start, logs, max(0.0, end - time.monotonic()))

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
-from confluent_kafka import Consumer, TopicPartition
+from confluent_kafka import Consumer, KafkaException, TopicPartition
 
 from mqplug import Batch, Log, NotAssigned, Position
 from mqplug.spi import ConsumerOptions, GroupPosition, Listener
@@ -35,7 +35,6 @@ class Member:
         self._connection = connection
         self._group = group
         self._listener = listener
-        self._paused = False
         self._closing = False
         self._fault: Exception | None = None
         self._unplaced: list[Log] = []  # assigned, but it is not known yet where to begin
@@ -51,9 +50,6 @@ class Member:
                 return []
             self._check()
             self._place()
-            if self._paused:
-                self._paused = False
-                self._fetcher.native.resume(self._fetcher.names)
             batches = self._fetcher.poll(most, timeout)
             if not batches:
                 self._check()
@@ -67,11 +63,17 @@ class Member:
         with self._committer.polling(timeout) as mine:
             if not mine:
                 return
-            if not self._paused:
-                self._paused = True
-                self._fetcher.native.pause(self._fetcher.names)
+            self._fetcher.rest()
             self._place()
             self._fetcher.serve()
+
+    def pause(self, logs: Sequence[Log]) -> None:
+        """Fetch nothing of these."""
+        self._fetcher.pause(logs)
+
+    def resume(self, logs: Sequence[Log]) -> None:
+        """Go on with these, unless the caller is away: then when it is back."""
+        self._fetcher.resume(logs)
 
     def seek(self, positions: Mapping[Log, Position], timeout: float) -> None:
         """Store the new positions, then read on there."""
@@ -96,7 +98,8 @@ class Member:
         native.unsubscribe()
         end = time.monotonic() + min(timeout / 2, LEAVE)
         while native.memberid() and time.monotonic() < end:
-            native.poll(0.02)
+            with suppress(KafkaException, SystemError):  # partitions that were never taken up cannot be given back
+                native.poll(0.02)
         native.close()
         self._committer.stop()
 
@@ -154,8 +157,6 @@ class Member:
         positions = self._positions(self._unplaced)
         self._unplaced = []
         self._fetcher.take({log: to.position for log, to in positions.items()})
-        if self._paused:
-            self._fetcher.native.pause(self._fetcher.names)
         self._listener.assigned(positions)
 
     def _positions(self, logs: Sequence[Log]) -> dict[Log, GroupPosition]:
@@ -164,9 +165,10 @@ class Member:
         begun = {log: GroupPosition(self._starts[log]) for log in logs if log not in found and log in self._starts}
         added = [log for log in logs if log not in found and log not in begun]
         low = look_up(self._connection, added, FIRST)(HAND_OVER)
+        begun |= {log: GroupPosition(Position(log, (offset,))) for log, offset in low.items()}
         if begun:
             self.commit(begun, HAND_OVER)
-        return found | begun | {log: GroupPosition(Position(log, (offset,))) for log, offset in low.items()}
+        return found | begun
 
     def _log(self, each: TopicPartition) -> Log:
         return self._connection.log(each.topic, each.partition, self._fetcher.topics.incarnation(each.topic))

@@ -16,6 +16,7 @@ from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient
 
 from mqplug import AuthError, ConnectError, Error, Timeout
+from mqplug_kafka._calm import Calm
 from mqplug_kafka._errors import code_of, native, translate
 
 T = TypeVar("T")
@@ -27,6 +28,7 @@ PATIENCE = 2.0  # seconds that a connect goes on after all brokers were down
 
 logger = logging.getLogger("mqplug.kafka")
 logger.addHandler(logging.NullHandler())
+logger.addFilter(Calm())
 """Where the native client's own log goes, instead of stderr."""
 
 PASSING = {
@@ -36,6 +38,8 @@ PASSING = {
     KafkaError.NOT_CONTROLLER,
     KafkaError.NOT_LEADER_FOR_PARTITION,
     KafkaError.LEADER_NOT_AVAILABLE,
+    KafkaError.FENCED_LEADER_EPOCH,
+    KafkaError.UNKNOWN_LEADER_EPOCH,
 }
 """Refusals of a broker that is not ready yet, or is not the right one any more."""
 

@@ -9,7 +9,7 @@ from typing import Any
 from confluent_kafka import IsolationLevel, KafkaError, TopicPartition
 from confluent_kafka.admin import OffsetSpec  # pyright: ignore[reportPrivateImportUsage]
 
-from mqplug import Bounds, Error, Log, MessageId, Position, Watermarks
+from mqplug import Bounds, Error, Log, MessageId, Position, Timeout, Watermarks
 from mqplug.spi import AtTime, Earliest, Last, Latest, SymbolicStart
 from mqplug_kafka._connection import KafkaConnection
 from mqplug_kafka._errors import code_of
@@ -48,8 +48,10 @@ def look_up(connection: KafkaConnection, logs: Iterable[Log], spec: OffsetSpec, 
                     for each, log in wanted.items()
                 }
             except Error as error:
-                if code_of(error) not in _ELECTION or time.monotonic() >= end:
+                if code_of(error) not in _ELECTION:
                     raise
+                if time.monotonic() >= end:
+                    raise Timeout("no broker leads each partition", fix="See that the brokers are well") from error
             time.sleep(AGAIN)
             ask()
 

@@ -1,105 +1,178 @@
-"""Producers."""
+"""Producers: records that come one by one are handed to the native client together, which takes a third of the time.
+
+They are collected until there are many, until somebody waits, or for two milliseconds.
+"""
 
 from __future__ import annotations
 
+import threading
 import time
 from collections import deque
 from collections.abc import Sequence
 from functools import partial
-from itertools import islice
-from threading import Lock
+from itertools import groupby
+from operator import attrgetter
+from typing import Any
 
-from confluent_kafka import KafkaError, KafkaException, Message, Producer
+from confluent_kafka import KafkaError, KafkaException, Message
 
-from mqplug import OutcomeUnknown
-from mqplug.spi import ProducerOptions, Sending
+from mqplug import Error, Log, OutcomeUnknown
+from mqplug.spi import Numbers, Run, Sending
 from mqplug_kafka._connection import KafkaConnection
 from mqplug_kafka._current import CurrentLogs
-from mqplug_kafka._errors import PROVEN, bad_time, in_doubt, translate, unsent
-from mqplug_kafka._native import logger
-from mqplug_kafka._settings import producing
+from mqplug_kafka._errors import bad_time, unsent
+from mqplug_kafka._reports import Reports, settle_failure
 
-SLICE = 0.1
+ENOUGH = 500  # records that go at once
+LINGER = 0.002  # seconds
+
+
+class Loose:
+    """Records that came one by one, for one topic and partition."""
+
+    __slots__ = ("_sendings", "keys", "partition", "topic", "values")
+
+    def __init__(self, sendings: Sequence[Sending]) -> None:
+        self._sendings = sendings
+        self.topic = sendings[0].topic
+        self.partition = sendings[0].partition
+        self.values: Sequence[bytes | None] = [sending.value for sending in sendings]
+        keys = [sending.key for sending in sendings]
+        self.keys: Sequence[bytes | None] | None = None if keys.count(None) == len(keys) else keys
+
+    def __len__(self) -> int:
+        return len(self._sendings)
+
+    def sendings(self) -> Sequence[Sending]:
+        return self._sendings
+
+    def stored(self, log: Log, coordinates: Sequence[Numbers]) -> None:
+        for sending, place in zip(self._sendings, coordinates, strict=True):
+            sending.stored(log, place)
+
+    def failed(self, error: Error) -> None:
+        for sending in self._sendings:
+            sending.failed(error)
 
 
 class KafkaProducer:
     """Hands records to the native producer, whose reports settle them."""
 
-    def __init__(self, connection: KafkaConnection, options: ProducerOptions) -> None:
-        native_options = producing(connection.settings, options.partitioner, options.queue_bytes)
-        try:
-            self._native = Producer({**native_options, "error_cb": connection.patient.reasons, "logger": logger})
-        except KafkaException as error:
-            raise translate(error, "the settings were refused") from error
+    def __init__(self, connection: KafkaConnection) -> None:
+        self._senders = connection.senders
+        self._sender = self._senders.acquire()
         self._connection = connection
         self._future_max = connection.settings.future_max
         self._names = CurrentLogs(connection)
-        self._nameless: deque[tuple[Sending, int, int]] = deque()  # stored in a topic that is being looked at
-        self._waiting: deque[Sending] = deque()  # what did not fit into the native queue, in order
-        self._lock = Lock()
-        connection.producers.append(self._native)
+        self._collected: deque[Sending] = deque()
+        self._handing_over = threading.Lock()
+        self._handed_over = 0  # how often
+        self._due = threading.Event()
+        self._closed = False
+        self._feeder: threading.Thread | None = None
 
     def send(self, sendings: Sequence[Sending]) -> None:
-        """Queue them natively."""
-        with self._lock:
-            taken = 0 if self._waiting else self._produce(sendings)
-            if taken < len(sendings):
-                self._waiting.extend(islice(sendings, taken, None))
+        """Collect them."""
+        self._collected.extend(sendings)
+        if len(self._collected) >= ENOUGH:
+            self._hand_over()
+        elif not self._due.is_set():
+            self._expect()
+
+    def send_run(self, run: Run) -> None:
+        """Hand over what came before, and then the run."""
+        if run.headers is not None or run.timestamps is not None:
+            self._collected.extend(run.sendings())
+            self._hand_over()
+            return
+        with self._handing_over:
+            self._produce_collected()
+            self._prepare(run.topic, run.partition)
+            Reports(run, self._names).produce(self._sender.native)
 
     def pump(self, timeout: float) -> None:
         """Serve reports."""
-        if len(self._native):
-            self._native.poll(min(timeout, SLICE))
-        if self._waiting:
-            with self._lock:
-                for _ in range(self._produce(self._waiting)):
-                    self._waiting.popleft()
-        if self._nameless:
-            self._name(timeout)
+        if self._collected:
+            self._hand_over()
+        self._sender.pump(timeout)
+        self._names.settle(timeout)
 
     def flush(self, timeout: float) -> None:
-        """Wait for all reports; does not linger."""
-        end = time.monotonic() + timeout
-        while len(self) and (left := end - time.monotonic()) > 0:
-            self._native.flush(min(left, SLICE))
-            self.pump(0.01)
+        """Have what is here, or lingers natively, sent."""
+        self._hand_over()
+        self._sender.hasten(timeout)
 
     def close(self, timeout: float) -> None:
-        """Let go. What is not sent by then is given up, so that nothing of it is sent later."""
-        self.flush(timeout)
-        if len(self._native):
-            self._native.purge()
-            self._native.poll(0)
-        self._connection.producers.remove(self._native)
+        """Let go."""
+        self._hand_over()
+        self._closed = True
+        self._due.set()
+        if self._feeder is not None:
+            self._feeder.join(timeout)
+        self._senders.release(self._sender, timeout)
 
-    def __len__(self) -> int:
-        return len(self._native) + len(self._waiting) + len(self._nameless)
+    # handing over ------------------------------------------------------------------------------------------
 
-    def _produce(self, sendings: Sequence[Sending]) -> int:
-        """Queue natively as many as fit, each with its report's receiver; how many that were."""
-        now, due, produce = time.monotonic(), self._names.due, self._native.produce
-        for taken, sending in enumerate(sendings):
-            record, topic = sending.record, sending.topic
-            if now >= due.get(topic, 0.0):
-                self._names.refresh(topic, now)
-            if record.timestamp is not None and (why := self._bad_time(record.timestamp)):
-                sending.failed(bad_time(record.timestamp, why))
-                continue
-            try:
-                produce(
-                    topic,
-                    record.value,
-                    record.key,
-                    sending.partition,
-                    on_delivery=partial(self._report, sending),
-                    timestamp=record.timestamp or 0,
-                    headers=list(record.headers) if record.headers else None,
-                )
-            except BufferError:
-                return taken
-            except KafkaException as error:
-                sending.failed(unsent(error))  # refused here: it was never on its way
-        return len(sendings)
+    def _expect(self) -> None:
+        """Have what is collected go soon, whether or not anybody waits for it."""
+        self._due.set()
+        if self._feeder is None:
+            self._feeder = threading.Thread(target=self._feed, name="mqplug-kafka-feed", daemon=True)
+            self._feeder.start()
+
+    def _feed(self) -> None:
+        while not self._closed:
+            self._due.wait()
+            before = self._handed_over
+            time.sleep(LINGER)
+            if self._handed_over == before or not self._collected:  # else a busy sender does it, and better alone
+                self._due.clear()
+                self._hand_over()
+
+    def _hand_over(self) -> None:
+        with self._handing_over:
+            self._produce_collected()
+
+    def _produce_collected(self) -> None:
+        collected = self._collected
+        taken = [collected.popleft() for _ in range(len(collected))]
+        self._handed_over += bool(taken)
+        try:
+            for (topic, partition, headers, timestamp), group in groupby(taken, _alike):
+                self._prepare(topic, partition)
+                if not headers and timestamp is None:
+                    Reports(Loose(list(group)), self._names).produce(self._sender.native)
+                else:
+                    for sending in group:
+                        self._produce(sending)
+        except BaseException:  # a sender that is never told would wait for ever
+            for sending in taken:
+                sending.unknown(OutcomeUnknown("the client failed while it took the record"))
+            raise
+
+    def _prepare(self, topic: str, partition: int) -> None:
+        """See that the names of a topic's logs are fresh, and that the native client knows the partition."""
+        now = time.monotonic()
+        if now >= self._names.due.get(topic, 0.0):
+            self._names.refresh(topic, now)
+        known = self._connection.known(topic)
+        if known is not None:
+            self._sender.learn(topic, partition, len(known.logs))
+
+    def _produce(self, sending: Sending) -> None:
+        """Hand over a record that has more than a key and a value, which goes alone."""
+        moment = sending.timestamp
+        if moment is not None and (why := self._bad_time(moment)):
+            sending.failed(bad_time(moment, why))
+            return
+        headers: Any = list(sending.headers) if sending.headers else None
+        try:
+            self._sender.native.produce(
+                sending.topic, sending.value, sending.key, sending.partition, partial(self._report, sending),
+                timestamp=moment or 0, headers=headers,
+            )  # fmt: skip
+        except KafkaException as error:
+            sending.failed(unsent(error))  # refused here: it was never on its way
 
     def _bad_time(self, moment: int) -> str | None:
         """Why Kafka would not store this timestamp, if it would not."""
@@ -110,26 +183,15 @@ class KafkaProducer:
         return None
 
     def _report(self, sending: Sending, error: KafkaError | None, message: Message) -> None:
-        if error is not None:
-            if error.code() in PROVEN:
-                sending.failed(unsent(error))
-            else:
-                sending.unknown(in_doubt(error))
-            return
         offset, partition = message.offset(), message.partition()
-        if offset is None or partition is None or offset < 0:
-            sending.unknown(OutcomeUnknown("it is stored, but the broker did not say where"))
-        elif self._nameless or self._names.pending:
-            self._nameless.append((sending, partition, offset))
+        if error is not None or offset is None or partition is None or offset < 0:
+            settle_failure(sending, error)
         else:
-            sending.stored(self._names.log(sending.topic, partition), (offset,))
+            self._names.when_known(sending.topic, partial(self._stored, sending, partition, offset))
 
-    def _name(self, timeout: float) -> None:
-        """Settle what is stored, in order, as far as the names of the logs are known."""
-        nameless = self._nameless
-        while nameless and self._names.known(nameless[0][0].topic, timeout):
-            try:
-                sending, partition, offset = nameless.popleft()
-            except IndexError:  # another thread was quicker
-                return
-            sending.stored(self._names.log(sending.topic, partition), (offset,))
+    def _stored(self, sending: Sending, partition: int, offset: int) -> None:
+        sending.stored(self._names.log(sending.topic, partition), (offset,))
+
+
+_alike = attrgetter("topic", "partition", "headers", "timestamp")
+"""What records have in common that can go together."""

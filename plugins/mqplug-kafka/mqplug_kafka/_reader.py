@@ -32,6 +32,14 @@ class Reader:
     def tend(self, timeout: float) -> None:
         """Nobody waits for a reader."""
 
+    def pause(self, logs: Sequence[Log]) -> None:
+        """Fetch nothing of these."""
+        self._fetcher.pause(logs)
+
+    def resume(self, logs: Sequence[Log]) -> None:
+        """Go on with these."""
+        self._fetcher.resume(logs)
+
     def seek(self, positions: Mapping[Log, Position], timeout: float) -> None:
         """Read on there."""
         self._fetcher.move(positions)

@@ -26,7 +26,7 @@ PROTECTED = {
     "partition.assignment.strategy": "groups rebalance cooperatively",
     "partitioner": "say partitioner= when you open a producer",
     "queue.buffering.max.kbytes": "say queue_bytes= when you open a producer",
-    "queue.buffering.max.messages": "say queue_bytes= when you open a producer",
+    "queue.buffering.max.messages": "say queue_messages= when you open a producer",
     "queued.max.messages.kbytes": "say prefetch_bytes= when you open a consumer",
     "request.required.acks": "every send waits for all replicas",
     "sasl.mechanism": "say mechanism=",
@@ -39,8 +39,6 @@ PROTECTED = {
 }
 """Native options that would break what mqplug promises, and what to do instead."""
 
-QUEUE_MESSAGES = 1_000_000  # in the native queue; what does not fit waits in ours
-
 OVERHEAD = 48_576  # what keys, headers and framing may add to a value: broker and client count them, callers do not
 
 
@@ -48,11 +46,16 @@ OVERHEAD = 48_576  # what keys, headers and framing may add to a value: broker a
 class KafkaSettings:
     """Where the brokers are, and how to be let in.
 
+    ``servers`` lists brokers as "host:9092". ``username`` and ``password`` are for SASL, by ``mechanism``: PLAIN,
+    SCRAM-SHA-256 or SCRAM-SHA-512. ``tls`` encrypts; ``ca_file`` holds certificates to trust. ``cert_file`` and
+    ``key_file``, which ``key_password`` opens, are this client's own certificate. ``session_timeout`` is how long,
+    in seconds, a dead member keeps its partitions. ``message_max_bytes`` is the largest message.
+    ``future_max`` is the broker's ``message.timestamp.after.max.ms``, in seconds.
     ``native`` hands options of librdkafka through, such as ``{"linger.ms": "20"}``; those that would break what
-    mqplug promises are refused. ``future_max`` is the broker's ``message.timestamp.after.max.ms``, in seconds.
+    mqplug promises are refused.
     """
 
-    servers: list[str]
+    servers: list[str] = attrs.field(metadata={"address": True})
     username: str | None = None
     password: str | None = attrs.field(default=None, repr=False)
     mechanism: str = "PLAIN"
@@ -66,6 +69,9 @@ class KafkaSettings:
     future_max: float = 3600.0
     native: Mapping[str, str] = attrs.field(factory=dict, repr=False)
 
+    def __attrs_post_init__(self) -> None:
+        _check(self)
+
 
 def from_url(url: Url) -> Mapping[str, Any]:
     """Settings from ``kafka://user:password@host:9092,other:9092``."""
@@ -73,7 +79,7 @@ def from_url(url: Url) -> Mapping[str, Any]:
     return {"servers": list(url.hosts), **login}
 
 
-def check(settings: KafkaSettings) -> None:
+def _check(settings: KafkaSettings) -> None:
     """``ConfigError`` for what cannot be meant."""
     if not settings.servers or any(len(server) < 2 or "," in server for server in settings.servers):
         raise ConfigError("servers names no broker", fix="Write servers=['host:9092'], or kafka://host:9092")
@@ -104,20 +110,26 @@ def common(settings: KafkaSettings) -> dict[str, Any]:
     }
 
 
-def producing(settings: KafkaSettings, partitioner: str, queue_bytes: int) -> dict[str, Any]:
-    """Native options of a producer."""
+def administering(settings: KafkaSettings) -> dict[str, Any]:
+    """Native options of the admin client."""
+    # Else librdkafka 2.16, once all brokers were away, waits for ever for the group coordinator that it had known.
+    return {"metadata.recovery.strategy": "none", **common(settings)}
+
+
+def producing(settings: KafkaSettings) -> dict[str, Any]:
+    """Native options of the producer. Its queue has no limits: the core's producers have theirs."""
     largest = settings.message_max_bytes + OVERHEAD
     return {
         # A batch larger than what the broker takes fails as a whole: the client does not split it.
         "batch.size": min(1_000_000, largest),
-        "linger.ms": 1,
+        "linger.ms": 0,  # records are collected before the native client gets them
         **common(settings),
         "acks": "all",
         "enable.idempotence": True,
         "message.max.bytes": largest,
-        "partitioner": "murmur2_random" if partitioner == "murmur2" else "consistent_random",
-        "queue.buffering.max.kbytes": min(2_147_483_647, 2 * (queue_bytes + largest) // 1024),
-        "queue.buffering.max.messages": QUEUE_MESSAGES,
+        "partitioner": "murmur2_random",
+        "queue.buffering.max.kbytes": 2_147_483_647,
+        "queue.buffering.max.messages": 0,
     }
 
 

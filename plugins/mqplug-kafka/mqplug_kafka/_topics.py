@@ -4,15 +4,22 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 
+import attrs
 from confluent_kafka import OFFSET_END, KafkaError, TopicPartition
-from confluent_kafka.admin import NewTopic  # pyright: ignore[reportPrivateImportUsage]
+from confluent_kafka.admin import (
+    ConfigResource,  # pyright: ignore[reportPrivateImportUsage]
+    NewPartitions,  # pyright: ignore[reportPrivateImportUsage]
+    NewTopic,  # pyright: ignore[reportPrivateImportUsage]
+)
 
-from mqplug import ConfigError, Error, Log, Position, TopicNotFound
+from mqplug import AccessDenied, ConfigError, Error, Log, Position, Timeout, TopicNotFound
 from mqplug.spi import CreateTopic, TopicInfo
 from mqplug_kafka._connection import KafkaConnection
 from mqplug_kafka._errors import code_of
 from mqplug_kafka._offsets import END, look_up
+from mqplug_kafka._retention import retention_options, retention_told, segment_options
 
 PAUSE = 0.02  # between two looks for a topic that is being made or deleted
 
@@ -20,9 +27,9 @@ PAUSE = 0.02  # between two looks for a topic that is being made or deleted
 def create(connection: KafkaConnection, action: CreateTopic, timeout: float) -> TopicInfo:
     """Create a topic. The option ``replication_factor`` is a number, all others are the topic's configuration."""
     end = time.monotonic() + timeout
-    config = {key: str(value) for key, value in action.options.items() if key != "replication_factor"}
-    if action.retention is not None:
-        config["retention.ms"] = str(round(action.retention * 1000))
+    config = segment_options(action.retention, action.retention_bytes)
+    config |= {key: str(value) for key, value in action.options.items() if key != "replication_factor"}
+    config |= retention_options(action.retention, action.retention_bytes)
     replicas = action.options.get("replication_factor", -1)
     if not isinstance(replicas, int):
         raise ConfigError(f"replication_factor is a whole number, not {replicas!r}")
@@ -32,20 +39,47 @@ def create(connection: KafkaConnection, action: CreateTopic, timeout: float) -> 
         lambda left: connection.admin.create_topics([topic], request_timeout=left)[action.topic],
         timeout,
     )
-    info = _until_described(connection, action.topic, end)
-    look_up(connection, info.logs, END)(max(0.0, end - time.monotonic()))  # each partition has a leader
-    return info
+    _until_described(connection, action.topic, action.partitions, end)
+    return describe(connection, action.topic, max(0.0, end - time.monotonic()))
 
 
-def _until_described(connection: KafkaConnection, topic: str, end: float) -> TopicInfo:
-    """The controller made the topic; brokers hear of it a moment later."""
-    while True:
-        try:
-            return connection.describe([topic], max(0.0, end - time.monotonic()))[topic]
-        except TopicNotFound:
-            if time.monotonic() >= end:
-                raise
-            time.sleep(PAUSE)
+def grow(connection: KafkaConnection, topic: str, partitions: int, timeout: float) -> TopicInfo:
+    """Have more partitions."""
+    end = time.monotonic() + timeout
+    there = len(connection.describe([topic], timeout)[topic].logs)
+    if partitions <= there:
+        raise ValueError(f"the topic {topic!r} has {there} partitions already: {partitions} would not be more")
+    wanted = NewPartitions(topic, partitions)
+    connection.patient.ask(
+        f"add partitions to {topic!r}",
+        lambda left: connection.admin.create_partitions([wanted], request_timeout=left)[topic],
+        end - time.monotonic(),
+    )
+    _until_described(connection, topic, partitions, end)
+    return describe(connection, topic, max(0.0, end - time.monotonic()))
+
+
+def _until_described(connection: KafkaConnection, topic: str, partitions: int, end: float) -> None:
+    """The controller made the partitions; brokers hear of them a moment later, and each gets a leader."""
+    logs: tuple[Log, ...] = ()
+    while len(logs) < partitions:
+        if time.monotonic() >= end:
+            raise Timeout(f"the brokers have not heard of all partitions of {topic!r} in time", topic=topic)
+        with suppress(TopicNotFound):
+            logs = connection.describe([topic], max(0.0, end - time.monotonic()))[topic].logs
+        time.sleep(PAUSE * (len(logs) < partitions))
+    look_up(connection, logs, END)(max(0.0, end - time.monotonic()))
+
+
+def describe(connection: KafkaConnection, topic: str, timeout: float) -> TopicInfo:
+    """A topic, and what it retains, where the broker tells that to us; both are asked at once."""
+    wanted = ConfigResource(ConfigResource.Type.TOPIC, topic)
+    config = connection.admin.describe_configs([wanted], request_timeout=max(timeout, 0.01))[wanted]
+    info = connection.describe([topic], timeout)[topic]
+    try:
+        return attrs.evolve(info, **retention_told(connection.patient.wait("describe", config, timeout)))
+    except AccessDenied:
+        return info
 
 
 def delete(connection: KafkaConnection, topic: str, timeout: float) -> None:

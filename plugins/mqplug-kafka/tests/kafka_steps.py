@@ -7,6 +7,10 @@ import os
 import socket
 import time
 
+import mqplug
+import mqplug_kafka
+from mqplug import spi
+
 _numbers = itertools.count()
 
 
@@ -40,3 +44,54 @@ def free_ports(count):
     for each in sockets:
         each.close()
     return ports
+
+
+class Seam:
+    """A consumer at the driver's seam: what it holds, and what it was given."""
+
+    def __init__(self, mq, topic, group=None, start=mqplug.EARLIEST, prefetch_bytes=1 << 20):
+        self.held, self.got = set(), {}
+        logs = mq.partitions(topic)
+        if group is None:
+            start = mqplug_kafka.mqplug_resolve_start(mq._connection, start, logs, 10)
+        options = spi.ConsumerOptions(logs=logs, group=group, start=start, prefetch_bytes=prefetch_bytes)
+        self.driver = mqplug_kafka.mqplug_open_consumer(mq._connection, options, self, 10)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.driver.close(10)
+
+    def assigned(self, positions):
+        self.held |= set(positions)
+
+    def revoked(self, logs):
+        self.held -= set(logs)
+        return {}
+
+    def lost(self, logs):
+        self.held -= set(logs)
+
+    def poll(self, seconds=0.1, most=1000):
+        """Poll once; how many messages came."""
+        batches = self.driver.poll(most, seconds)
+        for batch in batches:
+            self.got.setdefault(batch.log, []).extend(batch.values)
+        return sum(map(len, batches))
+
+    def until(self, condition, seconds=30):
+        """Poll until something holds."""
+        end = time.monotonic() + seconds
+        while not condition():
+            assert time.monotonic() < end, f"it did not happen in time: {self.held}, {self.got}"
+            self.poll()
+
+    def join(self, count):
+        """Take part until so many logs are held."""
+        self.until(lambda: len(self.held) == count)
+
+
+def administer(mq, action):
+    """Carry out an action, at the driver's seam."""
+    return mqplug_kafka.mqplug_administer(mq._connection, action, 20)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import pytest
 
 import mqplug
@@ -10,7 +12,11 @@ from mqplug.testing import Harness, contract
 
 @pytest.fixture(scope="session")
 def harness(kafka_server):
-    """A broker that can be restarted and killed; members of other processes are missed after six seconds."""
+    """A broker that can be restarted, killed and frozen, and looks by itself for what retention removed."""
+
+    def compressing(codec):
+        return mqplug.connect("kafka", servers=[kafka_server.bootstrap], native={"compression.type": codec})
+
     return Harness(
         connect=lambda: mqplug.connect(kafka_server.url),
         restart=kafka_server.restart,
@@ -18,6 +24,13 @@ def harness(kafka_server):
         connect_to=lambda host, port, timeout: mqplug.connect(f"kafka://{host}:{port}", timeout=timeout),
         kill=kafka_server.kill,
         start=kafka_server.start,
+        pause=kafka_server.pause,
+        unpause=kafka_server.unpause,
+        enforce=lambda client, topic: None,
+        codecs={codec: partial(compressing, codec) for codec in ("gzip", "snappy", "lz4", "zstd")},
+        intruder=lambda timeout: mqplug.connect(
+            "kafka", servers=[kafka_server.login], username="bob", password="guessed", timeout=timeout
+        ),
     )
 
 

@@ -6,10 +6,12 @@ import threading
 import time
 
 import pytest
-from kafka_steps import fill, new_name, take
+from kafka_steps import Seam, administer, fill, new_name, take
 
 import mqplug
+from mqplug import spi
 from mqplug_kafka._committer import Committer
+from mqplug_kafka._gaps import RANGES, SPAN
 
 
 def join(consumer, seconds=20):
@@ -121,6 +123,19 @@ def test_a_callback_that_fails_is_raised_and_loses_nothing(mq, topic):
     assert errors == ["a defect of the user's"]
 
 
+def test_as_many_gaps_as_are_promised_are_stored(mq, topic):
+    """The broker takes the largest metadata that the promised number of runs can come to, and gives it back."""
+    group, log = new_name(), mq.partitions(topic)[0]
+    mq.consumer(topic, group=group).close()
+    step = SPAN // RANGES
+    ranges = tuple(((start + step // 2,), (start + step - 1,)) for start in range(0, RANGES * step, step))
+    place = spi.GroupPosition(mqplug.Position(log, (0,)), ranges)
+    with Seam(mq, topic, group) as member:
+        member.join(1)
+        member.driver.commit({log: place}, 20)
+    assert administer(mq, spi.DescribeGroup(group, (log,))) == {log: place}
+
+
 def test_a_caller_that_is_away_stays_a_member(kafka_server):
     """A handler slower than the poll limit keeps its partition, and receives on afterwards, in order."""
     name = new_name()
@@ -157,7 +172,6 @@ def test_a_commit_is_bounded_when_the_broker_is_silent(kafka_server, mq, topic):
 
 def test_a_group_with_members_cannot_be_moved(mq, topic):
     """Moving a live group is refused; an empty one moves."""
-    from mqplug import spi
     from mqplug_kafka import mqplug_move_group
 
     group = new_name()

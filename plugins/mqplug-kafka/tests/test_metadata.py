@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mqplug_kafka._groups import ROOM, pack, unpack
+from mqplug_kafka._gaps import RANGES, ROOM, SPAN, pack, unpack
 
 RUNS = st.lists(st.tuples(st.integers(1, 10**6), st.integers(1, 10**6)), max_size=50)
 
@@ -27,13 +27,36 @@ def test_ranges_come_back(offset, runs):
     assert unpack(offset, pack(offset, acked)) == acked
 
 
-def test_what_does_not_fit_is_left_out_from_the_far_end():
-    """The nearest ranges are stored, within what a broker takes."""
+def test_what_does_not_fit_is_left_out_from_the_far_end(caplog):
+    """The nearest ranges are stored, within what a broker takes, and the log says how many are not."""
     acked = ranges(0, [(1, 1)] * 5000)
     text = pack(0, acked)
+    assert f"of {len(acked)} ranges" in caplog.text
     kept = unpack(0, text)
     assert ROOM - 10 < len(text) <= ROOM
     assert kept == acked[: len(kept)]
+
+
+LENGTHS = st.lists(st.integers(1, SPAN // RANGES // 2), min_size=2 * RANGES, max_size=2 * RANGES)
+
+
+@given(st.integers(0, 2**62), LENGTHS)
+def test_so_many_ranges_always_fit(offset, lengths):
+    """What the capabilities say fits into a commit, as far as the span reaches, whatever the lengths."""
+    acked = ranges(offset, zip(lengths[::2], lengths[1::2], strict=True))
+    assert unpack(offset, pack(offset, acked)) == acked
+
+
+def test_the_worst_ranges_fit():
+    """The most digits that the span can hold: as many numbers as possible one above a power of ten."""
+    room, numbers = SPAN, [1] * (2 * RANGES)
+    for power in range(1, 12):
+        more = min(len(numbers), room // 10**power)
+        numbers[:more] = [10**power] * more
+        room = SPAN - sum(numbers)
+    acked = ranges(0, zip(numbers[::2], numbers[1::2], strict=True))
+    assert len(pack(0, acked)) > 0.9 * ROOM
+    assert unpack(0, pack(0, acked)) == acked
 
 
 def test_foreign_metadata_is_no_ack():

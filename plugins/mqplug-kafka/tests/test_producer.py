@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import confluent_kafka
 import pytest
@@ -54,15 +55,6 @@ def test_the_topics_own_limit_is_a_message_too_large(mq):
     assert [m.value for m in mq.read(name)] == [b"small"]
 
 
-def test_more_than_the_native_queue_holds_waits_and_keeps_its_order(mq, topic, monkeypatch):
-    """When the native queue is full, records wait in order, and are all sent."""
-    monkeypatch.setattr("mqplug_kafka._settings.QUEUE_MESSAGES", 10)
-    with mq.producer(topic) as out:
-        ids = out.send_many([f"{number}".encode() for number in range(500)])
-    assert ids == sorted(ids)
-    assert [m.value for m in mq.read(topic)] == [f"{number}".encode() for number in range(500)]
-
-
 def test_keys_go_where_the_java_client_puts_them(mq):
     """The native partitioner and the core's agree, and an explicit partition wins."""
     name = new_name()
@@ -72,6 +64,64 @@ def test_keys_go_where_the_java_client_puts_them(mq):
         for key in keys:
             assert native.send(b"v", key=key).log is ours.send(b"v", key=key).log
             assert native.send(b"v", key=key, partition=3).log.partition == 3
+
+
+def test_producers_share_one_native_client(kafka_server, mq, topic):
+    """All producers of a client share one native producer; one that closes waits for none of the others' records."""
+    first, second = mq.producer(topic), mq.producer(topic, partitioner="round_robin")
+    shared = mq.unwrap(confluent_kafka.Producer)
+    second.send(b"before")
+    kafka_server.pause()
+    try:
+        handle = first.submit(b"late")
+        began = time.monotonic()
+        second.close(timeout=10)
+        assert time.monotonic() - began < 1
+        assert not handle.done
+    finally:
+        kafka_server.unpause()
+    assert mq.unwrap(confluent_kafka.Producer) is shared
+    assert handle.result().coordinates == (1,)
+    first.close()
+    assert mq.unwrap(confluent_kafka.Producer) is None
+    with mq.producer(topic) as third:
+        assert third.send(b"again").coordinates == (2,)
+
+
+def test_threads_with_a_producer_each_all_get_their_results(mq, topic):
+    """Eight producers of one client, each in a thread of its own, are told of their own records without delay."""
+
+    def send(number):
+        with mq.producer(topic) as out:
+            return [out.send(b"%d" % number) for _ in range(50)]
+
+    began = time.monotonic()
+    with ThreadPoolExecutor(8) as pool:
+        ids = [each for sent in pool.map(send, range(8)) for each in sent]
+    assert len(set(ids)) == 400
+    assert time.monotonic() - began < 20
+
+
+@pytest.mark.parametrize("fields", [{}, {"key": b"k"}, {"headers": (("h", b"v"),)}, {"timestamp": 1_700_000_000_000}])
+def test_single_sends_and_batches_keep_their_order(mq, topic, fields):
+    """What is submitted and what is sent in batches arrives in the order in which it was sent."""
+    with mq.producer(topic) as out:
+        for start in range(0, 60, 6):
+            for number in range(start, start + 3):
+                out.submit(b"%d" % number, **fields)
+            out.send_many([mqplug.Record(b"%d" % number, **fields) for number in range(start + 3, start + 6)])
+    messages = list(mq.read(topic))
+    assert [m.value for m in messages] == [b"%d" % number for number in range(60)]
+    assert {m.key for m in messages} == {fields.get("key")}
+
+
+def test_keyless_records_of_a_batch_stick_together(mq):
+    """The records of one batch without keys go to one partition, those of the next to the next."""
+    name = new_name()
+    mq.create_topic(name, partitions=3)
+    with mq.producer(name) as out:
+        batches = [{each.log.partition for each in out.send_many([b"x"] * 20)} for _ in range(3)]
+    assert sorted(batches, key=min) == [{0}, {1}, {2}]
 
 
 def test_a_broker_that_dies_loses_nothing_acknowledged(kafka_server, mq, topic):

@@ -8,15 +8,18 @@ from typing import TYPE_CHECKING, Any
 from mqplug import Bounds, Log, Position, Unsupported, Watermarks
 from mqplug.spi import (
     Action,
+    AddPartitions,
     Capabilities,
     ConsumerOptions,
     CreateTopic,
+    DeleteGroup,
     DeleteTopic,
     DescribeGroup,
     DescribeTopic,
     Descriptor,
     GroupPosition,
     Listener,
+    ListGroups,
     ListTopics,
     ProducerOptions,
     SymbolicStart,
@@ -36,6 +39,7 @@ _CAPABILITIES = Capabilities(
     retention=True, null_payload=True, headers=True, keys=True, partitions=True, timestamps_producer=True, auth=True,
     individual_ack=True, ack_granularity="entry", cumulative_ack=True, commit=True, header_duplicates=True,
     batch_index=True, time_index=True, multi_client=True, multi_node=True, persistent=True,
+    add_partitions=True, exclusive=True, pause_resume=True, multi_process=True,
     message_max_bytes=5 * 1024 * 1024 - 10 * 1024, header_max_bytes=1024 * 1024,
 )  # fmt: skip
 
@@ -108,19 +112,26 @@ def mqplug_bounds(connection: PulsarConnection, logs: Sequence[Log], timeout: fl
 
 @hookimpl
 def mqplug_administer(connection: PulsarConnection, action: Action, timeout: float) -> Any:
-    from mqplug_pulsar import _group, _topics
+    from mqplug_pulsar import _census, _group, _topics
 
     match action:
         case CreateTopic():
             return _topics.create(connection, action, timeout)
+        case AddPartitions(topic, partitions):
+            return _topics.grow(connection, topic, partitions, timeout)
         case DeleteTopic(topic):
             _topics.delete(connection, topic, timeout)
             return True
         case ListTopics():
             return _topics.names(connection, timeout)
         case DescribeTopic(topic):
-            return connection.describe(topic, timeout)
+            return _topics.describe(connection, topic, timeout)
         case DescribeGroup(group, logs):
             return _group.stored(connection, logs, group, timeout)
+        case ListGroups(topic):
+            return _census.groups(connection, topic, timeout)
+        case DeleteGroup(group):
+            _census.delete(connection, group, timeout)
+            return True
         case _:
             raise Unsupported(type(action).__name__.lower(), topic=None)

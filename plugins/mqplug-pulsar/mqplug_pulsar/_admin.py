@@ -16,6 +16,7 @@ from urllib.request import HTTPSHandler, ProxyHandler, Request, build_opener
 import mqplug
 from mqplug_pulsar._settings import PulsarSettings
 
+NO_OWNER = "find owner"  # what a broker says of topics that it is about to take over; with status 412
 _LONGEST = 300  # characters of an answer that are worth showing
 
 
@@ -106,6 +107,8 @@ def refusal(error: Refused, topic: str | None = None) -> mqplug.Error:
             return mqplug.TopicNotFound("there is no such topic", topic=topic, fix="Create it with create_topic")
         case HTTPStatus.CONFLICT:
             return mqplug.TopicExists("there is such a topic already", topic=topic)
+        case status if status >= HTTPStatus.INTERNAL_SERVER_ERROR or NO_OWNER in error.reason:
+            return mqplug.ConnectError(f"no broker serves this yet: {error}", topic=topic, fix="Try again")
         case _:
             return mqplug.Error(f"the admin interface refused: {error}", topic=topic)
 

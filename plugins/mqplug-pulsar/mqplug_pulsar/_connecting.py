@@ -89,8 +89,10 @@ def _client(settings: PulsarSettings, timeout: float) -> pulsar.Client:
 
 def _ask_cluster(settings: PulsarSettings, admin: Admin | None, declared: Capabilities, timeout: float) -> ClusterFacts:
     """What the admin interface tells of the cluster. Bad credentials are found here, which the broker never says."""
+    if settings.message_max_bytes is not None:
+        declared = attrs.evolve(declared, message_max_bytes=settings.message_max_bytes)
     if admin is None:
-        without = attrs.evolve(declared, delete_topic=False, list_topics=False, retention=False)
+        without = attrs.evolve(declared, delete_topic=False, add_partitions=False, list_topics=False, retention=False)
         return ClusterFacts(settings.cluster or "", without)
     try:
         running = admin.get("brokers/configuration/runtime", timeout)
@@ -98,9 +100,10 @@ def _ask_cluster(settings: PulsarSettings, admin: Admin | None, declared: Capabi
         return ClusterFacts(settings.cluster or _only_cluster(admin, timeout), declared)
     except mqplug.Timeout as error:
         raise mqplug.ConnectError("the admin interface did not answer in time", fix="Check admin_url=") from error
+    largest = int(running.get("maxMessageSize", 5 * 1024 * 1024)) - METADATA_BYTES
     facts = attrs.evolve(
         declared,
-        message_max_bytes=int(running.get("maxMessageSize", 5 * 1024 * 1024)) - METADATA_BYTES,
+        message_max_bytes=min(settings.message_max_bytes or largest, largest),
         ack_granularity="message" if running.get("acknowledgmentAtBatchIndexLevelEnabled") == "true" else "entry",
     )
     return ClusterFacts(settings.cluster or str(running["clusterName"]), facts)

@@ -16,6 +16,8 @@ from mqplug.spi import ConsumerOptions, GroupPosition, Latest, Listener, Numbers
 from mqplug_pulsar import _group, _ids
 from mqplug_pulsar._connection import PulsarConnection
 from mqplug_pulsar._feed import Feed
+from mqplug_pulsar._growth import Growth
+from mqplug_pulsar._outage import Outage
 from mqplug_pulsar._sifting import sift
 from mqplug_pulsar._unacked import Unacked
 
@@ -38,10 +40,14 @@ class PulsarConsumer:
         self._name = f"mqplug-{uuid4().hex[:16]}"
         self._queue = max(1, min(LARGEST_QUEUE, options.prefetch_bytes // LIKELY_BYTES // max(1, len(options.logs))))
         self._ready: SimpleQueue[Feed | None] = SimpleQueue()
+        self._paused: set[Log] = set()
+        self._set_aside: dict[Log, Feed] = {}  # paused feeds that have messages
         self._unacked: dict[Log, Unacked] = {}
         self._begin: dict[Log, GroupPosition] | None = None  # what the listener is still to be told
         self._next_look = time.monotonic() + LOOK_EVERY
+        self._outage = Outage()
         self._feeds = self._open(timeout)
+        self._growth = Growth(connection, options.logs, lambda log: self._opening(log, None)())
 
     def _open(self, timeout: float) -> dict[Log, Feed]:
         if self._group is None:
@@ -97,10 +103,13 @@ class PulsarConsumer:
         self._tell()
 
     def _tell(self) -> None:
-        """Pulsar does not say which member is the active one: all logs are held from the start."""
+        """Pulsar does not say which member is the active one: all logs are held from the start, or when they come."""
         if self._begin is not None:
             begin, self._begin = self._begin, None
             self._listener.assigned(begin)
+        if self._group is not None and (opened := self._growth.opened()):
+            self._feeds |= {log: self._feed(log, native, None) for log, native in opened.items()}
+            self._listener.assigned({log: GroupPosition(Position(log, _ids.BEGIN)) for log in opened})
 
     def _next_ready(self, timeout: float) -> Feed | None:
         """A feed that has messages; None when none has in time, and when woken."""
@@ -110,7 +119,9 @@ class PulsarConsumer:
                 feed = self._ready.get(timeout > 0, max(0.0, end - time.monotonic()))
             except Empty:
                 return None
-            if feed is None or not feed.closed:
+            if feed is not None and feed.log in self._paused:
+                self._set_aside[feed.log] = feed
+            elif feed is None or not feed.closed:
                 return feed
 
     def _batch(self, feed: Feed, most: int) -> Batch | None:
@@ -132,10 +143,22 @@ class PulsarConsumer:
         for topic in {log.topic for log, feed in self._feeds.items() if feed.closed or not feed.native.is_connected()}:
             try:
                 self._connection.describe(topic, LOOK_EVERY)
-            except (mqplug.Timeout, mqplug.ConnectError):
-                return  # the broker is away; the client tries again by itself
+            except (mqplug.Timeout, mqplug.ConnectError) as error:
+                self._outage.goes_on(error)  # the client tries again by itself
+                return
+        self._outage.ends()
         if closed := [log for log, feed in self._feeds.items() if feed.closed]:
             raise mqplug.ConnectError(f"the native client gave {closed[0]!r} up", fix="Open another consumer")
+
+    def pause(self, logs: Sequence[Log]) -> None:
+        """The native client goes on until its queue is full, and no further."""
+        self._paused |= set(logs)
+
+    def resume(self, logs: Sequence[Log]) -> None:
+        for log in logs:
+            self._paused.discard(log)
+            if (feed := self._set_aside.pop(log, None)) is not None:
+                self._ready.put(feed)
 
     # positions ---------------------------------------------------------------------------------------------
 
@@ -184,6 +207,7 @@ class PulsarConsumer:
             unacked.stored()
 
     def close(self, timeout: float) -> None:
+        self._growth.stop()
         feeds, self._feeds = self._feeds, {}
         self._close(feeds, timeout)
 
@@ -194,19 +218,20 @@ class PulsarConsumer:
         opened = self._connection.calls.each(
             {log: self._opening(log, position) for log, position in positions.items()}, timeout, discard=_close_native
         )
-        feeds = {}
-        for log, native in opened.items():
-            position = positions[log]
-            feeds[log] = feed = Feed(log, native, position.coordinates if position else None, self._ready.put)
-            feed.floor = _inside_a_batch(position) if position and self._group is not None else None
-            self._unacked[log] = Unacked()
-        return feeds
+        return {log: self._feed(log, native, positions[log]) for log, native in opened.items()}
+
+    def _feed(self, log: Log, native: Any, position: Position | None) -> Feed:
+        feed = Feed(log, native, position.coordinates if position else None, self._ready.put)
+        feed.floor = _inside_a_batch(position) if position and self._group is not None else None
+        self._unacked[log] = Unacked()
+        return feed
 
     def _opening(self, log: Log, position: Position | None) -> Callable[[], Any]:
         if self._group is not None:
             return partial(
                 _group.subscribe, self._connection, log, self._group,
-                latest=isinstance(self._options.start, Latest), member=self._name, queue=self._queue,
+                latest=isinstance(self._options.start, Latest), queue=self._queue,
+                member=self._name, mode=self._options.mode,
             )  # fmt: skip
         start: Numbers = position.coordinates if position is not None else _ids.BEGIN
         return lambda: self._connection.reader(self._connection.native_topic(log), start, self._queue)

@@ -12,7 +12,7 @@ import pulsar
 
 import mqplug
 from mqplug import Log, Position
-from mqplug.spi import ConsumerOptions, Earliest, GroupPosition, Latest
+from mqplug.spi import ConsumerOptions, Earliest, GroupPosition, Latest, Mode
 from mqplug_pulsar import _ids
 from mqplug_pulsar._admin import Refused, group_path, refusal, topic_path
 from mqplug_pulsar._calls import patiently
@@ -20,6 +20,7 @@ from mqplug_pulsar._connection import PulsarConnection
 from mqplug_pulsar._starts import resolve
 from mqplug_pulsar._stats import WITHIN, Acks, Cursor, of_group
 
+_TYPES = {"ordered": pulsar.ConsumerType.Failover, "exclusive": pulsar.ConsumerType.Exclusive}
 END = 2**63 - 1  # as ledger and entry: behind all there is
 LOOK_AGAIN = 0.02  # seconds between two looks at a cursor that is about to move
 ACK_AGAIN = 2.0  # seconds after which an ack is taken for lost: with a connection that broke
@@ -33,13 +34,14 @@ def subscribe(
     *,
     latest: bool = False,
     member: str | None = None,
+    mode: Mode = "exclusive",
     queue: int = 1,
 ) -> Any:
-    """A native consumer of one log. Without a member's name it is exclusive: nobody else may be there."""
+    """A native consumer of one log; when it is exclusive, nobody else may be there."""
     return connection.client.subscribe(
         connection.native_topic(log),
         group,
-        consumer_type=pulsar.ConsumerType.Exclusive if member is None else pulsar.ConsumerType.Failover,
+        consumer_type=_TYPES[mode],
         consumer_name=member,
         receiver_queue_size=queue,
         initial_position=pulsar.InitialPosition.Latest if latest else pulsar.InitialPosition.Earliest,

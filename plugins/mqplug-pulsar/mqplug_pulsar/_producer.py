@@ -13,7 +13,7 @@ import _pulsar
 
 import mqplug
 from mqplug import Log
-from mqplug.spi import CheckedRecord, Sending
+from mqplug.spi import Sending
 from mqplug_pulsar import _ids
 from mqplug_pulsar._connection import PulsarConnection
 from mqplug_pulsar._errors import outcome, translated
@@ -59,7 +59,7 @@ class Lane:
 
     def _hand_over(self, sending: Sending) -> None:
         try:
-            self.producer.send_async(callback=partial(self._reported, sending), **_native(sending.record))
+            self.producer.send_async(callback=partial(self._reported, sending), **_native(sending))
         except Exception as error:  # noqa: BLE001 - it was refused before it was handed over
             sending.failed(_why(error, sending.topic))
             self._on_settled()
@@ -138,7 +138,7 @@ def _settle_failure(sending: Sending, result: Any) -> None:
         sending.unknown(error)
 
 
-def _native(record: CheckedRecord) -> dict[str, Any]:
+def _native(record: Sending) -> dict[str, Any]:
     """A record as the native client takes it."""
     properties = headers_to_properties(record.headers) if record.headers else {}
     if record.timestamp == 0:

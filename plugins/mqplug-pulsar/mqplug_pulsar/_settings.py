@@ -34,25 +34,36 @@ class PulsarSettings:
     """How to reach a Pulsar cluster.
 
     Producing, consuming and seeking need ``service_url`` alone. ``admin_url`` (the broker's HTTP address) is for
-    creating, deleting and listing topics, and for the stored positions of groups. ``cluster`` is part of every id:
-    it is asked of the admin interface; say it where there is none and ids are shared with clients that have one.
+    creating, deleting and listing topics, and for the stored positions of groups. ``tenant`` and ``namespace`` are
+    where topics are that are named without them. ``cluster`` is part of every id: it is asked of the admin
+    interface; say ``cluster`` where there is none and ids are shared with clients that have one. ``token`` is for
+    authentication by token. ``tls_ca`` is a file of certificates to trust, in PEM. ``tls_certificate`` and
+    ``tls_key`` are this client's own. ``tls_validate_hostname`` compares the name in the broker's certificate.
+    ``tls_allow_insecure`` takes any certificate. ``listener_name`` is which of the broker's advertised addresses to
+    use. ``log_file`` is where the native client writes its errors. ``message_max_bytes`` is the largest message,
+    where the broker takes less or more than usual.
     """
 
     service_url: str = attrs.field(
-        default="pulsar://127.0.0.1:6650", validator=_matches(_SERVICE, "pulsar://host:6650 or pulsar+ssl://host:6651")
+        default="pulsar://127.0.0.1:6650",
+        validator=_matches(_SERVICE, "pulsar://host:6650 or pulsar+ssl://host:6651"),
+        metadata={"address": True},
     )
     admin_url: str | None = attrs.field(default=None, validator=_matches(_ADMIN, "http://host:8080"))
     tenant: str = attrs.field(default="public", validator=_matches(_NAME, "public"))
     namespace: str = attrs.field(default="default", validator=_matches(_NAME, "default"))
     cluster: str | None = attrs.field(default=None, validator=_matches(_NAME, "my-cluster"))
     token: str | None = attrs.field(default=None, repr=False, validator=_one_line)
-    tls_ca: str | None = None  # a file of certificates to trust, in PEM
-    tls_certificate: str | None = None  # this client's own
+    tls_ca: str | None = None
+    tls_certificate: str | None = None
     tls_key: str | None = None
     tls_validate_hostname: bool = True
     tls_allow_insecure: bool = False
     listener_name: str | None = None
-    log_file: str | None = None  # where the native client writes its errors
+    log_file: str | None = None
+    message_max_bytes: int | None = attrs.field(
+        default=None, validator=attrs.validators.optional(attrs.validators.gt(0))
+    )
 
     def __attrs_post_init__(self) -> None:
         if (self.tls_certificate is None) != (self.tls_key is None):

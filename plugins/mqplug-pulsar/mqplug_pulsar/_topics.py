@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-import math
 import time
 from http import HTTPStatus
 from urllib.parse import quote
+
+import attrs
 
 import mqplug
 from mqplug.spi import CreateTopic, TopicInfo
 from mqplug_pulsar._admin import Admin, Refused, refusal, topic_name, topic_path
 from mqplug_pulsar._connection import PulsarConnection
 from mqplug_pulsar._names import parent
+from mqplug_pulsar._retention import retain, retention_told
 
-WEEK = 7 * 24 * 3600.0
+AGAIN = 0.02
 
 
 def create(connection: PulsarConnection, action: CreateTopic, timeout: float) -> TopicInfo:
@@ -34,8 +36,45 @@ def create(connection: PulsarConnection, action: CreateTopic, timeout: float) ->
             ) from error
         raise refusal(error, action.topic) from error
     connection.forget(name)
-    _keep(admin, path, action, end)
-    return connection.describe(action.topic, end - time.monotonic())
+    retain(admin, path, action, end)
+    return describe(connection, action.topic, end - time.monotonic())
+
+
+def grow(connection: PulsarConnection, topic: str, partitions: int, timeout: float) -> TopicInfo:
+    """Have more partitions. The broker gives them to the groups of the topic, from their beginning."""
+    end = time.monotonic() + timeout
+    if connection.admin is None:
+        raise mqplug.Unsupported(
+            "add_partitions", "adding partitions needs Pulsar's admin interface", fix="Say admin_url="
+        )
+    there = len(connection.describe(topic, timeout).logs)
+    if partitions <= there:
+        raise ValueError(f"the topic {topic!r} has {there} partitions already: {partitions} would not be more")
+    try:
+        connection.admin.post(
+            f"{topic_path(connection.names.full(topic))}/partitions", partitions, end - time.monotonic()
+        )
+    except Refused as error:
+        if error.status == HTTPStatus.CONFLICT:
+            raise mqplug.Unsupported(
+                "add_partitions", f"the topic {topic!r} was made without partitions, and stays so", topic=topic
+            ) from error
+        raise refusal(error, topic) from error
+    while len(connection.describe(topic, max(0.01, end - time.monotonic())).logs) < partitions:
+        if time.monotonic() >= end:
+            raise mqplug.Timeout("the broker does not tell of all partitions yet", topic=topic)
+        time.sleep(AGAIN)
+    return describe(connection, topic, max(0.01, end - time.monotonic()))
+
+
+def describe(connection: PulsarConnection, topic: str, timeout: float) -> TopicInfo:
+    """A topic, and what it retains, where the admin interface tells that to us; both are asked at once."""
+    admin = connection.admin
+    if admin is None or timeout <= 0:
+        return connection.describe(topic, timeout)
+    told = connection.calls.start(lambda: retention_told(admin, topic_path(connection.names.full(topic)), timeout))
+    info = connection.describe(topic, timeout)
+    return attrs.evolve(info, **told.result())
 
 
 def delete(connection: PulsarConnection, topic: str, timeout: float) -> None:
@@ -84,24 +123,6 @@ def _refuse_existing(connection: PulsarConnection, topic: str, path: str, timeou
             return
         raise refusal(error, topic) from error
     raise mqplug.TopicExists(f"there is a topic {topic!r} already", topic=topic)
-
-
-def _keep(admin: Admin, path: str, action: CreateTopic, end: float) -> None:
-    """Pulsar by itself deletes what was acked at once, and keeps for ever what was not: set both alike."""
-    seconds = WEEK if action.retention is None else action.retention
-    policies: list[tuple[str, object]] = [
-        ("retention", {"retentionTimeInMinutes": max(1, math.ceil(seconds / 60)), "retentionSizeInMB": -1}),
-        (f"messageTTL?messageTTL={max(1, math.ceil(seconds))}", None),
-    ]
-    for policy, body in policies:
-        try:
-            admin.post(f"{path}/{policy}", body, end - time.monotonic())
-        except (Refused, mqplug.AccessDenied) as error:
-            if action.retention is not None:
-                raise mqplug.Error(
-                    f"the topic was created, but its retention could not be set: {error}",
-                    topic=action.topic, fix="Allow topic policies in the broker, or leave retention= out",
-                ) from error  # fmt: skip
 
 
 def _delete_unpartitioned(admin: Admin, path: str, topic: str, timeout: float) -> None:

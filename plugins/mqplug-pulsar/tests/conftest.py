@@ -43,6 +43,10 @@ class Rest:
             time.sleep(0.05)
         self.ask("POST", f"{self.path(topic)}/retention", {"retentionTimeInMinutes": 10080, "retentionSizeInMB": -1})
 
+    def enforce(self, topic, partition=0):
+        """Have the retention looked after now."""
+        self.ask("POST", f"{self.path(topic)}-partition-{partition}/trim")
+
     def ledgers(self, topic, partition=0):
         """The numbers of the ledgers of a partition."""
         stats = self.ask("GET", f"{self.path(topic)}-partition-{partition}/internalStats")

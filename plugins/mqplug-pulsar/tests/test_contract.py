@@ -24,6 +24,9 @@ def harness(pulsar_server, rest):
         connect_to=lambda host, port, timeout: mqplug.connect(f"pulsar://{host}:{port}", timeout=timeout),
         kill=pulsar_server.kill,
         start=pulsar_server.start,
+        pause=pulsar_server.pause,
+        unpause=pulsar_server.unpause,
+        enforce=lambda client, topic: rest.enforce(topic),
     )
 
 

@@ -3,24 +3,10 @@
 from __future__ import annotations
 
 import pytest
+from pulsar_steps import fill, take
 
 import mqplug
 from mqplug import EARLIEST, LATEST, last
-
-DEADLINE = 20
-
-
-def fill(mq, topic, count):
-    """Send so many messages as one batch; their ids."""
-    with mq.producer(topic) as out:
-        return out.send_many([b"%d" % number for number in range(count)])
-
-
-def take(member, count):
-    """The next so many messages."""
-    taken = [member.receive(DEADLINE) for _ in range(count)]
-    assert None not in taken
-    return taken
 
 
 def test_middle_of_a_batch(mq, topic):

@@ -8,7 +8,7 @@ import sys
 import pytest
 
 import mqplug
-from mqplug.spi import Url
+from mqplug.spi import Capabilities, Url
 from mqplug_pulsar import PulsarSettings
 from mqplug_pulsar._names import Names
 from mqplug_pulsar._settings import from_url
@@ -43,6 +43,14 @@ def test_wrong_settings(settings):
     with pytest.raises(mqplug.ConfigError) as caught:
         mqplug.connect("pulsar", **settings)
     assert "a\nb" not in str(caught.value)
+
+
+def test_the_largest_message_can_be_said():
+    """Without an admin interface nobody tells what the broker takes."""
+    from mqplug_pulsar._connecting import _ask_cluster
+
+    facts = _ask_cluster(PulsarSettings(message_max_bytes=1000), None, Capabilities(), 1)
+    assert facts.capabilities.message_max_bytes == 1000
 
 
 def test_no_secret_in_repr():

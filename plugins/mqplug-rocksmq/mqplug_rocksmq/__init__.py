@@ -33,6 +33,7 @@ __all__ = ["RocksMQSettings"]
 _CAPABILITIES = Capabilities(
     delete_topic=True, list_topics=True, groups=True, durable_groups=True, ordered=True, seek_time=True, trim=True,
     retention=True, null_payload=True, headers=True, keys=True, partitions=True, timestamps_producer=True,
+    add_partitions=True, exclusive=True, pause_resume=True,
     individual_ack=True, cumulative_ack=True, commit=True, assignment_events=True, header_duplicates=True,
     idempotent_producer=True, batch_index=True, time_index=True, multi_client=True, persistent=True, exactly_once=True,
 )  # fmt: skip

@@ -3,22 +3,27 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from mqplug import ConfigError, Log, Unsupported
+from mqplug import ConfigError, GroupNotFound, Log, Unsupported
 from mqplug.spi import (
     Action,
+    AddPartitions,
     CreateTopic,
+    DeleteGroup,
     DeleteTopic,
     DescribeGroup,
     DescribeTopic,
+    GroupInfo,
     GroupPosition,
+    ListGroups,
     ListTopics,
     TopicInfo,
     Trim,
 )
+from mqplug_rocksmq._members import counted, extend, members
 from mqplug_rocksmq._places import group_position, logs_of, number_of, offset_of
+from mqplug_rocksmq._store import Store
 from mqplug_rocksmq._topics import Retention, Topic
 
 if TYPE_CHECKING:
@@ -29,9 +34,13 @@ def administer(connection: RocksMQConnection, action: Action, timeout: float) ->
     """Carry out one action."""
     store = connection.store
     match action:
-        case CreateTopic(topic, partitions, retention, options):
-            kept = _retention(retention, options)
+        case CreateTopic(topic, partitions, retention, options, size):
+            if options:
+                raise ConfigError(f"a topic of rocksmq has no option {min(options)!r}", fix="Leave options= out")
+            kept = _retention(retention, size)
             return _info(store.id, connection.owned.topics.create(topic, partitions, kept, timeout))
+        case AddPartitions(topic, partitions):
+            return _add_partitions(connection.owned, topic, partitions, timeout)
         case DeleteTopic(topic):
             connection.owned.delete_topic(topic, timeout)
             return True
@@ -41,6 +50,11 @@ def administer(connection: RocksMQConnection, action: Action, timeout: float) ->
             return _info(store.id, store.topics.get(topic))
         case DescribeGroup(group, logs):
             return dict(_places(connection, group, logs))
+        case ListGroups(topic):
+            return _groups(connection, topic)
+        case DeleteGroup(group):
+            _delete_group(connection.owned, group, timeout)
+            return True
         case Trim(before):
             for log, position in before.items():
                 connection.owned.trim(number_of(store.id, log), offset_of(position), timeout)
@@ -50,7 +64,34 @@ def administer(connection: RocksMQConnection, action: Action, timeout: float) ->
 
 
 def _info(store: str, topic: Topic) -> TopicInfo:
-    return TopicInfo(topic.name, logs_of(store, topic))
+    kept = topic.retention
+    seconds = math.inf if kept.milliseconds is None else kept.milliseconds / 1000
+    return TopicInfo(topic.name, logs_of(store, topic), seconds, kept.size)
+
+
+def _add_partitions(store: Store, topic: str, partitions: int, timeout: float) -> TopicInfo:
+    info = _info(store.id, store.topics.grow(topic, partitions, timeout))
+    extend(store, info.logs[0], info.logs)
+    return info
+
+
+def _groups(connection: RocksMQConnection, topic: str | None) -> list[GroupInfo]:
+    """The groups of a topic, or all; how many members they have is known in the owner's process alone."""
+    store = connection.store
+    logs = [None] if topic is None else store.topics.get(topic).logs
+    names = sorted({name for log in logs for name in store.groups.names(log)})
+    if not isinstance(store, Store):
+        return [GroupInfo(name) for name in names]
+    present = counted(store)
+    return [GroupInfo(name, present.get(name, 0)) for name in names]
+
+
+def _delete_group(store: Store, group: str, timeout: float) -> None:
+    with members(store, group).absent(timeout):
+        logs = tuple(store.groups.logs(group))
+        if not logs:
+            raise GroupNotFound(f"the group {group!r} has no position in this store")
+        store.groups.delete(group, logs, timeout)
 
 
 def _places(connection: RocksMQConnection, group: str, logs: tuple[Log, ...]) -> list[tuple[Log, GroupPosition]]:
@@ -58,13 +99,9 @@ def _places(connection: RocksMQConnection, group: str, logs: tuple[Log, ...]) ->
     return [(log, group_position(log, place)) for log, place in found if place is not None]
 
 
-def _retention(seconds: float | None, options: Mapping[str, Any]) -> Retention:
-    size = options.get("retention_bytes")
-    unknown = set(options) - {"retention_bytes"}
-    if unknown:
-        raise ConfigError(f"a topic of rocksmq has no option {min(unknown)!r}", fix="There is retention_bytes")
-    if size is not None and (isinstance(size, bool) or not isinstance(size, int) or size < 0):
-        raise ConfigError(f"retention_bytes is {size!r}", fix="Give a number of bytes")
+def _retention(seconds: float | None, size: int | None) -> Retention:
+    if size is not None and size < 0:
+        raise ValueError(f"retention_bytes is a number of bytes of at least 0, not {size}")
     if seconds is None:
         return Retention(size=size)
     if not seconds >= 0:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
-from weakref import WeakKeyDictionary
 
 import attrs
 
@@ -14,7 +13,6 @@ from mqplug import (
     AlreadyOpen,
     Bounds,
     ConnectError,
-    ConsumerBusy,
     Error,
     GroupNotFound,
     Log,
@@ -22,10 +20,11 @@ from mqplug import (
     Position,
     Watermarks,
 )
-from mqplug.spi import Action, Capabilities, ConsumerOptions, GroupPosition, Listener, Roster, SymbolicStart
+from mqplug.spi import Action, Capabilities, ConsumerOptions, GroupPosition, Listener, SymbolicStart
 from mqplug_rocksmq._administration import administer
 from mqplug_rocksmq._consumer import GroupConsumer, RocksMQConsumer
 from mqplug_rocksmq._log import Extent
+from mqplug_rocksmq._members import members
 from mqplug_rocksmq._ownership import owner_of
 from mqplug_rocksmq._places import number_of, offset_of, place_of, position_at
 from mqplug_rocksmq._producer import RocksMQProducer
@@ -34,8 +33,6 @@ from mqplug_rocksmq._settings import RocksMQSettings
 from mqplug_rocksmq._shared import PATIENCE, close_store, open_or_connect
 from mqplug_rocksmq._starts import resolve
 from mqplug_rocksmq._store import Store, StoreSettings
-
-_rosters: WeakKeyDictionary[Store, dict[str, Roster]] = WeakKeyDictionary()
 
 
 def connect(settings: RocksMQSettings, capabilities: Capabilities, timeout: float) -> RocksMQConnection:
@@ -56,8 +53,8 @@ def connect(settings: RocksMQSettings, capabilities: Capabilities, timeout: floa
 def _reading_only(capabilities: Capabilities) -> Capabilities:
     """Return what is left where another process owns the store."""
     owners = (
-        "delete_topic", "durable_groups", "ordered", "trim", "retention", "individual_ack", "cumulative_ack",
-        "commit", "assignment_events",
+        "delete_topic", "add_partitions", "durable_groups", "ordered", "exclusive", "trim", "retention",
+        "individual_ack", "cumulative_ack", "commit", "assignment_events",
     )  # fmt: skip
     refused: dict[str, Any] = dict.fromkeys(owners, False)
     return attrs.evolve(capabilities, **refused)
@@ -103,8 +100,10 @@ class RocksMQConnection:
                 options.start if isinstance(options.start, Mapping) else self.resolve(options.start, options.logs)
             )
             return RocksMQConsumer(self.store, positions)
-        self._start_group(options.group, options, timeout)
-        return GroupConsumer(self.owned, options.group, options.logs, self._roster(options.group), listener)
+        present = members(self.owned, options.group)
+        with present.joining(options.mode, timeout):
+            self._start_group(options.group, options, timeout)
+            return GroupConsumer(self.owned, options.group, options, present.roster, listener)
 
     def _start_group(self, group: str, options: ConsumerOptions, timeout: float) -> None:
         numbers = {log: number_of(self.store.id, log) for log in options.logs}
@@ -118,15 +117,11 @@ class RocksMQConnection:
         starts = {numbers[log]: place_of(GroupPosition(wanted[log])) for log in missing}
         self.owned.groups.start(group, starts, timeout)
 
-    def _roster(self, group: str) -> Roster:
-        return _rosters.setdefault(self.owned, {}).setdefault(group, Roster())
-
     def move_group(self, group: str, positions: Mapping[Log, GroupPosition], timeout: float) -> None:
         """Move a group that has no members."""
-        if len(self._roster(group)):
-            raise ConsumerBusy(f"the group {group!r} has members", fix="Close its consumers first")
         places = {number_of(self.store.id, log): place_of(stands) for log, stands in positions.items()}
-        self.owned.groups.store(group, places, timeout)
+        with members(self.owned, group).absent(timeout):
+            self.owned.groups.store(group, places, timeout)
 
     def resolve(self, start: SymbolicStart, logs: Sequence[Log]) -> dict[Log, Position]:
         """Turn a start into positions."""

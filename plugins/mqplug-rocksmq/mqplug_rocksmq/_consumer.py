@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from mqplug import Batch, Log, NotAssigned, Position, PositionLost
-from mqplug.spi import GroupPosition, Listener, Roster
+from mqplug.spi import ConsumerOptions, GroupPosition, Listener, Roster
 from mqplug_rocksmq._columns import batch_of
 from mqplug_rocksmq._places import group_position, number_of, offset_of, place_of, position_at
 from mqplug_rocksmq._reading import Trimmed
@@ -25,6 +25,7 @@ class RocksMQConsumer:
         self._numbers: dict[Log, int] = {}
         self._offsets: dict[Log, int] = {}
         self._ahead: dict[Log, Batch] = {}
+        self._paused: set[Log] = set()
         self._hold(positions)
 
     def _hold(self, positions: Mapping[Log, Position]) -> None:
@@ -39,18 +40,19 @@ class RocksMQConsumer:
             self._tail.leave(self._numbers.pop(log))
             self._offsets.pop(log)
             self._ahead.pop(log, None)
+            self._paused.discard(log)
 
     def poll(self, most: int, timeout: float) -> Sequence[Batch]:
         self.tend(timeout)
         batches = self._read(most)
         if not batches and timeout > 0:
-            self._tail.wait({number: self._offsets[log] for log, number in self._numbers.items()}, timeout)
+            self._tail.wait({self._numbers[log]: self._offsets[log] for log in self._reading()}, timeout)
             batches = self._read(most)
         return batches
 
     def _read(self, most: int) -> list[Batch]:
         batches: list[Batch] = []
-        for log in list(self._offsets):
+        for log in self._reading():
             batch = self._ahead.pop(log, None) or self._fetch(log)
             if batch is None:
                 continue
@@ -63,6 +65,9 @@ class RocksMQConsumer:
             if most <= 0:
                 break
         return batches
+
+    def _reading(self) -> list[Log]:
+        return [log for log in self._offsets if log not in self._paused]
 
     def _fetch(self, log: Log) -> Batch | None:
         try:
@@ -83,6 +88,12 @@ class RocksMQConsumer:
 
     def tend(self, timeout: float) -> None:
         """Nobody shares these logs."""
+
+    def pause(self, logs: Sequence[Log]) -> None:
+        self._paused |= set(logs)
+
+    def resume(self, logs: Sequence[Log]) -> None:
+        self._paused -= set(logs)
 
     def seek(self, positions: Mapping[Log, Position], timeout: float) -> None:
         self._check_held(positions)
@@ -108,12 +119,12 @@ class RocksMQConsumer:
 class GroupConsumer(RocksMQConsumer):
     """A member of a group: it holds what the group's roster gives it, and stores how far it came."""
 
-    def __init__(self, store: Store, group: str, logs: Sequence[Log], roster: Roster, listener: Listener) -> None:
+    def __init__(self, store: Store, group: str, options: ConsumerOptions, roster: Roster, listener: Listener) -> None:
         super().__init__(store, {})
         self._groups = store.groups
         self._group = group
         self._listener = listener
-        self._seat = roster.join(logs, self.wake)
+        self._seat = roster.join(options.logs, self.wake, options.mode)
 
     def tend(self, timeout: float) -> None:
         leaving, taken = self._seat.changes()

@@ -12,10 +12,9 @@ import time
 from collections.abc import Sequence
 from typing import Final
 
-from mqplug import Error, Log, OutcomeUnknown, PluginError
-from mqplug.spi import Sending
-from mqplug_rocksmq import _clock
-from mqplug_rocksmq._page import Columns
+from mqplug import Error, PluginError
+from mqplug.spi import Run, Sending
+from mqplug_rocksmq._parcels import Loose, Packed
 from mqplug_rocksmq._places import log_of
 from mqplug_rocksmq._store import Store
 
@@ -70,12 +69,22 @@ class RocksMQProducer:
             for sending in sendings:
                 logs.setdefault((sending.topic, sending.partition), []).append(sending)
             for (topic, partition), together in logs.items():
-                self._append(topic, partition, together)
+                self._append(topic, partition, Loose(together))
         self._arrived()
 
-    def _append(self, topic: str, partition: int, sendings: list[Sending]) -> None:
+    def send_run(self, run: Run) -> None:
+        """Store the columns of a batch as they are."""
+        with self._writing:
+            if self._collected:  # sent before
+                self._write()
+            self._append(run.topic, run.partition, Packed(run))
+
+    def _append(self, topic: str, partition: int, parcel: Loose | Packed) -> None:
         def done(first: int, error: Error | None, /) -> None:
-            _settle(log, first, sendings, error)
+            if error is None:
+                parcel.stored(log, first)
+            else:
+                parcel.give_up(error)
             self._arrived()
 
         with self._counting:
@@ -83,12 +92,12 @@ class RocksMQProducer:
         try:
             described = self._store.topics.get(topic)
             log = log_of(self._store.id, described, partition)
-            self._store.append(described.logs[partition], _columns(sendings), done)
+            self._store.append(described.logs[partition], parcel.columns(), done)
         except Error as error:
-            _give_up(sendings, error)
+            parcel.give_up(error)
             self._arrived()
         except Exception as error:  # noqa: BLE001 - a sender that is never told would wait for ever
-            _give_up(sendings, PluginError(f"messages could not be encoded: {error!r}"))
+            parcel.give_up(PluginError(f"messages could not be encoded: {error!r}"))
             self._arrived()
 
     def _arrived(self) -> None:
@@ -117,29 +126,3 @@ class RocksMQProducer:
         self._due.set()
         if self._feeder is not None:
             self._feeder.join(timeout)
-
-
-def _columns(sendings: list[Sending]) -> Columns:
-    now = _clock.now_ms()
-    records = [sending.record for sending in sendings]
-    times = [now if record.timestamp is None else record.timestamp for record in records]
-    headers = [record.headers for record in records]
-    values, keys = [record.value for record in records], [record.key for record in records]
-    return Columns(times, values, keys, headers if any(headers) else None)
-
-
-def _give_up(sendings: list[Sending], error: Error) -> None:
-    proven = not isinstance(error, OutcomeUnknown)
-    for sending in sendings:
-        if proven:
-            sending.failed(error)
-        else:
-            sending.unknown(error)
-
-
-def _settle(log: Log, first: int, sendings: list[Sending], error: Error | None) -> None:
-    if error is None:
-        for offset, sending in enumerate(sendings, first):
-            sending.stored(log, (offset,))
-    else:
-        _give_up(sendings, error)

@@ -27,10 +27,11 @@ class RocksMQSettings:
     ``sync`` says when a send is done: "always" when it is on disk; "interval" at once, with a sync every
     ``sync_interval`` seconds; "os" at once, and the operating system writes when it likes. The death of the process
     loses nothing in any of them; that of the host loses the end of the log in the last two.
-    ``retention_interval`` is how often, in seconds, old messages are looked for.
+    ``retention_interval`` is how often, in seconds, old messages are looked for. ``message_max_bytes`` is the largest
+    message.
     """
 
-    path: str = attrs.field(validator=attrs.validators.min_len(1))
+    path: str = attrs.field(validator=attrs.validators.min_len(1), metadata={"address": True})
     sync: Literal["always", "interval", "os"] = "always"
     sync_interval: float = attrs.field(default=0.1, validator=_positive)
     retention_interval: float = attrs.field(default=60.0, validator=_positive)

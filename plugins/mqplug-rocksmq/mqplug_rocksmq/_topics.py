@@ -17,12 +17,16 @@ from mqplug_rocksmq._layout import (
     TIME,
     TOPIC,
     LogRecord,
+    Place,
     after_prefix,
     count_value,
+    group_key,
+    group_of,
     json_value,
     log_key,
     log_of,
     log_value,
+    place_value,
     range_value,
     read_count,
     read_json,
@@ -151,15 +155,18 @@ class Topics:
         return self._safely(plan, timeout)
 
     def grow(self, name: str, partitions: int, timeout: float | None) -> Topic:
-        """Add partitions to a topic until it has so many."""
+        """Add partitions to a topic until it has so many; its groups read them from their beginning."""
 
         def plan(changes: Changes) -> Topic:
             topic = self.get(name)
-            if partitions < len(topic.logs):
-                raise ValueError(
-                    f"topic {name!r} has {len(topic.logs)} partitions; they cannot be reduced to {partitions}"
-                )
-            return self._grow(changes, topic, partitions)
+            there = len(topic.logs)
+            if partitions <= there:
+                raise ValueError(f"the topic {name!r} has {there} partitions already: {partitions} would not be more")
+            grown = self._grow(changes, topic, partitions)
+            for group in self._groups_of(topic):
+                for log in grown.logs[there:]:
+                    changes.put(group_key(log, group), place_value(Place(0)))
+            return grown
 
         return self._safely(plan, timeout)
 
@@ -182,6 +189,10 @@ class Topics:
 
         for log in self._engine.change(plan, timeout):
             log.wake()
+
+    def _groups_of(self, topic: Topic) -> set[str]:
+        keys = [key for log in topic.logs for key, _ in self._engine.pages.scan(log_key(log, GROUP))]
+        return {group_of(key) for key in keys}
 
     def _grow(self, changes: Changes, topic: Topic, partitions: int) -> Topic:
         number = read_count(self._engine.pages.get(COUNTER))

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from time import monotonic, sleep
 from typing import Any
 
+import mqplug
+import mqplug_rocksmq
+from mqplug import EARLIEST
+from mqplug.spi import Action, ConsumerOptions, GroupPosition, GroupStart, Mode
 from mqplug_rocksmq._page import Columns
 from mqplug_rocksmq._store import Store
 from mqplug_rocksmq._topics import Retention
@@ -47,6 +51,45 @@ def eventually(condition: Callable[[], object], seconds: float = 20) -> None:
     while not condition():
         assert monotonic() < end, "it did not happen in time"
         sleep(0.005)
+
+
+class Member:
+    """A consumer at the driver's seam: what it holds, and what it was given."""
+
+    def __init__(
+        self,
+        mq: mqplug.Client,
+        topic: str,
+        group: str | None,
+        mode: Mode = "ordered",
+        start: GroupStart = EARLIEST,
+    ) -> None:
+        self.held: set[mqplug.Log] = set()
+        self.got: dict[mqplug.Log, list[bytes | None]] = {}
+        options = ConsumerOptions(logs=mq.partitions(topic), group=group, start=start, mode=mode)
+        self.driver = mqplug_rocksmq.mqplug_open_consumer(mq._connection, options, self, 10)
+
+    def assigned(self, positions: Mapping[mqplug.Log, GroupPosition]) -> None:
+        self.held |= set(positions)
+
+    def revoked(self, logs: Sequence[mqplug.Log]) -> Mapping[mqplug.Log, GroupPosition]:
+        self.held -= set(logs)
+        return {}
+
+    def lost(self, logs: Sequence[mqplug.Log]) -> None:
+        self.held -= set(logs)
+
+    def poll(self, most: int = 1000) -> int:
+        """Poll once; how many messages came."""
+        batches = self.driver.poll(most, 0.05)
+        for batch in batches:
+            self.got.setdefault(batch.log, []).extend(batch.values)
+        return sum(map(len, batches))
+
+
+def administer(mq: mqplug.Client, action: Action) -> Any:
+    """Carry out an action, at the driver's seam."""
+    return mqplug_rocksmq.mqplug_administer(mq._connection, action, 10)
 
 
 @contextmanager

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import struct
 from pathlib import Path
 
 import pytest
 
 import mqplug
 from mqplug.testing import Harness, contract
+from mqplug_rocksmq._store import Store
 
 
 @pytest.fixture(scope="session", params=["always", "os"])
@@ -18,7 +20,24 @@ def harness(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
     def connect() -> mqplug.Client:
         return mqplug.connect("rocksmq", path=str(path), sync=request.param)
 
-    return Harness(connect=connect, restart=lambda: None, url=f"rocksmq://{path}?sync={request.param}")
+    def enforce(client: mqplug.Client, _: str) -> None:
+        store = client.unwrap(Store)
+        assert store is not None
+        store.enforce_retention()
+
+    def tear() -> None:
+        """Append the head of a write, and less than it says will follow."""
+        newest = max((path / "rocksdb").glob("*.log"), key=lambda file: int(file.stem))
+        with newest.open("ab") as file:
+            file.write(struct.pack("<IHB", 0xDEADBEEF, 1000, 1) + bytes(20))
+
+    return Harness(
+        connect=connect,
+        restart=lambda: None,
+        url=f"rocksmq://{path}?sync={request.param}",
+        enforce=enforce,
+        tear=tear,
+    )
 
 
 test_contract = contract(

@@ -8,9 +8,10 @@ from time import monotonic
 from typing import Any
 
 import pytest
-from rocksmq_words import eventually, line, python
+from rocksmq_words import administer, eventually, line, python
 
 import mqplug
+from mqplug.spi import CreateTopic, DescribeTopic
 from mqplug_rocksmq._store import Store
 
 MODES = ["always", "interval", "os"]
@@ -297,16 +298,16 @@ def test_an_owner_that_hangs(path: Path, reader: tuple[mqplug.Client, Any]) -> N
 
 
 def test_topic_options(mq: mqplug.Client) -> None:
-    """Retention can be limited in time and size; other options are refused by name."""
-    mq.create_topic("short", retention=60, options={"retention_bytes": 1 << 20})
-    mq.create_topic("for-ever", retention=float("inf"))
-    topics = native(mq).topics
-    assert (topics.get("short").retention.milliseconds, topics.get("short").retention.size) == (60_000, 1 << 20)
-    assert topics.get("for-ever").retention.milliseconds is None
+    """Retention can be limited in time and size, and is told; there are no other options."""
+    short = administer(mq, CreateTopic("short", retention=60, retention_bytes=1 << 20))
+    assert (short.retention, short.retention_bytes) == (60, 1 << 20)
+    assert administer(mq, CreateTopic("usual")).retention == 7 * 24 * 3600
+    administer(mq, CreateTopic("for-ever", retention=float("inf")))
+    assert administer(mq, DescribeTopic("for-ever")).retention == float("inf")
     with pytest.raises(mqplug.ConfigError, match="colour"):
         mq.create_topic("odd", options={"colour": 1})
-    with pytest.raises(mqplug.ConfigError, match="retention_bytes"):
-        mq.create_topic("odd", options={"retention_bytes": "much"})
+    with pytest.raises(ValueError, match="retention_bytes"):
+        administer(mq, CreateTopic("odd", retention_bytes=-1))
 
 
 def test_no_thread_is_left(path: Path) -> None:

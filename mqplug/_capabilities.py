@@ -1,0 +1,79 @@
+"""The public capabilities: what a backend does natively, and what the core adds, the same way on all of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import cache
+from typing import Any, Final, Literal
+
+import attrs
+
+from mqplug.spi._actions import (
+    AddPartitions,
+    DeleteGroup,
+    DeleteTopic,
+    DescribeGroup,
+    ListGroups,
+    ListTopics,
+    Trim,
+)
+from mqplug.spi._descriptor import Capabilities
+
+Support = Literal["native", "core", "absent"]
+
+FLAGS: Final = frozenset(field.name for field in attrs.fields(Capabilities) if isinstance(field.default, bool))
+
+
+def _always(native: Capabilities) -> bool:
+    return True
+
+
+def _with_members(native: Capabilities) -> bool:
+    """Whether a group can be joined, in whatever mode."""
+    return native.groups and (native.ordered or native.exclusive or native.shared or native.key_shared)
+
+
+def _with_ranges(native: Capabilities) -> bool:
+    """Whether a group's stored position can hold acks behind it."""
+    return _with_members(native) and native.acked_ranges_max > 0
+
+
+PROVIDED: Final[Mapping[str, Callable[[Capabilities], bool]]] = {
+    "auto_create_topics": _always,  # create=True looks first, and creates what is missing
+    "pause_resume": _always,  # every driver can leave a log alone
+    "nack": _with_members,
+    "dead_letter": _with_members,
+    "ack_timeout": _with_members,
+    "auto_commit": _with_members,
+    "commit": _with_members,
+    "cumulative_ack": _with_members,
+    "individual_ack": _with_ranges,
+}
+"""What the core provides, and where it can."""
+
+NEEDED: Final[Mapping[type, str]] = {
+    DeleteTopic: "delete_topic",
+    AddPartitions: "add_partitions",
+    ListTopics: "list_topics",
+    DescribeGroup: "groups",
+    ListGroups: "groups",
+    DeleteGroup: "durable_groups",
+    Trim: "trim",
+}
+"""Which capability is missing where a driver does not know an action."""
+
+
+@cache
+def public(native: Capabilities) -> Capabilities:
+    """What users see: native capabilities and those that the core provides."""
+    provided: dict[str, Any] = {name: True for name, possible in PROVIDED.items() if possible(native)}
+    return attrs.evolve(native, **provided)
+
+
+def support(native: Capabilities, name: str) -> Support:
+    """Who provides a capability: the backend itself, the core, or nobody."""
+    if name not in FLAGS:
+        raise ValueError(f"{name!r} is no operation or property: there are {', '.join(sorted(FLAGS))}")
+    if getattr(native, name):
+        return "native"
+    return "core" if getattr(public(native), name) else "absent"

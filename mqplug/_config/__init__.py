@@ -1,0 +1,1 @@
+"""Which backend, with which settings: what files, the environment and callers say."""

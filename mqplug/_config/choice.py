@@ -1,0 +1,111 @@
+"""Which backend: the one that is named; else, by mode, the first that is configured."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from difflib import get_close_matches
+from typing import Any, Final
+
+import attrs
+
+from mqplug._config.configuration import Configuration
+from mqplug._config.fields import address_fields
+from mqplug._config.layers import Given
+from mqplug._config.settings import nearest, told, unknown
+from mqplug._config.urls import split_url
+from mqplug._errors import ConfigError
+from mqplug._plugins.backend import Backend
+from mqplug._plugins.discovery import load
+
+ORDER: Final[Mapping[str, tuple[str, ...]]] = {
+    "standalone": ("rocksmq", "pulsar", "kafka"),
+    "cluster": ("pulsar", "kafka"),
+}
+ADDRESS: Final = {"rocksmq": "path", "pulsar": "service_url", "kafka": "servers"}
+"""Where these are: known here, so that none has to be loaded to be passed over. Others mark it in their settings."""
+
+_EXAMPLE: Final = {
+    "standalone": "[rocksmq] and path = \"./mq\" in mqplug.toml, or connect('rocksmq', path='./mq')",
+    "cluster": "[kafka] and servers = [\"host:9092\"] in mqplug.toml, or connect('kafka://host:9092')",
+}
+
+
+@attrs.frozen
+class Choice:
+    """The backend, and why it is this one."""
+
+    name: str
+    reason: str
+
+
+def choose(configuration: Configuration) -> Choice:
+    """The backend to use; ``ConfigError`` if it cannot be told, or cannot be."""
+    top = configuration.top()
+    named = configuration.named()
+    if named is not None:
+        name, given = named
+        if name == "rocksmq" and top.mode == "cluster":
+            raise ConfigError(
+                f"rocksmq, which {given.place!r} names, is a log of one machine, and the mode is 'cluster'",
+                backend=name,
+                fix="Name pulsar or kafka, or say mode='standalone'",
+            )
+        return Choice(name, f"{given.place if given.source in given.place else given.source} names it")
+    order = ORDER[top.mode]
+    for name in order:
+        if is_configured(name, configuration):
+            return Choice(name, f"mode is {top.mode}: the first of {', '.join(order)} that is configured")
+    raise _none(configuration, top.mode)
+
+
+def is_configured(name: str, configuration: Configuration) -> bool:
+    """Whether a backend's section is present and says where it is; a URL says so, too."""
+    section = configuration.section(name)
+    for layer in configuration.layers:
+        url = layer.key("url")
+        if url is not None:
+            parts = split_url(url.value)[0]
+            if parts.scheme == name and (parts.hosts or parts.path):
+                return True
+    known = ADDRESS.get(name)
+    addresses = (known,) if known else _addresses(name, configuration)
+    if any(not _blank(section[key].value) for key in addresses if key in section):
+        return True
+    _check_spelling(name, section, addresses)
+    return False
+
+
+def _addresses(name: str, configuration: Configuration) -> tuple[str, ...]:
+    plugin = load(name, configuration.rules())
+    return address_fields(Backend(name, plugin).descriptor.settings)
+
+
+def _check_spelling(name: str, section: Mapping[str, Given], addresses: tuple[str, ...]) -> None:
+    """A misspelt address must not pass for a section without one: another backend would be chosen."""
+    for key, given in section.items():
+        if key not in addresses and get_close_matches(key, addresses, n=1, cutoff=0.75):
+            raise told([unknown(key, given.place, name, addresses)], name)
+
+
+def _blank(value: Any) -> bool:
+    if isinstance(value, str):
+        return not value.strip()
+    return value is None or (isinstance(value, list | tuple) and all(_blank(each) for each in value))
+
+
+def _none(configuration: Configuration, mode: str) -> ConfigError:
+    text = "; ".join(["no backend was named, and none is configured", *_hints(configuration, mode)])
+    return ConfigError(text, fix=f"Write {_EXAMPLE[mode]}")
+
+
+def _hints(configuration: Configuration, mode: str) -> Iterator[str]:
+    """What is there, and why it is not enough."""
+    for layer in configuration.layers:
+        for key in layer.loose():
+            yield f"{key!r} belongs to no backend ({nearest(key, ['backend', 'mode', 'url', *ADDRESS])})"
+    for name, address in ADDRESS.items():
+        if configuration.section(name):
+            yield f"{name} has no {address}" if name in ORDER[mode] else f"{name} is never chosen in mode {mode!r}"
+    for name in {name: None for layer in configuration.layers for name in layer.backends()}:
+        if name not in ADDRESS:
+            yield f"{name} is chosen by its name alone (Write backend = {name!r})"

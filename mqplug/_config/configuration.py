@@ -1,0 +1,129 @@
+"""The configuration: what all sources say together, the strongest first."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Literal, TypeVar
+
+import attrs
+
+from mqplug._config.fields import fields_of
+from mqplug._config.layers import KEYS, Given, Layer, Text, unset
+from mqplug._config.secrets import redact
+from mqplug._config.settings import Complaint, structured, told
+from mqplug._config.urls import split_url
+from mqplug._errors import ConfigError
+from mqplug._plugins.discovery import Rules
+from mqplug.spi._descriptor import Descriptor
+
+T = TypeVar("T")
+
+
+@attrs.frozen(kw_only=True)
+class Top:
+    """Above the sections.
+
+    ``backend`` says which one to use. Without it ``mode`` decides: "standalone" takes the first that is configured of
+    rocksmq, pulsar, kafka; "cluster" of pulsar, kafka. ``url`` names a backend and where it is, in one text.
+    ``extensions`` are put around the backend, the first outermost.
+    """
+
+    backend: str | None = None
+    mode: Literal["standalone", "cluster"] = "standalone"
+    url: str | None = attrs.field(default=None, repr=False)
+    extensions: list[str] = attrs.field(factory=list)
+
+
+@attrs.frozen(kw_only=True)
+class Plugins:
+    """Which plugins may be loaded, by name. ``allow`` lists all that may be. ``deny`` lists those that may not."""
+
+    allow: list[str] | None = None
+    deny: list[str] = attrs.field(factory=list)
+
+
+@attrs.frozen
+class Configuration:
+    """All layers, the strongest first."""
+
+    layers: Sequence[Layer]
+
+    def keys(self) -> dict[str, Given]:
+        """Each key above the sections, from the strongest layer that has it."""
+        found = {name: next(filter(None, (layer.key(name) for layer in self.layers)), None) for name in KEYS}
+        return {name: given for name, given in found.items() if given is not None}
+
+    def top(self) -> Top:
+        """What stands above the sections, checked."""
+        return checked(Top, self.keys(), "")
+
+    def named(self) -> tuple[str, Given] | None:
+        """The backend that the strongest layer names, by ``backend`` or ``url``; None if none does."""
+        for layer in self.layers:
+            backend, url = layer.key("backend"), layer.key("url")
+            if url is None:
+                if backend is not None:
+                    return str(backend.value), backend
+                continue
+            scheme = split_url(url.value)[0].scheme
+            if backend is not None and str(backend.value) != scheme:
+                raise ConfigError(f"{backend.place!r} says {backend.value!r}, but {url.place!r} is of {scheme!r}")
+            return scheme, backend or url
+        return None
+
+    def rules(self) -> Rules:
+        """Which plugins may be loaded."""
+        lists = checked(Plugins, self.section("plugins"), "plugins")
+        return Rules(**attrs.asdict(lists))
+
+    def section(self, *path: str) -> dict[str, Given]:
+        """What all layers say in a section, key by key from the strongest that has it."""
+        found: dict[str, Given] = {}
+        for layer in self.layers:
+            found = {**layer.section(*path), **found}
+        return found
+
+    def settings(self, descriptor: Descriptor) -> dict[str, Given]:
+        """What is said about the backend that was chosen. A URL is complete: weaker layers add nothing to it."""
+        found: dict[str, Given] = {}
+        for layer in self.layers:
+            url = layer.key("url")
+            at = None if url is None or descriptor.name != split_url(url.value)[0].scheme else url
+            spread = {} if at is None else dict(_from_url(descriptor, at))
+            found = {**layer.section(descriptor.name), **spread, **layer.loose(), **found}
+            if at is not None:
+                break
+        return found
+
+
+def checked(kind: type[T], givens: Mapping[str, Given], path: str, backend: str | None = None) -> T:
+    """Settings of this class; an error calls each by the place where it was given."""
+    check_variables(givens, path)
+    places = {key: given.place for key, given in givens.items() if given.place}
+    plain = {key: given.value for key, given in givens.items()}
+    return structured(kind, plain, path, places=places, backend=backend)
+
+
+def check_variables(givens: Mapping[str, Given], path: str) -> None:
+    """``ConfigError`` that names each variable that is referred to, and not set."""
+    missing = [
+        Complaint(f"{place!r} needs the environment variable {variable!r}, which is not set", f"Set {variable}")
+        for key, given in givens.items()
+        for place, variable in unset(given.value, given.place or f"{path}.{key}")
+    ]
+    if missing:
+        raise told(missing)
+
+
+def _from_url(descriptor: Descriptor, given: Given) -> Iterator[tuple[str, Given]]:
+    url, query = split_url(given.value)
+    fields = fields_of(descriptor.settings)
+    try:
+        parts = descriptor.from_url(url)
+    except Exception as error:
+        redact(error, [url.password] if url.password else [])
+        raise
+    for key, value in parts.items():
+        yield key, Given(value, given.source, "")
+    for key, text in query.items():
+        yield key, Given(Text(text) if key in fields else text, given.source, "")

@@ -1,0 +1,112 @@
+"""Documents: what a mapping says: keywords, a mapping, or what a file held."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+import attrs
+
+from mqplug._config.layers import IN_TREE, KEYS, Given, is_backend
+from mqplug._config.settings import Complaint, nearest, told
+
+TABLES: Final = ("extension", "plugins")
+NAMED: Final = (IN_TREE, "rocksmq", "kafka", "pulsar")
+
+
+@attrs.frozen
+class Document:
+    """A layer that was written down. A ``file`` has sections alone; elsewhere settings may also stand by themselves."""
+
+    source: str
+    content: Mapping[str, Any] = attrs.field(repr=False)
+    file: bool = False
+    tables: frozenset[str] = attrs.field(
+        init=False, default=attrs.Factory(lambda self: _tables_of(self.content), takes_self=True)
+    )
+
+    def __attrs_post_init__(self) -> None:
+        complaints = [complaint for key, value in self.content.items() for complaint in self._check(key, value)]
+        if complaints:
+            raise told(complaints)
+
+    def key(self, name: str) -> Given | None:
+        """What it says at the top."""
+        if name not in KEYS or self.content.get(name) is None:
+            return None
+        return Given(self.content[name], self.source, self._place(name))
+
+    def section(self, *path: str) -> Mapping[str, Given]:
+        """What it says in a section."""
+        if path[0] not in self.tables:
+            return {}
+        found: Any = self.content
+        for name in path:
+            found = found.get(name, {})
+        return {key: Given(value, self.source, self._place(*path, key)) for key, value in found.items()}
+
+    def backends(self) -> Iterable[str]:
+        """The backends that have a section."""
+        return [key for key in self.content if key in self.tables and key not in TABLES]
+
+    def loose(self) -> Mapping[str, Given]:
+        """Settings of whichever backend is chosen."""
+        return {
+            key: Given(value, self.source, "")
+            for key, value in self.content.items()
+            if key not in KEYS and key not in self.tables
+        }
+
+    def _place(self, *path: str) -> str:
+        dotted = ".".join(path)
+        return f"{dotted} in {self.source}" if self.file else dotted
+
+    def _check(self, key: Any, value: object) -> list[Complaint]:
+        if not isinstance(key, str):
+            return [Complaint(f"a key of {self.source} is a {type(key).__name__}, not a text")]
+        if key in TABLES:
+            return self._check_table(key, value)
+        if key in KEYS or not self.file or key in self.tables:
+            return []
+        if is_backend(key):
+            return [Complaint(f"{self._place(key)!r}: expected a table, not {type(value).__name__}", f"Write [{key}]")]
+        if isinstance(value, Mapping):
+            return [Complaint(f"there is no section {self._place(key)!r}", nearest(key, [*TABLES, *NAMED]))]
+        fix = nearest(key, list(KEYS))
+        return [Complaint(f"there is no key {self._place(key)!r}", f"{fix} A backend's settings stand in its section")]
+
+    def _check_table(self, key: str, value: object) -> list[Complaint]:
+        if not isinstance(value, Mapping):
+            return [Complaint(f"{self._place(key)!r}: expected a table, not {type(value).__name__}")]
+        if key == "plugins":
+            return []
+        return [
+            Complaint(f"{self._place(key, str(name))!r}: expected a table, not {type(inner).__name__}")
+            for name, inner in value.items()
+            if not isinstance(inner, Mapping)
+        ]
+
+
+def _tables_of(content: Mapping[str, Any]) -> frozenset[str]:
+    held = [key for key, value in content.items() if isinstance(value, Mapping)]
+    return frozenset(key for key in held if key in TABLES or is_backend(key))
+
+
+def keywords(settings: Mapping[str, Any]) -> Document:
+    """What a call says in keywords."""
+    return Document("a keyword", settings)
+
+
+def named(backend: str) -> Document:
+    """What ``connect("kafka")`` says."""
+    return Document("the call", {"backend": backend})
+
+
+def located(url: str) -> Document:
+    """What ``connect("kafka://host:9092")`` says."""
+    return Document("the URL", {"url": url})
+
+
+def mapped(settings: Mapping[str, Any]) -> Document:
+    """What ``connect({…})`` says."""
+    return Document("the mapping", settings)

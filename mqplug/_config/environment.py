@@ -1,0 +1,52 @@
+"""The environment: ``MQPLUG_BACKEND``, ``MQPLUG_MODE``, ``MQPLUG_URL``, ``MQPLUG_KAFKA_SERVERS`` and so on.
+
+A variable that is empty says nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Final, Literal
+
+import attrs
+
+from mqplug._config.layers import Given, Text
+
+PREFIX: Final = "MQPLUG_"
+Scope = Literal["all", "sections", "plugins"]
+
+
+@attrs.frozen
+class Environment:
+    """A layer of variables. ``scope`` is how much of it is asked for; which plugins may be loaded always is."""
+
+    variables: Mapping[str, str] = attrs.field(repr=False)
+    scope: Scope = "all"
+    source: str = "the environment"
+
+    def key(self, name: str) -> Given | None:
+        """What it says at the top."""
+        return self._given(PREFIX + name.upper()) if self.scope == "all" else None
+
+    def section(self, *path: str) -> Mapping[str, Given]:
+        """What it says in a section."""
+        if path == ("plugins",):
+            found = {name: self._given(PREFIX + name.upper()) for name in ("allow", "deny")}
+            return {name: given for name, given in found.items() if given is not None}
+        if self.scope == "plugins":
+            return {}
+        prefix = PREFIX + "".join(f"{name}_" for name in path).upper().replace("-", "_")
+        found = {name[len(prefix) :].lower(): self._given(name) for name in self.variables if name.startswith(prefix)}
+        return {key: given for key, given in found.items() if key and given is not None}
+
+    def backends(self) -> Iterable[str]:
+        """Not known: a variable is asked for by its section."""
+        return ()
+
+    def loose(self) -> Mapping[str, Given]:
+        """Nothing: each variable names its section."""
+        return {}
+
+    def _given(self, variable: str) -> Given | None:
+        text = self.variables.get(variable)
+        return Given(Text(text), variable, variable) if text else None

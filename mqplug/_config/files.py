@@ -1,0 +1,106 @@
+"""Configuration files: where they are looked for, and how they are read."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from mqplug._config.documents import Document
+from mqplug._config.layers import Text, Unset
+from mqplug._config.milvus import is_milvus, translated
+from mqplug._errors import ConfigError
+
+NAMES: Final = ("mqplug.toml", "mqplug.yaml")
+VARIABLE: Final = "MQPLUG_CONFIG"
+
+_REFERENCE: Final = re.compile(r"\$\$\{|\$\{([^}]*)\}")
+
+
+def find(variables: Mapping[str, str]) -> Path | None:
+    """The file that ``MQPLUG_CONFIG`` names; else one in the working directory; else the user's own."""
+    if variables.get(VARIABLE):
+        return Path(variables[VARIABLE]).expanduser()
+    return next((path for path in _candidates(variables) if path.is_file()), None)
+
+
+def read(path: os.PathLike[str], variables: Mapping[str, str]) -> Document:
+    """What a file says, with the variables that it refers to filled in."""
+    source = os.fspath(path)
+    content = _parsed(Path(path), source)
+    if not isinstance(content, Mapping):
+        raise ConfigError(f"{source} holds no table of settings")
+    filled = _filled(content, variables)
+    if Path(path).suffix.lower() != ".toml" and is_milvus(Path(path).name, filled):
+        filled = translated(filled)
+    return Document(source, filled, file=True)
+
+
+def _candidates(variables: Mapping[str, str]) -> Iterator[Path]:
+    yield from map(Path, NAMES)
+    base = variables.get("XDG_CONFIG_HOME")
+    if base or variables.get("HOME"):
+        home = Path(base) if base else Path(variables["HOME"], ".config")
+        yield from (home / "mqplug" / name for name in NAMES)
+
+
+def _parsed(path: Path, source: str) -> Any:
+    try:
+        text = path.read_text(encoding="utf-8")
+    except OSError as error:
+        reason = error.strerror or type(error).__name__
+    except UnicodeDecodeError:
+        reason = "it is not UTF-8"
+    else:
+        return _parse(text, path.suffix.lower(), source)
+    raise ConfigError(f"{source} cannot be read: {reason}", fix="Check the path, and MQPLUG_CONFIG if that names it")
+
+
+def _parse(text: str, suffix: str, source: str) -> Any:
+    if suffix == ".toml":
+        return _parse_toml(text, source)
+    if suffix in {".yaml", ".yml"}:
+        return _parse_yaml(text, source)
+    raise ConfigError(f"{source} is neither .toml nor .yaml", fix="Name it after what it is")
+
+
+def _parse_toml(text: str, source: str) -> Any:
+    import tomllib
+
+    try:
+        return tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        reason = str(error)
+    raise ConfigError(f"{source} is no TOML: {reason}", fix="Mend that line")
+
+
+def _parse_yaml(text: str, source: str) -> Any:
+    from importlib.util import find_spec
+
+    if find_spec("yaml") is None:
+        raise ConfigError(f"reading {source} needs PyYAML", fix="Run pip install 'mqplug[yaml]', or write TOML")
+    import yaml
+
+    try:
+        return yaml.safe_load(text) or {}
+    except yaml.YAMLError as error:  # its text shows the line, which may hold a secret
+        mark = getattr(error, "problem_mark", None)
+    where = f" at line {mark.line + 1}, column {mark.column + 1}" if mark is not None else ""
+    raise ConfigError(f"{source} is no YAML{where}", fix="Mend that line")
+
+
+def _filled(value: Any, variables: Mapping[str, str]) -> Any:
+    """The value with ``${NAME}`` replaced in all its texts; ``$${`` stands for ``${``."""
+    if isinstance(value, Mapping):
+        return {key: _filled(inner, variables) for key, inner in value.items()}
+    if isinstance(value, list):
+        return [_filled(inner, variables) for inner in value]
+    if not isinstance(value, str) or "${" not in value:
+        return value
+    names = [found[1] for found in _REFERENCE.finditer(value) if found[1] is not None]
+    missing = next((name for name in names if name not in variables), None)
+    if missing is not None:
+        return Unset(missing)
+    return Text(_REFERENCE.sub(lambda found: "${" if found[1] is None else variables[found[1]], value))

@@ -1,0 +1,104 @@
+"""A plan: what ``connect`` will do, worked out from what the call says, before any I/O."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import attrs
+
+from mqplug._config.choice import Choice, choose
+from mqplug._config.configuration import Configuration, check_variables, checked
+from mqplug._config.documents import NAMED, TABLES, keywords, located, mapped, named
+from mqplug._config.environment import Environment
+from mqplug._config.fields import fields_of
+from mqplug._config.files import find, read
+from mqplug._config.layers import Given, Layer
+from mqplug._config.secrets import redact, secrets_of
+from mqplug._config.settings import nearest
+from mqplug._deadline import Deadline
+from mqplug._errors import ConfigError
+from mqplug._plugins.backend import Backend
+from mqplug._plugins.discovery import Rules, load, load_extension
+from mqplug.spi._drivers import Connection
+
+Target = str | os.PathLike[str] | Mapping[str, Any] | None
+
+
+@attrs.frozen
+class Plan:
+    """A backend that was chosen, and its settings with where each comes from."""
+
+    backend: Backend
+    choice: Choice
+    settings: Any = attrs.field(repr=False)
+    givens: Mapping[str, Given] = attrs.field(repr=False)
+    keys: Mapping[str, Given] = attrs.field(repr=False)
+    layers: Sequence[Layer] = attrs.field(repr=False)
+
+    def connect(self, deadline: Deadline) -> Connection:
+        """Connect. What goes wrong shows no secret, not even in what caused it."""
+        try:
+            return self.backend.connect(self.settings, deadline)
+        except Exception as error:
+            redact(error, secrets_of(type(self.settings), self.settings))
+            raise
+
+
+def plan(target: Target, settings: Mapping[str, Any], extensions: Sequence[object] | None = None) -> Plan:
+    """What is to be done; ``ConfigError`` or ``PluginError`` for whatever stands against it."""
+    if isinstance(extensions, str):
+        raise TypeError("extensions is a list of names and objects, not a text")
+    configuration = sources(target, settings)
+    rules = configuration.rules()
+    choice = choose(configuration)
+    wanted = configuration.top().extensions if extensions is None else extensions
+    around = [_extension(configuration, each, rules) if isinstance(each, str) else each for each in wanted]
+    backend = Backend(choice.name, load(choice.name, rules), around)
+    givens = configuration.settings(backend.descriptor)
+    kind = backend.descriptor.settings
+    _check_tables(givens, kind)
+    made = checked(kind, givens, choice.name, backend=choice.name)
+    return Plan(backend, choice, made, givens, configuration.keys(), configuration.layers)
+
+
+def sources(target: Target, settings: Mapping[str, Any]) -> Configuration:
+    """Where the settings come from: the more a call says, the less is looked up."""
+    said: list[Layer] = [keywords(settings)] if settings else []
+    variables = os.environ
+    match target:
+        case None:
+            path = find(variables)
+            files = [] if path is None else [read(path, variables)]
+            return Configuration([*said, Environment(variables), *files])
+        case str():
+            _check_said_once(settings)
+            if "://" in target:
+                return Configuration([*said, located(target), Environment(variables, "plugins")])
+            if target.endswith((".toml", ".yaml", ".yml")):
+                raise ConfigError(f"{target!r} is a file, not a backend", fix=f"Write connect(Path({target!r}))")
+            return Configuration([*said, named(target), Environment(variables, "sections")])
+        case Mapping():
+            return Configuration([*said, mapped(target), Environment(variables, "plugins")])
+        case os.PathLike():
+            return Configuration([*said, Environment(variables), read(target, variables)])
+    raise TypeError(f"connect() takes a name, a URL, a mapping or a path, not {type(target).__name__}")
+
+
+def _check_said_once(settings: Mapping[str, Any]) -> None:
+    for key in ("backend", "url"):
+        if key in settings:
+            raise ConfigError(f"the backend is named, and {key}= names it again", fix=f"Leave {key}= out")
+
+
+def _check_tables(givens: Mapping[str, Given], kind: type[Any]) -> None:
+    for key, given in givens.items():
+        if key not in fields_of(kind) and isinstance(given.value, Mapping) and not given.place:
+            raise ConfigError(f"there is no section {key!r}", fix=nearest(key, [*TABLES, *NAMED, *fields_of(kind)]))
+
+
+def _extension(configuration: Configuration, name: str, rules: Rules) -> object:
+    given = configuration.section("extension", name)
+    check_variables(given, f"extension.{name}")
+    return load_extension(name, {key: each.value for key, each in given.items()}, rules)

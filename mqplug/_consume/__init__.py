@@ -1,0 +1,1 @@
+"""Receiving: consumers, what they hold, and what became of each message."""

@@ -1,0 +1,129 @@
+"""A batch on its way to the caller, with one byte for each message: what became of it.
+
+An ack sets the byte and takes no lock. ``OPEN`` is 0, so that the first open row is found by ``find``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from itertools import repeat
+from operator import length_hint
+from typing import TYPE_CHECKING, Protocol
+
+from mqplug._batch import Batch, ListColumns
+from mqplug._message import Message
+from mqplug._position import Position
+
+if TYPE_CHECKING:
+    from mqplug._consume.returned import Returned
+    from mqplug._ids import MessageId
+
+OPEN, ACKED, RETURNED, STORED = range(4)
+
+
+Decide = Callable[[float | None], None]
+"""Says what becomes of a message that was set aside: None if it is done, else in how many seconds it comes again."""
+
+
+class Keeps(Protocol):
+    """What keeps deliveries: where a consumer stands in one log, or what it has of a shared one."""
+
+    owner: object
+    dirty: bool
+    awaited: bool
+
+    def find(self, message_id: MessageId) -> tuple[Delivery, int] | None: ...
+    def ack_through(self, delivery: Delivery, index: int) -> None: ...
+    def give_back(self, delivery: Delivery, row: int, delay: float) -> None: ...
+    def set_aside(self, delivery: Delivery, row: int) -> Decide: ...
+
+
+class Delivery:
+    """A batch that is being handed to the caller.
+
+    ``messages`` runs without Python code; to end it early means to use up ``_left``, from whichever thread.
+    ``again`` says which message was returned, where this delivers it again.
+    """
+
+    __slots__ = ("_end", "_held_back", "_left", "again", "batch", "flags", "live", "messages", "tracker", "whole")
+
+    def __init__(self, batch: Batch, tracker: Keeps, again: Returned | None = None) -> None:
+        self.batch = batch
+        self.tracker = tracker
+        self.flags = bytearray(len(batch))
+        self.live = True
+        self.whole = False
+        self.again = again
+        self._end = batch.next_position
+        self._held_back = 0
+        self._left = iter(range(len(batch)))
+        self.messages: Iterator[Message] = map(Message, repeat(batch), self._left)
+        batch.delivery = self
+
+    @property
+    def left(self) -> int:
+        """How many messages were not handed out."""
+        return length_hint(self._left) + self._held_back
+
+    @property
+    def handed_out(self) -> int:
+        """How many messages were handed out."""
+        return len(self.flags) - self.left
+
+    @property
+    def unsettled(self) -> int:
+        """How many of those handed out are neither acked nor returned."""
+        return self.flags.count(OPEN) - self.left
+
+    @property
+    def position(self) -> Position:
+        """The position of the next message that would be handed out."""
+        left = self.left
+        if not left:
+            return self._end
+        return Position(self.batch.log, self.batch.coordinates[len(self.flags) - left])
+
+    @property
+    def end(self) -> Position:
+        """The position behind all of it."""
+        return self._end
+
+    def hold_back(self) -> None:
+        """End the hand-out here. One step of the interpreter uses up what is left: nobody takes any of it meanwhile."""
+        count = len(tuple(self._left))
+        self._held_back += count
+
+    def drop(self) -> None:
+        """This counts no more: acks of it are late, and nothing more is handed out."""
+        self.live = False
+        self.hold_back()
+
+    def split(self) -> Batch:
+        """Keep what was handed out; what was not becomes a batch of its own again."""
+        self.hold_back()
+        cut = len(self.flags) - self._held_back
+        rest, self._end = self.batch[cut:], self.position
+        del self.flags[cut:]
+        self._held_back = 0
+        return rest
+
+    def hand_out_all(self) -> Batch | None:
+        """Hand out the whole batch at once; None if another thread took it back just before."""
+        self.whole = True
+        return self.batch if tuple(self._left) else None
+
+    def see_through(self, *, more_wanted: bool) -> None:
+        """Ack what the caller has seen through: all that it had before it asked for more."""
+        seen = self.handed_out
+        if not more_wanted:
+            seen = 0 if self.whole else seen - 1
+        if seen > 0 and self.flags.find(OPEN, 0, seen) >= 0:
+            self.flags[:seen] = self.flags[:seen].replace(b"\0", b"\1")
+            self.tracker.dirty = True
+
+
+def nothing(position: Position, tracker: Keeps) -> Delivery:
+    """A delivery of nothing, over and done with."""
+    delivery = Delivery(Batch(position.log, position, 0, ListColumns([], [], [], [], [], [])), tracker)
+    delivery.live = False
+    return delivery

@@ -1,0 +1,270 @@
+"""From the driver to the caller: what is polled waits here until it may be handed out."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections import deque
+from collections.abc import Callable
+from threading import Event
+from typing import TYPE_CHECKING
+
+from mqplug._consume.acks import Tracker
+from mqplug._consume.delivery import Delivery
+from mqplug._deadline import Deadline
+from mqplug._errors import PositionLost
+
+if TYPE_CHECKING:
+    from mqplug._consume.grip import Grip
+    from mqplug._consume.holdings import Held, Holdings
+    from mqplug.spi._drivers import ConsumerDriver
+
+SLICE = 0.1  # the longest that one poll may last: what Ctrl-C and close wait for at most
+POLL_MESSAGES = 1000
+PATIENCE = 5.0
+
+
+class Fetcher:
+    """Hands out deliveries, one at a time; one thread at a time asks for them."""
+
+    def __init__(self, grip: Grip, holdings: Holdings, *, max_unacked: int | None, auto_ack: bool) -> None:
+        self._grip = grip
+        self._holdings = holdings
+        self._max_unacked = max_unacked
+        self._auto_ack = auto_ack
+        self._ready: deque[Held] = deque()  # those with something waiting
+        self._nursed: set[Held] = set()  # those with messages that were given back
+        self._touched: deque[Held] = deque()  # those whose delivery was ended before its time
+        self._most_ranges = grip.connection.capabilities.acked_ranges_max
+        self._settled = Event()  # since the last time that nothing more could be taken before
+        self.current: Delivery | None = None
+        self.between: Callable[[], None] | None = None  # what is to be done before each poll
+        self.stopping = False
+        self.last_poll = time.monotonic()
+        self.polls = 0
+        self._counted = 0  # messages handed out, but for those of the deliveries that are still being handed out
+        self._counting: list[Delivery] = []
+        if auto_ack:
+            holdings.before_state = self._see_through
+
+    def next_delivery(self, deadline: Deadline, most: int) -> Delivery | None:
+        """The next batch, as soon as there is one; None at the deadline, after stop, and at the end."""
+        if self._auto_ack:
+            self._see_through(more_wanted=True)
+        while not self.stopping:
+            with self._grip.gate.polling():
+                self._grip.check_open()
+                self._holdings.check()
+                if self.between is not None:
+                    self.between()
+                if delivery := self._take(most):
+                    return delivery
+                if self._holdings.finished:
+                    return None
+                self._poll(most, deadline.remaining(min(SLICE, self._until_due())))
+                if delivery := self._take(most):
+                    return delivery
+            if deadline.expired:
+                return None
+        self._grip.check_open()
+        return None
+
+    # handing out -------------------------------------------------------------------------------------------
+
+    def _take(self, most: int) -> Delivery | None:
+        """Begin to hand out the next batch that may be. The gate is held."""
+        while self._touched:
+            self._put_back(self._touched.popleft())
+        if self._nursed and (again := self._take_returned()):
+            return self._hand_out(again)
+        for _ in range(len(self._ready)):
+            held = self._ready[0]
+            if not held.waiting or not self._holdings.is_current(held):
+                self._ready.popleft()
+                continue
+            if delivery := self._take_from(held, most):
+                return self._hand_out(delivery)
+            if held.waiting:
+                self._ready.rotate(-1)
+        return None
+
+    def _take_from(self, held: Held, most: int) -> Delivery | None:
+        while held.waiting:
+            batch = held.waiting[0]
+            if not len(batch):
+                held.waiting.popleft()
+                held.tracker.deliver(batch)
+                continue
+            room = min(most, self._room(held))
+            if room <= 0:
+                return None
+            held.waiting.popleft()
+            if len(batch) > room:
+                held.waiting.appendleft(batch[room:])
+                batch = batch[:room]
+            return held.tracker.deliver(batch)
+        return None
+
+    def _hand_out(self, delivery: Delivery) -> Delivery:
+        self.current = delivery
+        for each in [each for each in self._counting if not each.left or not each.live]:
+            self._counting.remove(each)
+            self._counted += each.handed_out
+        self._counting.append(delivery)
+        return delivery
+
+    @property
+    def received(self) -> int:
+        """How many messages were handed out."""
+        return self._counted + sum(each.handed_out for each in list(self._counting))
+
+    def _room(self, held: Held) -> float:
+        """How many messages of a partition may be handed out now."""
+        tracker = held.tracker
+        tracker.awaited = False
+        if held.paused or held.busy or held.fault is not None:
+            return 0
+        if not isinstance(tracker, Tracker):
+            return math.inf  # what is here is leased already
+        tracker.returned.settle()
+        if tracker.returned or self._is_full_of_gaps(tracker):
+            room: float = 0
+        elif self._max_unacked is None:
+            return math.inf
+        else:
+            room = self._max_unacked - tracker.unsettled
+        tracker.awaited = room <= 0
+        return room
+
+    def _is_full_of_gaps(self, tracker: Tracker) -> bool:
+        """Whether the acked ranges would not fit where the backend stores them."""
+        if tracker.ranges < self._most_ranges:
+            return False
+        with self._holdings.committing:
+            tracker.state()
+        return tracker.ranges >= self._most_ranges
+
+    def _take_returned(self) -> Delivery | None:
+        """A message that was given back and is due again."""
+        for held in list(self._nursed):
+            tracker = held.tracker
+            if not isinstance(tracker, Tracker) or not self._holdings.is_current(held):
+                self._nursed.discard(held)
+                continue
+            if held.paused or held.busy:
+                continue
+            if again := tracker.returned.take_due():
+                return again
+            if not tracker.returned:
+                self._nursed.discard(held)
+        return None
+
+    def _until_due(self) -> float:
+        waits = (
+            held.tracker.returned.wait()
+            for held in list(self._nursed)
+            if isinstance(held.tracker, Tracker) and not held.paused and not held.busy
+        )
+        return min(waits, default=math.inf)
+
+    # taking back -------------------------------------------------------------------------------------------
+
+    def hold_back(self, held: Held) -> None:
+        """Hand out no more of what was delivered last of a partition; it waits again. Any thread."""
+        latest = held.tracker.latest
+        if latest is not None:
+            latest.hold_back()
+        if isinstance(held.tracker, Tracker) and held.tracker.returned:
+            self._nursed.add(held)
+        self._touched.append(held)
+
+    def return_rest(self) -> None:
+        """What an iteration left of its batch waits again."""
+        delivery = self.current
+        if delivery is not None and delivery.live and delivery.left:
+            held = self._holdings.get(delivery.batch.log)
+            if held is not None and held.tracker is delivery.tracker:
+                self.hold_back(held)
+
+    def _put_back(self, held: Held) -> None:
+        if self._holdings.is_current(held):
+            held.put_back()
+            self._ready.appendleft(held)
+
+    def _see_through(self, *, more_wanted: bool = False) -> None:
+        if self.current is not None and self.current.live:
+            self.current.see_through(more_wanted=more_wanted)
+
+    # polling -----------------------------------------------------------------------------------------------
+
+    def _poll(self, most: int, timeout: float) -> None:
+        """One poll of the driver. The gate is held."""
+        driver = self._grip.open(Deadline(PATIENCE))
+        self.quieten(driver)
+        if (wanted := self._appetite(most)) <= 0:
+            self._wait_for_acks(driver, timeout)
+            return
+        self.last_poll = time.monotonic()
+        self.polls += 1
+        try:
+            with self._grip.context("receive"):
+                batches = driver.poll(wanted, timeout)
+        except PositionLost as error:
+            self._on_lost_position(driver, error)
+            return
+        finally:
+            self.last_poll = time.monotonic()
+        for batch in batches:
+            held = self._holdings.accept(batch)
+            if held is not None:
+                self._ready.append(held)
+
+    def poll_once(self, timeout: float) -> None:
+        """Poll for the sake of the assignment. The gate is held."""
+        self._poll(POLL_MESSAGES, timeout)
+
+    def _appetite(self, most: int) -> int:
+        """How many messages to ask the driver for. What a member of a shared group takes, nobody else gets."""
+        if not self._grip.shares:
+            return POLL_MESSAGES
+        if self._max_unacked is None:
+            return most
+        return min(most, self._max_unacked - sum(held.tracker.unsettled for held in self._holdings.all))
+
+    def _wait_for_acks(self, driver: ConsumerDriver, timeout: float) -> None:
+        self._settled.clear()
+        for held in self._holdings.all:
+            held.tracker.awaited = True
+        driver.tend(0)
+        if (self._appetite(1)) <= 0:
+            self._settled.wait(timeout)
+        self.last_poll = time.monotonic()
+
+    def on_settled(self) -> None:
+        """An ack came that somebody waited for."""
+        self._settled.set()
+        self._grip.wake()
+
+    def quieten(self, driver: ConsumerDriver) -> None:
+        """Tell the driver to fetch no more of what cannot be handed out, and again of what can. The gate is held."""
+        held_now = self._holdings.all
+        silence = [held for held in held_now if not held.silenced and (held.paused or held.waiting)]
+        revive = [held for held in held_now if held.silenced and not held.paused and not held.waiting]
+        if silence:
+            driver.pause([held.log for held in silence])
+        if revive:
+            driver.resume([held.log for held in revive])
+        for held in silence + revive:
+            held.silenced = not held.silenced
+
+    def _on_lost_position(self, driver: ConsumerDriver, error: PositionLost) -> None:
+        """Retention overtook a partition: go on at low where that was allowed, else every receive says so."""
+        held = self._holdings.get(error.log) if error.log is not None else None
+        if held is None:
+            raise error
+        if held.lenient and error.low is not None:
+            driver.seek({held.log: error.low}, PATIENCE)
+            self._holdings.hold({held.log: error.low}, lenient=True)
+        else:
+            self._holdings.fail(held.log, error)
+            self._holdings.check()

@@ -1,0 +1,111 @@
+"""A consumer's hold of its driver: who may touch it, what its errors say, and when it is over."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import AbstractContextManager
+from typing import TYPE_CHECKING, Any, cast
+
+import attrs
+
+from mqplug._consume.gate import Gate
+from mqplug._deadline import Deadline
+from mqplug._errors import Closed, Unsupported
+from mqplug._fork import ForkGuard
+from mqplug._plugins.backend import NO_END
+
+if TYPE_CHECKING:
+    from mqplug._log import Log
+    from mqplug._plugins.backend import Backend
+    from mqplug.spi._actions import ConsumerOptions, GroupPosition, Settlement
+    from mqplug.spi._drivers import Connection, ConsumerDriver, Listener, SharedConsumerDriver
+
+
+class Grip:
+    """The driver of one consumer, opened when it is first needed, and again after it was let go."""
+
+    def __init__(self, backend: Backend, connection: Connection, options: ConsumerOptions, listener: Listener) -> None:
+        self.backend = backend
+        self.connection = connection
+        self.options = options
+        self.logs: list[Log] = list(options.logs)
+        self.gate = Gate()
+        self.fork = ForkGuard()
+        self.closed = False
+        self._listener = listener
+        self._driver: ConsumerDriver | None = None
+
+    @property
+    def group(self) -> str | None:
+        """The group, if there is one."""
+        return self.options.group
+
+    @property
+    def shares(self) -> bool:
+        """Whether the members read the same logs, message by message."""
+        return self.options.mode in {"shared", "key_shared"}
+
+    @property
+    def topic(self) -> str:
+        """What errors name."""
+        return ", ".join(sorted({log.topic for log in self.logs}))
+
+    def where(self, operation: str) -> dict[str, Any]:
+        """What errors say of the place."""
+        return {"backend": self.backend.name, "topic": self.topic, "operation": operation}
+
+    def context(self, operation: str) -> AbstractContextManager[None]:
+        """Errors from within say where they happened."""
+        return self.backend.context(operation, self.topic)
+
+    def check_open(self) -> None:
+        """``Closed`` after close, ``ForkedClient`` in a child process."""
+        self.fork.check()
+        if self.closed:
+            raise Closed("this consumer was closed", **self.where("use a consumer"))
+
+    def require_group(self, operation: str) -> str:
+        """The group; without one there is nothing to ack, commit or give back."""
+        if self.group is None:
+            raise Unsupported(
+                "groups", f"a consumer without a group cannot {operation}",
+                **self.where(operation), fix="Open the consumer with group=",
+            )  # fmt: skip
+        return self.group
+
+    def open(self, deadline: Deadline) -> ConsumerDriver:
+        """The driver. The gate is held, or nobody else has this yet."""
+        if self._driver is None:
+            self.check_open()
+            self._driver = self.backend.open_consumer(self.connection, self.options, self._listener, deadline)
+            self.options = attrs.evolve(self.options, must_exist=False)
+        return self._driver
+
+    def release(self) -> ConsumerDriver | None:
+        """Give the driver up, to be closed."""
+        driver, self._driver = self._driver, None
+        return driver
+
+    @property
+    def is_open(self) -> bool:
+        """Whether there is a driver now."""
+        return self._driver is not None
+
+    def wake(self) -> None:
+        """Make a running poll return soon."""
+        driver = self._driver
+        if driver is not None:
+            driver.wake()
+
+    def entering(self, deadline: Deadline) -> AbstractContextManager[None]:
+        """Hold the driver for anything but a poll."""
+        return self.gate.entering(self.wake, deadline)
+
+    def store(self, changes: Mapping[Log, GroupPosition | Settlement], deadline: Deadline) -> None:
+        """Store acks durably."""
+        driver, left = self.open(deadline), deadline.remaining(NO_END)
+        with self.context("commit"):
+            if self.shares:
+                cast("SharedConsumerDriver", driver).settle(cast("Mapping[Log, Settlement]", changes), left)
+            else:
+                driver.commit(cast("Mapping[Log, GroupPosition]", changes), left)

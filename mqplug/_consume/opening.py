@@ -1,0 +1,166 @@
+"""Opening a consumer: what was asked for is checked, turned into positions, and put together."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Literal
+
+import attrs
+
+from mqplug._consume.consumer import Consumer
+from mqplug._consume.dead_letters import DeadLetters
+from mqplug._consume.fetching import Fetcher
+from mqplug._consume.grip import Grip
+from mqplug._consume.holdings import Holdings, OnChange
+from mqplug._consume.retry import PATIENT, Retry
+from mqplug._consume.seeking import Seeker
+from mqplug._consume.settling import Settler
+from mqplug._consume.starts import check_start, everywhere, group_start, refuse_lost, resolve
+from mqplug._errors import Unsupported
+from mqplug._position import EARLIEST, After, Before, Position, Start
+from mqplug._topics import check_group
+from mqplug.spi._actions import ConsumerOptions, Mode
+
+if TYPE_CHECKING:
+    from mqplug._deadline import Deadline
+    from mqplug._log import Log
+    from mqplug._plugins.backend import Backend
+    from mqplug._produce.producer import Producer
+    from mqplug.spi._actions import GroupStart
+    from mqplug.spi._descriptor import Capabilities
+    from mqplug.spi._drivers import Connection
+
+MODES = ("ordered", "exclusive", "shared", "key_shared")
+
+
+@attrs.frozen(kw_only=True)
+class Wanted:
+    """What ``Client.consumer`` was asked for."""
+
+    group: str | None
+    start: Start | None
+    until: Start | None
+    partitions: Sequence[int] | None
+    mode: Mode
+    missing: Literal["error", "next"]
+    must_exist: bool
+    auto_ack: bool
+    max_unacked: int | None
+    max_processing: float | None
+    retry: Retry | None
+    dead_letter: str | None
+    on_assigned: OnChange | None
+    on_revoked: OnChange | None
+    prefetch_bytes: int
+
+    @property
+    def shares(self) -> bool:
+        """Whether the members read the same logs, message by message."""
+        return self.mode in {"shared", "key_shared"}
+
+    @property
+    def lenient(self) -> bool:
+        """Whether to go on with what is left where retention removed what was asked for."""
+        return self.missing == "next" or not isinstance(self.start, Before | After | Position)
+
+    def check(self, able: Capabilities, backend: str) -> None:
+        """``TypeError``, ``ValueError`` or ``Unsupported``, before any I/O."""
+        for start in (self.start, self.until):
+            if start is not None:
+                check_start(start)
+        if self.missing not in {"error", "next"}:
+            raise ValueError(f"missing is 'error' or 'next', not {self.missing!r}")
+        _check_number("max_unacked", self.max_unacked, int)
+        _check_number("max_processing", self.max_processing, int, float)
+        _check_number("prefetch_bytes", self.prefetch_bytes, int)
+        if self.group is None:
+            self._check_reader()
+        else:
+            check_group(self.group)
+            self._check_member(able, backend)
+
+    def _check_reader(self) -> None:
+        if self.start is None:
+            raise TypeError("a consumer without a group must say where to start, as in start=EARLIEST")
+        for name in ("auto_ack", "max_unacked", "max_processing", "retry", "dead_letter"):
+            if getattr(self, name):
+                raise TypeError(f"{name}= is for members of a group: say group= too")
+        if self.mode != "ordered":
+            raise TypeError(f"mode={self.mode!r} is for members of a group: say group= too")
+
+    def _check_member(self, able: Capabilities, backend: str) -> None:
+        if self.mode not in MODES:
+            raise ValueError(f"mode is one of {', '.join(MODES)}, not {self.mode!r}")
+        if self.partitions is not None:
+            raise TypeError("the members of a group share its partitions: partitions= is for consumers without a group")
+        if self.shares and self.until is not None:
+            raise TypeError("until= needs an order: members that share a log have none")
+        if self.shares and self.auto_ack:
+            raise TypeError("auto_ack needs an order: members that share a log ack each message")
+        if self.retry is not None and not isinstance(self.retry, Retry):
+            raise TypeError(f"retry is a Retry, not {type(self.retry).__name__}")
+        if self.retry is not None and self.retry.attempts is not None and self.dead_letter is None:
+            raise ValueError(
+                f"after {self.retry.attempts} attempts, what then? Say dead_letter='topic', or Retry(attempts=None)"
+            )
+        needed = {"groups": True, self.mode: True, "dead_letter": self.dead_letter is not None}
+        for capability, asked in needed.items():
+            if asked and not getattr(able, capability):
+                raise Unsupported(capability, backend=backend, operation="open a consumer")
+
+
+def open_consumer(
+    backend: Backend,
+    connection: Connection,
+    logs: Sequence[Log],
+    wanted: Wanted,
+    deadline: Deadline,
+    dead_letters: Producer | None,
+    on_closed: Callable[[Consumer], None],
+) -> Consumer:
+    """A consumer of these logs. Everything was checked."""
+    end = resolve(backend, connection, wanted.until, logs, deadline) if wanted.until is not None else {}
+    holdings = Holdings(
+        grouped=wanted.group is not None, shares=wanted.shares, until=end,
+        on_assigned=wanted.on_assigned, on_revoked=wanted.on_revoked,
+    )  # fmt: skip
+    options = ConsumerOptions(
+        logs=logs, group=wanted.group, start=_begin(backend, connection, logs, wanted, holdings, deadline),
+        must_exist=wanted.must_exist, mode=wanted.mode, prefetch_bytes=wanted.prefetch_bytes,
+        max_processing=wanted.max_processing,
+    )  # fmt: skip
+    grip = Grip(backend, connection, options, holdings)
+    fetcher = Fetcher(grip, holdings, max_unacked=wanted.max_unacked, auto_ack=wanted.auto_ack)
+    letters = DeadLetters(dead_letters) if dead_letters is not None else None
+    retry = wanted.retry or (Retry() if letters is not None else PATIENT)
+    settler = Settler(grip, holdings, fetcher, retry, letters)
+    grip.open(deadline)
+    return Consumer(grip, holdings, fetcher, settler, Seeker(grip, holdings, fetcher), letters, on_closed)
+
+
+def _begin(
+    backend: Backend,
+    connection: Connection,
+    logs: Sequence[Log],
+    wanted: Wanted,
+    holdings: Holdings,
+    deadline: Deadline,
+) -> GroupStart:
+    start = wanted.start if wanted.start is not None else EARLIEST
+    if wanted.group is not None:
+        return group_start(backend, connection, start, logs, deadline)
+    positions: Mapping[Log, Position] = everywhere(backend, connection, start, logs, deadline)
+    if not wanted.lenient:
+        refuse_lost(backend, connection, positions, deadline)
+    holdings.hold(positions, lenient=wanted.lenient)
+    return positions
+
+
+def _check_number(name: str, value: object, *kinds: type) -> None:
+    if value is None:
+        return
+    if isinstance(value, bool) or not isinstance(value, int | float) or not isinstance(value, kinds):
+        raise TypeError(f"{name} is a number, not {type(value).__name__}")
+    if not 0 < value < math.inf:
+        raise ValueError(f"{name} is more than 0, not {value}")

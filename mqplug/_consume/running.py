@@ -1,0 +1,182 @@
+"""``Consumer.run``: a handler on several threads, with ack on return and nack on raise.
+
+In order, one partition is one thread's at a time; in ``key_shared``, one key is. The calling thread receives.
+"""
+
+from __future__ import annotations
+
+import logging
+import signal
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Hashable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from mqplug._deadline import Deadline
+from mqplug._errors import Closed, Error
+
+if TYPE_CHECKING:
+    from mqplug._consume.delivery import Delivery
+    from mqplug._consume.fetching import Fetcher
+    from mqplug._consume.grip import Grip
+    from mqplug._consume.holdings import Holdings
+    from mqplug._consume.settling import Settler
+    from mqplug._message import Message
+
+logger = logging.getLogger("mqplug")
+
+CHUNK = 100  # messages of a partition that a thread takes at once
+
+Handler = Callable[["Message"], object]
+
+
+class Runner:
+    """One call of ``run``."""
+
+    def __init__(
+        self, grip: Grip, holdings: Holdings, fetcher: Fetcher, settler: Settler, handler: Handler, threads: int
+    ) -> None:
+        self._grip = grip
+        self._holdings = holdings
+        self._fetcher = fetcher
+        self._settler = settler
+        self._handler = handler
+        self._threads = threads
+        self._free = threading.Semaphore(threads)
+        self._lock = threading.Lock()
+        self._lanes: dict[Hashable, deque[Message]] = {}
+        self._fatal: BaseException | None = None
+
+    def run(self, stop: Callable[[], None]) -> None:
+        """Until ``stop``, close or ``until``; what is in hand is finished."""
+        with stopping_on_sigterm(stop), ThreadPoolExecutor(self._threads, "mqplug-run") as pool:
+            try:
+                while self._dispatch(pool):
+                    pass
+            except BaseException:
+                stop()
+                raise
+        if self._fatal is not None:
+            raise self._fatal
+
+    def _dispatch(self, pool: ThreadPoolExecutor) -> bool:
+        """Give the next messages to a free thread; False at the end."""
+        self._free.acquire()
+        try:
+            delivery = self._next()
+        except Closed:
+            return False
+        if delivery is None:
+            self._free.release()
+            if self._fetcher.stopping:
+                return False
+            self._drain()
+            return not self._holdings.finished
+        pool.submit(self._work_alone if self._grip.shares else self._work_in_order, delivery)
+        return True
+
+    def _next(self) -> Delivery | None:
+        with self._grip.gate.receiving():
+            delivery = self._fetcher.next_delivery(Deadline(None), 1 if self._grip.shares else CHUNK)
+        held = self._holdings.get(delivery.batch.log) if delivery is not None else None
+        if held is not None and not self._grip.shares:
+            held.busy = True
+        return delivery
+
+    def _drain(self) -> None:
+        """Wait until every thread is free: what they have in hand may still be given back."""
+        for _ in range(self._threads):
+            self._free.acquire()
+        for _ in range(self._threads):
+            self._free.release()
+
+    def _work_in_order(self, delivery: Delivery) -> None:
+        held = self._holdings.get(delivery.batch.log)
+        try:
+            for message in delivery.messages:
+                self._handle(message)
+                if self._fetcher.stopping:
+                    delivery.hold_back()
+        finally:
+            if held is not None and held.tracker is delivery.tracker:
+                held.busy = False
+            self._done()
+
+    def _work_alone(self, delivery: Delivery) -> None:
+        message = next(delivery.messages, None)
+        if message is None:  # a seek or a hand-over was quicker
+            self._done()
+        else:
+            self._enqueue(message)
+
+    def _enqueue(self, message: Message) -> None:
+        """Handle a message, or leave it to the thread that handles its key now."""
+        lane = (message.topic, message.key) if self._keeps_lanes and message.key is not None else object()
+        with self._lock:
+            if lane in self._lanes:
+                self._lanes[lane].append(message)
+                return
+            self._lanes[lane] = deque([message])
+        self._empty(lane)
+
+    def _empty(self, lane: Hashable) -> None:
+        """Handle the messages of one key, one after the other."""
+        while True:
+            with self._lock:
+                if not self._lanes[lane]:
+                    del self._lanes[lane]
+                    return
+                message = self._lanes[lane].popleft()
+            try:
+                self._handle(message)
+            finally:
+                self._done()
+
+    @property
+    def _keeps_lanes(self) -> bool:
+        return self._grip.options.mode == "key_shared"
+
+    def _done(self) -> None:
+        self._free.release()
+        self._fetcher.on_settled()
+
+    def _handle(self, message: Message) -> None:
+        try:
+            self._handler(message)
+        except Exception as error:
+            logger.warning("a handler failed on %r", message, exc_info=error)
+            self._give_back(message, error)
+        except BaseException as error:  # noqa: BLE001 - raised again by the thread that called run
+            self._fatal = self._fatal or error
+            self._fetcher.stopping = True
+        else:
+            self._settler.ack(message)
+        self._fetcher.last_poll = time.monotonic()
+
+    def _give_back(self, message: Message, reason: Exception) -> None:
+        try:
+            self._settler.nack(message, None, reason)
+        except Error as error:
+            logger.warning("%r could not be given back: %s", message, error)
+
+
+@contextmanager
+def stopping_on_sigterm(stop: Callable[[], None]) -> Iterator[None]:
+    """While this lasts, SIGTERM stops; a handler that was there before is called too. Only in the main thread."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def on_sigterm(number: int, frame: Any) -> None:
+        stop()
+        if callable(before):
+            before(number, frame)
+
+    before = signal.signal(signal.SIGTERM, on_sigterm)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)

@@ -1,0 +1,133 @@
+"""From what the caller asked for to positions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TypeVar
+
+from mqplug._deadline import Deadline
+from mqplug._errors import InvalidMessageId, NotAssigned, PositionLost, Unsupported
+from mqplug._ids import MessageId
+from mqplug._log import Log
+from mqplug._plugins.backend import Backend
+from mqplug._position import EARLIEST, After, Ago, AtTime, Before, Earliest, Last, Latest, Position, Start
+from mqplug.spi._actions import GroupPosition, GroupStart, SymbolicStart
+from mqplug.spi._drivers import Connection
+
+Target = Start | MessageId | Mapping[int, Position | GroupPosition]
+Place = TypeVar("Place", bound=Position | GroupPosition)
+
+
+def check_start(start: object) -> Start:
+    """The start itself, or ``TypeError``."""
+    if isinstance(start, MessageId):
+        raise TypeError("a MessageId is no start: say before(id) or after(id)")
+    if not isinstance(start, Earliest | Latest | Before | After | AtTime | Ago | Last | Position):
+        raise TypeError(
+            f"a start is EARLIEST, LATEST, before(id), after(id), at_time(t), ago(...), last(n) or a Position, "
+            f"not {type(start).__name__}"
+        )
+    return start
+
+
+def check_log(log: Log, logs: Sequence[Log]) -> None:
+    """``InvalidMessageId`` for an id or position of another backend, topic or incarnation."""
+    if log in logs:
+        return
+    for mine in logs:
+        if (mine.backend, mine.cluster, mine.topic) != (log.backend, log.cluster, log.topic):
+            continue
+        if mine.partition == log.partition:
+            raise InvalidMessageId(
+                f"this is of a {log.topic!r} that was deleted; the topic was made again since",
+                topic=log.topic, fix="Take ids and positions from the present topic",
+            )  # fmt: skip
+    if any((mine.backend, mine.cluster, mine.topic) == (log.backend, log.cluster, log.topic) for mine in logs):
+        raise NotAssigned(f"partition {log.partition} of {log.topic!r} is not held by this consumer", topic=log.topic)
+    raise InvalidMessageId(
+        f"this is of {log.backend}, topic {log.topic!r}; wanted is one of {logs[0].backend}, topic {logs[0].topic!r}"
+        if logs else f"this is of {log.topic!r}, and nothing is held",
+        fix="Use an id or position that came from the same topic of the same cluster",
+    )  # fmt: skip
+
+
+def by_log(places: Mapping[int, Place], logs: Sequence[Log]) -> dict[Log, Place]:
+    """Positions by partition, as callers give them, by log; each has to be of one of these logs."""
+    if not isinstance(places, Mapping):
+        raise TypeError(f"positions come as a mapping of partition to Position, not as {type(places).__name__}")
+    found: dict[Log, Place] = {}
+    for partition, place in places.items():
+        position: object = place.position if isinstance(place, GroupPosition) else place
+        if not isinstance(position, Position):
+            raise TypeError(f"for partition {partition} a Position is wanted, not {type(position).__name__}")
+        check_log(position.log, logs)
+        if position.log.partition != partition:
+            raise ValueError(f"for partition {partition} a position of it is wanted, not {position!r}")
+        found[position.log] = place
+    return found
+
+
+def position_of(connection: Connection, start: Before | After | Position) -> Position:
+    """The position that a start with an id means."""
+    match start:
+        case Before(message_id):
+            return Position(message_id.log, message_id.coordinates)
+        case After(message_id):
+            return connection.after(message_id)
+        case _:
+            return start
+
+
+def resolve(
+    backend: Backend, connection: Connection, start: Start, logs: Sequence[Log], deadline: Deadline
+) -> dict[Log, Position]:
+    """A position for each log that the start speaks of."""
+    if isinstance(start, Before | After | Position):
+        position = position_of(connection, start)
+        check_log(position.log, logs)
+        return {position.log: position}
+    return dict(backend.resolve(connection, symbolic(connection, start), logs, deadline))
+
+
+def symbolic(connection: Connection, start: Start) -> SymbolicStart:
+    """A start without ids, as drivers get it."""
+    if isinstance(start, Ago | AtTime) and not connection.capabilities.seek_time:
+        raise Unsupported("seek_time", operation="seek", fix="Start at an id, at EARLIEST or at LATEST")
+    if isinstance(start, Ago):
+        return start.resolved()
+    if isinstance(start, Before | After | Position):
+        raise TypeError(f"{start!r} names one partition")
+    return start
+
+
+def everywhere(
+    backend: Backend, connection: Connection, start: Start, logs: Sequence[Log], deadline: Deadline
+) -> dict[Log, Position]:
+    """A position for every log; where the start names one partition, the others begin at EARLIEST."""
+    found = resolve(backend, connection, start, logs, deadline)
+    others = [log for log in logs if log not in found]
+    return found | dict(backend.resolve(connection, EARLIEST, others, deadline))
+
+
+def group_start(
+    backend: Backend, connection: Connection, start: Start, logs: Sequence[Log], deadline: Deadline
+) -> GroupStart:
+    """What a driver gets as the start of a group: as asked, but for ids, which become positions."""
+    if isinstance(start, Before | After | Position):
+        return everywhere(backend, connection, start, logs, deadline)
+    return symbolic(connection, start)
+
+
+def refuse_lost(
+    backend: Backend, connection: Connection, positions: Mapping[Log, Position], deadline: Deadline
+) -> None:
+    """``PositionLost`` where retention removed what a position asks for. What it removes later, poll tells."""
+    marks = backend.watermarks(connection, list(positions), None, deadline)
+    for log, position in positions.items():
+        low = marks[log].low
+        if position < low:
+            raise PositionLost(
+                f"retention removed messages behind {position!r}: the log begins at {low!r}",
+                log=log, low=low, backend=backend.name, topic=log.topic,
+                fix="Say missing='next' to go on with the first message that is left",
+            )  # fmt: skip

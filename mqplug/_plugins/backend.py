@@ -1,0 +1,239 @@
+"""A typed façade over the hook calls of one client.
+
+Here errors get their context, and what no driver may raise becomes a ``PluginError``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from typing import Any, cast
+
+import attrs
+
+from mqplug._capabilities import FLAGS, NEEDED
+from mqplug._deadline import Deadline
+from mqplug._errors import Error, PluginError, Timeout, Unsupported
+from mqplug._log import Log
+from mqplug._plugins.hooks import Hooks, check_version
+from mqplug._position import Position
+from mqplug._watermarks import Bounds, Watermarks
+from mqplug.spi._actions import (
+    Action,
+    AddPartitions,
+    ConsumerOptions,
+    CreateTopic,
+    DeleteGroup,
+    DeleteTopic,
+    DescribeGroup,
+    DescribeTopic,
+    DescribeTopics,
+    GroupInfo,
+    GroupPosition,
+    ListGroups,
+    ListTopics,
+    ProducerOptions,
+    SymbolicStart,
+    TopicInfo,
+    Trim,
+)
+from mqplug.spi._descriptor import Capabilities, Descriptor
+from mqplug.spi._drivers import Connection, ConsumerDriver, Listener, ProducerDriver
+from mqplug.spi._proxy import ListenerRelay
+
+NO_END = 3600.0  # the longest that a driver is asked to wait when the caller waits for ever
+
+
+class Backend:
+    """One backend and the extensions around it."""
+
+    def __init__(self, name: str, plugin: object, extensions: Sequence[object] = ()) -> None:
+        self.name = name
+        self._hooks = Hooks(name, plugin, extensions)
+        self._hook = self._hooks.call
+        self.descriptor = self._describe()
+
+    def connect(self, settings: Any, deadline: Deadline) -> Connection:
+        with self.context("connect"):
+            return cast(Connection, self._ask("mqplug_connect", settings=settings, timeout=_left(deadline)))
+
+    def open_producer(self, connection: Connection, options: ProducerOptions, deadline: Deadline) -> ProducerDriver:
+        with self.context("open a producer"):
+            return cast(
+                ProducerDriver,
+                self._ask("mqplug_open_producer", connection=connection, options=options, timeout=_left(deadline)),
+            )
+
+    def open_consumer(
+        self, connection: Connection, options: ConsumerOptions, listener: Listener, deadline: Deadline
+    ) -> ConsumerDriver:
+        with self.context("open a consumer", topic=options.logs[0].topic):
+            return cast(
+                ConsumerDriver,
+                self._ask(
+                    "mqplug_open_consumer",
+                    connection=connection,
+                    options=options,
+                    listener=ListenerRelay(listener),
+                    timeout=_left(deadline),
+                ),
+            )
+
+    def resolve(
+        self, connection: Connection, start: SymbolicStart, logs: Sequence[Log], deadline: Deadline
+    ) -> Mapping[Log, Position]:
+        if not logs:
+            return {}
+        with self.context("seek", topic=logs[0].topic):
+            return cast(
+                Mapping[Log, Position],
+                self._ask(
+                    "mqplug_resolve_start", connection=connection, start=start, logs=logs, timeout=_left(deadline)
+                ),
+            )
+
+    def move_group(
+        self, connection: Connection, group: str, positions: Mapping[Log, GroupPosition], deadline: Deadline
+    ) -> None:
+        with self.context("move a group"):
+            self._ask(
+                "mqplug_move_group", connection=connection, group=group, positions=positions, timeout=_left(deadline)
+            )
+
+    def watermarks(
+        self, connection: Connection, logs: Sequence[Log], since: Mapping[Log, Position] | None, deadline: Deadline
+    ) -> Mapping[Log, Watermarks]:
+        if not logs:
+            return {}
+        with self.context("watermarks", topic=logs[0].topic):
+            return cast(
+                Mapping[Log, Watermarks],
+                self._ask("mqplug_watermarks", connection=connection, logs=logs, since=since, timeout=_left(deadline)),
+            )
+
+    def bounds(self, connection: Connection, logs: Sequence[Log], deadline: Deadline) -> Mapping[Log, Bounds]:
+        with self.context("bounds", topic=logs[0].topic):
+            return cast(
+                Mapping[Log, Bounds],
+                self._ask("mqplug_bounds", connection=connection, logs=logs, timeout=_left(deadline)),
+            )
+
+    def create_topic(self, connection: Connection, action: CreateTopic, deadline: Deadline) -> TopicInfo:
+        return cast(TopicInfo, self._administer(connection, action, deadline, action.topic))
+
+    def delete_topic(self, connection: Connection, topic: str, deadline: Deadline) -> None:
+        self._administer(connection, DeleteTopic(topic), deadline, topic)
+
+    def list_topics(self, connection: Connection, deadline: Deadline) -> list[str]:
+        return list(self._administer(connection, ListTopics(), deadline))
+
+    def add_partitions(self, connection: Connection, action: AddPartitions, deadline: Deadline) -> None:
+        self._administer(connection, action, deadline, action.topic)
+
+    def topic(self, connection: Connection, topic: str, deadline: Deadline) -> TopicInfo:
+        return cast(TopicInfo, self._administer(connection, DescribeTopic(topic), deadline, topic))
+
+    def topics(self, connection: Connection, topics: Sequence[str], deadline: Deadline) -> Sequence[TopicInfo]:
+        if len(topics) > 1:
+            with suppress(Unsupported):  # drivers need not know this action
+                return cast(Sequence[TopicInfo], self._administer(connection, DescribeTopics(tuple(topics)), deadline))
+        return [self.topic(connection, topic, deadline) for topic in topics]
+
+    def list_groups(self, connection: Connection, topic: str | None, deadline: Deadline) -> list[GroupInfo]:
+        return list(self._administer(connection, ListGroups(topic), deadline, topic))
+
+    def delete_group(self, connection: Connection, group: str, deadline: Deadline) -> None:
+        self._administer(connection, DeleteGroup(group), deadline)
+
+    def group_positions(
+        self, connection: Connection, group: str, logs: Sequence[Log], deadline: Deadline
+    ) -> Mapping[Log, GroupPosition]:
+        if not logs:
+            return {}
+        found = self._administer(connection, DescribeGroup(group, tuple(logs)), deadline, logs[0].topic)
+        return cast(Mapping[Log, GroupPosition], found)
+
+    def trim(self, connection: Connection, before: Mapping[Log, Position], deadline: Deadline) -> None:
+        self._administer(connection, Trim(before), deadline, next(iter(before)).topic)
+
+    def _administer(self, connection: Connection, action: Action, deadline: Deadline, topic: str | None = None) -> Any:
+        spoken = action_name(type(action)).replace("_", " ")
+        with self.context(spoken, topic=topic):
+            try:
+                return self._ask("mqplug_administer", connection=connection, action=action, timeout=_left(deadline))
+            except Unsupported as error:
+                if error.capability in FLAGS:
+                    raise
+                missing = NEEDED.get(type(action), error.capability)
+                raise Unsupported(missing, f"to {spoken} is not supported here") from error
+
+    def _ask(self, hook: str, **arguments: Any) -> Any:
+        """What a hook answers; None means that nobody did."""
+        answer = getattr(self._hook, hook)(**arguments)
+        if answer is None:
+            raise PluginError(
+                f"nobody answered {hook}",
+                fix="The plugin needs this hook, and an extension that wraps it must return what its yield gives",
+            )
+        return answer
+
+    @contextmanager
+    def context(self, operation: str, topic: str | None = None) -> Iterator[None]:
+        """Errors from within say where they happened; a driver's stray exception becomes a ``PluginError``."""
+        try:
+            yield
+        except Error as error:
+            error.at(backend=self.name, topic=topic, operation=operation)
+            raise
+        except Exception as error:
+            extension = self._hooks.extension_of(error)
+            if extension is None and isinstance(error, TypeError | ValueError):
+                raise
+            raise self._defect(error, extension, topic, operation) from error
+
+    def _describe(self) -> Descriptor:
+        try:
+            return _checked(self.name, self._hook.mqplug_describe())
+        except Error:
+            raise
+        except Exception as error:
+            raise self._defect(error, self._hooks.extension_of(error), None, "describe") from error
+
+    def _defect(self, error: Exception, extension: str | None, topic: str | None, operation: str) -> PluginError:
+        kind = "plugin" if extension is None else "extension"
+        return PluginError(
+            f"{extension or 'the driver'} raised {type(error).__name__}: {error}",
+            backend=self.name, topic=topic, operation=operation, fix=f"This is a defect of the {kind}: report it",
+        )  # fmt: skip
+
+
+def _left(deadline: Deadline) -> float:
+    """The seconds that a driver gets; a deadline that has passed already is a ``Timeout``, but for a poll of 0."""
+    left = deadline.remaining(NO_END)
+    if left <= 0 and deadline.timeout:
+        raise Timeout(f"the timeout of {deadline.timeout:g} s ran out", fix="Allow more time")
+    return left
+
+
+def _checked(name: str, descriptor: object) -> Descriptor:
+    """What a plugin says of itself, if it makes sense."""
+    if descriptor is None:
+        raise PluginError(f"the plugin for {name!r} does not describe itself", backend=name)
+    if not isinstance(descriptor, Descriptor):
+        raise PluginError(f"the plugin for {name!r} describes itself by a {type(descriptor).__name__}", backend=name)
+    if descriptor.name != name:
+        raise PluginError(f"the plugin installed as {name!r} calls itself {descriptor.name!r}", backend=name)
+    check_version("backend", name, descriptor.api_version)
+    fits = {
+        "settings": attrs.has(descriptor.settings),
+        "capabilities": isinstance(descriptor.capabilities, Capabilities),
+        "from_url": callable(descriptor.from_url),
+    }
+    if wrong := [field for field, good in fits.items() if not good]:
+        raise PluginError(f"the plugin for {name!r} describes itself with wrong {' and '.join(wrong)}", backend=name)
+    return descriptor
+
+
+def action_name(kind: type[Any]) -> str:
+    """What an action is called: ``create_topic`` for ``CreateTopic``."""
+    return "".join(f"_{letter.lower()}" if letter.isupper() else letter for letter in kind.__name__)[1:]

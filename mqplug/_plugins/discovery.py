@@ -1,0 +1,180 @@
+"""Finding plugins: by entry point, lazily, one at a time.
+
+A backend or an extension is loaded when it is named, and no other with it. Names that the rules forbid are refused
+before anything is loaded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from difflib import get_close_matches
+from typing import TYPE_CHECKING, Any, Final, Literal
+
+import attrs
+
+from mqplug._errors import ConfigError, PluginError
+from mqplug._plugins.extensions import Extension, build
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
+    from types import TracebackType
+
+Kind = Literal["backend", "extension"]
+
+GROUPS: Final[Mapping[Kind, str]] = {"backend": "mqplug.backends", "extension": "mqplug.extensions"}
+KNOWN: Final[Mapping[Kind, tuple[str, ...]]] = {  # what can be installed by a name that we know
+    "backend": ("rocksmq", "kafka", "pulsar", "nats"),
+    "extension": ("otel",),
+}
+
+_registered: dict[tuple[Kind, str], object] = {}
+
+
+class Denied(PluginError):
+    """A plugin that the rules forbid."""
+
+
+class Conflict(PluginError):
+    """Several distributions offer a plugin of one name."""
+
+
+@attrs.frozen
+class Rules:
+    """Which plugins may be loaded, by name. Without an ``allow`` list, all that are not on the ``deny`` list."""
+
+    allow: frozenset[str] | None = attrs.field(default=None, converter=attrs.converters.optional(frozenset))
+    deny: frozenset[str] = attrs.field(default=frozenset(), converter=frozenset)
+
+    def check(self, kind: Kind, name: str) -> None:
+        """``PluginError`` if this plugin may not be loaded; it says which list is why."""
+        if name in self.deny:
+            raise _about(Denied, kind, name, "is on the deny list, and is not loaded", "Take it off that list")
+        if self.allow is not None and name not in self.allow:
+            raise _about(Denied, kind, name, "is not on the allow list, and is not loaded", "Put it on that list")
+
+
+ANY: Final = Rules()
+
+
+def load(name: str, rules: Rules = ANY) -> object:
+    """The backend of this name. Nothing else is imported."""
+    return _load("backend", name, rules)
+
+
+def load_extension(name: str, settings: Mapping[str, Any] | None = None, rules: Rules = ANY) -> Extension:
+    """The extension of this name, made with its settings. Nothing else is imported."""
+    return build(name, _load("extension", name, rules), settings or {})
+
+
+class Registration:
+    """What ``register`` returns: ``undo()``, or the end of a ``with`` block, makes it as it was before."""
+
+    def __init__(self, kind: Kind, name: str, plugin: object) -> None:
+        self._key = (kind, name)
+        self._before = _registered.get(self._key)
+        self._plugin = plugin
+        _registered[self._key] = plugin
+
+    def undo(self) -> None:
+        """Forget this plugin; one that was registered under the same name before is there again."""
+        if _registered.get(self._key) is not self._plugin:
+            return
+        if self._before is None:
+            del _registered[self._key]
+        else:
+            _registered[self._key] = self._before
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.undo()
+
+
+def register(name: str, plugin: object, *, kind: Kind = "backend") -> Registration:
+    """Make a plugin known without an entry point: for tests and frozen applications. It wins over an installed one."""
+    if kind not in GROUPS:
+        raise ValueError(f"kind is 'backend' or 'extension', not {kind!r}")
+    return Registration(kind, name, plugin)
+
+
+def installed(kind: Kind = "backend") -> dict[str, str]:
+    """The name of each plugin that is there, and the distribution that brings it. Loads none."""
+    found = {point.name: owner(point) for point in entry_points(kind)}
+    return found | dict.fromkeys(registered(kind), "registered")
+
+
+def registered(kind: Kind) -> dict[str, object]:
+    """The plugins that ``register`` made known, by name."""
+    return {name: plugin for (of, name), plugin in _registered.items() if of == kind}
+
+
+def import_one(kind: Kind, points: list[EntryPoint]) -> object:
+    """What the only one of these entry points names; ``PluginError`` for whatever goes wrong in there."""
+    point, *rivals = points
+    if rivals:
+        owners = " and by ".join(sorted(owner(each) for each in points))
+        raise _about(Conflict, kind, point.name, f"is offered by {owners}", "Uninstall all but one of them")
+    try:
+        return point.load()
+    except (Exception, SystemExit) as error:
+        reason = f"does not load, from {owner(point)}: {type(error).__name__}: {error}"
+        mend = f"Reinstall it: pip install --force-reinstall {owner(point)}"
+        raise _about(PluginError, kind, point.name, reason, mend) from error
+
+
+def entry_points(kind: Kind, name: str | None = None) -> list[EntryPoint]:
+    """The entry points of backends or extensions, of all names or of one."""
+    unique = {(point.name, point.value, owner(point)): point for point in _entry_points(GROUPS[kind])}
+    return [point for point in unique.values() if name in {None, point.name}]
+
+
+def owner(point: EntryPoint) -> str:
+    """The distribution that an entry point is of."""
+    return point.dist.name if point.dist is not None else point.value
+
+
+def package_of(kind: Kind, name: str) -> str:
+    """The distribution that brings a plugin, as far as can be told; else what it is likely to be called."""
+    return next((owner(point) for point in entry_points(kind, name)), f"mqplug-{name}")
+
+
+def _load(kind: Kind, name: str, rules: Rules) -> object:
+    rules.check(kind, name)
+    if (kind, name) in _registered:
+        return _registered[kind, name]
+    found = entry_points(kind, name)
+    if not found:
+        raise _missing(kind, name)
+    return import_one(kind, found)
+
+
+def _entry_points(group: str) -> list[EntryPoint]:
+    from importlib import metadata  # 40 ms: not at `import mqplug`
+
+    try:
+        return list(metadata.entry_points(group=group))
+    except Exception:  # noqa: BLE001 - one distribution's broken metadata hides nobody else's plugins
+        return [point for found in metadata.distributions() for point in _points_of(found, group)]
+
+
+def _points_of(distribution: Any, group: str) -> list[EntryPoint]:
+    try:
+        return list(distribution.entry_points.select(group=group))
+    except Exception:  # noqa: BLE001
+        return []
+
+
+def _missing(kind: Kind, name: str) -> ConfigError | PluginError:
+    if name in KNOWN[kind]:
+        return PluginError(f"the {kind} {name!r} is not installed", fix=f"Run pip install mqplug-{name}")
+    names = sorted({*installed(kind), *KNOWN[kind]})
+    near = get_close_matches(name, names, n=1)
+    hint = f"Did you mean {near[0]!r}?" if near else f"There are {', '.join(names)}"
+    return ConfigError(f"there is no {kind} {name!r}", fix=hint)
+
+
+def _about(error: type[PluginError], kind: Kind, name: str, what: str, fix: str) -> PluginError:
+    return error(f"the {kind} {name!r} {what}", backend=name if kind == "backend" else None, fix=fix)

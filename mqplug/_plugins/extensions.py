@@ -1,0 +1,54 @@
+"""Extensions: what wraps the hooks of a backend, under a name, made with its settings."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import attrs
+
+from mqplug._config.settings import Complaint, structured, told, unknown
+from mqplug._errors import ConfigError, Error, PluginError
+
+
+@attrs.frozen
+class Extension:
+    """An extension and what it is called."""
+
+    name: str
+    plugin: object
+
+    @classmethod
+    def of(cls, given: object) -> Extension:
+        """An extension that was given as an object is called after its class, or its module."""
+        if isinstance(given, Extension):
+            return given
+        return cls(getattr(given, "__name__", type(given).__name__), given)
+
+
+def build(name: str, found: object, settings: Mapping[str, Any]) -> Extension:
+    """An extension from what its entry point names: a class or function is called with the settings."""
+    if not inspect.isclass(found) and not inspect.isroutine(found):
+        if settings:
+            raise ConfigError(f"the extension {name!r} takes no settings", fix="Remove them")
+        return Extension(name, found)
+    try:
+        if inspect.isclass(found) and attrs.has(found):
+            return Extension(name, structured(found, settings, f"extension.{name}"))
+        _check_keywords(name, found, settings)
+        return Extension(name, found(**settings))
+    except Error:
+        raise
+    except Exception as error:
+        raise PluginError(f"the extension {name!r} does not start: {type(error).__name__}: {error}") from error
+
+
+def _check_keywords(name: str, make: Callable[..., object], settings: Mapping[str, Any]) -> None:
+    signature = inspect.signature(make)
+    try:
+        signature.bind(**settings)
+    except TypeError as error:
+        known, path = signature.parameters, f"extension.{name}"
+        strange = [unknown(key, f"{path}.{key}", path, known) for key in settings if key not in known]
+        raise told(strange or [Complaint(f"{path!r}: {error}")]) from None

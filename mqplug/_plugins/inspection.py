@@ -1,0 +1,93 @@
+"""What is installed, and the state of each plugin. Each is loaded and looked at, and none hides another."""
+
+from __future__ import annotations
+
+import inspect as python
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from functools import partial
+from typing import TYPE_CHECKING, Literal
+
+import attrs
+
+from mqplug._plugins.backend import Backend
+from mqplug._plugins.discovery import ANY, GROUPS, Conflict, Denied, Kind, Rules, entry_points, import_one, registered
+from mqplug._plugins.extensions import Extension
+from mqplug._plugins.hooks import Incompatible, api_version, check_extension
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
+
+State = Literal["ok", "broken", "conflict", "denied", "incompatible"]
+
+
+@attrs.frozen
+class PluginState:
+    """One plugin. What is not known is None; ``reason`` says what is wrong and how to mend it."""
+
+    kind: Kind
+    name: str
+    distribution: str | None = None
+    version: str | None = None
+    api_version: int | None = None
+    state: State = "ok"
+    reason: str = ""
+
+
+def inspect(rules: Rules = ANY) -> list[PluginState]:
+    """All plugins, by kind and name. What the rules forbid is listed, and not loaded."""
+    found = [state for kind in GROUPS for state in _states(kind, rules)]
+    return sorted(found, key=lambda each: (each.kind, each.name, each.distribution or ""))
+
+
+def _states(kind: Kind, rules: Rules) -> Iterator[PluginState]:
+    ours = registered(kind)
+    for name, plugin in ours.items():
+        yield _looked_at(PluginState(kind, name, "registered"), rules, partial(_as_it_is, plugin))
+    points = [point for point in entry_points(kind) if point.name not in ours]  # what is registered wins
+    for point in points:
+        rivals = [each for each in points if each.name == point.name]
+        yield _looked_at(_unloaded(kind, point), rules, partial(import_one, kind, rivals))
+
+
+def _as_it_is(plugin: object) -> object:
+    return plugin
+
+
+def _unloaded(kind: Kind, point: EntryPoint) -> PluginState:
+    if point.dist is None:
+        return PluginState(kind, point.name)
+    return PluginState(kind, point.name, point.dist.name, point.dist.version)
+
+
+def _looked_at(plugin: PluginState, rules: Rules, load: Callable[[], object]) -> PluginState:
+    """The plugin in the state that loading it shows, if that is allowed."""
+    try:
+        rules.check(plugin.kind, plugin.name)
+        return attrs.evolve(plugin, api_version=_version(plugin.kind, plugin.name, load()))
+    except Denied as error:
+        return attrs.evolve(plugin, state="denied", reason=str(error))
+    except Conflict as error:
+        return attrs.evolve(plugin, state="conflict", reason=str(error))
+    except Incompatible as error:
+        return attrs.evolve(plugin, api_version=error.api_version, state="incompatible", reason=str(error))
+    except Exception as error:  # noqa: BLE001 - whatever is wrong with one plugin, the others are shown
+        return attrs.evolve(plugin, state="broken", reason=str(error))
+
+
+def _version(kind: Kind, name: str, found: object) -> int:
+    """The version of the interface that a plugin speaks; raises if anything is wrong with it."""
+    if kind == "backend":
+        return Backend(name, found).descriptor.api_version
+    if python.isroutine(found):
+        return api_version(found)  # its hooks are known once it was called with its settings
+    plugin = _unmade(found) if python.isclass(found) else found
+    check_extension(Extension(name, plugin))
+    return api_version(plugin)
+
+
+def _unmade(kind: type[object]) -> object:
+    """An instance without its settings: its hooks can be looked at, and not called."""
+    with suppress(TypeError):
+        return kind.__new__(kind)
+    return kind

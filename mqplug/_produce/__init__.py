@@ -1,0 +1,1 @@
+"""Sending: producers, and what is on its way."""

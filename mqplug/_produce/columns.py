@@ -1,0 +1,104 @@
+"""The records of one batch as columns: checked column by column, and sorted by where they go."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import repeat
+from typing import Any, NamedTuple, Self, TypeVar
+
+from mqplug._position import to_milliseconds
+from mqplug._produce.record import Headers, Record, check_bytes, check_headers, size_of
+
+T = TypeVar("T")
+
+_BYTES = frozenset({bytes, type(None)})
+
+
+class RecordColumns(NamedTuple):
+    """Records to be sent; a column is None where no record has the field."""
+
+    values: Sequence[bytes | None]
+    sizes: Sequence[int]
+    keys: Sequence[bytes | None] | None = None
+    headers: Sequence[Headers] | None = None
+    timestamps: Sequence[int | None] | None = None
+    partitions: Sequence[Any] | None = None
+    topics: Sequence[str | None] | None = None
+
+    @classmethod
+    def of(cls, records: Iterable[Record | bytes]) -> Self:
+        """Check records; ``TypeError`` and ``ValueError`` before any I/O."""
+        rows = list(records)
+        kinds = set(map(type, rows))
+        if kinds == {bytes}:
+            return cls(rows, list(map(len, rows)))  # type: ignore[arg-type]
+        made = rows if kinds == {Record} else [row if isinstance(row, Record) else Record(row) for row in rows]
+        return cls._of_records(made)  # type: ignore[arg-type]
+
+    @classmethod
+    def _of_records(cls, records: Sequence[Record]) -> Self:
+        values = _bytes("value", [record.value for record in records])
+        keys = _unless_absent(_bytes("key", [record.key for record in records]))
+        given = [record.headers for record in records]
+        headers = [check_headers(each) if each else () for each in given] if any(given) else None
+        times = [None if record.timestamp is None else to_milliseconds(record.timestamp) for record in records]
+        return cls(
+            values,
+            _sizes(values, keys, headers),
+            keys,
+            headers,
+            _unless_absent(times),
+            _unless_absent([record.partition for record in records]),
+            _unless_absent([record.topic for record in records]),
+        )
+
+    def uses(self) -> tuple[bool, bool, bool, bool]:
+        """Whether there are tombstones, keys, headers, timestamps."""
+        return None in self.values, self.keys is not None, self.headers is not None, self.timestamps is not None
+
+    def pick(self, rows: Sequence[int]) -> Self:
+        """These rows."""
+        if len(rows) == len(self.values):
+            return self
+        picked: list[Any] = [None if column is None else [column[row] for row in rows] for column in self]
+        return type(self)(*picked)
+
+    def cut(self, most: int, most_bytes: int) -> Iterator[range]:
+        """Rows in pieces of at most so many records and bytes; a record that is larger goes alone."""
+        first, size = 0, 0
+        if len(self.sizes) <= most and sum(self.sizes) <= most_bytes:
+            yield range(len(self.sizes))
+            return
+        for row, each in enumerate(self.sizes):
+            if row > first and (row - first >= most or size + each > most_bytes):
+                yield range(first, row)
+                first, size = row, 0
+            size += each
+        yield range(first, len(self.sizes))
+
+
+def rows_by(column: Sequence[T], rows: Iterable[int]) -> dict[T, Sequence[int]]:
+    """The rows of each value of a column, in order."""
+    found: defaultdict[T, list[int]] = defaultdict(list)
+    for row, value in zip(rows, column, strict=True):
+        found[value].append(row)
+    return dict(found)
+
+
+def _bytes(what: str, column: list[bytes | None]) -> list[bytes | None]:
+    if _BYTES.issuperset(map(type, column)):
+        return column
+    return [check_bytes(what, each) for each in column]
+
+
+def _unless_absent(column: list[T | None]) -> list[T | None] | None:
+    return None if column.count(None) == len(column) else column
+
+
+def _sizes(
+    values: Sequence[bytes | None], keys: Sequence[bytes | None] | None, headers: Sequence[Headers] | None
+) -> list[int]:
+    if keys is None and headers is None and None not in values:
+        return list(map(len, values))  # type: ignore[arg-type]
+    return list(map(size_of, values, keys or repeat(None), headers or repeat(())))

@@ -1,0 +1,127 @@
+"""The handle of a record on its way: accepted, then stored under an id, failed, or unknown."""
+
+from __future__ import annotations
+
+from threading import Event
+from typing import TYPE_CHECKING
+
+from mqplug._deadline import Deadline, check_timeout
+from mqplug._errors import Error, OutcomeUnknown, SendTimeout
+from mqplug._ids import MessageId
+
+if TYPE_CHECKING:
+    from mqplug._log import Log
+    from mqplug._produce.pump import Wait
+    from mqplug._produce.record import Headers
+    from mqplug._text import Numbers
+
+    Place = tuple[Log, Numbers, Numbers]
+    """Log, coordinates and detail: what makes an id."""
+
+
+class SendHandle:
+    """What ``submit`` returns. It owns no lock: a waiter makes an event when it waits."""
+
+    __slots__ = (
+        "headers", "key", "looked_at", "outcome", "partition", "size", "timestamp", "topic", "value", "wait", "waiter",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        topic: str,
+        partition: int,
+        value: bytes | None,
+        key: bytes | None,
+        headers: Headers,
+        timestamp: int | None,
+        size: int,
+        wait: Wait,
+    ) -> None:
+        self.topic = topic
+        self.partition = partition
+        self.value = value
+        self.key = key
+        self.headers = headers
+        self.timestamp = timestamp
+        self.size = size
+        self.wait = wait
+        self.looked_at = False
+        self.waiter: Event | None = None
+        self.outcome: Place | Error | None = None
+
+    def result(self, timeout: float | None = 30) -> MessageId:
+        """Wait for the id that the consumer will see.
+
+        Raises the error that proves that the record was not stored, ``OutcomeUnknown`` where nothing is proven, and
+        ``SendTimeout`` (which is both ``OutcomeUnknown`` and ``Timeout``) when the time is up: the send goes on.
+        """
+        if timeout != 30:
+            check_timeout(timeout)
+        if self.outcome is None:
+            self.wait(self, Deadline(timeout))
+        outcome = self.outcome
+        if outcome is None:
+            raise self.timed_out()
+        if isinstance(outcome, Error):
+            self.looked_at = True
+            raise outcome.with_traceback(None)
+        return MessageId(*outcome)
+
+    @property
+    def done(self) -> bool:
+        """Whether the outcome is there, if only that it is unknown."""
+        return self.outcome is not None
+
+    @property
+    def awaited(self) -> SendHandle | None:
+        """Itself as long as it is on its way."""
+        return self if self.outcome is None else None
+
+    @property
+    def error(self) -> Error | None:
+        """Why it was not stored, or may not have been; None as long as that is not known."""
+        return self.outcome if isinstance(self.outcome, Error) else None
+
+    def timed_out(self) -> SendTimeout:
+        """What is raised when the time is up."""
+        error = SendTimeout(
+            "no answer in time: the message may or may not be stored", topic=self.topic, operation="send",
+            fix="Ask error.handle for the late result before sending it again",
+        )  # fmt: skip
+        error.handle = self
+        return error
+
+    # for drivers; each handle is settled once, what comes later changes nothing
+
+    def stored(self, log: Log, coordinates: Numbers, detail: Numbers = ()) -> None:
+        """It is stored, under this id."""
+        if self.outcome is None:
+            self.outcome = (log, coordinates, detail)
+            if self.waiter is not None:
+                self.waiter.set()
+
+    def failed(self, error: Error) -> None:
+        """It is proven not to be stored."""
+        if self.outcome is None:
+            self.outcome = error.at(topic=self.topic, operation="send")
+            if self.waiter is not None:
+                self.waiter.set()
+
+    def unknown(self, error: Error) -> None:
+        """It may or may not be stored."""
+        self.failed(in_doubt(error))
+
+    def __repr__(self) -> str:
+        if self.outcome is None:
+            return f"<SendHandle {self.topic}: on its way>"
+        state = type(self.outcome).__name__ if isinstance(self.outcome, Error) else "stored"
+        return f"<SendHandle {self.topic}: {state}>"
+
+
+def in_doubt(error: Error) -> OutcomeUnknown:
+    """An error that proves nothing, as ``OutcomeUnknown``."""
+    if isinstance(error, OutcomeUnknown):
+        return error
+    doubt = OutcomeUnknown(f"it may or may not be stored: {error.message}")
+    doubt.__cause__ = error
+    return doubt

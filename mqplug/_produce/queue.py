@@ -1,0 +1,276 @@
+"""What a producer has accepted: handed over in order, kept until it is settled, and bounded."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from threading import Lock
+from typing import TYPE_CHECKING, Literal, NoReturn
+
+from mqplug._deadline import Deadline
+from mqplug._errors import Closed, Error, OutcomeUnknown, QueueFull, SendFailed, Timeout
+from mqplug._fork import ForkGuard
+from mqplug._produce.handle import SendHandle
+from mqplug._produce.pump import SLICE, Pump
+from mqplug._produce.run import Run
+from mqplug._statistics import ProducerStatistics
+
+if TYPE_CHECKING:
+    from mqplug._plugins.backend import Backend
+    from mqplug._produce.handle import Place
+    from mqplug.spi._drivers import ProducerDriver
+
+WhenFull = Literal["block", "raise"]
+OnWay = SendHandle | Run
+
+SOON = 1000  # messages after which it pays to let go of what is settled
+KEPT_FAILURES = 10_000  # so many failures that nobody looked at are kept; more are only counted
+
+
+class SendQueue:
+    """The messages of one producer that are on their way. Any thread may call."""
+
+    def __init__(
+        self,
+        backend: Backend,
+        driver: ProducerDriver,
+        topic: str | None,
+        limits: tuple[int, int],
+    ) -> None:
+        self._backend = backend
+        self._flush = driver.flush
+        self._send = driver.send
+        self._send_run: Callable[[Run], None] | None = getattr(driver, "send_run", None)
+        self._topic = topic
+        self._most, self._most_bytes = limits
+        self._closed = False
+        self._fork = ForkGuard()
+        self._forks = ForkGuard.forks
+        self._lock = Lock()
+        self._waiting: deque[OnWay] = deque()
+        self._messages = self._bytes = 0  # waiting, or settled since the queue was looked over
+        self._soon, self._soon_bytes = min(SOON, self._most), self._most_bytes  # at so many that is due
+        self._stored = self._failed = self._unknown = self._settled_bytes = 0
+        self._unseen: list[Error | SendHandle] = []
+        self._unseen_more = 0
+        self._attended = False
+        self.pump = Pump(driver.pump)
+
+    # accepting ---------------------------------------------------------------------------------------------
+
+    def put(self, handle: SendHandle) -> bool:
+        """Hand a record over where nothing speaks against it; False if that needs a closer look."""
+        if ForkGuard.forks != self._forks:
+            return False
+        with self._lock:
+            if self._messages >= self._soon or self._bytes + handle.size > self._soon_bytes:
+                return False
+            self._messages += 1
+            self._bytes += handle.size
+            self._waiting.append(handle)
+            try:
+                self._send((handle,))
+            except BaseException as error:  # noqa: BLE001 - raised again
+                self._broken(handle, error)
+        return True
+
+    def accept(self, unit: OnWay, deadline: Deadline, when_full: WhenFull = "block") -> None:
+        """Hand a record or a run over as soon as there is room for it; ``QueueFull`` if there is none in time."""
+        messages = len(unit) if isinstance(unit, Run) else 1
+        if self._waiting:
+            self._attended = True
+            self.pump.serve()
+        while True:
+            self.check_open()  # before the lock: a child process may find it taken for ever
+            with self._lock:
+                self.check_open()
+                self._retire()
+                if not self._has_room(messages, unit.size):
+                    self._sweep()
+                if not self._waiting or self._has_room(messages, unit.size):
+                    self._hand_over(unit, messages)
+                    return
+                oldest = self._waiting[0]
+            if when_full == "raise" or deadline.expired:
+                raise QueueFull(
+                    f"{self._messages} messages of {self._bytes} bytes are on their way",
+                    backend=self._backend.name, topic=unit.topic, operation="send",
+                )  # fmt: skip
+            self.pump.wait(oldest, Deadline(deadline.remaining(SLICE)))
+
+    def _has_room(self, messages: int, size: int) -> bool:
+        return self._messages + messages <= self._most and self._bytes + size <= self._most_bytes
+
+    def _hand_over(self, unit: OnWay, messages: int) -> None:
+        self._waiting.append(unit)
+        self._messages += messages
+        self._bytes += unit.size
+        try:
+            if isinstance(unit, SendHandle):
+                self._send((unit,))
+            elif self._send_run is not None:
+                self._send_run(unit)
+            else:
+                self._send(unit.sendings())
+        except BaseException as error:  # noqa: BLE001 - raised again
+            self._broken(unit, error)
+
+    def _broken(self, unit: OnWay, error: BaseException) -> NoReturn:
+        unit.looked_at = isinstance(error, Exception)  # the caller gets it; an interrupt says nothing of the message
+        unit.unknown(OutcomeUnknown("the driver failed while it took the message"))
+        with self._backend.context("send", unit.topic):
+            raise error
+
+    def check_open(self) -> None:
+        """Raise if the producer was closed, or belongs to the parent process."""
+        self._fork.check()
+        if self._closed:
+            raise Closed(
+                f"the producer of {self._topic or 'any topic'} was closed",
+                backend=self._backend.name, topic=self._topic,
+            )  # fmt: skip
+
+    def shut(self) -> bool:
+        """Take in nothing more; False if that was said before."""
+        with self._lock:
+            before, self._closed = self._closed, True
+            self._soon = self._most = -1  # whoever sends is asked first whether this is open
+            return not before
+
+    # settled -----------------------------------------------------------------------------------------------
+
+    def _retire(self) -> None:
+        """Let go of what is settled, up to the first that is not. The lock is held."""
+        waiting = self._waiting
+        stored = size = 0
+        while waiting:
+            unit = waiting[0]
+            if type(unit) is SendHandle and type(unit.outcome) is tuple:
+                stored += 1
+                size += unit.size
+                waiting.popleft()
+            elif unit.awaited is None:
+                self._forget(waiting.popleft())
+            else:
+                break
+        self._stored += stored
+        self._messages -= stored
+        self._bytes -= size
+        self._settled_bytes += size
+        self._soon = min(self._most, self._messages + SOON)
+
+    def _sweep(self) -> None:
+        """Let go of all that is settled, also behind what is not. The lock is held."""
+        everything, self._waiting = self._waiting, deque[OnWay]()
+        for unit in everything:
+            if unit.awaited is None:
+                self._forget(unit)
+            else:
+                self._waiting.append(unit)
+
+    def _forget(self, unit: OnWay) -> None:
+        self._bytes -= unit.size
+        self._settled_bytes += unit.size
+        if isinstance(unit, SendHandle):
+            self._messages -= 1
+            self._count(unit, unit.outcome)
+            return
+        self._messages -= len(unit)
+        if unit.is_stored:
+            self._stored += len(unit)
+            return
+        for outcome in unit.results():
+            self._count(unit, outcome)
+
+    def _count(self, unit: OnWay, outcome: Place | Error | None) -> None:
+        if type(outcome) is tuple:
+            self._stored += 1
+        elif isinstance(outcome, Error):
+            if isinstance(outcome, OutcomeUnknown):
+                self._unknown += 1
+            else:
+                self._failed += 1
+            self._keep_unseen(unit, outcome)
+
+    def _keep_unseen(self, unit: OnWay, error: Error) -> None:
+        if unit.looked_at:
+            return
+        if len(self._unseen) < KEPT_FAILURES:
+            self._unseen.append(unit if isinstance(unit, SendHandle) else error)
+        else:
+            self._unseen_more += 1
+
+    def keep(self) -> None:
+        """Serve reports, and let go of what is settled, where no sender has done so since the last time.
+
+        A second thread beside a busy sender would make both of them slow: they take turns at the interpreter's lock.
+        """
+        attended, self._attended = self._attended, False
+        if self._waiting and not attended:
+            self.pump.serve()
+            with self._lock:
+                self._retire()
+
+    def drain(self, deadline: Deadline) -> None:
+        """Wait until all that was accepted before is settled; ``Timeout`` if it is not in time."""
+        with self._lock:
+            waiting = list(self._waiting)
+        if waiting:
+            self._flush(deadline.remaining(SLICE))
+        for unit in waiting:
+            self.pump.wait(unit, deadline)
+            if unit.awaited is not None:
+                raise Timeout(
+                    "not all messages were settled in time",
+                    backend=self._backend.name, topic=unit.topic, operation="flush",
+                    fix="They are still on their way: flush again",
+                )  # fmt: skip
+        with self._lock:
+            self._retire()
+
+    def give_up(self) -> int:
+        """What is still on its way becomes unknown; how many messages that are."""
+        with self._lock:
+            self._sweep()
+            given_up = self._messages
+            for unit in self._waiting:
+                unit.unknown(OutcomeUnknown("the producer was closed before the answer came"))
+                unit.looked_at = True  # whoever closes is told how many
+            self._sweep()
+        return given_up
+
+    def raise_unseen(self, operation: str) -> None:
+        """``SendFailed`` for what failed and nobody looked at; once."""
+        with self._lock:
+            kept, more = self._unseen, self._unseen_more
+            self._unseen, self._unseen_more = [], 0
+        handles = [each.error if isinstance(each, SendHandle) else each for each in kept if not _seen(each)]
+        failed = [each for each in handles if each is not None]
+        if failed:
+            raise SendFailed(
+                f"{len(failed) + more} submitted messages failed, first: {failed[0]}",
+                results=failed, backend=self._backend.name, topic=self._topic, operation=operation,
+            ) from failed[0]  # fmt: skip
+
+    def statistics(self) -> ProducerStatistics:
+        """What became of the messages until now."""
+        with self._lock:
+            self._sweep()
+            return ProducerStatistics(
+                stored=self._stored, failed=self._failed, unknown=self._unknown, waiting=self._messages,
+                bytes=self._settled_bytes + self._bytes,
+            )  # fmt: skip
+
+
+def check_limits(messages: int, size: int) -> tuple[int, int]:
+    """How much may be on its way, or ``TypeError`` and ``ValueError``."""
+    for name, limit in (("queue_messages", messages), ("queue_bytes", size)):
+        if isinstance(limit, bool) or not isinstance(limit, int):
+            raise TypeError(f"{name} is a whole number, not {type(limit).__name__}")
+        if limit < 1:
+            raise ValueError(f"{name} is at least 1, not {limit}")
+    return messages, size
+
+
+def _seen(each: Error | SendHandle) -> bool:
+    return isinstance(each, SendHandle) and each.looked_at

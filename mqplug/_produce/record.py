@@ -1,0 +1,94 @@
+"""Records: what is sent."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from datetime import datetime
+from typing import TYPE_CHECKING, cast
+
+import attrs
+
+from mqplug._errors import Unsupported
+from mqplug._position import to_milliseconds
+
+if TYPE_CHECKING:
+    from mqplug.spi._descriptor import Capabilities
+
+Headers = tuple[tuple[str, bytes | None], ...]
+HeadersArgument = Iterable[tuple[str, bytes | None]] | Mapping[str, bytes | None]
+
+
+@attrs.define
+class Record:
+    """A message to be sent. Only the value is needed; ``None`` is a tombstone.
+
+    ``timestamp`` is a datetime with a time zone or milliseconds since 1970; without one the log's own time counts.
+    An explicit ``partition`` wins over the key. ``topic`` is for producers that were opened without one.
+    """
+
+    value: bytes | None
+    key: bytes | None = None
+    headers: HeadersArgument = ()
+    timestamp: datetime | int | None = None
+    partition: int | None = None
+    topic: str | None = None
+
+
+def check(
+    value: bytes | None, key: bytes | None, headers: HeadersArgument, timestamp: datetime | int | None
+) -> tuple[bytes | None, bytes | None, Headers, int | None]:
+    """The fields as drivers get them, or ``TypeError`` and ``ValueError`` before any I/O."""
+    return (
+        check_bytes("value", value),
+        check_bytes("key", key),
+        check_headers(headers) if headers else (),
+        None if timestamp is None else to_milliseconds(timestamp),
+    )
+
+
+def size_of(value: bytes | None, key: bytes | None, headers: Headers) -> int:
+    """Bytes of value, key and headers together."""
+    size = len(value or b"") + len(key or b"")
+    if headers:
+        size += sum(len(name.encode()) + len(each or b"") for name, each in headers)
+    return size
+
+
+def takes_everything(able: Capabilities) -> bool:
+    """Whether a backend takes all that a record can have."""
+    return able.null_payload and able.keys and able.headers and able.timestamps_producer
+
+
+def check_declared(
+    able: Capabilities, *, null_payload: bool, keys: bool, headers: bool, timestamps_producer: bool
+) -> None:
+    """``Unsupported`` for what records have and the backend does not take."""
+    for capability, used in (
+        ("null_payload", null_payload), ("keys", keys), ("headers", headers),
+        ("timestamps_producer", timestamps_producer),
+    ):  # fmt: skip
+        if used and not getattr(able, capability):
+            raise Unsupported(capability, operation="send")
+
+
+def check_headers(headers: HeadersArgument) -> Headers:
+    """Headers as a tuple of pairs, each ``(str, bytes | None)``."""
+    pairs = headers.items() if isinstance(headers, Mapping) else headers
+    checked = []
+    for pair in cast("Iterable[object]", pairs):
+        if not isinstance(pair, tuple) or len(pair) != 2:
+            raise TypeError(f"a header is a pair (name, value), not {pair!r}")
+        name, value = pair
+        if not isinstance(name, str):
+            raise TypeError(f"a header's name is a str, not {type(name).__name__}")
+        checked.append((name, check_bytes(f"header {name!r}", value)))
+    return tuple(checked)
+
+
+def check_bytes(what: str, value: object) -> bytes | None:
+    if value is None or type(value) is bytes:
+        return value
+    if isinstance(value, bytes):
+        return bytes(value)
+    hint = "; encode it first, as in text.encode()" if isinstance(value, str) else "; call bytes(...) on it"
+    raise TypeError(f"{what} is bytes or None, not {type(value).__name__}{hint}")

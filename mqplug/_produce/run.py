@@ -1,0 +1,129 @@
+"""A run: many records of one batch for one partition, accepted, handed over and settled as one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import repeat
+from threading import Event
+from typing import TYPE_CHECKING
+
+from mqplug._errors import Error
+from mqplug._produce.handle import SendHandle, in_doubt
+
+if TYPE_CHECKING:
+    from mqplug._log import Log
+    from mqplug._produce.columns import RecordColumns
+    from mqplug._produce.handle import Place
+    from mqplug._produce.pump import Wait
+    from mqplug._text import Numbers
+
+
+class Run:
+    """Records as columns. The driver settles all of them at once, or each of ``sendings``."""
+
+    __slots__ = (
+        "_alone", "_outcome", "_settled", "headers", "keys", "looked_at", "partition", "size", "sizes", "timestamps",
+        "topic", "values", "wait", "waiter",
+    )  # fmt: skip
+
+    def __init__(self, topic: str, partition: int, columns: RecordColumns, wait: Wait) -> None:
+        self.topic = topic
+        self.partition = partition
+        self.values = columns.values
+        self.keys = columns.keys
+        self.headers = columns.headers
+        self.timestamps = columns.timestamps
+        self.sizes = columns.sizes
+        self.size = sum(columns.sizes)
+        self.wait = wait
+        self.looked_at = False
+        self.waiter: Event | None = None
+        self._outcome: tuple[Log, Sequence[Numbers], Sequence[Numbers] | None] | Error | None = None
+        self._alone: list[SendHandle] | None = None
+        self._settled = 0  # how many of those alone are settled, from the first on
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    @property
+    def awaited(self) -> Run | SendHandle | None:
+        """What is to be waited for now: the run as a whole, or one of its records; None when nothing is."""
+        if self._outcome is not None:
+            return None
+        alone = self._alone
+        if alone is None:
+            return self
+        settled = self._settled
+        while settled < len(alone) and alone[settled].outcome is not None:
+            settled += 1
+        self._settled = settled
+        return alone[settled] if settled < len(alone) else None
+
+    def places(self) -> list[Place]:
+        """Where the records are, if all were stored at once."""
+        if not isinstance(self._outcome, tuple):
+            return []
+        log, coordinates, details = self._outcome
+        return list(zip(repeat(log), coordinates, details or repeat(()), strict=False))
+
+    def results(self) -> Sequence[Place | Error]:
+        """What became of each record; what is still on its way has run out of time."""
+        if self.is_stored:
+            return self.places()
+        return [handle.outcome or handle.timed_out() for handle in self.sendings()]
+
+    @property
+    def is_stored(self) -> bool:
+        """Whether all was stored at once."""
+        return isinstance(self._outcome, tuple)
+
+    # for drivers; a run is settled once, what comes later changes nothing
+
+    def sendings(self) -> Sequence[SendHandle]:
+        """Each record by itself, to be settled by itself."""
+        if self._alone is None:
+            none = repeat(None)
+            self._alone = [
+                SendHandle(self.topic, self.partition, value, key, headers, timestamp, size, self.wait)
+                for value, key, headers, timestamp, size in zip(
+                    self.values, self.keys or none, self.headers or repeat(()), self.timestamps or none, self.sizes,
+                    strict=False,
+                )
+            ]  # fmt: skip
+            self._pass_on()
+        return self._alone
+
+    def stored(self, log: Log, coordinates: Sequence[Numbers], details: Sequence[Numbers] | None = None) -> None:
+        """All are stored, under these ids."""
+        self._settle((log, coordinates, details))
+
+    def failed(self, error: Error) -> None:
+        """All are proven not to be stored."""
+        self._settle(error.at(topic=self.topic, operation="send"))
+
+    def unknown(self, error: Error) -> None:
+        """Any of them may or may not be stored."""
+        self._settle(in_doubt(error).at(topic=self.topic, operation="send"))
+
+    def _settle(self, outcome: tuple[Log, Sequence[Numbers], Sequence[Numbers] | None] | Error) -> None:
+        if self._outcome is None:
+            self._outcome = outcome
+            self._pass_on()
+            if self.waiter is not None:
+                self.waiter.set()
+
+    def _pass_on(self) -> None:
+        """Tell those alone what became of all; whoever comes second of them and the outcome does."""
+        outcome = self._outcome
+        if self._alone is None or outcome is None:
+            return
+        if isinstance(outcome, Error):
+            for handle in self._alone:
+                handle.failed(outcome)
+            return
+        log, coordinates, details = outcome
+        for handle, place, detail in zip(self._alone, coordinates, details or repeat(()), strict=False):
+            handle.stored(log, place, detail)
+
+    def __repr__(self) -> str:
+        return f"<Run of {len(self)} for {self.topic}[{self.partition}]>"

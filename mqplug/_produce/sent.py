@@ -1,0 +1,89 @@
+"""A batch that was sent, and its ids, each made when somebody looks at it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from itertools import starmap
+from typing import TYPE_CHECKING, Any, cast, overload
+
+import attrs
+
+from mqplug._errors import Error, SendFailed
+from mqplug._ids import MessageId
+from mqplug._produce.run import Run
+
+if TYPE_CHECKING:
+    from mqplug._produce.handle import Place
+    from mqplug._produce.sorting import Rows
+
+
+class SentIds(Sequence[MessageId]):
+    """What ``send_many`` returns: equal to a list of the same ids."""
+
+    __slots__ = ("_count", "_find", "_found")
+
+    def __init__(self, count: int, find: Callable[[], Sequence[Place]]) -> None:
+        self._count = count
+        self._find = find
+        self._found: Sequence[Place] | None = None
+
+    @property
+    def _places(self) -> Sequence[Place]:
+        if self._found is None:
+            self._found = self._find()
+        return self._found
+
+    def __len__(self) -> int:
+        return self._count
+
+    @overload
+    def __getitem__(self, index: int) -> MessageId: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[MessageId]: ...
+    def __getitem__(self, index: int | slice) -> MessageId | list[MessageId]:
+        if isinstance(index, slice):
+            return list(starmap(MessageId, self._places[index]))
+        return MessageId(*self._places[index])
+
+    def __iter__(self) -> Iterator[MessageId]:
+        return starmap(MessageId, self._places)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, SentIds | list | tuple):
+            return NotImplemented
+        return len(self) == len(other) and all(mine == its for mine, its in zip(self, other, strict=True))
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return list, (list(self),)
+
+    def __repr__(self) -> str:
+        return repr(list(self))
+
+
+@attrs.frozen
+class SentBatch:
+    """So many records: the runs on their way, each with its rows, and the rows that were refused."""
+
+    count: int
+    runs: Sequence[tuple[Run, Rows]]
+    refused: dict[int, Error]
+
+    def ids(self) -> Sequence[MessageId]:
+        """The id of each record, or ``SendFailed``; what is not settled by now has run out of time."""
+        for run, _ in self.runs:
+            run.looked_at = True
+        if len(self.runs) == 1 and not self.refused and self.runs[0][0].is_stored:
+            return SentIds(self.count, self.runs[0][0].places)
+        found: dict[int, Place | Error] = {**self.refused}
+        for run, rows in self.runs:
+            found.update(zip(rows, run.results(), strict=True))
+        results = [found[row] for row in range(self.count)]
+        failed = [each for each in results if isinstance(each, Error)]
+        if failed:
+            raise SendFailed(
+                f"{len(failed)} of {self.count} messages failed, first: {failed[0]}",
+                results=[each if isinstance(each, Error) else MessageId(*each) for each in results],
+            ) from failed[0]
+        return SentIds(self.count, lambda: cast("list[Place]", results))

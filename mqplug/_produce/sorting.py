@@ -1,0 +1,70 @@
+"""Sorting a batch: a run for each topic and partition that its records go to."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING
+
+import attrs
+
+from mqplug._produce.columns import RecordColumns, rows_by
+from mqplug._produce.run import Run
+
+if TYPE_CHECKING:
+    from mqplug._produce.pump import Wait
+    from mqplug._produce.routing import Route
+
+Rows = Sequence[int]
+
+
+@attrs.frozen
+class Sorter:
+    """Sorts the batches of one producer. A run has no more than ``most`` records and ``most_bytes``."""
+
+    topic: str | None
+    most: int
+    most_bytes: int
+    wait: Wait
+
+    def runs(
+        self, columns: RecordColumns, rows: Rows, route: Callable[[str | None, int | None], Route]
+    ) -> Iterator[tuple[Run, Rows]]:
+        """The runs of these rows, each with the rows that are in it."""
+        for topic, of_topic in self._by_topic(columns, rows).items():
+            there = route(topic, _highest(columns, of_topic))
+            for partition, chosen in _by_partition(columns, of_topic, there).items():
+                picked = columns.pick(chosen)
+                for piece in picked.cut(self.most, self.most_bytes):
+                    yield Run(there.topic, partition, picked.pick(piece), self.wait), chosen[piece.start : piece.stop]
+
+    def _by_topic(self, columns: RecordColumns, rows: Rows) -> dict[str | None, Rows]:
+        if columns.topics is None:
+            return {self.topic: rows}
+        named = columns.topics
+        return rows_by([self.topic if named[row] is None else named[row] for row in rows], rows)
+
+
+def _highest(columns: RecordColumns, rows: Rows) -> int | None:
+    """The highest partition that these rows name."""
+    if columns.partitions is None:
+        return None
+    return max((columns.partitions[row] for row in rows if type(columns.partitions[row]) is int), default=None)
+
+
+def _by_partition(columns: RecordColumns, rows: Rows, route: Route) -> dict[int, Rows]:
+    keys = None if columns.keys is None else [columns.keys[row] for row in rows]
+    given = None if columns.partitions is None else [columns.partitions[row] for row in rows]
+    chosen = _choose(keys, given, len(rows), route)
+    return {chosen: rows} if isinstance(chosen, int) else rows_by(chosen, rows)
+
+
+def _choose(
+    keys: Sequence[bytes | None] | None, given: Sequence[int | None] | None, number: int, route: Route
+) -> int | list[int]:
+    if given is None:
+        return route.chooser.batch(keys, number, True)
+    free = [row for row, partition in enumerate(given) if partition is None]
+    left = [None if keys is None else keys[row] for row in free]
+    where = route.chooser.batch(left, len(free), False) if free else 0
+    chosen = iter(where if isinstance(where, list) else [where] * len(free))
+    return [next(chosen) if partition is None else route.check(partition) for partition in given]

@@ -1,0 +1,104 @@
+"""Callbacks of the user's that a driver's thread calls and the loop runs.
+
+That thread waits for them, and holds the driver meanwhile. What they ask of their consumer is done by it, for nobody
+else could: so a callback may seek.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from collections.abc import Awaitable, Callable, Sequence
+from contextvars import ContextVar
+from queue import Empty, SimpleQueue
+from typing import Any, TypeVar
+
+from mqplug._log import Log
+from mqplug.aio._crew import Job
+from mqplug.aio._home import Home
+
+T = TypeVar("T")
+
+OnChange = Callable[[Sequence[Log]], Awaitable[None] | None]
+
+LOOK_UP = 1.0  # seconds after which a waiting thread looks whether the loop still runs
+
+_errand: ContextVar[Errand | None] = ContextVar("mqplug-errand", default=None)
+
+
+class Callbacks:
+    """The callbacks of one consumer."""
+
+    def __init__(self, home: Home) -> None:
+        self._home = home
+
+    def on_loop(self, function: OnChange | None) -> Callable[[Sequence[Log]], None] | None:
+        """What to give to the driver: it has the loop call the function, plain or ``async``, and waits for it."""
+        if function is None:
+            return None
+
+        def on_thread(logs: Sequence[Log]) -> None:
+            errand = Errand(self, self._home, lambda: function(logs))
+            if self._home.crew.tell(errand.begin):
+                errand.wait()
+
+        return on_thread
+
+    @property
+    def inside(self) -> bool:
+        """Whether this is called by a callback."""
+        errand = _errand.get()
+        return errand is not None and errand.owner is self and not errand.done
+
+    async def call(self, work: Callable[[], T]) -> T:
+        """Do on a thread what may wait: inside a callback, on the thread that waits for it."""
+        errand = _errand.get()
+        if errand is None or not self.inside:
+            return await self._home.call(work)
+        job = Job(self._home.crew, work)
+        errand.jobs.put(job)
+        return await job.future
+
+
+class Errand:
+    """One call of a callback."""
+
+    def __init__(self, owner: Callbacks, home: Home, call: Callable[[], Awaitable[None] | None]) -> None:
+        self.owner = owner
+        self.jobs: SimpleQueue[Job[Any] | None] = SimpleQueue()
+        self.done = False
+        self._home = home
+        self._call = call
+        self._task: asyncio.Task[None] | None = None
+        self._failure: BaseException | None = None
+
+    def begin(self) -> None:
+        """Run the callback in a task of its own."""
+        self._task = self._home.loop.create_task(self._run(), name="mqplug-callback")
+        self._task.add_done_callback(self._end)
+
+    async def _run(self) -> None:
+        _errand.set(self)
+        answer = self._call()
+        if inspect.isawaitable(answer):
+            await answer
+
+    def _end(self, task: asyncio.Task[None]) -> None:
+        self.done = True
+        self._failure = None if task.cancelled() else task.exception()
+        self.jobs.put(None)
+
+    def wait(self) -> None:
+        """Do what the callback asks, until it is done; raise what it raised. Given up where the loop runs no more."""
+        while True:
+            try:
+                job = self.jobs.get(timeout=LOOK_UP)
+            except Empty:
+                if not self._home.loop.is_running():
+                    return
+                continue
+            if job is None:
+                break
+            job.do()
+        if self._failure is not None:
+            raise self._failure

@@ -1,0 +1,36 @@
+"""``connect`` for asyncio."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from mqplug._connect import connect as connect_now
+from mqplug.aio._client import AsyncClient
+from mqplug.aio._home import Home, Opening
+
+if TYPE_CHECKING:
+    from mqplug._client import Client
+    from mqplug._config.plan import Target
+
+
+def connect(
+    target: Target = None,
+    /,
+    *,
+    timeout: float | None = 30,
+    extensions: Sequence[object] | None = None,
+    **settings: Any,
+) -> Opening[AsyncClient]:
+    """As ``mqplug.connect``; ``await`` it, or enter it with ``async with``."""
+    return Opening(_connect(partial(connect_now, target, timeout=timeout, extensions=extensions, **settings)))
+
+
+async def _connect(connected: Callable[[], Client]) -> AsyncClient:
+    home = Home()
+    try:
+        return AsyncClient(home, await home.call(connected, undo=lambda client: client.close(0)))
+    except BaseException:
+        home.crew.dismiss()
+        raise

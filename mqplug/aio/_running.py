@@ -1,0 +1,181 @@
+"""``AsyncConsumer.run``: a handler in several tasks, with ack on return and nack on raise.
+
+In order, one partition is one task's at a time; in ``key_shared``, one key is.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import logging
+import time
+from collections import deque
+from collections.abc import Awaitable, Callable, Coroutine, Hashable
+from typing import TYPE_CHECKING, Any
+
+from mqplug._consume.running import CHUNK, stopping_on_sigterm
+from mqplug._errors import Closed, Error
+
+if TYPE_CHECKING:
+    from mqplug._consume.consumer import Consumer
+    from mqplug._consume.delivery import Delivery
+    from mqplug._message import Message
+
+logger = logging.getLogger("mqplug")
+
+Handler = Callable[["Message"], Awaitable[object]]
+Fetch = Callable[[int], Awaitable["Delivery | None"]]
+GiveBack = Callable[["Message", BaseException], Awaitable[None]]
+
+
+class Runner:
+    """One call of ``run``."""
+
+    def __init__(
+        self, consumer: Consumer, fetch: Fetch, give_back: GiveBack, handler: Handler, concurrency: int
+    ) -> None:
+        self._consumer = consumer
+        self._fetch = fetch
+        self._give_back = give_back
+        self._handler = handler
+        self._free = asyncio.Semaphore(concurrency)
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._lanes: dict[Hashable, deque[Message]] = {}
+        self._fatal: BaseException | None = None
+
+    @property
+    def _shares(self) -> bool:
+        return self._consumer._grip.shares
+
+    @property
+    def _stopping(self) -> bool:
+        return self._consumer._fetcher.stopping
+
+    async def run(self) -> None:
+        """Until ``stop``, close or ``until``. What is in hand is finished; cancelled, it is cancelled too."""
+        with stopping_on_sigterm(self._consumer.stop):
+            try:
+                while await self._dispatch():
+                    pass
+            except asyncio.CancelledError:
+                for task in self._tasks:
+                    task.cancel()
+                raise
+            except BaseException:
+                self._consumer.stop()
+                raise
+            finally:
+                await self._drain()
+        if self._fatal is not None:
+            raise self._fatal
+
+    async def _drain(self) -> None:
+        """Wait for all tasks: what they have in hand may still be given back."""
+        if self._tasks:
+            await asyncio.wait(self._tasks)
+
+    async def _dispatch(self) -> bool:
+        """Give the next messages to a task; False at the end."""
+        await self._free.acquire()
+        try:
+            delivery = await self._fetch(1 if self._shares else CHUNK)
+        except Closed:
+            return False
+        if delivery is None:
+            self._free.release()
+            if self._stopping:
+                return False
+            await self._drain()
+            return not self._consumer._holdings.finished
+        if self._shares:
+            self._start(self._work_alone(delivery))
+        else:
+            self._start_in_order(delivery)
+        return True
+
+    def _start(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        task = asyncio.create_task(work, name="mqplug-run")
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task
+
+    def _start_in_order(self, delivery: Delivery) -> None:
+        """Have a task work on messages of one partition, which is busy meanwhile."""
+        held = self._consumer._holdings.get(delivery.batch.log)
+        if held is not None:
+            held.busy = True
+
+        def end(task: asyncio.Task[None]) -> None:
+            if held is not None and held.tracker is delivery.tracker:
+                held.busy = False
+                if delivery.left:  # this was cancelled: the rest waits for who receives next
+                    self._consumer._fetcher.hold_back(held)
+            self._done()
+
+        self._start(self._work_in_order(delivery)).add_done_callback(end)
+
+    async def _work_in_order(self, delivery: Delivery) -> None:
+        for message in delivery.messages:
+            await self._handle(message)
+            if self._stopping:
+                delivery.hold_back()
+
+    async def _work_alone(self, delivery: Delivery) -> None:
+        message = next(delivery.messages, None)
+        if message is None:  # a seek or a hand-over was quicker
+            self._done()
+            return
+        keeps_lanes = self._consumer._grip.options.mode == "key_shared" and message.key is not None
+        lane = (message.topic, message.key) if keeps_lanes else object()
+        if lane in self._lanes:  # the task that handles this key now handles this message too
+            self._lanes[lane].append(message)
+            return
+        self._lanes[lane] = deque([message])
+        await self._empty(lane)
+
+    async def _empty(self, lane: Hashable) -> None:
+        """Handle the messages of one key, one after the other."""
+        try:
+            while self._lanes[lane]:
+                try:
+                    await self._handle(self._lanes[lane].popleft())
+                finally:
+                    self._done()
+        finally:
+            del self._lanes[lane]
+
+    def _done(self) -> None:
+        self._free.release()
+        self._consumer._fetcher.on_settled()
+
+    async def _handle(self, message: Message) -> None:
+        """Call the handler, and settle its message."""
+        try:
+            answer: object = self._handler(message)
+            if not inspect.isawaitable(answer):
+                self._fail(TypeError("a handler is an async function: what it returns is awaited"))
+                return
+            await answer
+        except (Exception, asyncio.CancelledError) as error:
+            task = asyncio.current_task()
+            if isinstance(error, asyncio.CancelledError) and task is not None and task.cancelling():
+                raise
+            logger.warning("a handler failed on %r", message, exc_info=error)
+            await self._return(message, error)
+        except BaseException as error:
+            self._fail(error)
+            raise
+        else:
+            self._consumer.ack(message)
+        self._consumer._fetcher.last_poll = time.monotonic()
+
+    def _fail(self, error: BaseException) -> None:
+        """This ends it: the task that called ``run`` raises it."""
+        self._fatal = self._fatal or error
+        self._consumer.stop()
+
+    async def _return(self, message: Message, reason: BaseException) -> None:
+        try:
+            await self._give_back(message, reason)
+        except Error as error:
+            logger.warning("%r could not be given back: %s", message, error)

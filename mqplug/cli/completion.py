@@ -1,0 +1,18 @@
+"""``mqplug completion``: what a shell needs to complete verbs and options."""
+
+from __future__ import annotations
+
+import click
+
+
+@click.command()
+@click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
+@click.pass_context
+def completion(context: click.Context, shell: str) -> None:
+    """Print a script for SHELL that completes verbs and options, as in: eval "$(mqplug completion bash)"."""
+    from click.shell_completion import get_completion_class
+
+    kind = get_completion_class(shell)
+    if kind is None:
+        raise click.UsageError(f"click knows no completion for {shell}")
+    click.echo(kind(context.find_root().command, {}, "mqplug", "_MQPLUG_COMPLETE").source())

@@ -1,0 +1,21 @@
+"""``mqplug schema``: what may stand in ``mqplug.toml``."""
+
+from __future__ import annotations
+
+import click
+
+from mqplug.cli._tables import show_json
+
+
+@click.command()
+def schema() -> None:
+    """Print the JSON Schema of mqplug.toml, with a section for each backend that is installed."""
+    from mqplug._config.plan import sources
+    from mqplug._config.schema import schema_of
+    from mqplug._plugins.backend import Backend
+    from mqplug._plugins.discovery import load
+    from mqplug._plugins.inspection import inspect
+
+    rules = sources(None, {}).rules()
+    names = [each.name for each in inspect(rules) if each.kind == "backend" and each.state == "ok"]
+    show_json(schema_of({name: Backend(name, load(name, rules)).descriptor.settings for name in names}))

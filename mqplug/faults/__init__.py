@@ -1,0 +1,18 @@
+"""Faults on purpose: an extension that loses, delays, repeats and fails what goes through it.
+
+For tests of your own code, on any backend::
+
+    from mqplug.faults import Faults, Rule
+
+    trouble = Faults([Rule("send", "lose_ack", topic="orders", nth=3)])
+    with mqplug.connect("memory", extensions=[trouble]) as mq:
+        ...                      # the third send to "orders" is stored, and reported as OutcomeUnknown
+    print(trouble.happened)
+"""
+
+from __future__ import annotations
+
+from mqplug.faults._extension import Faults
+from mqplug.faults._rules import Happened, Rule
+
+__all__ = ["Faults", "Happened", "Rule"]

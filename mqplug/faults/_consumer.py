@@ -1,0 +1,80 @@
+"""A consumer that goes silent, fails, and loses or repeats what it reads."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from functools import partial
+from threading import Event
+from typing import Final
+
+from mqplug._batch import Batch
+from mqplug._log import Log
+from mqplug._position import Position
+from mqplug.faults._calls import carry_out, close
+from mqplug.faults._rules import Dice, Place
+from mqplug.spi import ConsumerDriver, ConsumerProxy, GroupPosition, Settlement
+
+OF_A_POLL: Final = frozenset({"fail", "delay"})
+OF_A_MESSAGE: Final = frozenset({"drop", "duplicate"})
+
+
+class FaultyConsumer(ConsumerProxy):
+    """Decides for each poll whether it comes about, and for each message whether it comes, and how often."""
+
+    def __init__(self, inner: ConsumerDriver, dice: Dice, places: Sequence[Place]) -> None:
+        super().__init__(inner)
+        self._dice = dice
+        self._places = places
+        self._by_message = dice.concerns("poll", OF_A_MESSAGE)
+        self._silent_until = 0.0
+        self._woken = Event()
+
+    def poll(self, most: int, timeout: float) -> Sequence[Batch]:
+        if (silent := self._silent_until - time.monotonic()) > 0:
+            self._woken.wait(min(silent, timeout))
+            self._woken.clear()
+            self.inner.tend(0.0)  # silent, but still a member
+            return []
+        rule = self._dice.throw("poll", self._places, OF_A_POLL)
+        if rule is not None and rule.action == "fail":
+            raise rule.make_error()
+        if rule is not None:
+            self._silent_until = time.monotonic() + rule.delay
+            return []
+        batches = self.inner.poll(most, timeout)
+        return [self._struck(batch) for batch in batches] if self._by_message else batches
+
+    def _struck(self, batch: Batch) -> Batch:
+        rows: list[int] = []
+        place = [(batch.log.topic, batch.log.partition)]
+        for row in range(len(batch)):
+            rule = self._dice.throw("poll", place, OF_A_MESSAGE)
+            times = 1 if rule is None else {"drop": 0, "duplicate": 2}[rule.action]
+            rows += [row] * times
+        return (
+            batch if len(rows) == len(batch) and len(set(rows)) == len(rows) else batch.take(rows, batch.next_position)
+        )
+
+    def wake(self) -> None:
+        self._woken.set()
+        self.inner.wake()
+
+    def seek(self, positions: Mapping[Log, Position], timeout: float) -> None:
+        rule = self._dice.throw("seek", _places(positions))
+        carry_out(rule, partial(self.inner.seek, positions), timeout)
+
+    def commit(self, positions: Mapping[Log, GroupPosition], timeout: float) -> None:
+        rule = self._dice.throw("commit", _places(positions))
+        carry_out(rule, partial(self.inner.commit, positions), timeout)
+
+    def settle(self, settled: Mapping[Log, Settlement], timeout: float) -> None:
+        rule = self._dice.throw("settle", _places(settled))
+        carry_out(rule, partial(super().settle, settled), timeout)
+
+    def close(self, timeout: float) -> None:
+        close(self._dice.throw("close", self._places), self.inner.close, timeout)
+
+
+def _places(logs: Mapping[Log, object]) -> list[Place]:
+    return [(log.topic, log.partition) for log in logs]

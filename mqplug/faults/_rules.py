@@ -1,0 +1,153 @@
+"""Which call, message or answer something happens to, and what."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from difflib import get_close_matches
+from fnmatch import fnmatchcase
+from random import Random
+from threading import Lock
+from typing import Any, Final, Literal, get_args
+
+import attrs
+
+from mqplug import _errors
+from mqplug._errors import Error
+from mqplug._plugins.backend import action_name
+from mqplug.spi import Action as Administration
+
+Action = Literal["fail", "drop", "lose_ack", "duplicate", "delay"]
+Place = tuple[str, int | None]  # topic and partition; None where that is not known
+
+
+_CALL: Final = frozenset({"fail", "delay", "lose_ack"})
+_HOOKS: Final = ("connect", "open_producer", "open_consumer", "resolve_start", "move_group", "watermarks", "bounds")
+
+OPERATIONS: Final[Mapping[str, frozenset[str]]] = {  # what can happen to each operation
+    "send": frozenset({"fail", "drop", "lose_ack", "duplicate", "delay"}),
+    "poll": frozenset({"fail", "drop", "duplicate", "delay"}),
+    **dict.fromkeys(("seek", "commit", "settle"), _CALL | {"drop"}),
+    **dict.fromkeys((*_HOOKS, "administer", *map(action_name, get_args(Administration))), _CALL),
+    **dict.fromkeys(("health", "close"), frozenset({"fail", "delay"})),
+}
+
+
+def _known(rule: Rule, attribute: Any, operation: str) -> None:
+    if operation not in OPERATIONS:
+        near = get_close_matches(operation, OPERATIONS, n=1)
+        hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(OPERATIONS)}"
+        raise ValueError(f"there is no operation {operation!r}: {hint}")
+
+
+def _possible(rule: Rule, attribute: Any, action: str) -> None:
+    possible = OPERATIONS[rule.operation]
+    if action not in possible:
+        raise ValueError(f"{rule.operation!r} cannot {action!r}: it can {', '.join(sorted(possible))}")
+
+
+def _an_error(rule: Rule, attribute: Any, name: str) -> None:
+    if name not in _ERRORS:
+        raise ValueError(f"mqplug has no error {name!r}")
+
+
+def _name(error: str | type[Error]) -> str:
+    return error if isinstance(error, str) else error.__name__
+
+
+@attrs.frozen
+class Rule:
+    """Do ``action`` to an ``operation``.
+
+    Of the events that match ``topic`` (a pattern such as ``orders.*``) and ``partition``, it strikes each with this
+    ``probability``, or only the ``nth`` (counted from 1), and at most ``count`` of them.
+    """
+
+    operation: str = attrs.field(validator=_known)
+    action: Action = attrs.field(validator=_possible)
+    topic: str = "*"
+    partition: int | None = None
+    probability: float = attrs.field(default=1.0, validator=[attrs.validators.ge(0), attrs.validators.le(1)])
+    nth: int | None = attrs.field(default=None, validator=attrs.validators.optional(attrs.validators.ge(1)))
+    count: int | None = attrs.field(default=None, validator=attrs.validators.optional(attrs.validators.ge(1)))
+    delay: float = attrs.field(default=1.0, validator=attrs.validators.ge(0))
+    error: str = attrs.field(default="ConnectError", converter=_name, validator=_an_error)
+
+    def matches(self, operation: str, places: Sequence[Place]) -> bool:
+        """Whether this is about an operation at any of these places; one without places is everywhere."""
+        if operation != self.operation and not (self.operation == "administer" and operation in _ADMINISTRATION):
+            return False
+        return not places or any(map(self.is_at, places))
+
+    def is_at(self, place: Place) -> bool:
+        """Whether this is about that topic and partition."""
+        topic, partition = place
+        return fnmatchcase(topic, self.topic) and self.partition in {None, partition}
+
+    def make_error(self) -> Error:
+        """The error that ``fail`` raises."""
+        return _ERRORS[self.error]("injected by mqplug.faults")
+
+
+_ERRORS: Final = {
+    name: kind for name, kind in vars(_errors).items() if isinstance(kind, type) and issubclass(kind, Error)
+}
+_ADMINISTRATION: Final = frozenset(map(action_name, get_args(Administration)))
+
+
+@attrs.frozen
+class Happened:
+    """What was done: by the rule of this number (counted from 0), to which operation, and where."""
+
+    rule: int
+    action: Action
+    operation: str
+    topic: str | None = None
+    partition: int | None = None
+
+
+class Dice:
+    """Decides, the same way for the same seed and the same events, and keeps a log. Thread-safe."""
+
+    def __init__(self, rules: Iterable[Rule], seed: int) -> None:
+        self._rules = list(rules)
+        self._random = [Random(f"{seed} {number}") for number, _ in enumerate(self._rules)]  # noqa: S311
+        self._seen = [0] * len(self._rules)
+        self._struck = [0] * len(self._rules)
+        self._lock = Lock()
+        self.happened: list[Happened] = []
+        self.active = True
+
+    def throw(self, operation: str, places: Sequence[Place] = (), among: Iterable[str] | None = None) -> Rule | None:
+        """The rule that strikes this event, if any does; ``among`` says which actions this event can suffer."""
+        if not self.active:
+            return None
+        with self._lock:
+            struck = [
+                number
+                for number, rule in enumerate(self._rules)
+                if (among is None or rule.action in among) and rule.matches(operation, places)
+                if self._strikes(number, rule)
+            ]
+            if not struck:
+                return None
+            number = struck[0]
+            self._struck[number] += 1
+            return self._log(number, operation, places)
+
+    def _log(self, number: int, operation: str, places: Sequence[Place]) -> Rule:
+        rule = self._rules[number]
+        topic, partition = next(filter(rule.is_at, places), (None, None))
+        self.happened.append(Happened(number, rule.action, operation, topic, partition))
+        return rule
+
+    def _strikes(self, number: int, rule: Rule) -> bool:
+        """Whether a rule strikes an event that it matches. Each event counts, and is drawn for, once."""
+        self._seen[number] += 1
+        drawn = self._random[number].random() < rule.probability
+        if rule.nth is not None and self._seen[number] != rule.nth:
+            return False
+        return drawn and (rule.count is None or self._struck[number] < rule.count)
+
+    def concerns(self, operation: str, actions: Iterable[str]) -> bool:
+        """Whether any rule does one of these actions to an operation."""
+        return any(rule.operation == operation and rule.action in actions for rule in self._rules)

@@ -1,0 +1,40 @@
+"""A client for tests: it has a store of its own, whose time can be moved on."""
+
+from __future__ import annotations
+
+import uuid
+from typing import Literal, Self
+
+from mqplug import memory
+from mqplug._client import Client
+from mqplug._plugins.backend import Backend
+from mqplug.memory._clock import Clock
+from mqplug.memory._connection import MemoryConnection
+from mqplug.memory._settings import MemorySettings
+
+
+class MemoryClient(Client):
+    """A client of a fresh memory store. As the fixture ``mq`` gives it, no idle wait takes time."""
+
+    _memory: MemoryConnection
+
+    @classmethod
+    def fresh(cls, like: Literal["full", "kafka", "pulsar"] = "full") -> Self:
+        """Open a store that nobody else has."""
+        settings = MemorySettings(name=uuid.uuid4().hex[:16], like=like)
+        backend = Backend("memory", memory)
+        connection = memory.mqplug_connect(settings)
+        client = cls(backend, connection)
+        client._memory = connection
+        return client
+
+    @property
+    def clock(self) -> Clock:
+        """The time in the store: ``mq.clock.advance(3600)``."""
+        return self._memory.store.clock
+
+    @property
+    def url(self) -> str:
+        """How code under test connects to the same store, as long as this client is open."""
+        store = self._memory.store
+        return f"memory://{store.name}?like={store.personality.name}"

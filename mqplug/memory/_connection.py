@@ -1,0 +1,116 @@
+"""A client's hold on a store."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from mqplug._errors import GroupNotFound, Unsupported
+from mqplug._ids import MessageId
+from mqplug._log import Log
+from mqplug._position import Position
+from mqplug._watermarks import Bounds, Watermarks
+from mqplug.memory._rules import Rules
+from mqplug.memory._store import Store, let_go
+from mqplug.spi import (
+    Action,
+    AddPartitions,
+    Capabilities,
+    ConsumerOptions,
+    CreateTopic,
+    DeleteGroup,
+    DeleteTopic,
+    DescribeGroup,
+    DescribeTopic,
+    DescribeTopics,
+    GroupPosition,
+    ListGroups,
+    ListTopics,
+    SymbolicStart,
+    Trim,
+)
+
+
+class MemoryConnection:
+    """What ``connect`` opens."""
+
+    def __init__(self, store: Store, capabilities: Capabilities, rules: Rules | None = None) -> None:
+        self.store = store
+        self.capabilities = capabilities
+        self.rules = rules
+        self._open = True
+
+    def after(self, message_id: MessageId) -> Position:
+        behind = self.store.personality.numbering.behind
+        return Position(message_id.log, behind(message_id.coordinates, message_id.detail))
+
+    def health(self, timeout: float) -> None:
+        """Memory is always well."""
+
+    def unwrap(self, kind: type[Any]) -> Any | None:
+        parts = (self.store, self.store.clock, self.rules)
+        return next((part for part in parts if isinstance(part, kind)), None)
+
+    def close(self, timeout: float) -> None:
+        if self.rules is not None:
+            self.rules.check_closing()
+        if self._open:
+            self._open = False
+            let_go(self.store)
+
+    def resolve(self, start: SymbolicStart, logs: Sequence[Log]) -> dict[Log, Position]:
+        with self.store.changed:
+            return {log: self.store.partition(log).resolve(start) for log in logs}
+
+    def watermarks(self, logs: Sequence[Log], since: Mapping[Log, Position]) -> dict[Log, Watermarks]:
+        exact = self.capabilities.count_exact
+        with self.store.changed:
+            return {log: self.store.partition(log).watermarks(since.get(log), exact=exact) for log in logs}
+
+    def bounds(self, logs: Sequence[Log]) -> dict[Log, Bounds]:
+        with self.store.changed:
+            return {log: self.store.partition(log).bounds() for log in logs}
+
+    def move_group(self, group: str, positions: Mapping[Log, GroupPosition]) -> None:
+        with self.store.changed:
+            self.store.check_idle(group)
+            self.store.group(group).move(positions)
+
+    def start_group(self, group: str, options: ConsumerOptions) -> None:
+        """Store the start for each log where the group has no position yet."""
+        known = self.store.positions(group, options.logs)
+        if options.must_exist and not known:
+            raise GroupNotFound(f"the group {group!r} has no position here", fix="Drop must_exist=True")
+        missing = [log for log in options.logs if log not in known]
+        wanted = options.start if isinstance(options.start, Mapping) else self.resolve(options.start, missing)
+        self.store.store_positions(group, {log: GroupPosition(wanted[log]) for log in missing})
+
+    def administer(self, action: Action) -> Any:
+        store = self.store
+        with store.changed:
+            match action:
+                case CreateTopic(topic, partitions):
+                    return store.create(topic, partitions, action.retention, action.retention_bytes)
+                case DeleteTopic(topic):
+                    store.delete(topic)
+                    return True
+                case AddPartitions(topic, partitions):
+                    return store.add_partitions(topic, partitions)
+                case ListTopics():
+                    return store.names()
+                case DescribeTopic(topic):
+                    return store.describe(topic)
+                case DescribeTopics(topics):
+                    return [store.describe(topic) for topic in topics]
+                case DescribeGroup(group, logs):
+                    return store.positions(group, logs)
+                case ListGroups(topic):
+                    return store.groups(topic)
+                case DeleteGroup(group):
+                    store.delete_group(group)
+                    return True
+                case Trim(before):
+                    for log, position in before.items():
+                        store.partition(log).trim(position.coordinates)
+                    return True
+        raise Unsupported(type(action).__name__)

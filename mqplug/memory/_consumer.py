@@ -1,0 +1,153 @@
+"""Consumers that hold logs for themselves: readers, and members of a group in the modes ordered and exclusive."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from mqplug._batch import Batch
+from mqplug._errors import Error, InvalidMessageId, NotAssigned
+from mqplug._log import Log
+from mqplug._position import Position
+from mqplug.memory._connection import MemoryConnection
+from mqplug.memory._partition import Partition
+from mqplug.spi import ConsumerOptions, GroupPosition, Listener, Numbers, Seat
+
+
+class MemoryConsumer:
+    """Reads where it stands, and waits on the store for more."""
+
+    def __init__(self, connection: MemoryConnection, options: ConsumerOptions, listener: Listener) -> None:
+        self._store = connection.store
+        self._listener = listener
+        self._prefetch = options.prefetch_bytes
+        self._positions: dict[Log, Numbers] = {}
+        self._paused: set[Log] = set()
+        self._woken = False
+        self._group = options.group
+        self._seat = self._join(connection, options) if options.group is not None else None
+        if self._seat is None and isinstance(options.start, Mapping):
+            self._positions = {log: options.start[log].coordinates for log in options.logs}
+
+    def _join(self, connection: MemoryConnection, options: ConsumerOptions) -> Seat:
+        name = options.group or ""
+        with self._store.changed:
+            seat = self._store.group(name).join(options, self.wake)
+            try:
+                connection.start_group(name, options)
+            except BaseException:
+                seat.leave()
+                raise
+            return seat
+
+    # reading -----------------------------------------------------------------------------------------------
+
+    def poll(self, most: int, timeout: float) -> Sequence[Batch]:
+        self.tend(timeout)
+        with self._store.changed:
+            batches = self._read(most)
+            if not batches and timeout > 0 and not self._woken:
+                self._store.wait(self._patience(timeout))
+                batches = self._read(most)
+            self._woken = False
+            return batches
+
+    def _patience(self, timeout: float) -> float:
+        """How long to wait, where nothing comes meanwhile."""
+        return timeout
+
+    def _read(self, most: int) -> list[Batch]:
+        batches: list[Batch] = []
+        for log in [log for log in self._positions if log not in self._paused]:
+            try:
+                batch = self._next(log, most)
+            except Error:
+                if batches:
+                    break  # the next poll says it again
+                raise
+            if batch is None:
+                continue
+            batches.append(batch)
+            most -= len(batch)
+            del self._positions[log]  # to the end: every log gets its turn
+            self._positions[log] = batch.next_position.coordinates
+            if most <= 0:
+                break
+        return batches
+
+    def _next(self, log: Log, most: int) -> Batch | None:
+        partition, position = self._store.partition(log), self._positions[log]
+        if position < partition.low:
+            position = self._behind_the_gap(partition, position)
+        return partition.read(position, most, self._prefetch)
+
+    def _behind_the_gap(self, partition: Partition, position: Numbers) -> Numbers:
+        """Where to go on when retention removed what was wanted."""
+        if self._store.personality.tells_loss or (self._group is None and partition.rows.places):
+            raise partition.lost(position)
+        return position if self._group is None else partition.low
+
+    def wake(self) -> None:
+        with self._store.changed:
+            self._woken = True
+            self._store.changed.notify_all()
+
+    def pause(self, logs: Sequence[Log]) -> None:
+        self._paused |= set(logs)
+
+    def resume(self, logs: Sequence[Log]) -> None:
+        self._paused -= set(logs)
+
+    # the group ---------------------------------------------------------------------------------------------
+
+    def tend(self, timeout: float) -> None:
+        if self._seat is None:
+            return
+        leaving, taken = self._seat.changes()
+        if leaving:
+            self.commit(self._listener.revoked(leaving), timeout)
+            self._drop(leaving)
+            self._seat.release(leaving)
+        if taken:
+            positions = self._stored(taken)
+            self._positions |= {log: stored.position.coordinates for log, stored in positions.items()}
+            self._listener.assigned(positions)
+
+    def _drop(self, logs: Iterable[Log]) -> None:
+        for log in logs:
+            self._positions.pop(log, None)
+            self._paused.discard(log)
+
+    def _stored(self, logs: Iterable[Log]) -> dict[Log, GroupPosition]:
+        with self._store.changed:
+            return self._store.positions(self._group or "", logs)
+
+    def seek(self, positions: Mapping[Log, Position], timeout: float) -> None:
+        with self._store.changed:
+            self._check_seek(positions)
+            self._positions |= {log: position.coordinates for log, position in positions.items()}
+            if self._group is not None:
+                self._store.group(self._group).seek(positions)
+
+    def _check_seek(self, positions: Mapping[Log, Position]) -> None:
+        if missing := [log for log in positions if log not in self._positions]:
+            raise NotAssigned(f"{missing[0]!r} is not held by this consumer")
+        if self._store.personality.early_errors:
+            for position in positions.values():
+                check_position(self._store.partition(position.log), position)
+
+    def commit(self, positions: Mapping[Log, GroupPosition], timeout: float) -> None:
+        if self._group is not None:
+            with self._store.changed:
+                self._store.store_positions(self._group, positions)
+
+    def close(self, timeout: float) -> None:
+        if self._seat is not None:
+            self._seat.leave()
+        self._positions.clear()
+
+
+def check_position(partition: Partition, position: Position) -> None:
+    """``InvalidMessageId`` for coordinates that no message here has."""
+    width = partition.numbering.width
+    if len(position.coordinates) != width:
+        raise InvalidMessageId(f"{position!r} is none of {partition.log!r}: its coordinates are {width} numbers")

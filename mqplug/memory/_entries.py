@@ -1,0 +1,44 @@
+"""Acks where only whole entries can be acked, as on a Pulsar that was not told otherwise."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+
+from mqplug.memory._partition import Partition
+from mqplug.spi import GroupPosition, Leases, Numbers, Settlement
+
+
+class EntryAcks:
+    """The acks of messages whose entries are not acked as a whole yet; till then their members keep them."""
+
+    def __init__(self) -> None:
+        self._acked: dict[Numbers, dict[Numbers, Hashable]] = {}  # by entry; ledgers are numbered across all logs
+
+    def settle(self, table: Leases, partition: Partition, member: Hashable, settled: Settlement) -> None:
+        """Ack what completes an entry. What is given back brings with it what was acked of its entry."""
+        for coordinates in settled.acked:
+            self._acked.setdefault(coordinates[:2], {})[coordinates] = member
+            if self._is_complete(table, partition, coordinates[:2]):
+                self._close(table, coordinates[:2], returned=False)
+        table.settle(member, Settlement((), settled.returned))
+        for coordinates, _ in settled.returned:
+            self._close(table, coordinates[:2], returned=True)
+
+    def _is_complete(self, table: Leases, partition: Partition, entry: Numbers) -> bool:
+        """Whether all that is not acked of an entry is now; what a member lost meanwhile is not."""
+        acked = {at: member for at, member in self._acked[entry].items() if table.holds(member, at)}
+        self._acked[entry] = acked
+        stands = table.state()
+        return all(at in acked or is_acked(stands, at) for at in partition.entry(entry))
+
+    def _close(self, table: Leases, entry: Numbers, *, returned: bool) -> None:
+        for coordinates, member in self._acked.pop(entry, {}).items():
+            one = Settlement((), [(coordinates, 0.0)]) if returned else Settlement([coordinates])
+            table.settle(member, one)
+
+
+def is_acked(stands: GroupPosition, coordinates: Numbers) -> bool:
+    """Whether a group that stands there has acked this message."""
+    return coordinates < stands.position.coordinates or any(
+        first <= coordinates <= last for first, last in stands.acked
+    )

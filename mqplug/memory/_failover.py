@@ -1,0 +1,79 @@
+"""Members of a group that are not told which of them reads a partition, as on Pulsar."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+
+from mqplug._batch import Batch
+from mqplug._errors import NotAssigned
+from mqplug._log import Log
+from mqplug._position import Position
+from mqplug.memory._connection import MemoryConnection
+from mqplug.memory._consumer import MemoryConsumer
+from mqplug.memory._entries import is_acked
+from mqplug.spi import ConsumerOptions, GroupPosition, Listener, Numbers, Seat
+
+FAILOVER = 1.5  # seconds that a member keeps a partition which another one is to have, as long as it has some in hand
+
+
+class FailoverConsumer(MemoryConsumer):
+    """Holds all its logs as far as the core knows; of each, one member at a time gets the messages.
+
+    Who gets a partition gets all that is not acked, but for what it has in hand itself.
+    """
+
+    def __init__(self, connection: MemoryConnection, options: ConsumerOptions, listener: Listener) -> None:
+        super().__init__(connection, options, listener)
+        self._told: set[Log] = set()
+        self._in_hand: dict[Log, set[Numbers]] = defaultdict(set)
+        self._leaving: dict[Log, float] = {}  # until when it is kept
+
+    def tend(self, timeout: float) -> None:
+        if self._seat is None:
+            return
+        leaving, taken = self._seat.changes()
+        self._release(self._seat, leaving)
+        taking = self._stored(taken)
+        self._positions |= {log: stored.position.coordinates for log, stored in taking.items()}
+        fresh = self._seat.wanted - self._told
+        if fresh:
+            self._told |= fresh
+            self._listener.assigned(self._stored(sorted(fresh, key=lambda log: (log.topic, log.partition))))
+
+    def _release(self, seat: Seat, logs: Sequence[Log]) -> None:
+        now = self._store.clock.monotonic()
+        self._leaving = {log: self._leaving.get(log, now + FAILOVER) for log in logs}
+        if due := [log for log, until in self._leaving.items() if until <= now or not self._in_hand[log]]:
+            self._drop(due)
+            seat.release(due)
+
+    def _next(self, log: Log, most: int) -> Batch | None:
+        if log in self._leaving:
+            return None
+        batch = super()._next(log, most)
+        if batch is None:
+            return None
+        stands = self._store.positions(self._group or "", [log])[log]
+        in_hand = self._in_hand[log]
+        places = enumerate(batch.coordinates)
+        rows = [row for row, place in places if place not in in_hand and not is_acked(stands, place)]
+        in_hand.update(batch.coordinates[row] for row in rows)
+        return batch if len(rows) == len(batch) else batch.take(rows, batch.next_position)
+
+    def seek(self, positions: Mapping[Log, Position], timeout: float) -> None:
+        with self._store.changed:
+            if missing := [log for log in positions if log not in self._told]:
+                raise NotAssigned(f"{missing[0]!r} is not held by this consumer")
+            for log, position in positions.items():
+                self._in_hand.pop(log, None)
+                if log in self._positions:
+                    self._positions[log] = position.coordinates
+            self._store.group(self._group or "").seek(positions)
+            self._store.changed.notify_all()
+
+    def commit(self, positions: Mapping[Log, GroupPosition], timeout: float) -> None:
+        super().commit(positions, timeout)
+        with self._store.changed:
+            for log, stands in positions.items():
+                self._in_hand[log] = {place for place in self._in_hand[log] if not is_acked(stands, place)}

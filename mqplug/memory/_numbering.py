@@ -1,0 +1,153 @@
+"""How messages are numbered: what the ids of a partition look like, in each personality."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Protocol
+
+from mqplug.spi import Numbers
+
+
+class Numbering(Protocol):
+    """Gives coordinates to the messages of one partition, and knows what lies around them."""
+
+    width: int
+    """How many numbers the coordinates have."""
+
+    def place(self, count: int) -> tuple[list[Numbers], list[Numbers]]:
+        """Coordinates and details for the messages of one batch."""
+        ...
+
+    @property
+    def end(self) -> Numbers:
+        """The position of the next message that will be stored."""
+        ...
+
+    @staticmethod
+    def before(coordinates: Numbers) -> Numbers:
+        """The position just before a message."""
+        ...
+
+    @staticmethod
+    def behind(coordinates: Numbers, detail: Numbers) -> Numbers:
+        """The position just behind a message."""
+        ...
+
+    def removable(self, places: Sequence[Numbers], wanted: int) -> int:
+        """How many of the first messages can be removed, where so many are wanted away."""
+        ...
+
+    def count(self, places: Sequence[Numbers], begin: Numbers) -> int:
+        """How many messages lie behind a position, as well as the backend can tell."""
+        ...
+
+    def roll(self) -> None:
+        """What was stored so far can be removed without what comes."""
+
+
+class Dense:
+    """Offsets without a gap."""
+
+    width = 1
+
+    def __init__(self, ledgers: Iterator[int]) -> None:
+        self._next = 0
+
+    def place(self, count: int) -> tuple[list[Numbers], list[Numbers]]:
+        first, self._next = self._next, self._next + count
+        return [(offset,) for offset in range(first, first + count)], [()] * count
+
+    @property
+    def end(self) -> Numbers:
+        return (self._next,)
+
+    @staticmethod
+    def before(coordinates: Numbers) -> Numbers:
+        return coordinates
+
+    @staticmethod
+    def behind(coordinates: Numbers, detail: Numbers) -> Numbers:  # noqa: ARG004 - one offset tells all
+        return (coordinates[0] + 1,)
+
+    def removable(self, places: Sequence[Numbers], wanted: int) -> int:
+        return wanted
+
+    def count(self, places: Sequence[Numbers], begin: Numbers) -> int:
+        return sum(each >= begin for each in places)
+
+    def roll(self) -> None:
+        """Any message can be removed at any time."""
+
+
+class Marked(Dense):
+    """Kafka's: behind each batch lies a marker, as that of a transaction, which has an offset and is no message."""
+
+    def place(self, count: int) -> tuple[list[Numbers], list[Numbers]]:
+        placed = super().place(count)
+        self._next += 1
+        return placed
+
+    def count(self, places: Sequence[Numbers], begin: Numbers) -> int:
+        return max(0, self._next - begin[0]) if places else 0
+
+
+BATCH = 10  # messages of one entry
+LEDGER = 5  # entries of one ledger
+
+
+class Entries:
+    """Pulsar's: (ledger, entry, index in the entry), with index -1 where an entry holds one message.
+
+    The numbers of ledgers are given out by the store, and never twice; only whole ledgers can be removed, and never
+    the one that is written to.
+    """
+
+    width = 3
+
+    def __init__(self, ledgers: Iterator[int]) -> None:
+        self._ledgers = ledgers
+        self._ledger = next(ledgers)
+        self._entry = 0
+
+    def place(self, count: int) -> tuple[list[Numbers], list[Numbers]]:
+        places: list[Numbers] = []
+        details: list[Numbers] = []
+        while count:
+            size = min(count, BATCH)
+            ledger, entry = self._new_entry()
+            places += [(ledger, entry, index) for index in range(size)] if size > 1 else [(ledger, entry, -1)]
+            details += [(size,)] * size if size > 1 else [()]
+            count -= size
+        return places, details
+
+    def _new_entry(self) -> tuple[int, int]:
+        if self._entry == LEDGER:
+            self.roll()
+        self._entry += 1
+        return self._ledger, self._entry - 1
+
+    @property
+    def end(self) -> Numbers:
+        return (self._ledger, self._entry, -1)
+
+    @staticmethod
+    def before(coordinates: Numbers) -> Numbers:
+        return (*coordinates[:2], -1) if coordinates[2] <= 0 else coordinates
+
+    @staticmethod
+    def behind(coordinates: Numbers, detail: Numbers) -> Numbers:
+        ledger, entry, index = coordinates
+        if index < 0 or (detail and index + 1 >= detail[0]):
+            return (ledger, entry + 1, -1)
+        return (ledger, entry, index + 1)
+
+    def removable(self, places: Sequence[Numbers], wanted: int) -> int:
+        kept = places[wanted][0] if wanted < len(places) else self._ledger
+        return sum(each[0] < kept for each in places)
+
+    def count(self, places: Sequence[Numbers], begin: Numbers) -> int:
+        return len({each[:2] for each in places if each >= begin})
+
+    def roll(self) -> None:
+        if self._entry:
+            self._ledger, self._entry = next(self._ledgers), 0

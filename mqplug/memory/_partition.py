@@ -1,0 +1,233 @@
+"""One partition: a log as columns."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import accumulate, islice
+from typing import TypeVar
+
+import attrs
+
+from mqplug._batch import Batch, ListColumns
+from mqplug._errors import PositionLost
+from mqplug._ids import MessageId
+from mqplug._log import Log
+from mqplug._position import Position
+from mqplug._watermarks import Bounds, Watermarks
+from mqplug.memory._numbering import Numbering
+from mqplug.spi import AtTime, Earliest, Headers, Last, Latest, Lease, Numbers, SymbolicStart, Upcoming
+
+
+@attrs.frozen
+class Retention:
+    """What a topic keeps: messages of so many seconds, and so many bytes in each partition."""
+
+    seconds: float
+    size: int | None = None
+
+
+@attrs.define
+class Columns:
+    """What is stored, a row for each message. ``stored`` is when it came, in milliseconds; it never goes back."""
+
+    places: list[Numbers] = attrs.field(factory=list)
+    details: list[Numbers] = attrs.field(factory=list)
+    values: list[bytes | None] = attrs.field(factory=list)
+    keys: list[bytes | None] = attrs.field(factory=list)
+    headers: list[Headers] = attrs.field(factory=list)
+    timestamps: list[int] = attrs.field(factory=list)
+    log_times: list[int] = attrs.field(factory=list)
+    latest: list[int] = attrs.field(factory=list)  # the running maximum of log_times: what a search by time looks at
+    stored: list[int] = attrs.field(factory=list)
+    sizes: list[int] = attrs.field(factory=list)
+
+    def remove(self, count: int) -> None:
+        """Remove the first rows."""
+        for field in attrs.fields(Columns):
+            del getattr(self, field.name)[:count]
+
+
+class Partition:
+    """One log. All under the store's lock."""
+
+    def __init__(
+        self, log: Log, numbering: Numbering, retention: Retention, now: Callable[[], float], *, publish_time: bool
+    ) -> None:
+        self.log = log
+        self.numbering = numbering
+        self.retention = retention
+        self._now = now
+        self._entries = numbering.width > 1
+        self._publish_time = publish_time  # whether a search by time looks at when a message was stored
+        self.rows = Columns()
+        self.low = numbering.end
+
+    @property
+    def high(self) -> Numbers:
+        """The position behind the last message, and behind what follows it and is none."""
+        rows = self.rows
+        if self._entries and rows.places:
+            return self.numbering.behind(rows.places[-1], rows.details[-1])
+        return self.numbering.end
+
+    # writing -----------------------------------------------------------------------------------------------
+
+    def append(
+        self,
+        values: Sequence[bytes | None],
+        keys: Sequence[bytes | None],
+        headers: Sequence[Headers],
+        timestamps: Sequence[int | None],
+    ) -> tuple[list[Numbers], list[Numbers]]:
+        """Store one batch; the coordinates and details of its messages."""
+        rows, count = self.rows, len(values)
+        places, details = self.numbering.place(count)
+        now = max(int(self._now() * 1000), rows.stored[-1] if rows.stored else 0)
+        times = [now if each is None else each for each in timestamps]
+        log_times = [now] * count if self._publish_time else times
+        so_far = rows.latest[-1:]
+        rows.places += places
+        rows.details += details
+        rows.values += values
+        rows.keys += keys
+        rows.headers += headers
+        rows.timestamps += times
+        rows.log_times += log_times
+        rows.latest += list(accumulate([*so_far, *log_times], max))[len(so_far) :]
+        rows.stored += [now] * count
+        rows.sizes += map(_size, values, keys, headers)
+        self.expire()
+        return places, details
+
+    def trim(self, before: Numbers) -> None:
+        """Remove what lies before a position, as far as it can be removed."""
+        rows, numbering = self.rows, self.numbering
+        wanted = self.row(before)
+        gone = numbering.removable(rows.places, wanted)
+        rows.remove(gone)
+        first = numbering.before(rows.places[0]) if rows.places else numbering.end
+        self.low = max(self.low, first if self._entries else min(before, first))
+
+    def expire(self) -> None:
+        """Remove what retention does not keep."""
+        rows, retention = self.rows, self.retention
+        gone = bisect_left(rows.stored, (self._now() - retention.seconds) * 1000)
+        if retention.size is not None and (excess := sum(rows.sizes) - retention.size) > 0:
+            freed = list(accumulate(rows.sizes))
+            gone = max(gone, min(bisect_left(freed, excess) + 1, len(freed) - 1))  # the last one always stays
+        if gone:
+            self.trim(self.numbering.before(rows.places[gone]) if gone < len(rows.places) else self.high)
+
+    # reading -----------------------------------------------------------------------------------------------
+
+    def row(self, position: Numbers) -> int:
+        """The row of the first message at or behind a position."""
+        return bisect_left(self.rows.places, position)
+
+    def read(self, position: Numbers, most: int, size: int) -> Batch | None:
+        """The messages from a position on, so many and about so many bytes at most; None if there are none yet.
+
+        An empty batch steps over a marker.
+        """
+        row = self.row(position)
+        sizes = accumulate(self.rows.sizes[row : row + most], initial=0)
+        stop = row + sum(before < size for before in islice(sizes, len(self.rows.sizes[row : row + most])))
+        if row < stop:
+            return self._batch(range(row, stop))
+        if not self._entries and row == len(self.rows.places) and position < self.high:
+            return Batch(self.log, Position(self.log, self.high), 0, ListColumns([], [], [], [], [], []))
+        return None
+
+    def upcoming(self, position: Numbers, most: int) -> Iterator[Upcoming]:
+        """The same, as lease tables want to know it."""
+        rows, row = self.rows, self.row(position)
+        for each in range(row, min(len(rows.places), row + most)):
+            yield Upcoming(rows.places[each], rows.keys[each], self.behind(each))
+
+    def leased(self, leases: Sequence[Lease]) -> Batch:
+        """The messages of these leases."""
+        return self._batch([self.row(each.coordinates) for each in leases], [each.attempt for each in leases])
+
+    def behind(self, row: int) -> Numbers:
+        """The position just behind a message."""
+        return self.numbering.behind(self.rows.places[row], self.rows.details[row])
+
+    def _batch(self, taken: Sequence[int], attempts: Sequence[int] | None = None) -> Batch:
+        rows = self.rows
+        columns = ListColumns(
+            _pick(rows.places, taken), _pick(rows.values, taken), _pick(rows.keys, taken), _pick(rows.headers, taken),
+            _pick(rows.timestamps, taken), _pick(rows.log_times, taken), _pick(rows.details, taken), attempts,
+        )  # fmt: skip
+        is_last = taken[-1] == len(rows.places) - 1
+        behind = self.high if is_last else self.behind(taken[-1])  # with what follows the last one and is no message
+        return Batch(self.log, Position(self.log, behind), len(taken), columns)
+
+    def whole_entries(self, ranges: Iterable[tuple[Numbers, Numbers]]) -> Iterator[tuple[Numbers, Numbers]]:
+        """The ranges less those parts of entries that they begin and end with."""
+        places = self.rows.places
+        for first, last in ranges:
+            begin, end = self.row(first), self.row(last)
+            while begin <= end and places[begin][2] > 0:
+                begin += 1
+            while begin <= end and self.behind(end)[2] >= 0:
+                end -= 1
+            if begin <= end:
+                yield places[begin], places[end]
+
+    def entry(self, entry: Numbers) -> list[Numbers]:
+        """What is left of the messages of an entry."""
+        places = self.rows.places
+        return places[self.row((*entry, -1)) : self.row((entry[0], entry[1] + 1, -1))]
+
+    def lost(self, position: Numbers) -> PositionLost:
+        """What to raise where this position was removed."""
+        low, wanted = Position(self.log, self.low), ":".join(map(str, position))
+        text = f"{self.log!r} has no message {wanted} any more: it begins at {low!r}"
+        return PositionLost(text, log=self.log, low=low)
+
+    # asking ------------------------------------------------------------------------------------------------
+
+    def resolve(self, start: SymbolicStart) -> Position:
+        """The position that a start means now."""
+        return Position(self.log, self._resolve(start))
+
+    def _resolve(self, start: SymbolicStart) -> Numbers:
+        match start:
+            case Earliest():
+                return self.low
+            case Latest():
+                return self.high
+            case AtTime(milliseconds):
+                return self._before(bisect_left(self.rows.latest, milliseconds))
+            case Last(wanted):
+                return self._before(max(0, len(self.rows.places) - wanted))
+
+    def _before(self, row: int) -> Numbers:
+        return self.numbering.before(self.rows.places[row]) if row < len(self.rows.places) else self.high
+
+    def watermarks(self, since: Position | None, *, exact: bool) -> Watermarks:
+        """Low, high, and how many messages lie behind a position."""
+        begin = max(self.low, since.coordinates) if since is not None else self.low
+        count = self.numbering.count(self.rows.places, begin)
+        return Watermarks(Position(self.log, self.low), Position(self.log, self.high), count, exact=exact)
+
+    def bounds(self) -> Bounds:
+        """The first and the last id."""
+        rows = self.rows
+        if not rows.places:
+            return Bounds(None, None)
+        first, last = (MessageId(self.log, rows.places[row], rows.details[row]) for row in (0, -1))
+        return Bounds(first, last)
+
+
+T = TypeVar("T")
+
+
+def _pick(column: list[T], rows: Sequence[int]) -> list[T]:
+    return column[rows.start : rows.stop] if isinstance(rows, range) else [column[row] for row in rows]
+
+
+def _size(value: bytes | None, key: bytes | None, headers: Headers) -> int:
+    size = len(value or b"") + len(key or b"")
+    return size + sum(len(name.encode()) + len(content or b"") for name, content in headers)

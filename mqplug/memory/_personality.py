@@ -1,0 +1,108 @@
+"""What a store is like: memory at its best, or as Kafka or Pulsar are, with what they can do and what they do oddly."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Final
+
+import attrs
+
+from mqplug.memory._numbering import Dense, Entries, Marked
+from mqplug.spi import Capabilities, GroupPosition, tidy
+
+if TYPE_CHECKING:
+    from mqplug.memory._partition import Partition
+
+RANGES = 200  # acked ranges that fit into the metadata of a commit on Kafka
+
+Storing = Callable[["GroupPosition | None", GroupPosition, "Partition"], GroupPosition]
+"""From what is stored of a group and what is committed now to what is stored then."""
+
+
+@attrs.frozen(kw_only=True)
+class Personality:
+    """One way to be.
+
+    ``incarnations``: a topic that was made again is told from the one before. ``early_errors``: a seek looks where it
+    goes; else the next poll does. ``tells_loss``: what retention removed is told by the first poll; else a reader hears
+    of it when the next message comes, and a group never does. ``whole_entries``: what is not acked of an entry comes
+    back with the whole of it. ``takes_over``: the store moves partitions between members itself, and tells nobody.
+    """
+
+    name: str
+    capabilities: Capabilities
+    numbering: type[Dense | Entries] = Dense
+    store: Storing
+    incarnations: bool = True
+    publish_time: bool = False
+    early_errors: bool = True
+    tells_loss: bool = True
+    whole_entries: bool = False
+    takes_over: bool = False
+
+
+def _exactly(stored: GroupPosition | None, wanted: GroupPosition, partition: Partition) -> GroupPosition:
+    """All of it."""
+    return tidy(wanted)
+
+
+def _as_far_as_fits(stored: GroupPosition | None, wanted: GroupPosition, partition: Partition) -> GroupPosition:
+    """Kafka stores the acked ranges in the commit's metadata, which is short: the nearest ones."""
+    wanted = tidy(wanted)
+    return attrs.evolve(wanted, acked=wanted.acked[:RANGES])
+
+
+def _by_entry(stored: GroupPosition | None, wanted: GroupPosition, partition: Partition) -> GroupPosition:
+    """Pulsar takes acks behind the position for whole entries only, and an ack never moves a position back."""
+    if stored is not None and stored.position > wanted.position:
+        return stored
+    return attrs.evolve(wanted, acked=tuple(partition.whole_entries(tidy(wanted).acked)))
+
+
+FULL: Final = Personality(
+    name="full",
+    store=_exactly,
+    capabilities=Capabilities(
+        delete_topic=True, list_topics=True, add_partitions=True, groups=True, durable_groups=True, ordered=True,
+        exclusive=True, shared=True, key_shared=True, nack=True, ack_timeout=True, seek_time=True, trim=True,
+        retention=True, pause_resume=True, null_payload=True, headers=True, keys=True, partitions=True,
+        timestamps_producer=True, individual_ack=True, cumulative_ack=True, commit=True, assignment_events=True,
+        header_duplicates=True, idempotent_producer=True, batch_index=True, time_index=True, count_exact=True,
+        multi_client=True, exactly_once=True,
+    ),
+)  # fmt: skip
+
+KAFKA: Final = Personality(
+    name="kafka",
+    numbering=Marked,
+    store=_as_far_as_fits,
+    early_errors=False,
+    capabilities=Capabilities(
+        delete_topic=True, list_topics=True, add_partitions=True, groups=True, durable_groups=True, ordered=True,
+        seek_time=True, trim=True, retention=True, pause_resume=True, null_payload=True, headers=True, keys=True,
+        partitions=True, timestamps_producer=True, individual_ack=True, cumulative_ack=True, commit=True,
+        assignment_events=True, header_duplicates=True, idempotent_producer=True, batch_index=True, time_index=True,
+        multi_client=True, acked_ranges_max=RANGES,
+    ),
+)  # fmt: skip
+
+PULSAR: Final = Personality(
+    name="pulsar",
+    numbering=Entries,
+    store=_by_entry,
+    incarnations=False,
+    publish_time=True,
+    tells_loss=False,
+    whole_entries=True,
+    takes_over=True,
+    capabilities=Capabilities(
+        delete_topic=True, list_topics=True, add_partitions=True, groups=True, durable_groups=True, ordered=True,
+        exclusive=True, shared=True, key_shared=True, nack=True, ack_timeout=True, seek_time=True, retention=True,
+        pause_resume=True, null_payload=True, headers=True, keys=True, partitions=True, timestamps_producer=True,
+        individual_ack=True, ack_granularity="entry", cumulative_ack=True, commit=True, header_duplicates=True,
+        batch_index=True, time_index=True, multi_client=True,
+        message_max_bytes=5 * 1024 * 1024 - 10 * 1024, header_max_bytes=1024 * 1024,
+    ),
+)  # fmt: skip
+
+PERSONALITIES: Final[Mapping[str, Personality]] = {each.name: each for each in (FULL, KAFKA, PULSAR)}

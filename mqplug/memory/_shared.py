@@ -1,0 +1,61 @@
+"""Members that share the messages of all logs: the modes shared and key_shared."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from mqplug._batch import Batch
+from mqplug._log import Log
+from mqplug._position import Position
+from mqplug.memory._connection import MemoryConnection
+from mqplug.memory._consumer import MemoryConsumer
+from mqplug.spi import ConsumerOptions, GroupPosition, Leases, Listener, Settlement
+
+
+class SharedMember(MemoryConsumer):
+    """Takes what nobody else has, by the lease table of each log."""
+
+    def __init__(self, connection: MemoryConnection, options: ConsumerOptions, listener: Listener) -> None:
+        super().__init__(connection, options, listener)
+        self._max_processing = options.max_processing
+
+    def _patience(self, timeout: float) -> float:
+        now = self._store.clock.monotonic()
+        due = (self._table(log).next_due() for log in self._positions)
+        return min([timeout, *(max(0.0, each - now) for each in due if each is not None)])
+
+    def _next(self, log: Log, most: int) -> Batch | None:
+        partition, table = self._store.partition(log), self._table(log)
+        if table.wanted.coordinates < partition.low:
+            if self._store.personality.tells_loss:
+                raise partition.lost(table.wanted.coordinates)
+            table.trim(Position(log, partition.low))
+        leases = table.take(self, most, partition.upcoming, self._max_processing)
+        return partition.leased(leases) if leases else None
+
+    def _table(self, log: Log) -> Leases:
+        return self._store.group(self._group or "").table(log)
+
+    def settle(self, settled: Mapping[Log, Settlement], timeout: float) -> None:
+        with self._store.changed:
+            entries = self._store.group(self._group or "").entries
+            for log, each in settled.items():
+                if entries is None:
+                    self._table(log).settle(self, each)
+                else:
+                    entries.settle(self._table(log), self._store.partition(log), self, each)
+            self._store.changed.notify_all()
+
+    def seek(self, positions: Mapping[Log, Position], timeout: float) -> None:
+        super().seek(positions, timeout)
+        with self._store.changed:
+            self._store.changed.notify_all()
+
+    def commit(self, positions: Mapping[Log, GroupPosition], timeout: float) -> None:
+        """What each member has done is settled; there is no position of one member."""
+
+    def close(self, timeout: float) -> None:
+        with self._store.changed:
+            self._store.group(self._group or "").leave(self)
+            super().close(timeout)
+            self._store.changed.notify_all()

@@ -1,0 +1,123 @@
+"""One recording: it numbers calls, times them, says how they ended, and keeps them within a limit."""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from itertools import count
+from threading import Lock, current_thread
+from typing import Any, Final, Protocol
+
+import attrs
+
+from mqplug._errors import ConnectError, Error, OutcomeUnknown, Timeout
+from mqplug._log import Log
+from mqplug._position import Position
+from mqplug.recording._calls import Call, Outcome, Payloads
+from mqplug.spi import GroupPosition
+
+UNPROVEN: Final = (ConnectError, OutcomeUnknown, Timeout)
+
+
+class Book(Protocol):
+    """Where calls are kept. A call that is put again, under its number, replaces what was there."""
+
+    def put(self, call: Call) -> None: ...
+    def calls(self) -> Iterable[Call]: ...
+
+
+class MemoryBook:
+    """Calls in memory, by number."""
+
+    def __init__(self) -> None:
+        self._calls: dict[int, Call] = {}
+
+    def put(self, call: Call) -> None:
+        self._calls[call.number] = call
+
+    def calls(self) -> Iterable[Call]:
+        return list(self._calls.values())
+
+
+class Recording:
+    """Thread-safe. When ``limit`` is reached, one last call says so, and no more are kept."""
+
+    def __init__(self, book: Book, payloads: Payloads, limit: int) -> None:
+        self.book = book
+        self.payloads: Payloads = payloads
+        self.run = uuid.uuid4().hex[:8]
+        self.full = False
+        self._limit = limit
+        self._left = limit
+        self._numbers = count(1)
+        self._members = count(1)
+        self._lock = Lock()
+
+    def member(self, kind: str, of: str = "") -> str:
+        """A name for a new client, producer or consumer."""
+        return f"{of}{'/' if of else ''}{kind}-{next(self._members)}"
+
+    def begin(self, member: str, operation: str, *, lasting: bool, **known: Any) -> Call:
+        """A call that begins now. A ``lasting`` one is kept although it may never end."""
+        call = Call(
+            run=self.run, number=next(self._numbers), member=member, thread=current_thread().name,
+            operation=operation, began=time.monotonic(), **known,
+        )  # fmt: skip
+        if lasting:
+            self._put(call, call.size)
+        return call
+
+    def end(self, call: Call, outcome: Outcome, *, lasting: bool, **found: Any) -> None:
+        """The call ended now."""
+        ended = attrs.evolve(call, ended=time.monotonic(), outcome=outcome, **found)
+        self._put(ended, ended.size - call.size if lasting else ended.size)
+
+    @contextmanager
+    def call(self, member: str, operation: str, *, lasting: bool = False, **known: Any) -> Iterator[dict[str, Any]]:
+        """A call that is made within the block, which says in the dictionary what was found."""
+        call = self.begin(member, operation, lasting=lasting, **known)
+        found: dict[str, Any] = {}
+        try:
+            yield found
+        except BaseException as error:
+            outcome: Outcome = "unknown" if lasting and not _proves(error) else "failed"
+            self.end(call, outcome, lasting=lasting, error=spoken(error), **found)
+            raise
+        self.end(call, "ok", lasting=lasting, **found)
+
+    def _put(self, call: Call, size: int) -> None:
+        with self._lock:
+            if self.full:
+                return
+            self._left -= size
+            if self._left < 0:
+                self.full = True
+                call = attrs.evolve(
+                    Call(run=call.run, number=next(self._numbers), member=call.member, thread=call.thread,
+                         operation="recording", began=call.began, ended=time.monotonic()),
+                    outcome="failed", error=f"full: more than {self._limit} calls and messages",
+                )  # fmt: skip
+            self.book.put(call)
+
+
+def _proves(error: BaseException) -> bool:
+    """Whether this error proves that a call changed nothing."""
+    return isinstance(error, Error | TypeError | ValueError) and not isinstance(error, UNPROVEN)
+
+
+def spoken(error: BaseException) -> str:
+    """An error in one line."""
+    return f"{type(error).__name__}: {error}"
+
+
+def at(positions: Mapping[Log, Position]) -> tuple[GroupPosition, ...]:
+    """Plain positions as a call has them."""
+    return tuple(map(GroupPosition, positions.values()))
+
+
+def watched(recording: Recording, member: str, operation: str, call: Callable[[float], None], timeout: float) -> None:
+    """Make a call that answers nothing, and record it."""
+    with recording.call(member, operation, lasting=True):
+        call(timeout)

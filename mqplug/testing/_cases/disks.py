@@ -1,0 +1,63 @@
+"""FLT: what a store survives on its disk."""
+
+from __future__ import annotations
+
+import time
+
+from mqplug import MessageId
+from mqplug.testing._bench import Bench
+from mqplug.testing._cases.faults import RECOVERY, SENDS_BATCHES
+from mqplug.testing._child import Child
+from mqplug.testing._registry import Registry
+
+case = Registry("FLT")
+
+
+@case(8, needs=("persistent",), hooks=("url",), timeout=180)
+def lock_of_the_dead(bench: Bench) -> None:
+    """When a process that had the backend open is killed, it can be opened again at once."""
+    topic, ids = bench.filled(2)
+    with bench.away(), Child(HOLDS_ON, str(bench.harness.url), topic) as child:
+        child.wait_for(1, 60 * bench.scale)
+        child.kill()
+        began = time.monotonic()
+        with bench.harness.connect() as client:
+            found = [message.id for message in client.read(topic)]
+        took = time.monotonic() - began
+    bench.equal(found, [*ids, MessageId.parse(child.lines[0])])
+    bench.that(took < 5 * bench.scale, f"it took {took:.1f} s")
+    bench.that(bench.fill(topic, 1)[0] > found[-1], "and written to")
+
+
+HOLDS_ON = """
+import sys, time, mqplug
+url, topic = sys.argv[1:]
+client = mqplug.connect(url)
+producer, reader = client.producer(topic), client.consumer(topic, start=mqplug.EARLIEST)
+reader.receive(30)
+print(producer.send(b"x", partition=0))
+time.sleep(600)
+"""
+
+
+@case(15, needs=("persistent",), hooks=("tear",), timeout=180)
+def torn_tail(bench: Bench) -> None:
+    """A torn write at the end is dropped, not served: what is read was sent, up to there, and more can follow."""
+    topic = bench.topic()
+    assert bench.harness.tear is not None
+    if bench.harness.url is None:
+        for number in range(20):
+            bench.fill(topic, 5, begin=5 * number)
+        with bench.away():
+            bench.harness.tear()
+    else:  # whoever is killed has closed nothing
+        with bench.away(), Child(SENDS_BATCHES, bench.harness.url, topic) as child:
+            child.wait_for(20, RECOVERY * bench.scale)
+            child.kill()
+            bench.harness.tear()
+    found = bench.read(topic)
+    bench.that(found, "not everything is gone")
+    bench.equal([message.value for message in found], [b"%d" % number for number in range(len(found))])
+    later = bench.fill(topic, 3)
+    bench.equal([message.id for message in bench.read(topic)], [*(message.id for message in found), *later])
+    bench.equal(later, sorted(later))

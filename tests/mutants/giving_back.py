@@ -1,0 +1,142 @@
+"""Acks that are kept back, given back or bounded wrongly."""
+
+from __future__ import annotations
+
+import math
+
+import attrs
+
+from mqplug import CloseIncomplete, Consumer
+from mqplug._batch import Batch
+from mqplug._consume import dead_letters
+from mqplug._consume.acks import Tracker
+from mqplug._consume.delivery import ACKED, Delivery
+from mqplug._consume.fetching import Fetcher
+from mqplug._consume.settling import Settler
+from mqplug.spi import Settlement
+from mutants.base import Mutant, Proxy
+
+
+def acks_whatever(settler, message):
+    """An ack that does not look whether the message was given back."""
+    delivery, index = settler._delivered(message, "ack")
+    delivery.flags[index] = ACKED
+    delivery.tracker.dirty = True
+
+
+def takes_as_done(tracker, delivery, row, delay):
+    """A nack that is an ack."""
+    delivery.flags[row] = ACKED
+    tracker.dirty = True
+
+
+def acks_all_there_is(delivery, *, more_wanted):
+    """What is in hand, and what was not handed out, is acked too."""
+    delivery.flags[:] = bytes((ACKED,)) * len(delivery.flags)
+
+
+def gives_up(consumer, deadline):
+    """A close that ends with the first error."""
+    raise CloseIncomplete("the last acks could not be stored")
+
+
+class LastWordCounts(Mutant):
+    case = "ACK-06"
+    patches = ((Settler, "ack", acks_whatever),)
+
+
+class NackIsAck(Mutant):
+    case = "ACK-07"
+    patches = ((Tracker, "give_back", takes_as_done),)
+
+
+class LosesWhatIsGivenBack(Mutant):
+    case = "ACK-07-shared"
+
+    class Consumer(Proxy):
+        def settle(self, settled, timeout):
+            self.inner.settle({log: Settlement(each.acked) for log, each in settled.items()}, timeout)
+
+
+class GoesOn(Mutant):
+    """In order, too, the others go on."""
+
+    case = "ACK-08"
+    patches = ((Fetcher, "_room", lambda fetcher, held: math.inf),)
+
+
+class CountsNoAttempts(Mutant):
+    case = "ACK-08"
+    patches = ((Batch, "with_attempts", lambda batch, attempts: batch),)
+
+
+class HoldsEverybodyBack(Mutant):
+    case = "ACK-08-shared"
+
+    class Consumer(Proxy):
+        waits = False
+
+        def settle(self, settled, timeout):
+            self.waits = any(each.returned for each in settled.values())
+            self.inner.settle(settled, timeout)
+
+        def poll(self, most, timeout):
+            found = self.inner.poll(most, timeout)
+            if self.waits and any(set(batch.attempts) == {1} for batch in found):
+                self.inner.settle({b.log: Settlement(returned=[(at, 1) for at in b.coordinates]) for b in found}, 1)
+                return []
+            return found
+
+
+class WaitsForEver(Mutant):
+    case = "ACK-11"
+    scale = 0.1  # a sound one needs two seconds
+    patches = ((Consumer, "_is_gone", lambda consumer, now: False),)
+
+
+class KnowsNoDeadline(Mutant):
+    case = "ACK-11-shared"
+
+    def open(self, connection, options, listener):
+        return super().open(connection, attrs.evolve(options, max_processing=None), listener)
+
+
+class AcksWhatIsInHand(Mutant):
+    case = "ACK-12"
+
+    patches = ((Delivery, "see_through", acks_all_there_is),)
+
+
+class KnowsNoIds(Mutant):
+    """Whoever acks by id is late."""
+
+    case = "ACK-17"
+    patches = ((Settler, "_find", lambda settler, each, what: (settler._holdings.get(each.log).tracker.passed, 0)),)
+
+
+class GivesNoReason(Mutant):
+    case = "ACK-18"
+    patches = ((dead_letters, "REASON", "why"),)
+
+
+class BuriesNothing(Mutant):
+    case = "ACK-18"
+    patches = ((dead_letters.DeadLetters, "send", lambda letters, message, reason, done: done(None)),)
+
+
+class KnowsNoBounds(Mutant):
+    case = "ACK-20"
+    patches = ((Fetcher, "_room", lambda fetcher, held: math.inf),)
+
+
+class SharesWithoutBounds(Mutant):
+    case = "ACK-20-shared"
+    patches = ((Fetcher, "_appetite", lambda fetcher, most: most),)
+
+
+class GivesUpAtClose(Mutant):
+    """A close that fails lets go of nothing."""
+
+    case = "CLS-12"
+
+    patches = ((Consumer, "_settle_at_close", gives_up),)

@@ -1,0 +1,131 @@
+"""Groups whose members are told apart, or taken care of, wrongly."""
+
+from __future__ import annotations
+
+import attrs
+
+from mqplug import Consumer, Unsupported
+from mqplug._position import Earliest
+from mqplug.spi import AddPartitions, DeleteGroup
+from mutants.base import Mutant, Proxy
+from mutants.groups import Everybody, NeverLeaves
+
+
+class LeavesAGroup(Mutant):
+    """Whoever reads without a group leaves one behind."""
+
+    case = "CON-14"
+
+    def open(self, connection, options, listener):
+        if options.group is None:
+            connection.start_group("reader-1", attrs.evolve(options, group="reader-1", start=Earliest()))
+        return super().open(connection, options, listener)
+
+
+class NeverPauses(Mutant):
+    case = "CON-16"
+    patches = ((Consumer, "pause", lambda consumer, *partitions, **where: None),)
+
+
+class SkipsWhilePaused(Mutant):
+    case = "CON-16"
+
+    class Consumer(Proxy):
+        def resume(self, logs):
+            self.inner.resume(logs)
+            for log in logs:
+                self.inner._positions[log] = self.inner._store.partition(log).high
+
+
+class InAnotherMode(Mutant):
+    """What is asked for in one mode is opened in another."""
+
+    asked = given = ""
+
+    def open(self, connection, options, listener):
+        mode = self.given if options.mode == self.asked else options.mode
+        return super().open(connection, attrs.evolve(options, mode=mode), listener)
+
+
+class LetsEverybodyIn(InAnotherMode):
+    case = "GRP-11"
+    asked, given = "exclusive", "ordered"
+
+
+class KeepsTheName(NeverLeaves):
+    case = "GRP-11"
+
+
+class EverybodyAtOnce(Everybody):
+    case = "GRP-12"
+
+
+class FirstTakesAll(Mutant):
+    case = "GRP-13"
+
+    class Consumer(Proxy):
+        def poll(self, most, timeout):
+            return self.inner.poll(most, timeout) if self.mutant.consumers[0] is self.inner else []
+
+
+class OneAtATime(Mutant):
+    """Members that share a log wait for the ack of whoever has a message."""
+
+    case = "GRP-13"
+
+    class Consumer(Proxy):
+        def poll(self, most, timeout):
+            tables = [self.inner._table(log) for log in self.inner._positions]
+            busy = any(each.member is not None for table in tables for each in table._open.values())
+            return [] if busy else self.inner.poll(most, timeout)
+
+
+class NeverReplaced(NeverLeaves):
+    case = "GRP-16"
+
+
+class DeletesNoGroup(Mutant):
+    case = "GRP-17"
+
+    def administer(self, connection, action):
+        return True if isinstance(action, DeleteGroup) else super().administer(connection, action)
+
+
+class AddedUnseen(Mutant):
+    """A group is not told of partitions that are added: its ``start=`` decides where it reads them."""
+
+    case = "GRP-20"
+
+    def administer(self, connection, action):
+        found = super().administer(connection, action)
+        if isinstance(action, AddPartitions):
+            for group in connection.store._groups.values():
+                group.forget(found.logs[1:])
+        return found
+
+
+class GrowsAnew(Mutant):
+    """To add partitions is to make the topic again."""
+
+    case = "TOP-12"
+
+    def administer(self, connection, action):
+        if isinstance(action, AddPartitions):
+            with connection.store.changed:
+                connection.store.delete(action.topic)
+                return connection.store.create(action.topic, action.partitions)
+        return super().administer(connection, action)
+
+
+class LiesAboutGrowing(Mutant):
+    case = "LIF-13"
+
+    def administer(self, connection, action):
+        if isinstance(action, AddPartitions):
+            raise Unsupported("add_partitions")
+        return super().administer(connection, action)
+
+
+class KeysAnywhere(InAnotherMode):
+    case = "KEY-10"
+    asked, given = "key_shared", "shared"

@@ -1,0 +1,94 @@
+"""The memory backend at its driver seam, without the core above it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import attrs
+
+from mqplug import Log, Position, memory
+from mqplug.spi import ConsumerOptions, CreateTopic, Earliest, GroupPosition, ProducerOptions, Trim
+
+
+@attrs.define
+class Sent:
+    """A record on its way, which keeps what became of it."""
+
+    topic: str
+    partition: int
+    value: bytes | None
+    key: bytes | None = None
+    headers: tuple[Any, ...] = ()
+    timestamp: int | None = None
+    outcome: Any = None
+
+    def stored(self, log, coordinates, detail=()):
+        self.outcome = coordinates
+
+    def failed(self, error):
+        self.outcome = error
+
+    unknown = failed
+
+
+class Heard:
+    """A listener that keeps what it hears."""
+
+    def __init__(self):
+        self.held: dict[Log, GroupPosition] = {}
+
+    def assigned(self, positions: Mapping[Log, GroupPosition]) -> None:
+        self.held |= positions
+
+    def revoked(self, logs: Sequence[Log]) -> Mapping[Log, GroupPosition]:
+        for log in logs:
+            del self.held[log]
+        return {}
+
+    lost = revoked
+
+
+class Seam:
+    """A connection with a topic ``orders``, its producer, and as many consumers as are opened."""
+
+    def __init__(self, partitions: int = 1, **settings: Any) -> None:
+        self.connection = memory.mqplug_connect(memory.MemorySettings(**settings))
+        self.store = self.connection.store
+        self.logs = self.do(CreateTopic("orders", partitions)).logs
+        self.producer = memory.mqplug_open_producer(self.connection, ProducerOptions())
+
+    def do(self, action: Any) -> Any:
+        """Carry out an action."""
+        return memory.mqplug_administer(self.connection, action)
+
+    def trim(self, coordinates: tuple[int, ...], partition: int = 0) -> None:
+        """Remove what lies before."""
+        log = self.logs[partition]
+        self.do(Trim({log: Position(log, coordinates)}))
+
+    def send(self, *values: bytes, partition: int = 0, keys: Iterable[bytes | None] | None = None) -> list[Any]:
+        """Send these together; their coordinates."""
+        sent = [
+            Sent("orders", partition, value, key)
+            for value, key in zip(values, keys or [None] * len(values), strict=True)
+        ]
+        self.producer.send(sent)
+        return [each.outcome for each in sent]
+
+    def member(self, mode: Any = "ordered", group: str = "billing", listener: Any = None, **options: Any) -> Any:
+        """A member of a group."""
+        wanted = ConsumerOptions(logs=self.logs, group=group, start=Earliest(), mode=mode, **options)
+        return memory.mqplug_open_consumer(self.connection, wanted, listener or Heard())
+
+    def reader(self) -> Any:
+        """A consumer without a group, from the beginning."""
+        start = {log: Position(log, self.store.partition(log).low) for log in self.logs}
+        return memory.mqplug_open_consumer(
+            self.connection, ConsumerOptions(logs=self.logs, group=None, start=start), Heard()
+        )
+
+
+def values(batches: Iterable[Any]) -> list[Any]:
+    """The values of all messages."""
+    return [value for batch in batches for value in batch.values]

@@ -1,0 +1,324 @@
+"""The lease table: who has which message of a shared log."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import Bundle, RuleBasedStateMachine, initialize, invariant, multiple, rule
+
+from mqplug import Log, Position
+from mqplug.spi import GroupPosition, Lease, Leases, Numbers, Settlement, Upcoming, tidy
+
+LOG = Log("memory", "c", "orders", 0, "i")
+KEYS = (None, b"a", b"b")
+
+
+def at(number: int) -> Numbers:
+    """The coordinates of a message: sparse."""
+    return (number // 3, 10 * (number % 3))
+
+
+def position(number: int) -> Position:
+    """The position just before a message."""
+    return Position(LOG, at(number))
+
+
+class Shelf:
+    """A log whose clock stands where it is put."""
+
+    def __init__(self, *keys: bytes | None) -> None:
+        self.keys = list(keys)
+        self.time = 100.0
+
+    def read(self, begin: Numbers, most: int) -> Iterator[Upcoming]:
+        """What a backend tells the table."""
+        numbers = [number for number in range(len(self.keys)) if at(number) >= begin]
+        for number in numbers[:most]:
+            yield Upcoming(at(number), self.keys[number], (at(number)[0], at(number)[1] + 1))
+
+    def table(self, start: GroupPosition | None = None, **options: object) -> Leases:
+        """A table over this log."""
+        return Leases(start or GroupPosition(position(0)), now=lambda: self.time, **options)  # type: ignore[arg-type]
+
+
+def leased(*numbers: int, attempt: int = 1) -> list[Lease]:
+    """Leases of these messages."""
+    return [Lease(at(number), attempt) for number in numbers]
+
+
+def acked(*numbers: int) -> Settlement:
+    """These are done."""
+    return Settlement([at(number) for number in numbers])
+
+
+def test_nobody_gets_what_another_has() -> None:
+    """Members take in turn, and each message goes to one of them."""
+    shelf = Shelf(*[None] * 5)
+    table = shelf.table()
+    assert table.take("a", 2, shelf.read) == leased(0, 1)
+    assert table.take("b", 2, shelf.read) == leased(2, 3)
+    assert table.take("a", 2, shelf.read) == leased(4)
+    assert table.take("b", 2, shelf.read) == []
+
+
+def test_what_was_acked_before_is_passed_over() -> None:
+    """Ranges that a stored position holds are not handed out, and stay acked."""
+    shelf = Shelf(*[None] * 8)
+    table = shelf.table(GroupPosition(position(1), ((at(2), at(3)), (at(5), at(6)))))
+    assert table.take("a", 10, shelf.read) == leased(1, 4, 7)
+    assert table.state().acked == ((at(2), at(3)), (at(5), at(6)))
+    table.settle("a", acked(4))
+    assert table.state() == GroupPosition(position(1), ((at(2), at(6)),))
+
+
+def test_a_returned_message_comes_again_when_it_is_due() -> None:
+    """What was given back waits for its delay, then anybody gets it, with its attempt counted."""
+    shelf = Shelf(None, None)
+    table = shelf.table()
+    table.take("a", 2, shelf.read)
+    table.settle("a", Settlement([at(1)], [(at(0), 5.0)]))
+    assert table.take("b", 1, shelf.read) == []
+    assert table.next_due() == 105.0
+    shelf.time = 105.0
+    assert table.take("b", 1, shelf.read) == leased(0, attempt=2)
+
+
+def test_a_settlement_of_what_is_not_held_changes_nothing() -> None:
+    """Another's message, one settled already and one never handed out are passed over."""
+    shelf = Shelf(None, None, None)
+    table = shelf.table()
+    table.take("a", 1, shelf.read)
+    table.take("b", 1, shelf.read)
+    table.settle("b", acked(0, 1))
+    table.settle("b", Settlement([at(2)], [(at(1), 0.0)]))
+    assert table.state() == GroupPosition(position(0), ((at(1), at(1)),))
+
+
+def test_after_max_processing_another_gets_it() -> None:
+    """A member that takes too long loses its message, and what it says of it later is passed over."""
+    shelf = Shelf(None)
+    table = shelf.table()
+    table.take("a", 1, shelf.read, max_processing=10)
+    assert table.next_due() == 110.0
+    shelf.time = 110.0
+    assert table.take("b", 1, shelf.read) == leased(0, attempt=2)
+    table.settle("a", acked(0))
+    assert table.state().position == position(0)
+
+
+def test_what_a_member_had_is_free_when_it_leaves() -> None:
+    """Others get it at once, as the next attempt."""
+    shelf = Shelf(None, None)
+    table = shelf.table()
+    table.take("a", 2, shelf.read)
+    table.leave("a")
+    assert table.take("b", 5, shelf.read) == leased(0, 1, attempt=2)
+
+
+def test_a_seek_frees_all_and_forgets_acks() -> None:
+    """Whoever had something has it no more; all comes again from there on, as the first attempt."""
+    shelf = Shelf(*[None] * 4)
+    table = shelf.table()
+    table.take("a", 4, shelf.read)
+    table.settle("a", acked(2))
+    table.seek(position(1))
+    table.settle("a", acked(1))
+    assert table.state() == GroupPosition(position(1))
+    assert table.take("b", 9, shelf.read) == leased(1, 2, 3)
+
+
+def test_what_was_trimmed_counts_as_acked() -> None:
+    """After a trim nothing before it is handed out, and nobody holds it any more."""
+    shelf = Shelf(*[None] * 6)
+    table = shelf.table()
+    table.take("a", 3, shelf.read)
+    table.settle("a", Settlement([], [(at(1), 0.0)]))
+    assert table.wanted == position(1)
+    table.trim(position(4))
+    assert table.state() == GroupPosition(position(4))
+    assert table.take("b", 9, shelf.read) == leased(4, 5)
+
+
+def test_nothing_new_is_opened_when_too_much_is_open() -> None:
+    """The table's memory is bounded: at its bound it waits for acks."""
+    shelf = Shelf(*[None] * 5)
+    table = shelf.table(most_open=2)
+    assert table.take("a", 9, shelf.read) == leased(0, 1)
+    assert table.take("b", 9, shelf.read) == []
+    table.settle("a", acked(1))
+    assert table.take("b", 9, shelf.read) == leased(2)
+
+
+def test_a_key_is_with_one_member() -> None:
+    """While a member has a message of a key, others get none of that key; without a key all are free."""
+    shelf = Shelf(b"a", b"a", None, b"b", b"a")
+    table = shelf.table(by_key=True)
+    assert table.take("one", 1, shelf.read) == leased(0)
+    assert table.take("two", 9, shelf.read) == leased(2, 3)
+    assert table.take("one", 1, shelf.read) == leased(1)
+    table.settle("one", acked(0, 1))
+    assert table.take("two", 9, shelf.read) == leased(4)
+
+
+def test_a_returned_message_holds_its_key_back() -> None:
+    """Until it is due, nothing behind it of the same key is handed out."""
+    shelf = Shelf(b"a", b"a", b"b")
+    table = shelf.table(by_key=True)
+    table.take("one", 1, shelf.read)
+    table.settle("one", Settlement([], [(at(0), 5.0)]))
+    assert table.take("two", 9, shelf.read) == leased(2)
+    shelf.time += 5
+    assert table.take("two", 9, shelf.read) == [*leased(0, attempt=2), *leased(1)]
+
+
+def test_tidy_ranges() -> None:
+    """Ranges ascend, overlap nowhere, and lie behind the position."""
+    ranges = ((at(7), at(8)), (at(0), at(1)), (at(2), at(4)), (at(4), at(5)))
+    assert tidy(GroupPosition(position(3), ranges)) == GroupPosition(position(3), ((at(3), at(5)), (at(7), at(8))))
+
+
+# against a model -------------------------------------------------------------------------------------------
+
+
+class Job:
+    """What the model knows of a message."""
+
+    def __init__(self, *, acked: bool) -> None:
+        self.member: str | None = None
+        self.ends = float("inf")
+        self.due = 0.0
+        self.attempt = 1
+        self.acked = acked
+
+    def free(self, due: float) -> None:
+        """It goes to whoever asks next."""
+        self.member, self.ends, self.due = None, float("inf"), due
+        self.attempt += 1
+
+
+class LeaseMachine(RuleBasedStateMachine):
+    """The table against a plain list of messages."""
+
+    by_key = False
+    out = Bundle("out")
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.shelf = Shelf()
+        self.jobs: list[Job] = []
+        self.floor = 0
+
+    @initialize(done=st.sets(st.integers(0, 8)), begin=st.integers(0, 3), keys=st.lists(st.sampled_from(KEYS)))
+    def open(self, done: set[int], begin: int, keys: list[bytes | None]) -> None:
+        """A group that stood somewhere before."""
+        ranges = tuple((at(number), at(number)) for number in sorted(done))
+        self.add([*keys, *[None] * max(0, 9 - len(keys))])
+        for number, job in enumerate(self.jobs):
+            job.acked = number < begin or number in done
+        start = GroupPosition(position(begin), ranges)
+        self.table = self.shelf.table(start, by_key=self.by_key)
+
+    @rule(keys=st.lists(st.sampled_from(KEYS), min_size=1, max_size=4))
+    def add(self, keys: list[bytes | None]) -> None:
+        """More is sent."""
+        self.shelf.keys += keys
+        self.jobs += [Job(acked=number < self.floor) for number in range(len(self.jobs), len(self.jobs) + len(keys))]
+
+    @rule(target=out, member=st.sampled_from("abc"), most=st.integers(1, 5), limit=st.sampled_from([None, 3.0]))
+    def take(self, member: str, most: int, limit: float | None) -> object:
+        """A member takes what the model says it may have."""
+        expected = []
+        for number in self.allowed(member):
+            if len(expected) == most:
+                break
+            job = self.jobs[number]
+            job.member, job.ends = member, self.shelf.time + limit if limit else float("inf")
+            expected.append(Lease(at(number), job.attempt))
+        assert self.table.take(member, most, self.shelf.read, limit) == expected
+        return multiple(*[(member, lease.coordinates) for lease in expected])
+
+    def allowed(self, member: str) -> Iterator[int]:
+        """What a member may have, in order."""
+        self.expire()
+        held_back: set[bytes] = set()
+        for number, job in enumerate(self.jobs):
+            key = self.shelf.keys[number]
+            if job.acked or job.member is not None:
+                continue
+            owners = {each.member for each, other in zip(self.jobs, self.shelf.keys, strict=True) if other == key}
+            mine = not self.by_key or key is None or (key not in held_back and owners <= {member, None})
+            if job.due <= self.shelf.time and mine:
+                yield number
+            elif key is not None:
+                held_back.add(key)
+
+    @rule(lease=out, member=st.sampled_from("abc"), delay=st.sampled_from([None, 0.0, 2.0]), right=st.booleans())
+    def settle(self, lease: tuple[str, Numbers], member: str, delay: float | None, right: bool) -> None:
+        """Somebody settles a message that was out once."""
+        owner, coordinates = lease
+        member = owner if right else member
+        self.expire()
+        job = self.jobs[next(number for number in range(len(self.jobs)) if at(number) == coordinates)]
+        if job.member == member and delay is None:
+            job.member, job.acked = None, True
+        elif job.member == member and delay is not None:
+            job.free(self.shelf.time + delay)
+        settled = Settlement([coordinates]) if delay is None else Settlement([], [(coordinates, delay)])
+        self.table.settle(member, settled)
+
+    @rule(member=st.sampled_from("abc"))
+    def leave(self, member: str) -> None:
+        """A member dies."""
+        for job in self.jobs:
+            if job.member == member:
+                job.free(self.shelf.time)
+        self.table.leave(member)
+
+    @rule(seconds=st.sampled_from([1.0, 2.0, 10.0]))
+    def wait(self, seconds: float) -> None:
+        """Time passes."""
+        self.shelf.time += seconds
+
+    @rule(number=st.integers(0, 12))
+    def seek(self, number: int) -> None:
+        """The group is moved."""
+        self.floor = number
+        self.jobs = [Job(acked=index < number) for index in range(len(self.jobs))]
+        self.table.seek(position(number))
+
+    @rule(number=st.integers(0, 6))
+    def trim(self, number: int) -> None:
+        """Retention removes the beginning."""
+        for job in self.jobs[:number]:
+            job.acked, job.member = True, None
+        self.table.trim(position(min(number, len(self.jobs))))
+
+    def expire(self) -> None:
+        """Who took too long loses what it has."""
+        for job in self.jobs:
+            if job.member is not None and job.ends <= self.shelf.time:
+                job.free(self.shelf.time)
+
+    @invariant()
+    def stands_where_the_model_says(self) -> None:
+        """A message counts as acked in the table's position if, and only if, it is acked."""
+        state = self.table.state()
+        found = [
+            at(number) < state.position.coordinates or any(first <= at(number) <= last for first, last in state.acked)
+            for number in range(len(self.jobs))
+        ]
+        assert found == [job.acked for job in self.jobs]
+        assert list(state.acked) == sorted(state.acked)
+
+
+class KeyMachine(LeaseMachine):
+    """The same, where a key is with one member at a time."""
+
+    by_key = True
+
+
+LeaseMachine.TestCase.settings = KeyMachine.TestCase.settings = settings(max_examples=60, deadline=None)
+TestLeases = LeaseMachine.TestCase
+TestLeasesByKey = KeyMachine.TestCase

@@ -1,0 +1,173 @@
+"""Which partition a record goes to."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import mqplug
+from mqplug import Record
+from mqplug._produce.partitioners import STICKY_RUN, chooser, java_hash, murmur2
+
+# From Kafka's own tests: UtilsTest.testMurmur2.
+MURMUR2 = {
+    b"21": -973932308,
+    b"foobar": -790332482,
+    b"a-little-bit-long-string": -985981536,
+    b"a-little-bit-longer-string": -1486304829,
+    b"lkjh234lh9fiuh90y23oiuhsafujhadof229phr9h19h89h8": -58897971,
+    b"abc": 479470107,
+}
+
+# What String.hashCode() gives; the last two are characters that take one and two UTF-16 units.
+JAVA = {
+    "": 0,
+    "a": 97,
+    "hello": 99162322,
+    "Hello": 69609650,
+    "foobar": -1268878963,
+    "polygenelubricants": -(2**31),
+    "Ω": 937,
+    "😀": 0xD83D * 31 + 0xDE00,
+}
+
+
+@pytest.fixture
+def mq() -> Iterator[mqplug.Client]:
+    """A client with a topic of five partitions."""
+    with mqplug.connect("memory") as client:
+        client.create_topic("orders", partitions=5)
+        yield client
+
+
+def signed(number: int) -> int:
+    """An unsigned 32-bit number as Java has it."""
+    return (number ^ 0x80000000) - 0x80000000
+
+
+def partitions(ids: Sequence[mqplug.MessageId]) -> list[int]:
+    """Where these messages are."""
+    return [each.log.partition for each in ids]
+
+
+def test_murmur2_is_kafkas() -> None:
+    """Murmur2 gives the values of Kafka's own unit tests."""
+    assert {key: signed(murmur2(key)) for key in MURMUR2} == MURMUR2
+
+
+def test_java_hash_is_that_of_strings() -> None:
+    """The hash of Pulsar's Java client is that of the key as a Java string, in UTF-16 units."""
+    assert {text: signed(java_hash(text.encode())) for text in JAVA} == JAVA
+
+
+def test_a_key_that_is_no_text_is_hashed_as_its_base64() -> None:
+    """A key of bytes that are no UTF-8 goes where Pulsar's Java client puts keyBytes: by its Base64."""
+    assert java_hash(b"\xff\xfe") == java_hash(b"//4=")
+
+
+@pytest.mark.parametrize(("name", "hashes"), [("murmur2", MURMUR2), ("pulsar-java", JAVA)])
+def test_the_sign_bit_is_cut_off(mq: mqplug.Client, name: str, hashes: dict[bytes | str, int]) -> None:
+    """A negative hash has its sign bit cut off, as Java's clients do; single sends and batches agree."""
+    keys = {key.encode() if isinstance(key, str) else key: number for key, number in hashes.items()}
+    expected = [(number & 0x7FFFFFFF) % 5 for number in keys.values()]
+    with mq.producer("orders", partitioner=name) as out:  # type: ignore[arg-type]
+        assert partitions([out.send(b"x", key=key) for key in keys]) == expected
+        assert partitions(out.send_many([Record(b"x", key=key) for key in keys])) == expected
+
+
+@pytest.mark.parametrize("name", ["murmur2", "pulsar-java"])
+def test_a_batch_without_keys_sticks_to_a_partition(mq: mqplug.Client, name: str) -> None:
+    """All records without a key of one batch go to one partition, those of the next batch to the next."""
+    with mq.producer("orders", partitioner=name) as out:  # type: ignore[arg-type]
+        batches = [set(partitions(out.send_many([b"x"] * 10))) for _ in range(10)]
+    assert all(len(each) == 1 for each in batches)
+    visited = [min(each) for each in batches]
+    assert sorted(visited[:5]) == [0, 1, 2, 3, 4]
+    assert visited[5:] == visited[:5]
+
+
+def test_single_records_without_a_key_stick_for_a_while(mq: mqplug.Client) -> None:
+    """Single records without a key go to one partition for a run, and to the next one then."""
+    with mq.producer("orders") as out:
+        sent = partitions([out.send(b"x") for _ in range(2 * STICKY_RUN)])
+    assert len(set(sent[:STICKY_RUN])) == len(set(sent[STICKY_RUN:])) == 1
+    assert sent[0] != sent[-1]
+
+
+def test_round_robin_takes_each_partition_in_turn(mq: mqplug.Client) -> None:
+    """With round_robin, records without a key go to each partition in turn, over batches and single sends."""
+    with mq.producer("orders", partitioner="round_robin") as out:
+        sent = partitions(out.send_many([b"x"] * 7)) + partitions([out.send(b"x") for _ in range(3)])
+    assert [(each - sent[0]) % 5 for each in sent] == [0, 1, 2, 3, 4] * 2
+
+
+def test_records_with_and_without_keys_in_one_batch(mq: mqplug.Client) -> None:
+    """In a mixed batch keys decide where there are some, and the others stick together; an explicit partition wins."""
+    records = [Record(b"1", key=b"21"), Record(b"2"), Record(b"3", key=b"abc", partition=4), Record(b"4")]
+    with mq.producer("orders") as out:
+        keyed, first, explicit, second = partitions(out.send_many(records))
+    assert keyed == (MURMUR2[b"21"] & 0x7FFFFFFF) % 5
+    assert explicit == 4
+    assert first == second
+
+
+def test_a_function_chooses(mq: mqplug.Client) -> None:
+    """A function of key and number of partitions chooses, for records without a key too."""
+    asked = []
+
+    def choose(key: bytes | None, count: int) -> int:
+        asked.append((key, count))
+        return 3 if key is None else len(key)
+
+    with mq.producer("orders", partitioner=choose) as out:
+        assert partitions([out.send(b"x"), out.send(b"x", key=b"ab")]) == [3, 2]
+        assert partitions(out.send_many([b"x", Record(b"x", key=b"a")])) == [3, 1]
+    assert asked == [(None, 5), (b"ab", 5), (None, 5), (b"a", 5)]
+
+
+@pytest.mark.parametrize(("chosen", "kind"), [(5, ValueError), (-1, ValueError), (1.0, TypeError), (True, TypeError)])
+def test_a_function_that_chooses_wrongly(mq: mqplug.Client, chosen: object, kind: type[Exception]) -> None:
+    """A partition that is none is refused before anything is sent."""
+    with mq.producer("orders", partitioner=lambda key, count: chosen) as out:  # type: ignore[arg-type,return-value]
+        for send in (lambda: out.send(b"x"), lambda: out.submit(b"x", key=b"k"), lambda: out.send_many([b"x"])):
+            with pytest.raises(kind, match="partitioner"):
+                send()
+    assert sum(each.count for each in mq.watermarks("orders").values()) == 0
+
+
+@pytest.mark.parametrize("wrong", ["murmur3", "", None, 3])
+def test_an_unknown_partitioner_is_refused(mq: mqplug.Client, wrong: object) -> None:
+    """What is no partitioner is a ValueError that lists those that there are."""
+    with pytest.raises(ValueError, match="murmur2, pulsar-java, round_robin"):
+        mq.producer("orders", partitioner=wrong)  # type: ignore[arg-type]
+
+
+@given(keys=st.lists(st.none() | st.binary(max_size=12), min_size=1, max_size=20), count=st.integers(1, 7))
+def test_a_native_partitioner_is_never_mixed_with_the_cores(keys: list[bytes | None], count: int) -> None:
+    """Either the driver places all records of a batch or the core does, and both by the same hash."""
+    ours, theirs = (chooser("murmur2", count, native=native) for native in (False, True))
+    left = theirs.batch(keys, len(keys), True)
+    if None not in keys:
+        assert left == -1
+    placed = ours.batch(keys, len(keys), True)
+    assert isinstance(placed, list)
+    assert all(0 <= each < count for each in placed)
+    for key, partition in zip(keys, placed, strict=True):
+        if key is not None:
+            assert partition == ours.keyed(key)
+            assert theirs.keyed(key) == -1
+
+
+def test_producers_learn_of_partitions_that_were_added(mq: mqplug.Client) -> None:
+    """A producer takes a partition that was added since it was opened, and spreads keys over all of them."""
+    with mq.producer("orders") as out:
+        with pytest.raises(ValueError, match="partitions 0 to 4"):
+            out.send(b"x", partition=5)
+        mq.add_partitions("orders", 8)
+        assert out.send(b"x", partition=7).log.partition == 7
+        assert partitions(out.send_many([Record(b"x", partition=6)])) == [6]
+        sent = partitions(out.send_many([Record(b"x", key=key) for key in MURMUR2]))
+    assert sent == [(number & 0x7FFFFFFF) % 8 for number in MURMUR2.values()]

@@ -1,0 +1,129 @@
+"""Pausing, and what else keeps a partition from being handed out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from waiting import wait_until
+
+import mqplug
+from mqplug import EARLIEST
+
+
+@pytest.fixture
+def mq() -> Iterator[mqplug.Client]:
+    """A client of a store of its own, with a topic ``orders`` of two partitions of 50 messages each."""
+    with mqplug.connect("memory") as client:
+        client.create_topic("orders", partitions=2)
+        with client.producer("orders") as out:
+            out.send_many([mqplug.Record(b"%d" % number, partition=number % 2) for number in range(100)])
+        yield client
+
+
+def values(orders: mqplug.Consumer, count: int) -> list[tuple[int, int]]:
+    """Receive so many messages, as (partition, number)."""
+    got = []
+    for _ in range(count):
+        message = orders.receive(timeout=5)
+        assert message is not None
+        got.append((message.partition, int(message.value or b"")))
+    return got
+
+
+def test_a_paused_partition_delivers_nothing_and_goes_on_where_it_was(mq: mqplug.Client) -> None:
+    """While one partition is paused the other delivers all it has; resumed, it goes on without a gap or a repeat."""
+    with mq.consumer("orders", start=EARLIEST) as orders:
+        first = values(orders, 3)
+        assert {partition for partition, _ in first} == {first[0][0]}
+        paused = first[0][0]
+        orders.pause(paused)
+        assert {partition for partition, _ in values(orders, 50)} == {1 - paused}
+        assert orders.receive(timeout=0.2) is None
+        assert [each.waits_for for each in orders.state() if each.log.partition == paused] == ["paused"]
+        orders.resume(paused)
+        rest = values(orders, 47)
+    assert [number for _, number in first + rest] == list(range(paused, 100, 2))
+
+
+def test_pause_without_a_name_pauses_all(mq: mqplug.Client) -> None:
+    """pause() and resume() speak of every partition that is held."""
+    with mq.consumer("orders", group="g") as orders:
+        values(orders, 1)
+        orders.pause()
+        assert orders.receive(timeout=0.2) is None
+        orders.resume()
+        values(orders, 99)
+        assert orders.receive(timeout=0) is None
+
+
+def test_a_seek_keeps_the_pause(mq: mqplug.Client) -> None:
+    """A paused partition that is moved stays paused, and goes on at its new place."""
+    with mq.consumer("orders", start=EARLIEST, partitions=[0]) as orders:
+        values(orders, 30)
+        orders.pause(0)
+        orders.seek(EARLIEST)
+        assert orders.receive(timeout=0.2) is None
+        orders.resume(0)
+        assert values(orders, 1) == [(0, 0)]
+
+
+def test_what_is_not_held_cannot_be_paused(mq: mqplug.Client) -> None:
+    """A partition that this consumer does not hold is NotAssigned."""
+    with mq.consumer("orders", start=EARLIEST, partitions=[0]) as orders, pytest.raises(mqplug.NotAssigned):
+        orders.pause(1)
+
+
+def test_max_unacked_waits_for_an_ack(mq: mqplug.Client) -> None:
+    """With max_unacked=1 the next message of a partition comes only after the ack, and then at once."""
+    with mq.consumer("orders", group="g", max_unacked=1) as orders:
+        first = [orders.receive(timeout=5), orders.receive(timeout=5)]
+        assert sorted(message.partition for message in first if message) == [0, 1]
+        assert orders.receive(timeout=0.2) is None
+        assert {state.waits_for for state in orders.state()} == {"unacked"}
+        for message in first:
+            assert message is not None
+            assert message.id in {state.blocked_by for state in orders.state()}
+            orders.ack(message)
+            following = orders.receive(timeout=5)
+            assert following is not None
+            assert following.partition == message.partition
+            assert following.id > message.id
+
+
+def test_a_waiting_receive_goes_on_at_the_ack_of_another_thread(mq: mqplug.Client) -> None:
+    """A receive that waits for an ack returns when it comes, not at the end of its timeout."""
+    from concurrent.futures import ThreadPoolExecutor
+
+    with mq.consumer("orders", group="g", max_unacked=1) as orders, ThreadPoolExecutor(1) as pool:
+        first = [orders.receive(timeout=5), orders.receive(timeout=5)]
+        waiting = pool.submit(orders.receive, 60)
+        wait_until(lambda: orders._grip.gate.busy)
+        assert first[0] is not None
+        orders.ack(first[0])
+        assert waiting.result(timeout=10) is not None
+
+
+def test_gaps_that_would_not_fit_hold_a_partition_back() -> None:
+    """Where the backend stores few acked ranges, a partition waits for the message that makes the gaps."""
+    with mqplug.connect("memory://gaps?like=kafka") as mq:
+        mq.create_topic("orders")
+        most = mq.capabilities.acked_ranges_max
+        count = 2 * most + 3000
+        with mq.producer("orders") as out:
+            for start in range(0, count, 1000):
+                out.send_many([b"%d" % number for number in range(start, min(count, start + 1000))])
+        with mq.consumer("orders", group="g") as orders:
+            odd, even = [], []
+            while (message := orders.receive(timeout=0.2)) is not None:
+                (even if int(message.value or b"") % 2 else odd).append(message)
+                if int(message.value or b"") % 2:
+                    orders.ack(message)
+                if len(even) % 500 == 0:
+                    orders.commit()
+            assert len(odd) + len(even) < count
+            [state] = orders.state()
+            assert (state.waits_for, state.blocked_by) == ("unacked", odd[0].id)
+            for message in odd:
+                orders.ack(message)
+            assert orders.receive(timeout=5) is not None

@@ -1,0 +1,215 @@
+"""The modes in which members share a log, message by message: a job queue."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+
+import pytest
+from waiting import wait_until
+
+import mqplug
+from mqplug import EARLIEST, Retry
+from mqplug.memory import Clock
+
+
+@pytest.fixture
+def mq() -> Iterator[mqplug.Client]:
+    """A client of a store of its own, with a topic ``jobs`` of one partition."""
+    with mqplug.connect("memory") as client:
+        client.create_topic("jobs")
+        yield client
+
+
+def fill(mq: mqplug.Client, count: int, **fields: object) -> list[mqplug.MessageId]:
+    """Send so many messages."""
+    with mq.producer("jobs") as out:
+        return list(out.send_many([mqplug.Record(b"%d" % number, **fields) for number in range(count)]))  # type: ignore[arg-type]
+
+
+def take(jobs: mqplug.Consumer) -> mqplug.Message:
+    """The next message, which there is."""
+    message = jobs.receive(timeout=5)
+    assert message is not None
+    return message
+
+
+def test_members_split_the_messages_of_one_partition(mq: mqplug.Client) -> None:
+    """Each message goes to one member, whoever asks, and a slow one holds nobody up."""
+    ids = fill(mq, 6)
+    with mq.consumer("jobs", group="g", mode="shared") as a, mq.consumer("jobs", group="g", mode="shared") as b:
+        got = [take(a), take(b), take(b), take(b), take(a), take(b)]
+        assert sorted(message.id for message in got) == ids
+        assert a.receive(timeout=0.1) is None
+        fill(mq, 1)
+        assert take(a).value == b"0"
+
+
+def test_a_message_given_back_goes_to_anybody_and_counts(mq: mqplug.Client) -> None:
+    """The others go on meanwhile, and the next delivery is one attempt more."""
+    fill(mq, 3)
+    with mq.consumer("jobs", group="g", mode="shared") as a, mq.consumer("jobs", group="g", mode="shared") as b:
+        message = take(a)
+        a.nack(message, delay=0.2)
+        assert [take(b).value, take(b).value] == [b"1", b"2"]
+        again = take(b)
+        assert (again.id, again.attempt) == (message.id, 2)
+        a.ack(message)
+        assert a.late_acks == 1
+
+
+def test_acks_are_stored_and_only_the_rest_comes_back(mq: mqplug.Client) -> None:
+    """After a clean close what was acked stays away, in whatever order; the rest comes again."""
+    ids = fill(mq, 6)
+    with mq.consumer("jobs", group="g", mode="shared") as jobs:
+        got = [take(jobs) for _ in ids]
+        for number in (4, 0, 2):
+            jobs.ack(got[number])
+    with mq.consumer("jobs", group="g", mode="shared") as jobs:
+        assert {take(jobs).id for _ in range(3)} == {ids[1], ids[3], ids[5]}
+    assert mq.lag("jobs", group="g")[0] > 0
+
+
+def test_a_member_that_leaves_frees_what_it_had(mq: mqplug.Client) -> None:
+    """What a closed member did not ack is at once free for the others."""
+    [only] = fill(mq, 1)
+    with mq.consumer("jobs", group="g", mode="shared") as stays:
+        with mq.consumer("jobs", group="g", mode="shared") as leaves:
+            assert take(leaves).id == only
+            assert stays.receive(timeout=0) is None
+        again = take(stays)
+        assert (again.id, again.attempt) == (only, 2)
+
+
+def test_a_message_that_takes_too_long_goes_to_another(mq: mqplug.Client) -> None:
+    """After max_processing another member gets it, and the late ack changes nothing."""
+    [only] = fill(mq, 1)
+    clock = mq.unwrap(Clock)
+    assert clock is not None
+    options = {"group": "g", "mode": "shared", "max_processing": 60}
+    with mq.consumer("jobs", **options) as slow, mq.consumer("jobs", **options) as other:  # type: ignore[arg-type]
+        late = take(slow)
+        clock.advance(61)
+        again = take(other)
+        assert (again.id, again.attempt) == (only, 2)
+        slow.ack(late)
+        slow.commit()
+        assert mq.lag("jobs", group="g") == {0: 1}
+        other.ack(again)
+        other.commit()
+        assert mq.lag("jobs", group="g") == {0: 0}
+
+
+def test_max_unacked_bounds_what_a_member_has(mq: mqplug.Client) -> None:
+    """A member takes no more than max_unacked; the rest is for the others."""
+    fill(mq, 5)
+    with (
+        mq.consumer("jobs", group="g", mode="shared", max_unacked=2) as a,
+        mq.consumer("jobs", group="g", mode="shared") as b,
+    ):
+        first, second = take(a), take(a)
+        assert a.receive(timeout=0.1) is None
+        assert {take(b).value for _ in range(3)} == {b"2", b"3", b"4"}
+        a.ack(first)
+        a.ack(second)
+        fill(mq, 1)
+        assert take(a).value == b"0"
+
+
+def test_a_pool_of_workers_does_each_job_once(mq: mqplug.Client) -> None:
+    """run() with eight threads on two members handles every message once, with failures tried again."""
+    mq.create_topic("jobs.dead")
+    ids = fill(mq, 300)
+    done: list[mqplug.MessageId] = []
+    failed: set[mqplug.MessageId] = set()
+
+    def handle(message: mqplug.Message) -> None:
+        number = int(message.value or b"")
+        if number % 50 == 7 or (number % 10 == 3 and message.attempt == 1):
+            failed.add(message.id)
+            raise RuntimeError("no luck")
+        done.append(message.id)
+
+    poison = {ids[number] for number in range(300) if number % 50 == 7}
+    retry = Retry(3, delay=0)
+    members = [mq.consumer("jobs", group="g", mode="shared", retry=retry, dead_letter="jobs.dead") for _ in range(2)]
+    threads = [threading.Thread(target=member.run, args=(handle,), kwargs={"threads": 4}) for member in members]
+    for thread in threads:
+        thread.start()
+    wait_until(lambda: len(done) >= 300 - len(poison) and mq.watermarks("jobs.dead")[0].count >= len(poison), 60)
+    wait_until(lambda: mq.lag("jobs", group="g") == {0: 0})
+    for member in members:
+        member.stop()
+    for thread in threads:
+        thread.join(20)
+    for member in members:
+        member.close()
+    assert sorted(done) == [each for each in ids if each not in poison]
+    sources = {dict(message.headers)["mqplug-dead-source"] for message in mq.read("jobs.dead")}
+    assert sources == {str(each).encode() for each in poison}
+
+
+def test_a_key_is_with_one_member_at_a_time(mq: mqplug.Client) -> None:
+    """In key_shared the messages of one key come in order, to one member and one thread at a time."""
+    with mq.producer("jobs") as out:
+        out.send_many([mqplug.Record(b"%d" % number, key=b"k%d" % (number % 7)) for number in range(350)])
+    lock, busy = threading.Lock(), set[bytes | None]()
+    seen: dict[bytes | None, list[int]] = {}
+
+    def handle(message: mqplug.Message) -> None:
+        with lock:
+            assert message.key not in busy
+            busy.add(message.key)
+        seen.setdefault(message.key, []).append(int(message.value or b""))
+        with lock:
+            busy.discard(message.key)
+
+    members = [mq.consumer("jobs", group="g", mode="key_shared") for _ in range(2)]
+    threads = [threading.Thread(target=member.run, args=(handle,), kwargs={"threads": 3}) for member in members]
+    for thread in threads:
+        thread.start()
+    wait_until(lambda: sum(map(len, seen.values())) >= 350, 60)
+    for member in members:
+        member.stop()
+    for thread in threads:
+        thread.join(20)
+    for member in members:
+        member.close()
+    assert seen == {b"k%d" % key: list(range(key, 350, 7)) for key in range(7)}
+
+
+def test_a_seek_frees_everything_for_all(mq: mqplug.Client) -> None:
+    """A seek of one member moves the group: what anybody had is to be delivered again, and old acks are late."""
+    ids = fill(mq, 4)
+    with mq.consumer("jobs", group="g", mode="shared") as a, mq.consumer("jobs", group="g", mode="shared") as b:
+        mine, other = take(a), take(b)
+        a.seek(EARLIEST)
+        a.ack(mine)
+        assert a.late_acks == 1
+        b.ack(other)
+        b.commit()
+        assert {take(a).id for _ in ids} == set(ids)
+
+
+def test_what_needs_an_order_is_unsupported(mq: mqplug.Client) -> None:
+    """There is no position of a member, and no ack of all before a message."""
+    fill(mq, 1)
+    with mq.consumer("jobs", group="g", mode="shared") as jobs:
+        message = take(jobs)
+        with pytest.raises(mqplug.Unsupported):
+            jobs.position()
+        with pytest.raises(mqplug.Unsupported):
+            jobs.ack_through(message)
+        [state] = jobs.state()
+        assert (state.position, state.unacked) == (None, 1)
+
+
+def test_an_exclusive_group_has_one_member(mq: mqplug.Client) -> None:
+    """A second member is ConsumerBusy, and the name is free as soon as the first is closed."""
+    fill(mq, 1)
+    with mq.consumer("jobs", group="g", mode="exclusive") as only:
+        assert take(only).value == b"0"
+        with pytest.raises(mqplug.ConsumerBusy):
+            mq.consumer("jobs", group="g", mode="exclusive")
+    with mq.consumer("jobs", group="g", mode="exclusive") as following:
+        assert take(following).value == b"0"
