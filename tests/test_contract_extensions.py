@@ -11,6 +11,8 @@ from mqplug.faults import Faults
 from mqplug.recording import Recorder
 from mqplug.testing import Harness, contract
 
+pytestmark = pytest.mark.kit
+
 
 @pytest.fixture(scope="module")
 def harness():

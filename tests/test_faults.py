@@ -26,6 +26,8 @@ from mqplug.testing._peers import PEERS
 
 BY_ID = {case.id: case for case in CASES}
 
+pytestmark = pytest.mark.kit
+
 
 class Stuck:
     """The memory backend with a consumer in which one call hangs until ``let_go`` is set."""

@@ -19,6 +19,7 @@ from mqplug import memory, spi
 from mqplug.testing import CASES, Case, Harness, contract, run
 from mqplug.testing._manifest import SINCE
 
+pytestmark = pytest.mark.kit
 pytest_plugins = "pytester"
 
 BY_ID = {case.id: case for case in CASES}

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 SLICE = 0.1  # the longest that one poll may last: what Ctrl-C and close wait for at most
 POLL_MESSAGES = 1000
 PATIENCE = 5.0
+UNLIMITED = 1_000_000  # acked ranges that a backend stores, from which on nobody counts them
 
 
 class Fetcher:
@@ -127,22 +128,28 @@ class Fetcher:
         if not isinstance(tracker, Tracker):
             return math.inf  # what is here is leased already
         tracker.returned.settle()
-        if tracker.returned or self._is_full_of_gaps(tracker):
+        if tracker.returned:
             room: float = 0
-        elif self._max_unacked is None:
-            return math.inf
         else:
-            room = self._max_unacked - tracker.unsettled
+            room = self._room_for_gaps(tracker)
+            if self._max_unacked is not None:
+                room = min(room, self._max_unacked - tracker.unsettled)
         tracker.awaited = room <= 0
         return room
 
-    def _is_full_of_gaps(self, tracker: Tracker) -> bool:
-        """Whether the acked ranges would not fit where the backend stores them."""
-        if tracker.ranges < self._most_ranges:
-            return False
-        with self._holdings.committing:
-            tracker.state()
-        return tracker.ranges >= self._most_ranges
+    def _room_for_gaps(self, tracker: Tracker) -> float:
+        """How many messages may follow, so that their gaps still fit where the backend stores them.
+
+        Acks of every second message make a range of every second message.
+        """
+        if self._most_ranges >= UNLIMITED:
+            return math.inf
+        if tracker.dirty and self._holdings.committing.acquire(blocking=False):
+            try:
+                tracker.state()
+            finally:
+                self._holdings.committing.release()
+        return 2 * (self._most_ranges - tracker.ranges)
 
     def _take_returned(self) -> Delivery | None:
         """A message that was given back and is due again."""
