@@ -257,10 +257,10 @@ class Producer(Closable):
         try:
             with suppress(Timeout):  # counted below
                 self._queue.drain(deadline)
+            given_up = self._queue.give_up()
         finally:
             close_native(f"a producer of {self.topic}", self._driver.close, deadline)
             self._on_closed(self)
-        given_up = self._queue.give_up()
         if given_up:
             raise CloseIncomplete(
                 f"the outcome of {given_up} messages is unknown",

@@ -7,7 +7,7 @@ from threading import Thread
 
 import pytest
 from kafka_steps import fill, new_name, take
-from kafka_stream import Stream
+from stream import Stream
 
 import mqplug
 

@@ -22,7 +22,7 @@ def test_what_is_none_and_what_is_empty_stay_apart(mq, topic):
     assert [(m.key, m.value, m.headers) for m in mq.read(topic)] == sent
 
 
-@pytest.mark.parametrize("moment", [0, int(time.time() * 1000) + 7_200_000])
+@pytest.mark.parametrize("moment", [0, pytest.param(int(time.time() * 1000) + 7_200_000, id="in two hours")])
 def test_times_that_kafka_cannot_keep_are_refused(mq, topic, moment):
     """Kafka takes 0 for now and refuses the far future: both are told before anything is sent, the rest goes on."""
     with mq.producer(topic) as out:

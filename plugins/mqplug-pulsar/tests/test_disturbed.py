@@ -7,7 +7,7 @@ from threading import Thread
 
 import pytest
 from pulsar_steps import fill, take
-from pulsar_stream import Stream
+from stream import Stream
 
 
 def restarted(server):

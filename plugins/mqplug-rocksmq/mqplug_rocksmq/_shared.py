@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import atexit
 import logging
 import os
 import threading
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
@@ -21,6 +23,7 @@ _open: dict[Path, _Owned] = {}
 _inherited: list[_Owned] = []
 
 PATIENCE: Final = 5.0
+HASTE: Final = 3.0  # seconds that the end of a program waits for a store that nobody closed
 
 
 class _Owned:
@@ -117,4 +120,13 @@ def _abandon() -> None:
     _open.clear()
 
 
+def _close_forgotten() -> None:
+    """At the end of the program: a thread that is inside RocksDB when the interpreter goes would bring it down."""
+    for owned in list(_open.values()):
+        with suppress(Exception):
+            owned.close(HASTE)
+    _open.clear()
+
+
 os.register_at_fork(after_in_child=_abandon)
+atexit.register(_close_forgotten)

@@ -297,3 +297,27 @@ def test_nothing_native_is_imported_to_describe() -> None:
     """Looking at the plugin imports neither RocksDB nor pyarrow."""
     code = "import mqplug_rocksmq, sys; print(sorted({'rocksdict', 'pyarrow', 'crc32c'} & set(sys.modules)))"
     assert subprocess.check_output([sys.executable, "-c", code], text=True).strip() == "[]"
+
+
+@pytest.mark.parametrize("sync", ["always", "interval", "os"])
+def test_a_program_that_forgets_to_close_ends_well(path: Path, sync: str) -> None:
+    """At the end of the program its store is closed for it: no crash, nothing lost, and no socket is left."""
+    program = f"""
+import mqplug
+mq = mqplug.connect("rocksmq", path={str(path)!r}, sync={sync!r})
+mq.create_topic("orders")
+out = mq.producer("orders")
+for number in range(3000):
+    out.submit(b"%d" % number)
+out.flush()
+out.submit(b"last")
+"""
+    command = [sys.executable, "-W", "ignore::ResourceWarning", "-c", program]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert not socket_path(path.resolve()).exists()
+    store = open_store(path, StoreSettings())
+    try:
+        assert extent(store, store.topics.get("orders").logs[0])[1] >= 3000
+    finally:
+        close_store(store)
