@@ -70,6 +70,8 @@ def test_a_message_can_still_be_given_back(mq: mqplug.Client) -> None:
 
 
 def test_it_is_refused_where_it_has_no_meaning(mq: mqplug.Client) -> None:
-    """Without a group there is nothing to ack."""
+    """Without a group there is nothing to ack, and run() acks by itself what its handlers have done."""
     with pytest.raises(TypeError, match="auto_ack"):
         mq.consumer("orders", start=LATEST, auto_ack=True)
+    with mq.consumer("orders", group="g", auto_ack=True) as orders, pytest.raises(TypeError, match="auto_ack"):
+        orders.run(print)

@@ -146,7 +146,7 @@ def test_a_type_that_we_do_not_have(fakes: Fakes, milvus: Any) -> None:
 
 def test_rocksmq_in_a_cluster_is_an_error(fakes: Fakes, milvus: Any) -> None:
     """As in Milvus."""
-    with pytest.raises(mqplug.ConfigError, match=r"'backend in .*milvus.yaml' names"):
+    with pytest.raises(mqplug.ConfigError, match=r"'backend' in .*milvus.yaml names"):
         mqplug.connect(milvus(SHIPPED.replace("type: default", "type: rocksmq")), mode="cluster")
 
 
@@ -176,11 +176,11 @@ def test_variables_are_filled_in(fakes: Fakes, milvus: Any, monkeypatch: pytest.
 @pytest.mark.parametrize(
     ("text", "names"),
     [
-        ("kafka: {brokerList: '${NO}'}", "'kafka.servers in"),
-        ("kafka: {brokerList: x, saslUsername: me, saslPassword: '${NO}'}", "'kafka.password in"),
-        ("pulsar: {address: '${NO}'}", "'pulsar.service_url in"),
-        ("pulsar: {address: host, authParams: '${NO}'}", "'pulsar.token in"),
-        ("mq: {type: '${NO}'}", "'backend in"),
+        ("kafka: {brokerList: '${NO}'}", "'kafka.servers' in"),
+        ("kafka: {brokerList: x, saslUsername: me, saslPassword: '${NO}'}", "'kafka.password' in"),
+        ("pulsar: {address: '${NO}'}", "'pulsar.service_url' in"),
+        ("pulsar: {address: host, authParams: '${NO}'}", "'pulsar.token' in"),
+        ("mq: {type: '${NO}'}", "'backend' in"),
     ],
 )
 def test_missing_variables_are_named(fakes: Fakes, milvus: Any, text: str, names: str) -> None:

@@ -94,19 +94,19 @@ def test_the_users_own_file_is_below_home(fakes: Fakes, monkeypatch: pytest.Monk
         ("x.toml", "a = \n", "is no TOML: .*line 1"),
         ("x.yaml", "a: [", "is no YAML at line"),
         ("x.yaml", "- a", "holds no table"),
-        ("x.toml", "[kafak]\n", "no section 'kafak in .*x.toml'.*Did you mean 'kafka'"),
-        ("x.toml", "bakend = 'kafka'", "no key 'bakend in .*x.toml'.*Did you mean 'backend'"),
-        ("x.toml", "kafka = 3", "'kafka in .*x.toml': expected a table, not int"),
-        ("x.toml", "servers = ['x']", "no key 'servers in .*A backend's settings stand in its section"),
-        ("x.toml", "backend = 3", "'backend in .*x.toml': expected str, not int"),
-        ("x.toml", "extension = 3", "'extension in .*': expected a table"),
-        ("x.toml", "[extension]\nfaults = 3", "'extension.faults in .*': expected a table"),
-        ("x.toml", "[plugins]\nalow = []", "no setting 'plugins.alow in .*Did you mean 'plugins.allow'"),
-        ("x.toml", "[plugins]\nallow = 3", "'plugins.allow in .*': expected a list, not int"),
+        ("x.toml", "[kafak]\n", "no section 'kafak' in .*x.toml.*Did you mean 'kafka'"),
+        ("x.toml", "bakend = 'kafka'", "no key 'bakend' in .*x.toml.*Did you mean 'backend'"),
+        ("x.toml", "kafka = 3", "'kafka' in .*x.toml: expected a table, not int"),
+        ("x.toml", "servers = ['x']", "no key 'servers' in .*A backend's settings stand in its section"),
+        ("x.toml", "backend = 3", "'backend' in .*x.toml: expected str, not int"),
+        ("x.toml", "extension = 3", "'extension' in .*: expected a table"),
+        ("x.toml", "[extension]\nfaults = 3", "'extension.faults' in .*: expected a table"),
+        ("x.toml", "[plugins]\nalow = []", "no setting 'plugins.alow' in .*Did you mean 'plugins.allow'"),
+        ("x.toml", "[plugins]\nallow = 3", "'plugins.allow' in .*: expected a list, not int"),
         (
             "x.toml",
             "[kafka]\nservers = ['x']\nserver = 1",
-            "no setting 'kafka.server in .*Did you mean 'kafka.servers'",
+            "no setting 'kafka.server' in .*Did you mean 'kafka.servers'",
         ),
     ],
 )
@@ -133,7 +133,7 @@ def test_a_file_that_is_no_text(fakes: Fakes, tmp_path: Path) -> None:
 
 def test_missing_variables_are_named_with_their_keys(fakes: Fakes, tmp_path: Path) -> None:
     """References to variables that are not set name both, all at once."""
-    with pytest.raises(mqplug.ConfigError, match=r"'kafka.password in .*needs .* 'KAFKA_PASSWORD'.*'kafka.tls in"):
+    with pytest.raises(mqplug.ConfigError, match=r"'kafka.password' in .*needs .* 'KAFKA_PASSWORD'.*'kafka.tls' in"):
         mqplug.connect(write(tmp_path / "x.toml", KAFKA))
 
 
@@ -147,9 +147,9 @@ def test_a_missing_variable_of_another_section_does_not_matter(fakes: Fakes, tmp
 def test_a_missing_variable_of_an_extension_is_named(fakes: Fakes, noted: Any, tmp_path: Path) -> None:
     """Also in lists, and above the sections."""
     text = "extensions = ['first']\n[kafka]\nservers = ['x']\n[extension.first]\nseed = ['${SEED}']\n"
-    with pytest.raises(mqplug.ConfigError, match=r"'extension.first.seed in .*'SEED'"):
+    with pytest.raises(mqplug.ConfigError, match=r"'extension.first.seed' in .*SEED'"):
         mqplug.connect(write(tmp_path / "x.toml", text))
-    with pytest.raises(mqplug.ConfigError, match=r"'backend in .*'BACKEND'"):
+    with pytest.raises(mqplug.ConfigError, match=r"'backend' in .*BACKEND'"):
         mqplug.connect(write(tmp_path / "y.toml", "backend = '${BACKEND}'"))
 
 

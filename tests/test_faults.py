@@ -243,7 +243,9 @@ CORE_MUTANTS = [
 ]
 
 
-@pytest.mark.parametrize(("case", "place", "name", "wrong"), CORE_MUTANTS, ids=lambda each: str(each)[:30])
+@pytest.mark.parametrize(
+    ("case", "place", "name", "wrong"), CORE_MUTANTS, ids=[f"{each[0]}-{each[2]}" for each in CORE_MUTANTS]
+)
 def test_each_mutant_of_the_core_is_killed(monkeypatch, case, place, name, wrong):
     """KIT-02: the cases about mistakes notice when the core itself is broken."""
     harness = sound(Mutant("sound"))

@@ -7,6 +7,7 @@ import signal
 import threading
 from collections import defaultdict
 from collections.abc import Iterator
+from typing import ClassVar
 
 import pytest
 from waiting import wait_until
@@ -166,3 +167,39 @@ def test_wrong_arguments_are_refused(
     """A handler can be called, and there is at least one thread."""
     with mq.consumer("jobs", group="g") as jobs, pytest.raises(error):
         jobs.run(handler, threads=threads)  # type: ignore[arg-type]
+
+
+def test_threads_that_swap_their_tasks_keep_the_order_of_a_key(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In key_shared the messages of a key are handled in their order, whichever thread begins first."""
+    from concurrent.futures import Future, ThreadPoolExecutor
+
+    class Swapping(ThreadPoolExecutor):
+        """Begins every second task only after the one behind it."""
+
+        held: ClassVar[list[tuple[object, ...]]] = []
+
+        def submit(self, task, /, *arguments):  # type: ignore[no-untyped-def, override]
+            if not self.held:
+                self.held.append((task, *arguments))
+                threading.Timer(0.05, self._release).start()
+                return Future()
+            return super().submit(task, *arguments)
+
+        def _release(self) -> None:
+            super().submit(*self.held.pop())  # type: ignore[arg-type]
+
+    monkeypatch.setattr("mqplug._consume.running.ThreadPoolExecutor", Swapping)
+    seen: list[bytes | None] = []
+    with mqplug.connect("memory") as mq:
+        mq.create_topic("jobs")
+        with mq.producer("jobs") as out:
+            out.send_many([mqplug.Record(b"%d" % number, key=b"k") for number in range(20)])
+        with mq.consumer("jobs", group="g", mode="key_shared") as jobs:
+
+            def handle(message: mqplug.Message) -> None:
+                seen.append(message.value)
+                if len(seen) == 20:
+                    jobs.stop()
+
+            jobs.run(handle, threads=4)
+    assert seen == [b"%d" % number for number in range(20)]

@@ -11,7 +11,7 @@ import attrs
 from mqplug._config.configuration import Configuration
 from mqplug._config.fields import address_fields
 from mqplug._config.layers import Given
-from mqplug._config.settings import nearest, told, unknown
+from mqplug._config.settings import nearest, quoted, told, unknown
 from mqplug._config.urls import split_url
 from mqplug._errors import ConfigError
 from mqplug._plugins.backend import Backend
@@ -46,7 +46,7 @@ def choose(configuration: Configuration) -> Choice:
         name, given = named
         if name == "rocksmq" and top.mode == "cluster":
             raise ConfigError(
-                f"rocksmq, which {given.place!r} names, is a log of one machine, and the mode is 'cluster'",
+                f"rocksmq, which {quoted(given.place)} names, is a log of one machine, and the mode is 'cluster'",
                 backend=name,
                 fix="Name pulsar or kafka, or say mode='standalone'",
             )

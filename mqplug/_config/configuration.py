@@ -10,7 +10,7 @@ import attrs
 from mqplug._config.fields import fields_of
 from mqplug._config.layers import KEYS, Given, Layer, Text, unset
 from mqplug._config.secrets import redact
-from mqplug._config.settings import Complaint, structured, told
+from mqplug._config.settings import Complaint, quoted, structured, told
 from mqplug._config.urls import split_url
 from mqplug._errors import ConfigError
 from mqplug._plugins.discovery import Rules
@@ -67,7 +67,9 @@ class Configuration:
                 continue
             scheme = split_url(url.value)[0].scheme
             if backend is not None and str(backend.value) != scheme:
-                raise ConfigError(f"{backend.place!r} says {backend.value!r}, but {url.place!r} is of {scheme!r}")
+                raise ConfigError(
+                    f"{quoted(backend.place)} says {backend.value!r}, but {quoted(url.place)} is of {scheme!r}"
+                )
             return scheme, backend or url
         return None
 
@@ -107,7 +109,7 @@ def checked(kind: type[T], givens: Mapping[str, Given], path: str, backend: str 
 def check_variables(givens: Mapping[str, Given], path: str) -> None:
     """``ConfigError`` that names each variable that is referred to, and not set."""
     missing = [
-        Complaint(f"{place!r} needs the environment variable {variable!r}, which is not set", f"Set {variable}")
+        Complaint(f"{quoted(place)} needs the environment variable {variable!r}, which is not set", f"Set {variable}")
         for key, given in givens.items()
         for place, variable in unset(given.value, given.place or f"{path}.{key}")
     ]

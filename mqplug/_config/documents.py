@@ -8,7 +8,7 @@ from typing import Any, Final
 import attrs
 
 from mqplug._config.layers import IN_TREE, KEYS, Given, is_backend
-from mqplug._config.settings import Complaint, nearest, told
+from mqplug._config.settings import Complaint, nearest, quoted, told
 
 TABLES: Final = ("extension", "plugins")
 NAMED: Final = (IN_TREE, "rocksmq", "kafka", "pulsar")
@@ -69,19 +69,23 @@ class Document:
         if key in KEYS or not self.file or key in self.tables:
             return []
         if is_backend(key):
-            return [Complaint(f"{self._place(key)!r}: expected a table, not {type(value).__name__}", f"Write [{key}]")]
+            return [
+                Complaint(f"{quoted(self._place(key))}: expected a table, not {type(value).__name__}", f"Write [{key}]")
+            ]
         if isinstance(value, Mapping):
-            return [Complaint(f"there is no section {self._place(key)!r}", nearest(key, [*TABLES, *NAMED]))]
+            return [Complaint(f"there is no section {quoted(self._place(key))}", nearest(key, [*TABLES, *NAMED]))]
         fix = nearest(key, list(KEYS))
-        return [Complaint(f"there is no key {self._place(key)!r}", f"{fix} A backend's settings stand in its section")]
+        return [
+            Complaint(f"there is no key {quoted(self._place(key))}", f"{fix} A backend's settings stand in its section")
+        ]
 
     def _check_table(self, key: str, value: object) -> list[Complaint]:
         if not isinstance(value, Mapping):
-            return [Complaint(f"{self._place(key)!r}: expected a table, not {type(value).__name__}")]
+            return [Complaint(f"{quoted(self._place(key))}: expected a table, not {type(value).__name__}")]
         if key == "plugins":
             return []
         return [
-            Complaint(f"{self._place(key, str(name))!r}: expected a table, not {type(inner).__name__}")
+            Complaint(f"{quoted(self._place(key, str(name)))}: expected a table, not {type(inner).__name__}")
             for name, inner in value.items()
             if not isinstance(inner, Mapping)
         ]

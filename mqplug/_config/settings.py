@@ -71,12 +71,18 @@ def told(complaints: list[Complaint], backend: str | None = None) -> ConfigError
 def unknown(name: str, place: str, path: str, known: Iterable[str]) -> Complaint:
     """A setting that is none of those known. ``place`` is what it is called, ``path`` what it is in."""
     near = get_close_matches(name, list(known), n=1)
-    text = f"there is no setting {place!r}"
+    text = f"there is no setting {quoted(place)}"
     if not near:
         return Complaint(text, nearest(name, known))
     if place.endswith(name.upper()):  # an environment variable
         return Complaint(text, f"Did you mean {place.removesuffix(name.upper()) + near[0].upper()!r}?")
     return Complaint(text, f"Did you mean {f'{path}.{near[0]}'.lstrip('.')!r}?")
+
+
+def quoted(place: str) -> str:
+    """A setting between quotes, with the file that it is in, if it is in one, behind them."""
+    key, where, file = place.partition(" in ")
+    return f"{key!r}{where}{file}"
 
 
 def nearest(name: str, known: Iterable[str]) -> str:
@@ -105,7 +111,7 @@ class _Examiner:
             inside, around = error.group_exceptions()
             for each, field in inside:
                 if isinstance(each, KeyError) and each.args == (field.name,):
-                    yield Complaint(f"{self._called((*at, field.name))!r} is missing")
+                    yield Complaint(f"{quoted(self._called((*at, field.name)))} is missing")
                 else:
                     yield from self.complaints(each, field.type, (*at, field.name))
             for other in around:
@@ -123,14 +129,14 @@ class _Examiner:
         from mqplug._config.reading import WrongValue
 
         if isinstance(error, WrongValue):
-            return Complaint(f"{self._called(at)!r}: {error}")
+            return Complaint(f"{quoted(self._called(at))}: {error}")
         reason = error.message if isinstance(error, Error) else str(error.args[0] if error.args else type(error))
         fix = error.fix if isinstance(error, Error) else None
         if shows(f"{reason} {fix}", self.secrets):
-            return Complaint(f"{self._called(at)!r} is wrong; why is not shown, since that shows a secret")
+            return Complaint(f"{quoted(self._called(at))} is wrong; why is not shown, since that shows a secret")
         if isinstance(kind, type) and attrs.has(kind):
             at, reason = _attributed(reason, kind, at)
-        return Complaint(f"{self._called(at)!r}: {without_logins(reason)}", fix and without_logins(fix))
+        return Complaint(f"{quoted(self._called(at))}: {without_logins(reason)}", fix and without_logins(fix))
 
     def _called(self, at: Path) -> str:
         if not at:

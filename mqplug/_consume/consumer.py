@@ -145,12 +145,17 @@ class Consumer(Closable):
             raise TypeError(f"a handler is called with each message; {type(handler).__name__} cannot be called")
         from mqplug._consume.running import Runner
 
-        self._grip.check_open()
-        self._grip.require_group("run")
+        self._prepare_run()
         self._fetcher.return_rest()
         Runner(self._grip, self._holdings, self._fetcher, self._settler, handler, threads).run(self.stop)
         if not self._closed:
             self.commit()
+
+    def _prepare_run(self) -> None:
+        self._grip.check_open()
+        self._grip.require_group("run")
+        if self._fetcher.auto_ack:
+            raise TypeError("run() acks a message when its handler returns: open the consumer without auto_ack=")
 
     # settling ----------------------------------------------------------------------------------------------
 

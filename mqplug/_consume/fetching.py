@@ -32,7 +32,7 @@ class Fetcher:
         self._grip = grip
         self._holdings = holdings
         self._max_unacked = max_unacked
-        self._auto_ack = auto_ack
+        self.auto_ack = auto_ack
         self._ready: deque[Held] = deque()  # those with something waiting
         self._nursed: set[Held] = set()  # those with messages that were given back
         self._touched: deque[Held] = deque()  # those whose delivery was ended before its time
@@ -50,7 +50,7 @@ class Fetcher:
 
     def next_delivery(self, deadline: Deadline, most: int) -> Delivery | None:
         """The next batch, as soon as there is one; None at the deadline, after stop, and at the end."""
-        if self._auto_ack:
+        if self.auto_ack:
             self._see_through(more_wanted=True)
         while not self.stopping:
             with self._grip.gate.polling():

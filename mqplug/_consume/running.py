@@ -75,7 +75,10 @@ class Runner:
                 return False
             self._drain()
             return not self._holdings.finished
-        pool.submit(self._work_alone if self._grip.shares else self._work_in_order, delivery)
+        if self._grip.shares:
+            self._enqueue(pool, delivery)
+        else:
+            pool.submit(self._work_in_order, delivery)
         return True
 
     def _next(self) -> Delivery | None:
@@ -105,22 +108,20 @@ class Runner:
                 held.busy = False
             self._done()
 
-    def _work_alone(self, delivery: Delivery) -> None:
+    def _enqueue(self, pool: ThreadPoolExecutor, delivery: Delivery) -> None:
+        """Have a message handled, behind those of its key. The receiving thread does this: it knows the order."""
         message = next(delivery.messages, None)
         if message is None:  # a seek or a hand-over was quicker
             self._done()
-        else:
-            self._enqueue(message)
-
-    def _enqueue(self, message: Message) -> None:
-        """Handle a message, or leave it to the thread that handles its key now."""
+            return
         lane = (message.topic, message.key) if self._keeps_lanes and message.key is not None else object()
         with self._lock:
-            if lane in self._lanes:
-                self._lanes[lane].append(message)
+            waiting = self._lanes.get(lane)
+            if waiting is not None:
+                waiting.append(message)
                 return
             self._lanes[lane] = deque([message])
-        self._empty(lane)
+        pool.submit(self._empty, lane)
 
     def _empty(self, lane: Hashable) -> None:
         """Handle the messages of one key, one after the other."""

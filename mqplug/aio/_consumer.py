@@ -176,8 +176,7 @@ class AsyncConsumer(Child):
         from mqplug.aio._running import Runner
 
         self._home.check()
-        self.sync._grip.check_open()
-        self.sync._grip.require_group("run")
+        self.sync._prepare_run()
         await self._end_fetch()
         self.sync._fetcher.return_rest()
         await Runner(self.sync, partial(self._fetch, Limit(None)), self._give_back, handler, concurrency).run()
