@@ -133,6 +133,8 @@ def away_too_long(bench: Bench) -> None:
     slow = bench.member(topic, group, max_processing=AWAY)
     done, stuck = bench.delivers(slow, ids[:2])
     slow.ack(done)
+    slow.commit()
+    bench.wait(lambda: not slow.assignment(), "the member that is away lost its partition")
     other = bench.member(topic, group)
     for message in bench.delivers(other, ids[1:]):
         other.ack(message)
