@@ -30,6 +30,11 @@ def sift(connection: PulsarConnection, feed: Feed, messages: list[Any], unacked:
     wanted = feed.wanted or _ids.BEGIN
     if places[0][0] > wanted[0] > 0:
         _check_gap(connection, feed, wanted, messages)
+    if places[-1][0] != places[0][0]:  # what is of another ledger is looked at the next time
+        turn = next(row for row, place in enumerate(places) if place[0] != places[0][0])
+        feed.keep(messages[turn:])
+        run = Run(messages[:turn])
+        places = run.coordinates()
     if places[0] >= wanted and all(map(lt, places, islice(places, 1, None))):
         return run
     rows = []
