@@ -32,6 +32,8 @@ def receiving(mq: mqplug.Client, bootstrap: str, topic: str, messages: int) -> l
             with mq.consumer(topic, group=group, start=mqplug.EARLIEST) as consumer:
                 first = consumer.receive(30)
                 assert first is not None
+                if grouped:
+                    consumer.ack(first)
                 yield lambda: loop(consumer, messages - 1)
 
         return Side("mqplug", words, prepare)

@@ -133,3 +133,15 @@ def test_without_a_group_nothing_is_kept() -> None:
         list(tracker.deliver(a_batch([start, start + 1, start + 2], start + 3)).messages)
     assert len(tracker._deliveries) == 1
     assert tracker.position == Position(LOG, (3000,))
+
+
+def test_runs_of_acks_go_on_from_batch_to_batch() -> None:
+    """One message that is not acked leaves one range behind it, however many batches follow."""
+    tracker = Tracker(None, GroupPosition(Position(LOG, (0,))), keeps=True)
+    rows = handed_out(tracker, [a_batch([start, start + 1, start + 2], start + 3) for start in range(0, 300, 3)])
+    for delivery, index in rows[1:]:
+        delivery.flags[index] = 1
+    assert tracker.state() == GroupPosition(Position(LOG, (0,)), (((1,), (299,)),))
+    assert tracker.ranges == 1
+    rows[150][0].flags[rows[150][1]] = 0
+    assert tracker.state().acked == (((1,), (149,)), ((151,), (299,)))

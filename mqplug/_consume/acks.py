@@ -6,7 +6,7 @@ import math
 import re
 from bisect import bisect_left
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Sequence
 
 from mqplug._batch import Batch
 from mqplug._consume.delivery import ACKED, Decide, Delivery, nothing
@@ -15,6 +15,7 @@ from mqplug._ids import MessageId
 from mqplug._position import Position
 from mqplug._text import Numbers
 from mqplug.spi._actions import GroupPosition
+from mqplug.spi._positions import tidy
 
 _UNACKED = re.compile(b"[^%c]" % ACKED, re.DOTALL)
 _ACKED_RUN = re.compile(b"%c+" % ACKED)
@@ -144,12 +145,10 @@ class Tracker:
         self._advance()
         ranges = [each for each in self._restored if each[1] >= self._position.coordinates]
         deliveries = list(self._deliveries)  # the receiving thread may append meanwhile
-        start = _first_unacked(deliveries[0]) if deliveries else 0
-        for delivery in deliveries:
-            ranges += _acked_ranges(delivery, start)
-            start = 0
-        self.ranges = len(ranges)
-        return GroupPosition(self._position, tuple(sorted(ranges)))
+        ranges += _acked_ranges(deliveries)
+        state = tidy(GroupPosition(self._position, tuple(sorted(ranges))))
+        self.ranges = len(state.acked)
+        return state
 
     def take_change(self) -> GroupPosition:
         """The state that is to be stored now."""
@@ -183,8 +182,17 @@ def _first_unacked(delivery: Delivery) -> int:
     return found.start() if found else len(delivery.flags)
 
 
-def _acked_ranges(delivery: Delivery, start: int) -> Iterator[tuple[Numbers, Numbers]]:
-    """The runs of acked messages from a row on."""
-    coordinates = delivery.batch.coordinates
-    for run in _ACKED_RUN.finditer(bytes(delivery.flags), start):
-        yield coordinates[run.start()], coordinates[run.end() - 1]
+def _acked_ranges(deliveries: Sequence[Delivery]) -> list[tuple[Numbers, Numbers]]:
+    """The runs of acked messages; one that reaches the end of a delivery goes on in the next."""
+    ranges: list[tuple[Numbers, Numbers]] = []
+    goes_on = False
+    for delivery in deliveries:
+        if not delivery.flags:
+            continue
+        coordinates, end = delivery.batch.coordinates, 0
+        for run in _ACKED_RUN.finditer(bytes(delivery.flags)):
+            first = ranges.pop()[0] if goes_on and not run.start() else coordinates[run.start()]
+            end = run.end()
+            ranges.append((first, coordinates[end - 1]))
+        goes_on = end == len(delivery.flags)
+    return ranges

@@ -144,12 +144,15 @@ class Fetcher:
         """
         if self._most_ranges >= UNLIMITED:
             return math.inf
-        if tracker.dirty and self._holdings.committing.acquire(blocking=False):
-            try:
-                tracker.state()
-            finally:
-                self._holdings.committing.release()
-        return 2 * (self._most_ranges - tracker.ranges)
+        gaps = tracker.unsettled  # there are no more ranges than open messages, and these are soon counted
+        if 2 * gaps > self._most_ranges:
+            if tracker.dirty and self._holdings.committing.acquire(blocking=False):
+                try:
+                    tracker.state()
+                finally:
+                    self._holdings.committing.release()
+            gaps = min(gaps, tracker.ranges)
+        return 2 * (self._most_ranges - gaps)
 
     def _take_returned(self) -> Delivery | None:
         """A message that was given back and is due again."""
