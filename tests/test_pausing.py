@@ -110,7 +110,7 @@ def test_gaps_that_would_not_fit_hold_a_partition_back() -> None:
         mq.create_topic("orders")
         most = mq.capabilities.acked_ranges_max
         with mq.producer("orders") as out:
-            for _ in range(6):
+            for _ in range(20):
                 out.send_many([b"x"] * most)
         with mq.consumer("orders", group="g") as orders:
             left = []
@@ -119,7 +119,7 @@ def test_gaps_that_would_not_fit_hold_a_partition_back() -> None:
                     left.append(message)
                 else:
                     orders.ack(message)
-            assert most < taken <= 3 * most
+            assert most < taken <= 2 * most + 1000  # what came as one batch may still be handed out
             [state] = orders.state()
             assert (state.waits_for, state.blocked_by) == ("unacked", left[0].id)
             for message in left:

@@ -140,19 +140,19 @@ class Fetcher:
     def _room_for_gaps(self, tracker: Tracker) -> float:
         """How many messages may follow, so that their gaps still fit where the backend stores them.
 
-        Acks of every second message make a range of every second message.
+        As long as few messages are open a whole batch may: there are no more ranges than open messages.
         """
-        if self._most_ranges >= UNLIMITED:
+        if self._most_ranges >= UNLIMITED or self._grip.group is None:
             return math.inf
-        gaps = tracker.unsettled  # there are no more ranges than open messages, and these are soon counted
-        if 2 * gaps > self._most_ranges:
-            if tracker.dirty and self._holdings.committing.acquire(blocking=False):
-                try:
-                    tracker.state()
-                finally:
-                    self._holdings.committing.release()
-            gaps = min(gaps, tracker.ranges)
-        return 2 * (self._most_ranges - gaps)
+        gaps = tracker.unsettled
+        if 2 * gaps <= self._most_ranges:
+            return math.inf
+        if tracker.dirty and self._holdings.committing.acquire(blocking=False):
+            try:
+                tracker.state()
+            finally:
+                self._holdings.committing.release()
+        return 2 * (self._most_ranges - min(gaps, tracker.ranges))
 
     def _take_returned(self) -> Delivery | None:
         """A message that was given back and is due again."""
