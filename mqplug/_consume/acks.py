@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import re
-from bisect import bisect_left
 from collections import deque
 from collections.abc import Sequence
 
@@ -76,10 +75,8 @@ class Tracker:
             if again.present is not None and again.coordinates == wanted:
                 return again.present, 0
         for delivery in list(self._deliveries):
-            coordinates = delivery.batch.coordinates
-            index = bisect_left(coordinates, wanted)
-            if index < delivery.handed_out and coordinates[index] == wanted:
-                return delivery, index
+            if (row := delivery.row_of(wanted)) is not None:
+                return delivery, row
         return None
 
     def has_acked(self, message_id: MessageId) -> bool:

@@ -5,6 +5,7 @@ An ack sets the byte and takes no lock. ``OPEN`` is 0, so that the first open ro
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Callable, Iterator
 from itertools import repeat
 from operator import length_hint
@@ -17,6 +18,7 @@ from mqplug._position import Position
 if TYPE_CHECKING:
     from mqplug._consume.returned import Returned
     from mqplug._ids import MessageId
+    from mqplug._text import Numbers
 
 OPEN, ACKED, RETURNED, STORED = range(4)
 
@@ -74,6 +76,12 @@ class Delivery:
     def unsettled(self) -> int:
         """How many of those handed out are neither acked nor returned."""
         return self.flags.count(OPEN) - self.left
+
+    def row_of(self, wanted: Numbers) -> int | None:
+        """The row of a message that was handed out; None if it was not."""
+        coordinates = self.batch.coordinates
+        row = bisect_left(coordinates, wanted)
+        return row if row < self.handed_out and coordinates[row] == wanted else None
 
     @property
     def position(self) -> Position:

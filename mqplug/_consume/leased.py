@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections import deque
 
 from mqplug._batch import Batch
@@ -57,10 +56,8 @@ class Leased:
         """Where a message was handed out, if it is not settled."""
         wanted = message_id.coordinates
         for delivery in reversed(list(self._deliveries.values())):
-            coordinates = delivery.batch.coordinates
-            index = bisect_left(coordinates, wanted)
-            if index < delivery.handed_out and coordinates[index] == wanted:
-                return delivery, index
+            if (row := delivery.row_of(wanted)) is not None:
+                return delivery, row
         return None
 
     def has_acked(self, message_id: MessageId) -> bool:

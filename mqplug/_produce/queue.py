@@ -130,12 +130,11 @@ class SendQueue:
                 backend=self._backend.name, topic=self._topic,
             )  # fmt: skip
 
-    def shut(self) -> bool:
-        """Take in nothing more; False if that was said before."""
+    def shut(self) -> None:
+        """Take in nothing more."""
         with self._lock:
-            before, self._closed = self._closed, True
+            self._closed = True
             self._soon = self._most = -1  # whoever sends is asked first whether this is open
-            return not before
 
     # settled -----------------------------------------------------------------------------------------------
 
