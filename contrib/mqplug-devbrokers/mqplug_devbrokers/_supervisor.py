@@ -57,6 +57,9 @@ class Keeper:
         if self.broker is None or self.broker.poll() is not None:
             return False
         self.broker.send_signal(number)
+        if number == signal.SIGSTOP and sys.platform == "linux":
+            # The signal is taken by one thread after another: until all stand still, some may answer.
+            os.waitid(os.P_PID, self.broker.pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT)
         return True
 
     def kill(self) -> None:

@@ -6,6 +6,8 @@ import json
 import os
 import signal
 import subprocess
+import sys
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -26,6 +28,16 @@ print(json.dumps([pid, str(kept.directory)]), flush=True)
 time.sleep(1000)
 """
 FORK_A_HOLDER = "child = os.fork()\nif not child: time.sleep(1000)"
+BUSY_THREADS = """
+import threading, time
+def work():
+    while True:
+        time.sleep(0.0005)
+for _ in range(60):
+    threading.Thread(target=work, daemon=True).start()
+print("ready")
+time.sleep(1000)
+"""
 HOLD_KAFKA = """
 import json, time
 from mqplug_devbrokers import KafkaServer
@@ -48,6 +60,24 @@ def read_state(owner: subprocess.Popen[str]) -> tuple[int, Path]:
     assert owner.stdout is not None
     pid, directory = json.loads(owner.stdout.readline())
     return pid, Path(directory)
+
+
+def states(pid: int) -> set[str]:
+    """What the threads of a process do, in the letters of proc(5)."""
+    return {stat.read_text().rpartition(")")[2].split()[0] for stat in Path(f"/proc/{pid}/task").glob("*/stat")}
+
+
+@pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="threads show their state on Linux only")
+def test_nobody_moves_after_a_stop(kept: KeptProcess) -> None:
+    """When the call that stops a broker returns, each of its threads stands still."""
+    pid = kept.start([sys.executable, "-u", "-c", BUSY_THREADS], kept.directory / "log")
+    while "ready" not in (kept.directory / "log").read_text():
+        time.sleep(0.01)
+    for _ in range(50):
+        assert kept.signal(signal.SIGSTOP)
+        assert states(pid) == {"T"}
+        assert kept.signal(signal.SIGSTOP)  # once more changes nothing
+        assert kept.signal(signal.SIGCONT)
 
 
 @pytest.mark.parametrize("program", [HOLD_A_SLEEP.format(then=""), HOLD_KAFKA], ids=["sleep", "kafka"])
