@@ -9,7 +9,7 @@ import pytest
 import mqplug
 from mqplug.faults import Faults
 from mqplug.recording import Recorder
-from mqplug.testing import Harness, contract
+from mqplug.testing import Harness, prove
 
 pytestmark = pytest.mark.kit
 
@@ -27,4 +27,4 @@ def harness():
         yield Harness(connect=connect)
 
 
-test_contract = contract()
+test_contract = prove()

@@ -286,11 +286,11 @@ def _connect_well(host, port, timeout):
 @pytest.mark.parametrize("connect_to", [_connect_late, _connect_untyped, _connect_vaguely, _connect_anyway])
 def test_a_backend_that_connects_badly_fails(connect_to):
     """LIF-05 notices who takes too long, raises a native error, says nothing, or finds a server where none is."""
-    harness = Harness(connect=lambda: mqplug.connect("memory"), connect_to=connect_to)
+    harness = Harness(connect=lambda: mqplug.connect("memory"), unreachable=connect_to)
     with pytest.raises((AssertionError, OSError, pytest.fail.Exception)):
         run(BY_ID["LIF-05"], harness, scale=0.1)
 
 
 def test_a_backend_that_connects_well_passes():
     """LIF-05 is content with a ``ConnectError`` that names the address."""
-    run(BY_ID["LIF-05"], Harness(connect=lambda: mqplug.connect("memory"), connect_to=_connect_well))
+    run(BY_ID["LIF-05"], Harness(connect=lambda: mqplug.connect("memory"), unreachable=_connect_well))

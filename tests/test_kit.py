@@ -16,8 +16,9 @@ from mutants import ALSO, CORE_MUTANTS, MUTANTS, SOUND, UNPROVEN, Mutant
 
 import mqplug
 from mqplug import memory, spi
-from mqplug.testing import CASES, Case, Harness, contract, run
+from mqplug.testing import CASES, Case, Harness, prove, run
 from mqplug.testing._manifest import SINCE
+from mqplug.testing._operations import OPERATIONS
 
 pytestmark = pytest.mark.kit
 pytest_plugins = "pytester"
@@ -103,17 +104,21 @@ def test_a_case_that_compared_nothing_fails(harness_of):
 
 
 def test_a_narrow_backend_passes_or_skips(harness_of):
-    """KIT-03: no case uses what is not declared, but skips with a reason that names the capability or the hook."""
+    """KIT-03: no case uses what is not declared: it is refused, or skipped for the capability or hook that it names."""
     harness = Harness(connect=harness_of(Narrow("narrow")).connect)
-    reasons = {}
+    with harness.connect() as client:
+        declared = {name for name, able in attrs.asdict(client.capabilities).items() if able is True}
+    refused, reasons = set(), {}
     for case in CASES:
         try:
-            run(case, harness)
+            if run(case, harness) == "refused":
+                refused.add(case.id)
         except pytest.skip.Exception as skip:
             reasons[case.id] = skip.msg
     pattern = re.compile(r"narrow does not declare [a-z_]+|the harness has no [a-z_]+")
     assert [reason for reason in reasons.values() if not pattern.fullmatch(reason)] == []
-    assert set(reasons) == {case.id for case in CASES if set(case.needs) - {"delete_topic"} or case.hooks}
+    assert refused == {case.id for case in CASES if (set(case.needs) - declared) & set(OPERATIONS)}
+    assert set(reasons) == {case.id for case in CASES if set(case.needs) - declared or case.hooks} - refused
 
 
 def test_the_manifest_is_complete():
@@ -135,24 +140,24 @@ def test_every_case_is_a_sentence():
 def test_an_unknown_expected_failure_is_refused():
     """A failure that is expected of a case that does not exist is a mistake in the list."""
     with pytest.raises(ValueError, match="SEEK-99"):
-        contract(expected_failures={"SEEK-99": "no such case"})
+        prove(known_failures={"SEEK-99": "no such case"})
 
 
 CONTRACT = """
 import mqplug, pytest
-from mqplug.testing import Harness, contract
+from mqplug.testing import Harness, prove
 
 @pytest.fixture
 def harness():
     return Harness(connect=lambda: mqplug.connect("memory://pytester"{settings}))
 
-test_contract = contract({arguments})
+test_contract = prove({arguments})
 """
 
 
 def test_expected_failures_are_strict(pytester):
     """KIT-05: an expected failure that passes fails the run."""
-    pytester.makepyfile(CONTRACT.format(settings="", arguments="expected_failures={'WM-01': 'once'}, only=['WM-01']"))
+    pytester.makepyfile(CONTRACT.format(settings="", arguments="known_failures={'WM-01': 'once'}, only=['WM-01']"))
     pytester.runpytest_inprocess("-p", "no:randomly").assert_outcomes(failed=1)
 
 
@@ -160,8 +165,9 @@ def test_the_report_is_json(pytester):
     """KIT-10: the result can be written to a file, one entry for each case."""
     pytester.makepyfile(CONTRACT.format(settings="", arguments="only=['WM']"))
     result = pytester.runpytest_inprocess("--mqplug-report=report.json")
-    rows = json.loads((pytester.path / "report.json").read_text())
-    assert {row["id"] for row in rows} == {case.id for case in CASES if case.id.startswith("WM-")}
+    (found,) = json.loads((pytester.path / "report.json").read_text())["runs"]
+    rows = found["cases"]
+    assert {row["id"] for row in rows} == {case.id for case in CASES if case.group == "WM"}
     assert next(row for row in rows if row["id"] == "WM-17")["reason"] == "the harness has no restart"
     result.stdout.fnmatch_lines("mqplug contract: * cases, * passed, * skipped")
 

@@ -58,6 +58,7 @@ def test_the_packages_are_these():
         "mqplug.recording",
         "mqplug.spi",
         "mqplug.testing",
+        "mqplug.testing.contract",
     ]
     assert wanted == PACKAGES
     page = (ROOT / "docs/api.md").read_text()

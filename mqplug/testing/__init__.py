@@ -4,15 +4,16 @@ In a plugin's ``tests/test_contract.py``::
 
     import mqplug
     import pytest
-    from mqplug.testing import Harness, contract
+    from mqplug.testing import Harness, prove
 
     @pytest.fixture(scope="session")
     def harness():
         return Harness(connect=lambda: mqplug.connect("yours://localhost"))
 
-    test_contract = contract()
+    test_contract = prove()
 
-Each case is one test, named after the rule that it checks. Needs ``pip install mqplug[testing]``.
+Each case is one test, named after the rule that it checks. Without any code, ``mqplug test yours://localhost`` does the
+same. Needs ``pip install mqplug[testing]``.
 """
 
 from __future__ import annotations
@@ -20,12 +21,13 @@ from __future__ import annotations
 import pytest
 
 # Before the modules are imported: failed comparisons then show both sides, also from an installed wheel.
-pytest.register_assert_rewrite("mqplug.testing._bench")
+pytest.register_assert_rewrite("mqplug.testing._bench", "mqplug.testing.contract")
 
 from mqplug.testing._bench import Bench, Trimmed  # noqa: E402
-from mqplug.testing._cases import CASES  # noqa: E402
-from mqplug.testing._contract import contract, run  # noqa: E402
 from mqplug.testing._harness import Harness  # noqa: E402
-from mqplug.testing._registry import Case  # noqa: E402
+from mqplug.testing._registry import Case, Profile  # noqa: E402
+from mqplug.testing._running import prove, run  # noqa: E402
+from mqplug.testing._waiting import Waiting  # noqa: E402
+from mqplug.testing.contract import CASES  # noqa: E402
 
-__all__ = ["CASES", "Bench", "Case", "Harness", "Trimmed", "contract", "run"]
+__all__ = ["CASES", "Bench", "Case", "Harness", "Profile", "Trimmed", "Waiting", "prove", "run"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 import uuid
 from collections.abc import Callable, Iterator, Sequence
@@ -26,8 +27,7 @@ from mqplug import (
     Watermarks,
 )
 from mqplug.testing._harness import Harness
-
-PATIENCE = 30.0  # seconds for what has to come; a broker's hand-over takes several
+from mqplug.testing._settings import Settings
 
 
 @attrs.frozen
@@ -43,10 +43,14 @@ class Trimmed:
 class Bench:
     """A client of the backend, and short words for what most cases do."""
 
-    def __init__(self, harness: Harness, scale: float = 1.0) -> None:
+    def __init__(self, harness: Harness, settings: Settings | None = None, case: str = "case") -> None:
+        settings = settings or Settings()
         self.harness = harness
-        self.scale = scale
+        self.scale = settings.scale
+        self.waiting = harness.waiting.scaled(settings.scale)
+        self.profile = settings.profile
         self.comparisons = 0
+        self._case = case
         self._opened = ExitStack()
         self._topics: list[str] = []
         self._fillers: dict[str, Producer] = {}
@@ -69,15 +73,25 @@ class Bench:
 
     # opening -----------------------------------------------------------------------------------------------
 
-    def connect(self) -> Client:
-        """Another client of the same backend."""
-        client = self.harness.connect()
+    def connect(self, by: Callable[[], Client] | None = None) -> Client:
+        """Another client of the same backend, by another function of the harness if one is given."""
+        client = (by or self.harness.connect)()
         self._opened.callback(_close, client)
         return client
 
     def name(self) -> str:
-        """A name that was never used before."""
-        return f"kit-{uuid.uuid4().hex[:16]}"
+        """A name that was never used before: it tells the case and the worker."""
+        worker = os.environ.get("PYTEST_XDIST_WORKER", "main")
+        return f"kit-{self._case.lower()}-{worker}-{uuid.uuid4().hex[:12]}"
+
+    def sized(self, quick: int, full: int, soak: int | None = None) -> int:
+        """How much of something this profile asks for."""
+        return {"quick": quick, "full": full, "soak": soak or full}[self.profile]
+
+    @property
+    def patience(self) -> float:
+        """Seconds for what has to come."""
+        return self.waiting.something
 
     def topic(self, partitions: int = 1) -> str:
         """A new topic."""
@@ -166,9 +180,9 @@ class Bench:
         topic = self.topic()
         return topic, [self.fill(topic, 1, begin=number)[0] for number in range(count)]
 
-    def take(self, consumer: Consumer, count: int, *, within: float = PATIENCE) -> list[Message]:
+    def take(self, consumer: Consumer, count: int, *, within: float | None = None) -> list[Message]:
         """The next so many messages; fails when they do not come in time."""
-        end = time.monotonic() + within * self.scale
+        end = time.monotonic() + (self.patience if within is None else within * self.scale)
         taken: list[Message] = []
         while len(taken) < count:
             message = consumer.receive(max(0.0, end - time.monotonic()))
@@ -185,12 +199,12 @@ class Bench:
 
     def sips(self, consumer: Consumer, ids: Sequence[MessageId]) -> None:
         """Check the next messages as ``delivers`` does, but ask for one at a time, so that little is fetched ahead."""
-        found = [consumer.receive_many(1, PATIENCE * self.scale).ids for _ in ids]
+        found = [consumer.receive_many(1, self.patience).ids for _ in ids]
         self.equal(found, [[each] for each in ids])
 
-    def rests(self, consumer: Consumer, seconds: float = 0.2) -> None:
+    def rests(self, consumer: Consumer) -> None:
         """Check that nothing comes for a moment. It proves nothing unless what does come is checked afterwards."""
-        self.equal(consumer.receive(seconds), None)
+        self.equal(consumer.receive(self.waiting.nothing), None)
 
     def only_new(self, consumer: Consumer, topic: str, what: str = "", *, partition: int = 0) -> MessageId:
         """Check that nothing else is delivered than what is sent from now on; the id of what was sent."""
@@ -217,8 +231,8 @@ class Bench:
     def trim(self, topic: str, before: Position) -> None:
         """Remove what lies before, as near to it as the backend can, and wait until that shows."""
         low = self.marks(topic, before.log.partition).low
-        if self.harness.trim is not None:
-            self.harness.trim(self.client, topic, before)
+        if self.harness.trim_before is not None:
+            self.harness.trim_before(self.client, topic, before)
         else:
             self.client.trim(topic, {before.log.partition: before})
         self.wait(lambda: self.marks(topic, before.log.partition).low > low, "the trim moved the low watermark")
@@ -269,14 +283,15 @@ class Bench:
         with pytest.raises(kinds) as caught:
             yield caught
 
-    def wait(self, condition: Callable[[], object], what: str, *, within: float = PATIENCE) -> None:
+    def wait(self, condition: Callable[[], object], what: str, *, within: float | None = None) -> None:
         """Check that something holds before long."""
         self.comparisons += 1
-        end = time.monotonic() + within * self.scale
+        seconds = self.patience if within is None else within * self.scale
+        end = time.monotonic() + seconds
         while not condition():
             if time.monotonic() > end:
-                pytest.fail(f"not within {within * self.scale:g} s: {what}")
-            time.sleep(0.01)
+                pytest.fail(f"not within {seconds:g} s: {what}")
+            time.sleep(self.waiting.poll)
 
 
 def _close(client: Client) -> None:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Final, Literal, get_args
 
 import attrs
+import pytest
 
 from mqplug.testing._manifest import SINCE
 
@@ -14,15 +15,19 @@ if TYPE_CHECKING:
     from mqplug.testing._bench import Bench
 
 Level = Literal["must", "should"]
+Profile = Literal["quick", "full", "soak"]
 Check = Callable[["Bench"], None]
+
+PROFILES: Final[tuple[Profile, ...]] = get_args(Profile)  # each runs what those before it run, and more
 
 
 @attrs.frozen
 class Case:
     """One promise, and the function that checks it.
 
-    ``needs`` names capabilities and ``hooks`` parts of the harness without which it is skipped. A ``should`` is
-    reported, and does not fail.
+    ``needs`` names capabilities and ``hooks`` parts of the harness without which there is nothing to check. A
+    ``should`` is reported, and does not fail. ``profile`` is the first that runs it. A ``timed`` case measures the
+    clock: it runs alone, and counts by the best of three.
     """
 
     id: str
@@ -31,6 +36,8 @@ class Case:
     hooks: tuple[str, ...] = ()
     level: Level = "must"
     timeout: float = 120.0
+    profile: Profile = "quick"
+    timed: bool = False
 
     @property
     def title(self) -> str:
@@ -42,9 +49,18 @@ class Case:
         """The version of mqplug that first made this promise."""
         return SINCE[self.id]
 
+    @property
+    def group(self) -> str:
+        """The section of the contract that it belongs to, such as ``SEEK``."""
+        return self.id.partition("-")[0]
+
+    def runs_in(self, profile: Profile) -> bool:
+        """Whether this profile has it."""
+        return PROFILES.index(self.profile) <= PROFILES.index(profile)
+
 
 class Registry:
-    """Collects the cases of one section of the catalogue."""
+    """Collects the cases of one module."""
 
     def __init__(self, section: str) -> None:
         self.section = section
@@ -54,17 +70,24 @@ class Registry:
         self,
         number: int,
         *,
+        mode: str = "",
         needs: tuple[str, ...] = (),
         hooks: tuple[str, ...] = (),
         level: Level = "must",
         timeout: float = 120.0,
-        mode: str = "",
+        profile: Profile = "quick",
+        timed: bool = False,
     ) -> Callable[[Check], Check]:
-        """Make the decorated function the case of this number, or that part of it which is about a mode of groups."""
+        """Make the decorated function the case of this number, or that part of it which is about a mode of groups.
+
+        It is marked for pytest as well, which collects it by its name.
+        """
 
         def add(check: Check) -> Check:
             part = f"-{mode}" if mode else ""
-            self.cases.append(Case(f"{self.section}-{number:02}{part}", check, needs, hooks, level, timeout))
-            return check
+            name = f"{self.section}-{number:02}{part}"
+            case = Case(name, check, needs, hooks, level, timeout, profile, timed)
+            self.cases.append(case)
+            return pytest.mark.mqplug_case(case)(check)
 
         return add

@@ -1,21 +1,18 @@
-"""The pytest plugin: the fixture ``mq``, a marker, and a report of the contract.
+"""The pytest plugin: the fixture ``mq``, and the options, the marker and the report of the contract.
 
 It imports nothing of mqplug until it is used, so that coverage can begin before mqplug is imported.
 """
 
 from __future__ import annotations
 
-import json
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Iterator
+    from collections.abc import Iterator
 
     from mqplug.memory import MemoryClient
-    from mqplug.testing._registry import Case
 
 TIMED = ("_deadline", "_position", "_consume.returned")  # modules of the core by whose time a caller waits
 
@@ -37,56 +34,38 @@ def mq(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Itera
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Add ``--mqplug-report``."""
-    group = parser.getgroup("mqplug")
-    group.addoption("--mqplug-report", metavar="FILE", help="write the result of each contract case to this JSON file")
+    """Add the options of the contract."""
+    group = parser.getgroup("mqplug", "mqplug's contract")
+    add = group.addoption
+    add("--mqplug-url", metavar="URL", help="the backend that mqplug.testing.contract is run over")
+    add("--mqplug-profile", choices=("quick", "full", "soak"), help="how much of the contract is run")
+    add("--mqplug-scale", type=float, metavar="FACTOR", help="stretch all waiting of the contract")
+    add("--mqplug-seed", type=int, metavar="N", help="run the cases in an order that this number decides")
+    add("--mqplug-kit", metavar="VERSION", help="cases that are newer than this are reported, and do not fail")
+    add("--mqplug-known-failures", metavar="FILE", help='TOML lines that say why a case fails: SEEK-22 = "why"')
+    add(
+        "--mqplug-report", metavar="FILE", action="append", default=[],
+        help="write the result of each case to this file: JSON, or Markdown where its name ends with .md",
+    )  # fmt: skip
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Register the marker of the cases, and begin the report."""
+    """Register the marker of the cases."""
     config.addinivalue_line("markers", "mqplug_case(case): a case of mqplug's contract")
-    config.pluginmanager.register(ContractReport(config.getoption("--mqplug-report")), "mqplug-report")
 
 
-class ContractReport:
-    """Collects what became of each case; skips are counted at the end, and all can be written to a file."""
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Prepare what is part of the contract, and report about it; other runs do not load the kit."""
+    if any(item.get_closest_marker("mqplug_case") for item in items):
+        from mqplug.testing._items import prepare
 
-    def __init__(self, path: str | None) -> None:
-        self._path = Path(path) if path else None
-        self._rows: dict[str, dict[str, str]] = {}
-
-    @pytest.hookimpl(wrapper=True)
-    def pytest_runtest_makereport(self, item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-        """Note the outcome of a case in its report, which comes here also from other processes."""
-        report = yield
-        marker = item.get_closest_marker("mqplug_case")
-        if marker is not None and (report.when == "call" or report.outcome != "passed"):
-            report.user_properties.append(("mqplug_case", _row(marker.args[0], report)))
-        return report
-
-    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        """Collect what was noted."""
-        for name, row in report.user_properties:
-            if name == "mqplug_case" and isinstance(row, dict):
-                self._rows[report.nodeid] = row
-
-    def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
-        """Say how many cases passed, and how many were skipped; write the file."""
-        if not self._rows:
-            return
-        outcomes = [row["outcome"] for row in self._rows.values()]
-        counted = ", ".join(f"{outcomes.count(each)} {each}" for each in sorted(set(outcomes)))
-        terminalreporter.write_line(f"mqplug contract: {len(outcomes)} cases, {counted}")
-        if self._path is not None:
-            self._path.write_text(json.dumps(list(self._rows.values()), indent=1) + "\n")
+        prepare(items, config)
 
 
-def _row(case: Case, report: pytest.TestReport) -> dict[str, str]:
-    outcome, reason = str(report.outcome), ""
-    if hasattr(report, "wasxfail"):
-        outcome, reason = "xfailed" if report.skipped else "failed", report.wasxfail
-    elif report.skipped and isinstance(report.longrepr, tuple):
-        reason = report.longrepr[2].removeprefix("Skipped: ")
-    elif report.failed:
-        reason = report.longreprtext.strip().rpartition("\n")[2]
-    return {"id": case.id, "title": case.title, "since": case.since, "outcome": outcome, "reason": reason}
+@pytest.hookimpl(trylast=True)
+def pytest_sessionstart(session: pytest.Session) -> None:
+    """Begin the report. It is there before cases are: with workers, this process collects none."""
+    from mqplug.testing._report import ContractReport
+
+    paths: list[str] = session.config.getoption("--mqplug-report") or []
+    session.config.pluginmanager.register(ContractReport(paths), "mqplug-report")

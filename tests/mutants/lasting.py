@@ -29,8 +29,8 @@ class Lasting(Mutant):
             self.store = client.unwrap(Store)
         down, up = self.go_down, self.come_up
         return {
-            **super().hooks(connect), "kill": down, "start": up, "pause": down, "unpause": up, "cut": down, "heal": up,
-            "tear": self.tear,
+            **super().hooks(connect), "kill": down, "start": up, "pause": down, "unpause": up,
+            "cut_network": down, "heal_network": up, "tear_tail": self.tear,
         }  # fmt: skip
 
     def go_down(self):

@@ -1,84 +1,20 @@
-"""The cases, one module for each section of the contract."""
+"""The cases of the contract, each a test over the fixture ``bench``, which stands in ``conftest.py``.
+
+``pytest --pyargs mqplug.testing.contract --mqplug-url=memory://`` runs them over any backend.
+"""
 
 from __future__ import annotations
 
+from importlib import import_module
+from pkgutil import iter_modules
 from typing import Final
 
-from mqplug.testing._cases import (
-    ack,
-    close,
-    concurrency,
-    consume,
-    declared,
-    disks,
-    errors,
-    faults,
-    groups,
-    handover,
-    holding,
-    ids,
-    keys,
-    large,
-    lifecycle,
-    membership,
-    modes,
-    moves,
-    order,
-    outages,
-    payload,
-    produce,
-    reaching,
-    resending,
-    resting,
-    retention,
-    returning,
-    seek,
-    timeouts,
-    times,
-    topics,
-    trimmed,
-    waiting,
-    watermarks,
-)
 from mqplug.testing._registry import Case
 
-_SECTIONS = (
-    ack,
-    close,
-    concurrency,
-    consume,
-    declared,
-    disks,
-    errors,
-    faults,
-    groups,
-    handover,
-    holding,
-    ids,
-    keys,
-    large,
-    lifecycle,
-    membership,
-    modes,
-    moves,
-    order,
-    outages,
-    payload,
-    produce,
-    reaching,
-    resending,
-    resting,
-    retention,
-    returning,
-    seek,
-    timeouts,
-    times,
-    topics,
-    trimmed,
-    waiting,
-    watermarks,
-)
+__all__ = ["CASES"]
+
+_MODULES = [import_module(f"{__name__}.{found.name}") for found in iter_modules(__path__) if found.name != "conftest"]
 
 CASES: Final[tuple[Case, ...]] = tuple(
-    sorted((case for section in _SECTIONS for case in section.case.cases), key=lambda case: case.id)
+    sorted((case for module in _MODULES for case in module.case.cases), key=lambda case: case.id)
 )

@@ -19,7 +19,7 @@ def members_turn(bench: Bench, topic: str, group: str, ids: list[MessageId]) -> 
 
 
 @case(1, needs=("durable_groups",))
-def acked_stays_away(bench: Bench) -> None:
+def test_acked_stays_away(bench: Bench) -> None:
     """After a clean close, what was acked is not delivered again."""
     topic, ids = bench.filled(6)
     group = bench.name()
@@ -31,7 +31,7 @@ def acked_stays_away(bench: Bench) -> None:
 
 
 @case(2, needs=("durable_groups",))
-def unacked_comes_back(bench: Bench) -> None:
+def test_unacked_comes_back(bench: Bench) -> None:
     """After a clean close, what was received and not acked is delivered again."""
     topic, ids = bench.filled(6)
     group = bench.name()
@@ -44,7 +44,7 @@ def unacked_comes_back(bench: Bench) -> None:
 
 
 @case(3, needs=("durable_groups", "individual_ack"))
-def gaps_come_back(bench: Bench) -> None:
+def test_gaps_come_back(bench: Bench) -> None:
     """Of messages acked out of order, after a clean close only the gaps come back."""
     topic, ids = bench.topic(), list[MessageId]()
     for number in range(10):  # one at a time: a backend may keep and give back whole batches
@@ -63,7 +63,7 @@ def gaps_come_back(bench: Bench) -> None:
 
 
 @case(4, needs=("durable_groups", "cumulative_ack"))
-def ack_through(bench: Bench) -> None:
+def test_ack_through(bench: Bench) -> None:
     """``ack_through`` acks a message and all that were delivered before it."""
     topic, ids = bench.filled(8)
     group = bench.name()
@@ -74,7 +74,7 @@ def ack_through(bench: Bench) -> None:
 
 
 @case(5, needs=("groups",))
-def ack_twice(bench: Bench) -> None:
+def test_ack_twice(bench: Bench) -> None:
     """Acking a message twice, before or after a commit, is no error and is counted."""
     topic, ids = bench.filled(4)
     member, taken = members_turn(bench, topic, bench.name(), ids)
@@ -89,7 +89,7 @@ def ack_twice(bench: Bench) -> None:
 
 
 @case(9, needs=("durable_groups",))
-def ack_of_others(bench: Bench) -> None:
+def test_ack_of_others(bench: Bench) -> None:
     """Acking what this consumer never delivered is ``InvalidMessageId``, and acks nothing."""
     topic, ids = bench.filled(6)
     group = bench.name()
@@ -112,7 +112,7 @@ def ack_of_others(bench: Bench) -> None:
 
 
 @case(10, needs=("groups",))
-def ack_after_close(bench: Bench) -> None:
+def test_ack_after_close(bench: Bench) -> None:
     """Acking after close is ``Closed``; without a group it is ``Unsupported``."""
     topic, ids = bench.filled(2)
     member, taken = members_turn(bench, topic, bench.name(), ids)
@@ -130,7 +130,7 @@ def ack_after_close(bench: Bench) -> None:
 
 
 @case(13, needs=("groups", "durable_groups"))
-def commit(bench: Bench) -> None:
+def test_commit(bench: Bench) -> None:
     """After acks and a commit the stored position is exactly there, and a new member starts there."""
     topic, ids = bench.filled(9)
     group = bench.name()
@@ -145,7 +145,7 @@ def commit(bench: Bench) -> None:
 
 
 @case(14, needs=("commit", "durable_groups"))
-def commit_and_position(bench: Bench) -> None:
+def test_commit_and_position(bench: Bench) -> None:
     """What is committed never lies beyond what was delivered, nor beyond what was acked."""
     topic, ids = bench.filled(8)
     member = bench.member(topic, bench.name())
@@ -159,7 +159,7 @@ def commit_and_position(bench: Bench) -> None:
 
 
 @case(15, needs=("commit", "groups"))
-def committed(bench: Bench) -> None:
+def test_committed(bench: Bench) -> None:
     """``committed`` is what was stored; where a group starts is stored when it is opened."""
     topic, ids = bench.filled(4)
     member = bench.member(topic, bench.name())
@@ -175,7 +175,7 @@ def committed(bench: Bench) -> None:
 
 
 @case(16, needs=("commit", "groups"))
-def only_a_seek_goes_back(bench: Bench) -> None:
+def test_only_a_seek_goes_back(bench: Bench) -> None:
     """A seek backward takes the stored position back; an ack never does."""
     topic, ids = bench.filled(8)
     member = bench.member(topic, bench.name())
@@ -197,7 +197,7 @@ def only_a_seek_goes_back(bench: Bench) -> None:
 
 
 @case(19, needs=("durable_groups",))
-def acks_from_many_threads(bench: Bench) -> None:
+def test_acks_from_many_threads(bench: Bench) -> None:
     """Acks in any order from eight threads: the stored position is right in the end."""
     topic, ids = bench.filled(400)
     group = bench.name()

@@ -13,14 +13,14 @@ from threading import Event, Thread
 
 from mqplug import EARLIEST, LATEST, Client, Closed, CloseIncomplete, Consumer, Message, Producer
 from mqplug.testing._bench import Bench
-from mqplug.testing._cases.faults import outage
 from mqplug.testing._registry import Registry
+from mqplug.testing.contract.test_faults import outage
 
 case = Registry("CLS")
 
 
 @case(1)
-def twice(bench: Bench) -> None:
+def test_twice(bench: Bench) -> None:
     """Closing twice, or leaving the ``with`` of what was closed, is no error."""
     topic, _ = bench.filled(1)
     client = bench.connect()
@@ -56,7 +56,7 @@ def calls_of_consumer(consumer: Consumer, message: Message) -> list[Callable[[],
 
 
 @case(2)
-def everything_after(bench: Bench) -> None:
+def test_everything_after(bench: Bench) -> None:
     """After close every call is ``Closed``, on the client and on what it had opened."""
     topic, _ = bench.filled(2)
     group, client = bench.name(), bench.connect()
@@ -73,7 +73,7 @@ def everything_after(bench: Bench) -> None:
 
 
 @case(3)
-def wakes(bench: Bench) -> None:
+def test_wakes(bench: Bench) -> None:
     """Close wakes a receive that waits in another thread."""
     topic = bench.topic()
     for receive in (lambda each: each.receive(), lambda each: each.receive_many(5)):
@@ -102,7 +102,7 @@ def _close_while_receiving(bench: Bench, consumer: Consumer, receive: Callable[[
 
 
 @case(4, needs=("durable_groups", "persistent"), hooks=("kill", "start"), timeout=300)
-def without_the_broker(bench: Bench) -> None:
+def test_without_the_broker(bench: Bench) -> None:
     """Close ends within its timeout also when the broker is gone; acks that could not be stored come back."""
     topic, ids = bench.filled(3)
     group, client = bench.name(), bench.connect()
@@ -123,7 +123,7 @@ def without_the_broker(bench: Bench) -> None:
 
 
 @case(5, needs=("durable_groups",))
-def unacked(bench: Bench) -> None:
+def test_unacked(bench: Bench) -> None:
     """Messages that a handler holds unacked at close are delivered again."""
     topic, ids = bench.filled(5)
     group = bench.name()
@@ -135,7 +135,7 @@ def unacked(bench: Bench) -> None:
 
 
 @case(6)
-def full_prefetch(bench: Bench) -> None:
+def test_full_prefetch(bench: Bench) -> None:
     """Close with much fetched and little received does not hang."""
     topic, ids = bench.filled(2000)
     consumers = [bench.reader(topic, prefetch_bytes=20_000), bench.reader(topic)]
@@ -149,7 +149,7 @@ def full_prefetch(bench: Bench) -> None:
 
 
 @case(7)
-def children(bench: Bench) -> None:
+def test_children(bench: Bench) -> None:
     """Closing a client closes what it opened; closing that afterwards is fine, and other clients live on."""
     topic, ids = bench.filled(3)
     client, other = bench.connect(), bench.reader(topic)
@@ -166,7 +166,7 @@ def children(bench: Bench) -> None:
 
 
 @case(8)
-def any_order(bench: Bench) -> None:
+def test_any_order(bench: Bench) -> None:
     """Producer, consumer and client may be closed in any order."""
     topic, ids = bench.filled(2)
     for order in permutations(range(3)):
@@ -180,7 +180,7 @@ def any_order(bench: Bench) -> None:
 
 
 @case(9)
-def siblings(bench: Bench) -> None:
+def test_siblings(bench: Bench) -> None:
     """Closing one consumer does not stop its siblings of the same client."""
     topic, ids = bench.filled(4)
     one, other = bench.reader(topic), bench.reader(topic)
@@ -191,11 +191,12 @@ def siblings(bench: Bench) -> None:
     bench.only_new(other, topic)
 
 
-@case(10, hooks=("url",))
-def never_closed(bench: Bench) -> None:
+@case(10, hooks=("second_process",))
+def test_never_closed(bench: Bench) -> None:
     """A program that ends without closing anything ends by itself, and does not crash."""
     topic, ids = bench.filled(1)
-    command = [sys.executable, "-W", "ignore::ResourceWarning", "-c", ENDS_UNCLOSED, str(bench.harness.url), topic]
+    url = str(bench.harness.second_process)
+    command = [sys.executable, "-W", "ignore::ResourceWarning", "-c", ENDS_UNCLOSED, url, topic]
     with bench.away():
         done = subprocess.run(command, capture_output=True, text=True, timeout=60 * bench.scale, check=False)
     bench.equal((done.returncode, done.stdout.split()), (0, [str(ids[0])]), done.stderr)
@@ -212,7 +213,7 @@ print(reader.receive(30).id)
 
 
 @case(11)
-def open_again(bench: Bench) -> None:
+def test_open_again(bench: Bench) -> None:
     """What was closed can be opened again at once, many times."""
     topic, ids = bench.filled(2)
     group = bench.name()
@@ -226,7 +227,7 @@ def open_again(bench: Bench) -> None:
 
 
 @case(12, needs=("durable_groups", "ordered", "delete_topic"), timeout=180)
-def failed(bench: Bench) -> None:
+def test_failed(bench: Bench) -> None:
     """A close that cannot store the last acks says so, and has let go of everything all the same."""
     (gone, _), (kept, ids), group = bench.filled(3), bench.filled(3), bench.name()
     client = bench.connect()

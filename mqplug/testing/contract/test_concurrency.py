@@ -16,7 +16,7 @@ case = Registry("CC")
 
 
 @case(1)
-def one_producer(bench: Bench) -> None:
+def test_one_producer(bench: Bench) -> None:
     """Eight threads may use one producer: everything is stored, what one thread sends in its order."""
     topic = bench.topic()
     producer = bench.producer(topic)
@@ -36,7 +36,7 @@ def one_producer(bench: Bench) -> None:
 
 
 @case(2)
-def one_consumer(bench: Bench) -> None:
+def test_one_consumer(bench: Bench) -> None:
     """A second thread that receives gets ``ConcurrentUse``; seek, stop and close may come from any thread."""
     topic, ids = bench.filled(3)
     reader = bench.reader(topic, LATEST)
@@ -44,7 +44,7 @@ def one_consumer(bench: Bench) -> None:
 
     def receive() -> None:
         begun.set()
-        message = reader.receive(30 * bench.scale)
+        message = reader.receive(bench.patience)
         got.append(message.id if message else None)
 
     thread = Thread(target=receive, daemon=True)
@@ -71,7 +71,7 @@ def _is_refused(call: Callable[[], object]) -> bool:
 
 
 @case(3)
-def many_consumers(bench: Bench) -> None:
+def test_many_consumers(bench: Bench) -> None:
     """Twenty consumers of one topic each get every message."""
     topic, ids = bench.filled(20)
     readers = [bench.reader(topic) for _ in range(20)]
@@ -80,7 +80,7 @@ def many_consumers(bench: Bench) -> None:
 
 
 @case(4)
-def opened_at_once(bench: Bench) -> None:
+def test_opened_at_once(bench: Bench) -> None:
     """Many threads may open producers and consumers of one topic at the same time."""
     topic, ids = bench.filled(3)
 
@@ -95,7 +95,7 @@ def opened_at_once(bench: Bench) -> None:
 
 
 @case(5)
-def closed_at_once(bench: Bench) -> None:
+def test_closed_at_once(bench: Bench) -> None:
     """Several threads may close the same thing at the same time."""
     topic, ids = bench.filled(1)
     for _ in range(5):
@@ -109,7 +109,7 @@ def closed_at_once(bench: Bench) -> None:
 
 
 @case(6)
-def send_during_close(bench: Bench) -> None:
+def test_send_during_close(bench: Bench) -> None:
     """A send during close is stored or ``Closed``; what it says is true."""
     topic, stored = bench.topic(), list[MessageId]()
     producer = bench.producer(topic)
@@ -124,13 +124,13 @@ def send_during_close(bench: Bench) -> None:
     Thread(target=send, daemon=True).start()
     bench.wait(lambda: len(stored) > 5, "messages are sent")
     producer.close()
-    bench.that(ended.wait(30 * bench.scale), "the sender was told")
+    bench.that(ended.wait(bench.patience), "the sender was told")
     found = {message.id for message in bench.read(topic)}
     bench.equal([each for each in stored if each not in found], [])
 
 
 @case(7, needs=("delete_topic",))
-def delete_during_send(bench: Bench) -> None:
+def test_delete_during_send(bench: Bench) -> None:
     """When a topic is deleted under a producer its sends fail with an error, and none waits for ever."""
     topic = bench.topic()
     producer = bench.producer(topic)

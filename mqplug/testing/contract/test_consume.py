@@ -15,7 +15,7 @@ case = Registry("CON")
 
 
 @case(1)
-def from_earliest(bench: Bench) -> None:
+def test_from_earliest(bench: Bench) -> None:
     """A consumer that starts at EARLIEST gets all retained messages."""
     topic, ids = bench.filled(10)
     bench.delivers(bench.reader(topic, EARLIEST), ids)
@@ -24,7 +24,7 @@ def from_earliest(bench: Bench) -> None:
 
 
 @case(2)
-def from_latest(bench: Bench) -> None:
+def test_from_latest(bench: Bench) -> None:
     """A consumer that starts at LATEST gets only what is sent after it was opened, and all of that."""
     topic, _ = bench.filled(5)
     reader = bench.reader(topic, LATEST)
@@ -35,7 +35,7 @@ def from_latest(bench: Bench) -> None:
 
 
 @case(3)
-def from_latest_on_empty(bench: Bench) -> None:
+def test_from_latest_on_empty(bench: Bench) -> None:
     """A consumer that starts at LATEST on an empty topic gets the first message."""
     topic = bench.topic()
     reader = bench.reader(topic, LATEST)
@@ -47,7 +47,7 @@ def from_latest_on_empty(bench: Bench) -> None:
 
 
 @case(4)
-def from_an_id(bench: Bench) -> None:
+def test_from_an_id(bench: Bench) -> None:
     """A consumer starts with the message of an id, or with the one after it."""
     topic, ids = bench.filled(8)
     for index in (0, 3, 7):
@@ -59,7 +59,7 @@ def from_an_id(bench: Bench) -> None:
 
 
 @case(5)
-def idle(bench: Bench) -> None:
+def test_idle(bench: Bench) -> None:
     """When nothing comes, receive returns None and ``receive_many`` an empty batch, in the time that was given."""
     topic = bench.topic()
     reader = bench.reader(topic)
@@ -74,14 +74,14 @@ def idle(bench: Bench) -> None:
 
 
 @case(6)
-def prompt(bench: Bench) -> None:
+def test_prompt(bench: Bench) -> None:
     """A receive that waits gets a message at once when it comes, and does not look only now and then."""
     topic = bench.topic()
     reader, producer = bench.reader(topic, LATEST), bench.filler(topic)
     with ThreadPoolExecutor(1) as other:
         delays = []
         for _ in range(8):
-            waiting = other.submit(_receive_at, reader, 30 * bench.scale)
+            waiting = other.submit(_receive_at, reader, bench.patience)
             time.sleep(0.13)  # into the second slice of a tenth of a second, long before its end
             sent = producer.send(b"now", partition=0)
             stored = time.perf_counter()
@@ -96,13 +96,13 @@ def _receive_at(reader: Consumer, timeout: float) -> tuple[Message | None, float
 
 
 @case(7)
-def batches(bench: Bench) -> None:
+def test_batches(bench: Bench) -> None:
     """``receive_many`` gives at least one message when there are any, never more than was asked, and skips none."""
     topic, ids = bench.filled(50)
     reader = bench.reader(topic)
     got: list[MessageId] = []
     while len(got) < len(ids):
-        batch = reader.receive_many(7, 30 * bench.scale)
+        batch = reader.receive_many(7, bench.patience)
         bench.that(1 <= len(batch) <= 7, f"a batch of {len(batch)}")
         got += batch.ids
     bench.equal(got, ids)
@@ -112,7 +112,7 @@ def batches(bench: Bench) -> None:
 
 
 @case(8)
-def fields(bench: Bench) -> None:
+def test_fields(bench: Bench) -> None:
     """A message has its id, topic, partition, value, key, headers and times, each as it was sent."""
     topic, able = bench.topic(), bench.client.capabilities
     key = b"customer" if able.keys else None
@@ -127,7 +127,7 @@ def fields(bench: Bench) -> None:
 
 
 @case(9)
-def not_shared(bench: Bench) -> None:
+def test_not_shared(bench: Bench) -> None:
     """Two deliveries of one message are equal, and none can change the other."""
     topic, ids = bench.filled(2)
     one, other = (bench.take(bench.reader(topic), 2) for _ in range(2))
@@ -140,7 +140,7 @@ def not_shared(bench: Bench) -> None:
 
 
 @case(10)
-def small_prefetch(bench: Bench) -> None:
+def test_small_prefetch(bench: Bench) -> None:
     """With a small prefetch and a slow consumer every message comes, in order."""
     topic = bench.topic()
     ids = bench.filler(topic).send_many([Record(bytes(2_000), partition=0) for _ in range(300)])
@@ -154,7 +154,7 @@ def small_prefetch(bench: Bench) -> None:
 
 
 @case(11, needs=("durable_groups",))
-def group_without_members(bench: Bench) -> None:
+def test_group_without_members(bench: Bench) -> None:
     """What is sent while a group has no member is delivered when it has one again."""
     topic, ids = bench.filled(3)
     group = bench.name()
@@ -167,7 +167,7 @@ def group_without_members(bench: Bench) -> None:
 
 
 @case(12)
-def slow_neighbour(bench: Bench) -> None:
+def test_slow_neighbour(bench: Bench) -> None:
     """A consumer that does not receive holds up no other."""
     topic, ids = bench.filled(100)
     slow, fast = bench.reader(topic, prefetch_bytes=10_000), bench.reader(topic)
@@ -178,7 +178,7 @@ def slow_neighbour(bench: Bench) -> None:
 
 
 @case(13)
-def iteration_ends(bench: Bench) -> None:
+def test_iteration_ends(bench: Bench) -> None:
     """Iteration ends at stop, after the message in hand, and at close; a receive after close is ``Closed``."""
     topic, ids = bench.filled(6)
     reader, seen = bench.reader(topic), []
@@ -209,15 +209,15 @@ def _closed_while_iterating(bench: Bench, topic: str) -> None:
     begun.wait()
     time.sleep(0.1)  # let it get into its wait
     waiting.close()
-    bench.that(ended.wait(30 * bench.scale), "the iteration of another thread ended")
+    bench.that(ended.wait(bench.patience), "the iteration of another thread ended")
 
 
-@case(15, hooks=("url",))
-def from_another_process(bench: Bench) -> None:
+@case(15, hooks=("second_process",))
+def test_from_another_process(bench: Bench) -> None:
     """A consumer that waits at the end gets what another process sends."""
     topic = bench.topic()
     reader = bench.reader(topic, LATEST)
-    with ThreadPoolExecutor(1) as pool, Child(SENDS_ONE, str(bench.harness.url), topic) as child, reader:
+    with ThreadPoolExecutor(1) as pool, Child(SENDS_ONE, str(bench.harness.second_process), topic) as child, reader:
         waiting = pool.submit(reader.receive, 60 * bench.scale)
         child.wait_for(1, 60 * bench.scale)
         message = waiting.result()

@@ -6,18 +6,18 @@ import time
 
 from mqplug import MessageId
 from mqplug.testing._bench import Bench
-from mqplug.testing._cases.faults import RECOVERY, SENDS_BATCHES
 from mqplug.testing._child import Child
 from mqplug.testing._registry import Registry
+from mqplug.testing.contract.test_faults import RECOVERY, SENDS_BATCHES
 
 case = Registry("FLT")
 
 
-@case(8, needs=("persistent",), hooks=("url",), timeout=180)
-def lock_of_the_dead(bench: Bench) -> None:
+@case(8, needs=("persistent",), hooks=("second_process",), timeout=180)
+def test_lock_of_the_dead(bench: Bench) -> None:
     """When a process that had the backend open is killed, it can be opened again at once."""
     topic, ids = bench.filled(2)
-    with bench.away(), Child(HOLDS_ON, str(bench.harness.url), topic) as child:
+    with bench.away(), Child(HOLDS_ON, str(bench.harness.second_process), topic) as child:
         child.wait_for(1, 60 * bench.scale)
         child.kill()
         began = time.monotonic()
@@ -40,21 +40,21 @@ time.sleep(600)
 """
 
 
-@case(15, needs=("persistent",), hooks=("tear",), timeout=180)
-def torn_tail(bench: Bench) -> None:
+@case(15, needs=("persistent",), hooks=("tear_tail",), timeout=180)
+def test_torn_tail(bench: Bench) -> None:
     """A torn write at the end is dropped, not served: what is read was sent, up to there, and more can follow."""
     topic = bench.topic()
-    assert bench.harness.tear is not None
-    if bench.harness.url is None:
+    assert bench.harness.tear_tail is not None
+    if bench.harness.second_process is None:
         for number in range(20):
             bench.fill(topic, 5, begin=5 * number)
         with bench.away():
-            bench.harness.tear()
+            bench.harness.tear_tail()
     else:  # whoever is killed has closed nothing
-        with bench.away(), Child(SENDS_BATCHES, bench.harness.url, topic) as child:
+        with bench.away(), Child(SENDS_BATCHES, bench.harness.second_process, topic) as child:
             child.wait_for(20, RECOVERY * bench.scale)
             child.kill()
-            bench.harness.tear()
+            bench.harness.tear_tail()
     found = bench.read(topic)
     bench.that(found, "not everything is gone")
     bench.equal([message.value for message in found], [b"%d" % number for number in range(len(found))])

@@ -67,7 +67,7 @@ def provoked(bench: Bench) -> dict[str, tuple[type[Error], Error]]:
 
 
 @case(1)
-def one_vocabulary(bench: Bench) -> None:
+def test_one_vocabulary(bench: Bench) -> None:
     """Each mistake raises its own error of mqplug; a native error is only ever the cause."""
     for mistake, (kind, error) in provoked(bench).items():
         bench.that(isinstance(error, kind), f"{mistake} is {kind.__name__}, and was {error!r}")
@@ -77,7 +77,7 @@ def one_vocabulary(bench: Bench) -> None:
 
 
 @case(2)
-def says_where(bench: Bench) -> None:
+def test_says_where(bench: Bench) -> None:
     """An error says what is wrong, with the backend, the topic and the operation, and how to mend it."""
     nowhere = {"a damaged id", "an illegal name", "an unknown setting"}  # known to be wrong before any backend is asked
     for mistake, (_, error) in provoked(bench).items():
@@ -90,7 +90,7 @@ def says_where(bench: Bench) -> None:
 
 
 @case(3)
-def retryable(bench: Bench) -> None:
+def test_retryable(bench: Bench) -> None:
     """No mistake of the caller is called retryable; a timeout is."""
     for mistake, (_, error) in provoked(bench).items():
         bench.equal(error.retryable, False, mistake)
@@ -98,7 +98,7 @@ def retryable(bench: Bench) -> None:
 
 
 @case(4)
-def wrong_types(bench: Bench) -> None:
+def test_wrong_types(bench: Bench) -> None:
     """A wrong type of argument is a ``TypeError`` before anything is done."""
     topic, ids = bench.filled(1)
     client, producer, reader = bench.client, bench.filler(topic), bench.reader(topic)
@@ -132,7 +132,7 @@ def wrong_types(bench: Bench) -> None:
 
 
 @case(5, needs=("auth",), hooks=("intruder",))
-def wrong_credentials(bench: Bench) -> None:
+def test_wrong_credentials(bench: Bench) -> None:
     """Wrong credentials are an ``AuthError``, and soon: it says how to mend it, and that trying again is no use."""
     assert bench.harness.intruder is not None
     began = time.monotonic()
@@ -144,7 +144,7 @@ def wrong_credentials(bench: Bench) -> None:
 
 
 @case(6)
-def no_secrets(bench: Bench) -> None:
+def test_no_secrets(bench: Bench) -> None:
     """No error and no line of the log shows a password: not of the settings, and not of a URL."""
     backend, fields = bench.client.backend, attrs.fields(bench.client._backend.descriptor.settings)
     right: dict[str, Any] = {field.name: SECRET for field in fields if not field.repr}
@@ -165,7 +165,7 @@ def no_secrets(bench: Bench) -> None:
 
 
 @case(7)
-def names_the_capability(bench: Bench) -> None:
+def test_names_the_capability(bench: Bench) -> None:
     """``Unsupported`` names the capability that is missing."""
     topic, ids = bench.filled(1)
     reader = bench.reader(topic)
@@ -177,7 +177,7 @@ def names_the_capability(bench: Bench) -> None:
 
 
 @case(8, needs=("groups", "assignment_events"))
-def callbacks_that_raise(bench: Bench) -> None:
+def test_callbacks_that_raise(bench: Bench) -> None:
     """What a callback raises comes out of a receive, as it is and once; the consumer goes on, and so does the group."""
     topic, ids = bench.filled(4)
     group, raised = bench.name(), ZeroDivisionError("mine")
@@ -202,7 +202,7 @@ def callbacks_that_raise(bench: Bench) -> None:
 
 
 @case(9)
-def picklable(bench: Bench) -> None:
+def test_picklable(bench: Bench) -> None:
     """Errors can be pickled, and keep all that they know."""
     for mistake, (_, error) in provoked(bench).items():
         again = pickle.loads(pickle.dumps(error))
@@ -212,7 +212,7 @@ def picklable(bench: Bench) -> None:
 
 
 @case(10)
-def usable_afterwards(bench: Bench) -> None:
+def test_usable_afterwards(bench: Bench) -> None:
     """After an error the client, its producer and its consumer are as usable as before."""
     topic, ids = bench.filled(1)
     client, producer, reader, missing = bench.client, bench.filler(topic), bench.reader(topic), bench.name()

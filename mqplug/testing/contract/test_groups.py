@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import pytest
 
 from mqplug import Consumer, Log, Message, MessageId
-from mqplug.testing._bench import PATIENCE, Bench
+from mqplug.testing._bench import Bench
 from mqplug.testing._registry import Registry
 
 case = Registry("GRP")
@@ -16,7 +16,7 @@ case = Registry("GRP")
 
 def collect(bench: Bench, members: Sequence[Consumer], ids: Sequence[MessageId]) -> list[list[Message]]:
     """What each member receives, in turn and acked at once, until all these came."""
-    end = time.monotonic() + PATIENCE * bench.scale
+    end = time.monotonic() + bench.patience
     taken: list[list[Message]] = [[] for _ in members]
     missing = set(ids)
     while missing and time.monotonic() < end:
@@ -39,7 +39,7 @@ def settled(bench: Bench, topic: str, members: Sequence[Consumer], partitions: i
 
 
 @case(1, needs=("groups",))
-def each_group(bench: Bench) -> None:
+def test_each_group(bench: Bench) -> None:
     """Two groups each get every message."""
     topic, ids = bench.filled(8)
     members = [bench.member(topic, bench.name()) for _ in range(2)]
@@ -51,7 +51,7 @@ def each_group(bench: Bench) -> None:
 
 
 @case(2, needs=("groups", "partitions"), timeout=300)
-def shared_work(bench: Bench) -> None:
+def test_shared_work(bench: Bench) -> None:
     """Two members of a group share its partitions: together they get every message, and none twice."""
     topic, group = bench.topic(partitions=4), bench.name()
     members = [bench.member(topic, group) for _ in range(2)]
@@ -64,7 +64,7 @@ def shared_work(bench: Bench) -> None:
 
 
 @case(4, needs=("groups", "partitions"), timeout=300)
-def joining(bench: Bench) -> None:
+def test_joining(bench: Bench) -> None:
     """When a member joins, nothing is lost; what was acked comes twice at most where hand-overs cannot be seen."""
     topic, group = bench.topic(partitions=2), bench.name()
     first = bench.member(topic, group)
@@ -81,7 +81,7 @@ def joining(bench: Bench) -> None:
 
 
 @case(5, needs=("durable_groups",), timeout=300)
-def leaving(bench: Bench) -> None:
+def test_leaving(bench: Bench) -> None:
     """When a member leaves, another goes on where it stopped, with what it had not acked."""
     topic, ids = bench.filled(8)
     group = bench.name()
@@ -94,7 +94,7 @@ def leaving(bench: Bench) -> None:
 
 
 @case(7, needs=("assignment_events", "groups", "partitions"), timeout=300)
-def assignment_events(bench: Bench) -> None:
+def test_assignment_events(bench: Bench) -> None:
     """Each hand-over is told once: assigned, revoked, and only then assigned to another."""
     topic, group = bench.topic(partitions=2), bench.name()
     events: list[tuple[str, int, Log]] = []
@@ -119,7 +119,7 @@ def assignment_events(bench: Bench) -> None:
 
 
 @case(9, needs=("groups", "ordered"), timeout=300)
-def spare_member(bench: Bench) -> None:
+def test_spare_member(bench: Bench) -> None:
     """A member too many gets nothing, and takes over when the other one leaves."""
     topic, group = bench.topic(), bench.name()
     members = [bench.member(topic, group) for _ in range(2)]
@@ -135,7 +135,7 @@ def spare_member(bench: Bench) -> None:
 
 
 @case(14, needs=("durable_groups",), hooks=("restart",))
-def survives_a_restart(bench: Bench) -> None:
+def test_survives_a_restart(bench: Bench) -> None:
     """The position of a group survives a restart."""
     topic, ids = bench.filled(6)
     group = bench.name()
@@ -148,7 +148,7 @@ def survives_a_restart(bench: Bench) -> None:
 
 
 @case(15, needs=("durable_groups",))
-def groups_apart(bench: Bench) -> None:
+def test_groups_apart(bench: Bench) -> None:
     """What one group acks or seeks leaves the stored position of another as it is."""
     topic, ids = bench.filled(6)
     one, other = (bench.member(topic, bench.name()) for _ in range(2))

@@ -47,7 +47,7 @@ def one_each(bench: Bench, topic: str, partitions: int, times: int) -> list[Mess
 
 
 @case(3)
-def without_a_group(bench: Bench) -> None:
+def test_without_a_group(bench: Bench) -> None:
     """Consumers without a group are independent: each gets everything, none can ack, and none leaves a trace."""
     topic, ids = bench.filled(5)
     one, other = bench.reader(topic), bench.reader(topic)
@@ -64,12 +64,12 @@ def without_a_group(bench: Bench) -> None:
         bench.client.consumer(topic)  # it must say where to start
 
 
-@case(6, needs=("durable_groups", "persistent"), hooks=("url",), timeout=180)
-def killed(bench: Bench) -> None:
+@case(6, needs=("durable_groups", "persistent"), hooks=("second_process",), timeout=180)
+def test_killed(bench: Bench) -> None:
     """When a member's process is killed another takes over, with exactly what was not committed."""
     topic, ids = bench.filled(20)
     group = bench.name()
-    with bench.away(), Child(RECEIVES, str(bench.harness.url), topic, group) as child:
+    with bench.away(), Child(RECEIVES, str(bench.harness.second_process), topic, group) as child:
         child.wait_for(15, 60 * bench.scale)
         child.kill()
     bench.equal([MessageId.parse(line) for line in child.lines], ids[:15])
@@ -94,7 +94,7 @@ with mqplug.connect(url) as client, client.consumer(topic, group=group) as membe
 
 
 @case(8, needs=("groups", "partitions", "assignment_events"))
-def only_what_is_held(bench: Bench) -> None:
+def test_only_what_is_held(bench: Bench) -> None:
     """A member is never given a message of a partition that it does not hold."""
     topic, group = bench.topic(partitions=4), bench.name()
     ids = one_each(bench, topic, 4, times=100)
@@ -114,7 +114,7 @@ def only_what_is_held(bench: Bench) -> None:
 
 
 @case(10, needs=("durable_groups", "partitions", "assignment_events"))
-def acks_after_losing(bench: Bench) -> None:
+def test_acks_after_losing(bench: Bench) -> None:
     """An ack for a partition that was handed over is counted and changes nothing; a seek there is ``NotAssigned``."""
     topic, group = bench.topic(partitions=2), bench.name()
     sent = one_each(bench, topic, 2, times=4)
@@ -144,7 +144,7 @@ def acks_after_losing(bench: Bench) -> None:
 
 
 @case(19, needs=("durable_groups", "partitions"))
-def latest_and_a_newcomer(bench: Bench) -> None:
+def test_latest_and_a_newcomer(bench: Bench) -> None:
     """A group opened at LATEST whose members change before the first commit loses nothing that was sent since."""
     topic, group = bench.topic(partitions=2), bench.name()
     old = one_each(bench, topic, 2, times=3)

@@ -11,7 +11,7 @@ case = Registry("ACK")
 
 
 @case(12, needs=("auto_commit", "ordered", "durable_groups"))
-def auto_ack(bench: Bench) -> None:
+def test_auto_ack(bench: Bench) -> None:
     """``auto_ack`` acks what the caller has seen through, and neither what is in hand nor what was not handed out."""
     topic, ids = bench.dripped(7)
     group = bench.name()
@@ -27,13 +27,13 @@ def auto_ack(bench: Bench) -> None:
 
 
 @case(17, needs=("ordered", "durable_groups"))
-def acks_of_a_batch(bench: Bench) -> None:
+def test_acks_of_a_batch(bench: Bench) -> None:
     """The messages of a batch are acked one by one, as messages or by their ids, and each ack counts once."""
     topic, ids = bench.filled(20)
     member = bench.member(topic, bench.name())
     batch = [*bench.delivers(member, ids[:1]), *member.receive_many(19, 0)]
     while len(batch) < len(ids):
-        batch += member.receive_many(19, 30 * bench.scale)
+        batch += member.receive_many(19, bench.patience)
     for message in reversed(batch):
         member.ack(message.id if message.id.coordinates[-1] % 2 else message)
     bench.equal(member.late_acks, 0)
@@ -47,13 +47,13 @@ def acks_of_a_batch(bench: Bench) -> None:
 
 
 @case(20, needs=("ordered", "groups"))
-def bounded(bench: Bench) -> None:
+def test_bounded(bench: Bench) -> None:
     """With ``max_unacked=1`` the next message of a partition comes after the ack of the last one, and then at once."""
     topic, ids = bench.filled(3)
     member = bench.member(topic, bench.name(), max_unacked=1)
     for number, message_id in enumerate(ids):
         [message] = bench.delivers(member, [message_id])
-        bench.rests(member, 0.1)
+        bench.rests(member)
         if number < 2:
             bench.equal([(each.waits_for, each.blocked_by) for each in member.state()], [("unacked", message_id)])
         member.ack(message)
@@ -61,25 +61,25 @@ def bounded(bench: Bench) -> None:
 
 
 @case(20, mode="shared", needs=("shared", "groups"))
-def bounded_among_many(bench: Bench) -> None:
+def test_bounded_among_many(bench: Bench) -> None:
     """With ``max_unacked=1`` a member of those that share a log has one message at a time; others get the rest."""
     topic, ids = bench.dripped(3)
     group = bench.name()
     careful = bench.member(topic, group, mode="shared", max_unacked=1)
     [message] = bench.delivers(careful, ids[:1])
-    bench.rests(careful, 0.1)
+    bench.rests(careful)
     other = bench.member(topic, group, mode="shared")
     bench.delivers(other, ids[1:])
     careful.ack(message)
     bench.only_new(careful, topic)
 
 
-@case(21, needs=("durable_groups", "persistent"), hooks=("url",), timeout=180)
-def crash(bench: Bench) -> None:
+@case(21, needs=("durable_groups", "persistent"), hooks=("second_process",), timeout=180)
+def test_crash(bench: Bench) -> None:
     """After a crash exactly what was not acked comes back, and at most the acks of the last second."""
     topic, ids = bench.dripped(12)
     group = bench.name()
-    with bench.away(), Child(CRASHES, str(bench.harness.url), topic, group) as child:
+    with bench.away(), Child(CRASHES, str(bench.harness.second_process), topic, group) as child:
         child.wait_for(10, 60 * bench.scale)
         child.kill()
     bench.equal([MessageId.parse(line) for line in child.lines], ids[:10])

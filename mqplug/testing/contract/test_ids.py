@@ -20,7 +20,7 @@ GOLDEN_POSITION = "p1~kafka~Zx9-cluster_id~orders.v1~3~kTopicUuid~1042.7~~4b601c
 
 
 @case(1)
-def text_round_trip(bench: Bench) -> None:
+def test_text_round_trip(bench: Bench) -> None:
     """The text of an id or position reads back as the same one, and is the same each time."""
     topic, ids = bench.filled(5)
     for each in ids:
@@ -32,7 +32,7 @@ def text_round_trip(bench: Bench) -> None:
 
 
 @case(2)
-def garbage(bench: Bench) -> None:
+def test_garbage(bench: Bench) -> None:
     """What is not the exact text of an id is ``InvalidMessageId``: empty, cut short, lengthened, changed or random."""
     _, ids = bench.filled(1)
     text, chance = str(ids[0]), random.Random(7)
@@ -47,7 +47,7 @@ def garbage(bench: Bench) -> None:
 
 
 @case(3)
-def of_elsewhere(bench: Bench) -> None:
+def test_of_elsewhere(bench: Bench) -> None:
     """An id of another backend, topic or incarnation reads back, and is refused where it does not belong."""
     topic, ids = bench.filled(2)
     mine = ids[1].log
@@ -68,7 +68,7 @@ def of_elsewhere(bench: Bench) -> None:
 
 
 @case(4)
-def equality(bench: Bench) -> None:
+def test_equality(bench: Bench) -> None:
     """Equality is reflexive, symmetric and transitive, agrees with ``hash``, and tells logs apart."""
     _, ids = bench.filled(4)
     _, others = bench.filled(4)
@@ -84,7 +84,7 @@ def equality(bench: Bench) -> None:
 
 
 @case(5)
-def total_order(bench: Bench) -> None:
+def test_total_order(bench: Bench) -> None:
     """Of two ids of one log exactly one of ``<``, ``==`` and ``>`` holds."""
     _, ids = bench.filled(12)
     for one, other in product(ids, ids):
@@ -93,7 +93,7 @@ def total_order(bench: Bench) -> None:
 
 
 @case(6)
-def log_order(bench: Bench) -> None:
+def test_log_order(bench: Bench) -> None:
     """The order of ids is the order of the log, for every pair, across batches and segments."""
     topic = bench.topic()
     ids = [sent for number in range(4) for sent in bench.fill(topic, 3 + number)]
@@ -106,7 +106,7 @@ def log_order(bench: Bench) -> None:
 
 
 @case(7)
-def no_order_across_logs(bench: Bench) -> None:
+def test_no_order_across_logs(bench: Bench) -> None:
     """Ids of different logs have no order: comparing them is a ``TypeError``."""
     _, ids = bench.filled(1)
     _, others = bench.filled(1)
@@ -121,7 +121,7 @@ def no_order_across_logs(bench: Bench) -> None:
 
 
 @case(8)
-def sent_and_received(bench: Bench) -> None:
+def test_sent_and_received(bench: Bench) -> None:
     """The id that send returns is the id of the message received, also when it was read back from its text."""
     topic = bench.topic()
     sent = [*bench.fill(topic, 4), bench.producer(topic).send(b"alone", partition=0)]
@@ -132,7 +132,7 @@ def sent_and_received(bench: Bench) -> None:
 
 
 @case(9)
-def points_are_no_ids(bench: Bench) -> None:
+def test_points_are_no_ids(bench: Bench) -> None:
     """EARLIEST, LATEST and positions are no ids, and do not compare with them; positions have their own text."""
     topic, ids = bench.filled(1)
     low = bench.marks(topic).low
@@ -149,13 +149,13 @@ def points_are_no_ids(bench: Bench) -> None:
 
 
 @case(10)
-def never_used_again(bench: Bench) -> None:
+def test_never_used_again(bench: Bench) -> None:
     """An id names one message for ever: neither delete, nor trim, nor restart gives it to another."""
     topic, used = bench.filled(4)
     if bench.client.capabilities.delete_topic:
         bench.make_again(topic)
         used += bench.fill(topic, 4)
-    if bench.harness.has("trim", bench.client):
+    if bench.harness.has("trim_before", bench.client):
         bench.roll(topic)
         bench.trim(topic, bench.marks(topic).high)
         used += bench.fill(topic, 4)
@@ -168,7 +168,7 @@ def never_used_again(bench: Bench) -> None:
 
 
 @case(11)
-def golden(bench: Bench) -> None:
+def test_golden(bench: Bench) -> None:
     """A text that an older version wrote still reads, and is still what is written."""
     log = Log(*GOLDEN_LOG)
     message_id, position = MessageId(log, (1042, 7), (20,)), Position(log, (1042, 7))
@@ -179,7 +179,7 @@ def golden(bench: Bench) -> None:
 
 
 @case(13)
-def plain_text(bench: Bench) -> None:
+def test_plain_text(bench: Bench) -> None:
     """The text of an id is ASCII and fits into a URL as it is."""
     _, ids = bench.filled(3)
     odd = Log("kafka", "Zürich/#1", "persistent://a/b?c=d&e", 0, "~. %\0\ud800")
@@ -190,7 +190,7 @@ def plain_text(bench: Bench) -> None:
 
 
 @case(14)
-def immutable(bench: Bench) -> None:
+def test_immutable(bench: Bench) -> None:
     """Ids and positions cannot be changed, and can be pickled."""
     topic, ids = bench.filled(2)
     for thing in (ids[0], bench.marks(topic).high):
@@ -206,7 +206,7 @@ def immutable(bench: Bench) -> None:
 
 
 @case(15)
-def extremes(bench: Bench) -> None:
+def test_extremes(bench: Bench) -> None:
     """Coordinates of any size keep their value and their order, also beyond 64 bits."""
     _, ids = bench.filled(1)
     made = [MessageId(ids[0].log, each) for each in product(EXTREMES, EXTREMES)]
@@ -217,7 +217,7 @@ def extremes(bench: Bench) -> None:
 
 
 @case(16)
-def strangers(bench: Bench) -> None:
+def test_strangers(bench: Bench) -> None:
     """Comparison with what is no id is left to the other side: ``NotImplemented``."""
     topic, ids = bench.filled(1)
     for stranger in (None, 1, "text", ids[0].coordinates, str(ids[0]), object(), bench.marks(topic).low):

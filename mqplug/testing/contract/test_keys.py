@@ -23,7 +23,7 @@ MURMUR2 = {
 
 
 @case(1, needs=("keys", "partitions"))
-def same_key(bench: Bench) -> None:
+def test_same_key(bench: Bench) -> None:
     """The same key goes to the same partition, from any client: the one that Kafka's Java client chooses."""
     topic = bench.topic(partitions=4)
     keys = [b"k%d" % number for number in range(20)]
@@ -37,7 +37,7 @@ def same_key(bench: Bench) -> None:
 
 
 @case(2, needs=("keys", "partitions"))
-def key_order(bench: Bench) -> None:
+def test_key_order(bench: Bench) -> None:
     """The messages of one key arrive in the order in which they were sent."""
     topic = bench.topic(partitions=3)
     keys = [b"k%d" % number for number in range(10)]
@@ -49,7 +49,7 @@ def key_order(bench: Bench) -> None:
 
 
 @case(3, needs=("keys",))
-def any_key(bench: Bench) -> None:
+def test_any_key(bench: Bench) -> None:
     """A key is any bytes; an empty key is not the same as none."""
     topic, keys = bench.topic(), [b"plain", b"", None, bytes(range(256)), "日本".encode(), b"\0"]
     bench.filler(topic).send_many([Record(b"v", key, partition=0) for key in keys])
@@ -57,7 +57,7 @@ def any_key(bench: Bench) -> None:
 
 
 @case(4, needs=("partitions",))
-def explicit_partition(bench: Bench) -> None:
+def test_explicit_partition(bench: Bench) -> None:
     """An explicit partition wins, also over a key."""
     topic = bench.topic(partitions=3)
     key = b"key" if bench.client.capabilities.keys else None
@@ -68,7 +68,7 @@ def explicit_partition(bench: Bench) -> None:
 
 
 @case(5, needs=("partitions",))
-def no_such_partition(bench: Bench) -> None:
+def test_no_such_partition(bench: Bench) -> None:
     """A partition that the topic does not have is refused before anything is sent."""
     topic = bench.topic(partitions=2)
     for wrong in (2, -1, 10**9):
@@ -80,7 +80,7 @@ def no_such_partition(bench: Bench) -> None:
 
 
 @case(6, needs=("partitions",))
-def without_a_key(bench: Bench) -> None:
+def test_without_a_key(bench: Bench) -> None:
     """Messages without a key spread over the partitions."""
     topic = bench.topic(partitions=3)
     in_turn = bench.producer(topic, partitioner="round_robin")
@@ -92,7 +92,7 @@ def without_a_key(bench: Bench) -> None:
 
 
 @case(7, needs=("partitions",))
-def partition_of_a_message(bench: Bench) -> None:
+def test_partition_of_a_message(bench: Bench) -> None:
     """A message says which partition it came from, and its id says the same."""
     topic = bench.topic(partitions=3)
     ids = {each: number for number in range(3) for each in bench.fill(topic, 2, partition=number)}
@@ -101,7 +101,7 @@ def partition_of_a_message(bench: Bench) -> None:
 
 
 @case(8, needs=("partitions",))
-def one_partition_only(bench: Bench) -> None:
+def test_one_partition_only(bench: Bench) -> None:
     """A consumer that asks for some partitions sees those and no others."""
     topic = bench.topic(partitions=3)
     ids = [bench.fill(topic, 4, partition=number) for number in range(3)]
@@ -113,7 +113,7 @@ def one_partition_only(bench: Bench) -> None:
 
 
 @case(10, needs=("key_shared", "keys"))
-def one_member_for_a_key(bench: Bench) -> None:
+def test_one_member_for_a_key(bench: Bench) -> None:
     """In ``key_shared`` a key is with one member at a time, and its messages come in their order."""
     topic, group = bench.topic(), bench.name()
     keys = [b"k%d" % number for number in range(7)]

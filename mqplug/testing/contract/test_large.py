@@ -12,7 +12,7 @@ SIZE = 1_000_000  # bytes
 
 
 @case(8, needs=("retention",), hooks=("enforce",), timeout=300)
-def retention(bench: Bench) -> None:
+def test_retention(bench: Bench) -> None:
     """Retention by size, and by time, removes what is old, keeps what is new, and low moves up to that."""
     small, short = bench.owned(bench.name()), bench.owned(bench.name())
     bench.client.create_topic(small, retention_bytes=SIZE)

@@ -17,7 +17,7 @@ case = Registry("LIF")
 
 
 @case(1)
-def name(bench: Bench) -> None:
+def test_name(bench: Bench) -> None:
     """The name that opens a backend is the one that it reports, in its client and in its ids."""
     _, ids = bench.filled(1)
     bench.that(bench.client.backend in repr(bench.client), "the client says so")
@@ -25,7 +25,7 @@ def name(bench: Bench) -> None:
 
 
 @case(2)
-def leaves_nothing(bench: Bench) -> None:
+def test_leaves_nothing(bench: Bench) -> None:
     """Opening and closing leaves no thread, file or socket behind."""
     topic, ids = bench.filled(3)
     before = None
@@ -45,7 +45,7 @@ def _in_use() -> tuple[int, ...]:
 
 
 @case(3)
-def many_times(bench: Bench) -> None:
+def test_many_times(bench: Bench) -> None:
     """A backend can be opened and closed twenty times in one process."""
     topic, ids = bench.filled(1)
     for _ in range(20):
@@ -54,7 +54,7 @@ def many_times(bench: Bench) -> None:
 
 
 @case(4)
-def health(bench: Bench) -> None:
+def test_health(bench: Bench) -> None:
     """``health`` returns on a live backend, and is ``Closed`` after close."""
     client = bench.connect()
     bench.equal(client.health(10 * bench.scale), None)  # type: ignore[func-returns-value]
@@ -64,7 +64,7 @@ def health(bench: Bench) -> None:
 
 
 @case(6)
-def unknown_setting(bench: Bench) -> None:
+def test_unknown_setting(bench: Bench) -> None:
     """An unknown setting is refused by name, before anything is opened."""
     with bench.raises(ConfigError) as caught:
         connect(bench.client.backend, no_such_setting=1)
@@ -77,13 +77,13 @@ def unknown_setting(bench: Bench) -> None:
         bench.that(misspelt in str(caught.value), str(caught.value))
         hint = str(caught.value).partition(misspelt)[2]
         bench.that(any(each in hint for each in known), "and the one that was meant")
-    if bench.harness.url is not None:
+    if (url := bench.harness.second_process) is not None:
         with bench.raises(ConfigError):
-            connect(f"{bench.harness.url}{'&' if '?' in bench.harness.url else '?'}no_such_setting=1")
+            connect(f"{url}{'&' if '?' in url else '?'}no_such_setting=1")
 
 
 @case(8)
-def each_alone(bench: Bench) -> None:
+def test_each_alone(bench: Bench) -> None:
     """Producer, consumer, seek and watermarks each work on a client that uses nothing else."""
     topic = bench.topic()
     with bench.connect() as client:
@@ -95,7 +95,7 @@ def each_alone(bench: Bench) -> None:
 
 
 @case(10, needs=("multi_client",))
-def many_clients(bench: Bench) -> None:
+def test_many_clients(bench: Bench) -> None:
     """Two clients see the same, and closing one leaves the other as it was."""
     topic, ids = bench.filled(2)
     one, other = bench.connect(), bench.connect()
@@ -107,7 +107,7 @@ def many_clients(bench: Bench) -> None:
 
 
 @case(11)
-def context_managers(bench: Bench) -> None:
+def test_context_managers(bench: Bench) -> None:
     """Leaving a ``with`` closes, with an error and without one; the error gets through."""
     topic, ids = bench.filled(1)
     for error in (None, RuntimeError("mine")):
@@ -128,7 +128,7 @@ def context_managers(bench: Bench) -> None:
 
 
 @case(12, level="should")
-def forgotten(bench: Bench) -> None:
+def test_forgotten(bench: Bench) -> None:
     """Whoever forgets to close is warned."""
     topic, _ = bench.filled(1)
     client = bench.harness.connect()
@@ -142,7 +142,7 @@ def forgotten(bench: Bench) -> None:
 
 
 @case(14)
-def reprs(bench: Bench) -> None:
+def test_reprs(bench: Bench) -> None:
     """The repr of client, producer, consumer, message and id says backend and topic, and is one line."""
     topic, ids = bench.filled(1)
     reader = bench.reader(topic)
@@ -154,7 +154,7 @@ def reprs(bench: Bench) -> None:
 
 
 @case(15, level="should")
-def native(bench: Bench) -> None:
+def test_native(bench: Bench) -> None:
     """``unwrap`` of a type that is not there is None."""
 
     class Stranger:

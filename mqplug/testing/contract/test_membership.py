@@ -6,8 +6,8 @@ from collections import Counter
 
 from mqplug import LATEST, ConsumerBusy, GroupNotFound, Log, MessageId
 from mqplug.testing._bench import Bench
-from mqplug.testing._cases.handover import one_each
 from mqplug.testing._registry import Registry
+from mqplug.testing.contract.test_handover import one_each
 
 case = Registry("GRP")
 
@@ -16,7 +16,7 @@ CHANGES = 9  # three members join, and each leaves and is replaced
 
 
 @case(16, needs=("durable_groups", "ordered", "partitions"), timeout=300)
-def rolling_restart(bench: Bench) -> None:
+def test_rolling_restart(bench: Bench) -> None:
     """When all members are replaced one after the other nothing is lost, and no more changes hands than has to."""
     topic, group, told = bench.topic(PARTITIONS), bench.name(), bench.client.capabilities.assignment_events
     assigned, wanted, came = list[Log](), set[MessageId](), Counter[MessageId]()
@@ -44,7 +44,7 @@ def rolling_restart(bench: Bench) -> None:
 
 
 @case(17, needs=("groups", "ordered", "durable_groups"))
-def delete_group(bench: Bench) -> None:
+def test_delete_group(bench: Bench) -> None:
     """A group that is deleted is gone: the next to open it begins at its ``start=``. One with members stays."""
     client, (topic, ids), group = bench.client, bench.dripped(4), bench.name()
     member = bench.member(topic, group)
@@ -75,7 +75,7 @@ def _delete_and_look(bench: Bench, topic: str, group: str) -> None:
 
 
 @case(20, needs=("add_partitions", "ordered", "durable_groups"), timeout=180)
-def added_partitions(bench: Bench) -> None:
+def test_added_partitions(bench: Bench) -> None:
     """A group reads partitions that were added from their beginning, wherever it began; so do members that live."""
     topic, group = bench.topic(), bench.name()
     bench.fill(topic, 3)

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from mqplug import Consumer, ConsumerBusy, Message
 from mqplug.testing._bench import Bench
-from mqplug.testing._cases.handover import Team
 from mqplug.testing._registry import Registry
+from mqplug.testing.contract.test_handover import Team
 
 case = Registry("GRP")
 
 
 @case(11, needs=("exclusive", "durable_groups"))
-def exclusive(bench: Bench) -> None:
+def test_exclusive(bench: Bench) -> None:
     """An exclusive group has one member: a second one is ``ConsumerBusy``, and is let in once the first is closed."""
     topic, ids = bench.dripped(4)
     group = bench.name()
@@ -28,7 +28,7 @@ def exclusive(bench: Bench) -> None:
 
 
 @case(12, needs=("groups", "ordered"), timeout=300)
-def standby(bench: Bench) -> None:
+def test_standby(bench: Bench) -> None:
     """In order, a member that waits gets nothing while the active one lives, whatever that leaves unacked."""
     topic, group = bench.topic(), bench.name()
     members = [bench.member(topic, group) for _ in range(2)]
@@ -48,7 +48,7 @@ def standby(bench: Bench) -> None:
 
 
 @case(13, needs=("shared", "groups"))
-def shared(bench: Bench) -> None:
+def test_shared(bench: Bench) -> None:
     """Members that share a log each get a part of it, nothing twice; what one keeps in hand holds up nobody."""
     topic, ids = bench.dripped(20)
     group = bench.name()

@@ -25,7 +25,7 @@ case = Registry("SEEK")
 
 
 @case(13)
-def nothing_fetched_before(bench: Bench) -> None:
+def test_nothing_fetched_before(bench: Bench) -> None:
     """Nothing that was fetched before a seek is delivered after it."""
     topic, ids = bench.filled(200)
     reader = bench.reader(topic)
@@ -34,13 +34,13 @@ def nothing_fetched_before(bench: Bench) -> None:
     bench.delivers(reader, ids[150:155])
     reader.seek(ids[20])
     bench.delivers(reader, ids[20:40])
-    bench.that(len(reader.receive_many(5, 30 * bench.scale)), "a batch of what is there")
+    bench.that(len(reader.receive_many(5, bench.patience)), "a batch of what is there")
     reader.seek(ids[190], inclusive=False)
     bench.delivers(reader, ids[191:])
 
 
 @case(14)
-def twice(bench: Bench) -> None:
+def test_twice(bench: Bench) -> None:
     """Of two seeks the last one wins."""
     topic, ids = bench.filled(8)
     reader = bench.reader(topic)
@@ -53,7 +53,7 @@ def twice(bench: Bench) -> None:
 
 
 @case(16)
-def while_another_thread_receives(bench: Bench) -> None:
+def test_while_another_thread_receives(bench: Bench) -> None:
     """A seek while another thread waits in receive: that receive goes on at the new position."""
     topic, ids = bench.filled(6)
     reader = bench.reader(topic, LATEST)
@@ -61,7 +61,7 @@ def while_another_thread_receives(bench: Bench) -> None:
 
     def receive() -> None:
         begun.set()
-        got.append(reader.receive(30 * bench.scale))
+        got.append(reader.receive(bench.patience))
 
     thread = Thread(target=receive, daemon=True)
     thread.start()
@@ -74,7 +74,7 @@ def while_another_thread_receives(bench: Bench) -> None:
 
 
 @case(25, needs=("partitions",))
-def one_partition(bench: Bench) -> None:
+def test_one_partition(bench: Bench) -> None:
     """A seek of one partition leaves the others where they are."""
     topic = bench.topic(partitions=2)
     ids = [bench.fill(topic, 6, partition=number) for number in (0, 1)]
@@ -95,7 +95,7 @@ def _both(bench: Bench, reader: Consumer, topic: str, wanted: list[list[MessageI
 
 
 @case(26)
-def refused(bench: Bench) -> None:
+def test_refused(bench: Bench) -> None:
     """A refused seek raises and changes nothing."""
     topic, ids = bench.filled(6)
     _, foreign = bench.filled(1)
@@ -113,7 +113,7 @@ def refused(bench: Bench) -> None:
 
 
 @case(27)
-def not_held(bench: Bench) -> None:
+def test_not_held(bench: Bench) -> None:
     """A seek of a partition that is not held is ``NotAssigned``; one after close is ``Closed``."""
     topic, ids = bench.filled(4)
     reader = bench.reader(topic)
@@ -132,7 +132,7 @@ def not_held(bench: Bench) -> None:
 
 
 @case(28)
-def foreign(bench: Bench) -> None:
+def test_foreign(bench: Bench) -> None:
     """An id or position of another topic or backend is ``InvalidMessageId``."""
     topic, ids = bench.filled(3)
     _, others = bench.filled(3)
@@ -149,7 +149,7 @@ def foreign(bench: Bench) -> None:
 
 
 @case(29)
-def others_stay(bench: Bench) -> None:
+def test_others_stay(bench: Bench) -> None:
     """A seek moves this consumer, or this group, and no other."""
     topic, ids = bench.filled(8)
     mover, stayer = bench.reader(topic), bench.reader(topic)
@@ -167,7 +167,7 @@ def others_stay(bench: Bench) -> None:
 
 
 @case(30, needs=("durable_groups",))
-def moves_the_group(bench: Bench) -> None:
+def test_moves_the_group(bench: Bench) -> None:
     """A seek has moved the group's stored position when it returns: a member opened later goes on there."""
     topic, ids = bench.filled(10)
     group = bench.name()

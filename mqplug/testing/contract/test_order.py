@@ -68,7 +68,7 @@ def _unwatched(bench: Bench, topic: str, name: bytes) -> list[tuple[MessageId, b
 
 
 @case(1)
-def nothing_lost(bench: Bench) -> None:
+def test_nothing_lost(bench: Bench) -> None:
     """Every message that was stored is received."""
     history = record(bench)
     received = {message.id for message in history.received}
@@ -76,14 +76,14 @@ def nothing_lost(bench: Bench) -> None:
 
 
 @case(2)
-def nothing_invented(bench: Bench) -> None:
+def test_nothing_invented(bench: Bench) -> None:
     """Nothing is received that was not sent, with that value and under that id."""
     history = record(bench)
     bench.equal({message.id: message.value for message in history.received}, history.stored)
 
 
 @case(3)
-def one_value_for_an_id(bench: Bench) -> None:
+def test_one_value_for_an_id(bench: Bench) -> None:
     """An id has the same value whenever, and by whomever, it is read."""
     history = record(bench)
     again = bench.read(history.topic)
@@ -92,7 +92,7 @@ def one_value_for_an_id(bench: Bench) -> None:
 
 
 @case(4, needs=("exactly_once",))
-def one_id_for_a_value(bench: Bench) -> None:
+def test_one_id_for_a_value(bench: Bench) -> None:
     """No message that was sent once is stored twice."""
     history = record(bench)
     values = [message.value for message in bench.read(history.topic)]
@@ -100,14 +100,14 @@ def one_id_for_a_value(bench: Bench) -> None:
 
 
 @case(5)
-def nothing_skipped(bench: Bench) -> None:
+def test_nothing_skipped(bench: Bench) -> None:
     """A reader that is not moved passes no stored message over."""
     history = record(bench)
     bench.equal([message.id for message in history.received], sorted(history.stored))
 
 
 @case(6)
-def never_back(bench: Bench) -> None:
+def test_never_back(bench: Bench) -> None:
     """The ids that a reader receives grow strictly, as long as it is not moved."""
     history = record(bench)
     _grow(bench, [message.id for message in history.received])
@@ -119,14 +119,14 @@ def _grow(bench: Bench, ids: list[MessageId]) -> None:
 
 
 @case(7)
-def batches_in_order(bench: Bench) -> None:
+def test_batches_in_order(bench: Bench) -> None:
     """Inside a batch, and from one to the next, ids grow strictly and none is passed over."""
     batches: list[list[MessageId]] = []
 
     def receive(reader: Consumer) -> list[Message]:
         received: list[Message] = []
         while len(received) < PRODUCERS * EACH:
-            batch = reader.receive_many(37, 30 * bench.scale)
+            batch = reader.receive_many(37, bench.patience)
             if not len(batch):
                 break
             batches.append(batch.ids)
@@ -140,7 +140,7 @@ def batches_in_order(bench: Bench) -> None:
 
 
 @case(8)
-def senders_in_order(bench: Bench) -> None:
+def test_senders_in_order(bench: Bench) -> None:
     """What one producer sends to a partition is stored in the order in which it was sent."""
     history = record(bench)
     for sent in history.sent:
@@ -151,7 +151,7 @@ def senders_in_order(bench: Bench) -> None:
 
 
 @case(9)
-def readers_agree(bench: Bench) -> None:
+def test_readers_agree(bench: Bench) -> None:
     """Two readers see the same messages of a partition in the same order."""
     history = record(bench)
     bench.equal(bench.read(history.topic), history.received)
@@ -159,7 +159,7 @@ def readers_agree(bench: Bench) -> None:
 
 
 @case(10, hooks=("restart",))
-def after_a_restart(bench: Bench) -> None:
+def test_after_a_restart(bench: Bench) -> None:
     """After a restart the same messages are read in the same order, under the same ids."""
     topic, ids = bench.filled(50)
     once = bench.read(topic)
@@ -171,7 +171,7 @@ def after_a_restart(bench: Bench) -> None:
 
 
 @case(12, level="should")
-def soon(bench: Bench) -> None:
+def test_soon(bench: Bench) -> None:
     """What is stored is with a consumer that waits within a second."""
     topic = bench.topic()
     reader, producer = bench.reader(topic), bench.producer(topic)
@@ -182,7 +182,7 @@ def soon(bench: Bench) -> None:
 
 
 @case(13)
-def once_or_not_at_all(bench: Bench) -> None:
+def test_once_or_not_at_all(bench: Bench) -> None:
     """A message whose outcome was not known in time is stored once or not at all, and as its handle says later."""
     topic = bench.topic()
     producer, said = bench.producer(topic), dict[bytes, MessageId]()
@@ -193,7 +193,7 @@ def once_or_not_at_all(bench: Bench) -> None:
         except OutcomeUnknown as error:
             bench.that(error.handle, "it has a handle")
             if error.handle is not None and number % 2:
-                said[value] = error.handle.result(30 * bench.scale)
+                said[value] = error.handle.result(bench.patience)
     producer.flush()
     found = {message.id: message.value for message in bench.read(topic)}
     bench.equal(len(set(found.values())), len(found), "nothing is there twice")
@@ -201,7 +201,7 @@ def once_or_not_at_all(bench: Bench) -> None:
 
 
 @case(11)
-def across_segments(bench: Bench) -> None:
+def test_across_segments(bench: Bench) -> None:
     """Order holds across batches and segments of the log."""
     topic, ids = bench.topic(), list[MessageId]()
     for size in (1, 700, 2, 1500, 1):

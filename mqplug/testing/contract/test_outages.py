@@ -8,11 +8,11 @@ from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
 
-from mqplug import LATEST, Error, MessageId
+from mqplug import EARLIEST, LATEST, Client, Error, MessageId
 from mqplug.testing._bench import Bench
-from mqplug.testing._cases.faults import BROKER, Sender, check_values, outage, patiently, send_more, settled
 from mqplug.testing._logs import logged
 from mqplug.testing._registry import Registry
+from mqplug.testing.contract.test_faults import BROKER, Sender, check_values, outage, patiently, send_more, settled
 
 case = Registry("FLT")
 
@@ -21,25 +21,28 @@ LINES_A_SECOND = 5.0  # more of them hide what else there is to say
 
 
 @case(4, needs=("persistent",), hooks=("pause", "unpause"), timeout=300)
-def paused(bench: Bench) -> None:
+def test_paused(bench: Bench) -> None:
     """When the broker stands still for longer than a session lasts, all goes on afterwards and nothing is lost."""
     assert bench.harness.pause is not None and bench.harness.unpause is not None
     _cut_off(bench, bench.harness.pause, bench.harness.unpause)
 
 
-@case(5, needs=("persistent",), hooks=("cut", "heal"), timeout=300)
-def unreachable(bench: Bench) -> None:
+@case(5, needs=("persistent",), hooks=("cut_network", "heal_network"), timeout=300)
+def test_unreachable(bench: Bench) -> None:
     """When the network is away for longer than a session lasts, all goes on afterwards and nothing is lost."""
-    assert bench.harness.cut is not None and bench.harness.heal is not None
-    _cut_off(bench, bench.harness.cut, bench.harness.heal)
+    assert bench.harness.cut_network is not None and bench.harness.heal_network is not None
+    _cut_off(bench, bench.harness.cut_network, bench.harness.heal_network, by=bench.harness.behind_network)
 
 
-def _cut_off(bench: Bench, begin: Callable[[], None], end: Callable[[], None]) -> None:
+def _cut_off(
+    bench: Bench, begin: Callable[[], None], end: Callable[[], None], by: Callable[[], Client] | None = None
+) -> None:
     topic, able = bench.topic(), bench.client.capabilities
-    consumers = [bench.reader(topic)]
+    client = bench.connect(by)
+    consumers = [client.consumer(topic, start=EARLIEST)]
     if able.durable_groups and able.ordered:
-        consumers.append(bench.member(topic, bench.name()))
-    with Sender(bench.producer(topic)) as sender:
+        consumers.append(bench.connect(by).consumer(topic, group=bench.name()))
+    with Sender(client.producer(topic)) as sender:
         send_more(bench, sender)
         for consumer in consumers:
             bench.take(consumer, 10)
@@ -56,7 +59,7 @@ def _cut_off(bench: Bench, begin: Callable[[], None], end: Callable[[], None]) -
 
 
 @case(10, needs=("persistent",), hooks=BROKER, timeout=300)
-def duplicates(bench: Bench) -> None:
+def test_duplicates(bench: Bench) -> None:
     """Only what was on its way when the broker was killed may be stored twice; where sends are idempotent, nothing."""
     topic, in_doubt = bench.topic(), set[bytes | None]()
     with Sender(bench.producer(topic)) as sender:
@@ -74,11 +77,11 @@ def duplicates(bench: Bench) -> None:
 
 
 @case(12, needs=("persistent",), hooks=BROKER, timeout=300)
-def told(bench: Bench) -> None:
+def test_told(bench: Bench) -> None:
     """While the broker is away the log says so, in a few lines and not again and again."""
     topic, ids = bench.filled(3)
     reader = bench.reader(topic, LATEST)
-    bench.equal(reader.receive(0.5), None)
+    bench.rests(reader)
     with logged("mqplug", logging.WARNING) as lines:
         began = time.monotonic()
         with outage(bench):

@@ -36,14 +36,14 @@ def headers_kept(bench: Bench, *headers: Headers) -> None:
 
 
 @case(1)
-def empty_value(bench: Bench) -> None:
+def test_empty_value(bench: Bench) -> None:
     """An empty value arrives as an empty value."""
     found = sent_and_read(bench, Record(b""), Record(b"x"), Record(b""))
     bench.equal([message.value for message in found], [b"", b"x", b""])
 
 
 @case(2, needs=("null_payload",))
-def no_value(bench: Bench) -> None:
+def test_no_value(bench: Bench) -> None:
     """No value and an empty value are different things."""
     key = b"k" if bench.client.capabilities.keys else None
     found = sent_and_read(bench, Record(None, key), Record(b"", key), Record(None, key))
@@ -51,7 +51,7 @@ def no_value(bench: Bench) -> None:
 
 
 @case(3)
-def all_bytes(bench: Bench) -> None:
+def test_all_bytes(bench: Bench) -> None:
     """Values and keys may hold any byte, at any place."""
     values = [bytes(range(256)), b"\0", b"\0\0text\0", b"\xff\xfe\xc3\x28", bytes(range(255, -1, -1))]
     found = sent_and_read(bench, *[Record(value) for value in values])
@@ -63,7 +63,7 @@ def all_bytes(bench: Bench) -> None:
 
 
 @case(4)
-def looks_like_framing(bench: Bench) -> None:
+def test_looks_like_framing(bench: Bench) -> None:
     """A value that looks like the backend's own framing is nothing but a value."""
     inner = sent_and_read(bench, Record(b"inner"))[0]
     values = [
@@ -75,7 +75,7 @@ def looks_like_framing(bench: Bench) -> None:
 
 
 @case(5, needs=("headers",))
-def headers(bench: Bench) -> None:
+def test_headers(bench: Bench) -> None:
     """Headers arrive in order, and more than one of a name where that is declared."""
     headers_kept(bench, (("z", b"1"), ("a", b"2"), ("m", b"3")), (("only", b"one"),))
     if bench.client.capabilities.header_duplicates:
@@ -83,7 +83,7 @@ def headers(bench: Bench) -> None:
 
 
 @case(6, needs=("headers",))
-def odd_headers(bench: Bench) -> None:
+def test_odd_headers(bench: Bench) -> None:
     """The names and values of headers may hold any character."""
     names = ["/", ".", "..", "'", '"', " ", "a b", "Zürich", "日本", "a:b", "a=b&c", "%2F", "🚀", "\\", "{}", "UPPER"]
     names += [chr(code) for code in range(1, 128)]
@@ -91,19 +91,19 @@ def odd_headers(bench: Bench) -> None:
 
 
 @case(7, needs=("headers",))
-def empty_headers(bench: Bench) -> None:
+def test_empty_headers(bench: Bench) -> None:
     """Empty values, values that are None, and no headers at all are told apart."""
     headers_kept(bench, (("a", b""),), (("a", None),), (), (("a", b""), ("b", None), ("c", b"c")), (("", b"v"),))
 
 
 @case(8, needs=("headers",))
-def binary_headers(bench: Bench) -> None:
+def test_binary_headers(bench: Bench) -> None:
     """The values of headers are bytes, and need not be text."""
     headers_kept(bench, (("binary", bytes(range(256))), ("latin", b"\xfc"), ("nul", b"\0")))
 
 
 @case(9, needs=("headers",))
-def reserved_names(bench: Bench) -> None:
+def test_reserved_names(bench: Bench) -> None:
     """No name is reserved: headers that look like the backend's own arrive, and change nothing else."""
     names = [
         "mqplug", "mqplug.key", "mqplug.headers", "mqplug-key", "mqplug-null", "__mqplug", "_mqplug_", "mqplug:b64",
@@ -116,7 +116,7 @@ def reserved_names(bench: Bench) -> None:
 
 
 @case(10, needs=("headers",))
-def many_headers(bench: Bench) -> None:
+def test_many_headers(bench: Bench) -> None:
     """A hundred headers, and one of 8 KiB, arrive; so much is declared."""
     able = bench.client.capabilities
     bench.that(able.headers_max >= 100 and able.header_max_bytes >= 8192, "100 headers, 8192 bytes in one")
@@ -124,7 +124,7 @@ def many_headers(bench: Bench) -> None:
 
 
 @case(11, needs=("headers",))
-def wrong_headers(bench: Bench) -> None:
+def test_wrong_headers(bench: Bench) -> None:
     """Names of headers are str and values bytes or None; anything else is refused before it is sent."""
     topic = bench.topic()
     wrong: list[Any] = [[("a", "text")], [("a", 1)], [(b"a", b"b")], [("a",)], ["ab"], {"a": 1}, 7]
@@ -135,7 +135,7 @@ def wrong_headers(bench: Bench) -> None:
 
 
 @case(12)
-def log_time(bench: Bench) -> None:
+def test_log_time(bench: Bench) -> None:
     """``log_time`` has a time zone, does not go back along the log, and is good enough to seek with."""
     topic = bench.topic()
     for _ in range(5):
@@ -151,7 +151,7 @@ def log_time(bench: Bench) -> None:
 
 
 @case(13, hooks=("codecs",))
-def compressed(bench: Bench) -> None:
+def test_compressed(bench: Bench) -> None:
     """What is compressed on its way, with whatever codec, arrives as it was sent, for those who know of none, too."""
     values = [b"", b"x", bytes(100_000), bytes(range(256)) * 100, random.Random(3).randbytes(10_000)]
     for codec, connect in (bench.harness.codecs or {}).items():
@@ -164,7 +164,7 @@ def compressed(bench: Bench) -> None:
 
 
 @case(14)
-def buffers(bench: Bench) -> None:
+def test_buffers(bench: Bench) -> None:
     """A bytearray or memoryview, which could change on the way, is refused with a hint."""
     topic = bench.topic()
     for wrong in (bytearray(b"x"), memoryview(b"x")):
@@ -175,7 +175,7 @@ def buffers(bench: Bench) -> None:
 
 
 @case(15)
-def text(bench: Bench) -> None:
+def test_text(bench: Bench) -> None:
     """A str is refused as value and as key, with a hint."""
     topic = bench.topic()
     wrong: list[dict[str, Any]] = [{"value": "text"}, {"value": b"x", "key": "text"}]
@@ -187,7 +187,7 @@ def text(bench: Bench) -> None:
 
 
 @case(16)
-def messages(bench: Bench) -> None:
+def test_messages(bench: Bench) -> None:
     """A message cannot be changed, and a pickled one is equal to it."""
     able = bench.client.capabilities
     whole = Record(b"value", b"key" if able.keys else None, (("a", b"b"),) if able.headers else ())

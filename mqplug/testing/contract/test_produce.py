@@ -18,7 +18,7 @@ LARGEST_TRIED = 64 * 1024 * 1024
 
 
 @case(1)
-def id_of_send(bench: Bench) -> None:
+def test_id_of_send(bench: Bench) -> None:
     """Send returns the id under which the message is received."""
     topic = bench.topic()
     producer, reader = bench.producer(topic), bench.reader(topic)
@@ -29,7 +29,7 @@ def id_of_send(bench: Bench) -> None:
 
 
 @case(2)
-def values(bench: Bench) -> None:
+def test_values(bench: Bench) -> None:
     """Values arrive as they were sent, byte by byte."""
     topic = bench.topic()
     sent = [bytes([number]) * number for number in range(1, 200, 13)] + [bytes(range(256)) * 40]
@@ -38,7 +38,7 @@ def values(bench: Bench) -> None:
 
 
 @case(3)
-def visible(bench: Bench) -> None:
+def test_visible(bench: Bench) -> None:
     """What send returned for is there for whoever opens a consumer then, from another client too."""
     topic = bench.topic()
     for number in range(1, 4):
@@ -47,7 +47,7 @@ def visible(bench: Bench) -> None:
 
 
 @case(4)
-def ids_grow(bench: Bench) -> None:
+def test_ids_grow(bench: Bench) -> None:
     """The ids of what one producer sends to one partition grow strictly."""
     topic = bench.topic()
     producer = bench.producer(topic)
@@ -59,7 +59,7 @@ def ids_grow(bench: Bench) -> None:
 
 
 @case(5)
-def batch_results(bench: Bench) -> None:
+def test_batch_results(bench: Bench) -> None:
     """A batch returns one id for each record, in the order of the records."""
     topic = bench.topic()
     ids = bench.filler(topic).send_many([Record(b"%d" % number, partition=0) for number in range(30)])
@@ -69,7 +69,7 @@ def batch_results(bench: Bench) -> None:
 
 
 @case(6)
-def bad_in_a_batch(bench: Bench) -> None:
+def test_bad_in_a_batch(bench: Bench) -> None:
     """A batch with a bad record is ``SendFailed``, whose results say which; the others are stored."""
     topic, large = bench.topic(), _too_large(bench)
     producer = bench.producer(topic)
@@ -89,7 +89,7 @@ def _too_large(bench: Bench) -> bytes:
 
 
 @case(7)
-def large_batch(bench: Bench) -> None:
+def test_large_batch(bench: Bench) -> None:
     """A batch of as many records as the backend takes at once, or of more, is stored as a whole, and in order."""
     most = min(bench.client.capabilities.batch_max_messages, 20_000)
     for count in (most, most + 1):
@@ -103,7 +103,7 @@ def large_batch(bench: Bench) -> None:
 
 
 @case(8)
-def empty_batch(bench: Bench) -> None:
+def test_empty_batch(bench: Bench) -> None:
     """An empty batch is nothing to do, and no error."""
     topic = bench.topic()
     bench.equal(bench.producer(topic).send_many([]), [])
@@ -111,18 +111,18 @@ def empty_batch(bench: Bench) -> None:
 
 
 @case(9)
-def handles(bench: Bench) -> None:
+def test_handles(bench: Bench) -> None:
     """The handle of a submitted record is settled once, and says the same each time."""
     topic = bench.topic()
     handles = [bench.filler(topic).submit(b"%d" % number, partition=0) for number in range(20)]
-    once = [handle.result(30 * bench.scale) for handle in handles]
+    once = [handle.result(bench.patience) for handle in handles]
     bench.equal([handle.result(0) for handle in handles], once)
     bench.that(all(handle.done and handle.error is None for handle in handles), "all are done, without error")
     bench.equal([message.id for message in bench.read(topic)], once)
 
 
 @case(10)
-def close_flushes(bench: Bench) -> None:
+def test_close_flushes(bench: Bench) -> None:
     """Closing a producer stores all that it had accepted."""
     topic = bench.topic()
     producer = bench.producer(topic)
@@ -134,7 +134,7 @@ def close_flushes(bench: Bench) -> None:
 
 
 @case(11)
-def flush(bench: Bench) -> None:
+def test_flush(bench: Bench) -> None:
     """Flush returns when all that was sent before is settled."""
     topic = bench.topic()
     producer = bench.producer(topic)
@@ -145,7 +145,7 @@ def flush(bench: Bench) -> None:
 
 
 @case(12)
-def nothing_kept(bench: Bench) -> None:
+def test_nothing_kept(bench: Bench) -> None:
     """What the caller does with a record and its headers after sending does not change the message."""
     topic = bench.topic()
     headers = {"kind": b"first"} if bench.client.capabilities.headers else {}
@@ -162,7 +162,7 @@ def nothing_kept(bench: Bench) -> None:
 
 
 @case(13)
-def too_large(bench: Bench) -> None:
+def test_too_large(bench: Bench) -> None:
     """A message that is too large is ``MessageTooLarge`` and not stored; later ones go on."""
     topic, large = bench.topic(), _too_large(bench)
     producer = bench.producer(topic)
@@ -174,7 +174,7 @@ def too_large(bench: Bench) -> None:
 
 
 @case(14)
-def after_close(bench: Bench) -> None:
+def test_after_close(bench: Bench) -> None:
     """Sending after close is ``Closed``."""
     topic = bench.topic()
     producer = bench.producer(topic)
@@ -189,7 +189,7 @@ def after_close(bench: Bench) -> None:
 
 
 @case(15)
-def expired(bench: Bench) -> None:
+def test_expired(bench: Bench) -> None:
     """A send whose time runs out is ``OutcomeUnknown``, not failed: its handle gets the result later."""
     topic = bench.topic()
     producer, ids = bench.producer(topic), []
@@ -200,13 +200,13 @@ def expired(bench: Bench) -> None:
             bench.that(isinstance(error, TimeoutError), "it is a timeout too")
             bench.that(error.handle, "it has its handle")
             if error.handle is not None:
-                ids.append(error.handle.result(30 * bench.scale))
+                ids.append(error.handle.result(bench.patience))
     producer.flush()
     bench.equal([message.id for message in bench.read(topic)], ids)
 
 
 @case(17)
-def two_producers(bench: Bench) -> None:
+def test_two_producers(bench: Bench) -> None:
     """Two producers of one topic: all messages arrive, those of each in its own order."""
     topic = bench.topic()
 
@@ -224,7 +224,7 @@ def two_producers(bench: Bench) -> None:
 
 
 @case(19)
-def back_pressure(bench: Bench) -> None:
+def test_back_pressure(bench: Bench) -> None:
     """A full queue holds submit back, or raises ``QueueFull`` when asked to: nothing is dropped."""
     topic = bench.topic()
     producer = bench.producer(topic, queue_bytes=20_000)
@@ -241,7 +241,7 @@ def back_pressure(bench: Bench) -> None:
 
 
 @case(20, level="should")
-def no_consumer_yet(bench: Bench) -> None:
+def test_no_consumer_yet(bench: Bench) -> None:
     """What is sent to a topic that never had a consumer is there for the first one."""
     topic = bench.topic()
     ids = bench.fill(topic, 20)
@@ -251,7 +251,7 @@ def no_consumer_yet(bench: Bench) -> None:
 
 
 @case(21, needs=("timestamps_producer",))
-def timestamps(bench: Bench) -> None:
+def test_timestamps(bench: Bench) -> None:
     """The time that the producer gives is the message's timestamp, to the millisecond."""
     topic, now = bench.topic(), datetime.now(UTC)
     moments = [now - timedelta(days=1, microseconds=now.microsecond - 123_000), now.replace(microsecond=7_000)]

@@ -18,10 +18,10 @@ case = Registry("LIF")
 CONNECTING = 3.0
 
 
-@case(5, hooks=("connect_to",))
-def unreachable(bench: Bench) -> None:
+@case(5, hooks=("unreachable",))
+def test_unreachable(bench: Bench) -> None:
     """A server that refuses, is silent, or speaks another protocol is a ``ConnectError`` within the timeout."""
-    connect_to, timeout = bench.harness.connect_to, CONNECTING * bench.scale
+    connect_to, timeout = bench.harness.unreachable, CONNECTING * bench.scale
     assert connect_to is not None
     for name, peer in PEERS.items():
         with peer() as (host, port):
@@ -36,7 +36,7 @@ def unreachable(bench: Bench) -> None:
 
 
 @case(7)
-def wrong_setting(bench: Bench) -> None:
+def test_wrong_setting(bench: Bench) -> None:
     """A setting of the wrong type is a ``ConfigError`` that names it, before anything is opened."""
     for name in _settings(bench):
         with bench.raises(ConfigError) as caught, mqplug.connect({"backend": bench.client.backend, name: object()}):

@@ -5,14 +5,14 @@ from __future__ import annotations
 from contextlib import ExitStack
 
 from mqplug.testing._bench import Bench
-from mqplug.testing._cases.faults import BROKER, Sender, outage, send_more, settled
 from mqplug.testing._registry import Registry
+from mqplug.testing.contract.test_faults import BROKER, Sender, outage, send_more, settled
 
 case = Registry("PRO")
 
 
 @case(16, needs=("idempotent_producer", "persistent"), hooks=BROKER, timeout=300)
-def idempotent(bench: Bench) -> None:
+def test_idempotent(bench: Bench) -> None:
     """When answers are lost because the broker dies, what the producers send again is stored once, and in order."""
     topics = [bench.topic() for _ in range(3)]
     with ExitStack() as senders:

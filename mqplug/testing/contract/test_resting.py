@@ -10,7 +10,7 @@ case = Registry("CON")
 
 
 @case(14, needs=("groups", "durable_groups"))
-def no_trace(bench: Bench) -> None:
+def test_no_trace(bench: Bench) -> None:
     """Whoever reads without a group leaves no group behind, open or closed; a member's group is listed."""
     topic, ids = bench.filled(3)
     reader = bench.reader(topic)
@@ -27,7 +27,7 @@ def no_trace(bench: Bench) -> None:
 
 
 @case(16, needs=("pause_resume", "partitions"))
-def pause(bench: Bench) -> None:
+def test_pause(bench: Bench) -> None:
     """A paused partition delivers nothing while the others go on; resumed, it goes on where it was."""
     topic = bench.topic(partitions=2)
     _pause(bench, topic, bench.reader(topic))
@@ -43,14 +43,14 @@ def _pause(bench: Bench, topic: str, consumer: Consumer) -> None:
     ids += bench.fill(topic, 2, partition=0)
     others = bench.fill(topic, 3, partition=1)
     bench.delivers(consumer, others, "the other partition goes on")
-    bench.rests(consumer, 0.1)
+    bench.rests(consumer)
     bench.equal([each.waits_for for each in consumer.state() if each.log.partition == 0], ["paused"])
     consumer.seek(ids[1])
-    bench.rests(consumer, 0.1)
+    bench.rests(consumer)
     consumer.resume(0)
     bench.delivers(consumer, ids[1:])
     consumer.pause()
-    bench.rests(consumer, 0.1)
+    bench.rests(consumer)
     consumer.resume()
     bench.only_new(consumer, topic, partition=1)
     with bench.raises(NotAssigned):

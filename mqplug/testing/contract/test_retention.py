@@ -23,8 +23,8 @@ from mqplug.testing._registry import Registry
 case = Registry("WM")
 
 
-@case(3, hooks=("trim",))
-def all_trimmed(bench: Bench) -> None:
+@case(3, hooks=("trim_before",))
+def test_all_trimmed(bench: Bench) -> None:
     """A topic whose messages were all trimmed is not as good as new: its watermarks and ids go on upward."""
     topic = bench.topic()
     fresh = bench.marks(topic)
@@ -39,8 +39,8 @@ def all_trimmed(bench: Bench) -> None:
     bench.that(later[0] > ids[-1], "the next id lies above all that were")
 
 
-@case(5, hooks=("trim",))
-def low_follows_trim(bench: Bench) -> None:
+@case(5, hooks=("trim_before",))
+def test_low_follows_trim(bench: Bench) -> None:
     """After a trim, low and the first bound are at the first message that is left."""
     trimmed = bench.trimmed()
     bench.stands(bench.marks(trimmed.topic).low, trimmed.gone + trimmed.left, len(trimmed.gone))
@@ -48,14 +48,14 @@ def low_follows_trim(bench: Bench) -> None:
     bench.delivers(bench.reader(trimmed.topic, EARLIEST), trimmed.left)
 
 
-@case(19, hooks=("trim",))
-def overtaken(bench: Bench) -> None:
+@case(19, hooks=("trim_before",))
+def test_overtaken(bench: Bench) -> None:
     """A reader that retention overtakes gets ``PositionLost`` from every receive, until it seeks."""
     topic = bench.topic()
     ids = list[MessageId]()
     ids += bench.filler(topic).send_many([Record(bytes(16_000), partition=0) for _ in range(200)])
     reader = bench.reader(topic, before(ids[0]), prefetch_bytes=32_000)
-    bench.equal(reader.receive_many(1, 30 * bench.scale).ids, ids[:1])  # and no more than one is asked for
+    bench.equal(reader.receive_many(1, bench.patience).ids, ids[:1])  # and no more than one is asked for
     bench.roll(topic)
     ids += bench.fill(topic, 3)
     bench.trim(topic, Position(ids[-3].log, ids[-3].coordinates))
@@ -81,7 +81,7 @@ def _read_until_lost(bench: Bench, reader: Consumer, last: MessageId) -> list[Me
 
 
 @case(20, needs=("delete_topic",))
-def deleted_topic(bench: Bench) -> None:
+def test_deleted_topic(bench: Bench) -> None:
     """Ids and positions of a deleted topic are refused by a new topic of the same name."""
     topic, old = bench.filled(3)
     high = bench.marks(topic).high

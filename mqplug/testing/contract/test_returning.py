@@ -20,7 +20,7 @@ def again(bench: Bench, member: Consumer, message_id: MessageId, attempt: int) -
 
 
 @case(6, needs=("nack", "ordered"))
-def first_word(bench: Bench) -> None:
+def test_first_word(bench: Bench) -> None:
     """The first word on a message counts: ack after nack, and nack after ack, change nothing and are counted."""
     topic, ids = bench.dripped(3)
     group = bench.name()
@@ -41,7 +41,7 @@ def first_word(bench: Bench) -> None:
 
 
 @case(7, needs=("nack", "ordered", "durable_groups"))
-def nack(bench: Bench) -> None:
+def test_nack(bench: Bench) -> None:
     """What is given back comes again, to this member or to whoever takes its place, until it is acked."""
     topic, ids = bench.dripped(3)
     group = bench.name()
@@ -62,7 +62,7 @@ def nack(bench: Bench) -> None:
 
 
 @case(7, mode="shared", needs=("nack", "shared"))
-def nack_among_many(bench: Bench) -> None:
+def test_nack_among_many(bench: Bench) -> None:
     """Where members share a log, what one gives back comes again, to any of them, as another attempt."""
     topic, ids = bench.dripped(1)
     group = bench.name()
@@ -83,19 +83,19 @@ def nack_among_many(bench: Bench) -> None:
 
 
 @case(8, needs=("nack", "ordered"))
-def held_back(bench: Bench) -> None:
+def test_held_back(bench: Bench) -> None:
     """In order, what is given back comes before all else of its partition, as one attempt more each time."""
     topic, ids = bench.filled(4)
     member = bench.member(topic, bench.name())
     first, second = bench.delivers(member, ids[:2])
     member.nack(second, delay=0)
     member.nack(first, delay=0.3)
-    bench.rests(member, 0.1)
+    bench.rests(member)
     for attempt in (2, 3, 4):
         first = again(bench, member, ids[0], attempt)
         if attempt < 4:
             member.nack(first, delay=0)
-    bench.rests(member, 0.1)
+    bench.rests(member)
     bench.equal([(each.waits_for, each.blocked_by) for each in member.state()], [("returned", ids[0])])
     member.ack(first)
     member.ack(again(bench, member, ids[1], attempt=2))
@@ -113,7 +113,7 @@ def _others_go_on(bench: Bench) -> None:
 
 
 @case(8, mode="shared", needs=("nack", "shared"))
-def nobody_held_back(bench: Bench) -> None:
+def test_nobody_held_back(bench: Bench) -> None:
     """Where members share a log, the others go on while a message that was given back waits for its time."""
     topic, ids = bench.dripped(4)
     member = bench.member(topic, bench.name(), mode="shared")
@@ -126,7 +126,7 @@ def nobody_held_back(bench: Bench) -> None:
 
 
 @case(11, needs=("ack_timeout", "ordered", "durable_groups"), timeout=180)
-def away_too_long(bench: Bench) -> None:
+def test_away_too_long(bench: Bench) -> None:
     """A member that takes nothing for longer than ``max_processing`` loses its work: another gets what is not acked."""
     topic, ids = bench.dripped(4)
     group = bench.name()
@@ -145,7 +145,7 @@ def away_too_long(bench: Bench) -> None:
 
 
 @case(11, mode="shared", needs=("ack_timeout", "shared"), timeout=180)
-def kept_too_long(bench: Bench) -> None:
+def test_kept_too_long(bench: Bench) -> None:
     """Where members share a log, a message is taken back from whoever has it for longer than ``max_processing``."""
     topic, ids = bench.dripped(2)
     group = bench.name()
@@ -160,7 +160,7 @@ def kept_too_long(bench: Bench) -> None:
 
 
 @case(18, needs=("dead_letter", "ordered", "headers", "durable_groups"))
-def dead_letter(bench: Bench) -> None:
+def test_dead_letter(bench: Bench) -> None:
     """When its attempts are used up a message goes to the dead letters, as it was and with the reason, and is acked."""
     topic, dead, able = bench.topic(), bench.topic(), bench.client.capabilities
     key, moment = b"k" if able.keys else None, 1_700_000_000_000 if able.timestamps_producer else None

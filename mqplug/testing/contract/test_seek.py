@@ -22,7 +22,7 @@ case = Registry("SEEK")
 
 
 @case(1)
-def earliest(bench: Bench) -> None:
+def test_earliest(bench: Bench) -> None:
     """A seek to EARLIEST delivers the first retained message, and all that follow."""
     topic, ids = bench.filled(6)
     reader = bench.reader(topic, LATEST)
@@ -31,7 +31,7 @@ def earliest(bench: Bench) -> None:
 
 
 @case(2)
-def earliest_is_no_message(bench: Bench) -> None:
+def test_earliest_is_no_message(bench: Bench) -> None:
     """EARLIEST is a point, no message: an exclusive seek to it skips nothing."""
     topic, ids = bench.filled(4)
     reader = bench.reader(topic, LATEST)
@@ -41,7 +41,7 @@ def earliest_is_no_message(bench: Bench) -> None:
 
 
 @case(3)
-def latest(bench: Bench) -> None:
+def test_latest(bench: Bench) -> None:
     """A seek to LATEST delivers only what is sent afterwards."""
     topic, ids = bench.filled(6)
     reader = bench.reader(topic)
@@ -51,7 +51,7 @@ def latest(bench: Bench) -> None:
 
 
 @case(4)
-def latest_is_no_message(bench: Bench) -> None:
+def test_latest_is_no_message(bench: Bench) -> None:
     """LATEST is a point, no message: an inclusive seek to it does not deliver the last message again."""
     topic, _ = bench.filled(4)
     reader = bench.reader(topic)
@@ -61,7 +61,7 @@ def latest_is_no_message(bench: Bench) -> None:
 
 
 @case(5)
-def inclusive(bench: Bench) -> None:
+def test_inclusive(bench: Bench) -> None:
     """An inclusive seek to an id delivers that message first."""
     topic, ids = bench.filled(8)
     reader = bench.reader(topic)
@@ -71,7 +71,7 @@ def inclusive(bench: Bench) -> None:
 
 
 @case(6)
-def exclusive(bench: Bench) -> None:
+def test_exclusive(bench: Bench) -> None:
     """An exclusive seek to an id delivers the next message first."""
     topic, ids = bench.filled(8)
     reader = bench.reader(topic)
@@ -81,7 +81,7 @@ def exclusive(bench: Bench) -> None:
 
 
 @case(9)
-def exclusive_does_not_stick(bench: Bench) -> None:
+def test_exclusive_does_not_stick(bench: Bench) -> None:
     """An exclusive seek leaves nothing behind that makes a later inclusive one skip a message."""
     topic, ids = bench.filled(8)
     reader = bench.reader(topic)
@@ -95,7 +95,7 @@ def exclusive_does_not_stick(bench: Bench) -> None:
 
 
 @case(10)
-def beyond_the_end(bench: Bench) -> None:
+def test_beyond_the_end(bench: Bench) -> None:
     """A seek behind the last message returns at once, and waits for new ones."""
     topic, ids = bench.filled(4)
     reader = bench.reader(topic)
@@ -107,7 +107,7 @@ def beyond_the_end(bench: Bench) -> None:
 
 
 @case(11)
-def first_middle_last(bench: Bench) -> None:
+def test_first_middle_last(bench: Bench) -> None:
     """Seeks to the first, a middle and the last message are exact, inclusive and exclusive."""
     topic, ids = bench.filled(9)
     reader = bench.reader(topic)
@@ -119,7 +119,7 @@ def first_middle_last(bench: Bench) -> None:
 
 
 @case(12)
-def backward(bench: Bench) -> None:
+def test_backward(bench: Bench) -> None:
     """A seek backward delivers the same messages under the same ids again."""
     topic, ids = bench.filled(8)
     reader = bench.reader(topic)
@@ -129,7 +129,7 @@ def backward(bench: Bench) -> None:
 
 
 @case(15)
-def before_the_first_receive(bench: Bench) -> None:
+def test_before_the_first_receive(bench: Bench) -> None:
     """A seek before the first receive holds, with and without a group."""
     topic, ids = bench.filled(6)
     reader = bench.reader(topic)
@@ -142,7 +142,7 @@ def before_the_first_receive(bench: Bench) -> None:
 
 
 @case(17)
-def empty_topic(bench: Bench) -> None:
+def test_empty_topic(bench: Bench) -> None:
     """Seeks on an empty topic work, and the first message sent afterwards is delivered."""
     for start in (EARLIEST, LATEST):
         topic = bench.topic()
@@ -152,7 +152,7 @@ def empty_topic(bench: Bench) -> None:
 
 
 @case(31, needs=("batch_index",))
-def inside_a_batch(bench: Bench) -> None:
+def test_inside_a_batch(bench: Bench) -> None:
     """A seek into the middle of a producer's batch is exact, inclusive and exclusive."""
     topic, ids = bench.filled(10)
     ids += bench.fill(topic, 10, begin=10)
@@ -165,7 +165,7 @@ def inside_a_batch(bench: Bench) -> None:
 
 
 @case(32)
-def id_read_back(bench: Bench) -> None:
+def test_id_read_back(bench: Bench) -> None:
     """A seek to an id that was read back from its text, or unpickled, is a seek to that id."""
     topic, ids = bench.filled(8)
     reader = bench.reader(topic)
@@ -177,7 +177,7 @@ def id_read_back(bench: Bench) -> None:
 
 
 @case(33)
-def to_its_own_position(bench: Bench) -> None:
+def test_to_its_own_position(bench: Bench) -> None:
     """A seek to the consumer's own position changes nothing."""
     topic, ids = bench.filled(8)
     reader = bench.reader(topic)
@@ -192,7 +192,7 @@ def to_its_own_position(bench: Bench) -> None:
 
 
 @case(34, timeout=300)
-def against_a_model(bench: Bench) -> None:
+def test_against_a_model(bench: Bench) -> None:
     """Any mix of seeks, sends and receives delivers what a list with an index would."""
     seed = random.randrange(2**32)
     chance = random.Random(seed)

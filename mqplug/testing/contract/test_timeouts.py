@@ -41,7 +41,7 @@ def blocking_calls(bench: Bench, topic: str) -> list[Call]:
 
 
 @case(2)
-def timeouts(bench: Bench) -> None:
+def test_timeouts(bench: Bench) -> None:
     """Every blocking call takes a timeout; a negative one is ``ValueError``, what is no number ``TypeError``."""
     topic, ids = bench.filled(1)
     for call in blocking_calls(bench, topic):
@@ -55,14 +55,14 @@ def timeouts(bench: Bench) -> None:
 
 
 @case(8)
-def interrupted(bench: Bench) -> None:
+def test_interrupted(bench: Bench) -> None:
     """Ctrl-C ends a receive that waits, at once, and the consumer goes on afterwards."""
     if threading.current_thread() is not threading.main_thread():
         pytest.skip("only the main thread is interrupted")
     topic, ids = bench.filled(1)
     reader = bench.reader(topic)
     bench.delivers(reader, ids)
-    for receive in (lambda: reader.receive(30 * bench.scale), lambda: reader.receive_many(5, 30 * bench.scale)):
+    for receive in (lambda: reader.receive(bench.patience), lambda: reader.receive_many(5, bench.patience)):
         timer = threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT))
         timer.start()
         began = time.monotonic()

@@ -61,14 +61,14 @@ def check(bench: Bench, line: Timeline, *moments: datetime) -> None:
 
 
 @case(18, needs=("seek_time",))
-def before_all(bench: Bench) -> None:
+def test_before_all(bench: Bench) -> None:
     """A seek to a time before all messages delivers the first one."""
     line = timeline(bench, 50, 40, 30)
     check(bench, line, line.moments[0] - timedelta(days=1), datetime(1970, 1, 1, tzinfo=UTC))
 
 
 @case(19, needs=("seek_time",))
-def after_all(bench: Bench) -> None:
+def test_after_all(bench: Bench) -> None:
     """A seek to a time after all messages is a seek to the end: the next message sent is delivered."""
     line = timeline(bench, 50, 40, 30)
     reader = bench.reader(line.topic)
@@ -78,21 +78,21 @@ def after_all(bench: Bench) -> None:
 
 
 @case(20, needs=("seek_time",))
-def exactly_at(bench: Bench) -> None:
+def test_exactly_at(bench: Bench) -> None:
     """A seek to the time of a message delivers that message."""
     line = timeline(bench, 50, 40, 30, 20)
     check(bench, line, *line.moments)
 
 
 @case(21, needs=("seek_time",))
-def between(bench: Bench) -> None:
+def test_between(bench: Bench) -> None:
     """A seek to a time between two messages delivers the later one."""
     line = timeline(bench, 50, 40, 30, 20)
     check(bench, line, *[moment + MILLISECOND for moment in line.moments[:-1]])
 
 
 @case(22, needs=("seek_time",))
-def equal_times(bench: Bench) -> None:
+def test_equal_times(bench: Bench) -> None:
     """Of many messages with the same time, a seek to it delivers the first."""
     topic, now = bench.topic(), datetime.now(UTC).replace(microsecond=0)
     kept = bench.client.capabilities.timestamps_producer
@@ -106,7 +106,7 @@ def equal_times(bench: Bench) -> None:
 
 
 @case(23, needs=("seek_time",))
-def impossible_times(bench: Bench) -> None:
+def test_impossible_times(bench: Bench) -> None:
     """A negative time, one beyond the year 9999 and one without a time zone are refused, and nothing moves."""
     topic, ids = bench.filled(4)
     reader = bench.reader(topic)
@@ -121,7 +121,7 @@ def impossible_times(bench: Bench) -> None:
 
 
 @case(24, needs=("seek_time", "timestamps_producer"))
-def times_that_go_back(bench: Bench) -> None:
+def test_times_that_go_back(bench: Bench) -> None:
     """With times that go up and down, a seek finds the first message in log order that is late enough."""
     minutes = random.Random(3).sample(range(1, 50), 12)
     line = timeline(bench, 25, 5, 45, 15, *minutes)

@@ -24,7 +24,7 @@ case = Registry("TOP")
 
 
 @case(1)
-def create(bench: Bench) -> None:
+def test_create(bench: Bench) -> None:
     """A topic that was created is there, for this client and for others."""
     name = bench.name()
     with bench.raises(TopicNotFound):
@@ -35,7 +35,7 @@ def create(bench: Bench) -> None:
 
 
 @case(2)
-def create_twice(bench: Bench) -> None:
+def test_create_twice(bench: Bench) -> None:
     """A topic that exists is ``TopicExists``; ``exist_ok`` takes it as it is, but not with other settings."""
     topic, ids = bench.filled(1)
     with bench.raises(TopicExists):
@@ -55,7 +55,7 @@ def create_twice(bench: Bench) -> None:
 
 
 @case(3, needs=("delete_topic",))
-def delete(bench: Bench) -> None:
+def test_delete(bench: Bench) -> None:
     """A topic that was deleted is gone, with its messages."""
     topic, _ = bench.filled(3)
     bench.client.delete_topic(topic)
@@ -75,7 +75,7 @@ def _is_missing(bench: Bench, topic: str) -> bool:
 
 
 @case(4, needs=("delete_topic",))
-def delete_and_create(bench: Bench) -> None:
+def test_delete_and_create(bench: Bench) -> None:
     """A topic that is made again starts empty, has none of the old ids, and takes none of them."""
     topic, old = bench.filled(3)
     bench.make_again(topic)
@@ -99,7 +99,7 @@ def delete_and_create(bench: Bench) -> None:
 
 
 @case(5, needs=("list_topics",))
-def listing(bench: Bench) -> None:
+def test_listing(bench: Bench) -> None:
     """The list of topics is sorted, has what was created, once, and nothing of the backend's own."""
     topics = [bench.topic() for _ in range(3)]
     found = bench.client.topics()
@@ -109,7 +109,7 @@ def listing(bench: Bench) -> None:
 
 
 @case(6)
-def missing(bench: Bench) -> None:
+def test_missing(bench: Bench) -> None:
     """Whatever is asked of a missing topic is ``TopicNotFound``, and makes none; with ``create=True`` it is made."""
     name = bench.name()
     for call in uses(bench, name):
@@ -142,7 +142,7 @@ def uses(bench: Bench, name: str) -> list[Callable[[], object]]:
 
 
 @case(7)
-def odd_names(bench: Bench) -> None:
+def test_odd_names(bench: Bench) -> None:
     """Every legal name is a name of its own: dots, dashes, digits, upper and lower case, full length."""
     stem = bench.name()
     names = [f"{stem}.a-b_c", f"{stem}.A-B_C", f"0.{stem}", f"{stem}-", f"{stem}..", f"{stem}-partition"]
@@ -156,7 +156,7 @@ def odd_names(bench: Bench) -> None:
 
 
 @case(8)
-def illegal_names(bench: Bench) -> None:
+def test_illegal_names(bench: Bench) -> None:
     """A name that is not legal everywhere cannot be created: ``InvalidName``; what is no str is a ``TypeError``."""
     client, stem = bench.client, bench.name()
     odd = ("/", "\0", " ", "ü", ":", "\\", "\n", "\t", "-partition-0", "-partition-12", "-partition-x")
@@ -181,7 +181,7 @@ def _create_by_use(bench: Bench) -> Callable[[str], object]:
 
 
 @case(9)
-def isolated(bench: Bench) -> None:
+def test_isolated(bench: Bench) -> None:
     """Two topics have nothing to do with each other."""
     (one, ids), (other, others) = bench.filled(5), bench.filled(3)
     readers = bench.reader(one), bench.reader(other)
@@ -192,7 +192,7 @@ def isolated(bench: Bench) -> None:
 
 
 @case(10)
-def prefixes(bench: Bench) -> None:
+def test_prefixes(bench: Bench) -> None:
     """Topics whose names begin alike have nothing to do with each other."""
     stem = bench.name()
     names = [stem, f"{stem}1", f"{stem}-1", f"{stem}.1", f"{stem}_"]
@@ -205,7 +205,7 @@ def prefixes(bench: Bench) -> None:
 
 
 @case(11, needs=("partitions",))
-def partitions(bench: Bench) -> None:
+def test_partitions(bench: Bench) -> None:
     """A topic has as many partitions as were asked for, numbered from 0; nonsense is refused."""
     topic = bench.topic(partitions=5)
     bench.equal([log.partition for log in bench.client.partitions(topic)], [0, 1, 2, 3, 4])
@@ -218,7 +218,7 @@ def partitions(bench: Bench) -> None:
 
 
 @case(12, needs=("add_partitions", "partitions"))
-def add_partitions(bench: Bench) -> None:
+def test_add_partitions(bench: Bench) -> None:
     """Partitions can be added, and never taken away; what was there stays, under its ids."""
     topic = bench.topic(partitions=2)
     ids = [each for number in (0, 1) for each in bench.fill(topic, 3, partition=number)]
@@ -237,7 +237,7 @@ def add_partitions(bench: Bench) -> None:
 
 
 @case(13)
-def many_at_once(bench: Bench) -> None:
+def test_many_at_once(bench: Bench) -> None:
     """Twenty topics that are filled at the same time are each complete, and in order."""
     topics = [bench.topic() for _ in range(20)]
     producer = bench.client.producer()
@@ -254,7 +254,7 @@ def many_at_once(bench: Bench) -> None:
 
 
 @case(15, needs=("delete_topic",))
-def deleted_under_a_consumer(bench: Bench) -> None:
+def test_deleted_under_a_consumer(bench: Bench) -> None:
     """A consumer whose topic is deleted gets an error, and does not wait for ever."""
     topic, ids = bench.filled(2)
     reader = bench.reader(topic)

@@ -11,8 +11,8 @@ from mqplug.testing._registry import Registry
 case = Registry("SEEK")
 
 
-@case(7, hooks=("trim",))
-def exclusive_at_a_trimmed_message(bench: Bench) -> None:
+@case(7, hooks=("trim_before",))
+def test_exclusive_at_a_trimmed_message(bench: Bench) -> None:
     """An exclusive seek to a trimmed id is ``PositionLost``; ``missing="next"`` delivers the first one left."""
     trimmed = bench.trimmed()
     reader = bench.reader(trimmed.topic)
@@ -24,8 +24,8 @@ def exclusive_at_a_trimmed_message(bench: Bench) -> None:
         bench.delivers(reader, trimmed.left)
 
 
-@case(8, hooks=("trim",))
-def inclusive_at_a_trimmed_message(bench: Bench) -> None:
+@case(8, hooks=("trim_before",))
+def test_inclusive_at_a_trimmed_message(bench: Bench) -> None:
     """An inclusive seek to a trimmed id is ``PositionLost``; ``missing="next"`` delivers the first one left."""
     trimmed = bench.trimmed()
     reader = bench.reader(trimmed.topic)

@@ -8,8 +8,8 @@ from typing import Any
 
 from mqplug import EARLIEST, LATEST, ConnectError, Error, Timeout
 from mqplug.testing._bench import Bench
-from mqplug.testing._cases.faults import outage
 from mqplug.testing._registry import Registry
+from mqplug.testing.contract.test_faults import outage
 
 case = Registry("TO")
 
@@ -43,7 +43,7 @@ def calls(bench: Bench, topic: str) -> dict[str, Call]:
 
 
 @case(1)
-def honoured(bench: Bench) -> None:
+def test_honoured(bench: Bench) -> None:
     """Every call that waits takes a timeout and ends with it, whether it was done or not."""
     topic = bench.topic()
     for name, call in calls(bench, topic).items():
@@ -66,7 +66,7 @@ def honoured(bench: Bench) -> None:
 
 
 @case(5, needs=("persistent",), hooks=("kill", "start"), timeout=300)
-def watermarks_of_the_dead(bench: Bench) -> None:
+def test_watermarks_of_the_dead(bench: Bench) -> None:
     """To ask for watermarks while the broker is away ends within the timeout, with a retryable error."""
     topic, _ = bench.filled(2)
     before = bench.client.watermarks(topic)
@@ -81,7 +81,7 @@ def watermarks_of_the_dead(bench: Bench) -> None:
 
 
 @case(9)
-def one_type(bench: Bench) -> None:
+def test_one_type(bench: Bench) -> None:
     """What runs out of time raises ``Timeout``, which is an mqplug error and Python's own ``TimeoutError``."""
     topic = bench.topic()
     for name in ("partitions", "watermarks", "bounds", "consumer", "seek"):

@@ -16,7 +16,7 @@ case = Registry("WM")
 
 
 @case(1)
-def empty(bench: Bench) -> None:
+def test_empty(bench: Bench) -> None:
     """An empty topic has ``low == high`` and no bounds, and so differs from one with a message."""
     topic = bench.topic()
     marks, bounds = bench.marks(topic), bench.bounds(topic)
@@ -29,7 +29,7 @@ def empty(bench: Bench) -> None:
 
 
 @case(2)
-def one_message(bench: Bench) -> None:
+def test_one_message(bench: Bench) -> None:
     """With one message the bounds are its id twice; low lies before it, and high behind it."""
     topic, ids = bench.filled(1)
     marks, bounds = bench.marks(topic), bench.bounds(topic)
@@ -39,7 +39,7 @@ def one_message(bench: Bench) -> None:
 
 
 @case(4)
-def low_is_low(bench: Bench) -> None:
+def test_low_is_low(bench: Bench) -> None:
     """Low lies before every retained message, and reading from it delivers them all."""
     topic, ids = bench.filled(10)
     low = bench.marks(topic).low
@@ -48,7 +48,7 @@ def low_is_low(bench: Bench) -> None:
 
 
 @case(6)
-def high_is_high(bench: Bench) -> None:
+def test_high_is_high(bench: Bench) -> None:
     """High is the position behind the last message: reading up to it ends with that message."""
     topic, ids = bench.filled(10)
     high = bench.marks(topic).high
@@ -59,7 +59,7 @@ def high_is_high(bench: Bench) -> None:
 
 
 @case(7)
-def last_bound(bench: Bench) -> None:
+def test_last_bound(bench: Bench) -> None:
     """The last bound is the id that the last send returned."""
     topic = bench.topic()
     for count in (1, 3, 1):
@@ -68,7 +68,7 @@ def last_bound(bench: Bench) -> None:
 
 
 @case(8)
-def asking_moves_nothing(bench: Bench) -> None:
+def test_asking_moves_nothing(bench: Bench) -> None:
     """Asking for watermarks, bounds and lag needs no group and moves nobody's position."""
     topic, ids = bench.filled(8)
     bench.marks(topic)
@@ -100,7 +100,7 @@ def _asking_moves_no_group(bench: Bench) -> None:
 
 
 @case(9)
-def never_backward(bench: Bench) -> None:
+def test_never_backward(bench: Bench) -> None:
     """While messages are sent, low and high never go back, and high ends behind the last message."""
     topic = bench.topic()
     ids = bench.fill(topic, 1)
@@ -119,7 +119,7 @@ def never_backward(bench: Bench) -> None:
 
 
 @case(10)
-def bounded_read(bench: Bench) -> None:
+def test_bounded_read(bench: Bench) -> None:
     """A read from low to high as they were ends, with exactly the messages that were there."""
     topic, ids = bench.filled(20)
     marks = bench.marks(topic)
@@ -129,7 +129,7 @@ def bounded_read(bench: Bench) -> None:
 
 
 @case(11, needs=("durable_groups",))
-def lag(bench: Bench) -> None:
+def test_lag(bench: Bench) -> None:
     """The lag of a group is 0 if, and only if, it has nothing before it."""
     topic, ids = bench.filled(6)
     group = bench.name()
@@ -148,7 +148,7 @@ def lag(bench: Bench) -> None:
 
 
 @case(12, needs=("partitions",))
-def each_partition(bench: Bench) -> None:
+def test_each_partition(bench: Bench) -> None:
     """Each partition has watermarks and bounds of its own; asked alone or together, the answer is the same."""
     topic, other = bench.topic(partitions=3), bench.topic()
     ids = {number: bench.fill(topic, number, partition=number) if number else [] for number in range(3)}
@@ -166,7 +166,7 @@ def each_partition(bench: Bench) -> None:
 
 
 @case(13)
-def missing_topic(bench: Bench) -> None:
+def test_missing_topic(bench: Bench) -> None:
     """The watermarks, bounds and lag of a topic that does not exist are ``TopicNotFound``, not 0."""
     missing = bench.name()
     with bench.raises(TopicNotFound):
@@ -179,7 +179,7 @@ def missing_topic(bench: Bench) -> None:
 
 
 @case(14, level="should")
-def many_topics(bench: Bench) -> None:
+def test_many_topics(bench: Bench) -> None:
     """The watermarks of many topics at once cost less than a round trip for each."""
     topics = [bench.topic() for _ in range(30)]
     for topic in topics:
@@ -194,7 +194,7 @@ def many_topics(bench: Bench) -> None:
 
 
 @case(15, needs=("time_index", "seek_time"))
-def by_time(bench: Bench) -> None:
+def test_by_time(bench: Bench) -> None:
     """A consumer that starts at a time begins where a seek to that time leads."""
     topic, _ = bench.filled(4)
     reader = bench.reader(topic)
@@ -206,7 +206,7 @@ def by_time(bench: Bench) -> None:
 
 
 @case(17, hooks=("restart",))
-def after_a_restart(bench: Bench) -> None:
+def test_after_a_restart(bench: Bench) -> None:
     """After a restart watermarks and bounds are the same."""
     topic, ids = bench.filled(6)
     marks, bounds = bench.marks(topic), bench.bounds(topic)
@@ -219,7 +219,7 @@ def after_a_restart(bench: Bench) -> None:
 
 
 @case(18)
-def count(bench: Bench) -> None:
+def test_count(bench: Bench) -> None:
     """The count says whether it is exact; one that is, is the number of messages."""
     topic, ids = bench.filled(7)
     marks = bench.marks(topic)

@@ -7,7 +7,7 @@ from functools import partial
 import pytest
 
 import mqplug
-from mqplug.testing import Harness, contract
+from mqplug.testing import Harness, prove
 
 
 @pytest.fixture(scope="session")
@@ -19,13 +19,17 @@ def harness(kafka_server):
 
     return Harness(
         connect=lambda: mqplug.connect(kafka_server.url),
+        extended=lambda extensions: mqplug.connect(kafka_server.url, extensions=extensions),
         restart=kafka_server.restart,
-        url=f"{kafka_server.url}?session_timeout=6",
-        connect_to=lambda host, port, timeout: mqplug.connect(f"kafka://{host}:{port}", timeout=timeout),
+        second_process=f"{kafka_server.url}?session_timeout=6",
+        unreachable=lambda host, port, timeout: mqplug.connect(f"kafka://{host}:{port}", timeout=timeout),
         kill=kafka_server.kill,
         start=kafka_server.start,
         pause=kafka_server.pause,
         unpause=kafka_server.unpause,
+        cut_network=kafka_server.cut_network,
+        heal_network=kafka_server.heal_network,
+        behind_network=lambda: mqplug.connect(kafka_server.relayed_url),
         enforce=lambda client, topic: None,
         codecs={codec: partial(compressing, codec) for codec in ("gzip", "snappy", "lz4", "zstd")},
         intruder=lambda timeout: mqplug.connect(
@@ -34,4 +38,4 @@ def harness(kafka_server):
     )
 
 
-test_contract = contract()
+test_contract = prove()

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import mqplug
-from mqplug.testing import Harness, contract
+from mqplug.testing import Harness, prove
 from mqplug_rocksmq._store import Store
 
 
@@ -34,12 +34,12 @@ def harness(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
     return Harness(
         connect=connect,
         restart=lambda: None,
-        url=f"rocksmq://{path}?sync={request.param}",
+        second_process=f"rocksmq://{path}?sync={request.param}",
         enforce=enforce,
-        tear=tear,
+        tear_tail=tear,
     )
 
 
-test_contract = contract(
-    expected_failures={"CON-15": "while one process has the store open, others can read it, and not write"},
+test_contract = prove(
+    known_failures={"CON-15": "while one process has the store open, others can read it, and not write"},
 )

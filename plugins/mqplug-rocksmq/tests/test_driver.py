@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 import signal
 import threading
 from collections.abc import Iterator
@@ -288,6 +289,7 @@ def test_an_owner_that_hangs(path: Path, reader: tuple[mqplug.Client, Any]) -> N
     """A second process does not wait longer than it said for an owner that does not answer."""
     _, owner = reader
     owner.send_signal(signal.SIGSTOP)
+    os.waitid(os.P_PID, owner.pid, os.WSTOPPED | os.WNOWAIT)  # until all its threads stand still
     try:
         begun = monotonic()
         with pytest.raises(mqplug.Timeout):

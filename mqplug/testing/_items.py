@@ -1,0 +1,90 @@
+"""Cases as pytest's items: which are run, with which settings, and what is noted about each."""
+
+from __future__ import annotations
+
+import random
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mqplug.testing._facts import facts_of
+from mqplug.testing._harness import Harness
+from mqplug.testing._registry import Case
+from mqplug.testing._running import run
+from mqplug.testing._settings import Settings, from_environment
+
+
+def cases_of(items: list[pytest.Item]) -> Iterator[tuple[pytest.Item, Case]]:
+    """The items that are cases of the contract."""
+    for item in items:
+        if (marker := item.get_closest_marker("mqplug_case")) is not None:
+            yield item, marker.args[0]
+
+
+def settings_of(item: pytest.Item) -> Settings:
+    """What the test was told: by its author, then by the environment, then on the command line."""
+    option = item.config.getoption
+    marker = item.get_closest_marker("mqplug_case")
+    told = marker.kwargs.get("told", {}) if marker is not None else {}
+    known = _known(option("--mqplug-known-failures"))
+    return (
+        Settings()
+        .told(**told)
+        .told(**from_environment())
+        .told(profile=option("--mqplug-profile"), scale=option("--mqplug-scale"), kit=option("--mqplug-kit"))
+        .told(known_failures={**told.get("known_failures", {}), **known} if known else None)
+    )
+
+
+def _known(path: str | None) -> dict[str, str]:
+    if path is None:
+        return {}
+    try:
+        return {str(case): str(reason) for case, reason in tomllib.loads(Path(path).read_text()).items()}
+    except (OSError, tomllib.TOMLDecodeError) as error:
+        raise pytest.UsageError(f"--mqplug-known-failures: {error}") from None
+
+
+def prepare(items: list[pytest.Item], config: pytest.Config) -> None:
+    """Drop what the profile leaves out; give each case its time limit, and mark what may or has to fail."""
+    left_out = []
+    try:
+        for item, case in cases_of(items):
+            settings = settings_of(item)
+            if not case.runs_in(settings.profile):
+                left_out.append(item)
+                continue
+            item.add_marker(pytest.mark.timeout(case.timeout * settings.scale))
+            if reason := settings.known_failures.get(case.id):
+                item.add_marker(pytest.mark.xfail(strict=True, reason=reason))
+            elif settings.is_new(case.id):
+                reason = f"new in {case.since}, and the kit is pinned to {settings.kit}"
+                item.add_marker(pytest.mark.xfail(strict=False, reason=reason))
+    except ValueError as error:
+        raise pytest.UsageError(str(error)) from None
+    if left_out:
+        config.hook.pytest_deselected(items=left_out)
+        items[:] = [item for item in items if item not in left_out]
+    if (seed := config.getoption("--mqplug-seed")) is not None:
+        _shuffle(items, seed)
+
+
+def _shuffle(items: list[pytest.Item], seed: int) -> None:
+    """Put the cases into an order that the seed decides; the other tests stay where they are."""
+    places = [index for index, item in enumerate(items) if item.get_closest_marker("mqplug_case") is not None]
+    shuffled = sorted((items[index] for index in places), key=lambda item: item.nodeid)
+    random.Random(seed).shuffle(shuffled)
+    for index, item in zip(places, shuffled, strict=True):
+        items[index] = item
+
+
+def run_item(item: pytest.Item, case: Case, harness: Harness) -> None:
+    """Run a case as this item, and note for the report what it ran on."""
+    settings = settings_of(item)
+    noted: dict[str, Any] = {"profile": settings.profile}
+    item.user_properties.append(("mqplug_run", noted))
+    noted |= facts_of(harness)
+    noted["outcome"] = run(case, harness, scale=settings.scale, profile=settings.profile)

@@ -1,0 +1,7 @@
+"""What became of the cases: collected, shown in the terminal, and written as JSON or as a Markdown table."""
+
+from __future__ import annotations
+
+from mqplug.testing._report._collecting import ContractReport
+
+__all__ = ["ContractReport"]

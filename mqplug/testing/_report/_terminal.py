@@ -1,0 +1,38 @@
+"""The summary at the end of a run."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+
+from mqplug.testing._report._results import Outcome, Run, counted
+
+EXPLAINED: tuple[Outcome, ...] = ("skipped", "xfailed", "xpassed", "failed")
+
+
+def show(runs: Sequence[Run], terminal: pytest.TerminalReporter) -> None:
+    """A table by group for each run, then why cases were skipped or failed, then a line that counts all."""
+    for run in runs:
+        terminal.write_sep("-", " ".join(filter(None, ("mqplug contract:", run.backend, run.name, run.profile))))
+        for line in [*_table(run), *_reasons(run)]:
+            terminal.write_line(line)
+    total = sum((run.counts() for run in runs), start=runs[0].counts() - runs[0].counts())
+    terminal.write_line(f"mqplug contract: {total.total()} cases, {counted(total)}")
+
+
+def _table(run: Run) -> list[str]:
+    seen = run.seen
+    lines = [f"{'group':<6}" + "".join(f"{outcome:>9}" for outcome in seen)]
+    for group in run.groups:
+        counts = run.counts(group)
+        lines.append(f"{group:<6}" + "".join(f"{counts[outcome] or '':>9}" for outcome in seen).rstrip())
+    return lines
+
+
+def _reasons(run: Run) -> list[str]:
+    return [
+        f"{outcome} {' '.join(ids)}: {reason}"
+        for outcome in EXPLAINED
+        for reason, ids in sorted(run.reasons(outcome).items(), key=lambda found: found[1])
+    ]

@@ -1,0 +1,61 @@
+"""How the contract is run: which profile, how patiently, and what is known to fail."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import Any
+
+import attrs
+from attrs.validators import gt, in_
+
+from mqplug.testing._manifest import SINCE
+from mqplug.testing._registry import PROFILES, Profile
+
+
+def version_of(text: str) -> tuple[int, ...]:
+    """A version of the kit, for comparing."""
+    try:
+        return tuple(int(part) for part in text.split("."))
+    except ValueError:
+        raise ValueError(f"{text!r} is no version of mqplug; one looks like {max(SINCE.values())}") from None
+
+
+def _known(_: object, __: object, known: Mapping[str, str]) -> None:
+    if unknown := sorted(known.keys() - SINCE.keys()):
+        raise ValueError(f"there is no case {', '.join(unknown)}")
+    if unexplained := sorted(case for case, reason in known.items() if not reason):
+        raise ValueError(f"say why these are known to fail: {', '.join(unexplained)}")
+
+
+def _version(_: object, __: object, text: str | None) -> None:
+    if text is not None:
+        version_of(text)
+
+
+@attrs.frozen(kw_only=True)
+class Settings:
+    """What a test of the contract was told.
+
+    ``known_failures`` has for case ids why they fail; one that passes after all fails the run. Cases that are newer
+    than the version ``kit`` are reported, and do not fail. ``scale`` stretches all waiting.
+    """
+
+    profile: Profile = attrs.field(default="full", validator=in_(PROFILES))
+    scale: float = attrs.field(default=1.0, validator=gt(0))
+    kit: str | None = attrs.field(default=None, validator=_version)
+    known_failures: Mapping[str, str] = attrs.field(factory=dict, validator=_known)
+
+    def told(self, **others: Any) -> Settings:
+        """With what was said elsewhere, where anything was said."""
+        return attrs.evolve(self, **{name: value for name, value in others.items() if value is not None})
+
+    def is_new(self, case: str) -> bool:
+        """Whether a case came after the version of the kit that is asked for."""
+        return self.kit is not None and version_of(SINCE[case]) > version_of(self.kit)
+
+
+def from_environment() -> dict[str, Any]:
+    """What the environment says: ``MQPLUG_PROFILE`` and ``MQPLUG_TIME_SCALE``."""
+    scale = os.environ.get("MQPLUG_TIME_SCALE")
+    return {"profile": os.environ.get("MQPLUG_PROFILE") or None, "scale": float(scale) if scale else None}
