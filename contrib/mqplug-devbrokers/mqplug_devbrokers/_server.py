@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from mqplug_devbrokers._errors import BrokerError
 from mqplug_devbrokers._kept import KeptProcess
+from mqplug_devbrokers._network import Network
 from mqplug_devbrokers._ports import choose_ports
 
 if TYPE_CHECKING:
@@ -45,6 +46,7 @@ class Server(ABC):
         self.recording: Path | None = None  # where Java is to write its class archive at the end
         self._timeout = timeout
         self._process: KeptProcess | None = None
+        self._network: Network | None = None
         self._ports: dict[str, int] = {}
         self._pid: int | None = None
 
@@ -67,6 +69,15 @@ class Server(ABC):
     @abstractmethod
     def url(self) -> str:
         """The URL for `mqplug.connect`."""
+
+    @property
+    @abstractmethod
+    def relayed_url(self) -> str:
+        """The same broker for `mqplug.connect`, over a network that `cut_network` takes away."""
+
+    @abstractmethod
+    def _routes(self) -> dict[int, int]:
+        """The ports of the network that can be cut, and where in the broker each leads."""
 
     @classmethod
     @abstractmethod
@@ -161,6 +172,14 @@ class Server(ABC):
         """Let a paused broker go on (SIGCONT)."""
         self._signal(signal.SIGCONT)
 
+    def cut_network(self) -> None:
+        """Take the network away from who came by a relayed address: packets vanish, and nobody is told."""
+        self._relay().cut()
+
+    def heal_network(self) -> None:
+        """Bring the network back: the connections that were cut go on, and there can be new ones."""
+        self._relay().heal()
+
     def check(self) -> None:
         """Raise a BrokerError, with the end of the log, if the broker has ended by itself."""
         status = self._held().status()
@@ -173,6 +192,9 @@ class Server(ABC):
         process = self._process
         if process is None or not process.owned:
             return
+        if self._network is not None:
+            self._network.close()
+            self._network = None
         try:
             self.stop()
         finally:
@@ -230,6 +252,17 @@ class Server(ABC):
     def _port(self, name: str) -> int:
         self._held()
         return self._ports[name]
+
+    def _relay(self) -> Network:
+        """The network that can be cut; there is none, and no thread for it, before somebody asks for it."""
+        if self._network is None:
+            self._network = Network(self._routes())
+        return self._network
+
+    def _relayed(self, name: str) -> int:
+        """A port of the network that can be cut."""
+        self._relay()
+        return self._port(name)
 
     def _log_tail(self) -> str:
         lines = self.log.read_text(errors="replace").splitlines() if self.log.exists() else []

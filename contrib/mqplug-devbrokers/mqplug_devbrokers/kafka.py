@@ -28,12 +28,13 @@ LOGGING = [
 class KafkaServer(Server):
     """A real Kafka for tests: `with KafkaServer() as kafka: mqplug.connect(kafka.url)`.
 
-    Topics are not created by themselves, and nothing is deleted by age unless a topic says so.
+    Topics are not created by themselves, and nothing is deleted by age unless a topic says so. Listeners that
+    `settings` name (`listeners`, `advertised.listeners`, `listener.security.protocol.map`) come beside its own.
     """
 
     name: ClassVar[str] = "kafka"
     version: ClassVar[str] = "4.3.1"
-    port_names: ClassVar[list[str]] = ["client", "controller"]
+    port_names: ClassVar[list[str]] = ["client", "controller", "behind", "relay"]
 
     @property
     def bootstrap(self) -> str:
@@ -44,6 +45,16 @@ class KafkaServer(Server):
     def url(self) -> str:
         """The URL for `mqplug.connect`."""
         return f"kafka://{self.bootstrap}"
+
+    @property
+    def relayed_bootstrap(self) -> str:
+        """What clients call `bootstrap.servers`, over the network that `cut_network` takes away."""
+        return f"127.0.0.1:{self._relayed('relay')}"
+
+    @property
+    def relayed_url(self) -> str:
+        """The URL for `mqplug.connect`, over the network that `cut_network` takes away."""
+        return f"kafka://{self.relayed_bootstrap}"
 
     @classmethod
     def fetch(cls) -> None:
@@ -56,8 +67,11 @@ class KafkaServer(Server):
         if not data.exists():
             _copy_formatted(data)
         config = self.directory / "server.properties"
-        config.write_text(_properties(self.port, self._port("controller"), data, self.settings))
+        config.write_text(_properties(self._ports, data, self.settings))
         return [*java_command(self, _classes()), *LOGGING, "kafka.Kafka", str(config)]
+
+    def _routes(self) -> dict[int, int]:
+        return {self._port("relay"): self._port("behind")}
 
     def _probe(self) -> None:
         with KafkaConnection(self.port, timeout=10) as kafka:
@@ -81,7 +95,8 @@ def _formatted() -> Path:
 def _format(folder: Path) -> None:
     """Let Kafka format an empty data directory; copies of it are as good, and half a second faster."""
     config = folder.parent / "server.properties"
-    config.write_text(_properties(19092, 19093, folder, {}))
+    ports = {name: number for number, name in enumerate(KafkaServer.port_names, 19092)}
+    config.write_text(_properties(ports, folder, {}))
     tool = ["kafka.tools.StorageTool", "format", "-t", _cluster_id(), "-c", str(config)]
     run([find_java(), *FLAGS, *LOGGING, "-cp", _classes(), *tool], timeout=120)
 
@@ -101,5 +116,21 @@ def _cluster_id() -> str:
             return text
 
 
-def _properties(port: int, controller: int, data: Path, settings: dict[str, str]) -> str:
-    return fill_in("kafka-server.properties", settings, PORT=port, CPORT=controller, DATA=data)
+def _properties(ports: dict[str, int], data: Path, settings: dict[str, str]) -> str:
+    listening = {key: ",".join(filter(None, [ours, settings.get(key)])) for key, ours in _listening(ports).items()}
+    return fill_in("kafka-server.properties", settings | listening, CPORT=ports["controller"], DATA=data)
+
+
+def _listening(ports: dict[str, int]) -> dict[str, str]:
+    """The listeners that are always there; those that settings name come beside them.
+
+    Kafka tells its clients to go on at the address that it advertises for the listener at which they came. So the
+    network that can be cut has a listener of its own.
+    """
+    plain, behind, relay = (f"127.0.0.1:{ports[name]}" for name in ("client", "behind", "relay"))
+    controller = f"CONTROLLER://127.0.0.1:{ports['controller']}"
+    return {
+        "listeners": f"PLAINTEXT://{plain},{controller},RELAYED://{behind}",
+        "advertised.listeners": f"PLAINTEXT://{plain},RELAYED://{relay}",
+        "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT,RELAYED:PLAINTEXT",
+    }

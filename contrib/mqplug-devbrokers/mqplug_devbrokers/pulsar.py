@@ -50,7 +50,7 @@ class PulsarServer(Server):
 
     name: ClassVar[str] = "pulsar"
     version: ClassVar[str] = "4.0.8"
-    port_names: ClassVar[list[str]] = ["client", "admin", "bookie"]
+    port_names: ClassVar[list[str]] = ["client", "admin", "bookie", "behind", "relay", "admin-relay"]
 
     @property
     def service_url(self) -> str:
@@ -67,6 +67,16 @@ class PulsarServer(Server):
         """The URL for `mqplug.connect`."""
         return f"{self.service_url}?admin_url={self.admin_url}"
 
+    @property
+    def relayed_service_url(self) -> str:
+        """The address for clients, over the network that `cut_network` takes away."""
+        return f"pulsar://127.0.0.1:{self._relayed('relay')}"
+
+    @property
+    def relayed_url(self) -> str:
+        """The URL for `mqplug.connect`, over the network that `cut_network` takes away; so is its administration."""
+        return f"{self.relayed_service_url}?admin_url=http://127.0.0.1:{self._relayed('admin-relay')}"
+
     @classmethod
     def fetch(cls) -> None:
         """Fill the cache with all that a start needs."""
@@ -82,7 +92,8 @@ class PulsarServer(Server):
 
     def _arguments(self) -> list[str]:
         config = self.directory / "standalone.conf"
-        ports = {"PORT": self.port, "ADMINPORT": self._port("admin")}
+        names = {"PORT": "client", "ADMINPORT": "admin", "BEHINDPORT": "behind", "RELAYPORT": "relay"}
+        ports = {key: self._port(name) for key, name in names.items()}
         config.write_text(fill_in("pulsar-standalone.conf", self.settings, **ports))
         values = {
             "--config": config,
@@ -94,6 +105,9 @@ class PulsarServer(Server):
         }
         named = [str(part) for pair in values.items() for part in pair]
         return ["--no-functions-worker", "--no-stream-storage", *named]
+
+    def _routes(self) -> dict[int, int]:
+        return {self._port("relay"): self._port("behind"), self._port("admin-relay"): self._port("admin")}
 
     def _recover(self) -> None:
         """Remove the registration of the killed bookie.
