@@ -90,6 +90,8 @@ class Tracker:
             if again.coordinates <= delivery.batch.coordinates[index]:
                 self.returned.forget(again)
         origin, last = (delivery.again.delivery, delivery.again.row) if delivery.again else (delivery, index)
+        if origin not in self._deliveries:
+            return  # all up to it is acked, and forgotten
         for earlier in list(self._deliveries):
             rows = last + 1 if earlier is origin else len(earlier.flags)
             earlier.flags[:rows] = bytes((ACKED,)) * rows

@@ -123,10 +123,14 @@ class Holdings:
             if before is not None:
                 held.paused, held.silenced = before.paused, before.silenced
 
-    def fail(self, log: Log, error: Error) -> None:
-        """Every receive raises this until a seek of the log succeeds."""
+    def fail(self, log: Log, error: Error, *, moved: bool = False) -> None:
+        """Every receive raises this until a seek of the log succeeds.
+
+        ``moved``: the group may stand elsewhere by now; what was acked before is not stored any more.
+        """
         held = self._held[log]
         held.tracker.drop()
+        held.tracker.dirty &= not moved
         held.waiting.clear()
         held.fault = error
 

@@ -55,7 +55,7 @@ class Seeker:
                 self._grip.open(deadline).seek(positions, deadline.remaining(NO_END))
             except Timeout as error:
                 for log in positions:
-                    self._holdings.fail(log, error)
+                    self._holdings.fail(log, error, moved=True)
                 raise
             self._holdings.hold(positions, lenient=lenient)
 

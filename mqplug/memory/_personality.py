@@ -53,9 +53,10 @@ def _as_far_as_fits(stored: GroupPosition | None, wanted: GroupPosition, partiti
 
 
 def _by_entry(stored: GroupPosition | None, wanted: GroupPosition, partition: Partition) -> GroupPosition:
-    """Pulsar takes acks behind the position for whole entries only, and an ack never moves a position back."""
-    if stored is not None and stored.position > wanted.position:
-        return stored
+    """Pulsar takes acks behind the position for whole entries only, and no member's acks take back another's."""
+    if stored is not None:
+        retained = [each for each in stored.acked if each[1] >= partition.low]
+        wanted = GroupPosition(max(stored.position, wanted.position), (*retained, *wanted.acked))
     return attrs.evolve(wanted, acked=tuple(partition.whole_entries(tidy(wanted).acked)))
 
 
