@@ -57,4 +57,4 @@ def _behind(stands: Position | None, marks: Watermarks) -> int:
     """An estimate, but 0 if and only if there is nothing more to come."""
     if marks.low == marks.high or (stands is not None and stands >= marks.high):
         return 0
-    return max(marks.count, 1)
+    return marks.count if marks.exact else max(marks.count, 1)

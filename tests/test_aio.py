@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import gc
 import inspect
 import signal
 import threading
@@ -176,47 +175,6 @@ def test_the_first_error_says_more() -> None:
 # loops and threads
 
 
-def test_two_loops_in_sequence() -> None:
-    """Each event loop has clients of its own, one after the other."""
-
-    async def story() -> None:
-        async with mqplug.aio.connect("memory://two-loops") as mq:
-            await mq.create_topic("orders", exist_ok=True)
-            async with mq.producer("orders") as out, mq.consumer("orders", start=mqplug.LATEST) as orders:
-                await out.send(b"here")
-                assert (await orders.receive(timeout=5)).value == b"here"
-
-    run(story())
-    run(story())
-
-
-def test_another_loop_is_refused() -> None:
-    """Whatever was opened in one event loop raises in another, and says why."""
-
-    async def opened() -> tuple:
-        mq = await mqplug.aio.connect("memory")
-        await mq.create_topic("orders")
-        orders = await mq.consumer("orders", group="g")
-        return mq, await mq.producer("orders"), orders
-
-    async def refused(*calls: object) -> None:
-        for call in calls:
-            with pytest.raises(mqplug.ConcurrentUse, match="another event loop"):
-                await call
-
-    mq, out, orders = asyncio.run(opened())
-    asyncio.run(
-        refused(
-            mq.topics(), mq.producer("orders"), mq.close(), out.send(b""), out.submit(b""), out.send_many([b""]),
-            out.flush(), out.close(), orders.receive(), orders.receive_many(1), orders.commit(), orders.close(),
-        )
-    )  # fmt: skip
-    mq.sync.close()
-    del mq, out, orders
-    gc.collect()
-    wait_until(lambda: not aio_threads())
-
-
 def test_a_child_process_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     """What was opened before a fork raises ForkedClient in the child, where no thread would do the waiting."""
 
@@ -308,24 +266,6 @@ def test_opening_that_is_cancelled_leaves_nothing_open() -> None:
     run(story())
 
 
-def test_a_close_that_is_cancelled_still_ends() -> None:
-    """Cancelled in the middle, a close stores what it has to store."""
-
-    async def story() -> None:
-        async with connected() as mq:
-            await filled(mq, 2)
-            orders = await mq.consumer("orders", group="g")
-            await orders.ack(await orders.receive(timeout=5))
-            closing = asyncio.ensure_future(orders.close())
-            await asyncio.sleep(0)
-            closing.cancel()
-            with pytest.raises(asyncio.CancelledError):
-                await closing
-            await until(lambda: mq.sync.lag("orders", group="g") == {0: 1})
-
-    run(story())
-
-
 @pytest.mark.parametrize("what", ["consumer", "producer"])
 def test_a_client_waits_for_closes_under_way(what: str) -> None:
     """A close that was cancelled and is still at work ends before the connection is closed; a second close waits."""
@@ -371,28 +311,6 @@ def test_a_client_waits_for_closes_under_way(what: str) -> None:
             assert slow.order == []
         assert slow.order == [what, "connection"]
         await child.close()
-
-    run(story())
-
-
-def test_cancellation_is_not_swallowed() -> None:
-    """A task that is cancelled inside async with ends as cancelled, with all closed."""
-
-    async def work(mq: mqplug.aio.AsyncClient) -> None:
-        async with mq.producer("orders") as out, mq.consumer("orders", group="g") as orders:
-            await out.send(b"x")
-            async for _ in orders:
-                pass
-
-    async def story() -> None:
-        async with connected() as mq:
-            await mq.create_topic("orders")
-            task = asyncio.ensure_future(work(mq))
-            await until(lambda: mq._consumers)
-            task.cancel()
-            with pytest.raises(asyncio.CancelledError):
-                await task
-            assert (mq._consumers, mq._producers) == ({}, {})
 
     run(story())
 

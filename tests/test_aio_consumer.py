@@ -167,24 +167,6 @@ def test_two_tasks_may_not_receive_at_once() -> None:
 # cancellation
 
 
-def test_to_cancel_a_receive_loses_no_message() -> None:
-    """A message that arrives after its receive was cancelled goes to the next receive."""
-
-    async def story() -> None:
-        async with connected() as mq:
-            await mq.create_topic("orders")
-            async with mq.producer("orders") as out, mq.consumer("orders", group="g") as orders:
-                waiting = asyncio.ensure_future(orders.receive())
-                assert await asyncio.wait({waiting}, timeout=0.05) == (set(), {waiting})
-                waiting.cancel()
-                with pytest.raises(asyncio.CancelledError):
-                    await waiting
-                await out.send(b"kept")
-                assert await values(orders, 1) == [b"kept"]
-
-    run(story())
-
-
 def test_cancelled_in_the_moment_of_arrival() -> None:
     """A receive that is cancelled when its message is here already has not taken it."""
 
@@ -199,41 +181,6 @@ def test_cancelled_in_the_moment_of_arrival() -> None:
                     await waiting
                 assert (await orders.position())[0].coordinates == (0,)
                 assert await values(orders, 3) == [b"0", b"1", b"2"]
-
-    run(story())
-
-
-@pytest.mark.parametrize("way", ["receive", "receive_many"])
-def test_cancelled_again_and_again(way: str) -> None:
-    """Receives that are cancelled at random moments lose, repeat and reorder nothing."""
-    chance = random.Random(7)
-
-    async def produce(out: mqplug.aio.AsyncProducer) -> None:
-        for number in range(300):
-            await out.send(b"%d" % number)
-
-    async def take(orders: mqplug.aio.AsyncConsumer) -> list[bytes | None]:
-        if way == "receive":
-            message = await orders.receive()
-            return [message.value] if message is not None else []
-        return list((await orders.receive_many(chance.randint(1, 20))).values)
-
-    async def story() -> None:
-        async with connected() as mq:
-            await mq.create_topic("orders")
-            async with mq.producer("orders") as out, mq.consumer("orders", group="g") as orders:
-                found: list[bytes | None] = []
-                async with asyncio.TaskGroup() as tasks:
-                    tasks.create_task(produce(out))
-                    while len(found) < 300:
-                        task = asyncio.ensure_future(take(orders))
-                        await asyncio.wait({task}, timeout=chance.choice([0, 0.0005, 0.002]))
-                        task.cancel()
-                        try:
-                            found += await task
-                        except asyncio.CancelledError:
-                            continue
-                assert found == [b"%d" % number for number in range(300)]
 
     run(story())
 

@@ -249,29 +249,6 @@ def test_who_waits_for_room_may_be_cancelled() -> None:
 # cancellation
 
 
-def test_cancelled_before_the_call_sends_nothing() -> None:
-    """A send in a task that was cancelled before sends nothing."""
-
-    async def send(out: mqplug.aio.AsyncProducer, how: str) -> None:
-        asyncio.current_task().cancel()  # type: ignore[union-attr]
-        if how == "send":
-            await out.send(b"never")
-        else:
-            await out.send_many([b"never"])
-
-    async def story() -> None:
-        async with connected() as mq:
-            await mq.create_topic("orders")
-            async with mq.producer("orders") as out:
-                for how in ("send", "send_many"):
-                    with pytest.raises(asyncio.CancelledError):
-                        await asyncio.ensure_future(send(out, how))
-                await out.send(b"sent")
-            assert [message.value async for message in mq.read("orders")] == [b"sent"]
-
-    run(story())
-
-
 def test_cancelled_later_the_send_goes_on() -> None:
     """A send that is cancelled on its way is stored, and the producer is usable."""
 

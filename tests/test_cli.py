@@ -59,7 +59,7 @@ def test_help_names_each_verb(capsys):
     """`mqplug --help` lists the verbs."""
     assert run(["--help"]) == 0
     printed = capsys.readouterr().out
-    verbs = ("completion", "demo", "doctor", "plugins", "schema", "topics", "watermarks")
+    verbs = ("completion", "demo", "doctor", "plugins", "schema", "test", "topics", "watermarks")
     assert [verb for verb in verbs if f"  {verb} " not in printed] == []
 
 

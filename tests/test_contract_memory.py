@@ -1,4 +1,4 @@
-"""The contract, over the memory backend in each of its personalities, with the driver rules enforced."""
+"""KIT-01: the contract, over the memory backend in each of its personalities, with the driver rules enforced."""
 
 from __future__ import annotations
 

@@ -26,6 +26,7 @@ def rule_of(case: Case) -> str:
 
 
 def cases_of_rules() -> dict[str, list[Case]]:
+    """The cases of each rule, one for each mode."""
     return {rule: list(cases) for rule, cases in groupby(sorted(CASES, key=lambda case: case.id), rule_of)}
 
 
@@ -45,12 +46,12 @@ def head(rule: str, cases: Sequence[Case]) -> str:
 
 def asked(case: Case) -> list[str]:
     """What a case asks for, beyond a client."""
-    parts = [f"needs {quoted(case.needs)}"] if case.needs else []
-    parts += [f"hook {quoted(case.hooks)}"] if case.hooks else []
-    return parts + ([f"profile `{case.profile}`"] if case.profile != "quick" else [])
+    needs = [f"needs {quoted(case.needs)}"] if case.needs else []
+    return needs + ([f"hook {quoted(case.hooks)}"] if case.hooks else [])
 
 
 def quoted(names: Iterable[str]) -> str:
+    """Names as code."""
     return ", ".join(f"`{name}`" for name in names)
 
 

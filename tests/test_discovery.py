@@ -248,3 +248,15 @@ def test_extensions_are_looked_at_without_their_settings(plant, kind):
     plant("acme-spy", f"[mqplug.extensions]\nspy = {value}\n", spying=source)
     found = state_of("spy")
     assert (found.kind, found.distribution, found.state) == ("extension", "acme-spy", state)
+
+
+def test_a_class_is_no_backend():
+    """A backend that is a class, whose hooks would miss their ``self``, is refused with what to give instead."""
+
+    class Forgotten:
+        @spi.hookimpl
+        def mqplug_describe(self):
+            return memory.mqplug_describe()
+
+    with mqplug.register("forgotten", Forgotten), pytest.raises(mqplug.PluginError, match="an instance of Forgotten"):
+        mqplug.connect("forgotten")

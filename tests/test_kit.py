@@ -1,4 +1,4 @@
-"""The contract kit about itself: mutants die, and nothing passes by accident."""
+"""The contract kit about itself: nothing is left out unseen, and nothing passes by accident."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from functools import partial
 
 import attrs
 import pytest
-from mutants import ALSO, CORE_MUTANTS, MUTANTS, SOUND, UNPROVEN, Mutant
+from mutants import Mutant
 
 import mqplug
 from mqplug import memory, spi
@@ -39,53 +39,6 @@ def harness_of():
             return Harness(connect=connect, **plugin.hooks(connect))
 
         yield make
-
-
-@pytest.mark.parametrize("kind", MUTANTS, ids=lambda kind: kind.__name__)
-def test_each_mutant_is_killed_by_its_case(kind, harness_of, monkeypatch):
-    """KIT-02: a backend that is broken in one place fails the case that was made for it."""
-    harness = harness_of(kind("mutant"))
-    for place, name, wrong in kind.patches:
-        monkeypatch.setattr(place, name, wrong)
-    with pytest.raises((AssertionError, mqplug.Error, pytest.fail.Exception)) as caught:
-        run(BY_ID[kind.case], harness, scale=kind.scale)
-    assert not isinstance(caught.value, mqplug.PluginError), "the mutant itself does not run"
-
-
-@pytest.mark.parametrize(("case", "place", "name", "wrong"), CORE_MUTANTS, ids=[each[0] for each in CORE_MUTANTS])
-def test_each_mutant_of_the_core_is_killed(monkeypatch, harness_of, case, place, name, wrong):
-    """KIT-02: the cases about ids, records and timeouts notice when the core itself is broken."""
-    harness = harness_of(Mutant("sound"))
-    monkeypatch.setattr(place, name, wrong)
-    with pytest.raises((AssertionError, mqplug.Error, pytest.fail.Exception, TypeError, IndexError)):
-        run(BY_ID[case], harness, scale=0.03)
-
-
-@pytest.mark.parametrize("kind", [kind for kind in MUTANTS if kind.__name__ in ALSO], ids=lambda kind: kind.__name__)
-def test_mutants_are_killed_by_other_cases_too(kind, harness_of, monkeypatch):
-    """KIT-02: cases that no mutant was made for fail as well when a backend is broken in what they are about."""
-    for place, name, wrong in kind.patches:
-        monkeypatch.setattr(place, name, wrong)
-    for case in ALSO[kind.__name__].split():
-        with pytest.raises((AssertionError, mqplug.Error, pytest.fail.Exception)) as caught:
-            run(BY_ID[case], harness_of(kind("mutant")), scale=0.02)
-        assert not isinstance(caught.value, mqplug.PluginError), case
-
-
-def test_each_case_kills_a_mutant():
-    """KIT-02: no case passes whatever happens, as far as a mutant can show that in one process."""
-    killers = (
-        {kind.case for kind in MUTANTS} | {each[0] for each in CORE_MUTANTS} | set(" ".join(ALSO.values()).split())
-    )
-    assert killers.isdisjoint(UNPROVEN.split())
-    assert sorted(killers | set(UNPROVEN.split())) == sorted(BY_ID)
-
-
-@pytest.mark.parametrize("case", sorted({kind.case for kind in MUTANTS} | {each[0] for each in CORE_MUTANTS}))
-def test_the_unbroken_mutant_lives(case, harness_of):
-    """The same wrapping without the defect passes, so that it is the defect that kills."""
-    sound = SOUND.get(case, Mutant)
-    run(BY_ID[case], harness_of(sound("sound")), scale=sound.pace)
 
 
 class Narrow(Mutant):
@@ -115,7 +68,7 @@ def test_a_narrow_backend_passes_or_skips(harness_of):
                 refused.add(case.id)
         except pytest.skip.Exception as skip:
             reasons[case.id] = skip.msg
-    pattern = re.compile(r"narrow does not declare [a-z_]+|the harness has no [a-z_]+")
+    pattern = re.compile(r"(narrow does not declare|the harness has no) [a-z_]+(, and the harness has no [a-z_]+)?")
     assert [reason for reason in reasons.values() if not pattern.fullmatch(reason)] == []
     assert refused == {case.id for case in CASES if (set(case.needs) - declared) & set(OPERATIONS)}
     assert set(reasons) == {case.id for case in CASES if set(case.needs) - declared or case.hooks} - refused

@@ -59,6 +59,7 @@ def test_the_packages_are_these():
         "mqplug.spi",
         "mqplug.testing",
         "mqplug.testing.contract",
+        "mqplug.testing.history",
     ]
     assert wanted == PACKAGES
     page = (ROOT / "docs/api.md").read_text()

@@ -28,8 +28,9 @@ LONGEST_REASON = 1000
 class DeadLetters:
     """Sends them, and tells what became of each."""
 
-    def __init__(self, producer: Producer) -> None:
+    def __init__(self, producer: Producer, *, with_times: bool = True) -> None:
         self._producer = producer
+        self._with_times = with_times
         self._on_their_way: list[tuple[SendHandle, Done]] = []
         self.sent = 0
 
@@ -44,7 +45,8 @@ class DeadLetters:
             (SOURCE, str(message.id).encode()),
             (ATTEMPTS, b"%d" % message.attempt),
         ]
-        handle = self._producer.submit(message.value, key=message.key, headers=headers, timestamp=message.timestamp)
+        moment = message.timestamp if self._with_times else None
+        handle = self._producer.submit(message.value, key=message.key, headers=headers, timestamp=moment)
         handle.looked_at = True  # what becomes of it is told here
         self._on_their_way.append((handle, done))
 

@@ -132,7 +132,8 @@ def open_consumer(
     )  # fmt: skip
     grip = Grip(backend, connection, options, holdings)
     fetcher = Fetcher(grip, holdings, max_unacked=wanted.max_unacked, auto_ack=wanted.auto_ack)
-    letters = DeadLetters(dead_letters) if dead_letters is not None else None
+    with_times = connection.capabilities.timestamps_producer
+    letters = DeadLetters(dead_letters, with_times=with_times) if dead_letters is not None else None
     retry = wanted.retry or (Retry() if letters is not None else PATIENT)
     settler = Settler(grip, holdings, fetcher, retry, letters)
     grip.open(deadline)

@@ -99,11 +99,11 @@ def api_version(extension: object) -> int:
 
 def _plug(manager: pluggy.PluginManager, who: str, plugin: object) -> list[pluggy.HookImpl]:
     """Register a plugin; its hooks, if they all fit."""
+    _check_instance(who, plugin)
     try:
         manager.register(plugin, f"{who} ({len(manager.get_plugins())})")
     except pluggy.PluginValidationError as error:
-        fix = f"Give an instance of {plugin.__name__}" if inspect.isclass(plugin) else None
-        raise PluginError(f"{who} has a hook that does not fit: {_reason(error)}", fix=fix) from error
+        raise PluginError(f"{who} has a hook that does not fit: {_reason(error)}") from error
     except ValueError as error:
         raise ConfigError(f"{who} is given twice", fix="Give each extension once") from error
     hooks = {
@@ -138,6 +138,14 @@ def _owner(frame: FrameType, owners: Sequence[tuple[object, str | None]]) -> str
     first = frame.f_code.co_varnames[:1]
     me = frame.f_locals.get(first[0]) if first else None
     return next((who for plugin, who in owners if plugin is me), owners[0][1])
+
+
+def _check_instance(who: str, plugin: object) -> None:
+    """The hooks of a class want a ``self`` that nobody gives them."""
+    if inspect.isclass(plugin) and any(
+        inspect.isfunction(inspect.getattr_static(plugin, name, None)) for name in NAMES
+    ):
+        raise PluginError(f"{who} is a class, whose hooks need an object", fix=f"Give an instance of {plugin.__name__}")
 
 
 def _check_unmarked(who: str, plugin: object, marked: set[str]) -> None:

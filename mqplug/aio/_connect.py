@@ -24,7 +24,12 @@ def connect(
     **settings: Any,
 ) -> Opening[AsyncClient]:
     """As ``mqplug.connect``; ``await`` it, or enter it with ``async with``."""
-    return Opening(_connect(partial(connect_now, target, timeout=timeout, extensions=extensions, **settings)))
+    return connecting(partial(connect_now, target, timeout=timeout, extensions=extensions, **settings))
+
+
+def connecting(connected: Callable[[], Client]) -> Opening[AsyncClient]:
+    """The client that is over what this function, called on a thread, connects."""
+    return Opening(_connect(connected))
 
 
 async def _connect(connected: Callable[[], Client]) -> AsyncClient:

@@ -20,6 +20,7 @@ from mqplug.cli.demo import demo
 from mqplug.cli.doctor import doctor
 from mqplug.cli.plugins import plugins
 from mqplug.cli.schema import schema
+from mqplug.cli.test import test
 from mqplug.cli.topics import topics
 from mqplug.cli.watermarks import watermarks
 
@@ -36,7 +37,7 @@ def app() -> None:
     """
 
 
-for _verb in (completion, demo, doctor, plugins, schema, topics, watermarks):
+for _verb in (completion, demo, doctor, plugins, schema, test, topics, watermarks):
     app.add_command(_verb)
 
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from pathlib import Path
 
 import click
 
 import mqplug
+from mqplug._config.targets import target_of
 
 HASTE = 0.5  # seconds for closing after a failure or Ctrl-C
 
@@ -17,12 +17,6 @@ timeout_option = click.option(
     "--timeout", type=click.FloatRange(min=0), default=30, show_default=True, metavar="SECONDS", help="Give up after."
 )
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON, for programs.")
-
-
-def target_of(text: str) -> str | Path:
-    """A URL, or the path of a configuration file, as people write them in one place."""
-    path = Path(text)
-    return path if "://" not in text and path.suffix in {".toml", ".yaml", ".yml"} else text
 
 
 @contextmanager

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from mqplug.cli._session import json_option, target_of, timeout_option
+from mqplug._config.targets import target_of
+from mqplug.cli._session import json_option, timeout_option
 from mqplug.cli._tables import show, show_json
 
 if TYPE_CHECKING:

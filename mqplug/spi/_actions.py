@@ -59,7 +59,7 @@ class CreateTopic:
 
 @attrs.frozen
 class DeleteTopic:
-    """Delete a topic with its messages; ``TopicNotFound`` if there is none."""
+    """Delete a topic with its messages; ``TopicNotFound`` if there is none. The answer is True."""
 
     topic: str
 
@@ -111,14 +111,17 @@ class ListGroups:
 
 @attrs.frozen
 class DeleteGroup:
-    """Forget a group's positions everywhere; ``GroupNotFound`` if there are none, ``ConsumerBusy`` with members."""
+    """Forget a group's positions everywhere; ``GroupNotFound`` if there are none, ``ConsumerBusy`` with members.
+
+    The answer is True.
+    """
 
     group: str
 
 
 @attrs.frozen
 class Trim:
-    """Remove what lies before the positions, one for each log."""
+    """Remove what lies before the positions, one for each log. The answer is True."""
 
     before: Mapping[Log, Position]
 

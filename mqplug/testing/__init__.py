@@ -29,5 +29,9 @@ from mqplug.testing._registry import Case, Profile  # noqa: E402
 from mqplug.testing._running import prove, run  # noqa: E402
 from mqplug.testing._waiting import Waiting  # noqa: E402
 from mqplug.testing.contract import CASES  # noqa: E402
+from mqplug.testing.history import History, Verdict, check_history  # noqa: E402
 
-__all__ = ["CASES", "Bench", "Case", "Harness", "Profile", "Trimmed", "Waiting", "prove", "run"]
+__all__ = [
+    "CASES", "Bench", "Case", "Harness", "History", "Profile", "Trimmed", "Verdict", "Waiting",
+    "check_history", "prove", "run",
+]  # fmt: skip

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import platform
 from functools import cache
-from importlib.metadata import PackageNotFoundError, entry_points, version
+from importlib.metadata import entry_points, version
 from typing import Any
 
 import attrs
+from packaging.requirements import Requirement
 
 import mqplug
 from mqplug.testing._harness import Harness
@@ -32,18 +33,7 @@ def versions(backend: str) -> dict[str, str]:
     for entry in entry_points(group="mqplug.backends", name=backend):
         if entry.dist is not None:
             found[entry.dist.name] = entry.dist.version
-            for required in entry.dist.requires or ():
-                _add_version(found, required)
+            for required in map(Requirement, entry.dist.requires or ()):
+                if required.marker is None or required.marker.evaluate({"extra": ""}):
+                    found[required.name] = version(required.name)
     return found
-
-
-def _add_version(found: dict[str, str], requirement: str) -> None:
-    name = requirement.partition(";")[0].strip()
-    if ";" in requirement:  # an extra, or another platform's
-        return
-    for stop in "<>=!~[ (":
-        name = name.partition(stop)[0]
-    try:
-        found[name] = version(name)
-    except PackageNotFoundError:
-        return

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 import attrs
+from attrs.validators import gt
 
 from mqplug import Client, Position
 from mqplug.testing._waiting import Waiting
@@ -22,12 +23,14 @@ class Harness:
 
     ``restart`` stops it cleanly and starts it again; all clients are closed by then.
     ``kill`` ends it as ``kill -9`` does, under its clients; ``start`` starts it again, with what it had stored.
+    ``kill_node`` ends one of several nodes, so that the others go on; ``start_node`` starts that one again.
     ``pause`` stops it without ending it, and ``unpause`` lets it go on.
     ``cut_network`` takes the network away between it and its clients, and ``heal_network`` brings it back. If only some
     clients can be cut off, ``behind_network`` connects one of those.
     ``fill_disk`` leaves it no room, until the function that it returns is called.
     ``tear_tail`` leaves half a write at the end of what is stored, as a power cut does; all clients are closed or
-    killed by then. ``corrupt_tail`` damages the last message that was stored in this topic, while nobody is connected.
+    killed by then. ``corrupt_tail`` damages the last message that was stored in this topic, while nobody is connected;
+    the function that it returns mends it.
     ``copy_store`` copies what a closed store consists of, and connects to the copy.
     ``unreachable`` connects to a server of this backend at a host and port, with a timeout: the kit opens ports at
     which no such server answers.
@@ -41,6 +44,8 @@ class Harness:
     removes whole segments begins a new one.
     ``enforce`` makes the backend look at once for what the retention of a topic has removed; where it does so by
     itself, it has nothing to do.
+    ``hasty`` connects as ``connect`` does, but a member whose client did not poll for ``poll_limit`` seconds loses its
+    partitions. A backend that knows no such limit has no need of it.
     ``codecs`` are functions that connect as ``connect`` does, but compress what they send: by the name of the codec.
 
     ``waiting`` says how long to wait for it.
@@ -52,6 +57,8 @@ class Harness:
     restart: Callable[[], None] | None = None
     kill: Callable[[], None] | None = None
     start: Callable[[], None] | None = None
+    kill_node: Callable[[], None] | None = None
+    start_node: Callable[[], None] | None = None
     pause: Callable[[], None] | None = None
     unpause: Callable[[], None] | None = None
     cut_network: Callable[[], None] | None = None
@@ -59,13 +66,15 @@ class Harness:
     behind_network: Callable[[], Client] | None = None
     fill_disk: Callable[[], Callable[[], None]] | None = None
     tear_tail: Callable[[], None] | None = None
-    corrupt_tail: Callable[[str], None] | None = None
+    corrupt_tail: Callable[[str], Callable[[], None]] | None = None
     copy_store: Callable[[], Client] | None = None
     unreachable: Callable[[str, int, float], Client] | None = None
     intruder: Callable[[float], Client] | None = None
     trim_before: Callable[[Client, str, Position], None] | None = None
     roll: Callable[[Client, str], None] | None = None
     enforce: Callable[[Client, str], None] | None = None
+    hasty: Callable[[], Client] | None = None
+    poll_limit: float = attrs.field(default=0.5, validator=gt(0))
     codecs: Mapping[str, Callable[[], Client]] | None = None
     waiting: Waiting = attrs.field(factory=Waiting)
 

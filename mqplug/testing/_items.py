@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import tomllib
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from mqplug.testing._harness import Harness
 from mqplug.testing._registry import Case
 from mqplug.testing._running import run
 from mqplug.testing._settings import Settings, from_environment
+from mqplug.testing.contract import CASES
 
 
 def cases_of(items: list[pytest.Item]) -> Iterator[tuple[pytest.Item, Case]]:
@@ -35,10 +37,11 @@ def settings_of(item: pytest.Item) -> Settings:
         .told(**told)
         .told(**from_environment())
         .told(profile=option("--mqplug-profile"), scale=option("--mqplug-scale"), kit=option("--mqplug-kit"))
-        .told(known_failures={**told.get("known_failures", {}), **known} if known else None)
+        .told(known_failures={**(told.get("known_failures") or {}), **known} if known else None)
     )
 
 
+@cache
 def _known(path: str | None) -> dict[str, str]:
     if path is None:
         return {}
@@ -51,10 +54,11 @@ def _known(path: str | None) -> dict[str, str]:
 def prepare(items: list[pytest.Item], config: pytest.Config) -> None:
     """Drop what the profile leaves out; give each case its time limit, and mark what may or has to fail."""
     left_out = []
+    wanted = _wanted(config.getoption("--mqplug-only") or [])
     try:
         for item, case in cases_of(items):
             settings = settings_of(item)
-            if not case.runs_in(settings.profile):
+            if not case.runs_in(settings.profile) or not (case.id in wanted or case.group in wanted):
                 left_out.append(item)
                 continue
             item.add_marker(pytest.mark.timeout(case.timeout * settings.scale))
@@ -70,6 +74,13 @@ def prepare(items: list[pytest.Item], config: pytest.Config) -> None:
         items[:] = [item for item in items if item not in left_out]
     if (seed := config.getoption("--mqplug-seed")) is not None:
         _shuffle(items, seed)
+
+
+def _wanted(only: list[str]) -> set[str]:
+    known = {name for case in CASES for name in (case.id, case.group)}
+    if strangers := sorted(set(only) - known):
+        raise pytest.UsageError(f"there is no case {', '.join(strangers)}")
+    return set(only) or known
 
 
 def _shuffle(items: list[pytest.Item], seed: int) -> None:

@@ -163,3 +163,13 @@ OPERATIONS: Final[Mapping[str, Calls]] = {
     "keys": partial(_sent, {"key": b"k"}),
     "timestamps_producer": partial(_sent, {"timestamp": 1_700_000_000_000}),
 }
+
+WITHOUT_A_CALL: Final = ("chunking", "compaction", "delayed", "fencing", "transactions")
+"""Operations that this version of mqplug has no call for: whoever declares one declares what nobody can use."""
+
+BY_A_HOOK: Final[Mapping[str, str]] = {
+    "auth": "intruder",
+    "compression": "codecs",
+    "exclusive_open": "second_process",
+}
+"""Operations that are no calls of a client: a hook of the harness shows each, to a case that asks for it."""

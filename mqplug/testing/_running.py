@@ -49,11 +49,11 @@ def attempt(case: Case, bench: Bench) -> Outcome:
         if capability in OPERATIONS:
             refuses(bench, capability)
             return "refused"
-    for hook in case.hooks:
-        if not bench.harness.has(hook, bench.client):
-            pytest.skip(f"the harness has no {hook}")
-    for capability in missing:
-        pytest.skip(f"{bench.client.backend} does not declare {capability}")
+    if reasons := [
+        *(f"{bench.client.backend} does not declare {capability}" for capability in missing[:1]),
+        *(f"the harness has no {hook}" for hook in case.hooks if not bench.harness.has(hook, bench.client)),
+    ]:
+        pytest.skip(", and ".join(reasons[:2]))
     try:
         case.check(bench)
     except (AssertionError, Error) as error:

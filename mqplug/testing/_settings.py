@@ -8,17 +8,10 @@ from typing import Any
 
 import attrs
 from attrs.validators import gt, in_
+from packaging.version import InvalidVersion, Version
 
 from mqplug.testing._manifest import SINCE
 from mqplug.testing._registry import PROFILES, Profile
-
-
-def version_of(text: str) -> tuple[int, ...]:
-    """A version of the kit, for comparing."""
-    try:
-        return tuple(int(part) for part in text.split("."))
-    except ValueError:
-        raise ValueError(f"{text!r} is no version of mqplug; one looks like {max(SINCE.values())}") from None
 
 
 def _known(_: object, __: object, known: Mapping[str, str]) -> None:
@@ -29,8 +22,10 @@ def _known(_: object, __: object, known: Mapping[str, str]) -> None:
 
 
 def _version(_: object, __: object, text: str | None) -> None:
-    if text is not None:
-        version_of(text)
+    try:
+        Version(text or "0")
+    except InvalidVersion:
+        raise ValueError(f"{text!r} is no version of mqplug; one looks like 0.1.0") from None
 
 
 @attrs.frozen(kw_only=True)
@@ -52,7 +47,7 @@ class Settings:
 
     def is_new(self, case: str) -> bool:
         """Whether a case came after the version of the kit that is asked for."""
-        return self.kit is not None and version_of(SINCE[case]) > version_of(self.kit)
+        return self.kit is not None and Version(SINCE[case]) > Version(self.kit)
 
 
 def from_environment() -> dict[str, Any]:

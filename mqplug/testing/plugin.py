@@ -39,6 +39,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     add = group.addoption
     add("--mqplug-url", metavar="URL", help="the backend that mqplug.testing.contract is run over")
     add("--mqplug-profile", choices=("quick", "full", "soak"), help="how much of the contract is run")
+    add("--mqplug-only", metavar="ID", action="append", default=[], help="run this case, or this group of cases")
     add("--mqplug-scale", type=float, metavar="FACTOR", help="stretch all waiting of the contract")
     add("--mqplug-seed", type=int, metavar="N", help="run the cases in an order that this number decides")
     add("--mqplug-kit", metavar="VERSION", help="cases that are newer than this are reported, and do not fail")

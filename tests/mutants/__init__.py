@@ -2,21 +2,40 @@
 
 from __future__ import annotations
 
-from mutants import giving_back, groups, lasting, members, reading, seeking, storing
-from mutants.also import ALSO, UNPROVEN
+from mutants import (
+    asynchronous,
+    edges,
+    edges_of_groups,
+    giving_back,
+    groups,
+    large,
+    lasting,
+    members,
+    mistakes,
+    more,
+    reading,
+    seeking,
+    storing,
+)
 from mutants.base import Mutant, Proxy
 from mutants.core import CORE_MUTANTS
 
-MUTANTS = [
-    each
-    for section in (reading, seeking, groups, giving_back, members, storing, lasting)
-    for each in vars(section).values()
-    if isinstance(each, type)
-    and issubclass(each, Mutant)
-    and "case" in vars(each)
-    and each.__module__ == section.__name__
-]
-SOUND = {each.case: getattr(each, "sound", Mutant) for each in MUTANTS}
-"""For each case a backend without a defect, that can do what the case needs."""
+SECTIONS = (
+    reading, seeking, groups, giving_back, members, storing, lasting, mistakes, large, asynchronous, more,
+    edges, edges_of_groups,
+)  # fmt: skip
 
-__all__ = ["ALSO", "CORE_MUTANTS", "MUTANTS", "SOUND", "UNPROVEN", "Mutant", "Proxy"]
+
+def _classes(section):
+    classes = [each for each in vars(section).values() if isinstance(each, type) and issubclass(each, Mutant)]
+    return [each for each in classes if each.__module__ == section.__name__]
+
+
+MUTANTS = [
+    *(each for section in SECTIONS for each in _classes(section) if "case" in vars(each)),
+    *CORE_MUTANTS,
+]
+SOUND = list(dict.fromkeys([Mutant, *(each.sound for each in MUTANTS)]))
+"""Backends without a defect; together they can do what every mutant can."""
+
+__all__ = ["MUTANTS", "SOUND", "Mutant", "Proxy"]

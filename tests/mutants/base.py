@@ -19,6 +19,9 @@ from mqplug.spi import (
     hookimpl,
 )
 
+KINDS: dict[str, type[Mutant]] = {}
+"""All backends that are made of this one, by name."""
+
 COLUMNS = ("coordinates", "values", "keys", "headers", "timestamps", "log_times")
 
 
@@ -36,12 +39,15 @@ class Proxy:
 class Mutant:
     """The memory backend as a plugin object whose parts can be replaced. This one is sound."""
 
-    case: str
-    scale = 0.03  # a mutant that keeps messages back is found out after a second
-    pace = 1.0  # the scale at which a sound one passes
-    sound: type[Mutant]  # the same without the defect, where that is not this class
+    case: str  # that was the reason to make it
+    scale = 1.0  # for the waiting that cases do as their own
+    sound: type[Mutant]  # the same without the defect
     patches: tuple[tuple[object, str, object], ...] = ()  # of the core: (object, attribute, what is put in its place)
     Connection = Consumer = Producer = Proxy
+
+    def __init_subclass__(cls):
+        if KINDS.setdefault(cls.__name__, cls) is not cls:
+            raise TypeError(f"there are two mutants {cls.__name__}")
 
     def __init__(self, name):
         self.name = name
@@ -118,6 +124,10 @@ class Mutant:
         return memory.mqplug_administer(connection, action)
 
 
+Mutant.sound = Mutant
+KINDS["Mutant"] = Mutant
+
+
 def moved(position: Position, by: int) -> Position:
     """A position so many messages on."""
     return Position(position.log, (position.coordinates[0] + by,))
@@ -126,7 +136,9 @@ def moved(position: Position, by: int) -> Position:
 def rebuilt(batch: Batch, **columns) -> Batch:
     """A batch with some of its columns replaced."""
     made = [list(columns.get(name, getattr(batch, name))) for name in COLUMNS]
-    return Batch(batch.log, batch.next_position, len(made[0]), ListColumns(*made))
+    sound = batch._columns
+    kept = (sound.details(), sound.attempts()) if len(made[0]) == len(batch) else ()
+    return Batch(batch.log, batch.next_position, len(made[0]), ListColumns(*made, *kept))
 
 
 class Reading(Proxy):

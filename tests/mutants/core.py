@@ -8,15 +8,61 @@ import re
 import zlib
 from itertools import repeat
 
-from mqplug import Client, Log, MessageId, Producer, _administration, _deadline, _ids, _text
-from mqplug._config import urls
-from mqplug._consume import seeking
+import mqplug
+from mqplug import (
+    Client,
+    Error,
+    Log,
+    MessageId,
+    Producer,
+    Timeout,
+    TopicNotFound,
+    Unsupported,
+    _administration,
+    _deadline,
+    _ids,
+    _text,
+)
+from mqplug._batch import Batch
+from mqplug._config import reading, settings, urls
+from mqplug._consume import opening, seeking
+from mqplug._consume.acks import Tracker
 from mqplug._consume.gate import Gate
+from mqplug._consume.holdings import Holdings
+from mqplug._consume.returned import ReturnedMessages
 from mqplug._consume.seeking import Seeker
+from mqplug._consume.settling import Settler
 from mqplug._produce import partitioners, record
+from mutants.base import Mutant
 
-# The cases about ids and records are about the core: (case, object, attribute, what is put in its place).
-CORE_MUTANTS = [
+ACK_THROUGH = Tracker.ack_through
+
+
+def _lose_state(error):
+    return type(error), error.args
+
+
+def _tell_at_once(_, callback, logs):
+    if callback is not None and logs:
+        callback(logs)
+
+
+def _no_third_attempt(batch, attempts):
+    batch.attempts = [min(each, 2) for each in attempts]
+    return batch
+
+
+def _up_to_but_not(tracker, delivery, index):
+    if index:
+        ACK_THROUGH(tracker, delivery, index - 1)
+
+
+def _due_at_once(returned, again, delay):
+    again.due = 0.0
+
+
+# Cases that are about the core rather than the backend: (case, object, attribute, what is put in its place).
+WRONG = [
     ("ID-01", _text, "_read_number", lambda field: int(float(field)) + 1),
     ("ID-02", _ids, "decode", lambda kind, text: (Log("b", "c", "t", 0), (len(text),), ())),
     ("ID-04", MessageId, "__hash__", object.__hash__),
@@ -44,4 +90,29 @@ CORE_MUTANTS = [
     ("SEEK-27", Seeker, "_positions", lambda seeker, start, partition, deadline: {}),
     ("CC-02", Gate, "receiving", contextlib.nullcontext),
     ("TO-02", _deadline, "check_timeout", lambda timeout: None),
+    ("ERR-01", _administration, "check_new_topic", lambda name, most=249: name),
+    ("ERR-02", Error, "at", lambda error, **_: error),
+    ("ERR-02", mqplug.TopicExists, "fix", None),
+    ("ERR-03", TopicNotFound, "retryable", True),
+    ("ERR-04", opening, "check_start", lambda start: mqplug.EARLIEST),
+    ("ERR-07", Unsupported, "capability", property(lambda _: "something", lambda _, value: None)),
+    ("ERR-08", Holdings, "_tell", _tell_at_once),
+    ("ERR-09", Error, "__reduce__", _lose_state),
+    ("GRP-03", Settler, "_refuse", lambda settler, message, operation: None),
+    ("GRP-10", Tracker, "drop", lambda tracker: None),
+    ("LIF-06", settings, "get_close_matches", lambda *_, **__: ["nothing"]),
+    ("LIF-07", reading, "_exactly", lambda value, kind: value),
+    ("TO-09", Timeout, "retryable", False),
+    ("TOP-08", opening, "check_group", lambda name: name),
+    ("ACK-18", Batch, "with_attempts", _no_third_attempt),
+    ("ACK-04", Tracker, "ack_through", _up_to_but_not),
+    ("ACK-08", ReturnedMessages, "set_due", _due_at_once),
+    ("KEY-01", partitioners, "murmur2", zlib.crc32),
 ]
+
+
+def _mutant(case, place, name, wrong):
+    return type(f"{name.strip('_')}-{case}", (Mutant,), {"case": case, "patches": ((place, name, wrong),)})
+
+
+CORE_MUTANTS = [_mutant(*each) for each in WRONG]

@@ -90,7 +90,6 @@ class HoldsEverybodyBack(Mutant):
 
 class WaitsForEver(Mutant):
     case = "ACK-11"
-    scale = 0.1  # a sound one needs two seconds
     patches = ((Consumer, "_is_gone", lambda consumer, now: False),)
 
 

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import logging
+import time
 
 import attrs
 
-from mqplug import AuthError, ConnectError
+from mqplug import AuthError, ConnectError, TopicNotFound
 from mqplug.memory import Store
 from mqplug.spi import hookimpl
-from mutants.base import Mutant, Reading, rebuilt
+from mutants.base import Mutant, Proxy, Reading, Sender, rebuilt
 
 
 class Lasting(Mutant):
     """Memory that says it is persistent, and whose outages do nothing at all. This one is sound."""
 
-    pace = 0.2  # there is nothing to wait for
+    scale = 0.05  # there is nothing to wait for
 
     def __init__(self, name):
         super().__init__(name)
@@ -53,24 +54,16 @@ class Lasting(Mutant):
 class LosesTheLast(Lasting):
     """What was stored last is gone after an outage."""
 
-    sound = Lasting
+    case = "FLT-05"
 
     def come_up(self):
         self.tear()
 
 
-class PausedLosesTheLast(LosesTheLast):
-    case = "FLT-04"
-
-
-class CutLosesTheLast(LosesTheLast):
-    case = "FLT-05"
-
-
 class SendsAgain(Lasting):
     """What was stored last is stored once more after an outage."""
 
-    sound = Lasting
+    case = "FLT-10"
 
     def come_up(self):
         with self.store.changed:
@@ -79,17 +72,8 @@ class SendsAgain(Lasting):
                     partition.append(partition.rows.values[-1:], [None], [()], [None])
 
 
-class IdempotentSendsAgain(SendsAgain):
-    case = "PRO-16"
-
-
-class KilledSendsAgain(SendsAgain):
-    case = "FLT-10"
-
-
 class SaysNothing(Lasting):
     case = "FLT-12"
-    sound = Lasting
 
     def go_down(self):
         pass
@@ -97,7 +81,6 @@ class SaysNothing(Lasting):
 
 class NeverStopsTalking(Lasting):
     case = "FLT-12"
-    sound = Lasting
 
     def go_down(self):
         for _ in range(1000):
@@ -106,11 +89,13 @@ class NeverStopsTalking(Lasting):
 
 class ServesTheTorn(Lasting):
     case = "FLT-15"
-    sound = Lasting
 
     def tear(self):
         for rows in self.rows():
             rows.values[-5:] = [b""] * 5
+
+
+Lasting.sound = Lasting
 
 
 class Guarded(Mutant):
@@ -128,9 +113,11 @@ class Guarded(Mutant):
         return super().mqplug_connect(settings)
 
 
+Guarded.sound = Guarded
+
+
 class BlamesTheNetwork(Guarded):
     case = "ERR-05"
-    sound = Guarded
     refusal = ConnectError
 
 
@@ -140,3 +127,138 @@ class CutsWhatIsCompressed(Mutant):
     class Consumer(Reading):
         def change(self, batch):
             return rebuilt(batch, values=[value and value[:50_000] for value in batch.values])
+
+
+class Away(Lasting):
+    """Memory that nobody reaches during an outage. This one is sound."""
+
+    away = False
+
+    def go_down(self):
+        super().go_down()
+        self.away = True
+
+    def come_up(self):
+        self.away = False
+
+    def look(self):
+        """What each call begins with."""
+        if self.away:
+            raise ConnectError("the broker is away", fix="Wait until it is back")
+
+    def administer(self, connection, action):
+        self.look()
+        return super().administer(connection, action)
+
+    @hookimpl
+    def mqplug_open_consumer(self, connection, options, listener):
+        self.look()
+        return super().mqplug_open_consumer(connection, options, listener)
+
+    @hookimpl
+    def mqplug_watermarks(self, connection, logs, since):
+        self.look()
+        return super().mqplug_watermarks(connection, logs, since)
+
+    @hookimpl
+    def mqplug_bounds(self, connection, logs):
+        self.look()
+        return super().mqplug_bounds(connection, logs)
+
+    class Connection(Proxy):
+        def health(self, timeout):
+            self.mutant.look()
+
+    class Consumer(Proxy):
+        def poll(self, most, timeout):
+            if not self.mutant.away:
+                return self.inner.poll(most, timeout)
+            time.sleep(timeout)
+            return []
+
+        def commit(self, positions, timeout):
+            self.mutant.look()
+            self.inner.commit(positions, timeout)
+
+    class Producer(Sender):
+        def send(self, sendings):
+            if not self.mutant.away:
+                self.inner.send(sendings)
+                return
+            for sending in sendings:
+                sending.failed(ConnectError("the broker is away", fix="Wait until it is back"))
+
+
+Away.sound = Away
+
+
+class HangsWhileAway(Away):
+    """It waits for the broker as long as that takes."""
+
+    case = "FLT-13"
+
+    def look(self):
+        if self.away:
+            time.sleep(30)
+        super().look()
+
+
+class SaysThatNothingIsThere(Away):
+    case = "TO-05"
+
+    def look(self):
+        if self.away:
+            raise TopicNotFound("there is no topic any more")
+
+
+class AnswersFromNowhere(Away):
+    """What cannot be asked is answered all the same."""
+
+    case = "TO-05"
+
+    def look(self):
+        pass
+
+
+class ClosesWhenItIsBack(Away):
+    case = "CLS-04"
+
+    class Consumer(Away.Consumer):
+        def close(self, timeout):
+            if self.mutant.away:
+                time.sleep(30)
+            self.inner.close(timeout)
+
+
+class ForgetsWhereItWas(Away):
+    """After an outage consumers begin anew."""
+
+    case = "FLT-14"
+
+    def come_up(self):
+        super().come_up()
+        for each in self.consumers:
+            each._positions.update(dict.fromkeys(each._positions, (0,)))
+
+
+class PassesOverTheFirst(Away):
+    """What comes first after an outage is not delivered."""
+
+    case = "FLT-03"
+
+    def come_up(self):
+        super().come_up()
+        for each in self.consumers:
+            each._positions.update({log: (at[0] + 1,) for log, at in each._positions.items()})
+
+
+class AcksAreGone(Away):
+    """What was acked before an outage comes again."""
+
+    case = "FLT-02"
+
+    def come_up(self):
+        super().come_up()
+        for each in self.consumers:
+            if each._group is not None:
+                each._positions.update(dict.fromkeys(each._positions, (0,)))

@@ -8,7 +8,6 @@ from mqplug import Consumer, Unsupported
 from mqplug._position import Earliest
 from mqplug.spi import AddPartitions, DeleteGroup
 from mutants.base import Mutant, Proxy
-from mutants.groups import Everybody, NeverLeaves
 
 
 class LeavesAGroup(Mutant):
@@ -52,14 +51,6 @@ class LetsEverybodyIn(InAnotherMode):
     asked, given = "exclusive", "ordered"
 
 
-class KeepsTheName(NeverLeaves):
-    case = "GRP-11"
-
-
-class EverybodyAtOnce(Everybody):
-    case = "GRP-12"
-
-
 class FirstTakesAll(Mutant):
     case = "GRP-13"
 
@@ -78,10 +69,6 @@ class OneAtATime(Mutant):
             tables = [self.inner._table(log) for log in self.inner._positions]
             busy = any(each.member is not None for table in tables for each in table._open.values())
             return [] if busy else self.inner.poll(most, timeout)
-
-
-class NeverReplaced(NeverLeaves):
-    case = "GRP-16"
 
 
 class DeletesNoGroup(Mutant):

@@ -149,10 +149,6 @@ class LiesAboutTrim(Mutant):
         return True if type(action).__name__ == "Trim" else super().administer(connection, action)
 
 
-class StoresTwiceWhenLate(StoresTwice):
-    case = "ORD-13"
-
-
 class ForgetsTheLastOfMany(Mutant):
     """Of a batch that is as large as can be, the last message is not stored."""
 
@@ -182,7 +178,6 @@ class CountsMore(Mutant):
 
 class KeepsEverything(Mutant):
     case = "BIG-08"
-    scale = 0.01
 
     def administer(self, connection, action):
         if isinstance(action, CreateTopic):

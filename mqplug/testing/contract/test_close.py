@@ -93,15 +93,15 @@ def _close_while_receiving(bench: Bench, consumer: Consumer, receive: Callable[[
 
     Thread(target=wait, daemon=True).start()
     begun.wait()
-    time.sleep(0.2)  # let it get into its wait
+    time.sleep(bench.waiting.nothing)  # let it get into its wait
     began = time.monotonic()
     consumer.close()
-    bench.that(ended.wait(10 * bench.scale), "the receive ended")
+    bench.that(ended.wait(bench.patience), "the receive ended")
     bench.that(time.monotonic() - began < 10 * bench.scale, "close was not held up")
     bench.that(not any(found), "and received nothing")
 
 
-@case(4, needs=("durable_groups", "persistent"), hooks=("kill", "start"), timeout=300)
+@case(4, needs=("durable_groups", "persistent"), hooks=("kill", "start"), timeout=300, profile="full")
 def test_without_the_broker(bench: Bench) -> None:
     """Close ends within its timeout also when the broker is gone; acks that could not be stored come back."""
     topic, ids = bench.filled(3)
@@ -119,7 +119,9 @@ def test_without_the_broker(bench: Bench) -> None:
             took = time.monotonic() - began
             bench.that(took < 2 + 2 * bench.scale, f"{thing!r} took {took:.1f} s to close")
     heir = bench.member(topic, group)
-    bench.wait(lambda: ids[-1] in heir.receive_many(1, 1).ids, "the last message comes back", within=60)
+    bench.wait(
+        lambda: ids[-1] in heir.receive_many(1, bench.waiting.nothing).ids, "the last message comes back", within=60
+    )
 
 
 @case(5, needs=("durable_groups",))
@@ -198,7 +200,7 @@ def test_never_closed(bench: Bench) -> None:
     url = str(bench.harness.second_process)
     command = [sys.executable, "-W", "ignore::ResourceWarning", "-c", ENDS_UNCLOSED, url, topic]
     with bench.away():
-        done = subprocess.run(command, capture_output=True, text=True, timeout=60 * bench.scale, check=False)
+        done = subprocess.run(command, capture_output=True, text=True, timeout=2 * bench.patience, check=False)
     bench.equal((done.returncode, done.stdout.split()), (0, [str(ids[0])]), done.stderr)
 
 

@@ -58,7 +58,7 @@ def test_from_an_id(bench: Bench) -> None:
     bench.only_new(reader, topic)
 
 
-@case(5)
+@case(5, timed=True)
 def test_idle(bench: Bench) -> None:
     """When nothing comes, receive returns None and ``receive_many`` an empty batch, in the time that was given."""
     topic = bench.topic()
@@ -73,7 +73,7 @@ def test_idle(bench: Bench) -> None:
     bench.only_new(reader, topic)
 
 
-@case(6)
+@case(6, timed=True)
 def test_prompt(bench: Bench) -> None:
     """A receive that waits gets a message at once when it comes, and does not look only now and then."""
     topic = bench.topic()
@@ -148,8 +148,8 @@ def test_small_prefetch(bench: Bench) -> None:
     got = []
     for index in range(300):
         got += [message.id for message in bench.take(reader, 1)]
-        if index % 60 == 0:
-            time.sleep(0.05)  # time to fetch ahead, beyond its bounds if it has none
+        if index % 100 == 0:
+            time.sleep(bench.waiting.nothing)  # time to fetch ahead, beyond its bounds if it has none
     bench.equal(got, ids)
 
 
@@ -187,7 +187,7 @@ def test_iteration_ends(bench: Bench) -> None:
         if len(seen) == 3:
             reader.stop()
     bench.equal(seen, ids[:3])
-    bench.equal(reader.receive(5), None)
+    bench.equal(reader.receive(bench.patience), None)
     reader.close()
     bench.equal(list(reader), [])
     with bench.raises(Closed):
@@ -207,19 +207,19 @@ def _closed_while_iterating(bench: Bench, topic: str) -> None:
 
     Thread(target=iterate, daemon=True).start()
     begun.wait()
-    time.sleep(0.1)  # let it get into its wait
+    time.sleep(bench.waiting.nothing)  # let it get into its wait
     waiting.close()
     bench.that(ended.wait(bench.patience), "the iteration of another thread ended")
 
 
-@case(15, hooks=("second_process",))
+@case(15, needs=("multi_process",), hooks=("second_process",))
 def test_from_another_process(bench: Bench) -> None:
     """A consumer that waits at the end gets what another process sends."""
     topic = bench.topic()
     reader = bench.reader(topic, LATEST)
     with ThreadPoolExecutor(1) as pool, Child(SENDS_ONE, str(bench.harness.second_process), topic) as child, reader:
-        waiting = pool.submit(reader.receive, 60 * bench.scale)
-        child.wait_for(1, 60 * bench.scale)
+        waiting = pool.submit(reader.receive, 2 * bench.patience)
+        child.wait_for(1, 2 * bench.patience)
         message = waiting.result()
     bench.that(message, "it came")
     bench.equal([message and message.id], [MessageId.parse(child.lines[0])])

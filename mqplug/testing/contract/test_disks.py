@@ -18,7 +18,7 @@ def test_lock_of_the_dead(bench: Bench) -> None:
     """When a process that had the backend open is killed, it can be opened again at once."""
     topic, ids = bench.filled(2)
     with bench.away(), Child(HOLDS_ON, str(bench.harness.second_process), topic) as child:
-        child.wait_for(1, 60 * bench.scale)
+        child.wait_for(1, 2 * bench.patience)
         child.kill()
         began = time.monotonic()
         with bench.harness.connect() as client:
@@ -61,3 +61,21 @@ def test_torn_tail(bench: Bench) -> None:
     later = bench.fill(topic, 3)
     bench.equal([message.id for message in bench.read(topic)], [*(message.id for message in found), *later])
     bench.equal(later, sorted(later))
+
+
+@case(11, needs=("persistent",), hooks=("copy_store",), timeout=180)
+def test_copied(bench: Bench) -> None:
+    """A copy of a closed store opens with all its messages and positions, and has a life of its own."""
+    topic, ids = bench.filled(20)
+    group = bench.name() if bench.client.capabilities.durable_groups else None
+    if group is not None:
+        bench.client.reset_group(group, topic, ids[12])
+    before = bench.read(topic)
+    assert bench.harness.copy_store is not None
+    with bench.away(), bench.harness.copy_store() as copy:
+        bench.equal(list(copy.read(topic)), before)
+        if group is not None:
+            bench.stands(copy.positions(topic, group=group)[0].position, ids, 12)
+        with copy.producer(topic) as producer:
+            bench.that(producer.send(b"in the copy", partition=0) > ids[-1], "it can be written to")
+    bench.equal(bench.read(topic), before, "and the original is as it was")

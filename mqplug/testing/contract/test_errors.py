@@ -190,7 +190,7 @@ def test_callbacks_that_raise(bench: Bench) -> None:
 
     def receive() -> bool:
         try:
-            seen.extend(member.receive_many(10, 0.1).ids)
+            seen.extend(member.receive_many(10, bench.waiting.poll).ids)
         except ZeroDivisionError as error:
             errors.append(error)
         return bool(errors) and len(seen) == len(ids)

@@ -81,7 +81,7 @@ def patiently(bench: Bench, consumer: Consumer, wanted: set[MessageId]) -> list[
 
     def complete() -> bool:
         try:
-            taken.extend(consumer.receive_many(100, 0.5))
+            taken.extend(consumer.receive_many(100, bench.waiting.nothing))
         except Error as error:
             bench.that(error.retryable, f"{error!r} is retryable, while the broker is away")
         return wanted <= {message.id for message in taken}
@@ -116,7 +116,7 @@ def check_values(bench: Bench, values: list[bytes], sent: int) -> None:
         bench.equal(len(numbers), len(first_of_each), "nothing is there twice")
 
 
-@case(2, needs=("persistent",), hooks=BROKER, timeout=300)
+@case(2, needs=("persistent",), hooks=BROKER, timeout=300, profile="full")
 def test_killed_while_consuming(bench: Bench) -> None:
     """The broker is killed while messages are received: nothing is lost, and nothing comes twice that was acked."""
     topic = bench.topic()
@@ -137,7 +137,7 @@ def test_killed_while_consuming(bench: Bench) -> None:
         bench.equal(again & set(ids[:50]), set(), "what was acked does not come again")
 
 
-@case(3, needs=("persistent",), hooks=BROKER, timeout=300)
+@case(3, needs=("persistent",), hooks=BROKER, timeout=300, profile="full")
 def test_idle_during_an_outage(bench: Bench) -> None:
     """A consumer that waits while the broker is killed and started receives what is sent afterwards."""
     topic = bench.topic()
@@ -199,7 +199,7 @@ with mqplug.connect(url) as client, client.producer(topic) as producer:
 """
 
 
-@case(13, needs=("persistent",), hooks=BROKER, timeout=300)
+@case(13, needs=("persistent",), hooks=BROKER, timeout=300, profile="full")
 def test_while_it_is_away(bench: Bench) -> None:
     """While the broker is away every call ends within its timeout, with a retryable error; then all work again."""
     topic, ids = bench.filled(3)
@@ -240,7 +240,7 @@ def _outcome(call: Callable[[float], object], timeout: float) -> tuple[Error | N
     return error, time.monotonic() - began
 
 
-@case(14, needs=("persistent",), hooks=BROKER, timeout=300)
+@case(14, needs=("persistent",), hooks=BROKER, timeout=300, profile="full")
 def test_seek_before_an_outage(bench: Bench) -> None:
     """Where a seek went survives that the broker is killed."""
     topic, ids = bench.filled(60)

@@ -5,8 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 
-import pytest
-
 from mqplug import Consumer, Log, Message, MessageId
 from mqplug.testing._bench import Bench
 from mqplug.testing._registry import Registry
@@ -21,7 +19,7 @@ def collect(bench: Bench, members: Sequence[Consumer], ids: Sequence[MessageId])
     missing = set(ids)
     while missing and time.monotonic() < end:
         for member, mine in zip(members, taken, strict=True):
-            while (message := member.receive(0.05)) is not None:
+            while (message := member.receive(bench.waiting.poll)) is not None:
                 member.ack(message)
                 mine.append(message)
                 missing.discard(message.id)
@@ -31,11 +29,12 @@ def collect(bench: Bench, members: Sequence[Consumer], ids: Sequence[MessageId])
 
 def settled(bench: Bench, topic: str, members: Sequence[Consumer], partitions: int) -> None:
     """Send to every partition until each member has its share."""
-    for _ in range(40):
+
+    def shared() -> bool:
         ids = [each for number in range(partitions) for each in bench.fill(topic, 1, partition=number)]
-        if all(collect(bench, members, ids)):
-            return
-    pytest.fail("not every member was given its share of the partitions")
+        return all(collect(bench, members, ids))
+
+    bench.wait(shared, "each member is given its share of the partitions")
 
 
 @case(1, needs=("groups",))
@@ -151,7 +150,8 @@ def test_survives_a_restart(bench: Bench) -> None:
 def test_groups_apart(bench: Bench) -> None:
     """What one group acks or seeks leaves the stored position of another as it is."""
     topic, ids = bench.filled(6)
-    one, other = (bench.member(topic, bench.name()) for _ in range(2))
+    name = bench.name()
+    one, other = (bench.member(topic, group) for group in (name, f"{name}-1"))  # alike, as far as the first one goes
     for member in (one, other):
         member.ack_through(bench.delivers(member, ids)[3])
         member.commit()

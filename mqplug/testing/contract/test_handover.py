@@ -23,7 +23,7 @@ class Team:
     def poll(self) -> None:
         """Let each member receive once."""
         for member, got in zip(self.members, self.got, strict=True):
-            got.extend(member.receive_many(100, 0.05))
+            got.extend(member.receive_many(100, self.bench.waiting.poll))
 
     @property
     def ids(self) -> set[MessageId]:
@@ -70,7 +70,7 @@ def test_killed(bench: Bench) -> None:
     topic, ids = bench.filled(20)
     group = bench.name()
     with bench.away(), Child(RECEIVES, str(bench.harness.second_process), topic, group) as child:
-        child.wait_for(15, 60 * bench.scale)
+        child.wait_for(15, 2 * bench.patience)
         child.kill()
     bench.equal([MessageId.parse(line) for line in child.lines], ids[:15])
     heir = bench.member(topic, group)
@@ -103,7 +103,7 @@ def test_only_what_is_held(bench: Bench) -> None:
 
     def poll() -> bool:
         for member in members:
-            batch = member.receive_many(10, 0.05)
+            batch = member.receive_many(10, bench.waiting.poll)
             bench.equal({each.log for each in batch.ids} - set(member.assignment()), set())
             seen.update(batch.ids)
         return seen >= set(ids)

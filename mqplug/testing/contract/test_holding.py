@@ -74,13 +74,13 @@ def test_bounded_among_many(bench: Bench) -> None:
     bench.only_new(careful, topic)
 
 
-@case(21, needs=("durable_groups", "persistent"), hooks=("second_process",), timeout=180)
+@case(21, needs=("durable_groups", "persistent"), hooks=("second_process",), timeout=180, profile="full")
 def test_crash(bench: Bench) -> None:
     """After a crash exactly what was not acked comes back, and at most the acks of the last second."""
     topic, ids = bench.dripped(12)
     group = bench.name()
     with bench.away(), Child(CRASHES, str(bench.harness.second_process), topic, group) as child:
-        child.wait_for(10, 60 * bench.scale)
+        child.wait_for(10, 2 * bench.patience)
         child.kill()
     bench.equal([MessageId.parse(line) for line in child.lines], ids[:10])
     heir = bench.member(topic, group)

@@ -148,7 +148,7 @@ def test_points_are_no_ids(bench: Bench) -> None:
         Position.parse(str(ids[0]))
 
 
-@case(10)
+@case(10, profile="full")
 def test_never_used_again(bench: Bench) -> None:
     """An id names one message for ever: neither delete, nor trim, nor restart gives it to another."""
     topic, used = bench.filled(4)

@@ -124,7 +124,7 @@ def test_one_member_for_a_key(bench: Bench) -> None:
 
     def poll() -> bool:
         for member, mine in zip(members, got, strict=True):
-            mine.extend(member.receive_many(1, 0.05))
+            mine.extend(member.receive_many(1, bench.waiting.poll))
         return sum(map(len, got)) >= 49
 
     bench.wait(poll, "all came, none acked")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from mqplug import LATEST, ConsumerBusy, GroupNotFound, Log, MessageId
+from mqplug import EARLIEST, LATEST, ConsumerBusy, GroupNotFound, Log, MessageId
 from mqplug.testing._bench import Bench
 from mqplug.testing._registry import Registry
 from mqplug.testing.contract.test_handover import one_each
@@ -25,7 +25,7 @@ def test_rolling_restart(bench: Bench) -> None:
 
     def poll() -> bool:
         for member in members:
-            for message in member.receive_many(100, 0.05):
+            for message in member.receive_many(100, bench.waiting.poll):
                 member.ack(message)
                 came[message.id] += 1
         return wanted <= came.keys()
@@ -47,12 +47,18 @@ def test_rolling_restart(bench: Bench) -> None:
 def test_delete_group(bench: Bench) -> None:
     """A group that is deleted is gone: the next to open it begins at its ``start=``. One with members stays."""
     client, (topic, ids), group = bench.client, bench.dripped(4), bench.name()
+    bench.member(bench.topic(), bench.name())  # is of another topic
     member = bench.member(topic, group)
     for message in bench.delivers(member, ids)[:2]:
         member.ack(message)
     member.commit()
     with bench.raises(ConsumerBusy):
         client.delete_group(group)
+    with bench.raises(ConsumerBusy):
+        client.reset_group(group, topic, EARLIEST)
+    (known,) = client.groups(topic)
+    bench.equal(known.name, group)
+    bench.that(known.members in {None, 1}, f"{known.members} members")
     member.close()
     bench.stands(client.positions(topic, group=group)[0].position, ids, 2)
     _delete_and_look(bench, topic, group)
@@ -74,7 +80,7 @@ def _delete_and_look(bench: Bench, topic: str, group: str) -> None:
         bench.member(topic, group, must_exist=True)
 
 
-@case(20, needs=("add_partitions", "ordered", "durable_groups"), timeout=180)
+@case(20, needs=("add_partitions", "ordered", "durable_groups"), timeout=180, profile="full")
 def test_added_partitions(bench: Bench) -> None:
     """A group reads partitions that were added from their beginning, wherever it began; so do members that live."""
     topic, group = bench.topic(), bench.name()

@@ -58,7 +58,7 @@ def test_shared(bench: Bench) -> None:
 
     def poll() -> bool:
         for member, mine in got.items():
-            if (message := member.receive(0.05)) is not None:
+            if (message := member.receive(bench.waiting.poll)) is not None:
                 member.ack(message)
                 mine.append(message)
         return sum(map(len, got.values())) >= len(ids)

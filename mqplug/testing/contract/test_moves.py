@@ -66,9 +66,9 @@ def test_while_another_thread_receives(bench: Bench) -> None:
     thread = Thread(target=receive, daemon=True)
     thread.start()
     begun.wait()
-    time.sleep(0.2)  # let it get into its wait: right in either case, but this is the one meant
+    time.sleep(bench.waiting.nothing)  # let it get into its wait: right in either case, but this is the one meant
     reader.seek(ids[2])
-    thread.join(40 * bench.scale)
+    thread.join(bench.patience)
     bench.equal([message.id for message in got if message], [ids[2]])
     bench.delivers(reader, ids[3:])
 

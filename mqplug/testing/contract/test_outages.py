@@ -8,11 +8,20 @@ from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
 
-from mqplug import EARLIEST, LATEST, Client, Error, MessageId
+from mqplug import EARLIEST, LATEST, Client, Consumer, Error, MessageId
 from mqplug.testing._bench import Bench
 from mqplug.testing._logs import logged
 from mqplug.testing._registry import Registry
-from mqplug.testing.contract.test_faults import BROKER, Sender, check_values, outage, patiently, send_more, settled
+from mqplug.testing.contract.test_faults import (
+    BROKER,
+    RECOVERY,
+    Sender,
+    check_values,
+    outage,
+    patiently,
+    send_more,
+    settled,
+)
 
 case = Registry("FLT")
 
@@ -20,14 +29,14 @@ STANDSTILL = 12.0  # seconds: longer than the session of a member lasts
 LINES_A_SECOND = 5.0  # more of them hide what else there is to say
 
 
-@case(4, needs=("persistent",), hooks=("pause", "unpause"), timeout=300)
+@case(4, needs=("persistent",), hooks=("pause", "unpause"), timeout=300, profile="full")
 def test_paused(bench: Bench) -> None:
     """When the broker stands still for longer than a session lasts, all goes on afterwards and nothing is lost."""
     assert bench.harness.pause is not None and bench.harness.unpause is not None
     _cut_off(bench, bench.harness.pause, bench.harness.unpause)
 
 
-@case(5, needs=("persistent",), hooks=("cut_network", "heal_network"), timeout=300)
+@case(5, needs=("persistent",), hooks=("cut_network", "heal_network"), timeout=300, profile="full")
 def test_unreachable(bench: Bench) -> None:
     """When the network is away for longer than a session lasts, all goes on afterwards and nothing is lost."""
     assert bench.harness.cut_network is not None and bench.harness.heal_network is not None
@@ -58,7 +67,7 @@ def _cut_off(
         patiently(bench, consumer, set(list(values)[10:]))
 
 
-@case(10, needs=("persistent",), hooks=BROKER, timeout=300)
+@case(10, needs=("persistent",), hooks=BROKER, timeout=300, profile="full")
 def test_duplicates(bench: Bench) -> None:
     """Only what was on its way when the broker was killed may be stored twice; where sends are idempotent, nothing."""
     topic, in_doubt = bench.topic(), set[bytes | None]()
@@ -76,7 +85,7 @@ def test_duplicates(bench: Bench) -> None:
     bench.equal(twice if bench.client.capabilities.idempotent_producer else twice - in_doubt, set())
 
 
-@case(12, needs=("persistent",), hooks=BROKER, timeout=300)
+@case(12, needs=("persistent",), hooks=BROKER, timeout=300, profile="full")
 def test_told(bench: Bench) -> None:
     """While the broker is away the log says so, in a few lines and not again and again."""
     topic, ids = bench.filled(3)
@@ -87,7 +96,7 @@ def test_told(bench: Bench) -> None:
         with outage(bench):
             while time.monotonic() - began < 5 * bench.scale:
                 with suppress(Error):
-                    reader.receive(0.5)
+                    reader.receive(bench.waiting.nothing)
         sent: MessageId = bench.connect().producer(topic).send(b"after", partition=0)
         patiently(bench, reader, {sent})
         seconds = time.monotonic() - began
@@ -95,3 +104,57 @@ def test_told(bench: Bench) -> None:
     bench.that(lines, "the log says that the broker cannot be reached")
     most = 5 + LINES_A_SECOND * seconds
     bench.that(len(lines) <= most, f"{len(lines)} lines in {seconds:.0f} s, such as {lines[-3:]}")
+
+
+@case(9, needs=("multi_node",), hooks=("kill_node", "start_node"), timeout=300, profile="full")
+def test_one_node_down(bench: Bench) -> None:
+    """With one of several nodes gone, messages are sent and read as before; with it back, nothing is missing."""
+    assert bench.harness.kill_node is not None and bench.harness.start_node is not None
+    topic = bench.topic()
+    reader = bench.reader(topic)
+    with Sender(bench.producer(topic)) as sender:
+        send_more(bench, sender)
+        bench.harness.kill_node()
+        try:
+            send_more(bench, sender)
+            stored = {handle.result(0) for handle in sender.handles if handle.done and handle.error is None}
+            patiently(bench, reader, stored)
+            bench.that(stored <= {each.id for each in bench.connect().read(topic)}, "a client that connects now reads")
+        finally:
+            bench.harness.start_node()
+        send_more(bench, sender)
+    stored = settled(bench, sender)
+    values = {message.id: message.value or b"" for message in bench.connect().read(topic)}
+    bench.equal(stored - values.keys(), set(), "what was stored is there")
+    check_values(bench, list(values.values()), len(sender.handles))
+
+
+@case(16, needs=("persistent", "durable_groups"), hooks=BROKER, level="should", timeout=300, profile="full")
+def test_verdict(bench: Bench) -> None:
+    """What a group saw when the broker was killed is said: at least once or exactly once, and never at most once."""
+    topic, came = bench.topic(), Counter[bytes | None]()
+    member = bench.member(topic, bench.name())
+    with Sender(bench.producer(topic)) as sender:
+        for _ in range(2):
+            send_more(bench, sender)
+            _work(bench, member, came)
+            with outage(bench):
+                pass
+        send_more(bench, sender)
+    settled(bench, sender)
+    stored = {handle.value for handle in sender.handles if handle.error is None}
+    bench.wait(lambda: stored <= _work(bench, member, came).keys(), "all came", within=RECOVERY)
+    again = sum(came.values()) - len(came)
+    verdict = "exactly once" if not again else "at least once"
+    print(f"{bench.client.backend}: {verdict}: {len(stored)} stored, {len(came)} came, {again} came again")  # noqa: T201
+    bench.that(not again or not bench.client.capabilities.exactly_once, f"{again} came again")
+
+
+def _work(bench: Bench, member: Consumer, came: Counter[bytes | None]) -> Counter[bytes | None]:
+    """Take what is there, and ack it."""
+    with suppress(Error):
+        for message in member.receive_many(1000, bench.waiting.nothing):
+            came[message.value] += 1
+            member.ack(message)
+        member.commit(bench.waiting.nothing)
+    return came

@@ -10,18 +10,17 @@ import attrs
 import mqplug
 from mqplug import ConfigError, ConnectError
 from mqplug.testing._bench import Bench
+from mqplug.testing._child import Child
 from mqplug.testing._peers import PEERS
 from mqplug.testing._registry import Registry
 
 case = Registry("LIF")
 
-CONNECTING = 3.0
 
-
-@case(5, hooks=("unreachable",))
+@case(5, hooks=("unreachable",), timed=True)
 def test_unreachable(bench: Bench) -> None:
     """A server that refuses, is silent, or speaks another protocol is a ``ConnectError`` within the timeout."""
-    connect_to, timeout = bench.harness.unreachable, CONNECTING * bench.scale
+    connect_to, timeout = bench.harness.unreachable, bench.sized(quick=1, full=3) * bench.scale
     assert connect_to is not None
     for name, peer in PEERS.items():
         with peer() as (host, port):
@@ -47,3 +46,34 @@ def test_wrong_setting(bench: Bench) -> None:
 
 def _settings(bench: Bench) -> list[str]:
     return list(attrs.fields_dict(bench.client._backend.descriptor.settings))
+
+
+@case(9, needs=("exclusive_open",), hooks=("second_process",))
+def test_open_elsewhere(bench: Bench) -> None:
+    """What one process at a time may have open is ``AlreadyOpen`` for a second one, until the first has closed it."""
+    topic, ids = bench.filled(2)
+    bench.equal(_elsewhere(bench, topic), "AlreadyOpen")
+    ids += bench.fill(topic, 1)
+    bench.equal([message.id for message in bench.read(topic)], ids, "the first one goes on")
+    with bench.away():
+        bench.equal(_elsewhere(bench, topic), "3 messages")
+    ids += bench.fill(topic, 1)
+    bench.equal([message.id for message in bench.read(topic)], ids)
+
+
+def _elsewhere(bench: Bench, topic: str) -> str:
+    with Child(OPENS, str(bench.harness.second_process), topic) as child:
+        child.wait_for(1, bench.patience)
+    return child.lines[0]
+
+
+OPENS = """
+import sys, mqplug
+url, topic = sys.argv[1:]
+try:
+    with mqplug.connect(url) as client:
+        found = f"{len(list(client.read(topic)))} messages"
+except mqplug.AlreadyOpen:
+    found = "AlreadyOpen"
+print(found)
+"""

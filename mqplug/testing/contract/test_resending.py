@@ -11,7 +11,7 @@ from mqplug.testing.contract.test_faults import BROKER, Sender, outage, send_mor
 case = Registry("PRO")
 
 
-@case(16, needs=("idempotent_producer", "persistent"), hooks=BROKER, timeout=300)
+@case(16, needs=("idempotent_producer", "persistent"), hooks=BROKER, timeout=300, profile="full")
 def test_idempotent(bench: Bench) -> None:
     """When answers are lost because the broker dies, what the producers send again is stored once, and in order."""
     topics = [bench.topic() for _ in range(3)]

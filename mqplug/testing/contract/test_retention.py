@@ -46,6 +46,18 @@ def test_low_follows_trim(bench: Bench) -> None:
     bench.stands(bench.marks(trimmed.topic).low, trimmed.gone + trimmed.left, len(trimmed.gone))
     bench.equal(bench.bounds(trimmed.topic).first_id, trimmed.left[0])
     bench.delivers(bench.reader(trimmed.topic, EARLIEST), trimmed.left)
+    if bench.client.capabilities.trim and bench.client.capabilities.partitions:
+        _trim_one_of_two(bench)
+
+
+def _trim_one_of_two(bench: Bench) -> None:
+    topic = bench.topic(partitions=2)
+    ids = [bench.fill(topic, 4, partition=partition) for partition in range(2)]
+    bench.roll(topic)
+    kept = [bench.fill(topic, 1, partition=partition)[0] for partition in range(2)]
+    bench.trim(topic, Position(kept[1].log, kept[1].coordinates))
+    bench.stands(bench.marks(topic, 0).low, ids[0], 0, "the other partition is left as it is")
+    bench.delivers(bench.reader(topic, EARLIEST, partitions=[0]), [*ids[0], kept[0]])
 
 
 @case(19, hooks=("trim_before",))
@@ -66,7 +78,7 @@ def test_overtaken(bench: Bench) -> None:
         pytest.skip("the reader had fetched everything before it was trimmed")
     for _ in range(3):
         with bench.raises(PositionLost):
-            reader.receive(bench.scale)
+            reader.receive(bench.waiting.nothing)
     reader.seek(EARLIEST)
     bench.delivers(reader, [each for each in ids if low.precedes(each)])
 

@@ -73,7 +73,7 @@ def test_nack_among_many(bench: Bench) -> None:
 
     def poll() -> bool:
         for member in members:
-            for each in member.receive_many(10, 0.05):
+            for each in member.receive_many(10, bench.waiting.poll):
                 came.append((each.id, each.attempt))
                 member.ack(each)
         return bool(came)

@@ -198,7 +198,7 @@ def test_against_a_model(bench: Bench) -> None:
     chance = random.Random(seed)
     topic, ids = bench.filled(20)
     reader, index = bench.reader(topic), 0
-    for step in range(100):
+    for step in range(bench.sized(quick=30, full=100, soak=1000)):
         if chance.random() < 0.2:
             ids += bench.fill(topic, chance.randint(1, 4), begin=len(ids))
         start, index = _any_start(chance, ids)
@@ -206,6 +206,16 @@ def test_against_a_model(bench: Bench) -> None:
         wanted = ids[index : index + chance.randint(0, 5)]
         bench.delivers(reader, wanted, f"seed {seed}, step {step}: {start!r}")
         bench.stands(reader.position()[0], ids, index + len(wanted), f"seed {seed}, step {step}: {start!r}")
+    if bench.client.capabilities.partitions:
+        _last_of_each(bench)
+
+
+def _last_of_each(bench: Bench) -> None:
+    topic = bench.topic(partitions=2)
+    ids = [bench.fill(topic, 5, partition=partition) for partition in range(2)]
+    taken = bench.take(bench.reader(topic, last(2)), 4)
+    for partition, wanted in enumerate(ids):
+        bench.equal([each.id for each in taken if each.partition == partition], wanted[-2:], "the last 2 of each")
 
 
 def _any_start(chance: random.Random, ids: list[MessageId]) -> tuple[Start | MessageId, int]:

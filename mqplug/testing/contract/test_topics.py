@@ -18,6 +18,7 @@ from mqplug import (
     TopicNotFound,
 )
 from mqplug.testing._bench import Bench
+from mqplug.testing._memory import MIB, resident
 from mqplug.testing._registry import Registry
 
 case = Registry("TOP")
@@ -253,6 +254,24 @@ def test_many_at_once(bench: Bench) -> None:
         bench.equal([message.value for message in bench.read(topic)], [b"%d" % number for number in range(100)])
 
 
+@case(14, level="should", timeout=600)
+def test_many_topics(bench: Bench) -> None:
+    """Hundreds of topics are opened together, read and sent to, in bounded time and memory."""
+    topics = [bench.topic() for _ in range(bench.sized(quick=20, full=100, soak=500))]
+    before = resident()
+    producer = bench.client.producer()
+    handles = [producer.submit(topic.encode(), topic=topic, partition=0) for topic in topics]
+    producer.flush(bench.patience)
+    reader = bench.client.consumer(topics, start=EARLIEST, timeout=bench.patience)
+    found = bench.take(reader, len(topics))
+    bench.equal({message.id for message in found}, {handle.result() for handle in handles})
+    bench.equal({message.topic: message.value for message in found}, {topic: topic.encode() for topic in topics})
+    bench.equal(sorted(bench.client.watermarks(topics, timeout=bench.patience)), sorted(topics))
+    took = resident() - before
+    most = 64 * MIB + len(topics) * MIB // 4
+    bench.that(took < most, f"{len(topics)} topics took {took / MIB:.0f} MiB")
+
+
 @case(15, needs=("delete_topic",))
 def test_deleted_under_a_consumer(bench: Bench) -> None:
     """A consumer whose topic is deleted gets an error, and does not wait for ever."""
@@ -260,12 +279,12 @@ def test_deleted_under_a_consumer(bench: Bench) -> None:
     reader = bench.reader(topic)
     bench.delivers(reader, ids)
     bench.client.delete_topic(topic)
-    bench.wait(lambda: _fails(reader), "receive on a deleted topic raises")
+    bench.wait(lambda: _fails(bench, reader), "receive on a deleted topic raises")
 
 
-def _fails(reader: Consumer) -> bool:
+def _fails(bench: Bench, reader: Consumer) -> bool:
     try:
-        reader.receive(0.2)
+        reader.receive(bench.waiting.nothing)
     except Error:
         return True
     return False

@@ -36,13 +36,15 @@ def calls(bench: Bench, topic: str) -> dict[str, Call]:
         found["topics"] = lambda t: client.topics(timeout=t)
     if client.capabilities.groups:
         member = bench.member(topic, bench.name())
-        bench.wait(lambda: member.receive_many(100, 0.1) or member.assignment(), "the member has its partition")
+        bench.wait(
+            lambda: member.receive_many(100, bench.waiting.poll) or member.assignment(), "the member has its partition"
+        )
         found["commit"] = member.commit
         found["committed"] = lambda t: member.committed(timeout=t)
     return found
 
 
-@case(1)
+@case(1, timed=True)
 def test_honoured(bench: Bench) -> None:
     """Every call that waits takes a timeout and ends with it, whether it was done or not."""
     topic = bench.topic()
@@ -63,9 +65,10 @@ def test_honoured(bench: Bench) -> None:
         bench.that(not receive(0.4), "an empty topic gives nothing")
         took = time.monotonic() - began
         bench.that(0.39 < took < 0.4 + SLACK * bench.scale, f"{name}(0.4) took {took:.2f} s")
+    bench.only_new(reader, topic)
 
 
-@case(5, needs=("persistent",), hooks=("kill", "start"), timeout=300)
+@case(5, needs=("persistent",), hooks=("kill", "start"), timeout=300, profile="full")
 def test_watermarks_of_the_dead(bench: Bench) -> None:
     """To ask for watermarks while the broker is away ends within the timeout, with a retryable error."""
     topic, _ = bench.filled(2)
@@ -77,10 +80,10 @@ def test_watermarks_of_the_dead(bench: Bench) -> None:
         took = time.monotonic() - began
     bench.that(took < 2 + 2 * SLACK * bench.scale, f"it took {took:.2f} s")
     bench.equal(caught.value.retryable, True)  # type: ignore[attr-defined]
-    bench.equal(bench.client.watermarks(topic, timeout=60), before)
+    bench.equal(bench.client.watermarks(topic, timeout=2 * bench.patience), before)
 
 
-@case(9)
+@case(9, timed=True)
 def test_one_type(bench: Bench) -> None:
     """What runs out of time raises ``Timeout``, which is an mqplug error and Python's own ``TimeoutError``."""
     topic = bench.topic()

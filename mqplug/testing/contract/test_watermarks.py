@@ -6,7 +6,9 @@ import time
 from threading import Thread
 
 from mqplug import (
+    Position,
     TopicNotFound,
+    after,
     at_time,
 )
 from mqplug.testing._bench import Bench
@@ -145,6 +147,16 @@ def test_lag(bench: Bench) -> None:
     bench.equal(bench.read(topic, start=high, until=high), [])
     bench.fill(topic, 1)
     bench.that(bench.client.lag(topic, group=group)[0] > 0, "one message came")
+    if bench.client.capabilities.partitions and bench.client.capabilities.count_exact:
+        _lag_of_each(bench)
+
+
+def _lag_of_each(bench: Bench) -> None:
+    topic, group = bench.topic(partitions=2), bench.name()
+    ids = [bench.fill(topic, 4, partition=partition) for partition in range(2)]
+    for message_id, left in ((ids[0][0], {0: 3, 1: 4}), (ids[1][2], {0: 3, 1: 1})):
+        bench.client.reset_group(group, topic, after(message_id))
+        bench.equal(bench.client.lag(topic, group=group), left)
 
 
 @case(12, needs=("partitions",))
@@ -178,7 +190,7 @@ def test_missing_topic(bench: Bench) -> None:
             bench.client.lag(missing, group=bench.name())
 
 
-@case(14, level="should")
+@case(14, level="should", timed=True)
 def test_many_topics(bench: Bench) -> None:
     """The watermarks of many topics at once cost less than a round trip for each."""
     topics = [bench.topic() for _ in range(30)]
@@ -205,7 +217,7 @@ def test_by_time(bench: Bench) -> None:
         bench.equal(bench.reader(topic, moment).position(), mover.position())
 
 
-@case(17, hooks=("restart",))
+@case(17, hooks=("restart",), profile="full")
 def test_after_a_restart(bench: Bench) -> None:
     """After a restart watermarks and bounds are the same."""
     topic, ids = bench.filled(6)
@@ -227,3 +239,7 @@ def test_count(bench: Bench) -> None:
     bench.that(marks.count >= 0, "there is no negative count")
     if marks.exact:
         bench.equal(marks.count, len(ids))
+        if bench.client.capabilities.trim:
+            bench.client.trim(topic, {0: Position(ids[3].log, ids[3].coordinates)})
+            marks = bench.marks(topic)
+            bench.equal(marks.count, sum(marks.low.precedes(each) for each in ids))

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from threading import Event, Lock
+from threading import Event, Lock, Thread
 from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException, Producer
@@ -44,6 +44,8 @@ class Sender:
 
     def learn(self, topic: str, partition: int, count: int) -> None:
         """See that the native client knows this partition of so many; by itself it looks every five minutes."""
+        if not self._counts:
+            Thread(target=_hurry, args=(self.native, topic), name="mqplug-kafka-hurry", daemon=True).start()
         if partition >= self._counts.setdefault(topic, count):
             with suppress(KafkaException):  # then it refuses the record
                 self.native.list_topics(topic, LOOK)
@@ -84,6 +86,18 @@ class Sender:
             native.purge()
             native.poll(0)
         self._native = None
+
+
+def _hurry(native: Producer, topic: str) -> None:
+    """Spare the first records half a second.
+
+    They wait for a producer id. The native client asks for it when it starts, when no broker is connected yet, and then
+    every half a second; or when metadata come. The first metadata come by the bootstrap connection, which ends with
+    them: so two questions it is.
+    """
+    with suppress(KafkaException):  # no broker answers: then there is nothing to hurry
+        for _ in range(2):
+            native.list_topics(topic, LOOK)
 
 
 class Senders:

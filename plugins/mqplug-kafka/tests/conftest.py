@@ -13,19 +13,18 @@ from mqplug_devbrokers.pytest_plugin import started
 @pytest.fixture(scope="session")
 def kafka_server():
     """A running broker; ``kafka_server.login`` is the address that wants the user bob."""
-    plain, controller, login = free_ports(3)
-    with started(lambda: KafkaServer(port=plain, settings=_listeners(plain, controller, login))) as server:
-        server.login = f"127.0.0.1:{login}"
+    (port,) = free_ports(1)
+    with started(lambda: KafkaServer(settings=_login(port))) as server:
+        server.login = f"127.0.0.1:{port}"
         yield server
 
 
-def _listeners(plain, controller, login):
+def _login(port):
     module = "org.apache.kafka.common.security.plain.PlainLoginModule"
     return {
-        "listeners": f"PLAINTEXT://127.0.0.1:{plain},CONTROLLER://127.0.0.1:{controller},LOGIN://127.0.0.1:{login}",
-        "advertised.listeners": f"PLAINTEXT://127.0.0.1:{plain},LOGIN://127.0.0.1:{login}",
-        "controller.quorum.voters": f"1@127.0.0.1:{controller}",
-        "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT,LOGIN:SASL_PLAINTEXT",
+        "listeners": f"LOGIN://127.0.0.1:{port}",
+        "advertised.listeners": f"LOGIN://127.0.0.1:{port}",
+        "listener.security.protocol.map": "LOGIN:SASL_PLAINTEXT",
         "listener.name.login.sasl.enabled.mechanisms": "PLAIN",
         "listener.name.login.plain.sasl.jaas.config": f'{module} required user_bob="bob-pw";',
     }

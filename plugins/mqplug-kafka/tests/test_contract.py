@@ -21,7 +21,7 @@ def harness(kafka_server):
         connect=lambda: mqplug.connect(kafka_server.url),
         extended=lambda extensions: mqplug.connect(kafka_server.url, extensions=extensions),
         restart=kafka_server.restart,
-        second_process=f"{kafka_server.url}?session_timeout=6",
+        second_process=f"{kafka_server.url}?session_timeout=4",
         unreachable=lambda host, port, timeout: mqplug.connect(f"kafka://{host}:{port}", timeout=timeout),
         kill=kafka_server.kill,
         start=kafka_server.start,
@@ -31,6 +31,10 @@ def harness(kafka_server):
         heal_network=kafka_server.heal_network,
         behind_network=lambda: mqplug.connect(kafka_server.relayed_url),
         enforce=lambda client, topic: None,
+        hasty=lambda: mqplug.connect(
+            "kafka", servers=[kafka_server.bootstrap], session_timeout=2, native={"max.poll.interval.ms": "2000"}
+        ),
+        poll_limit=2.0,
         codecs={codec: partial(compressing, codec) for codec in ("gzip", "snappy", "lz4", "zstd")},
         intruder=lambda timeout: mqplug.connect(
             "kafka", servers=[kafka_server.login], username="bob", password="guessed", timeout=timeout

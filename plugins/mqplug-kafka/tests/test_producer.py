@@ -88,6 +88,17 @@ def test_producers_share_one_native_client(kafka_server, mq, topic):
         assert third.send(b"again").coordinates == (2,)
 
 
+def test_the_first_message_of_a_client_does_not_wait_for_the_next_half_second(kafka_server, topic):
+    """A new native client has the id that it needs for sending as soon as it is connected."""
+    took = []
+    for _ in range(5):
+        with mqplug.connect(kafka_server.url) as mq, mq.producer(topic) as out:
+            began = time.monotonic()
+            out.send(b"first")
+            took.append(time.monotonic() - began)
+    assert min(took) < 0.4
+
+
 def test_threads_with_a_producer_each_all_get_their_results(mq, topic):
     """Eight producers of one client, each in a thread of its own, are told of their own records without delay."""
 

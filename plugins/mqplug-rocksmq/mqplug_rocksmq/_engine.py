@@ -143,5 +143,10 @@ class Engine:
                 with suppress(Error):
                     self.pages.flush()  # only to spare the next opener a replay
                 self.witness.write(self.durability.changes, clean=True)
-            self.pages.close()
-            self.witness.close()
+            try:
+                self.pages.close()
+            except Error:
+                if usable:  # else what is wrong with the disk was told when it was found
+                    raise
+            finally:
+                self.witness.close()

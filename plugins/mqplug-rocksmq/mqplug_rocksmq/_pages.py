@@ -31,6 +31,7 @@ from mqplug import AccessDenied, AlreadyOpen, Closed, Corrupt, Error, StorageFul
 from mqplug_rocksmq._layout import page_key, read_page_key
 
 _MIB = 1 << 20
+_NO_ROOM = ("No space left", "Disk quota exceeded", "File too large")
 _LAST = (1 << 64) - 1
 More = Callable[[int, bytes], bool]
 
@@ -124,13 +125,20 @@ class Pages:
             ctypes.pythonapi.Py_IncRef(ctypes.py_object(native))
 
     def close(self) -> None:
-        """Close the database and its lock."""
-        if self._open:
-            self._open = False
-            self._families.clear()
-            for handle in (self._data, self._meta, self._db):
+        """Close the database and its lock, whatever its disk says to that; then raise it."""
+        if not self._open:
+            return
+        self._open = False
+        self._families.clear()
+        failures: list[Error] = []
+        for handle in (self._data, self._meta, self._db):
+            try:
                 handle.close()
-            del self._data, self._meta
+            except Exception as error:  # noqa: BLE001 - RocksDB's errors have no other type
+                failures.append(translate(error))
+        del self._data, self._meta
+        if failures:
+            raise failures[0]
 
 
 class Changes:
@@ -244,7 +252,7 @@ def translate(error: Exception) -> Error:
     text = str(error)
     if type(error).__name__ == "DbClosedError":
         return Closed("the store is closed")
-    if "No space left" in text or "Disk quota exceeded" in text:
+    if any(each in text for each in _NO_ROOM):
         return StorageFull("the disk of the store is full", fix="Free some space, then open the store again")
     if "Permission denied" in text or "Read-only file system" in text:
         return AccessDenied(f"the files of the store cannot be written: {text}", fix="Check their permissions")

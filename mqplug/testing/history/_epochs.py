@@ -1,0 +1,184 @@
+"""What each consumer got of each partition, from one seek or hand-over to the next."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping
+
+import attrs
+
+from mqplug.testing.history._events import (
+    Acked,
+    Assigned,
+    Committed,
+    Event,
+    GaveBack,
+    Left,
+    Opened,
+    Place,
+    Received,
+    Revoked,
+    Sought,
+)
+from mqplug.testing.history._history import History
+from mqplug.testing.history._landings import ANYWHERE, Landing, landing
+from mqplug.testing.history._logs import Logs
+
+
+@attrs.define(eq=False)
+class Ack:
+    """An ack of one message. ``stored`` is when it was surely durable; None if nobody knows."""
+
+    event: Event
+    consumer: str
+    stored: Event | None = None
+
+
+@attrs.define(eq=False)
+class Epoch:
+    """What a consumer got of a partition without being moved.
+
+    ``landing`` is where it had to begin; None where the group's position decided. ``began`` is the earliest moment at
+    which that position may have been read.
+    """
+
+    opened: Event
+    partition: int
+    began: int
+    landing: Landing | None
+    cause: Event
+    ended: int | None = None
+    deliveries: list[Event] = attrs.field(factory=list)
+    given_back: list[Event] = attrs.field(factory=list)
+
+    @property
+    def consumer(self) -> Opened:
+        """Whose it is."""
+        assert isinstance(self.opened.did, Opened)
+        return self.opened.did
+
+    @property
+    def group(self) -> str | None:
+        """The group of the consumer."""
+        return self.consumer.group
+
+
+Acks = Mapping[tuple[str, int, Place], list[Ack]]
+
+
+class Epochs:
+    """All epochs of a history, and what was acked in them."""
+
+    def __init__(self, history: History, logs: Logs) -> None:
+        self._logs = logs
+        self.opened = {each.did.consumer: each for each in history.events if isinstance(each.did, Opened)}
+        self.left = {each.did.consumer: each.ended for each in history.events if isinstance(each.did, Left)}
+        self.all: list[Epoch] = []
+        self.acks: dict[tuple[str, int, Place], list[Ack]] = defaultdict(list)
+        self.gave_back: dict[tuple[int, Place], set[str]] = defaultdict(set)
+        self._now: dict[tuple[str, int], Epoch] = {}
+        self._got_in: dict[tuple[str, int, Place], Epoch] = {}  # where each message was handed out last
+        self._unstored: dict[str, list[tuple[Ack, Epoch]]] = defaultdict(list)
+        for event in history.events:
+            self._note(event)
+
+    def _note(self, event: Event) -> None:
+        match event.did:
+            case Received():
+                epoch = self._at(event, event.did.consumer, event.did.partition)
+                epoch.deliveries.append(event)
+                self._got_in[event.did.consumer, event.did.partition, event.did.id] = epoch
+            case GaveBack():
+                self._at(event, event.did.consumer, event.did.partition).given_back.append(event)
+                self.gave_back[event.did.partition, event.did.id].add(event.did.consumer)
+            case Acked():
+                self._note_ack(event, event.did)
+            case Assigned(consumer=consumer, partitions=partitions):
+                for partition in partitions:
+                    self._begin(event, consumer, partition, None)
+            case Revoked(consumer=consumer, partitions=partitions):
+                for partition in partitions:
+                    self._end(event, consumer, partition)
+            case Sought():
+                self._note_seek(event, event.did)
+            case Committed(consumer=consumer) | Left(consumer=consumer) if event.ok:
+                self._store(event, consumer)
+            case _:
+                pass
+
+    # epochs ------------------------------------------------------------------------------------------------
+
+    def _at(self, event: Event, consumer: str, partition: int) -> Epoch:
+        """The present epoch of a consumer in a partition; the first one begins where it was opened."""
+        present = self._now.get((consumer, partition))
+        if present is not None:
+            return present
+        opened = self._opened(consumer, event)
+        assert isinstance(opened.did, Opened)
+        start = None
+        if opened.did.group is None and opened.ok:
+            start = landing(self._logs, opened.did.start, partition, opened, lenient=_lenient(opened.did))
+        return self._begin(opened, consumer, partition, start)
+
+    def _opened(self, consumer: str, event: Event) -> Event:
+        """When it was opened. Of one that nobody saw opening, nothing is expected."""
+        if consumer not in self.opened:
+            self.opened[consumer] = attrs.evolve(event, did=Opened(consumer), outcome="unknown")
+        return self.opened[consumer]
+
+    def _begin(self, cause: Event, consumer: str, partition: int, start: Landing | None) -> Epoch:
+        self._end(cause, consumer, partition)
+        epoch = Epoch(self._opened(consumer, cause), partition, cause.began, start, cause)
+        self._now[consumer, partition] = epoch
+        self.all.append(epoch)
+        return epoch
+
+    def _end(self, event: Event, consumer: str, partition: int) -> None:
+        before = self._now.pop((consumer, partition), None)
+        if before is not None:
+            before.ended = event.ended
+
+    def _note_seek(self, event: Event, seek: Sought) -> None:
+        """A seek that was refused changes nothing; of one whose end is not known, nobody knows where it led."""
+        if event.outcome == "failed":
+            return
+        moved = {partition for partition, _ in seek.landed}
+        if not event.ok:
+            moved = {partition for who, partition in self._now if who == seek.consumer}
+        for partition in moved:
+            to = landing(self._logs, seek.to, partition, event, lenient=seek_is_lenient(seek))
+            self._begin(event, seek.consumer, partition, to if event.ok else ANYWHERE)
+
+    # acks --------------------------------------------------------------------------------------------------
+
+    def _note_ack(self, event: Event, did: Acked) -> None:
+        epoch = self._at(event, did.consumer, did.partition)
+        is_late = self._got_in.get((did.consumer, did.partition, did.id), epoch) is not epoch
+        places = [did.id]
+        if did.through:
+            got = (each.did.id for each in epoch.deliveries if isinstance(each.did, Received))
+            places = sorted({place for place in got if place <= did.id} | {did.id})
+        for place in places:
+            ack = Ack(event, did.consumer)
+            self.acks[epoch.group or "", did.partition, place].append(ack)
+            if not is_late:  # an ack of an older epoch changes nothing
+                self._unstored[did.consumer].append((ack, epoch))
+
+    def _store(self, event: Event, consumer: str) -> None:
+        """What was acked before this call, in an epoch that it still belonged to, is durable now."""
+        left = []
+        for ack, epoch in self._unstored[consumer]:
+            if ack.event.ended > event.began:
+                left.append((ack, epoch))
+            elif epoch.ended is None or epoch.ended >= event.began:
+                ack.stored = event
+        self._unstored[consumer] = left
+
+
+def seek_is_lenient(seek: Sought) -> bool:
+    """Whether a seek goes on with what is left, where retention removed what it asks for."""
+    return seek.missing == "next" or seek.to.kind not in {"before", "after", "position"}
+
+
+def _lenient(opened: Opened) -> bool:
+    return opened.start.kind not in {"before", "after", "position"}

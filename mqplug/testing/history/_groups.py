@@ -1,0 +1,134 @@
+"""What a group had acked at a moment: surely, or possibly."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+
+import attrs
+
+from mqplug.testing.history._epochs import Ack, Epochs, seek_is_lenient
+from mqplug.testing.history._events import Event, Opened, Place, Sought
+from mqplug.testing.history._history import History
+from mqplug.testing.history._landings import ANYWHERE, Landing, landing
+from mqplug.testing.history._logs import Logs
+
+
+@attrs.frozen
+class Move:
+    """A seek of a group in one partition, or the start of its first member."""
+
+    event: Event
+    to: Landing
+    certain: bool
+
+    def may_pass(self, place: Place) -> bool:
+        """Whether this may have left a message behind, which counts as acked."""
+        return self.to.high is None or place < self.to.high
+
+    def may_forget(self, place: Place) -> bool:
+        """Whether acks of this message may have been forgotten."""
+        return self.to.low <= place
+
+    def forgets(self, place: Place) -> bool:
+        """Whether acks of this message are surely forgotten."""
+        return self.certain and self.to.high is not None and self.to.high <= place
+
+
+class Groups:
+    """The acks and moves of each group."""
+
+    def __init__(self, history: History, logs: Logs, epochs: Epochs) -> None:
+        self._logs = logs
+        self._epochs = epochs
+        self._moves: dict[tuple[str, int], list[Move]] = defaultdict(list)
+        self.names: set[str] = set()
+        self._settled: set[str] = set()  # groups that have a position
+        for event in history.events:
+            match event.did:
+                case Opened(group=str(group)):
+                    self._note_open(event, event.did, group)
+                case Sought(consumer=consumer) if event.outcome != "failed":
+                    self._note_seek(event, event.did, consumer)
+                case _:
+                    pass
+
+    def _note_open(self, event: Event, opened: Opened, group: str) -> None:
+        """The first member's start counts; later ones do not move the group."""
+        self.names.add(group)
+        if group in self._settled or event.outcome == "failed" or opened.start.kind == "earliest":
+            self._settled |= {group} if event.ok else set()
+            return
+        self._settled |= {group} if event.ok else set()
+        for partition in self._logs.partitions:
+            to = landing(self._logs, opened.start, partition, event, lenient=True)
+            self._moves[group, partition].append(Move(event, to, event.ok))
+
+    def _note_seek(self, event: Event, seek: Sought, consumer: str) -> None:
+        opened = self._epochs.opened.get(consumer)
+        group = opened.did.group if opened is not None and isinstance(opened.did, Opened) else None
+        if group is None:
+            return
+        if not event.ok or not seek.landed:  # nobody knows what moved, and where to
+            for partition in self._logs.partitions:
+                self._moves[group, partition].append(Move(event, ANYWHERE, certain=False))
+        for partition, place in seek.landed:
+            # Retention may have left more behind than the seek was for: it stood there then.
+            to = landing(self._logs, seek.to, partition, event, lenient=seek_is_lenient(seek))
+            met = Landing(min(to.low, place), None if to.high is None else max(to.high, place))
+            self._moves[group, partition].append(Move(event, met, event.ok))
+
+    # asking ------------------------------------------------------------------------------------------------
+
+    def possibly_acked(self, group: str, partition: int, place: Place, moment: int) -> bool:
+        """Whether the group may have had this message behind it at that time."""
+        moves = self._moves[group, partition]
+        forgetting = [move.event for move in moves if move.event.ended < moment and move.forgets(place)]
+        forgotten = max((event.began for event in forgetting), default=-1)
+        if any(m.event.began < moment and m.event.ended >= forgotten and m.may_pass(place) for m in moves):
+            return True
+        acks = self._epochs.acks.get((group, partition, place), ())
+        return any(
+            ack.event.began < moment and (ack.event.ended >= forgotten or self._outlives(ack, forgetting))
+            for ack in acks
+        )
+
+    def surely_open(self, group: str, partition: int, place: Place, moment: int) -> bool:
+        """Whether a message was still to come to the group at that time: not acked, not passed, not removed."""
+        return not self.possibly_acked(group, partition, place, moment) and not self._logs.may_be_trimmed(
+            partition, place, moment
+        )
+
+    def _outlives(self, ack: Ack, seeks: Sequence[Event]) -> bool:
+        """Whether an ack may be stored after these seeks: by another member, which nobody tells of them."""
+        if self._logs.guarantee.assignment_events:
+            return False
+        member = ack.consumer
+        left = self._epochs.left.get(member)
+        return all(
+            _consumer(seek) != member and (left is None or left >= seek.began)
+            for seek in seeks
+            if seek.began > ack.event.ended
+        )
+
+    def stored_acks(self, group: str, partition: int, place: Place, began: int, ended: int) -> list[Ack]:
+        """The acks that were durable before ``began``, and that no seek up to ``ended`` may have undone."""
+        moves = [move for move in self._moves[group, partition] if move.event.began < ended and move.may_forget(place)]
+        return [
+            ack
+            for ack in self._epochs.acks.get((group, partition, place), ())
+            if ack.stored is not None and ack.stored.ended < began
+            if not any(move.event.ended >= ack.event.began for move in moves)
+        ]
+
+    def gave_back(self, partition: int, place: Place) -> set[str]:
+        """Who gave this message back."""
+        return self._epochs.gave_back.get((partition, place), set())
+
+    def may_go_back(self, group: str, partition: int, since: int, until: int) -> bool:
+        """Whether a seek may have moved the group in that time."""
+        return any(m.event.ended >= since and m.event.began <= until for m in self._moves[group, partition])
+
+
+def _consumer(event: Event) -> str:
+    return str(getattr(event.did, "consumer", ""))

@@ -1,0 +1,114 @@
+"""Members of groups: they come, take messages, ack some of them in any order, and leave again."""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from contextlib import AbstractContextManager
+
+import attrs
+
+from mqplug import Client, Error, Message, PositionLost
+from mqplug.testing.history._consuming import Aim, Watched
+from mqplug.testing.history._stage import REST, Stage
+
+MOST_IN_HAND = 60
+
+
+@attrs.frozen
+class Group:
+    """A group, and how its members open.
+
+    ``alone``: it has one member at a time. ``seeks``: its members move it.
+    """
+
+    name: str
+    shared: bool = False
+    latest: bool = False
+    alone: bool = False
+    seeks: bool = True
+
+    @property
+    def aim(self) -> Aim:
+        """The start that each member says. Only the first one's counts."""
+        return Aim.latest() if self.latest else Aim.earliest()
+
+
+class Member:
+    """One member of a group after the other."""
+
+    def __init__(self, stage: Stage, name: str, group: Group, *, can_nack: bool) -> None:
+        self.name = name
+        self._stage = stage
+        self._group = group
+        self._can_nack = can_nack
+        self._lots = stage.plan.lots(name)
+        self._sessions = 0
+        self._in_hand: list[Message] = []
+        self._seen: deque[Message] = deque(maxlen=100)
+
+    def session(self) -> None:
+        """Join, work for a while, leave; what is in hand then comes to others."""
+        self._sessions += 1
+        with self._stage.connected() as client, self._opened(client) as consumer:
+            until = time.monotonic() + self._stage.plan.session(self._lots)
+            self._in_hand = []
+            failures = 0
+            while self._stage.stays(until) and failures < 10:
+                try:
+                    self._step(consumer)
+                    failures = 0
+                except PositionLost:
+                    consumer.seek(Aim.earliest())
+                except Error:
+                    failures += 1
+                    self._stage.nap(REST)
+            if self._lots.random() < 0.5:
+                self._settle(consumer)
+
+    def _opened(self, client: Client) -> AbstractContextManager[Watched]:
+        name = f"{self.name}#{self._sessions}"
+        options = {"mode": "shared"} if self._group.shared else {}
+        return Watched.opened(self._stage, client, self.name, name, self._group.aim, self._group.name, **options)
+
+    def _step(self, consumer: Watched) -> None:
+        lots = self._lots
+        dice = lots.random()
+        if dice < 0.02 and self._group.seeks and self._seen:
+            self._seek(consumer)
+        elif dice < 0.08:
+            consumer.commit()
+        elif dice < 0.5:
+            self._take(consumer.receive(lots.choice([0, 0.02, 0.1])))
+        else:
+            self._take(consumer.receive_many(lots.randint(1, 40), lots.choice([0, 0.02, 0.1])))
+        if lots.random() < 0.5 or len(self._in_hand) > MOST_IN_HAND:
+            self._settle(consumer)
+
+    def _take(self, messages: list[Message]) -> None:
+        """Keep what came. What came before under the same id is no delivery that counts any more."""
+        again = {message.id for message in messages}
+        self._in_hand = [message for message in self._in_hand if message.id not in again] + messages
+        self._seen += messages
+
+    def _settle(self, consumer: Watched) -> None:
+        """Ack most of what is in hand, in any order, and give a little back."""
+        lots, in_hand = self._lots, self._in_hand
+        keep = 0 if len(in_hand) > MOST_IN_HAND else lots.randint(0, min(5, len(in_hand)))
+        if lots.random() < 0.5:
+            lots.shuffle(in_hand)
+        for message in in_hand[keep:]:
+            dice = lots.random()
+            if dice < 0.02 and self._can_nack:
+                consumer.nack(message, lots.choice([0, 0.05]))
+            else:
+                consumer.ack(message, through=dice > 0.97 and not self._group.shared)
+        del in_hand[keep:]
+
+    def _seek(self, consumer: Watched) -> None:
+        lots = self._lots
+        message = lots.choice(self._seen)
+        aims = [Aim.before(message), Aim.after(message), Aim.last(lots.randint(0, 30)), Aim.latest()]
+        aim = lots.choice(aims)
+        consumer.seek(aim, missing=lots.choice(["error", "next"]))
+        self._in_hand = []

@@ -1,0 +1,162 @@
+"""``check_history``: a run against one backend, from its seed to the verdict."""
+
+from __future__ import annotations
+
+import random
+import time
+import uuid
+from collections.abc import Sequence
+from contextlib import suppress
+from threading import Thread
+
+import attrs
+
+from mqplug import Capabilities, Client
+from mqplug.faults import Rule
+from mqplug.testing._harness import Harness
+from mqplug.testing.history._administrator import Administrator
+from mqplug.testing.history._checker import check
+from mqplug.testing.history._consuming import Watched
+from mqplug.testing.history._ending import Ending
+from mqplug.testing.history._events import Broke
+from mqplug.testing.history._faults import Trouble, Troublemaker, injector, troubles
+from mqplug.testing.history._history import Guarantee, History
+from mqplug.testing.history._members import Group, Member
+from mqplug.testing.history._plan import Plan
+from mqplug.testing.history._producing import Draft, Outbox, Sender
+from mqplug.testing.history._readers import Reader
+from mqplug.testing.history._shrink import shrink
+from mqplug.testing.history._stage import Actor, Stage
+from mqplug.testing.history._verdict import WORST, Counts, Example, Verdict, around
+
+LEAVING = 60.0  # seconds that an actor has to come back when it is called
+
+
+def check_history(
+    harness: Harness,
+    seconds: float = 60.0,
+    seed: object = None,
+    *,
+    plan: Plan | None = None,
+    faults: bool = True,
+    defects: Sequence[Rule] = (),
+    rerun: bool = True,
+) -> Verdict:
+    """Let random actors work on a topic of the backend, and look for what may not be in what they saw.
+
+    The same ``seed`` draws the same lots; without one, it is drawn, and the verdict names it. ``plan`` says how many
+    actors there are. ``faults=False`` leaves the backend, and its clients, in peace. ``defects`` are rules for
+    ``mqplug.faults`` that break the promises on purpose, to see that they are found. When an anomaly is found, and
+    ``rerun`` is true, smaller runs with the same seed follow, and the verdict says which one still fails.
+    """
+    drawn = str(random.randrange(1 << 32) if seed is None else seed)
+    chosen = attrs.evolve(plan or Plan(), seconds=seconds, seed=drawn)
+    verdict = _judged(*_run(harness, chosen, faults=faults, defects=defects))
+    if verdict.anomalies and rerun:
+        verdict = attrs.evolve(verdict, smaller=_smaller(harness, chosen, verdict, faults=faults, defects=defects))
+    return verdict
+
+
+def _judged(history: History, injected: int) -> Verdict:
+    anomalies = check(history)
+    worst: dict[str, Example] = {}
+    for anomaly in anomalies:
+        if anomaly.kind not in worst and len(worst) < WORST:
+            worst[anomaly.kind] = Example(anomaly, shrink(history, anomaly), around(history, anomaly))
+    return Verdict(history, anomalies, Counts.of(history), injected, tuple(worst.values()))
+
+
+def _smaller(harness: Harness, plan: Plan, verdict: Verdict, *, faults: bool, defects: Sequence[Rule]) -> str:
+    """Which smaller run still fails, in words."""
+    kinds, found = {anomaly.kind for anomaly in verdict.anomalies}, ""
+    for _ in range(3):
+        plan = plan.smaller()
+        history, _injected = _run(harness, plan, faults=faults, defects=defects)
+        if not kinds & {anomaly.kind for anomaly in check(history)}:
+            break
+        found = (
+            f"it still fails in {plan.seconds:g} s with {plan.producers} producers, {plan.members} members, "
+            f"{plan.readers} readers and {plan.partitions} partitions"
+        )
+    return found
+
+
+def _run(harness: Harness, plan: Plan, *, faults: bool, defects: Sequence[Rule]) -> tuple[History, int]:
+    """Set the stage, let the actors work, put everything right, and look at what is left."""
+    injected = injector(plan.seed, defects, legal=faults)
+    stage = Stage(harness, plan, f"history-{uuid.uuid4().hex[:12]}", [injected])
+    with harness.connect() as client:
+        able = client.capabilities
+        groups = _groups(able)
+        client.create_topic(stage.topic, partitions=plan.partitions if able.partitions else 1)
+        if not able.partitions:
+            stage.partitions = 1
+        _begin(stage, client, groups)
+    guarantee = Guarantee.of(able)
+    try:
+        _act(stage, _cast(stage, groups, able), troubles(harness) if faults else [])
+        injected.active = False
+        Ending(stage, guarantee).close(groups)
+    finally:
+        _delete(harness, stage.topic)
+    return History(tuple(stage.recorder.events), guarantee, plan.seed), len(injected.happened)
+
+
+def _groups(able: Capabilities) -> list[Group]:
+    """One that begins at EARLIEST, one at LATEST, and one whose members share, as far as there are groups.
+
+    Where nobody tells a member that a partition is another's, only a member that is alone seeks: the others would go on
+    from where they were, and store that.
+    """
+    if not able.durable_groups:
+        return []
+    told = able.assignment_events
+    ordered = [Group("early", seeks=told), Group("late", latest=True, alone=not told)] if able.ordered else []
+    return [*ordered, Group("shared", shared=True, seeks=False)] if able.shared else ordered
+
+
+def _begin(stage: Stage, client: Client, groups: Sequence[Group]) -> None:
+    """A few messages lie there before anything, and the group that begins at LATEST is placed behind them."""
+    outbox = Outbox(stage, client.producer(stage.topic), "beginning#1")
+    outbox.send_many([Draft(number % stage.partitions, None) for number in range(4 * stage.partitions)])
+    outbox.close()
+    for group in groups:
+        if group.latest:
+            with Watched.opened(stage, client, "beginning", f"{group.name}/first", group.aim, group.name):
+                pass
+
+
+def _cast(stage: Stage, groups: Sequence[Group], able: Capabilities) -> list[Actor]:
+    """All who act."""
+    plan = stage.plan
+    actors: list[Actor] = [Sender(stage, f"producer-{number}") for number in range(plan.producers)]
+    for group in groups:
+        count = 1 if group.alone else plan.members
+        actors += [Member(stage, f"{group.name}/{n}", group, can_nack=able.nack) for n in range(count)]
+    actors += [Reader(stage, f"reader-{number}", by_time=able.seek_time) for number in range(plan.readers)]
+    return [*actors, Administrator(stage, [group.name for group in groups if not group.shared])]
+
+
+def _act(stage: Stage, actors: Sequence[Actor], choice: Sequence[Trouble]) -> None:
+    """Everybody at once, for as long as the plan says."""
+    threads = [Thread(target=stage.perform, args=(actor,), name=actor.name, daemon=True) for actor in actors]
+    if choice:
+        threads.append(Thread(target=Troublemaker(stage, choice).perform, name="troublemaker", daemon=True))
+    for thread in threads:
+        thread.start()
+    end = time.monotonic() + stage.plan.seconds
+    while stage.running and time.monotonic() < end:
+        stage.nap(0.05)
+    stage.end()
+    deadline = time.monotonic() + LEAVING
+    for thread in threads:
+        thread.join(max(0.0, deadline - time.monotonic()))
+        if thread.is_alive():
+            stage.recorder.add(thread.name, Broke(f"a call did not end within {LEAVING:g} s of its timeout"))
+
+
+def _delete(harness: Harness, topic: str) -> None:
+    """The verdict does not depend on it: a backend that is gone takes its topics along."""
+    with suppress(Exception), harness.connect() as client:
+        if client.capabilities.delete_topic:
+            client.delete_topic(topic)

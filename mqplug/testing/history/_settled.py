@@ -1,0 +1,92 @@
+"""Anomalies of groups: acks that come back, messages that never come, positions that go down."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from mqplug.testing.history._anomaly import Anomaly
+from mqplug.testing.history._epochs import Ack, Epoch, Epochs
+from mqplug.testing.history._events import Drained, Event, Place, Received, Stood
+from mqplug.testing.history._groups import Groups
+from mqplug.testing.history._history import History
+from mqplug.testing.history._landings import BEGIN
+from mqplug.testing.history._logs import Logs
+
+
+def acks_came_back(logs: Logs, epochs: Epochs, groups: Groups) -> Iterator[Anomaly]:
+    """Messages that came again to a group, after a commit had stored their ack."""
+    for epoch in epochs.all:
+        if epoch.group is None:
+            continue
+        for event in epoch.deliveries:
+            assert isinstance(event.did, Received)
+            ack = _acked_before(logs, groups, epoch, event, event.did)
+            if ack is not None and ack.stored is not None:
+                text = f"{epoch.group} had acked and stored it"
+                yield Anomaly("ack came back", text, (event, ack.event, ack.stored), epoch.partition, event.did.id)
+
+
+def _acked_before(logs: Logs, groups: Groups, epoch: Epoch, event: Event, got: Received) -> Ack | None:
+    """The ack for which a message should not have come.
+
+    Where whole entries are acked, each of an entry has to be acked by one and the same consumer: it comes again as
+    long as any is missing, and then all of them have to be acked anew.
+    """
+    assert epoch.group is not None
+    began = event.began if epoch.consumer.mode == "shared" else epoch.began
+    mine = groups.stored_acks(epoch.group, got.partition, got.id, began, event.ended)
+    if mine and logs.guarantee.ack_granularity == "entry":
+        for place in logs.entry(got.partition, got.id):
+            others = groups.stored_acks(epoch.group, got.partition, place, began, event.ended)
+            able = {ack.consumer for ack in others} - groups.gave_back(got.partition, place)
+            mine = [ack for ack in mine if ack.consumer in able]
+    return mine[0] if mine else None
+
+
+def outstanding(logs: Logs, groups: Groups, group: str, moment: int) -> Iterator[tuple[int, Place]]:
+    """What is surely still to come to a group, as far as it was stored at that time."""
+    for partition in logs.partitions:
+        for place in logs.order(partition):
+            if not groups.possibly_acked(group, partition, place, moment):
+                yield partition, place
+
+
+def forgotten(history: History, logs: Logs, epochs: Epochs, groups: Groups) -> Iterator[Anomaly]:
+    """What is stored, was acked by nobody, and did not come in the end."""
+    for event in history.events:
+        if not isinstance(event.did, Drained) or not event.ok or logs.final is None:
+            continue
+        opened = epochs.opened.get(event.did.consumer)
+        if opened is None:
+            continue
+        mine = [epoch for epoch in epochs.all if epoch.consumer.consumer == event.did.consumer]
+        came = {(epoch.partition, place) for epoch in mine for place in _places(epoch)}
+        for where in outstanding(logs, groups, event.did.group, opened.began):
+            if where not in came and where in logs.final:
+                text = f"nobody of {event.did.group} acked it, and it did not come"
+                shown = (event, logs.final[where], *logs.seen[where].values())
+                yield Anomaly("forgotten", text, tuple(dict.fromkeys(shown)), *where)
+
+
+def _places(epoch: Epoch) -> Iterator[Place]:
+    return (event.did.id for event in epoch.deliveries if isinstance(event.did, Received))
+
+
+def positions(history: History, logs: Logs, groups: Groups) -> Iterator[Anomaly]:
+    """Where groups stood: never back without a seek, and never behind what nobody acked."""
+    before: dict[tuple[str, int], tuple[Event, Place]] = {}
+    for event in history.events:
+        if not isinstance(event.did, Stood) or not event.ok:
+            continue
+        group = event.did.group
+        for partition, place in event.did.places:
+            earlier, stood = before.get((group, partition), (event, BEGIN))
+            before[group, partition] = (event, place)
+            if place < stood and not groups.may_go_back(group, partition, earlier.began, event.ended):
+                text = f"{group} stood at {':'.join(map(str, stood))} before"
+                yield Anomaly("position went down", text, (event, earlier), partition, place)
+            for passed in logs.between(partition, stood, place):
+                if groups.surely_open(group, partition, passed, event.ended):
+                    text = f"{group} stands behind it, and nobody acked it"
+                    shown = (event, *logs.seen[partition, passed].values())
+                    yield Anomaly("acked by nobody", text, shown, partition, passed)

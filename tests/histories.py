@@ -1,0 +1,116 @@
+"""Histories written by hand, for the tests of the checker."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from mqplug.testing.history import Event, Guarantee, History
+from mqplug.testing.history import _events as did
+
+STEP = 10  # microseconds from one call to the next; each takes one
+
+EARLIEST = did.Target("earliest")
+LATEST = did.Target("latest")
+
+
+def before(place: int) -> did.Target:
+    """At a message."""
+    return did.Target("before", 0, (place,))
+
+
+def after(place: int) -> did.Target:
+    """Behind a message."""
+    return did.Target("after", 0, (place,))
+
+
+class Story:
+    """Writes down one call after the other. Places are single numbers, of partition 0 unless another is said."""
+
+    def __init__(self, **guarantee) -> None:
+        self._guarantee = Guarantee(**guarantee)
+        self._events: list[Event] = []
+        self._numbers: Counter[str] = Counter()
+
+    @property
+    def history(self) -> History:
+        return History(tuple(self._events), self._guarantee, "by hand")
+
+    @property
+    def now(self) -> int:
+        return len(self._events) * STEP
+
+    def do(self, action, *, outcome="ok", since=None, until=None):
+        """One call. ``since`` and ``until`` say when it began and ended, where it overlapped others."""
+        began = self.now if since is None else since
+        ended = self.now + 1 if until is None else until
+        self._events.append(Event(len(self._events), "somebody", began, ended, action, outcome))
+        return self
+
+    def send(self, value, place=None, *, producer="p", partition=0, **when):
+        number = self._numbers[producer]
+        self._numbers[producer] += 1
+        told = None if place is None else _place(place)
+        return self.do(did.Sent(producer, number, value, partition, told), **when)
+
+    def open(self, consumer, group=None, start=EARLIEST, mode="ordered"):
+        return self.do(did.Opened(consumer, group, mode, start))
+
+    def get(self, consumer, value, place, *, partition=0, log_time=0, **when):
+        return self.do(did.Received(consumer, partition, _place(place), value, 1, log_time), **when)
+
+    def seek(self, consumer, to, *landed, missing="error", **when):
+        return self.do(did.Sought(consumer, to, missing, tuple((0, _place(each)) for each in landed)), **when)
+
+    def assign(self, consumer, *partitions):
+        return self.do(did.Assigned(consumer, partitions or (0,)))
+
+    def revoke(self, consumer, *partitions):
+        return self.do(did.Revoked(consumer, partitions or (0,)))
+
+    def ack(self, consumer, place, *, through=False):
+        return self.do(did.Acked(consumer, 0, _place(place), through))
+
+    def nack(self, consumer, place):
+        return self.do(did.GaveBack(consumer, 0, _place(place)))
+
+    def commit(self, consumer, **when):
+        return self.do(did.Committed(consumer), **when)
+
+    def leave(self, consumer, **when):
+        return self.do(did.Left(consumer), **when)
+
+    def trim(self, place):
+        return self.do(did.Trimmed(0, _place(place)))
+
+    def marks(self, low, high, **when):
+        return self.do(did.Marked(((0, _place(low), _place(high)),)), **when)
+
+    def stands(self, group, place):
+        return self.do(did.Stood(group, ((0, _place(place)),)))
+
+    def lag(self, group, count):
+        return self.do(did.Lagged(group, ((0, count),)))
+
+    def final(self, **places):
+        """Everything is read, and this is there."""
+        self.open("final")
+        for value, place in places.items():
+            self.get("final", value, place)
+        return self.do(did.ReadWhole("final"))
+
+    def drain(self, group, **places):
+        """The group is drained, and this comes."""
+        self.open("drain", group).assign("drain")
+        for value, place in places.items():
+            self.get("drain", value, place)
+        return self.do(did.Drained("drain", group))
+
+    def sent(self, **places):
+        """All of these are sent, one after the other, and stored there."""
+        for value, place in places.items():
+            self.send(value, place)
+        return self
+
+
+def _place(place):
+    return place if isinstance(place, tuple) else (place,)

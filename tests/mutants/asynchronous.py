@@ -1,0 +1,94 @@
+"""Parts of the asyncio face that are wrong: its cases are about the core."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+
+from mqplug._fork import ForkGuard
+from mqplug.aio._consumer import AsyncConsumer
+from mqplug.aio._home import Closable, Home
+from mqplug.aio._outbox import Entry
+from mqplug.aio._producer import AsyncProducer
+from mutants.base import Mutant
+
+RECEIVE, SEND, LEAVE = AsyncConsumer.receive, AsyncProducer.send, Closable.__aexit__
+
+
+async def _receive_and_lose(consumer, *timeout):
+    try:
+        return await RECEIVE(consumer, *timeout)
+    except asyncio.CancelledError:
+        if (delivery := await consumer._end_fetch()) is not None:
+            list(delivery.messages)
+        raise
+
+
+async def _receive_to_the_end(consumer, *timeout):
+    try:
+        return await RECEIVE(consumer, *timeout)
+    except asyncio.CancelledError:
+        return None
+
+
+async def _send_again(producer, value, **fields):
+    try:
+        return await SEND(producer, value, **fields)
+    except asyncio.CancelledError:
+        await producer.submit(value, partition=0)
+        raise
+
+
+async def _leave_open(closable, kind, error, trace):
+    if kind is not asyncio.CancelledError:
+        await LEAVE(closable, kind, error, trace)
+
+
+async def _call_here(home, work, undo=None):
+    return work()
+
+
+class LosesWhatWasCancelled(Mutant):
+    case = "TO-03"
+    patches = ((AsyncConsumer, "receive", _receive_and_lose),)
+
+
+class SendsWhatWasCancelledAgain(Mutant):
+    case = "TO-04"
+    patches = ((AsyncProducer, "send", _send_again),)
+
+
+class SwallowsCancellation(Mutant):
+    case = "TO-06"
+    patches = ((AsyncConsumer, "receive", _receive_to_the_end),)
+
+
+class LeavesOpenWhatWasCancelled(Mutant):
+    case = "TO-06"
+    patches = ((Closable, "__aexit__", _leave_open),)
+
+
+class SendsWhatWasCancelledBefore(Mutant):
+    case = "TO-07"
+    patches = ((Entry, "dropped", property(lambda entry: False)),)
+
+
+class WaitsInTheLoop(Mutant):
+    """It is slow, as a backend may be, and is waited for in the loop's own thread."""
+
+    case = "CC-08"
+    patches = ((Home, "call", _call_here),)
+
+    def marks(self, marks):
+        threading.Event().wait(0.3)
+        return marks
+
+
+class TakesAnyLoop(Mutant):
+    case = "CC-09"
+    patches = ((Home, "check", lambda home: None),)
+
+
+class SurvivesAFork(Mutant):
+    case = "CC-10"
+    patches = ((ForkGuard, "check", lambda guard: None),)

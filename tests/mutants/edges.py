@@ -1,0 +1,242 @@
+"""Batches, starts and seeks that are wrong at an edge only: of a batch, of a partition, of a second."""
+
+from __future__ import annotations
+
+import attrs
+
+from mqplug import Position
+from mqplug._position import AtTime, Last, Latest
+from mqplug.spi import GroupPosition, hookimpl
+from mutants.base import Mutant, Proxy, Reading, Sending, moved, rebuilt
+
+# what is delivered -----------------------------------------------------------------------------------------
+
+
+class SkipsAfterAFullBatch(Mutant):
+    """The message behind a batch that is as large as was asked for is not delivered."""
+
+    case = "ORD-11"
+
+    class Consumer(Proxy):
+        def poll(self, most, timeout):
+            found = self.inner.poll(most, timeout)
+            if sum(map(len, found)) == most > 1:
+                log = found[-1].log
+                self.inner._positions[log] = moved(found[-1].next_position, 1).coordinates
+            return found
+
+
+class ReversesHeadersInBatches(Mutant):
+    case = "HP-05"
+
+    class Consumer(Reading):
+        def change(self, batch):
+            return rebuilt(batch, headers=[each[::-1] for each in batch.headers]) if len(batch) > 1 else batch
+
+
+class EmptyKeyIsNoneInBatches(Mutant):
+    case = "HP-03"
+
+    class Consumer(Reading):
+        def change(self, batch):
+            return rebuilt(batch, keys=[key or None for key in batch.keys]) if len(batch) > 1 else batch
+
+
+class EmptyHeaderIsNone(Mutant):
+    case = "HP-08"
+
+    class Consumer(Reading):
+        def change(self, batch):
+            return rebuilt(batch, headers=[[(name, value or None) for name, value in each] for each in batch.headers])
+
+
+class NoHeaderTwice(Mutant):
+    case = "HP-05"
+
+    class Producer(Sending):
+        def change(self, record):
+            return attrs.evolve(record, headers=tuple(dict(record.headers).items()))
+
+
+class RoundsTimes(Mutant):
+    """Times are kept in whole seconds."""
+
+    case = "PRO-21"
+
+    class Producer(Sending):
+        def change(self, record):
+            return attrs.evolve(record, timestamp=record.timestamp and record.timestamp // 1000 * 1000)
+
+
+class OneTimeForABatch(Mutant):
+    """All messages of a batch have the time of its first one."""
+
+    case = "PRO-21"
+
+    class Consumer(Reading):
+        def change(self, batch):
+            return rebuilt(batch, timestamps=[batch.timestamps[0]] * len(batch)) if len(batch) else batch
+
+
+class EndsLinesItsWay(Mutant):
+    case = "HP-04"
+
+    class Producer(Sending):
+        def change(self, record):
+            return attrs.evolve(record, value=record.value and record.value.replace(b"\r\n", b"\n"))
+
+
+class ResumeRepeats(Mutant):
+    case = "CON-16"
+
+    class Consumer(Proxy):
+        def resume(self, logs):
+            self.inner.resume(logs)
+            for log in logs:
+                (offset,) = self.inner._positions[log]
+                self.inner._positions[log] = (max(0, offset - 1),)
+
+
+# starts and seeks ------------------------------------------------------------------------------------------
+
+
+class LatestIsLate(Mutant):
+    """LATEST is what is the latest when the first message is asked for."""
+
+    case = "CON-02"
+
+    def start(self, start, position):
+        if isinstance(start, Latest):
+            self.late = {*getattr(self, "late", ()), position}
+        return position
+
+    class Consumer(Proxy):
+        began = False
+
+        def poll(self, most, timeout):
+            late = () if self.began else getattr(self.mutant, "late", ())
+            self.began = True
+            for log, at in self.inner._positions.items():
+                if Position(log, at) in late:
+                    self.inner._positions[log] = self.inner._store.partition(log).high
+            return self.inner.poll(most, timeout)
+
+
+class SecondSeekIsIgnored(Mutant):
+    """A seek that follows another one, with nothing received between them, is no seek."""
+
+    case = "SEEK-14"
+
+    class Consumer(Proxy):
+        sought = False
+
+        def poll(self, most, timeout):
+            self.sought = False
+            return self.inner.poll(most, timeout)
+
+        def seek(self, positions, timeout):
+            if not self.sought:
+                self.inner.seek(positions, timeout)
+            self.sought = True
+
+
+class SeekToLastIsTheEnd(Mutant):
+    case = "SEEK-11"
+
+    class Consumer(Proxy):
+        def seek(self, positions, timeout):
+            highs = {log: self.inner._store.partition(log).high for log in positions}
+            ends = {log: moved(at, 1) for log, at in positions.items() if (at.coordinates[0] + 1,) == highs[log]}
+            self.inner.seek({**positions, **ends}, timeout)
+
+
+class SeekBackIsIgnored(Mutant):
+    """A group's stored position never goes back."""
+
+    case = "ACK-16"
+
+    class Consumer(Proxy):
+        def seek(self, positions, timeout):
+            group, store = self.inner._group, self.inner._store
+            before = store.positions(group, positions) if group else {}
+            self.inner.seek(positions, timeout)
+            higher = {log: at for log, at in before.items() if at.position > positions[log]}
+            if higher:
+                store.store_positions(group, higher)
+
+
+class TimeOfLastOfEquals(Mutant):
+    """Of messages with the same time, the last is found."""
+
+    case = "SEEK-22"
+
+    @hookimpl
+    def mqplug_resolve_start(self, connection, start, logs):
+        found = connection.resolve(start, logs)
+        if not isinstance(start, AtTime):
+            return found
+        return {log: self.last_of_equals(connection.store.partition(log), at) for log, at in found.items()}
+
+    def last_of_equals(self, partition, position):
+        times, row = partition.rows.log_times, partition.row(position.coordinates)
+        while row + 1 < len(times) and times[row + 1] == times[row]:
+            row += 1
+            position = moved(position, 1)
+        return position
+
+
+class TimeInSeconds(Mutant):
+    """A time is looked up by its whole second."""
+
+    case = "SEEK-21"
+
+    @hookimpl
+    def mqplug_resolve_start(self, connection, start, logs):
+        if isinstance(start, AtTime):
+            start = AtTime(start.milliseconds // 1000 * 1000)
+        return connection.resolve(start, logs)
+
+
+class LastOfAll(Mutant):
+    """The last n are n of all partitions together."""
+
+    case = "SEEK-34"
+
+    @hookimpl
+    def mqplug_resolve_start(self, connection, start, logs):
+        if isinstance(start, Last):
+            start = Last(-(-start.count // len(logs)))
+        return connection.resolve(start, logs)
+
+
+class StartMovesTheGroup(Mutant):
+    """Who says where to start begins there, wherever the group stands."""
+
+    case = "CON-11"
+
+    def open(self, connection, options, listener):
+        if options.group is not None and isinstance(options.start, Latest):
+            ends = connection.resolve(options.start, options.logs)
+            connection.store.store_positions(options.group, {log: GroupPosition(at) for log, at in ends.items()})
+        return super().open(connection, options, listener)
+
+
+class NeedNotExist(Mutant):
+    """A group that has to exist is made when it does not."""
+
+    case = "GRP-17"
+
+    def open(self, connection, options, listener):
+        return super().open(connection, attrs.evolve(options, must_exist=False), listener)
+
+
+class ResetsTheBusy(Mutant):
+    """A group is reset under its members."""
+
+    case = "GRP-17"
+
+    @hookimpl
+    def mqplug_move_group(self, connection, group, positions):
+        with connection.store.changed:
+            connection.store.group(group).move(positions)
+        return True

@@ -1,0 +1,137 @@
+"""Which case kills which mutant: what is run to find out, and what is stored of it.
+
+Against a mutant only those cases are run that reach what it replaces. Some of these have to be run each time: the case
+that the mutant was made for, and the cases of which it is one of the few proofs that each run checks. The others
+follow, the quickest first, until the mutant has had its time; what is left then is *not run*, and nothing is said of
+it. ``python -m mutants`` runs them all.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import math
+import pickle
+import time
+from contextlib import contextmanager
+from itertools import groupby
+from pathlib import Path
+
+from mutants.base import Mutant
+from mutants.children import BY_ID, outcomes, reach
+from mutants.reach import Reach
+from mutants.trial import SOUND
+
+STORED = Path(__file__).with_name("matrix.json")
+PROOFS = 1  # mutants for each case whose death is checked in each run
+TIME = 1.0  # seconds for a mutant, beside what has to be run
+LONG = 12.0  # seconds for a mutant when the matrix is stored
+PARTS = 8
+
+
+class Kills:
+    """What kills mutants. What the cases reach on a sound backend is measured once, and kept in a folder."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._reached = {}
+
+    def reached(self, sound):
+        """What the cases execute over a sound backend: all over memory, over another those that memory skips."""
+        if sound not in self._reached:
+            cases = list(BY_ID)
+            if sound is not Mutant:
+                cases = [case for case, outcome in self.reached(Mutant).outcomes.items() if outcome == "skipped"]
+            self._reached[sound] = self._measured(sound, cases)
+        return self._reached[sound]
+
+    def _measured(self, sound, cases):
+        """In parts: each worker of a run takes those that no other has taken."""
+        paths = {part: self._folder / f"{sound.__name__}-{part}.pickle" for part in range(PARTS)}
+        for wait in (False, True):
+            for part, path in paths.items():
+                with _locked(path, wait=wait) as mine:
+                    if mine and not path.exists():
+                        path.write_bytes(pickle.dumps(reach(sound, cases[part::PARTS])))
+        found = Reach()
+        for path in paths.values():
+            found.join(pickle.loads(path.read_bytes()))
+        return found
+
+    def outcomes(self, mutant, first=(), seconds=math.inf):
+        """How cases end on a mutant: these, and of the others that can differ those that are run in time."""
+        reached = self.reached(mutant.sound)
+        others = sorted(set(reached.candidates(mutant)).difference(first), key=lambda case: reached.seconds[case])
+        yield from self.again(mutant, first)
+        end = time.monotonic() + seconds
+        for case, outcome in self.again(mutant, others):
+            yield case, outcome
+            if time.monotonic() > end:
+                return
+
+    def again(self, mutant, cases):
+        """How these cases end on a mutant."""
+        patience = self.reached(mutant.sound).patience
+        return outcomes(mutant, {case: patience[case] for case in cases})
+
+    def of(self, mutant, known=()):
+        """All that kill it, each time, those first that are known to: of one that takes for ever, those done in time.
+
+        What fails on the sound backend at the same time says nothing: the machine may be busy.
+        """
+        able = set(self.reached(mutant.sound).candidates(mutant))
+        first = list(dict.fromkeys([mutant.case, *sorted(able.intersection(known))]))
+        found = [case for case, outcome in self.outcomes(mutant, first, LONG) if kills(mutant, outcome)]
+        found = [case for case, outcome in self.again(mutant, found) if kills(mutant, outcome)]
+        return sorted(case for case, outcome in self.again(mutant.sound, found) if outcome in SOUND)
+
+
+def kills(mutant, outcome):
+    """Whether a trial that ended so has found the mutant out. A driver that does not run at all proves nothing."""
+    return outcome not in SOUND and (bool(mutant.patches) or not outcome.startswith("PluginError"))
+
+
+@contextmanager
+def _locked(path, *, wait):
+    with path.with_suffix(".lock").open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+        except BlockingIOError:
+            yield False
+        else:
+            yield True
+
+
+# what is stored --------------------------------------------------------------------------------------------
+
+
+def stored():
+    """The kills of the stored matrix, by the name of the mutant."""
+    return {name: _expanded(sections) for name, sections in json.loads(STORED.read_text()).items()}
+
+
+def write(found):
+    """Store what kills each mutant: sorted, and a line for each section of the contract."""
+    lines = {name: _folded(cases) for name, cases in sorted(found.items())}
+    STORED.write_text(json.dumps(lines, indent=1) + "\n")
+
+
+def proofs(found):
+    """For each mutant the cases of which it is a proof that each run checks: of those which few others kill."""
+    counts = {name: len(cases) for name, cases in found.items()}
+    chosen = {name: [] for name in found}
+    for case in BY_ID:
+        killed = sorted((name for name, cases in found.items() if case in cases), key=counts.__getitem__)
+        for name in killed[:PROOFS]:
+            chosen[name].append(case)
+    return chosen
+
+
+def _folded(cases):
+    """``{"CON": "01 02"}`` from ``["CON-01", "CON-02"]``."""
+    sections = groupby(sorted(cases), lambda case: case.partition("-")[0])
+    return {section: " ".join(case.partition("-")[2] for case in each) for section, each in sections}
+
+
+def _expanded(sections):
+    return [f"{section}-{number}" for section, numbers in sections.items() for number in numbers.split()]

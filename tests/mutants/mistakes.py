@@ -1,0 +1,106 @@
+"""Backends that mistake what they are asked for, and servers that are not reached as they should be."""
+
+from __future__ import annotations
+
+import time
+
+import mqplug
+from mqplug import ConnectError, TopicNotFound, memory
+from mqplug._position import Latest
+from mqplug.spi import GroupPosition
+from mutants.base import Mutant, Proxy
+
+
+class Sluggish(Mutant):
+    """Polls for as long as it likes."""
+
+    case = "TO-01"
+
+    class Consumer(Proxy):
+        def poll(self, most, timeout):
+            time.sleep(5)
+            return self.inner.poll(most, 0)
+
+
+class LatestAgain(Mutant):
+    """Resolves LATEST whenever a member joins."""
+
+    case = "GRP-19"
+
+    def open(self, connection, options, listener):
+        driver = super().open(connection, options, listener)
+        if isinstance(options.start, Latest):
+            again = connection.resolve(options.start, options.logs)
+            connection.store.store_positions(options.group, {log: GroupPosition(at) for log, at in again.items()})
+        return driver
+
+
+class KeepsPosition(Mutant):
+    """Stores a group for consumers without one: the second begins where the first stopped."""
+
+    case = "GRP-03"
+    stopped: dict[object, tuple[int, ...]] = {}  # noqa: RUF012 - shared by all
+
+    class Consumer(Proxy):
+        def close(self, timeout):
+            KeepsPosition.stopped.update(self.inner._positions)
+            self.inner.close(timeout)
+
+    def open(self, connection, options, listener):
+        driver = super().open(connection, options, listener)
+        driver._positions.update({log: at for log, at in KeepsPosition.stopped.items() if log in driver._positions})
+        return driver
+
+
+class CreatesWhatIsMissing(Mutant):
+    """Makes a topic that is asked for."""
+
+    case = "TOP-06"
+
+    def administer(self, connection, action):
+        try:
+            return super().administer(connection, action)
+        except TopicNotFound:
+            return memory.mqplug_administer(connection, mqplug.spi.CreateTopic(action.topic))
+
+
+class Reaching(Mutant):
+    """Memory that says how no server is reached. This one is sound."""
+
+    def hooks(self, connect):
+        return {**super().hooks(connect), "unreachable": self.unreachable}
+
+    def unreachable(self, host, port, timeout):
+        raise ConnectError(f"{host}:{port} does not answer")
+
+
+Reaching.sound = Reaching
+
+
+class ConnectsLate(Reaching):
+    case = "LIF-05"
+
+    def unreachable(self, host, port, timeout):
+        time.sleep(timeout + 4)
+        return super().unreachable(host, port, timeout)
+
+
+class ConnectsUntyped(Reaching):
+    case = "LIF-05"
+
+    def unreachable(self, host, port, timeout):
+        raise OSError(f"{host}:{port} does not answer")
+
+
+class ConnectsVaguely(Reaching):
+    case = "LIF-05"
+
+    def unreachable(self, host, port, timeout):
+        raise ConnectError("no")
+
+
+class ConnectsAnyway(Reaching):
+    case = "LIF-05"
+
+    def unreachable(self, host, port, timeout):
+        return mqplug.connect("memory")

@@ -1,0 +1,150 @@
+"""What each case executes, measured over a sound backend; and so which cases can notice a mutant at all.
+
+A case that enters none of the functions that a mutant replaces does the same on the mutant as on the sound backend: it
+need not be run there.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import sys
+import threading
+from collections import Counter
+from contextlib import contextmanager
+from typing import NamedTuple
+
+PARTS = ("Connection", "Consumer", "Producer")
+MEMORY = "mqplug/memory/"
+SAYS_OF_ITSELF = {"case", "scale", "sound", "patches", "hooks"}
+
+
+class Function(NamedTuple):
+    """A function: its file, its name with what it stands in, and the names that it looks up."""
+
+    path: str
+    name: str
+    reads: frozenset[str]
+
+
+@functools.cache
+def function_of(code):
+    """The function of a code object."""
+    path = code.co_filename.replace("\\", "/")
+    for root in ("/mqplug/", "/mutants/", "/attr/"):
+        if root in path:
+            path = root[1:] + path.rpartition(root)[2]
+    return Function(path, code.co_qualname, frozenset(code.co_names))
+
+
+@contextmanager
+def watched():
+    """Collect the code that is executed within the block, in any thread."""
+    seen = set()
+
+    def note(frame, event, _):
+        if event == "call":
+            seen.add(frame.f_code)
+
+    threading.setprofile(note)
+    sys.setprofile(note)
+    try:
+        yield seen
+    finally:
+        sys.setprofile(None)
+        threading.setprofile(None)
+
+
+class Reach:
+    """How cases ended over a sound backend, how patiently and how long they were run, and what they executed."""
+
+    def __init__(self) -> None:
+        self.outcomes = {}
+        self.patience = {}
+        self.seconds = {}
+        self._functions = []  # each once; the cases have their numbers
+        self._numbers = {}
+        self._by_case = {}
+
+    def add(self, case, outcome, seen, *, patience, seconds):
+        """Note a case; of what it executed, the functions of mqplug, of the mutants, and of what attrs made."""
+        found = {function_of(code) for code in list(seen)}
+        ours = {each for each in found if each.path.startswith(("mqplug/", "mutants/", "attr/", "<attrs"))}
+        self.outcomes[case], self.patience[case], self.seconds[case] = outcome, patience, seconds
+        self._by_case[case] = {self._number(each) for each in ours}
+
+    def join(self, other):
+        """Take over what another has."""
+        self.outcomes |= other.outcomes
+        self.patience |= other.patience
+        self.seconds |= other.seconds
+        for case, found in other._by_case.items():
+            self._by_case[case] = {self._number(other._functions[at]) for at in found}
+
+    def _number(self, function):
+        if function not in self._numbers:
+            self._numbers[function] = len(self._functions)
+            self._functions.append(function)
+        return self._numbers[function]
+
+    def looking_up(self, name):
+        """The cases that execute a function which looks up this name, and which few of the cases execute."""
+        counts = Counter(at for found in self._by_case.values() for at in found)
+        most = len(self._by_case) // 2
+        asking = {at for at, each in enumerate(self._functions) if name in each.reads and counts[at] <= most}
+        return {case for case, found in self._by_case.items() if found & asking}
+
+    def candidates(self, kind):
+        """The cases that can differ on a mutant of this backend, and pass without the defect."""
+        asks = [*_patched(kind), *_overridden(kind)]
+        replaced = {at for at, each in enumerate(self._functions) if any(ask(each) for ask in asks)}
+        passed = [case for case, outcome in self.outcomes.items() if outcome in ("passed", "refused")]
+        return [case for case in passed if self._by_case[case] & replaced]
+
+
+def _patched(kind):
+    for place, name, _ in kind.patches:
+        code = _code(inspect.getattr_static(place, name, None))
+        if inspect.ismodule(place):
+            yield functools.partial(_looks_up, name, place.__name__.replace(".", "/"))
+        elif code is None:
+            yield functools.partial(_looks_up, name, "")
+        else:
+            yield functools.partial(_is, function_of(code))
+
+
+def _overridden(kind):
+    sound = kind.sound
+    for name, what in _additions(kind, sound):
+        if name in PARTS:
+            for called, _ in _additions(what, getattr(sound, name)):
+                yield functools.partial(_is_memory, called)
+        elif code := _code(inspect.getattr_static(sound, name, None)):
+            yield functools.partial(_is, function_of(code))
+        elif name not in SAYS_OF_ITSELF:
+            yield functools.partial(_looks_up, name, "mutants/")
+
+
+def _additions(kind, base):
+    """What a class has, and its base does not."""
+    for each in kind.__mro__[: kind.__mro__.index(base)]:
+        yield from ((name, what) for name, what in vars(each).items() if not name.startswith("__"))
+
+
+def _code(what):
+    if isinstance(what, property):
+        what = what.fget
+    what = inspect.unwrap(getattr(what, "__func__", what)) if callable(what) or hasattr(what, "__func__") else what
+    return getattr(what, "__code__", None)
+
+
+def _is(wanted, function):
+    return function == wanted
+
+
+def _is_memory(name, function):
+    return function.path.startswith(MEMORY) and function.name.rpartition(".")[2] == name
+
+
+def _looks_up(name, path, function):
+    return name in function.reads and function.path.startswith(path)

@@ -1,0 +1,104 @@
+"""One case over one backend, in a store whose time is its own: a wait that nothing can end takes none."""
+
+from __future__ import annotations
+
+import sys
+import threading
+import time
+import uuid
+import warnings
+from contextlib import ExitStack, contextmanager, suppress
+from functools import partial
+
+import attrs
+import pytest
+
+import mqplug
+from mqplug.memory import Clock
+from mqplug.testing import Harness, Waiting
+from mqplug.testing._bench import Bench
+from mqplug.testing._running import attempt
+from mqplug.testing._settings import Settings
+from mqplug.testing.plugin import TIMED
+
+SOUND = ("passed", "refused", "skipped")
+BEST_OF = 3  # a case that measures the clock has failed when it failed so often
+
+
+class Time:
+    """Stands for the module ``time``: a store's clock, which a sleep moves on when there is nobody to sleep for."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self.monotonic = self.perf_counter = clock.monotonic
+
+    def __getattr__(self, name):
+        return getattr(self._clock, name, None) or getattr(time, name)
+
+    def sleep(self, seconds):
+        if threading.active_count() == 1:
+            self._clock.advance(seconds)
+        else:
+            time.sleep(seconds)
+
+
+def _timed_modules():
+    """The modules by whose time somebody waits: of the core those that the fixture ``mq`` names, and all of the kit."""
+    yield from (sys.modules[f"mqplug.{name}"] for name in TIMED)
+    for name, module in list(sys.modules.items()):
+        if name.startswith(("mqplug.testing.", "mutants.")) and name != __name__ and hasattr(module, "time"):
+            yield module
+
+
+@contextmanager
+def in_time_of(clock):
+    """Let the kit and the core wait by this clock."""
+    modules = [module for module in _timed_modules() if module.time is time]
+    virtual = Time(clock)
+    clock.skips = True
+    for module in modules:
+        module.time = virtual
+    try:
+        yield
+    finally:
+        for module in modules:
+            module.time = time
+
+
+@contextmanager
+def harness_of(plugin, patience=1.0):
+    """Clients of a backend that share one store, which lasts as long as the block."""
+    with ExitStack() as opened:
+        opened.enter_context(mqplug.register(plugin.name, plugin))
+        name = uuid.uuid4().hex
+        holder = opened.enter_context(mqplug.connect("memory", name=name))
+        connect = partial(mqplug.connect, plugin.name, name=name)
+        waiting = Waiting(something=patience / plugin.scale, nothing=0.2 / plugin.scale)
+        harness = Harness(connect=connect, waiting=waiting, **plugin.hooks(connect))
+        opened.enter_context(in_time_of(holder._connection.store.clock))
+        yield harness
+
+
+def trial(kind, case, patience=1.0):
+    """Run a case over a fresh backend: "passed", "refused" or "skipped", or else what went wrong."""
+    outcome = _once(kind, case, patience)
+    for _ in range(BEST_OF - 1 if case.timed else 0):
+        if outcome in SOUND:
+            break
+        outcome = _once(kind, case, patience)
+    return outcome
+
+
+def _once(kind, case, patience):
+    with warnings.catch_warnings(), harness_of(kind("mutant"), patience) as harness:
+        warnings.simplefilter("ignore")
+        bench = Bench(harness, Settings(profile="quick", scale=kind.scale), case.id)
+        try:
+            return attempt(attrs.evolve(case, level="must"), bench)
+        except pytest.skip.Exception:
+            return "skipped"
+        except (Exception, pytest.fail.Exception) as error:
+            return f"{type(error).__name__}: {error}"
+        finally:
+            with suppress(Exception):
+                bench.__exit__()

@@ -1,0 +1,198 @@
+"""The history check, run: sound backends pass, and what is broken on purpose is found."""
+
+from __future__ import annotations
+
+import uuid
+from contextlib import contextmanager
+from functools import partial
+from itertools import count
+
+import attrs
+import pytest
+from mutants import Mutant
+from mutants.groups import AcksNothing
+from mutants.reading import DropsEveryTenth, SwapsNeighbours
+from mutants.seeking import HighIsShort
+from mutants.storing import StoresInReverse
+
+import mqplug
+from mqplug.faults import Rule
+from mqplug.memory import Store
+from mqplug.testing import Harness
+from mqplug.testing.history import Plan, check_history
+from mqplug.testing.history import _events as did
+
+pytestmark = pytest.mark.kit
+
+QUICK = Plan(producers=2, members=2, readers=1, partitions=2, rate=200, patience=10)
+IMPATIENT = attrs.evolve(QUICK, patience=0.5)
+
+
+def _trim(client, topic, before):
+    store = client.unwrap(Store)
+    with store.changed:
+        store.partition(before.log).trim(before.coordinates)
+
+
+@contextmanager
+def memory(**more):
+    """A store that lasts as long as the block."""
+    settings = {"name": uuid.uuid4().hex, **more}
+
+    def connect(extensions=()):
+        return mqplug.connect("memory", extensions=extensions, **settings)
+
+    with connect():
+        yield Harness(connect=connect, extended=connect, trim_before=_trim, restart=lambda: None)
+
+
+@contextmanager
+def mutant(plugin):
+    """The same, of a backend that is broken in one place."""
+    name = uuid.uuid4().hex
+
+    def connect(extensions=()):
+        return mqplug.connect(plugin.name, name=name, extensions=extensions)
+
+    with mqplug.register(plugin.name, plugin), mqplug.connect("memory", name=name):
+        yield Harness(connect=connect, extended=connect)
+
+
+def kinds(verdict):
+    """The kinds of anomalies that were found."""
+    return {anomaly.kind for anomaly in verdict.anomalies}
+
+
+def events(verdict, kind):
+    """What was done of one kind."""
+    return [event for event in verdict.history.events if isinstance(event.did, kind)]
+
+
+@pytest.mark.parametrize(("like", "seed"), [("full", 1), ("full", 2), ("kafka", 3), ("pulsar", 4), ("pulsar", 5)])
+def test_a_sound_backend_passes(like, seed):
+    """Random work, with faults that clients have to bear, shows nothing wrong on memory in any personality."""
+    with memory(like=like) as harness:
+        verdict = check_history(harness, 1.2, seed)
+    assert not verdict.anomalies, str(verdict)
+    assert verdict.line.startswith("exactly once: no anomaly; ")
+    assert verdict.line.endswith(f"seed {seed}")
+    assert min(verdict.counts.stored, verdict.counts.received, verdict.counts.unknown, verdict.injected) > 0
+
+
+DEFECTS = [
+    (Rule("send", "duplicate", probability=0.02), "duplicated"),
+    (Rule("poll", "drop", probability=0.005), "skipped"),
+    (Rule("poll", "duplicate", probability=0.005), "rewound"),
+    (Rule("commit", "drop"), "ack came back"),
+    (Rule("seek", "drop"), "seek landed wrong"),
+]
+
+
+@pytest.mark.parametrize(("rule", "kind"), DEFECTS, ids=[f"{rule.operation} {rule.action}" for rule, _ in DEFECTS])
+def test_what_the_injector_breaks_is_found(rule, kind):
+    """A fault that no backend may have is found within a second, and shown by a handful of events."""
+    with memory() as harness:
+        verdict = check_history(harness, 0.7, 3, plan=IMPATIENT, faults=False, defects=[rule], rerun=False)
+    assert kind in kinds(verdict), str(verdict)
+    assert all(len(example.shortest) < 10 for example in verdict.examples)
+    assert "seed 3" in str(verdict)
+
+
+MUTANTS = [
+    (SwapsNeighbours, "rewound"),
+    (DropsEveryTenth, "skipped"),
+    (AcksNothing, "ack came back"),
+    (StoresInReverse, "reordered"),
+    (HighIsShort, "wrong watermark"),
+]
+
+
+@pytest.mark.parametrize(("kind", "found"), MUTANTS, ids=[kind.__name__ for kind, _ in MUTANTS])
+def test_a_broken_backend_is_found(kind, found):
+    """A backend that is broken in one place is found within a second."""
+    with mutant(kind("mutant")) as harness:
+        verdict = check_history(harness, 0.7, 4, plan=IMPATIENT, faults=False, rerun=False)
+    assert found in kinds(verdict), str(verdict)
+
+
+def test_the_unbroken_mutant_passes():
+    """The same wrapping without a defect passes, so that it is the defect that is found."""
+    with mutant(Mutant("sound")) as harness:
+        verdict = check_history(harness, 1.0, 4, plan=QUICK, faults=False)
+    assert not verdict.anomalies, str(verdict)
+
+
+def test_a_smaller_run_that_still_fails_is_named():
+    """After a failure smaller runs follow, and the verdict says which one still fails."""
+    with mutant(StoresInReverse("mutant")) as harness:
+        verdict = check_history(harness, 0.5, 5, plan=IMPATIENT, faults=False)
+    assert verdict.smaller.startswith("it still fails in 0.5 s with 1 producers, 1 members, 0 readers and 1 partitions")
+    assert str(verdict).endswith(verdict.smaller)
+
+
+def test_the_seed_fixes_the_lots():
+    """Two runs with one seed send the same keys in the same order, as far as both get."""
+    runs = []
+    for _ in range(2):
+        with memory() as harness:
+            verdict = check_history(harness, 0.5, 6, plan=QUICK, faults=False)
+        sent = [event.did for event in events(verdict, did.Sent) if event.did.producer == "producer-0#1"]
+        runs.append([each.key for each in sorted(sent, key=lambda each: each.number)])
+    both = min(map(len, runs))
+    assert both
+    assert runs[0][:both] == runs[1][:both]
+
+
+def test_no_seed_is_drawn_and_named():
+    """A run without a seed draws one, and its line names it."""
+    with memory() as harness:
+        verdict = check_history(harness, 0.3, plan=QUICK, faults=False)
+    assert verdict.line.endswith(f"seed {verdict.history.seed}")
+    assert verdict.history.seed.isdecimal()
+
+
+def test_the_backend_is_stopped_cleanly_when_all_have_left():
+    """A restart comes when no client is open; kill and pause come under the clients, and are undone."""
+    done, here = [], []
+    with memory() as inner:
+
+        def connect():
+            client = inner.connect()
+            here.append(client)
+            return client
+
+        def restart():
+            done.append(("restart", sum(not repr(client).endswith("closed>") for client in here)))
+
+        hooks = {name: partial(done.append, name) for name in ("kill", "start", "pause", "unpause")}
+        verdict = check_history(Harness(connect=connect, restart=restart, **hooks), 2.5, 3, plan=QUICK)
+    assert not verdict.anomalies, str(verdict)
+    assert ("restart", 0) in done
+    assert done.count("kill") == done.count("start")
+    assert done.count("pause") == done.count("unpause")
+    assert verdict.counts.faults == len([each for each in done if each not in {"start", "unpause"}]) > 1
+
+
+def test_an_error_that_is_none_of_ours_is_an_anomaly():
+    """What no caller should ever see ends an actor, and is told."""
+    with memory() as inner:
+        opened = count()
+
+        def connect(extensions=()):
+            if next(opened) > 5:
+                raise KeyError("seven")
+            return inner.extended(extensions)
+
+        verdict = check_history(
+            Harness(connect=connect, extended=connect), 0.5, 8, plan=QUICK, faults=False, rerun=False
+        )
+    assert "broke" in kinds(verdict)
+    assert "KeyError: 'seven'" in str(verdict)
+
+
+def test_a_full_history_ends_the_run():
+    """A run ends early when the history is as long as it may be."""
+    with memory() as harness:
+        verdict = check_history(harness, 30, 9, plan=attrs.evolve(QUICK, limit=300), faults=False)
+    assert not verdict.anomalies, str(verdict)
+    assert max(event.began for event in verdict.history.events) < 20_000_000

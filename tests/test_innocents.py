@@ -1,0 +1,32 @@
+"""The contract lets pass what is odd and legal: in its ids, batches and times, and in what it cannot do."""
+
+from __future__ import annotations
+
+import pytest
+from innocents import LACKING, PECULIAR
+from innocents.lacking import concerned
+from mutants.base import Mutant
+from mutants.children import BY_ID, PATIENCE, outcomes
+from mutants.trial import SOUND
+
+pytestmark = [pytest.mark.kit, pytest.mark.timeout(300)]
+pytest_plugins = "mutants.fixtures"
+
+
+def failures(kind, cases):
+    """How those cases end on this backend that do not end well."""
+    found = outcomes(kind, dict.fromkeys(cases, PATIENCE[-1]))
+    return {case: outcome for case, outcome in found if outcome not in SOUND}
+
+
+@pytest.mark.parametrize("kind", PECULIAR, ids=lambda kind: kind.__name__)
+def test_who_is_odd_passes(kind):
+    """A backend with a legal peculiarity passes the whole contract."""
+    assert failures(kind, BY_ID) == {}
+
+
+@pytest.mark.parametrize("kind", LACKING, ids=lambda kind: kind.without)
+def test_who_lacks_something_passes(kind, matrix):
+    """A backend that does not declare one thing passes: what needs it is refused or skipped, nothing else uses it."""
+    needs = {case.id: case.needs for case in BY_ID.values()}
+    assert failures(kind, concerned(kind, matrix.reached(Mutant), needs)) == {}

@@ -1,0 +1,58 @@
+"""What the kit knows of capabilities and calls has no holes, and its cases know no backend."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+from pathlib import Path
+
+import attrs
+import pytest
+
+import mqplug.testing.contract
+from mqplug import spi
+from mqplug.testing import CASES, Harness
+from mqplug.testing._manifest import NO_CALL_YET, SINCE
+from mqplug.testing._operations import BY_A_HOOK, OPERATIONS, WITHOUT_A_CALL
+
+pytestmark = pytest.mark.kit
+
+MODULES = sorted(Path(mqplug.testing.contract.__file__).parent.glob("*.py"))
+PUBLIC = {"mqplug", "mqplug.aio", "mqplug.testing"}
+
+
+def operations() -> set[str]:
+    """The capabilities that stand under this head in the class."""
+    source = inspect.getsource(spi.Capabilities)
+    lines = source.partition("# operations")[2].partition("# properties")[0].splitlines()
+    return {line.split(":")[0].strip() for line in lines if ":" in line}
+
+
+def test_each_operation_has_its_calls():
+    """LIF-13: an operation is called, or a hook calls it, or nobody can declare it: there is no fourth way."""
+    known = [*OPERATIONS, *WITHOUT_A_CALL, *BY_A_HOOK]
+    assert sorted(known) == sorted(operations())
+    assert {hook for case in CASES for hook in case.hooks} >= set(BY_A_HOOK.values())
+    assert {name for case in CASES for name in case.needs}.isdisjoint(WITHOUT_A_CALL)
+
+
+def test_what_has_no_call_has_no_case():
+    """What is said to have no call yet has no case, and says why."""
+    assert SINCE.keys().isdisjoint(NO_CALL_YET)
+    assert all(NO_CALL_YET.values())
+
+
+def test_each_hook_is_used():
+    """A hook that nothing of the kit asks for is of no use; ``extended`` is for the history check."""
+    text = "".join(path.read_text() for path in [*MODULES, Path(mqplug.testing._bench.__file__)])
+    assert [field.name for field in attrs.fields(Harness) if field.name not in text] == ["extended"]
+
+
+@pytest.mark.parametrize("path", MODULES, ids=lambda path: path.stem)
+def test_cases_use_what_is_public(path):
+    """A case imports what users can import, and the kit's own tools: nothing else of the core, and no backend."""
+    tree = ast.parse(path.read_text())
+    imported = {node.module for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) and node.module}
+    imported |= {name.name for node in ast.walk(tree) if isinstance(node, ast.Import) for name in node.names}
+    ours = {name for name in imported if name.partition(".")[0].startswith("mqplug")}
+    assert {name for name in ours - PUBLIC if not name.startswith("mqplug.testing.")} == set()
