@@ -10,7 +10,7 @@ from pathlib import Path
 from benchmarks._paired import measure
 from benchmarks._report import as_data, describe_machine, show
 
-SUITES = ("core", "kafka", "rocksmq")
+SUITES = ("core", "kafka", "rocksmq", "rocksmq_queue")
 
 
 def main() -> None:

@@ -17,7 +17,7 @@ from rocksdict import AccessType, Rdict, WriteBatch, WriteOptions
 
 from benchmarks._paired import Work
 from mqplug_rocksmq._page import Columns, Page, encode
-from mqplug_rocksmq._pages import _data_options, _options
+from mqplug_rocksmq._tuning import Tuning
 
 KEY, RECORD = Struct(">IQ"), Struct("<6Q")
 
@@ -49,8 +49,8 @@ def reading(directory: Path) -> Iterator[Work]:
 
 
 def _open(path: Path) -> Rdict:
-    families = {"data": _data_options(), "meta": _options()}
-    return Rdict(str(path), _options(), families, AccessType.read_write())
+    options, families = Tuning().families("strict")
+    return Rdict(str(path), options, families, AccessType.read_write())
 
 
 def _write(database: Rdict, values: Sequence[bytes], batches: int, *, sync: bool) -> int:

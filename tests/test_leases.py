@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 
+import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, initialize, invariant, multiple, rule
@@ -149,6 +151,62 @@ def test_nothing_new_is_opened_when_too_much_is_open() -> None:
     assert table.take("b", 9, shelf.read) == []
     table.settle("a", acked(1))
     assert table.take("b", 9, shelf.read) == leased(2)
+
+
+def test_what_was_handed_out_before_the_log_failed_goes_its_way() -> None:
+    """A log that cannot be read further takes nothing with it; the next call says what is wrong."""
+    shelf = Shelf(None, None, None)
+    table = shelf.table()
+    table.take("a", 1, shelf.read)
+    table.settle("a", Settlement([], [(at(0), 0.0)]))
+
+    def fails(begin: Numbers, most: int) -> Iterator[Upcoming]:
+        raise OSError("the disk is gone")
+
+    assert table.take("b", 2, fails) == leased(0, attempt=2)
+    with pytest.raises(OSError, match="gone"):
+        table.take("b", 2, fails)
+    assert table.take("b", 2, shelf.read) == leased(1, 2)
+
+
+def test_what_is_open_and_what_waits_is_told() -> None:
+    """A table is full at its bound, and knows whether anything waits for its turn."""
+    shelf = Shelf(None, None, None)
+    table = shelf.table(most_open=2)
+    assert (table.is_full, table.has_waiting) == (False, False)
+    table.take("a", 3, shelf.read)
+    assert (table.is_full, table.has_waiting) == (True, False)
+    table.settle("a", Settlement([at(0)], [(at(1), 60.0)]))
+    assert (table.is_full, table.has_waiting) == (False, True)
+
+
+@pytest.mark.parametrize("state", ["with a member", "put off", "behind a key"])
+def test_what_is_open_costs_nothing(state: str) -> None:
+    """To take, settle and ask takes no longer when a hundred times as many messages are open."""
+    few, many = (min(_seconds(state, count) for _ in range(3)) for count in (100, 10_000))
+    assert many < 10 * few
+
+
+def _seconds(state: str, count: int) -> float:
+    keys = [b"k"] * count if state == "behind a key" else [None] * count
+    messages = [Upcoming((number,), key, (number + 1,)) for number, key in enumerate([*keys, *[None] * 100])]
+
+    def read(begin: Numbers, most: int) -> list[Upcoming]:
+        return messages[begin[0] : begin[0] + most]
+
+    table = Leases(GroupPosition(Position(LOG, (0,))), by_key=state == "behind a key")
+    table.take("a", 1 if state == "behind a key" else count, read)
+    if state == "put off":
+        table.settle("a", Settlement([], [((number,), 3600.0) for number in range(count)]))
+    table.take("b", 1, read)
+    began = time.process_time()
+    for number in range(99):
+        [lease] = table.take("c", 1, read, 60.0)
+        table.settle(
+            "c", Settlement([lease.coordinates]) if number % 2 else Settlement([], [(lease.coordinates, 60.0)])
+        )
+        _ = table.state(), table.next_due(), table.wanted
+    return time.process_time() - began
 
 
 def test_a_key_is_with_one_member() -> None:

@@ -7,10 +7,9 @@ its own, tells it what comes next in the log, and stores ``state()`` where group
 from __future__ import annotations
 
 import time
-from bisect import bisect_left, insort
 from collections import deque
 from collections.abc import Callable, Hashable, Iterable, Iterator
-from itertools import chain
+from heapq import heapify, heappop, heappush
 from math import inf
 from typing import NamedTuple
 
@@ -18,6 +17,7 @@ from mqplug._position import Position
 from mqplug._text import Numbers
 from mqplug.spi._actions import GroupPosition, Settlement
 from mqplug.spi._positions import AckedRange, tidy
+from mqplug.spi._turns import Open, Turns
 
 
 class Upcoming(NamedTuple):
@@ -39,22 +39,6 @@ Read = Callable[[Numbers, int], Iterable[Upcoming]]
 """What a backend gives to ``take``: the messages at and after a position, so many at most, in order."""
 
 
-class _Open:
-    """A message that was read and is not acked: with a member until ``ends``, or with nobody until ``due``."""
-
-    __slots__ = ("acked", "acked_behind", "attempt", "coordinates", "due", "ends", "key", "member")
-
-    def __init__(self, coordinates: Numbers, key: bytes | None) -> None:
-        self.coordinates = coordinates
-        self.key = key
-        self.attempt = 1
-        self.member: Hashable | None = None
-        self.ends = inf
-        self.due = -inf
-        self.acked = False
-        self.acked_behind: AckedRange | None = None  # the run of acked messages up to the next open one
-
-
 class Leases:
     """The lease table of one log.
 
@@ -62,9 +46,9 @@ class Leases:
     not acked goes to whoever asks next, with its attempt counted. With ``by_key`` the messages of one key come in
     order, and are with one member at a time: a message that is to be delivered again holds back those behind it.
 
-    The table keeps what is open, ``most_open`` messages at most, and one range of acked ones for each; that is about
-    300 bytes a message. When so many are open, with members, put off, or held back by their keys, nothing new is handed
-    out until some are acked. What a call costs grows with what it hands out and with what nobody has.
+    The table keeps what is open, ``most_open`` messages at most, and one range of acked ones for each; that is 300 to
+    600 bytes a message. When so many are open, with members, put off, or held back by their keys, nothing new is handed
+    out until some are acked. What a call costs grows with what it hands out or takes back, not with what is open.
     """
 
     def __init__(
@@ -85,11 +69,12 @@ class Leases:
         start = tidy(start)
         self._cursor = start.position.coordinates  # all before it was read
         self._acked_ahead = deque(start.acked)
-        self._open: dict[Numbers, _Open] = {}
-        self._order: list[_Open] = []  # what is open, ascending, and some of what is acked by now
-        self._idle: list[Numbers] = []  # what is open and nobody has, ascending
-        self._keys: dict[bytes, tuple[Hashable, int]] = {}  # who has a key, and how many messages of it
-        self._soonest_end = inf
+        self._open: dict[Numbers, Open] = {}
+        self._first: Open | None = None
+        self._last: Open | None = None
+        self._acked: dict[Numbers, AckedRange] = {}  # behind an open message: those acked up to the next open one
+        self._turns = Turns(self._open, by_key=self.by_key)
+        self._ends: list[tuple[float, Numbers]] = []  # a heap; some of it may be out of date
 
     # handing out -------------------------------------------------------------------------------------------
 
@@ -98,27 +83,26 @@ class Leases:
         now = self._now()
         self._expire(now)
         ends = inf if max_processing is None else now + max_processing
-        candidates = chain([self._open[at] for at in self._idle], self._new(read, most))
-        held_back: set[bytes] = set()
         leases: list[Lease] = []
-        for each in candidates:
-            if each.due <= now and self._may_have(member, each.key, held_back):
-                self._give(each, member, ends)
-                leases.append(Lease(each.coordinates, each.attempt))
+        while len(leases) < most and (each := self._turns.next(member, now)):
+            leases.append(self._give(each, member, ends))
+        try:
+            for each in self._new(read, most - len(leases)):
+                if self.by_key and not self._turns.may_have(member, each):
+                    self._turns.wait(each)
+                    continue
+                leases.append(self._give(each, member, ends))
                 if len(leases) == most:
                     break
-            elif each.key is not None:
-                held_back.add(each.key)
+        except Exception:
+            # What was handed out goes its way; if the log still cannot be read, the next call says so.
+            if not leases:
+                raise
         return leases
 
-    def _may_have(self, member: Hashable, key: bytes | None, held_back: set[bytes]) -> bool:
-        if not self.by_key or key is None:
-            return True
-        return key not in held_back and (key not in self._keys or self._keys[key][0] == member)
-
-    def _new(self, read: Read, most: int) -> Iterator[_Open]:
+    def _new(self, read: Read, most: int) -> Iterator[Open]:
         """Open what comes next in the log, as far as it was not acked before and there is room."""
-        while room := self._most_open - len(self._open):
+        while most > 0 and (room := self._most_open - len(self._open)):
             came = list(read(self._cursor, min(most, room)))
             if not came:
                 return
@@ -127,10 +111,16 @@ class Leases:
                     self._pass_over(read, *self._acked_ahead.popleft())
                     break
                 self._cursor = behind
-                self._open[coordinates] = each = _Open(coordinates, key)
-                self._order.append(each)
-                self._idle.append(coordinates)
-                yield each
+                yield self._open_one(coordinates, key)
+
+    def _open_one(self, coordinates: Numbers, key: bytes | None) -> Open:
+        self._open[coordinates] = each = Open(coordinates, key, self._last)
+        if self._last is None:
+            self._first = each
+        else:
+            self._last.behind = each
+        self._last = each
+        return each
 
     def _pass_over(self, read: Read, first: Numbers, last: Numbers) -> None:
         """Go on behind a range that was acked before; its last message may have been removed meanwhile."""
@@ -138,15 +128,19 @@ class Leases:
         for coordinates, _, after in read(last, 1):
             behind = after if coordinates == last else coordinates
         self._cursor = max(self._cursor, behind)
-        if self._order:
-            _join(self._order[-1], first, last)
+        if self._last is not None:
+            self._add_acked(self._last, first, last)
 
-    def _give(self, each: _Open, member: Hashable, ends: float) -> None:
-        del self._idle[bisect_left(self._idle, each.coordinates)]
+    def _give(self, each: Open, member: Hashable, ends: float) -> Lease:
+        if self.by_key or each.idle:
+            self._turns.taken(each, member)
         each.member, each.ends = member, ends
-        self._soonest_end = min(self._soonest_end, ends)
-        if self.by_key and each.key is not None:
-            self._keys[each.key] = (member, self._keys.get(each.key, (member, 0))[1] + 1)
+        if ends < inf:
+            heappush(self._ends, (ends, each.coordinates))
+            if len(self._ends) > 2 * len(self._open) + 1000:
+                self._ends = [(other.ends, at) for at, other in self._open.items() if other.ends < inf]
+                heapify(self._ends)
+        return Lease(each.coordinates, each.attempt)
 
     # taking back -------------------------------------------------------------------------------------------
 
@@ -160,14 +154,14 @@ class Leases:
                 self._close(each)
         for coordinates, delay in settled.returned:
             if each := self._held(member, coordinates):
-                self._return(each, now + delay)
+                self._return(each, now + delay if delay > 0 else -inf)
 
     def leave(self, member: Hashable) -> None:
         """The member is gone: others get what it had at once."""
-        now = self._now()
         for each in list(self._open.values()):
             if each.member == member:
-                self._return(each, now)
+                self._return(each)
+        self._turns.forget(member)
 
     def seek(self, position: Position) -> None:
         """Go on there. Nobody has anything any more, and what was acked behind it is forgotten."""
@@ -175,64 +169,69 @@ class Leases:
 
     def trim(self, low: Position) -> None:
         """What lies before was removed: it counts as acked, whoever has it."""
-        for each in [each for at, each in self._open.items() if at < low.coordinates]:
+        while (each := self._first) is not None and each.coordinates < low.coordinates:
             if each.member is not None:
                 self._let_go(each)
             self._close(each)
-        del self._idle[: bisect_left(self._idle, low.coordinates)]
         self._cursor = max(self._cursor, low.coordinates)
+        while self._acked_ahead and self._acked_ahead[0][1] < self._cursor:
+            self._acked_ahead.popleft()
 
-    def _held(self, member: Hashable, coordinates: Numbers) -> _Open | None:
+    def _held(self, member: Hashable, coordinates: Numbers) -> Open | None:
         each = self._open.get(coordinates)
         return each if each is not None and each.member == member else None
 
     def _expire(self, now: float) -> None:
-        if now < self._soonest_end:
-            return
-        held = [each for each in self._open.values() if each.member is not None]
-        for each in held:
-            if each.ends <= now:
-                self._return(each, now)
-        self._soonest_end = min((each.ends for each in held if each.member is not None), default=inf)
+        """Take back what members had for too long."""
+        while self._ends and self._ends[0][0] <= now:
+            ends, at = heappop(self._ends)
+            if self._ends_at(at) == ends:
+                self._return(self._open[at])
 
-    def _return(self, each: _Open, due: float) -> None:
+    def _ends_at(self, at: Numbers) -> float:
+        each = self._open.get(at)
+        return each.ends if each is not None else inf
+
+    def _return(self, each: Open, due: float = -inf) -> None:
         self._let_go(each)
-        insort(self._idle, each.coordinates)
-        each.due = due
         each.attempt += 1
+        self._turns.wait(each, due)
 
-    def _let_go(self, each: _Open) -> None:
+    def _let_go(self, each: Open) -> None:
         each.member, each.ends = None, inf
-        if self.by_key and each.key is not None:
-            member, count = self._keys.pop(each.key)
-            if count > 1:
-                self._keys[each.key] = (member, count - 1)
+        if self.by_key:
+            self._turns.freed(each)
 
-    def _close(self, each: _Open) -> None:
-        del self._open[each.coordinates]
-        each.acked = True
-        if len(self._order) > 2 * len(self._open) + 1000:
-            self._forget_acked()
+    def _close(self, each: Open) -> None:
+        """A message is acked. So are those up to the next open one now, behind the open one before it."""
+        at, before, behind = each.coordinates, each.before, each.behind
+        del self._open[at]
+        if each.idle:
+            self._turns.dropped(each)
+        acked = self._acked.pop(at, (at, at))
+        if before is None:
+            self._first = behind
+        else:
+            before.behind = behind
+            self._add_acked(before, at, acked[1])
+        if behind is None:
+            self._last = before
+        else:
+            behind.before = before
 
-    def _forget_acked(self) -> None:
-        """What is acked joins the acked run behind the open message before it."""
-        kept: list[_Open] = []
-        for each in self._order:
-            if not each.acked:
-                kept.append(each)
-            elif kept:
-                _join(kept[-1], each.coordinates, each.acked_behind[1] if each.acked_behind else each.coordinates)
-        self._order = kept
+    def _add_acked(self, before: Open, first: Numbers, last: Numbers) -> None:
+        """More is acked behind an open message."""
+        known = self._acked.get(before.coordinates)
+        self._acked[before.coordinates] = (known[0] if known else first, last)
 
     # asking ------------------------------------------------------------------------------------------------
 
     def state(self) -> GroupPosition:
-        """Where the group stands."""
-        self._forget_acked()
-        at = self._order[0].coordinates if self._order else self._cursor
-        behind = (each.acked_behind for each in self._order)
-        acked = (*(run for run in behind if run is not None), *self._acked_ahead)
-        return GroupPosition(Position(self._log, at), acked)
+        """Where the group stands. What this costs grows with the number of acked ranges."""
+        at = self._first.coordinates if self._first is not None else self._cursor
+        # Kept in order, so that the next time there is little to sort.
+        self._acked = {before: self._acked[before] for before in sorted(self._acked)}
+        return GroupPosition(Position(self._log, at), (*self._acked.values(), *self._acked_ahead))
 
     def holds(self, member: Hashable, coordinates: Numbers) -> bool:
         """Whether a member has this message now."""
@@ -241,16 +240,22 @@ class Leases:
     @property
     def wanted(self) -> Position:
         """The first message that is still to be handed out: where it was removed, it is lost."""
-        return Position(self._log, self._idle[0] if self._idle else self._cursor)
+        first = self._turns.first
+        return Position(self._log, self._cursor if first is None else first)
+
+    @property
+    def has_waiting(self) -> bool:
+        """Whether a message that was read waits for its turn, its time or its key."""
+        return self._turns.first is not None
+
+    @property
+    def is_full(self) -> bool:
+        """Whether nothing new is handed out until something is acked."""
+        return len(self._open) >= self._most_open
 
     def next_due(self) -> float | None:
         """When, by the table's clock, time alone makes a message free that is not free now; None if it never does."""
-        now = self._now()
-        put_off = (each.due for at in self._idle if (each := self._open[at]).due > now)
-        soonest = min(min(put_off, default=inf), self._soonest_end)
+        while self._ends and self._ends_at(self._ends[0][1]) != self._ends[0][0]:
+            heappop(self._ends)
+        soonest = min(self._ends[0][0] if self._ends else inf, self._turns.next_due(self._now()))
         return soonest if soonest < inf else None
-
-
-def _join(before: _Open, first: Numbers, last: Numbers) -> None:
-    """More is acked behind an open message."""
-    before.acked_behind = (before.acked_behind[0] if before.acked_behind else first, last)

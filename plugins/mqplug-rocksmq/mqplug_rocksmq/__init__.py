@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from mqplug import Bounds, Log, Position, Watermarks
 from mqplug.spi import (
@@ -22,20 +22,27 @@ from mqplug.spi import (
     SymbolicStart,
     hookimpl,
 )
+from mqplug_rocksmq._layout import ACKED_RANGES_MAX
 from mqplug_rocksmq._settings import RocksMQSettings, from_url
+from mqplug_rocksmq._statistics import RocksMQStatistics
 
 if TYPE_CHECKING:
     from mqplug_rocksmq._connection import RocksMQConnection
+    from mqplug_rocksmq._guest import GuestConnection
+
+    Connection: TypeAlias = RocksMQConnection | GuestConnection
 
 __version__ = "0.1.0"
-__all__ = ["RocksMQSettings"]
+__all__ = ["RocksMQSettings", "RocksMQStatistics"]
 
 _CAPABILITIES = Capabilities(
     delete_topic=True, list_topics=True, groups=True, durable_groups=True, ordered=True, seek_time=True, trim=True,
     retention=True, null_payload=True, headers=True, keys=True, partitions=True, timestamps_producer=True,
-    add_partitions=True, exclusive=True, pause_resume=True,
+    add_partitions=True, exclusive=True, shared=True, key_shared=True, nack=True, ack_timeout=True, pause_resume=True,
     individual_ack=True, cumulative_ack=True, commit=True, assignment_events=True, header_duplicates=True,
-    idempotent_producer=True, batch_index=True, time_index=True, multi_client=True, persistent=True, exactly_once=True,
+    idempotent_producer=True, batch_index=True, time_index=True, multi_client=True, multi_process=True,
+    persistent=True, exactly_once=True,
+    acked_ranges_max=ACKED_RANGES_MAX,
 )  # fmt: skip
 
 
@@ -45,34 +52,34 @@ def mqplug_describe() -> Descriptor:
 
 
 @hookimpl
-def mqplug_connect(settings: RocksMQSettings, timeout: float) -> RocksMQConnection:
-    from mqplug_rocksmq._connection import connect
+def mqplug_connect(settings: RocksMQSettings, timeout: float) -> Connection:
+    from mqplug_rocksmq._connect import connect
 
     return connect(settings, _CAPABILITIES, timeout)
 
 
 @hookimpl
-def mqplug_open_producer(connection: RocksMQConnection, options: ProducerOptions) -> ProducerDriver:
-    return connection.open_producer()
+def mqplug_open_producer(connection: Connection, options: ProducerOptions, timeout: float) -> ProducerDriver:
+    return connection.open_producer(timeout)
 
 
 @hookimpl
 def mqplug_open_consumer(
-    connection: RocksMQConnection, options: ConsumerOptions, listener: Listener, timeout: float
+    connection: Connection, options: ConsumerOptions, listener: Listener, timeout: float
 ) -> ConsumerDriver:
     return connection.open_consumer(options, listener, timeout)
 
 
 @hookimpl
 def mqplug_resolve_start(
-    connection: RocksMQConnection, start: SymbolicStart, logs: Sequence[Log]
+    connection: Connection, start: SymbolicStart, logs: Sequence[Log], timeout: float
 ) -> Mapping[Log, Position]:
-    return connection.resolve(start, logs)
+    return connection.resolve(start, logs, timeout)
 
 
 @hookimpl
 def mqplug_move_group(
-    connection: RocksMQConnection, group: str, positions: Mapping[Log, GroupPosition], timeout: float
+    connection: Connection, group: str, positions: Mapping[Log, GroupPosition], timeout: float
 ) -> bool:
     connection.move_group(group, positions, timeout)
     return True
@@ -80,16 +87,23 @@ def mqplug_move_group(
 
 @hookimpl
 def mqplug_watermarks(
-    connection: RocksMQConnection, logs: Sequence[Log], since: Mapping[Log, Position] | None
+    connection: Connection, logs: Sequence[Log], since: Mapping[Log, Position] | None, timeout: float
 ) -> Mapping[Log, Watermarks]:
-    return connection.watermarks(logs, since or {})
+    return connection.watermarks(logs, since or {}, timeout)
 
 
 @hookimpl
-def mqplug_bounds(connection: RocksMQConnection, logs: Sequence[Log]) -> Mapping[Log, Bounds]:
-    return connection.bounds(logs)
+def mqplug_bounds(connection: Connection, logs: Sequence[Log], timeout: float) -> Mapping[Log, Bounds]:
+    return connection.bounds(logs, timeout)
 
 
 @hookimpl
-def mqplug_administer(connection: RocksMQConnection, action: Action, timeout: float) -> Any:
+def mqplug_commands() -> Sequence[Any]:
+    from mqplug_rocksmq._commands import commands
+
+    return commands()
+
+
+@hookimpl
+def mqplug_administer(connection: Connection, action: Action, timeout: float) -> Any:
     return connection.administer(action, timeout)

@@ -14,6 +14,7 @@ from mqplug.spi import (
     DeleteTopic,
     DescribeGroup,
     DescribeTopic,
+    DescribeTopics,
     GroupInfo,
     GroupPosition,
     ListGroups,
@@ -38,26 +39,28 @@ def administer(connection: RocksMQConnection, action: Action, timeout: float) ->
             if options:
                 raise ConfigError(f"a topic of rocksmq has no option {min(options)!r}", fix="Leave options= out")
             kept = _retention(retention, size)
-            return _info(store.id, connection.owned.topics.create(topic, partitions, kept, timeout))
+            return _info(store.id, store.topics.create(topic, partitions, kept, timeout))
         case AddPartitions(topic, partitions):
-            return _add_partitions(connection.owned, topic, partitions, timeout)
+            return _add_partitions(store, topic, partitions, timeout)
         case DeleteTopic(topic):
-            connection.owned.delete_topic(topic, timeout)
+            store.delete_topic(topic, timeout)
             return True
         case ListTopics():
             return store.topics.names()
         case DescribeTopic(topic):
             return _info(store.id, store.topics.get(topic))
+        case DescribeTopics(topics):
+            return [_info(store.id, store.topics.get(topic)) for topic in topics]
         case DescribeGroup(group, logs):
             return dict(_places(connection, group, logs))
         case ListGroups(topic):
             return _groups(connection, topic)
         case DeleteGroup(group):
-            _delete_group(connection.owned, group, timeout)
+            _delete_group(store, group, timeout)
             return True
         case Trim(before):
             for log, position in before.items():
-                connection.owned.trim(number_of(store.id, log), offset_of(position), timeout)
+                store.trim(number_of(store.id, log), offset_of(position), timeout)
             return True
         case _:
             raise Unsupported(type(action).__name__)
@@ -76,12 +79,10 @@ def _add_partitions(store: Store, topic: str, partitions: int, timeout: float) -
 
 
 def _groups(connection: RocksMQConnection, topic: str | None) -> list[GroupInfo]:
-    """The groups of a topic, or all; how many members they have is known in the owner's process alone."""
+    """The groups of a topic, or all."""
     store = connection.store
     logs = [None] if topic is None else store.topics.get(topic).logs
     names = sorted({name for log in logs for name in store.groups.names(log)})
-    if not isinstance(store, Store):
-        return [GroupInfo(name) for name in names]
     present = counted(store)
     return [GroupInfo(name, present.get(name, 0)) for name in names]
 

@@ -1,103 +1,78 @@
-"""What the owner of a store answers to other processes: each request is one read-only call."""
+"""What the owner of a store does for other processes, a question at a time: each is one call of its connection."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any, Final
+import secrets
+import threading
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Final
 
-from mqplug import Error
-from mqplug_rocksmq._frames import Header, pack
-from mqplug_rocksmq._reading import Trimmed
-from mqplug_rocksmq._store import Store
+from mqplug import Fenced
+from mqplug_rocksmq._care._requests import CARE
+from mqplug_rocksmq._codec import error_words, made, plain
+from mqplug_rocksmq._frames import Header
 
-MAX_BYTES: Final = 16 << 20
-Answer = tuple[Header, bytes]
+if TYPE_CHECKING:
+    from mqplug_rocksmq._serve import Server
 
 
-def answer(store: Store, request: Header) -> bytes:
-    """Return the frame that answers a request; what goes wrong is an answer too."""
+class Consumers:
+    """The consumers of other processes, by the names that those know them by."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._drivers: dict[str, Any] = {}
+
+    def add(self, driver: Any) -> str:
+        """Return the name of a consumer; only its process knows it."""
+        token = secrets.token_hex(8)
+        with self._lock:
+            self._drivers[token] = driver
+        return token
+
+    def get(self, token: str) -> Any:
+        """Return a consumer; ``Fenced`` when it is not any more."""
+        if driver := self._drivers.get(token):
+            return driver
+        raise Fenced("this member of the group is not one any more: it did not answer in time", backend="rocksmq")
+
+    def remove(self, token: str) -> None:
+        """Forget one."""
+        with self._lock:
+            self._drivers.pop(token, None)
+
+
+def answer(server: Server, request: Header) -> Header:
+    """Return what answers a question; what goes wrong is an answer too."""
     try:
-        return pack(*_CALLS[request["call"]](store, request))
-    except Trimmed as trimmed:
-        return pack({"trimmed": trimmed.low})
-    except Error as error:
-        return pack(refusal(error))
-    except (KeyError, TypeError, ValueError) as error:
-        return pack({"error": "ConnectError", "message": f"a request was not understood: {error!r}"})
+        if care := CARE.get(request["call"]):
+            return care(server.store, request)
+        call = CALLS[request["call"]]
+        return {"answer": plain(call(server, *made(request["arguments"]), timeout=float(request["timeout"])))}
+    except Exception as error:  # noqa: BLE001 - it is raised at the other side
+        return {"error": error_words(error)}
 
 
-def news(store: Store, offsets: Mapping[int, int], request: Header) -> bytes | None:
-    """Return the frame that ends a wait if there is more to read; it brings the first messages along."""
-    extents = store.watermarks(list(offsets))
-    for (log, offset), extent in zip(offsets.items(), extents, strict=True):
-        if extent.high > offset:
-            try:
-                header, body = _read(store, {**request, "log": log, "offset": offset})
-            except Trimmed:
-                return pack({"more": True})
-            return pack({"more": True, "log": log, "offset": offset, **header}, body)
-    return None
+def _asked_of_home(name: str) -> Callable[..., Any]:
+    def call(server: Server, *arguments: Any, timeout: float) -> Any:
+        return getattr(server.home, name)(*arguments, timeout=timeout)
+
+    return call
 
 
-def refusal(error: Error) -> Header:
-    """Return an error as it is sent."""
-    return {"error": type(error).__name__, "message": error.message, "fix": error.fix, "topic": error.topic}
+def _commit(server: Server, token: str, positions: Any, timeout: float) -> None:
+    server.consumers.get(token).commit(positions, timeout)
 
 
-def _hello(store: Store, _: Header) -> Answer:
-    return {"id": store.id}, b""
+def _settle(server: Server, token: str, settled: Any, timeout: float) -> None:
+    server.consumers.get(token).settle(settled, timeout)
 
 
-def _names(store: Store, _: Header) -> Answer:
-    return {"names": store.topics.names()}, b""
-
-
-def _topic(store: Store, request: Header) -> Answer:
-    topic = store.topics.get(request["name"])
-    kept = {"milliseconds": topic.retention.milliseconds, "size": topic.retention.size}
-    return {"logs": topic.logs, "retention": kept}, b""
-
-
-def _watermarks(store: Store, request: Header) -> Answer:
-    return {"watermarks": store.watermarks(request["logs"])}, b""
-
-
-def _bounds(store: Store, request: Header) -> Answer:
-    return {"bounds": store.bounds(request["log"])}, b""
-
-
-def _first_at(store: Store, request: Header) -> Answer:
-    return {"offset": store.first_at(request["log"], request["time"])}, b""
-
-
-def _nth_last(store: Store, request: Header) -> Answer:
-    return {"offset": store.nth_last(request["log"], request["count"])}, b""
-
-
-def _read(store: Store, request: Header) -> Answer:
-    room = min(request["bytes"], MAX_BYTES)
-    slices = store.read(request["log"], request["offset"], request["messages"], room)
-    places = [(part.base, part.start, part.stop, len(part.page.raw)) for part in slices]
-    return {"pages": places}, b"".join(part.page.raw for part in slices)
-
-
-def _groups(store: Store, request: Header) -> Answer:
-    return {"names": store.groups.names(request["log"])}, b""
-
-
-def _place(store: Store, request: Header) -> Answer:
-    return {"place": store.groups.place(request["group"], request["log"])}, b""
-
-
-_CALLS: dict[str, Callable[[Store, Header], Any]] = {
-    "hello": _hello,
-    "names": _names,
-    "topic": _topic,
-    "watermarks": _watermarks,
-    "bounds": _bounds,
-    "first_at": _first_at,
-    "nth_last": _nth_last,
-    "read": _read,
-    "groups": _groups,
-    "place": _place,
+CALLS: Final[dict[str, Callable[..., Any]]] = {
+    "commit": _commit,
+    "settle": _settle,
+    **{
+        name: _asked_of_home(name)
+        for name in ("administer", "bounds", "health", "move_group", "resolve", "restore_group", "watermarks")
+    },
 }

@@ -63,6 +63,14 @@ class SliceColumns:
         return joined([(part.page.to_arrow(), part.base, part.start, part.stop) for part in self._slices], names)
 
 
-def batch_of(log: Log, slices: Sequence[Slice]) -> Batch:
+class PageBatch(Batch):
+    """A batch that still knows the pages its messages are in, so that it can be passed on as they are."""
+
+    def __init__(self, log: Log, slices: Sequence[Slice]) -> None:
+        super().__init__(log, position_at(log, slices[-1].end), sum(map(len, slices)), SliceColumns(slices))
+        self.slices = slices
+
+
+def batch_of(log: Log, slices: Sequence[Slice]) -> PageBatch:
     """Return the messages of slices of one log as a batch."""
-    return Batch(log, position_at(log, slices[-1].end), sum(map(len, slices)), SliceColumns(slices))
+    return PageBatch(log, slices)

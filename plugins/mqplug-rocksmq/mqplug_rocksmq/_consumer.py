@@ -4,24 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from mqplug import Batch, Log, NotAssigned, Position, PositionLost
+from mqplug import Batch, Error, Log, NotAssigned, Position, PositionLost
 from mqplug.spi import ConsumerOptions, GroupPosition, Listener, Roster
 from mqplug_rocksmq._columns import batch_of
 from mqplug_rocksmq._places import group_position, number_of, offset_of, place_of, position_at
 from mqplug_rocksmq._reading import Trimmed
-from mqplug_rocksmq._remote import RemoteStore
 from mqplug_rocksmq._store import Store
-from mqplug_rocksmq._tail import tail_of
+from mqplug_rocksmq._tail import Tail
 
 _AT_ONCE = 1000
+_HAND_OVER = 5.0  # seconds that the positions of logs that go to another member may take to be stored
 
 
 class RocksMQConsumer:
     """Reads logs from given positions on."""
 
-    def __init__(self, store: Store | RemoteStore, positions: Mapping[Log, Position]) -> None:
+    def __init__(self, store: Store, positions: Mapping[Log, Position]) -> None:
         self._store = store
-        self._tail = tail_of(store)
+        self._tail = Tail(store)
         self._numbers: dict[Log, int] = {}
         self._offsets: dict[Log, int] = {}
         self._ahead: dict[Log, Batch] = {}
@@ -46,25 +46,39 @@ class RocksMQConsumer:
         self.tend(timeout)
         batches = self._read(most)
         if not batches and timeout > 0:
-            self._tail.wait({self._numbers[log]: self._offsets[log] for log in self._reading()}, timeout)
+            offsets = {self._numbers[log]: self._offsets[log] for log in self._reading()}
+            self._tail.wait(offsets, self._patience(timeout))
             batches = self._read(most)
         return batches
+
+    def _patience(self, timeout: float) -> float:
+        """How long to wait, where nothing comes meanwhile."""
+        return timeout
 
     def _read(self, most: int) -> list[Batch]:
         batches: list[Batch] = []
         for log in self._reading():
-            batch = self._ahead.pop(log, None) or self._fetch(log)
+            try:
+                batch = self._next(log, most)
+            except Error:
+                if batches:
+                    break  # the next poll says it again
+                raise
             if batch is None:
                 continue
-            if len(batch) > most:
-                # A page is decoded once, however few of its messages are wanted at a time.
-                batch, self._ahead[log] = batch[:most], batch[most:]
             self._offsets[log] = self._offsets.pop(log)  # to the end: every log gets its turn
             batches.append(batch)
             most -= len(batch)
             if most <= 0:
                 break
         return batches
+
+    def _next(self, log: Log, most: int) -> Batch | None:
+        batch = self._ahead.pop(log, None) or self._fetch(log)
+        if batch is not None and len(batch) > most:
+            # A page is decoded once, however few of its messages are wanted at a time.
+            batch, self._ahead[log] = batch[:most], batch[most:]
+        return batch
 
     def _reading(self) -> list[Log]:
         return [log for log in self._offsets if log not in self._paused]
@@ -73,11 +87,7 @@ class RocksMQConsumer:
         try:
             slices = self._store.read(self._numbers[log], self._offsets[log], _AT_ONCE)
         except Trimmed as trimmed:
-            raise PositionLost(
-                f"{log!r} has no message {self._offsets[log]} any more: it begins at {trimmed.low}",
-                log=log,
-                low=position_at(log, trimmed.low),
-            ) from None
+            raise lost(log, self._offsets[log], trimmed.low) from None
         if not slices:
             return None
         self._offsets[log] = slices[-1].end
@@ -116,6 +126,13 @@ class RocksMQConsumer:
         self._let_go(list(self._offsets))
 
 
+def lost(log: Log, wanted: int, low: int) -> PositionLost:
+    """Return the error of a consumer whose next message was removed."""
+    return PositionLost(
+        f"{log!r} has no message {wanted} any more: it begins at {low}", log=log, low=position_at(log, low)
+    )
+
+
 class GroupConsumer(RocksMQConsumer):
     """A member of a group: it holds what the group's roster gives it, and stores how far it came."""
 
@@ -129,7 +146,7 @@ class GroupConsumer(RocksMQConsumer):
     def tend(self, timeout: float) -> None:
         leaving, taken = self._seat.changes()
         if leaving:
-            self.commit(self._listener.revoked(leaving), timeout)
+            self.commit(self._listener.revoked(leaving), max(timeout, _HAND_OVER))
             self._let_go(leaving)
             self._seat.release(leaving)
         if taken:

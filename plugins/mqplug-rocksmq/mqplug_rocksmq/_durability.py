@@ -8,10 +8,12 @@ log for all that was written until then, while they prepare the next writes.
 from __future__ import annotations
 
 import threading
+import time
 from typing import TYPE_CHECKING, Final, Literal, Protocol
 
-from mqplug import Error, OutcomeUnknown
+from mqplug import Error, OutcomeUnknown, StorageFull
 from mqplug_rocksmq._layout import CHANGES, read_count
+from mqplug_rocksmq._meter import Meter
 
 if TYPE_CHECKING:
     from mqplug_rocksmq._log import LogState
@@ -38,12 +40,15 @@ class Durability:
         self._lock = lock
         self._waits = mode == "always"
         self._interval = 0.0 if self._waits else interval
+        self.commits = Meter()
+        self._unsafe_since: float | None = None
         self._grown: dict[LogState, int] = {}
         self._waiting: list[tuple[Done, int]] = []
-        self._syncing = threading.Lock()
+        self.syncing = threading.Lock()  # held while somebody syncs, or nobody may
         self._dirty = threading.Event()
         self._stopping = threading.Event()
         self.failure: Error | None = None
+        self.full: StorageFull | None = None
         self._thread = (
             None if mode == "os" else threading.Thread(target=self._run, name="mqplug-rocksmq-sync", daemon=True)
         )
@@ -53,6 +58,8 @@ class Durability:
     def written(self, log: LogState | None, offset: int, done: Done | None) -> bool:
         """Note a write; say whether it counts as safe already, and *done* is left to the caller."""
         self.changes += 1
+        if self._thread and self._unsafe_since is None:
+            self._unsafe_since = time.perf_counter()
         if self._waits and log:
             self._grown[log] = log.end
         elif log:
@@ -65,35 +72,68 @@ class Durability:
 
     def sync(self) -> None:
         """Put on disk what was written until now."""
-        with self._syncing:
+        with self.syncing:
             with self._lock:
                 grown, self._grown = self._grown, {}
                 waiting, self._waiting = self._waiting, []
+                since, self._unsafe_since = self._unsafe_since, None
                 changes = self.changes
-            error = self.failure or self._try_sync(changes)
+            error = self.failure
+            try:
+                self._sync_now(changes)
+            except (Error, OSError) as cause:
+                if self._put_off(cause, grown, waiting):
+                    return
+                error = self._fail(cause)
             if not error:
                 for log, end in grown.items():
                     log.show(end)
+            if since is not None:
+                self.commits.add(time.perf_counter() - since)
         for done, offset in waiting:
             done(offset, error)
 
     def sync_locked(self) -> None:
         """The same for a caller that holds the store's lock; waiters are told by the committer as always."""
-        changes = self.changes
-        self.failure = self.failure or self._try_sync(changes)
-        if self.failure:
-            raise self.failure
-
-    def _try_sync(self, changes: int) -> Error | None:
         try:
-            self._pages.sync()
-            self._witness.write(changes)
+            self._sync_now(self.changes)
+        except StorageFull as error:
+            self.full = error
+            raise OutcomeUnknown("the disk is full, and a write may not be safe", fix="Make room") from error
         except (Error, OSError) as error:
-            # After a sync that failed nobody knows what is on disk, and trying again may wrongly succeed.
-            self.failure = OutcomeUnknown("the disk failed while a write was made safe", fix="Open the store again")
-            self.failure.__cause__ = error
-            return self.failure
-        return None
+            raise self._fail(error) from error
+
+    def sync_soon(self) -> None:
+        """Have what was written put on disk."""
+        self._dirty.set()
+
+    def _sync_now(self, changes: int) -> None:
+        if self.failure:
+            return
+        self._pages.sync()
+        self._witness.write(changes)
+
+    def _fail(self, cause: Exception) -> Error:
+        """After a sync that failed nobody knows what is on disk, and trying again may wrongly succeed."""
+        self.failure = OutcomeUnknown("the disk failed while a write was made safe", fix="Open the store again")
+        self.failure.__cause__ = cause
+        return self.failure
+
+    def _put_off(self, cause: Exception, grown: dict[LogState, int], waiting: list[tuple[Done, int]]) -> bool:
+        """Where the disk is full, have those wait who wrote before: it is safe when there is room again.
+
+        RocksDB says why only to whoever found out first, which may be a writer.
+        """
+        if self._stopping.is_set():
+            return False
+        with self._lock:
+            if isinstance(cause, StorageFull):
+                self.full = self.full or cause
+            if not self.full:
+                return False
+            self._grown = grown | self._grown
+            self._waiting = waiting + self._waiting
+            return True
 
     def _run(self) -> None:
         while True:

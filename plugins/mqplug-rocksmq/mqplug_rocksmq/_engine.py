@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 import warnings
 from collections.abc import Callable
 from contextlib import suppress
@@ -12,17 +13,20 @@ from typing import TYPE_CHECKING, Final, TypeVar
 from mqplug import Closed, Corrupt, Error, ForkedClient, OutcomeUnknown, StorageFull, Timeout
 from mqplug_rocksmq._durability import Done, Durability, Sync
 from mqplug_rocksmq._layout import CHANGES, count_value, read_count
+from mqplug_rocksmq._meter import Meter
 from mqplug_rocksmq._pages import Changes, Pages
+from mqplug_rocksmq._site import DATABASE, PROBE, WITNESS
+from mqplug_rocksmq._tuning import Tuning
 from mqplug_rocksmq._witness import Witness
 
 if TYPE_CHECKING:
     from mqplug_rocksmq._log import LogState
 
-DATABASE: Final = "rocksdb"
-WITNESS: Final = "witness"
-
 Result = TypeVar("Result")
 _REOPEN: Final = "Mend the disk, then open the store again"
+_LOOK: Final = 0.1  # seconds between looks for room on a disk that is full
+_ROOM: Final = 8 << 20
+_PIECE: Final = 1 << 20
 
 
 class Receipt:
@@ -51,13 +55,18 @@ class Receipt:
 class Engine:
     """Owns everything native of an open store. All but ``pages.sync`` and ``pages.compact`` happens under ``lock``."""
 
-    def __init__(self, path: Path, sync: Sync, interval: float) -> None:
+    def __init__(self, path: Path, sync: Sync, interval: float, tuning: Tuning) -> None:
         self.lock = threading.Lock()
         self.witness = Witness(path / WITNESS, cautious=sync == "always")
         testimony = self.witness.read()
         self.host_died = testimony is None or testimony.host_died
-        self.pages = Pages(path / DATABASE)
+        self.pages = Pages(path / DATABASE, tuning)
+        self.writes = Meter()
+        self._path = path
         self._refusal: Error | None = None
+        self._looked = 0.0
+        self.maintaining = threading.Lock()  # held while pages are flushed or compacted, which needs no other lock
+        self.went_back: Callable[[], None] = lambda: None
         self._closed = False
         try:
             self._known = testimony.changes if testimony else 0
@@ -73,7 +82,7 @@ class Engine:
         if found < self._known:
             raise Corrupt(
                 f"{self._known - found} changes that were safely on disk are gone from the store {path}",
-                fix=f"Restore a backup; to accept the loss instead, delete the file {path / WITNESS}",
+                fix=f"Restore a backup; to accept the loss instead, run mqplug rocksmq repair {path}",
             )
 
     def opened(self) -> None:
@@ -88,6 +97,58 @@ class Engine:
         if self.durability.failure:
             raise Closed("the store is closed, because its disk failed", fix=_REOPEN) from self.durability.failure
 
+    def changes(self) -> Changes:
+        """Return an empty set of changes, under the lock. All that they depend on is to be looked up afterwards.
+
+        Raises ``StorageFull`` while the disk is full; when there is room again, the store goes on from what it holds.
+        """
+        self.check()
+        if full := self.durability.full:
+            self._resume(full)
+        return self.pages.changes()
+
+    def _resume(self, full: StorageFull) -> None:
+        if not (self._room() and self.durability.syncing.acquire(blocking=False)):
+            raise full.with_traceback(None)
+        try:
+            if not self.maintaining.acquire(blocking=False):
+                raise full.with_traceback(None)
+            try:
+                self._reopen()
+            finally:
+                self.maintaining.release()
+        finally:
+            self.durability.syncing.release()
+        self.durability.full = None
+        self.went_back()
+        self.durability.sync_soon()
+
+    def _reopen(self) -> None:
+        with suppress(Error):  # what was wrong with the disk is known
+            self.pages.close()
+        try:
+            self.pages.reopen()
+        except Error as error:
+            self._refusal = Closed(f"the store is closed: {error.message}", fix=_REOPEN)
+            raise
+
+    def _room(self) -> bool:
+        """Whether a file can be written that is as large as what RocksDB is going to write; asked now and then."""
+        if time.monotonic() - self._looked < _LOOK:
+            return False
+        self._looked = time.monotonic()
+        wanted = sum(file.stat().st_size for file in (self._path / DATABASE).glob("*.log")) + _ROOM
+        probe = self._path / PROBE
+        try:
+            with probe.open("wb") as file:
+                for _ in range(0, wanted, _PIECE):
+                    file.write(bytes(_PIECE))
+        except OSError:
+            return False
+        finally:
+            probe.unlink(missing_ok=True)
+        return True
+
     @property
     def forked(self) -> bool:
         """Whether this is the child of a fork."""
@@ -97,22 +158,25 @@ class Engine:
         """Apply changes, under the lock; say whether they count as safe already, and *done* is left to the caller."""
         # RocksDB's own count would not do: it may fall back when the newest change leaves no trace in its files.
         changes.put(CHANGES, count_value(self.durability.changes + 1))
+        began = time.perf_counter()
         try:
             self.pages.write(changes)
         except Error as error:
-            # What is in memory is ahead of the database now: nothing more may be built on it.
-            self._refusal = Closed(f"the store is closed, because a write failed: {error.message}", fix=_REOPEN)
+            # What is in memory is ahead of the database now: go back, or have nothing more built on it.
             if isinstance(error, StorageFull):
+                self.durability.full = error
+                self.went_back()
                 raise
+            self._refusal = Closed(f"the store is closed, because a write failed: {error.message}", fix=_REOPEN)
             raise OutcomeUnknown(f"a write failed: {error.message}", fix=_REOPEN) from error
+        self.writes.add(time.perf_counter() - began)
         return self.durability.written(log, offset, done)
 
     def change(self, plan: Callable[[Changes], Result], timeout: float | None) -> Result:
         """Let *plan* fill in changes under the lock, apply them and wait until they are safe."""
         receipt = Receipt()
         with self.lock:
-            self.check()
-            changes = self.pages.changes()
+            changes = self.changes()
             result = plan(changes)
             safe = self.write(changes, done=receipt)
         if not safe:
@@ -133,7 +197,7 @@ class Engine:
             if self._closed or self.forked:
                 return
             self._closed = True
-            usable = self._refusal is None
+            usable = self._refusal is None and self.durability.full is None
             self._refusal = self._refusal or Closed("the store is closed", fix="Open it again")
         if not self.durability.stop(timeout):
             warnings.warn("a store was not closed, because its disk does not answer", ResourceWarning, stacklevel=2)

@@ -7,7 +7,8 @@ they are. Keys are big-endian, so that they sort; values are little-endian, or J
 from __future__ import annotations
 
 import json
-from struct import Struct
+from itertools import chain
+from struct import Struct, pack
 from typing import Any, Final, NamedTuple
 
 STORE: Final = b"s"
@@ -18,8 +19,12 @@ LOG: Final = b"l"
 TIME: Final = b"i"
 GROUP: Final = b"g"
 FREED: Final = b"c"
+ORIGIN: Final = b"p"
+
+ACKED_RANGES_MAX: Final = 100_000  # of one place: all of it is written with each commit
 
 _PAGE_KEY: Final = Struct(">IQ")
+PAGE_KEY_BYTES: Final = _PAGE_KEY.size
 _LOG_KEY: Final = Struct(">cI")
 _TIME_KEY: Final = Struct(">cIQQ")
 _LOG_RECORD: Final = Struct("<7Q")
@@ -115,7 +120,7 @@ def group_of(key: bytes) -> str:
 
 def place_value(place: Place) -> bytes:
     """Encode a group's place."""
-    return b"".join([place.offset.to_bytes(8, "little"), *(_RANGE.pack(*acked) for acked in place.acked)])
+    return pack(f"<{1 + 2 * len(place.acked)}Q", place.offset, *chain.from_iterable(place.acked))
 
 
 def read_place(value: bytes) -> Place:

@@ -47,6 +47,12 @@ class LogState:
         """What is to be stored about this log."""
         return LogRecord(self.low, self.end, self.next, self.leased, self.newest, self.size, self.messages)
 
+    def go_back(self, record: LogRecord) -> None:
+        """Take over what is stored."""
+        self.low, self.end, self.next, self.leased, self.newest, self.size, self.messages = record
+        self.marked_size = self.marked_at = 0
+        self.deleted = False
+
     def needs_mark(self, newest: int, now: int) -> bool:
         """Whether the next page gets an entry in the time index."""
         return newest > self.newest or self.size - self.marked_size >= _MARK_BYTES or now - self.marked_at >= MARK_MS

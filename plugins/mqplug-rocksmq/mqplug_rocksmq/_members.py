@@ -9,6 +9,7 @@ from weakref import WeakKeyDictionary
 
 from mqplug import ConsumerBusy, Log, Timeout
 from mqplug.spi import Mode, Roster
+from mqplug_rocksmq._sharing import Sharing
 from mqplug_rocksmq._store import Store
 
 _groups: WeakKeyDictionary[Store, dict[str, Members]] = WeakKeyDictionary()
@@ -20,12 +21,14 @@ class Members:
     def __init__(self, group: str) -> None:
         self.group = group
         self.roster = Roster()
+        self.changing = Lock()  # while one takes its seat, or leaves it
         self._settled = Lock()
+        self._sharing: Sharing | None = None
 
     @contextmanager
     def joining(self, mode: Mode, timeout: float) -> Iterator[None]:
         """While one joins; ``ConsumerBusy`` where members have another mode, or one wants to be the only one."""
-        with self._still(timeout):
+        with self.still(timeout):
             if len(self.roster) and (mode == "exclusive" or mode != self.roster.mode):
                 raise ConsumerBusy(
                     f"the group {self.group!r} has members as {self.roster.mode!r}: nobody joins it as {mode!r}",
@@ -33,16 +36,28 @@ class Members:
                 )
             yield
 
+    def sharing(self, store: Store, mode: Mode) -> Sharing:
+        """Return what those that share have; it lives as long as there are members."""
+        if self._sharing is None:
+            self._sharing = Sharing(store, self.group, by_key=mode == "key_shared")
+        return self._sharing
+
+    def left(self) -> None:
+        """One has left."""
+        if not len(self.roster):
+            self._sharing = None
+
     @contextmanager
     def absent(self, timeout: float) -> Iterator[None]:
         """While nobody may join; ``ConsumerBusy`` where anybody did."""
-        with self._still(timeout):
+        with self.still(timeout):
             if len(self.roster):
                 raise ConsumerBusy(f"the group {self.group!r} has members", fix="Close its consumers first")
             yield
 
     @contextmanager
-    def _still(self, timeout: float) -> Iterator[None]:
+    def still(self, timeout: float) -> Iterator[None]:
+        """While nobody joins, and nothing of the group is changed from outside."""
         if not self._settled.acquire(timeout=max(0.0, timeout)):
             raise Timeout(f"the group {self.group!r} is being joined or changed, which did not end in time")
         try:

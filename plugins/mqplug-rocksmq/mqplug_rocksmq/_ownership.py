@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from mqplug import AlreadyOpen
+from mqplug_rocksmq._site import OWNER
 
-OWNER: Final = "owner"
 _LONGEST_SOCKET_PATH: Final = 100
 
 

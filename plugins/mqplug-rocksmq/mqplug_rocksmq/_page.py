@@ -31,6 +31,8 @@ MAGIC: Final = b"MQP1"
 _HEAD: Final = Struct("<4sHHIIQ26I")
 _CRC: Final = Struct("<I")
 _CRC_AT: Final = 12
+_BEFORE: Final = Struct("<Q")
+_BEFORE_AT: Final = 16
 _BUFFERS: Final = 13
 _ALIGNMENT: Final = 8
 
@@ -63,6 +65,14 @@ class Body(NamedTuple):
         head = _HEAD.pack(MAGIC, 0, _BUFFERS, self.messages, 0, before, *self.directory)
         checksum = _CRC.pack(crc32c(self.data, _head_crc(head)))
         return b"".join((head[:_CRC_AT], checksum, head[_CRC_AT + 4 :], self.data))
+
+
+def reseal(page: bytes, before: int) -> bytes:
+    """Return a page as one that follows the offset *before*, whatever it followed."""
+    head, data = bytearray(page[: _HEAD.size]), page[_HEAD.size :]
+    _BEFORE.pack_into(head, _BEFORE_AT, before)
+    _CRC.pack_into(head, _CRC_AT, crc32c(data, _head_crc(bytes(head))))
+    return bytes(head) + data
 
 
 def encode(columns: Columns) -> Body:
@@ -158,6 +168,15 @@ class Page:
         if crc32c(memoryview(raw)[_HEAD.size :], _head_crc(raw[: _HEAD.size])) != checksum:
             raise Corrupt("a page does not match its checksum: its bytes were changed after they were written")
         self.raw = raw
+
+    def unsealed(self) -> Body:
+        """Return it as a page that has no place in a log yet, once its parts are known to lie where it says."""
+        if not self.count:
+            raise Corrupt("a page without a message")
+        for number in range(_BUFFERS):
+            self._buffer(number)
+        self._buffer(_TIME, 8 * self.count)
+        return Body(self.count, tuple(self._directory), self.raw[_HEAD.size :])
 
     def times(self) -> list[int]:
         """Return the timestamps, in milliseconds since 1970."""

@@ -11,40 +11,39 @@ import ctypes
 import json
 import os
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
 from pathlib import Path
 
-from rocksdict import (
-    AccessType,
-    BlockBasedOptions,
-    Cache,
-    ColumnFamily,
-    DBCompressionType,
-    DBRecoveryMode,
-    Options,
-    Rdict,
-    RdictIter,
-    WriteBatch,
-)
+from rocksdict import AccessType, Checkpoint, ColumnFamily, Rdict, RdictIter, WriteBatch
 
-from mqplug import AccessDenied, AlreadyOpen, Closed, Corrupt, Error, StorageFull
+from mqplug import Corrupt, Error
 from mqplug_rocksmq._layout import page_key, read_page_key
+from mqplug_rocksmq._native_errors import translate, translated
+from mqplug_rocksmq._tuning import Recovery, Tuning
 
-_MIB = 1 << 20
-_NO_ROOM = ("No space left", "Disk quota exceeded", "File too large")
 _LAST = (1 << 64) - 1
+_TUNING = Tuning()
 More = Callable[[int, bytes], bool]
 
 
 class Pages:
     """Pages by (segment, offset) and small values by key, in one RocksDB. Not for several threads at once."""
 
-    def __init__(self, path: Path) -> None:
-        _check_raw_mode(path)
-        options = _options()
-        families = {"data": _data_options(), "meta": _options()}
+    def __init__(
+        self, path: Path, tuning: Tuning = _TUNING, recovery: Recovery = "strict", *, read_only: bool = False
+    ) -> None:
+        self._path, self._tuning = path, tuning
+        self._recovery: Recovery = recovery
+        self._access = AccessType.read_only() if read_only else AccessType.read_write()
+        self._open = False
+        self.reopen()
+
+    def reopen(self) -> None:
+        """Open anew; the only way to have RocksDB go on after an error of its disk."""
+        self.close()
+        _check_raw_mode(self._path)
+        options, families = self._tuning.families(self._recovery)
         with translated():
-            self._db = Rdict(str(path), options, families, AccessType.read_write())
+            self._db = Rdict(str(self._path), options, families, self._access)
             self._data = self._db.get_column_family("data")
             self._meta = self._db.get_column_family("meta")
             self._families = {name: self._db.get_column_family_handle(name) for name in families}
@@ -108,6 +107,46 @@ class Pages:
         with translated():
             self._data.compact_range(page_key(segment, start), page_key(segment, stop))
 
+    def sweep(self, family: str, start: bytes, most: int) -> tuple[list[tuple[bytes, bytes]], Error | None]:
+        """Return what a column family holds from *start* on, up to so many bytes, and the error that ended it early."""
+        found: list[tuple[bytes, bytes]] = []
+        try:
+            cursor = self._family(family).iter()
+            cursor.seek(start)
+            while cursor.valid() and most > 0:
+                found.append((cursor.key(), cursor.value()))
+                most -= len(found[-1][1])
+                cursor.next()
+            cursor.status()
+        except Exception as error:  # noqa: BLE001 - RocksDB's errors have no other type
+            return found, translate(error)
+        return found, None
+
+    def _family(self, name: str) -> Rdict:
+        return self._data if name == "data" else self._meta
+
+    def number(self, name: str, family: str = "data") -> int:
+        """Return a property of RocksDB's, which is a number."""
+        with translated():
+            return int(self._family(family).property_int_value(name) or 0)
+
+    def text(self, name: str, family: str = "data") -> str:
+        """Return a property of RocksDB's, which is a text."""
+        with translated():
+            return str(self._family(family).property_value(name) or "")
+
+    def checkpoint(self, path: Path) -> None:
+        """Make a copy as of now, of links where they are possible, in a directory that does not exist yet."""
+        with translated():
+            Checkpoint(self._db).create_checkpoint(str(path))
+
+    def compact_all(self) -> None:
+        """Give back all room that can be given back; other threads may run meanwhile."""
+        with translated():
+            for family in (self._data, self._meta):
+                family.flush(True)
+                family.compact_range(None, None)
+
     def cancel(self) -> None:
         """End compactions that run; nothing can be flushed or compacted afterwards."""
         with translated():
@@ -139,6 +178,12 @@ class Pages:
         del self._data, self._meta
         if failures:
             raise failures[0]
+
+
+def rebuild(path: Path) -> None:
+    """Have RocksDB find its own files again, where it has lost track of them."""
+    with translated():
+        Rdict.repair(str(path), _TUNING.options())
 
 
 class Changes:
@@ -190,37 +235,17 @@ def _walk(cursor: RdictIter, segment: int, more: More | None) -> Iterator[tuple[
 def _check_raw_mode(path: Path) -> None:
     """Refuse a database that rocksdict would open in its other mode, and spoil."""
     config = path / "rocksdict-config.json"
-    if config.exists() and not json.loads(config.read_text()).get("raw_mode", False):
+    try:
+        raw = not config.exists() or json.loads(config.read_text())["raw_mode"]
+    except (ValueError, KeyError, TypeError):
+        # rocksdict writes it anew each time, in place: whoever was killed meanwhile left a part. It is not needed.
+        config.unlink()
+        return
+    if not raw:
         raise Corrupt(
             f"{path} was opened by a program that does not use rocksdict's raw mode",
             fix=f"Make sure that nothing else opens it, then set raw_mode to true in {config.name}",
         )
-
-
-def _options() -> Options:
-    options = Options(raw_mode=True)
-    options.create_if_missing(True)
-    options.create_missing_column_families(True)
-    options.set_wal_recovery_mode(DBRecoveryMode.tolerate_corrupted_tail_records())
-    options.set_write_buffer_size(16 * _MIB)
-    options.set_max_write_buffer_number(8)
-    options.set_max_total_wal_size(256 * _MIB)
-    options.set_max_open_files(-1)
-    options.set_max_file_opening_threads(1)
-    options.set_allow_mmap_reads(True)
-    options.set_compression_type(DBCompressionType.lz4())
-    options.set_max_log_file_size(4 * _MIB)
-    options.set_keep_log_file_num(4)
-    return options
-
-
-def _data_options() -> Options:
-    options = _options()
-    table = BlockBasedOptions()
-    table.set_block_size(64 << 10)
-    table.set_block_cache(Cache(32 * _MIB))
-    options.set_block_based_table_factory(table)
-    return options
 
 
 def _exit_without_joining() -> None:
@@ -234,30 +259,3 @@ def _exit_without_joining() -> None:
 
 
 os.register_at_fork(after_in_child=_exit_without_joining)
-
-
-@contextmanager
-def translated() -> Iterator[None]:
-    """Turn the errors of RocksDB, which have nothing but a text, into those of mqplug."""
-    try:
-        yield
-    except Error:
-        raise
-    except Exception as error:
-        raise translate(error) from error
-
-
-def translate(error: Exception) -> Error:
-    """Return the typed error for one of RocksDB's."""
-    text = str(error)
-    if type(error).__name__ == "DbClosedError":
-        return Closed("the store is closed")
-    if any(each in text for each in _NO_ROOM):
-        return StorageFull("the disk of the store is full", fix="Free some space, then open the store again")
-    if "Permission denied" in text or "Read-only file system" in text:
-        return AccessDenied(f"the files of the store cannot be written: {text}", fix="Check their permissions")
-    if "LOCK" in text or "lock hold by current process" in text:
-        return AlreadyOpen("another program holds the store's RocksDB", fix="Close it first")
-    if "Corruption" in text or "checksum" in text:
-        return Corrupt(f"RocksDB found damage: {text}", fix="Restore the store from a backup")
-    return Error(f"RocksDB failed: {text}")

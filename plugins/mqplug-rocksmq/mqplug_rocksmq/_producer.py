@@ -12,11 +12,10 @@ import time
 from collections.abc import Sequence
 from typing import Final
 
-from mqplug import Error, PluginError
+from mqplug import Error, Log, OutcomeUnknown, PluginError
 from mqplug.spi import Run, Sending
 from mqplug_rocksmq._parcels import Loose, Packed
-from mqplug_rocksmq._places import log_of
-from mqplug_rocksmq._store import Store
+from mqplug_rocksmq._sinks import Sink
 
 _ENOUGH: Final = 1000  # messages that go at once
 _LINGER: Final = 0.001
@@ -25,14 +24,13 @@ _LINGER: Final = 0.001
 class RocksMQProducer:
     """Sends to any topic of a store."""
 
-    def __init__(self, store: Store) -> None:
-        self._store = store
+    def __init__(self, sink: Sink) -> None:
+        self._sink = sink
         self._writing = threading.RLock()  # held from the choice of messages until they are stored: none overtakes
         self._counting = threading.Lock()
         self._collected: list[Sending] = []
         self._on_their_way = 0
-        self._settled = threading.Event()
-        self._lingers = store.settings.sync != "always"
+        self._lingers = sink.lingers
         self._due = threading.Event()
         self._closed = False
         self._feeder: threading.Thread | None = None
@@ -80,19 +78,17 @@ class RocksMQProducer:
             self._append(run.topic, run.partition, Packed(run))
 
     def _append(self, topic: str, partition: int, parcel: Loose | Packed) -> None:
-        def done(first: int, error: Error | None, /) -> None:
-            if error is None:
+        def settled(log: Log | None, first: int, error: Error | None, /) -> None:
+            if log is not None and error is None:
                 parcel.stored(log, first)
             else:
-                parcel.give_up(error)
+                parcel.give_up(error or OutcomeUnknown("nobody knows what became of it"))
             self._arrived()
 
         with self._counting:
             self._on_their_way += 1
         try:
-            described = self._store.topics.get(topic)
-            log = log_of(self._store.id, described, partition)
-            self._store.append(described.logs[partition], parcel.columns(), done)
+            self._sink.append(topic, partition, parcel.columns(), settled)
         except Error as error:
             parcel.give_up(error)
             self._arrived()
@@ -104,7 +100,7 @@ class RocksMQProducer:
         with self._counting:
             self._on_their_way -= 1
             ready = not self._on_their_way and bool(self._collected)
-        self._settled.set()
+        self._sink.ring()
         if ready:
             self._write()
 
@@ -113,8 +109,7 @@ class RocksMQProducer:
             with self._writing:
                 self.flush(timeout)
         elif self._on_their_way:
-            self._settled.wait(timeout)
-            self._settled.clear()
+            self._sink.serve(timeout)
 
     def flush(self, timeout: float) -> None:
         if self._collected:
@@ -126,3 +121,4 @@ class RocksMQProducer:
         self._due.set()
         if self._feeder is not None:
             self._feeder.join(timeout)
+        self._sink.close(timeout)

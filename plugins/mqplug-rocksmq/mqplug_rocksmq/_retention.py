@@ -29,19 +29,26 @@ from mqplug_rocksmq._layout import (
     read_range,
 )
 from mqplug_rocksmq._log import MARK_MS, LogState
+from mqplug_rocksmq._quota import cuts, held
 from mqplug_rocksmq._topics import Retention, Topics
+from mqplug_rocksmq._tuning import Tuning
 
 _PATIENCE: Final = 2.0
+_STEPS: Final = 4  # that writers may be ahead of what is dropped
+_LONGEST_WAIT: Final = 10.0
 _log = logging.getLogger("mqplug.rocksmq")
 
 
 class Janitor:
     """Trims logs, and gives room back on a thread of its own."""
 
-    def __init__(self, engine: Engine, topics: Topics, interval: float) -> None:
+    def __init__(self, engine: Engine, topics: Topics, interval: float, tuning: Tuning) -> None:
         self._engine = engine
         self._topics = topics
         self._interval = interval
+        self._budget, self._step = tuning.budget, tuning.step
+        self._grown = 0
+        self._kept_to = threading.Condition()
         self._work = threading.Event()
         self._work.set()  # what the last opener left undone
         self._ending = threading.Event()
@@ -62,7 +69,7 @@ class Janitor:
         self.tidy()
 
     def _trim(self, log: LogState, offset: int, receipt: Receipt) -> bool:
-        changes = self._engine.pages.changes()
+        changes = self._engine.changes()
         found = self._engine.pages.read(log.number, offset) if offset < log.end else []
         keep = min(found[0][0], offset) if found else offset
         log.low = offset
@@ -96,6 +103,33 @@ class Janitor:
                     cut = _cut(log, self._marks(log), topic.retention, now)
                 self.trim(log, cut, None)
 
+        if self._budget is not None:
+            self._keep_to(self._budget)
+
+    def _keep_to(self, budget: int) -> None:
+        """Drop the oldest messages of all topics until the store holds no more than it may, and some less."""
+        with self._engine.lock:
+            self._engine.check()
+            logs = self._topics.logs()
+            excess = sum(held(log, self._marks(log)) for log in logs) - budget
+            found = cuts(logs, self._marks, excess + self._step) if excess > 0 else {}
+        for number, offset in found.items():
+            if log := self._topics.find(number):
+                self.trim(log, offset, None)
+
+    def grew(self, size: int) -> None:
+        """Messages were stored. If there are many new ones, look at once whether there are too many; or even wait."""
+        if self._budget is None:
+            return
+        with self._kept_to:
+            self._grown += size
+            if self._grown >= self._step:
+                self.tidy()
+            self._kept_to.wait_for(self._room, _LONGEST_WAIT)
+
+    def _room(self) -> bool:
+        return self._grown < _STEPS * self._step or self._ending.is_set()
+
     def tidy(self) -> None:
         """Have the room of what was dropped given back soon."""
         self._work.set()
@@ -106,10 +140,10 @@ class Janitor:
             self._engine.check()
             freed = self._engine.pages.scan(FREED)
         for key, value in freed:
-            self._engine.pages.compact(log_of(key), *read_range(value))
+            with self._engine.maintaining:
+                self._engine.pages.compact(log_of(key), *read_range(value))
             with self._engine.lock:
-                self._engine.check()
-                changes = self._engine.pages.changes()
+                changes = self._engine.changes()
                 if self._engine.pages.get(key) == value:
                     changes.delete(key)
                     self._engine.write(changes)
@@ -121,8 +155,7 @@ class Janitor:
             if self._ending.is_set():
                 return
             try:
-                self.enforce(_clock.now_ms())
-                self.free()
+                self._look()
             except Closed:
                 return
             except Error:
@@ -130,9 +163,20 @@ class Janitor:
                     return
                 _log.exception("old messages could not be dropped; trying again in %g s", self._interval)
 
+    def _look(self) -> None:
+        with self._kept_to:
+            grown = self._grown
+        self.enforce(_clock.now_ms())
+        self.free()
+        with self._kept_to:
+            self._grown -= grown
+            self._kept_to.notify_all()
+
     def stop(self, timeout: float | None) -> None:
         """End the thread; a compaction that takes longer is broken off."""
         self._ending.set()
+        with self._kept_to:
+            self._kept_to.notify_all()
         self._work.set()
         self._thread.join(_PATIENCE if timeout is None else min(_PATIENCE, timeout / 2))
         if self._thread.is_alive():

@@ -5,6 +5,7 @@ from __future__ import annotations
 import atexit
 import logging
 import os
+import random
 import threading
 import time
 from contextlib import suppress
@@ -12,9 +13,11 @@ from pathlib import Path
 from typing import Final
 
 from mqplug import AlreadyOpen, ConfigError, ConnectError
+from mqplug_rocksmq._link import OtherProtocol
 from mqplug_rocksmq._ownership import Ownership, socket_path
-from mqplug_rocksmq._remote import RemoteStore
+from mqplug_rocksmq._remote import RemoteConnection
 from mqplug_rocksmq._serve import Server
+from mqplug_rocksmq._site import examine
 from mqplug_rocksmq._store import Store, StoreSettings
 
 _log = logging.getLogger("mqplug.rocksmq")
@@ -44,33 +47,44 @@ class _Owned:
             address = socket_path(path)
             server = Server(self.store, address)
         except OSError as error:
-            _log.warning("other processes cannot read the store %s: %s", path, error)
+            _log.warning("other processes cannot use the store %s: %s", path, error)
             return None
         self.ownership.announce(address)
         return server
 
     def close(self, timeout: float | None) -> None:
+        """Close in such an order that guests see the end when another process can own the store."""
         if self.server:
-            self.server.close(timeout)
+            self.server.hush(timeout)
         try:
             self.store.close(timeout)
         finally:
             self.ownership.release()
+            if self.server:
+                self.server.close()
+
+    def abandon(self) -> None:
+        """In the child of a fork: let go of what is the parent's."""
+        self.store.abandon()
+        self.ownership.release()
+        if self.server:
+            self.server.abandon()
 
 
-def open_store(path: Path, settings: StoreSettings) -> Store:
+def open_store(path: Path, settings: StoreSettings, *, agree: bool = True) -> Store:
     """Return the store at *path*, owned by this process; to be given back with ``close_store``.
 
     Raises ``AlreadyOpen`` if another process owns it.
     """
     path = path.absolute()
+    examine(path)
     path.mkdir(parents=True, exist_ok=True)
     path = path.resolve()
     with _lock:
         owned = _open.get(path)
         if owned is None:
             owned = _open[path] = _Owned(path, settings)
-        elif owned.store.settings != settings:
+        elif agree and owned.store.settings != settings:
             raise ConfigError(
                 f"this process has the store {path} open with {owned.store.settings}, which differs from {settings}",
                 fix="Use the same settings for all clients of one store",
@@ -92,21 +106,28 @@ def close_store(store: Store, timeout: float | None = None) -> None:
         owned.close(timeout)
 
 
-def open_or_connect(path: Path, settings: StoreSettings, patience: float = PATIENCE) -> Store | RemoteStore:
-    """Return the store if this process can own it, else a view of it through the process that does."""
+def open_or_connect(
+    path: Path, settings: StoreSettings, patience: float = PATIENCE, *, agree: bool = True
+) -> Store | RemoteConnection:
+    """Return the store if this process can own it, else a way to the process that does.
+
+    Without *agree* it may be open in this process with other settings.
+    """
     end = time.monotonic() + patience
     while True:
         try:
-            return open_store(path, settings)
+            return open_store(path, settings, agree=agree)
         except AlreadyOpen as taken:
             refused = taken
         try:
-            return RemoteStore(path.resolve(), max(0.1, end - time.monotonic()))
-        except (AlreadyOpen, ConnectError):
-            # The owner has only begun, or has just gone: look again.
+            return RemoteConnection(path.resolve(), max(0.1, end - time.monotonic()))
+        except (AlreadyOpen, ConnectError) as error:
+            # The owner has only begun, or has just gone: look again, not all at once.
+            if isinstance(error, OtherProtocol) or not (error.retryable or isinstance(error, AlreadyOpen)):
+                raise
             if time.monotonic() >= end:
                 raise refused from None
-            time.sleep(0.02)
+            time.sleep(random.uniform(0.002, 0.02))  # noqa: S311
 
 
 def _abandon() -> None:
@@ -114,8 +135,7 @@ def _abandon() -> None:
     global _lock
     _lock = threading.Lock()
     for owned in _open.values():
-        owned.store.abandon()
-        owned.ownership.release()
+        owned.abandon()
         _inherited.append(owned)
     _open.clear()
 

@@ -6,17 +6,16 @@ from collections.abc import Sequence
 
 from mqplug.spi import AtTime, Earliest, Last, Latest, SymbolicStart
 from mqplug_rocksmq._log import Extent
-from mqplug_rocksmq._remote import RemoteStore
 from mqplug_rocksmq._store import Store
 
 
-def resolve(store: Store | RemoteStore, start: SymbolicStart, numbers: Sequence[int]) -> list[int]:
+def resolve(store: Store, start: SymbolicStart, numbers: Sequence[int]) -> list[int]:
     """Return the offset at which reading begins in each log."""
     extents = store.watermarks(numbers)
     return [_offset(store, start, number, extent) for number, extent in zip(numbers, extents, strict=True)]
 
 
-def _offset(store: Store | RemoteStore, start: SymbolicStart, number: int, extent: Extent) -> int:
+def _offset(store: Store, start: SymbolicStart, number: int, extent: Extent) -> int:
     match start:
         case Earliest():
             return extent.low

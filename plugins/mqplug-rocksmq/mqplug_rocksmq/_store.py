@@ -2,28 +2,33 @@
 
 from __future__ import annotations
 
+import os
 import threading
-import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import attrs
 
-from mqplug import ConfigError, Corrupt, MessageTooLarge
+from mqplug import ConfigError, MessageTooLarge
 from mqplug_rocksmq import _clock, _reading
+from mqplug_rocksmq._care._backup import back_up
+from mqplug_rocksmq._care._counting import statistics
 from mqplug_rocksmq._durability import MODES, Done, Sync
 from mqplug_rocksmq._engine import Engine, Receipt
 from mqplug_rocksmq._groups import Groups
 from mqplug_rocksmq._layout import STORE, Mark, json_value, log_key, log_value, mark_key, mark_value, read_json
 from mqplug_rocksmq._log import LEASE, Extent, LogState
+from mqplug_rocksmq._origins import Origin, Origins
 from mqplug_rocksmq._page import Body, Columns, encode
 from mqplug_rocksmq._pages import Changes
 from mqplug_rocksmq._reading import Slice, Trimmed
 from mqplug_rocksmq._retention import Janitor
+from mqplug_rocksmq._site import FORMAT, examine, identify, refuse_newer
+from mqplug_rocksmq._statistics import RocksMQStatistics
 from mqplug_rocksmq._topics import Topics
+from mqplug_rocksmq._tuning import MEMORY, Tuning
 
-FORMAT = 1
 PAGE_MESSAGES = 1000
 PAGE_BYTES = 256 << 10
 MAX_BYTES = 1 << 30
@@ -45,16 +50,24 @@ class StoreSettings:
     sync: Sync = attrs.field(default="always", validator=_mode)
     sync_interval: float = attrs.field(default=0.1, validator=attrs.validators.gt(0))
     retention_interval: float = attrs.field(default=60.0, validator=attrs.validators.gt(0))
+    disk_max_bytes: int | None = None
+    memory_max_bytes: int = MEMORY
+
+    @property
+    def tuning(self) -> Tuning:
+        """What RocksDB may take."""
+        return Tuning(self.memory_max_bytes, self.disk_max_bytes)
 
 
 class Store:
     """An open store. All methods may be called from any thread."""
 
     def __init__(self, path: Path, settings: StoreSettings) -> None:
+        examine(path)
         path.mkdir(parents=True, exist_ok=True)
         self.path = path
         self.settings = settings
-        self._engine = Engine(path, settings.sync, settings.sync_interval)
+        self._engine = Engine(path, settings.sync, settings.sync_interval, settings.tuning)
         try:
             self.id = self._identify()
             self.topics = Topics(self._engine)
@@ -63,43 +76,67 @@ class Store:
             self._engine.close(None)
             raise
         self.groups = Groups(self._engine, self.topics)
-        self._janitor = Janitor(self._engine, self.topics, settings.retention_interval)
+        self.origins = Origins(self._engine)
+        self._janitor = Janitor(self._engine, self.topics, settings.retention_interval, settings.tuning)
 
     def _identify(self) -> str:
         stored = self._engine.pages.get(STORE)
         if stored is None:
-            identity = {"format": FORMAT, "id": str(uuid.uuid4())}
+            named = identify(self.path).id
+            identity = {"format": FORMAT, "id": named}
             self._engine.change(lambda changes: changes.put(STORE, json_value(identity)), None)
-            return str(identity["id"])
+            return named
         held = read_json(stored)
-        if held["format"] != FORMAT:
-            raise Corrupt(f"the store {self.path} has format {held['format']}", fix="Upgrade mqplug-rocksmq")
-        return str(held["id"])
+        refuse_newer(self.path, held["format"])
+        return identify(self.path, str(held["id"])).id
 
     def append(self, number: int, columns: Columns, done: Done | None = None) -> int:
         """Store messages in a log and return the offset of the first; *done* is called when they are safe.
 
         Without *done* the call itself waits until they are.
         """
-        bodies = [(encode(part), max(part.times)) for part in _split(columns)]
+        return self.append_bodies(number, [(encode(part), max(part.times)) for part in split(columns)], done)
+
+    def append_bodies(
+        self,
+        number: int,
+        bodies: Sequence[tuple[Body, int]],
+        done: Done | None = None,
+        origin: Origin | None = None,
+    ) -> int:
+        """The same for pages, each with its newest time. What *origin* names is not stored a second time."""
         receipt = done or Receipt()
         with self._engine.lock:
-            self._engine.check()
+            changes = self._engine.changes()
             log = self.topics.log(number)
-            first = log.next
-            changes = self._engine.pages.changes()
-            leasing = self._lease(log, len(columns.times))
-            for body, newest in bodies:
-                _add(changes, log, body, newest)
-            changes.put(log_key(number), log_value(log.record))
+            size = log.size
+            first, leasing = self._fill(changes, log, bodies, origin)
             safe = self._engine.write(changes, log, first, receipt)
             if leasing and safe:
                 self._engine.durability.sync_locked()
+        self._janitor.grew(log.size - size)
         if safe:
             receipt(first, None)
         elif isinstance(receipt, Receipt):
             receipt.wait(None)
         return first
+
+    def _fill(
+        self, changes: Changes, log: LogState, bodies: Sequence[tuple[Body, int]], origin: Origin | None
+    ) -> tuple[int, bool]:
+        """Add what is to be stored; return where it begins, and whether offsets were leased for it."""
+        first, leasing = log.next, False
+        known = origin.find(self._engine.pages.get(origin.key), log.number) if origin and origin.again else None
+        if known is None:
+            leasing = self._lease(log, sum(body.messages for body, _ in bodies))
+            for body, newest in bodies:
+                _add(changes, log, body, newest)
+            changes.put(log_key(log.number), log_value(log.record))
+        else:
+            first = known
+        if origin:
+            origin.note(changes, log.number, first)
+        return first, leasing
 
     def _lease(self, log: LogState, count: int) -> bool:
         """Note that offsets are about to be given out; the note has to be safe before they are."""
@@ -146,6 +183,24 @@ class Store:
         """Drop what is too old or too much, as of *now*, and give its room back, as the background does by itself."""
         self._janitor.enforce(_clock.now_ms() if now is None else now)
         self._janitor.free()
+
+    def statistics(self) -> RocksMQStatistics:
+        """Return what the store holds, and how it does."""
+        engine = self._engine
+        with engine.lock:
+            engine.check()
+            counted = {"writes": engine.writes.latencies(), "commits": engine.durability.commits.latencies()}
+            return statistics(self.path, self.id, engine.pages, pid=os.getpid(), **counted)
+
+    def back_up(self, to: Path) -> None:
+        """Copy the store as it is at one instant into a new directory; others may write meanwhile."""
+        back_up(self._engine, self.id, to)
+
+    def compact(self) -> None:
+        """Drop what is too old or too much, and give back all room that can be given back; others may go on."""
+        self.enforce_retention()
+        with self._engine.maintaining:
+            self._engine.pages.compact_all()
 
     def check(self) -> None:
         """Raise unless the store can be used."""
@@ -207,7 +262,7 @@ def _add(changes: Changes, log: LogState, body: Body, newest: int) -> None:
     log.messages += body.messages
 
 
-def _split(columns: Columns) -> Iterator[Columns]:
+def split(columns: Columns) -> Iterator[Columns]:
     """Cut messages into pages of a good size."""
     count = len(columns.times)
     if not count:

@@ -77,6 +77,7 @@ class Topics:
         self._engine = engine
         self._topics = {topic.name: topic for topic in self._stored()}
         self._logs = {log.number: log for log in self._open_logs()}
+        engine.went_back = self._reload
         if engine.host_died:
             self._give_up_leases()
 
@@ -84,13 +85,25 @@ class Topics:
         for key, value in self._engine.pages.scan(TOPIC):
             yield Topic.read(key, value)
 
+    def _records(self) -> dict[int, LogRecord]:
+        return {log_of(key): read_log_value(value) for key, value in self._engine.pages.scan(LOG)}
+
     def _open_logs(self) -> Iterator[LogState]:
-        records = {log_of(key): read_log_value(value) for key, value in self._engine.pages.scan(LOG)}
+        records = self._records()
         for topic in self._topics.values():
             for partition, number in enumerate(topic.logs):
                 log = LogState(number, topic.name, partition, records[number])
                 self._compare(log)
                 yield log
+
+    def _reload(self) -> None:
+        """Go on from what is stored: a change that failed is ahead of it."""
+        known = self._logs
+        self._topics = {topic.name: topic for topic in self._stored()}
+        self._logs = {fresh.number: known.get(fresh.number, fresh) for fresh in self._open_logs()}
+        for number, record in self._records().items():
+            if number in known and number in self._logs:
+                known[number].go_back(record)
 
     def _give_up_leases(self) -> None:
         """Go on behind all offsets that may have been given out, for messages that are lost now."""
@@ -135,14 +148,18 @@ class Topics:
 
     def log(self, number: int) -> LogState:
         """Return a log that was not deleted."""
-        try:
-            return self._logs[number]
-        except KeyError:
-            raise TopicNotFound("the topic was deleted", fix="Create it again", backend="rocksmq") from None
+        if log := self.find(number):
+            return log
+        raise TopicNotFound("the topic was deleted", fix="Create it again", backend="rocksmq")
+
+    def logs(self) -> list[LogState]:
+        """Return all logs."""
+        return [log for log in self._logs.values() if not log.deleted]
 
     def find(self, number: int) -> LogState | None:
         """Return a log, or None if it was deleted."""
-        return self._logs.get(number)
+        log = self._logs.get(number)
+        return None if log is None or log.deleted else log
 
     def create(self, name: str, partitions: int, retention: Retention, timeout: float | None) -> Topic:
         """Create a topic, or raise ``TopicExists``."""
@@ -185,9 +202,10 @@ class Topics:
             topic = self.get(name)
             changes.delete(topic_key(name))
             del self._topics[name]
-            return [self._delete_log(changes, self._logs.pop(number)) for number in topic.logs]
+            return [self._delete_log(changes, self._logs[number]) for number in topic.logs]
 
         for log in self._engine.change(plan, timeout):
+            self._logs.pop(log.number, None)
             log.wake()
 
     def _groups_of(self, topic: Topic) -> set[str]:

@@ -47,15 +47,7 @@ class Witness:
 
     def read(self) -> Testimony | None:
         """Return what the last opener wrote, or None where nothing can be read."""
-        raw = os.pread(self._file, _RECORD.size + _CRC.size, 0)
-        try:
-            magic, flags, changes, boot = _RECORD.unpack_from(raw)
-            (checksum,) = _CRC.unpack_from(raw, _RECORD.size)
-        except struct.error:
-            return None
-        if magic != _MAGIC or checksum != crc32c(raw[: _RECORD.size]):
-            return None
-        return Testimony(bool(flags & _CLEAN), bool(flags & _CAUTIOUS), changes, boot.rstrip(b"\0"))
+        return _understood(os.pread(self._file, _RECORD.size + _CRC.size, 0))
 
     def write(self, changes: int, *, clean: bool = False) -> None:
         """Record that so many changes are on disk; to be called only when they are."""
@@ -67,6 +59,25 @@ class Witness:
         """Put the record itself on disk and close it."""
         os.fsync(self._file)
         os.close(self._file)
+
+
+def testimony_of(path: Path) -> Testimony | None:
+    """Return what the last opener of a store that nobody has open left in this file."""
+    try:
+        return _understood(path.read_bytes())
+    except OSError:
+        return None
+
+
+def _understood(raw: bytes) -> Testimony | None:
+    try:
+        magic, flags, changes, boot = _RECORD.unpack_from(raw)
+        (checksum,) = _CRC.unpack_from(raw, _RECORD.size)
+    except struct.error:
+        return None
+    if magic != _MAGIC or checksum != crc32c(raw[: _RECORD.size]):
+        return None
+    return Testimony(bool(flags & _CLEAN), bool(flags & _CAUTIOUS), changes, boot.rstrip(b"\0"))
 
 
 def _boot() -> bytes:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -103,6 +104,28 @@ def python(code: str, *arguments: object) -> Iterator[subprocess.Popen[str]]:
             process.kill()
 
 
+def freeze(process: subprocess.Popen[str]) -> None:
+    """Stop a process, and return when all of its threads stand still."""
+    process.send_signal(signal.SIGSTOP)
+    threads = Path(f"/proc/{process.pid}/task")
+    eventually(lambda: all(stat.read_text().rpartition(")")[2].split()[0] == "T" for stat in threads.glob("*/stat")))
+
+
+@contextmanager
+def serving(path: Path, *options: str) -> Iterator[subprocess.Popen[str]]:
+    """Have another process hold a store open; end it in order."""
+    command = [sys.executable, "-m", "mqplug.cli", "rocksmq", "serve", str(path), *options]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            assert line(process).startswith("serving")
+            yield process
+            process.send_signal(signal.SIGCONT)
+            process.terminate()
+            assert process.wait(30) == 0
+        finally:
+            process.kill()
+
+
 def line(process: subprocess.Popen[str]) -> str:
     """Return the next line that the process prints."""
     assert process.stdout is not None
@@ -110,10 +133,10 @@ def line(process: subprocess.Popen[str]) -> str:
 
 
 PRELUDE = f"""
-import os, signal, sys, threading
+import mqplug, os, signal, sys, threading
 from pathlib import Path
 sys.path.insert(0, {str(Path(__file__).parent)!r})
-from mqplug_rocksmq._shared import close_store, open_or_connect, open_store
+from mqplug_rocksmq._shared import close_store, open_store
 from mqplug_rocksmq._store import Columns, Store, StoreSettings
 from rocksmq_words import extent, new_log, put, values
 path = Path(sys.argv[1])

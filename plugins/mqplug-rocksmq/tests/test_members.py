@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from rocksmq_words import Member, administer, eventually, line, python
+from rocksmq_words import Member, administer, eventually
 
 import mqplug
 import mqplug_rocksmq
@@ -154,26 +154,3 @@ def test_groups_with_members_are_left_alone(mq: mqplug.Client) -> None:
     assert administer(mq, ListGroups()) == []
     with pytest.raises(GroupNotFound):
         administer(mq, DeleteGroup("g"))
-
-
-OWNER = """
-import mqplug
-with mqplug.connect("rocksmq", path=str(path)) as mq:
-    mq.create_topic("orders", partitions=2)
-    mq.consumer("orders", group="g").close()
-    print("ready", flush=True)
-    sys.stdin.read()
-"""
-
-
-def test_groups_of_a_store_that_another_process_owns(path: Path) -> None:
-    """They are listed, without the numbers of members, which only the owner knows; nothing can be changed."""
-    with python(OWNER, path) as owner:
-        assert line(owner) == "ready"
-        with mqplug.connect("rocksmq", path=str(path)) as mq:
-            assert administer(mq, ListGroups("orders")) == [GroupInfo("g")]
-            for action in (AddPartitions("orders", 3), DeleteGroup("g")):
-                with pytest.raises(mqplug.AlreadyOpen):
-                    administer(mq, action)
-            assert not mq.capabilities.add_partitions
-            assert not mq.capabilities.exclusive

@@ -1,45 +1,26 @@
+"""A store that several processes use: who owns it, and what the others can do through the owner."""
+
 from __future__ import annotations
 
 import os
 import shutil
 import signal
-import socket
 import stat
 import subprocess
 import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
-from rocksmq_words import extent, line, new_log, put, python, values
+from rocksmq_words import eventually, line, new_log, put, python, serving, values
 
-from mqplug import AlreadyOpen, Closed, ConfigError, ConnectError, ForkedClient, TopicNotFound
-from mqplug_rocksmq import _frames
-from mqplug_rocksmq._layout import Place
-from mqplug_rocksmq._ownership import owner_of, socket_path
-from mqplug_rocksmq._reading import Trimmed
-from mqplug_rocksmq._remote import RemoteStore
-from mqplug_rocksmq._shared import close_store, open_or_connect, open_store
+import mqplug
+from mqplug import EARLIEST, LATEST, AlreadyOpen, Closed, ConfigError, ConsumerBusy, ForkedClient, TopicNotFound
+from mqplug_rocksmq._guest import GuestConnection
+from mqplug_rocksmq._ownership import Ownership, owner_of, socket_path
+from mqplug_rocksmq._shared import close_store, open_store
 from mqplug_rocksmq._store import Store, StoreSettings
-
-OWNER = """
-store = open_store(path, StoreSettings(sync="os"))
-log = new_log(store)
-put(store, log, b"a", b"b", b"c")
-print("ready", flush=True)
-for command in sys.stdin:
-    name, *rest = command.split()
-    if name == "put":
-        put(store, log, rest[0].encode())
-    elif name == "trim":
-        store.trim(log, int(rest[0]))
-    elif name == "delete":
-        store.delete_topic("orders")
-    print("done", flush=True)
-close_store(store)
-"""
 
 
 @pytest.fixture
@@ -53,26 +34,20 @@ def shared(path: Path) -> Iterator[Store]:
 @pytest.fixture
 def owner(path: Path) -> Iterator[subprocess.Popen[str]]:
     """Another process that owns the store."""
-    with python(OWNER, path) as process:
-        assert line(process) == "ready"
+    with serving(path, "--sync", "os") as process:
         yield process
 
 
-def tell(owner: subprocess.Popen[str], command: str) -> None:
-    """Have the owner do something."""
-    assert owner.stdin is not None
-    owner.stdin.write(command + "\n")
-    owner.stdin.flush()
-    assert line(owner) == "done"
-
-
 @pytest.fixture
-def remote(path: Path, owner: subprocess.Popen[str]) -> Iterator[RemoteStore]:
-    """The store as this process sees it while the other owns it."""
-    store = open_or_connect(path, StoreSettings())
-    assert isinstance(store, RemoteStore)
-    yield store
-    store.close()
+def mq(path: Path, owner: subprocess.Popen[str]) -> Iterator[mqplug.Client]:
+    """A client of a store that another process owns, with the topic "orders"."""
+    with mqplug.connect("rocksmq", path=str(path)) as client:
+        client.create_topic("orders", partitions=2)
+        yield client
+        assert isinstance(client._connection, GuestConnection)
+
+
+# who owns it ---------------------------------------------------------------------------------------------------
 
 
 def test_clients_share_a_store(path: Path, shared: Store) -> None:
@@ -99,13 +74,23 @@ def test_only_one_process_owns(path: Path, owner: subprocess.Popen[str]) -> None
         open_store(path, StoreSettings())
 
 
-def test_ownership_ends_with_its_process(path: Path, owner: subprocess.Popen[str]) -> None:
+OWNER = """
+store = open_store(path, StoreSettings(sync="os"))
+put(store, new_log(store), b"a", b"b", b"c")
+print("ready", flush=True)
+sys.stdin.read()
+"""
+
+
+def test_ownership_ends_with_its_process(path: Path) -> None:
     """When the owner is killed, the next process can own the store at once."""
-    owner.send_signal(signal.SIGKILL)
-    owner.wait()
-    store = open_store(path, StoreSettings())
-    assert values(store, 0) == [b"a", b"b", b"c"]
-    close_store(store)
+    with python(OWNER, path) as process:
+        assert line(process) == "ready"
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+        store = open_store(path, StoreSettings())
+        assert values(store, 0) == [b"a", b"b", b"c"]
+        close_store(store)
 
 
 def test_a_copy_does_not_end_ownership(path: Path, shared: Store, tmp_path: Path) -> None:
@@ -115,6 +100,19 @@ def test_a_copy_does_not_end_ownership(path: Path, shared: Store, tmp_path: Path
     with python("open_store(path, StoreSettings())", path) as second:
         assert second.wait(30) != 0
     assert put(shared, log, b"a") == 0
+
+
+def test_an_owner_that_serves_nobody(path: Path) -> None:
+    """A store whose owner has no socket is open elsewhere, and that is said within the timeout."""
+    ownership = Ownership(path)
+    try:
+        with pytest.raises(AlreadyOpen, match=str(os.getpid())):
+            mqplug.connect("rocksmq", path=str(path), timeout=2)
+    finally:
+        ownership.release()
+
+
+# forks ---------------------------------------------------------------------------------------------------------
 
 
 def test_fork(shared: Store) -> None:
@@ -151,85 +149,270 @@ close_store(store)
 
 
 def test_a_forked_child_does_not_inherit_ownership(path: Path) -> None:
-    """When the parent dies, its forked child does not keep the store from others."""
+    """When the parent dies, its forked child does not keep the store from others, and guests see the parent die."""
     code = """
-store = open_store(path, StoreSettings())
+mq = mqplug.connect("rocksmq", path=str(path))
+mq.create_topic("orders")
 if os.fork() == 0:
     print(os.getpid(), flush=True)
 signal.pause()
 """
     with python(code, path) as process:
         child = int(line(process))
-        process.send_signal(signal.SIGKILL)
-        process.wait()
         try:
-            close_store(open_store(path, StoreSettings()))
+            with mqplug.connect("rocksmq", path=str(path)) as mq, mq.producer("orders") as out:
+                out.send(b"to the owner")
+                process.send_signal(signal.SIGKILL)
+                process.wait()
+                out.send(b"to the next", timeout=10)
+                assert [message.value for message in mq.read("orders")] == [b"to the owner", b"to the next"]
         finally:
             os.kill(child, signal.SIGKILL)
 
 
-def test_reading_from_another_process(remote: RemoteStore, owner: subprocess.Popen[str]) -> None:
-    """Another process sees topics, messages, watermarks and groups as the owner does."""
-    topic = remote.topics.get("orders")
-    log = topic.logs[0]
-    assert (remote.topics.names(), values(remote, log), extent(remote, log)) == (["orders"], [b"a", b"b", b"c"], (0, 3))
-    assert (remote.bounds(log), remote.first_at(log, 1000), remote.first_at(log, 1001)) == ((0, 2), 0, 3)
-    assert (remote.nth_last(log, 2), remote.groups.names(), remote.groups.place("g", log)) == (1, [], None)
-    tell(owner, "trim 2")
-    with pytest.raises(Trimmed) as trimmed:
-        remote.read(log, 0)
-    assert trimmed.value.low == 2
+def test_a_forked_child_of_a_guest_is_no_member(path: Path, mq: mqplug.Client) -> None:
+    """A member's connection ends with its process, though a forked child of that lives on."""
+    code = """
+mq = mqplug.connect("rocksmq", path=str(path))
+member = mq.consumer("orders", group="g", mode="exclusive")
+if os.fork() == 0:
+    print(os.getpid(), flush=True)
+signal.pause()
+"""
+    with python(code, path) as process:
+        child = int(line(process))
+        try:
+            with pytest.raises(ConsumerBusy):
+                mq.consumer("orders", group="g", mode="exclusive")
+            process.send_signal(signal.SIGKILL)
+            process.wait()
+            mq.consumer("orders", group="g", mode="exclusive").close()
+        finally:
+            os.kill(child, signal.SIGKILL)
 
 
-def test_group_places_from_another_process(path: Path, shared: Store) -> None:
-    """A group's place, gaps included, can be read by another process."""
-    log = new_log(shared)
-    shared.groups.store("g", {log: Place(3, ((4, 6), (9, 10)))}, 30)
-    remote = RemoteStore(path)
-    assert (remote.groups.names(log), remote.groups.place("g", log)) == (["g"], Place(3, ((4, 6), (9, 10))))
-    remote.close()
+# what the others can do ----------------------------------------------------------------------------------------
 
 
-def test_another_process_is_woken(remote: RemoteStore, owner: subprocess.Popen[str]) -> None:
-    """A reader at the end of a log in another process is told of the next message."""
-    assert not remote.wait({0: 3}, 0.01)
-    timer = threading.Timer(0.05, tell, (owner, "put d"))
-    timer.start()
-    assert remote.wait({0: 3}, 20)
-    timer.join()
-    assert values(remote, 0, 3) == [b"d"]
+def test_a_guest_sends_and_reads(mq: mqplug.Client) -> None:
+    """What another process sends has ids, keys, headers and times as anywhere, and is read as it was sent."""
+    records = [mqplug.Record(b"%d" % each, key=b"k", headers={"h": b"v"}, timestamp=each) for each in range(2500)]
+    with mq.producer("orders") as out:
+        sent = out.send_many(records)
+        handles = [out.submit(None, partition=0) for _ in range(2500)]
+        out.flush()
+    found = list(mq.read("orders", partitions=[sent[0].log.partition]))
+    ours = [message for message in found if message.value is not None]
+    assert [message.id for message in ours] == sent
+    assert [(each.key, each.headers, each.value) for each in ours[:2]] == [
+        (b"k", (("h", b"v"),), b"0"),
+        (b"k", (("h", b"v"),), b"1"),
+    ]
+    assert len({handle.result() for handle in handles}) == 2500
 
 
-def test_typed_errors_cross_the_socket(remote: RemoteStore, owner: subprocess.Popen[str]) -> None:
-    """What goes wrong at the owner is raised here as the same error."""
+def test_a_guest_asks(mq: mqplug.Client) -> None:
+    """Watermarks, bounds, time look-ups, groups and lag are answered as in the owner's process."""
+    with mq.producer("orders") as out:
+        sent = out.send_many([mqplug.Record(b"x", partition=0, timestamp=1000 * each) for each in range(10)])
+    mq.reset_group("g", "orders", sent[4])
+    assert mq.topics() == ["orders"]
+    assert mq.watermarks("orders")[0].count == 10
+    assert mq.bounds("orders")[0] == mqplug.Bounds(sent[0], sent[-1])
+    assert [message.id for message in mq.read("orders", start=mqplug.at_time(7000), partitions=[0])] == sent[7:]
+    assert mq.lag("orders", group="g") == {0: 6, 1: 0}
+    assert [(group.name, group.members) for group in mq.groups()] == [("g", 0)]
+    mq.trim("orders", {0: mqplug.Position(sent[5].log, (5,))})
+    with pytest.raises(mqplug.PositionLost) as lost:
+        mq.consumer("orders", start=mqplug.before(sent[2])).receive(5)
+    assert lost.value.low == mqplug.Position(sent[5].log, (5,))
+    mq.delete_group("g")
+    mq.add_partitions("orders", 3)
+    mq.delete_topic("orders")
+    assert mq.topics() == []
+
+
+def test_groups_of_all_processes(path: Path, mq: mqplug.Client) -> None:
+    """A group has its members in whatever processes, is counted so, and is left alone while it has any."""
+    with python(MEMBER, path, "ordered") as other, mq.consumer("orders", group="g") as member:
+        eventually(lambda: member.receive(0.05) or [group.members for group in mq.groups("orders")] == [2])
+        with pytest.raises(ConsumerBusy):
+            mq.delete_group("g")
+        other.kill()
+        eventually(lambda: member.receive(0.05) or [group.members for group in mq.groups("orders")] == [1])
+
+
+def test_typed_errors_cross_the_socket(mq: mqplug.Client) -> None:
+    """What goes wrong at the owner is raised here as the same error, with what it knows."""
     with pytest.raises(TopicNotFound) as missing:
-        remote.topics.get("nope")
-    assert missing.value.topic == "nope"
-    timer = threading.Timer(0.05, tell, (owner, "delete"))
-    timer.start()
-    with pytest.raises(TopicNotFound):
-        remote.wait({0: 3}, 20)
-    timer.join()
+        mq.producer("nope")
+    assert (missing.value.topic, missing.value.backend) == ("nope", "rocksmq")
+    with pytest.raises(ValueError, match="has 2 partitions already"):
+        mq._connection.administer(mqplug.spi.AddPartitions("orders", 1), 10)
+    with mq.consumer("orders", start=EARLIEST) as reader:
+        mq.delete_topic("orders")
+        with pytest.raises(TopicNotFound):
+            reader.receive(5)
 
 
-def test_the_owner_goes(remote: RemoteStore, owner: subprocess.Popen[str]) -> None:
-    """When the owner dies, a waiting reader is told at once."""
-    timer = threading.Timer(0.05, owner.send_signal, (signal.SIGKILL,))
-    timer.start()
-    with pytest.raises(ConnectError, match="is gone"):
-        remote.wait({0: 3}, 20)
-    timer.join()
+def test_a_guest_is_woken(path: Path, mq: mqplug.Client) -> None:
+    """A reader at the end of a log in one process is told of what another sends."""
+    code = """
+with mqplug.connect("rocksmq", path=str(path)) as mq, mq.producer("orders") as out:
+    sys.stdin.readline()
+    print(out.send(b"x"), flush=True)
+"""
+    with python(code, path) as sender, mq.consumer("orders", start=LATEST) as reader:
+        assert reader.receive(0.2) is None
+        assert sender.stdin is not None
+        sender.stdin.write("\n")
+        sender.stdin.flush()
+        message = reader.receive(20)
+        assert str(message and message.id) == line(sender)
 
 
-def test_large_answers(path: Path, shared: Store) -> None:
-    """Answers larger than any socket buffer arrive whole."""
-    log = new_log(shared)
+def test_a_guest_seeks_and_commits_in_its_callbacks(mq: mqplug.Client) -> None:
+    """What the callbacks of a member in another process do with it is no overlap, and has its effect."""
+    with mq.producer("orders") as out:
+        ids = out.send_many([mqplug.Record(b"%d" % each, partition=0) for each in range(4)])
+
+    def on_assigned(logs: object) -> None:
+        one.seek(ids[2])
+
+    def on_revoked(logs: object) -> None:
+        one.commit(timeout=10)
+
+    one = mq.consumer("orders", group="g", on_assigned=on_assigned, on_revoked=on_revoked)
+    with one:
+        message = one.receive(10)
+        assert message is not None
+        assert message.id == ids[2]
+        one.ack(message)
+        with mq.consumer("orders", group="g") as other:
+            eventually(lambda: one.receive(0.05) or len(other.assignment()) + len(one.assignment()) == 2)
+            eventually(lambda: (one.receive(0.05), other.receive(0.05)) and len(other.assignment()) == 1)
+    assert mq.positions("orders", group="g")[0].position == mqplug.Position(ids[0].log, (3,))
+
+
+def test_large_messages(path: Path, owner: subprocess.Popen[str]) -> None:
+    """What is larger than any socket buffer crosses it whole, both ways."""
     large = [bytes([number]) * 3_000_000 for number in range(5)]
-    for value in large:
-        put(shared, log, value)
-    remote = RemoteStore(path)
-    assert values(remote, log) == large
-    remote.close()
+    with mqplug.connect("rocksmq", path=str(path), message_max_bytes=4_000_000) as mq:
+        mq.create_topic("orders")
+        with mq.producer("orders") as out:
+            out.send_many(large)
+        assert [message.value for message in mq.read("orders")] == large
+
+
+MEMBER = """
+with mqplug.connect("rocksmq", path=str(path)) as mq, mq.consumer("orders", group="g", mode=sys.argv[2]) as member:
+    for message in member:
+        member.ack(message)
+        member.commit()
+        print(message.value.decode(), flush=True)
+"""
+
+
+@pytest.mark.parametrize("mode", ["ordered", "shared", "key_shared"])
+def test_members_of_several_processes_share(path: Path, mq: mqplug.Client, mode: mqplug.spi.Mode) -> None:
+    """Members in two processes share the work; when one is killed the other has all of it at once."""
+    with python(MEMBER, path, mode) as other, mq.consumer("orders", group="g", mode=mode) as member:
+        with mq.producer("orders") as out:
+            taken = shared_out(out, member, other)
+            other.send_signal(signal.SIGKILL)
+            other.wait()
+            out.send_many([mqplug.Record(b"last", partition=each, key=b"%d" % each) for each in range(2)])
+        left = []
+        while left.count(b"last") < 2:
+            message = member.receive(10)
+            assert message is not None
+            left.append(message.value)
+            member.ack(message)
+    assert not taken & set(left)
+
+
+def shared_out(out: mqplug.Producer, member: mqplug.Consumer, other: subprocess.Popen[str]) -> set[bytes]:
+    """Send until both members have got something; what was acked."""
+    got: set[bytes] = set()
+    theirs: set[bytes] = set()
+    listener = threading.Thread(target=lambda: theirs.update(each.strip().encode() for each in other.stdout or ()))
+    listener.start()
+    for number in range(1000):
+        out.send_many([mqplug.Record(b"%d.%d" % (number, each), partition=each, key=b"%d" % each) for each in range(2)])
+        for message in member.receive_many(10, 0.05):
+            got.add(message.value or b"")
+            member.ack(message)
+        member.commit()
+        if got and theirs:
+            break
+    assert got
+    assert theirs
+    assert not got & theirs
+    threading.Thread(target=listener.join, daemon=True).start()
+    return got
+
+
+def test_a_member_that_stands_still(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A member that does not say how far it came loses its partitions when others want them."""
+    monkeypatch.setattr("mqplug_rocksmq._attendant.GIVES_UP_WITHIN", 0.5)
+    code = """
+hold = threading.Event()
+with mqplug.connect("rocksmq", path=str(path)) as mq:
+    def on_revoked(logs):
+        print("revoked", flush=True)
+        hold.wait()
+    with mq.consumer("orders", group="g", on_revoked=on_revoked) as member:
+        while len(member.assignment()) < 2:
+            member.receive(0.05)
+        print("ready", flush=True)
+        while True:
+            member.receive(0.05)
+"""
+    with mqplug.connect("rocksmq", path=str(path)) as mq:
+        mq.create_topic("orders", partitions=2)
+        with python(code, path) as stuck:
+            assert line(stuck) == "ready"
+            with mq.consumer("orders", group="g") as member:
+                eventually(lambda: member.receive(0.05) or len(member.assignment()) == 2)
+            assert line(stuck) == "revoked"
+
+
+def test_nack_from_another_process(mq: mqplug.Client) -> None:
+    """A guest gives a message back, and any member gets it again, with its attempt counted."""
+    with mq.producer("orders") as out:
+        out.send(b"x")
+    with mq.consumer("orders", group="g", mode="shared") as one:
+        first = one.receive(10)
+        assert first is not None
+        one.nack(first, delay=0)
+        again = one.receive(10)
+        assert again is not None
+        assert (again.id, again.attempt) == (first.id, 2)
+
+
+def test_a_guest_can_ask_for_more_durability(path: Path, monkeypatch: pytest.MonkeyPatch, shared: Store) -> None:
+    """Where the owner does not sync, a guest with sync="always" is told of a send when it is on disk all the same."""
+    synced = []
+    monkeypatch.setattr(shared, "sync", lambda: synced.append(True))
+    code = """
+with mqplug.connect("rocksmq", path=str(path), sync=sys.argv[2]) as mq, mq.producer("orders") as out:
+    out.send(b"x")
+"""
+    shared.topics.create("orders", 1, mqplug_retention(), 30)
+    for sync, times in (("os", 0), ("always", 1)):
+        with python(code, path, sync) as guest:
+            assert guest.wait(30) == 0
+        assert len(synced) == times
+
+
+def mqplug_retention() -> object:
+    """What is kept of a topic, by default."""
+    from mqplug_rocksmq._topics import Retention
+
+    return Retention()
+
+
+# the socket ----------------------------------------------------------------------------------------------------
 
 
 def test_the_socket_is_private(path: Path, shared: Store) -> None:
@@ -245,52 +428,26 @@ def test_the_socket_is_private(path: Path, shared: Store) -> None:
     assert not address.exists()
 
 
-@pytest.mark.parametrize(
-    "noise",
-    [b"GET / HTTP/1.1\r\n\r\n", b"MQF1" + b"\xff" * 8, _frames.pack({"call": "wait"}), b"MQF1\x02\0\0\0\0\0\0\0[]"],
-)
-def test_strangers_are_dropped(path: Path, shared: Store, noise: bytes) -> None:
-    """What does not speak the language is cut off, and others are served as before."""
-    owner = owner_of(path)
-    assert owner is not None
-    assert owner.socket is not None
-    with socket.socket(socket.AF_UNIX) as stranger:
-        stranger.settimeout(20)
-        stranger.connect(owner.socket)
-        stranger.sendall(noise)
-        assert stranger.recv(1) == b""
-    remote = RemoteStore(path)
-    assert remote.id == shared.id
-    remote.close()
+def test_a_long_path(tmp_path: Path) -> None:
+    """However long the path of a store is, its owner serves others."""
+    path = tmp_path.joinpath(*["x" * 100] * 5)
+    with serving(path), mqplug.connect("rocksmq", path=str(path)) as mq:
+        mq.create_topic("orders")
+        assert mq.topics() == ["orders"]
 
 
-def test_unknown_calls_are_refused(path: Path, shared: Store) -> None:
-    """A call that there is not, or one with wrong arguments, is answered with an error."""
-    remote = RemoteStore(path)
-    wrong: list[dict[str, Any]] = [
-        {"call": "append"},
-        {"call": "read", "log": 0},
-        {"call": "first_at", "log": "x", "time": 1},
-        {"call": "place", "group": 5, "log": 0},
-        {"call": "watermarks", "logs": 5},
-    ]
-    for request in wrong:
-        with pytest.raises((ConnectError, TopicNotFound)):
-            remote.ask(request)
-    assert remote.topics.names() == []
-    remote.close()
+def test_a_directory_that_others_can_enter(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A socket is never made where other users could replace it."""
+    open_to_all = tmp_path / "run"
+    open_to_all.mkdir(mode=0o777)
+    open_to_all.chmod(0o777)
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(open_to_all))
+    store = open_store(path, StoreSettings())
+    assert list(open_to_all.iterdir()) == []
+    close_store(store)
 
 
-def test_close_with_waiting_readers(path: Path, shared: Store) -> None:
-    """Closing the store ends the waits of other processes."""
-    log = new_log(shared)
-    remote = RemoteStore(path)
-    timer = threading.Timer(0.05, close_store, (shared, 10))
-    timer.start()
-    with pytest.raises((ConnectError, Closed)):
-        remote.wait({log: 0}, 20)
-    timer.join()
-    remote.close()
+# ending --------------------------------------------------------------------------------------------------------
 
 
 def test_nothing_native_is_imported_to_describe() -> None:
@@ -300,7 +457,7 @@ def test_nothing_native_is_imported_to_describe() -> None:
 
 
 @pytest.mark.parametrize("sync", ["always", "interval", "os"])
-def test_a_program_that_forgets_to_close_ends_well(path: Path, sync: str) -> None:
+def test_a_program_that_closes_nothing_exits_well(path: Path, sync: str) -> None:
     """At the end of the program its store is closed for it: no crash, nothing lost, and no socket is left."""
     program = f"""
 import mqplug
@@ -318,6 +475,24 @@ out.submit(b"last")
     assert not socket_path(path.resolve()).exists()
     store = open_store(path, StoreSettings())
     try:
-        assert extent(store, store.topics.get("orders").logs[0])[1] >= 3000
+        assert store.watermarks([store.topics.get("orders").logs[0]])[0].high >= 3000
     finally:
         close_store(store)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_serve_ends_in_order(path: Path, number: signal.Signals) -> None:
+    """``mqplug rocksmq serve`` ends on a signal, and leaves no socket."""
+    with serving(path) as server:
+        server.send_signal(number)
+        assert server.wait(30) == 0
+    assert not socket_path(path.resolve()).exists()
+
+
+def test_serve_where_another_process_owns(path: Path, owner: subprocess.Popen[str]) -> None:
+    """A second ``serve`` says in one line who owns the store."""
+    command = [sys.executable, "-m", "mqplug.cli", "rocksmq", "serve", str(path)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 1
+    assert f"process {owner.pid}" in done.stderr
+    assert len(done.stderr.splitlines()) == 1

@@ -1,0 +1,134 @@
+"""A consumer of another process: it lives here, in the owner of the store, as long as its connection."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+from mqplug import Batch, ConnectError, Error, Log
+from mqplug.spi import GroupPosition
+from mqplug_rocksmq._batches import packed
+from mqplug_rocksmq._codec import error_words, made, plain
+from mqplug_rocksmq._frames import Header
+
+if TYPE_CHECKING:
+    from mqplug_rocksmq._guests import Guest
+
+LONGEST_WAIT: Final = 5.0
+GIVES_UP_WITHIN: Final = 30.0  # seconds that a member has to say how far it came when it loses a partition
+ENOUGH_BYTES: Final = 1 << 20
+
+
+class Attendant:
+    """Does with the consumer's driver what the other process asks for, one request after the other."""
+
+    def __init__(self, guest: Guest, request: Header) -> None:
+        self._guest = guest
+        self._server = guest.server
+        options = made(request["options"])
+        self._shares = options.group is not None and options.mode in {"shared", "key_shared"}
+        self._left = False
+        self.driver: Any = self._server.home.open_consumer(options, self, float(request["timeout"]))
+        self._token = self._server.consumers.add(self.driver)
+        try:
+            guest.say({"token": self._token})
+        except OSError:
+            self.leave(for_good=True)
+            raise
+
+    def serve(self, header: Header, body: bytes) -> None:
+        """Carry out one request."""
+        match header["call"]:
+            case "poll":
+                self._poll(header["number"], int(header["most"]), float(header["timeout"]))
+            case "wake":
+                """It ended a wait by its coming."""
+            case "pause":
+                self.driver.pause(made(header["logs"]))
+            case "resume":
+                self.driver.resume(made(header["logs"]))
+            case "close":
+                self.leave(for_good=True)
+                self._guest.say({"closed": True})
+                self._guest.hang_up()
+            case "tend":
+                self._answered(header, lambda: self.driver.tend(float(header["timeout"])))
+            case "seek":
+                self._answered(header, lambda: self.driver.seek(made(header["positions"]), float(header["timeout"])))
+            case other:
+                raise ConnectError(f"a consumer does not understand {other!r}")
+
+    def _answered(self, request: Header, action: Callable[[], None]) -> None:
+        answer: Header = {"number": request["number"]}
+        try:
+            action()
+        except Exception as error:  # noqa: BLE001 - it is raised at the other side
+            answer["error"] = error_words(error)
+        self._guest.say(answer)
+
+    def _poll(self, number: int, most: int, timeout: float) -> None:
+        try:
+            batches = self._take(most, min(timeout, LONGEST_WAIT))
+        except Exception as error:  # noqa: BLE001 - it is raised at the other side
+            self._guest.say({"number": number, "error": error_words(error)})
+            return
+        headers, pages = packed(batches, attempts=self._shares)
+        self._guest.say({"number": number, "batches": headers}, *pages)
+
+    def _take(self, most: int, timeout: float) -> Sequence[Batch]:
+        batches = list(self.driver.poll(most, 0))
+        if not batches and timeout > 0 and not self._guest.more_came:
+            with self._server.watch.over(self._guest.connection.fileno(), self.driver.wake):
+                batches = list(self.driver.poll(most, timeout))
+        size = _size(batches)
+        count = sum(map(len, batches))
+        while not self._shares and batches and count < most and size < ENOUGH_BYTES:
+            try:
+                more = self.driver.poll(most - count, 0)
+            except Error:
+                break  # it comes again when this was delivered
+            if not more:
+                break
+            batches += more
+            count += sum(map(len, more))
+            size += _size(more)
+        return batches
+
+    # what the driver tells ---------------------------------------------------------------------------------
+
+    def assigned(self, positions: Mapping[Log, GroupPosition]) -> None:
+        self._guest.say({"event": "assigned", "positions": plain(positions)})
+
+    def lost(self, logs: Sequence[Log]) -> None:
+        self._guest.say({"event": "lost", "logs": plain(list(logs))})
+
+    def revoked(self, logs: Sequence[Log]) -> Mapping[Log, GroupPosition]:
+        if self._left:
+            return {}
+        self._guest.say({"event": "revoked", "logs": plain(list(logs))})
+        try:
+            return self._hear_positions(time.monotonic() + GIVES_UP_WITHIN)
+        except TimeoutError:
+            self._guest.hang_up()  # others wait for what it holds
+            raise
+
+    def _hear_positions(self, end: float) -> Mapping[Log, GroupPosition]:
+        while frame := self._guest.hear(max(0.001, end - time.monotonic())):
+            if frame[0]["call"] == "revoked":
+                positions: Mapping[Log, GroupPosition] = made(frame[0]["positions"])
+                return positions
+            self.serve(*frame)  # what the member's callback does
+        raise ConnectionResetError("the member is gone")
+
+    def leave(self, *, for_good: bool) -> None:
+        if not self._left:
+            self._left = True
+            self._server.consumers.remove(self._token)
+            self.driver.close(GIVES_UP_WITHIN)
+
+
+def _size(batches: Sequence[Batch]) -> int:
+    """About how many bytes these are."""
+    slices = [part for batch in batches for part in getattr(batch, "slices", ())]
+    return sum(len(part.page.raw) for part in slices)

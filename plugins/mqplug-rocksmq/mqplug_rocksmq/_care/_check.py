@@ -1,0 +1,52 @@
+"""Checking a store that nobody has open: everything is read, and nothing is changed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from mqplug import Error
+from mqplug_rocksmq._care._findings import Report
+from mqplug_rocksmq._care._survey import Taker, survey
+from mqplug_rocksmq._ownership import Ownership
+from mqplug_rocksmq._pages import Pages
+from mqplug_rocksmq._site import DATABASE, WITNESS, examine
+from mqplug_rocksmq._tuning import Tuning
+from mqplug_rocksmq._witness import testimony_of
+
+
+def check(path: Path) -> Report:
+    """Look at everything in a store; ``AlreadyOpen`` if somebody has it open."""
+    examine(path, create=False)
+    ownership = Ownership(path)
+    try:
+        return inspect(path)
+    finally:
+        ownership.release()
+
+
+def inspect(path: Path) -> Report:
+    """Look at everything in a directory that is certain to be left alone."""
+    report = Report()
+    try:
+        pages = open_leniently(path / DATABASE, report)
+    except Error:
+        return report  # why is in it
+    look(path, pages, report)
+    return report
+
+
+def look(path: Path, pages: Pages, report: Report, taker: Taker | None = None) -> None:
+    """Look at everything, and close the pages."""
+    try:
+        survey(pages, testimony_of(path / WITNESS), report, taker)
+    finally:
+        pages.close()
+
+
+def open_leniently(database: Path, report: Report) -> Pages:
+    """Open a database for reading, if need be without what is damaged in its write-ahead log; report that."""
+    try:
+        return Pages(database, read_only=True)
+    except Error as error:
+        report.add(f"the database cannot be opened: {error.message}")
+    return Pages(database, Tuning(), "lenient", read_only=True)

@@ -1,0 +1,125 @@
+"""What crosses the socket, as JSON: the words of mqplug's seam, each with its name in front, and errors.
+
+Only the kinds that are listed here are made from what came. Nothing is pickled.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import lru_cache
+from typing import Any, Final
+
+import attrs
+
+import mqplug
+from mqplug import Bounds, ConnectError, Error, Log, MessageId, PluginError, Position, Watermarks, spi
+
+_RECORDS: Final[dict[str, type[Any]]] = {
+    kind.__name__: kind
+    for kind in (
+        spi.AddPartitions, spi.AtTime, spi.ConsumerOptions, spi.CreateTopic, spi.DeleteGroup, spi.DeleteTopic,
+        spi.DescribeGroup, spi.DescribeTopic, spi.DescribeTopics, spi.Earliest, spi.GroupInfo, spi.GroupPosition,
+        spi.Last, spi.Latest, spi.ListGroups, spi.ListTopics, spi.Settlement, spi.TopicInfo, spi.Trim,
+        Bounds, Watermarks,
+    )
+}  # fmt: skip
+_FIELDS: Final = {name: tuple(field.name for field in attrs.fields(kind)) for name, kind in _RECORDS.items()}
+_PLAIN: Final = frozenset({bool, int, float, str, type(None)})
+_SAID_BY_ERRORS: Final = ("message", "fix", "backend", "topic", "operation", "retryable", "log", "low", "capability")
+
+
+def plain(value: Any) -> Any:
+    """Return a value as JSON has it; ``TypeError`` for what is not meant to cross."""
+    kind = type(value)
+    if kind in _PLAIN:
+        return value
+    if kind is tuple or kind is list:
+        return [kind.__name__, *map(plain, value)]
+    if kind is Log:
+        return _log_words(value)
+    if kind is Position:
+        return ["position", plain(value.log), *value.coordinates]
+    if kind is MessageId:
+        return ["id", plain(value.log), *value.coordinates]
+    if _RECORDS.get(kind.__name__) is kind:
+        return [kind.__name__, *[plain(getattr(value, name)) for name in _FIELDS[kind.__name__]]]
+    if isinstance(value, Mapping):
+        return ["map", *([plain(key), plain(each)] for key, each in value.items())]
+    raise TypeError(f"{kind.__name__} does not cross the socket")
+
+
+def made(words: Any) -> Any:
+    """Return the value that *words* stand for; ``ValueError`` where they are none."""
+    if type(words) in _PLAIN:
+        return words
+    try:
+        kind, *rest = words
+        return _made(kind, rest)
+    except (TypeError, ValueError, LookupError, AttributeError) as error:
+        raise ValueError(f"not understood: {str(words)[:100]}") from error
+
+
+def _made(kind: str, rest: list[Any]) -> Any:
+    if maker := _MAKERS.get(kind):
+        return maker(rest)
+    return _RECORDS[kind](**{name: made(field) for name, field in zip(_FIELDS[kind], rest, strict=True)})
+
+
+@lru_cache(maxsize=4096)
+def _log_words(log: Log) -> list[Any]:
+    return ["log", log.backend, log.cluster, log.topic, log.partition, log.incarnation]
+
+
+def _log(rest: list[Any]) -> Log:
+    if [*map(type, rest)] != [str, str, str, int, str]:
+        raise TypeError("not a log")
+    return _known_log(*rest)
+
+
+_known_log = lru_cache(maxsize=4096)(Log)
+
+
+def _place(kind: Callable[[Log, tuple[int, ...]], Any]) -> Callable[[list[Any]], Any]:
+    def make(rest: list[Any]) -> Any:
+        log, *coordinates = rest
+        if {*map(type, coordinates)} != {int}:
+            raise TypeError("coordinates are numbers")
+        return kind(_log(log[1:]), tuple(coordinates))
+
+    return make
+
+
+_MAKERS: Final[dict[str, Callable[[list[Any]], Any]]] = {
+    "tuple": lambda rest: tuple(map(made, rest)),
+    "list": lambda rest: [*map(made, rest)],
+    "map": lambda rest: {made(key): made(each) for key, each in rest},
+    "log": _log,
+    "position": _place(Position),
+    "id": _place(MessageId),
+}
+
+
+def error_words(error: Exception) -> dict[str, Any]:
+    """Return an error as it is sent: what is raised here is raised there."""
+    if isinstance(error, Error):
+        known = {name: getattr(error, name) for name in _SAID_BY_ERRORS if hasattr(error, name)}
+        return {"kind": type(error).__name__, **{name: plain(each) for name, each in known.items()}}
+    if type(error) in {TypeError, ValueError}:
+        return {"kind": type(error).__name__, "message": str(error)}
+    return {"kind": PluginError.__name__, "message": f"in the owner of the store: {error!r}"}
+
+
+def error_of(words: Mapping[str, Any]) -> Exception:
+    """Return the error that was sent."""
+    name, message = str(words.get("kind")), str(words.get("message"))
+    if name in {"TypeError", "ValueError"}:
+        return TypeError(message) if name == "TypeError" else ValueError(message)
+    kind = getattr(mqplug, name, None)
+    if not (isinstance(kind, type) and issubclass(kind, Error)):
+        kind = ConnectError
+    error = kind.__new__(kind, message)
+    Error.__init__(error, message)  # what a kind wants beside the message is among the words
+    for field in _SAID_BY_ERRORS:
+        if field in words:
+            setattr(error, field, made(words[field]))
+    return error

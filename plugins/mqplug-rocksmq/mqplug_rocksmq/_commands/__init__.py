@@ -1,0 +1,20 @@
+"""What operators can do with a store: ``mqplug rocksmq COMMAND``."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from click import Command
+
+
+def commands() -> list[Command]:
+    """Return all commands."""
+    from mqplug_rocksmq._commands.backup import backup, restore
+    from mqplug_rocksmq._commands.check import check, repair
+    from mqplug_rocksmq._commands.compact import compact
+    from mqplug_rocksmq._commands.serve import serve
+    from mqplug_rocksmq._commands.stats import stats
+    from mqplug_rocksmq._commands.torture import torture
+
+    return [backup, check, compact, repair, restore, serve, stats, torture]

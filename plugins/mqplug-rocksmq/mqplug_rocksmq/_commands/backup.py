@@ -1,0 +1,49 @@
+"""``mqplug rocksmq backup`` and ``restore``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from mqplug_rocksmq._commands._reach import asked, existing, path_argument, timeout_option
+
+_target = click.argument("target", type=click.Path(path_type=Path))
+
+
+@click.command()
+@path_argument
+@_target
+@timeout_option
+def backup(path: Path, target: Path, timeout: float) -> None:
+    """Copy the store at PATH, as it is at one instant, into the new directory TARGET.
+
+    Others may write meanwhile. On the same file system the copy consists of links, and takes little time and room;
+    copy it elsewhere to be safe from a broken disk.
+    """
+    path, target = existing(path), target.absolute()
+    if asked(path, {"call": "backup", "path": str(target)}, timeout) is None:
+        _back_up_closed(path, target)
+    click.echo(f"backed up to {target}")
+
+
+def _back_up_closed(path: Path, target: Path) -> None:
+    from mqplug_rocksmq._shared import close_store, open_store
+    from mqplug_rocksmq._store import StoreSettings
+
+    store = open_store(path, StoreSettings())
+    try:
+        store.back_up(target)
+    finally:
+        close_store(store)
+
+
+@click.command()
+@click.argument("source", type=click.Path(path_type=Path, exists=True, file_okay=False))
+@_target
+def restore(source: Path, target: Path) -> None:
+    """Copy the backup SOURCE to TARGET, where nothing may be yet, and check it."""
+    from mqplug_rocksmq._care._restore import restore as bring_back
+
+    bring_back(source, target.absolute())
+    click.echo(f"restored to {target}")

@@ -1,0 +1,97 @@
+"""``mqplug rocksmq check`` and ``repair``."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+
+import attrs
+import click
+
+from mqplug import AlreadyOpen
+from mqplug_rocksmq._care._findings import Finding, Report
+from mqplug_rocksmq._commands._output import show_json
+from mqplug_rocksmq._commands._reach import asked, existing, json_option, path_argument, timeout_option
+
+
+@click.command()
+@path_argument
+@timeout_option
+@json_option
+@click.pass_context
+def check(context: click.Context, path: Path, timeout: float, as_json: bool) -> None:
+    """Read everything in the store at PATH, and say what is damaged; then the exit code is 1.
+
+    Of a store that another process has open, a copy as of now is read, which is made of links beside it.
+    """
+    from mqplug_rocksmq._care._check import check as look
+
+    path = existing(path)
+    try:
+        report = look(path)
+    except AlreadyOpen:
+        report = _of_open(path, timeout)
+    if as_json:
+        show_json({"sound": report.sound, **attrs.asdict(report)})
+    else:
+        _show(report)
+    context.exit(0 if report.sound else 1)
+
+
+def _of_open(path: Path, timeout: float) -> Report:
+    from mqplug_rocksmq._care._check import check as look
+
+    with tempfile.TemporaryDirectory(prefix=f".{path.name}-check-", dir=path.parent) as folder:
+        copy = Path(folder) / "store"
+        asked(path, {"call": "backup", "path": str(copy)}, timeout)
+        return look(copy)
+
+
+@click.command()
+@path_argument
+@click.option("--backup/--no-backup", default=True, show_default=True, help="Keep the damaged database beside it.")
+@json_option
+@click.pass_context
+def repair(context: click.Context, path: Path, backup: bool, as_json: bool) -> None:
+    """Salvage what is sound in the damaged store at PATH, and say exactly what is gone.
+
+    Nobody may have the store open. What is sound is copied, so that as much room as it takes must be free. Ids stay:
+    readers pass over what is gone as over a gap. The exit code is 0 if the store is sound afterwards.
+    """
+    from mqplug_rocksmq._care._check import check as look
+    from mqplug_rocksmq._care._repair import repair as mend
+
+    if not path.is_dir():
+        existing(path)
+    done = mend(path, backup=backup)
+    sound = look(path)
+    if as_json:
+        show_json({"sound": sound.sound, "damaged": done.damaged and str(done.damaged), **attrs.asdict(done.report)})
+    else:
+        _show_repaired(done.report, done.damaged)
+    context.exit(0 if sound.sound else 1)
+
+
+def _show_repaired(report: Report, damaged: Path | None) -> None:
+    _show(report)
+    if report.sound:
+        return
+    gone = sum(each.stop - each.start for each in report.findings if each.start is not None and each.stop is not None)
+    click.echo(f"repaired: {report.messages} messages are kept, {gone} are gone")
+    if damaged is not None:
+        click.echo(f"the damaged store is kept in {damaged}")
+
+
+def _show(report: Report) -> None:
+    for finding in report.findings:
+        click.echo(_spoken(finding))
+    verdict = "sound" if report.sound else f"damaged: {len(report.findings)} findings"
+    held = f"{report.topics} topics, {report.groups} groups, {report.messages} messages in {report.pages} pages"
+    click.echo(f"{verdict} ({held})")
+
+
+def _spoken(finding: Finding) -> str:
+    where = "" if finding.topic is None else f"topic {finding.topic!r}, partition {finding.partition}: "
+    if finding.start is None or finding.stop is None:
+        return f"{where}{finding.what}"
+    return f"{where}{finding.what}: {finding.start} to {finding.stop - 1}"

@@ -1,0 +1,35 @@
+"""``mqplug rocksmq compact``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from mqplug_rocksmq._commands._output import sized
+from mqplug_rocksmq._commands._reach import asked, existing, path_argument, timeout_option
+
+
+@click.command()
+@path_argument
+@timeout_option
+def compact(path: Path, timeout: float) -> None:
+    """Drop what retention no longer keeps in the store at PATH, and give back all room that can be given back."""
+    from mqplug_rocksmq._care._counting import disk_used
+
+    path = existing(path)
+    before = disk_used(path)
+    if asked(path, {"call": "compact"}, timeout) is None:
+        _compact_closed(path)
+    click.echo(f"{sized(before)} before, {sized(disk_used(path))} now")
+
+
+def _compact_closed(path: Path) -> None:
+    from mqplug_rocksmq._shared import close_store, open_store
+    from mqplug_rocksmq._store import StoreSettings
+
+    store = open_store(path, StoreSettings())
+    try:
+        store.compact()
+    finally:
+        close_store(store)

@@ -1,0 +1,45 @@
+"""``mqplug rocksmq serve``."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from pathlib import Path
+
+import click
+
+from mqplug_rocksmq._commands._reach import StorePath
+from mqplug_rocksmq._settings import LEAST_DISK
+
+_ENDS = (signal.SIGINT, signal.SIGTERM)
+
+
+@click.command()
+@click.argument("path", type=StorePath())
+@click.option(
+    "--sync", type=click.Choice(["always", "interval", "os"]), default="always", show_default=True,
+    help="When a send is done, for programs that do not ask for more.",
+)  # fmt: skip
+@click.option("--disk-max-bytes", type=click.IntRange(min=LEAST_DISK), help="The most that the store takes on disk.")
+def serve(path: Path, sync: str, disk_max_bytes: int | None) -> None:
+    """Hold the store at PATH open for other programs, until SIGINT or SIGTERM. It is made where there is none.
+
+    Programs use the store by the same path with or without this. It spares short-lived ones the opening, and keeps the
+    answers steady where a program that owns the store would be busy with its own work.
+    """
+    from mqplug_rocksmq._shared import close_store, open_store
+    from mqplug_rocksmq._store import StoreSettings
+
+    ended = threading.Event()
+    before = {number: signal.signal(number, lambda *_: ended.set()) for number in _ENDS}
+    try:
+        store = open_store(path, StoreSettings(sync, disk_max_bytes=disk_max_bytes))  # type: ignore[arg-type]
+        try:
+            click.echo(f"serving {store.path} (process {os.getpid()})")
+            ended.wait()
+        finally:
+            close_store(store)
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

@@ -1,0 +1,56 @@
+"""``mqplug rocksmq stats``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from mqplug_rocksmq._commands._output import show_json, show_table, sized, timed
+from mqplug_rocksmq._commands._reach import asked, existing, json_option, owning, path_argument, timeout_option
+
+
+@click.command()
+@path_argument
+@timeout_option
+@json_option
+def stats(path: Path, timeout: float, as_json: bool) -> None:
+    """Show what the store at PATH holds: sizes, topics, groups and their lag, and how long writes take.
+
+    A store that another process has open is asked; one that is closed is only read.
+    """
+    path = existing(path)
+    found = asked(path, {"call": "stats"}, timeout) or {"stats": _of_closed(path)}
+    if as_json:
+        show_json(found["stats"])
+    else:
+        _show(found["stats"])
+
+
+def _of_closed(path: Path) -> dict[str, Any]:
+    from mqplug_rocksmq._care._counting import closed_statistics
+
+    with owning(path):
+        return closed_statistics(path).as_json()
+
+
+def _show(found: dict[str, Any]) -> None:
+    owner = "nobody has it open" if found["pid"] is None else f"open in process {found['pid']}"
+    click.echo(f"store    {found['path']} ({found['id']}), {owner}")
+    click.echo(f"disk     {sized(found['disk'])}: tables {sized(found['tables'])}, log {sized(found['log'])}")
+    click.echo(f"memory   {sized(found['memory'])} of RocksDB's; about {found['pages']} pages")
+    for name in ("writes", "commits"):
+        if (taken := found[name])["count"]:
+            times = ", ".join(f"{key} {timed(taken[key])}" for key in ("p50", "p99", "longest"))
+            click.echo(f"{name:<8} {taken['count']}: {times}")
+    if found["delays"] or found["stops"]:
+        click.echo(f"stalls   {found['delays']} delays, {found['stops']} stops")
+    _table(("topic", "partition", "low", "high", "size"), found["partitions"])
+    _table(("group", "topic", "partition", "position", "lag", "acked"), found["groups"])
+
+
+def _table(names: tuple[str, ...], rows: list[dict[str, Any]]) -> None:
+    if rows:
+        click.echo()
+        show_table(names, [[row[name] for name in names] for row in rows])

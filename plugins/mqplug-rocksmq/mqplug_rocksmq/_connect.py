@@ -1,0 +1,42 @@
+"""Opening a store: as its owner, or as a guest of the process that owns it."""
+
+from __future__ import annotations
+
+import errno
+
+import attrs
+
+from mqplug import AccessDenied, ConnectError, Error
+from mqplug.spi import Capabilities
+from mqplug_rocksmq._connection import RocksMQConnection
+from mqplug_rocksmq._guest import GuestConnection
+from mqplug_rocksmq._settings import RocksMQSettings
+from mqplug_rocksmq._shared import PATIENCE, close_store, open_or_connect
+from mqplug_rocksmq._site import examine
+from mqplug_rocksmq._store import Store, StoreSettings
+
+
+def connect(
+    settings: RocksMQSettings, capabilities: Capabilities, timeout: float
+) -> RocksMQConnection | GuestConnection:
+    """Open the store, or reach the process that has it open."""
+    wanted = StoreSettings(
+        settings.sync,
+        settings.sync_interval,
+        settings.retention_interval,
+        settings.disk_max_bytes,
+        settings.memory_max_bytes,
+    )
+    try:
+        examine(settings.directory, create=settings.create)
+        found = open_or_connect(settings.directory, wanted, min(timeout, PATIENCE))
+    except Error:
+        raise
+    except OSError as error:
+        kind = AccessDenied if error.errno in {errno.EACCES, errno.EPERM, errno.EROFS} else ConnectError
+        reason = f"the store {settings.path} cannot be opened: {error.strerror}"
+        raise kind(reason, fix="Check the path, its permissions and its disk") from error
+    capabilities = attrs.evolve(capabilities, message_max_bytes=settings.message_max_bytes)
+    if isinstance(found, Store):
+        return RocksMQConnection(found, capabilities, close_store)
+    return GuestConnection(found, wanted, capabilities)

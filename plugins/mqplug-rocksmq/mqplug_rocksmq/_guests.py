@@ -1,0 +1,150 @@
+"""The other processes that use a store through its owner: one connection each, one thread each.
+
+A thread may wait, for the disk or for its turn in a group, without holding up the others.
+"""
+
+from __future__ import annotations
+
+import logging
+import socket
+import threading
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from typing import TYPE_CHECKING, Final, Protocol
+
+from mqplug import ConnectError
+from mqplug_rocksmq._answers import answer
+from mqplug_rocksmq._attendant import Attendant
+from mqplug_rocksmq._codec import error_words
+from mqplug_rocksmq._frames import PROTOCOL, Frame, Header, Inbox, pack
+from mqplug_rocksmq._intake import Intake
+
+if TYPE_CHECKING:
+    from mqplug_rocksmq._serve import Server
+
+HELLO_WITHIN: Final = 5.0
+ANSWER_WITHIN: Final = 30.0  # seconds that a guest may take to read an answer, or to give up what it holds
+_PIECE: Final = 1 << 18
+_log = logging.getLogger("mqplug.rocksmq")
+
+
+class Role(Protocol):
+    """What a connection is for, once it has said so."""
+
+    def serve(self, header: Header, body: bytes) -> None:
+        """Do what was asked."""
+
+    def leave(self, *, for_good: bool) -> None:
+        """The connection has ended; *for_good*: by the guest."""
+
+
+class Guest:
+    """One connection of another process."""
+
+    def __init__(self, connection: socket.socket, server: Server) -> None:
+        self.server = server
+        self.connection = connection
+        self._saying = threading.Lock()
+        self._inbox = Inbox()
+        self._role: Role | None = None
+        self._hung_up = False
+        self._thread = threading.Thread(target=self._run, name="mqplug-rocksmq-guest", daemon=True)
+
+    def start(self) -> None:
+        """Begin to serve it."""
+        self._thread.start()
+
+    @property
+    def more_came(self) -> bool:
+        """Whether something was read that is not served yet."""
+        return bool(self._inbox)
+
+    def _run(self) -> None:
+        try:
+            self._greet()
+            while frame := self.hear(None):
+                self._serve(*frame)
+        except OSError:
+            """It is gone."""
+        except (ConnectError, KeyError, TypeError, ValueError, AttributeError) as error:
+            _log.warning("a connection from another process was ended, because it made no sense: %r", error)
+        except Exception:  # noqa: BLE001 - whatever one guest brings about, the others are served
+            _log.exception("a request from another process failed")
+        finally:
+            self._end()
+
+    def _end(self) -> None:
+        try:
+            if self._role is not None:
+                self._role.leave(for_good=not (self._hung_up or self.server.closing))
+        except Exception:  # noqa: BLE001 - the same
+            _log.exception("a connection from another process could not be ended in order")
+        self.server.left(self)
+
+    def _greet(self) -> None:
+        frame = self.hear(HELLO_WITHIN)
+        if frame is None or frame[0]["call"] != "hello":
+            raise ConnectError("it did not say hello")
+        self.say(self.server.hello)
+        if frame[0]["protocol"] != PROTOCOL:
+            raise ConnectError(f"it speaks protocol {frame[0]['protocol']}")
+
+    def _serve(self, header: Header, body: bytes) -> None:
+        if self._role is not None:
+            self._role.serve(header, body)
+            return
+        opening = _ROLES.get(header["call"])
+        if opening is None:
+            self.say(answer(self.server, header))
+            return
+        try:
+            self._role = opening(self, header)
+        except Exception as error:  # noqa: BLE001 - the guest is told
+            self.say({"error": error_words(error)})
+
+    # talking -----------------------------------------------------------------------------------------------
+
+    def hear(self, timeout: float | None) -> Frame | None:
+        """Return the next frame; None at the end of the connection. ``TimeoutError`` where none came in time."""
+        end = None if timeout is None else time.monotonic() + timeout
+        while not (frame := self._inbox.take()):
+            self.connection.settimeout(None if end is None else max(0.001, end - time.monotonic()))
+            data = self.connection.recv(_PIECE)
+            if not data:
+                return None
+            self._inbox.feed(data)
+        return frame
+
+    def say(self, header: Header, *body: bytes) -> None:
+        """Send a frame. A guest that does not read it in time is no guest any more."""
+        with self._saying:
+            self.connection.settimeout(ANSWER_WITHIN)
+            self.connection.sendall(pack(header, *body))
+
+    def remark(self, header: Header) -> None:
+        """Send a small frame without waiting, from any thread; a guest that reads nothing is hung up on."""
+        frame = pack(header)
+        with self._saying:
+            try:
+                sent = self.connection.send(frame, socket.MSG_DONTWAIT)
+            except OSError:
+                sent = 0
+            if sent < len(frame):
+                self.hang_up()
+
+    # ending ------------------------------------------------------------------------------------------------
+
+    def hang_up(self) -> None:
+        """Hear nothing more from it."""
+        self._hung_up = True
+        with suppress(OSError):
+            self.connection.shutdown(socket.SHUT_RD)
+
+    def join(self, timeout: float) -> None:
+        """Wait until all that it asked for is done."""
+        if self._thread is not threading.current_thread():
+            self._thread.join(timeout)
+
+
+_ROLES: Final[dict[str, Callable[[Guest, Header], Role]]] = {"produce": Intake, "consume": Attendant}

@@ -1,0 +1,48 @@
+"""Members that share the messages of all logs: the modes shared and key_shared."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from mqplug import Batch, Log, Position
+from mqplug.spi import ConsumerOptions, GroupPosition, Listener, Settlement
+from mqplug_rocksmq._consumer import GroupConsumer
+from mqplug_rocksmq._store import Store
+
+if TYPE_CHECKING:
+    from mqplug_rocksmq._members import Members
+
+
+class SharedMember(GroupConsumer):
+    """Takes what nobody else has, and waits also for what time or others set free."""
+
+    def __init__(self, store: Store, present: Members, options: ConsumerOptions, listener: Listener) -> None:
+        self._present = present
+        with present.changing:
+            self._sharing = present.sharing(store, options.mode)
+            super().__init__(store, present.group, options, present.roster, listener)
+            self._sharing.join(self, self.wake, options.max_processing)
+
+    def _next(self, log: Log, most: int) -> Batch | None:
+        return self._sharing.take(self, log, most)
+
+    def _patience(self, timeout: float) -> float:
+        return min(timeout, self._sharing.patience(self._reading()))
+
+    def seek(self, positions: Mapping[Log, Position], timeout: float) -> None:
+        self._check_held(positions)
+        self._sharing.seek(positions, timeout)
+
+    def settle(self, settled: Mapping[Log, Settlement], timeout: float) -> None:
+        """Store what became of messages; what this member does not have any more is passed over."""
+        self._sharing.settle(self, settled, timeout)
+
+    def commit(self, positions: Mapping[Log, GroupPosition], timeout: float) -> None:
+        """What each member has done is settled; there is no position of one member."""
+
+    def close(self, timeout: float) -> None:
+        with self._present.changing:
+            self._sharing.leave(self)
+            super().close(timeout)
+            self._present.left()

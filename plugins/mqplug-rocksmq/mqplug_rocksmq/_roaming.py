@@ -1,0 +1,183 @@
+"""A consumer that goes on where it was when the store gets another owner."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from typing import TYPE_CHECKING, Final
+
+import attrs
+
+from mqplug import AlreadyOpen, Batch, ConnectError, Error, Log, Position, Timeout
+from mqplug.spi import ConsumerOptions, GroupPosition, Listener, Settlement, SharedConsumerDriver
+from mqplug_rocksmq._link import Gone
+
+if TYPE_CHECKING:
+    from mqplug_rocksmq._guest import GuestConnection, Home
+
+PATIENCE: Final = 10.0  # seconds without an owner after which a consumer says so
+SOON: Final = 1.0
+BREATH: Final = 0.4  # seconds in which all members store how far they came, before any of them gets a partition again
+
+
+class RoamingConsumer:
+    """Uses a consumer where the store is, and opens another one when that has moved.
+
+    A reader goes on behind the last message that it handed out. A member stores what it still can, and joins again.
+    """
+
+    def __init__(self, guest: GuestConnection, options: ConsumerOptions, listener: Listener, timeout: float) -> None:
+        self._guest = guest
+        self._options = options
+        self._listener = listener
+        self._held: set[Log] = set()
+        self._positions: dict[Log, Position] = {}
+        self._paused: set[Log] = set()
+        self._away_since: float | None = None
+        self._joins_at: float | None = None
+        if options.group is None:
+            given = options.start
+            start = given if isinstance(given, Mapping) else guest.resolve(given, options.logs, timeout)
+            self._positions = dict(start)
+        self._home, self._inner = self._open(timeout)
+
+    def _open(self, timeout: float) -> tuple[Home, SharedConsumerDriver]:
+        options = self._options
+        if options.group is None:
+            options = attrs.evolve(options, start=dict(self._positions))
+        return self._guest.open_at_home(options, self, timeout)
+
+    # polling -----------------------------------------------------------------------------------------------
+
+    def poll(self, most: int, timeout: float) -> Sequence[Batch]:
+        if self._away_since is not None and not self._return(timeout):
+            return ()
+        try:
+            batches = self._inner.poll(most, timeout)
+        except Gone:
+            self._return(timeout)
+            return ()
+        if self._options.group is None:
+            for batch in batches:
+                self._positions[batch.log] = batch.next_position
+        return batches
+
+    def tend(self, timeout: float) -> None:
+        if self._away_since is not None and not self._return(timeout):
+            return
+        try:
+            self._inner.tend(timeout)
+        except Gone:
+            self._return(timeout)
+
+    def _return(self, timeout: float) -> bool:
+        """Go where the store is now, if that is known already; only inside ``poll`` and ``tend``."""
+        self._away_since = self._away_since or time.monotonic()
+        try:
+            self._guest.move(self._home, max(timeout, 0.05))
+            if not self._may_join(timeout):
+                return False
+            gone = self._inner
+            self._home, self._inner = self._open(SOON)
+            gone.close(0)
+        except (AlreadyOpen, ConnectError, Timeout) as error:
+            if time.monotonic() - self._away_since < PATIENCE:
+                return False
+            raise ConnectError(
+                "the process that owned the store is gone, and nobody can own it now", fix="Connect again",
+                backend="rocksmq",
+            ) from error  # fmt: skip
+        self._away_since = self._joins_at = None
+        if self._options.group is None and self._paused:
+            self._inner.pause(list(self._paused))
+        return True
+
+    def _may_join(self, timeout: float) -> bool:
+        if self._options.group is None:
+            return True
+        if self._joins_at is None:
+            self._give_up_all(self._options.group)
+            self._joins_at = time.monotonic() + BREATH
+        left = self._joins_at - time.monotonic()
+        if left > 0:
+            time.sleep(min(left, timeout))
+        return left <= timeout
+
+    def _give_up_all(self, group: str) -> None:
+        """Membership is lost: what was acked is stored, unless another member has the partition already."""
+        held = sorted(self._held, key=lambda log: (log.topic, log.partition))
+        states = self.revoked(held) if held else {}
+        if states:
+            with suppress(Error):  # those messages come again
+                self._guest.restore_group(group, states, SOON)
+
+    def wake(self) -> None:
+        self._inner.wake()
+
+    # what is told ------------------------------------------------------------------------------------------
+
+    def assigned(self, positions: Mapping[Log, GroupPosition]) -> None:
+        self._held |= set(positions)
+        self._listener.assigned(positions)
+
+    def revoked(self, logs: Sequence[Log]) -> Mapping[Log, GroupPosition]:
+        self._held -= set(logs)
+        self._paused -= set(logs)
+        return self._listener.revoked(logs)
+
+    def lost(self, logs: Sequence[Log]) -> None:
+        self._held -= set(logs)
+        self._paused -= set(logs)
+        self._listener.lost(logs)
+
+    # moving ------------------------------------------------------------------------------------------------
+
+    def pause(self, logs: Sequence[Log]) -> None:
+        self._paused |= set(logs)
+        self._try(lambda: self._inner.pause(logs))
+
+    def resume(self, logs: Sequence[Log]) -> None:
+        self._paused -= set(logs)
+        self._try(lambda: self._inner.resume(logs))
+
+    def _try(self, act: Callable[[], None]) -> bool:
+        """Do something with the consumer as it is; False if the owner is gone, which the next poll sees to."""
+        if self._away_since is None:
+            try:
+                act()
+                return True
+            except Gone:
+                self._away_since = time.monotonic()
+        return False
+
+    def seek(self, positions: Mapping[Log, Position], timeout: float) -> None:
+        if not self._try(lambda: self._inner.seek(positions, timeout)) and self._options.group is not None:
+            stands = {log: GroupPosition(position) for log, position in positions.items()}
+            self._guest.restore_group(self._options.group, stands, timeout)
+        if self._options.group is None:
+            self._positions.update(positions)
+
+    # storing -----------------------------------------------------------------------------------------------
+
+    def commit(self, positions: Mapping[Log, GroupPosition], timeout: float) -> None:
+        if self._away_since is None:
+            with suppress(Gone):
+                self._inner.commit(positions, timeout)
+                return
+        if self._options.group is not None and positions:
+            self._guest.move(self._home, timeout)
+            self._guest.restore_group(self._options.group, positions, timeout)
+
+    def settle(self, settled: Mapping[Log, Settlement], timeout: float) -> None:
+        """Store what became of messages. What a former owner was told last may come again."""
+        try:
+            self._inner.settle(settled, timeout)
+        except Gone as gone:
+            raise ConnectError(
+                "the process that owned the store is gone: these messages may come again", backend="rocksmq"
+            ) from gone
+
+    def close(self, timeout: float) -> None:
+        with suppress(Gone):
+            self._inner.close(timeout)

@@ -1,0 +1,57 @@
+"""Where a producer's messages go: into the store of this process, or to whoever has it (see ``_dispatch``)."""
+
+from __future__ import annotations
+
+import threading
+from typing import Protocol
+
+from mqplug import Error, Log
+from mqplug_rocksmq._page import Columns
+from mqplug_rocksmq._places import log_of
+from mqplug_rocksmq._store import Store
+
+
+class Settled(Protocol):
+    """Called once: messages lie in this log from this offset on, or an error says why they may not."""
+
+    def __call__(self, log: Log | None, first: int, error: Error | None, /) -> None: ...
+
+
+class Sink(Protocol):
+    """Stores messages. ``lingers``: it has no way to the disk that is worth waiting for, so messages are collected."""
+
+    lingers: bool
+
+    def append(self, topic: str, partition: int, columns: Columns, settled: Settled) -> None:
+        """Have messages stored. What is raised was not stored, and *settled* is not called."""
+
+    def serve(self, timeout: float) -> None:
+        """Wait until something was settled."""
+
+    def ring(self) -> None:
+        """Something was settled: end what waits in ``serve``."""
+
+    def close(self, timeout: float) -> None:
+        """Let go."""
+
+
+class LocalSink:
+    """Into the store of this process."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._news = threading.Event()
+        self.lingers = store.settings.sync != "always"
+        self.ring = self._news.set
+
+    def append(self, topic: str, partition: int, columns: Columns, settled: Settled) -> None:
+        described = self._store.topics.get(topic)
+        log = log_of(self._store.id, described, partition)
+        self._store.append(described.logs[partition], columns, lambda first, error: settled(log, first, error))
+
+    def serve(self, timeout: float) -> None:
+        self._news.wait(timeout)
+        self._news.clear()
+
+    def close(self, timeout: float) -> None:
+        """Nothing is held."""

@@ -1,0 +1,96 @@
+"""The directory of a store: what lies in it, and whether it is one that this program may open.
+
+The file ``format`` is read before anything else, and before anything is written: it says that the directory is a
+store, in which format, and which one.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import uuid
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from mqplug import ConfigError, Corrupt, PluginError
+
+FORMAT: Final = 1
+DATABASE: Final = "rocksdb"
+WITNESS: Final = "witness"
+OWNER: Final = "owner"
+IDENTITY: Final = "format"
+REPAIRED: Final = "rocksdb.repaired"
+PROBE: Final = "room"
+_OURS: Final = {DATABASE, WITNESS, OWNER, IDENTITY, f"{IDENTITY}.new", PROBE}
+
+
+class Identity(NamedTuple):
+    """What tells a store from all others."""
+
+    id: str
+    format: int = FORMAT
+
+
+def examine(path: Path, *, create: bool = True) -> None:
+    """Raise unless there is a store that this program can open, or, to *create* one, room for it. Writes nothing."""
+    if path.exists() and not path.is_dir():
+        raise ConfigError(f"{path} is a file, and a store is a directory", fix="Name a directory, or a new one")
+    held = {entry.name for entry in os.scandir(path)} if path.exists() else set[str]()
+    if read_identity(path) is None and DATABASE not in held:
+        _expect_room(path, held, create=create)
+    elif DATABASE not in held and held & {WITNESS, REPAIRED}:
+        raise Corrupt(
+            f"the store {path} has lost its database, or was left in the midst of a repair",
+            fix=f"Run mqplug rocksmq repair {path}, or restore a backup",
+        )
+
+
+def _expect_room(path: Path, held: set[str], *, create: bool) -> None:
+    if not create:
+        raise ConfigError(f"there is no store at {path}", fix="Check the path, or say create=true to make one")
+    if held - _OURS:
+        raise ConfigError(
+            f"the directory {path} holds no store, but {len(held)} other things, such as {min(held)!r}",
+            fix="Name an empty directory, or a new one",
+        )
+
+
+def read_identity(path: Path) -> Identity | None:
+    """Return what the store says it is, or None where it says nothing; refuse a newer format."""
+    try:
+        said = json.loads((path / IDENTITY).read_bytes())
+        identity = Identity(str(said["id"]), int(said["format"]))
+    except FileNotFoundError:
+        return None
+    except (ValueError, KeyError, TypeError):
+        raise Corrupt(f"the file {path / IDENTITY} is not of a store of this program", fix="Restore a backup") from None
+    refuse_newer(path, identity.format)
+    return identity
+
+
+def refuse_newer(path: Path, number: int) -> None:
+    """Raise if a store has a format that only a newer program knows."""
+    if number != FORMAT:
+        raise PluginError(
+            f"the store {path} has format {number}, and this program knows format {FORMAT}",
+            fix="Update mqplug-rocksmq",
+        )
+
+
+def identify(path: Path, known: str | None = None) -> Identity:
+    """Return what the store is, and write it down where that was not done yet."""
+    identity = read_identity(path)
+    if identity is None:
+        identity = Identity(known or str(uuid.uuid4()))
+        write_identity(path, identity)
+    return identity
+
+
+def write_identity(path: Path, identity: Identity) -> None:
+    """Write down what a store is, all at once."""
+    fresh = path / f"{IDENTITY}.new"
+    with fresh.open("w") as file:
+        json.dump(identity._asdict(), file)
+        file.flush()
+        os.fsync(file.fileno())
+    fresh.rename(path / IDENTITY)

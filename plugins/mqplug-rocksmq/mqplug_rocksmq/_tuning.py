@@ -1,0 +1,104 @@
+"""How RocksDB is set up: what was measured to be fast, within the memory that a store may take.
+
+No manager of write buffers is needed: RocksDB has writers wait when all buffers of a column family are full, so that
+their number and size are a bound by themselves.
+"""
+
+from __future__ import annotations
+
+import resource
+from typing import Final, Literal
+
+import attrs
+from rocksdict import BlockBasedOptions, Cache, DBRecoveryMode, Options
+from rocksdict import DBCompressionType as Compression
+
+_MIB: Final = 1 << 20
+_MOST_FILES: Final = 4096
+_BUFFERS: Final = 6
+_SMALL_BUFFERS: Final = 2
+MEMORY: Final = 256 * _MIB
+
+Recovery = Literal["strict", "lenient"]
+
+
+@attrs.frozen
+class Tuning:
+    """How much memory a store may take beyond what the interpreter needs, and how much disk (None is no limit).
+
+    A sixteenth of the memory is one write buffer, and there are six; an eighth is the cache of blocks. Table files are
+    not mapped into memory: that is slower here, and what is mapped counts as memory of the process.
+    """
+
+    memory: int = MEMORY
+    disk: int | None = None
+
+    @property
+    def table_bytes(self) -> int:
+        """How large one table may get: the room of dropped messages comes back by tables."""
+        return 64 * _MIB if self.disk is None else max(4 * _MIB, min(64 * _MIB, self.disk // 16))
+
+    @property
+    def step(self) -> int:
+        """How many bytes of messages come between two looks at whether there are too many."""
+        return 0 if self.disk is None else min(512 * _MIB, self.disk // 32)
+
+    @property
+    def budget(self) -> int | None:
+        """How many bytes of messages may be kept.
+
+        The rest is for the write-ahead log and for merging, when RocksDB writes anew what it has, before it removes the
+        old files: that is everything in a small store, and a gigabyte in a large one.
+        """
+        if self.disk is None:
+            return None
+        tables = self.disk - 2 * self.wal_bytes
+        return max(tables // 2 - self.step, tables - 4 * self.step - 1024 * _MIB)
+
+    @property
+    def wal_bytes(self) -> int:
+        """How large the write-ahead log may grow before what it protects is moved to tables."""
+        return 64 * _MIB if self.disk is None else min(64 * _MIB, self.disk // 8)
+
+    def options(self) -> Options:
+        """The options of the database and of small values."""
+        options = _options(self, self.memory // 64)
+        options.set_max_write_buffer_number(_SMALL_BUFFERS)
+        return options
+
+    def families(self, recovery: Recovery) -> tuple[Options, dict[str, Options]]:
+        """The options of the database, and those of each column family."""
+        table, small = _tables(Cache(self.memory // 8))
+        data = _options(self, self.memory // 16)
+        data.set_max_write_buffer_number(_BUFFERS)
+        data.set_block_based_table_factory(table)
+        meta = self.options()
+        meta.set_block_based_table_factory(small)
+        database = self.options()
+        if recovery == "lenient":
+            database.set_wal_recovery_mode(DBRecoveryMode.skip_any_corrupted_record())
+        return database, {"data": data, "meta": meta}
+
+
+def _tables(cache: Cache) -> tuple[BlockBasedOptions, BlockBasedOptions]:
+    data, meta = BlockBasedOptions(), BlockBasedOptions()
+    data.set_block_size(64 << 10)
+    for table in (data, meta):
+        table.set_block_cache(cache)
+    return data, meta
+
+
+def _options(tuning: Tuning, buffer: int) -> Options:
+    options = Options(raw_mode=True)
+    options.create_if_missing(True)
+    options.create_missing_column_families(True)
+    options.set_wal_recovery_mode(DBRecoveryMode.tolerate_corrupted_tail_records())
+    options.set_write_buffer_size(buffer)
+    options.set_target_file_size_base(tuning.table_bytes)
+    options.set_max_total_wal_size(tuning.wal_bytes)
+    options.set_max_open_files(min(_MOST_FILES, resource.getrlimit(resource.RLIMIT_NOFILE)[0] // 2))
+    options.set_max_file_opening_threads(1)
+    options.set_compression_type(Compression.lz4())
+    options.set_max_log_file_size(4 * _MIB)
+    options.set_keep_log_file_num(4)
+    return options

@@ -1,0 +1,438 @@
+"""Checking, repairing, backing up and restoring a store."""
+
+from __future__ import annotations
+
+import random
+import shutil
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from conftest import OpenStore
+from rocksmq_words import extent, new_log, put, python, values
+
+from mqplug import AlreadyOpen, ConfigError, Corrupt
+from mqplug_rocksmq._care._check import check
+from mqplug_rocksmq._care._findings import Finding
+from mqplug_rocksmq._care._repair import repair
+from mqplug_rocksmq._care._restore import restore
+from mqplug_rocksmq._layout import LOG, TIME, Place, group_key, log_key, place_value, topic_key
+from mqplug_rocksmq._page import Page, reseal
+from mqplug_rocksmq._pages import Changes
+from mqplug_rocksmq._site import DATABASE, IDENTITY, REPAIRED, WITNESS
+from mqplug_rocksmq._store import Store
+
+Change = Callable[[Store, Changes], None]
+
+
+def filled(open_store: OpenStore, pages: int = 10, size: int = 10) -> Store:
+    """Return a store with the topic "orders": ten messages in each page, and a group."""
+    store = open_store(sync="os")
+    log = new_log(store)
+    for number in range(pages):
+        put(store, log, *(b"%d" % each * size for each in range(10 * number, 10 * number + 10)), time=1000 + number)
+    store.groups.store("billing", {log: Place(15, ((20, 25),))}, 10)
+    return store
+
+
+def damaged(store: Store, change: Change) -> None:
+    """Change a store behind its back, and close it."""
+    store._engine.change(lambda changes: change(store, changes), 10)
+    store.close(10)
+
+
+def drop_page(base: int) -> Change:
+    """Remove a page."""
+    return lambda _, changes: changes.drop_pages(0, base, base + 1)
+
+
+def spoil_page(base: int) -> Change:
+    """Change a byte of a page."""
+
+    def change(store: Store, changes: Changes) -> None:
+        [(_, raw)] = store._engine.pages.read(0, base)
+        changes.put_page(0, base, raw[:-1] + bytes([raw[-1] ^ 1]))
+
+    return change
+
+
+def gone(findings: list[Finding]) -> list[tuple[int, int]]:
+    """Return the messages that are reported as gone."""
+    return [(each.start, each.stop) for each in findings if each.start is not None and each.stop is not None]
+
+
+def by_offset(store: Store, log: int) -> dict[int, bytes | None]:
+    """Return all messages of a log."""
+    found: dict[int, bytes | None] = {}
+    offset = extent(store, log)[0]
+    while slices := store.read(log, offset):
+        for part in slices:
+            found |= enumerate(part.page.values()[part.start : part.stop], part.base + part.start)
+        offset = slices[-1].end
+    return found
+
+
+def test_sound(path: Path, open_store: OpenStore) -> None:
+    """A sound store is found to be sound, and everything in it is counted."""
+    filled(open_store).close(10)
+    report = check(path)
+    assert report.findings == []
+    assert (report.topics, report.groups, report.pages, report.messages) == (1, 1, 10, 100)
+
+
+def test_sound_after_everything(path: Path, open_store: OpenStore) -> None:
+    """What trimming, deleting, adding partitions and reopening leave behind is sound."""
+    store = filled(open_store)
+    store.trim(0, 33)
+    store.topics.grow("orders", 3, 10)
+    put(store, new_log(store, "other"), b"x")
+    store.delete_topic("other")
+    store.close(10)
+    store = open_store(sync="os")
+    put(store, 0, b"later", time=5)
+    store.trim(0, 101)
+    store.close(10)
+    report = check(path)
+    assert (report.findings, report.messages) == ([], 0)
+
+
+@pytest.mark.parametrize("harm", [drop_page, spoil_page])
+@pytest.mark.parametrize("base", [0, 40, 90])
+def test_repair(path: Path, open_store: OpenStore, harm: Callable[[int], Change], base: int) -> None:
+    """What a damaged page held is reported; all else is kept at its offset, and readers meet a gap."""
+    store = filled(open_store)
+    before = by_offset(store, 0)
+    damaged(store, harm(base))
+    lost = [(base, base + 10)]
+    assert gone(check(path).findings) == lost
+    done = repair(path)
+    assert gone(done.report.findings) == lost
+    assert check(path).sound
+    store = open_store(sync="os")
+    assert by_offset(store, 0) == {offset: each for offset, each in before.items() if not base <= offset < base + 10}
+    assert put(store, 0, b"next") == 100
+    assert store.read(0, base)[0].base == (100 if base == 90 else base + 10)
+    assert not store.watermarks([0])[0].dense
+    assert store.groups.place("billing", 0) == Place(15, ((20, 25),))
+
+
+def test_a_repaired_store_repairs_again(path: Path, open_store: OpenStore) -> None:
+    """A gap that a repair left is no damage, also beside later damage."""
+    damaged(filled(open_store), drop_page(20))
+    repair(path)
+    damaged(open_store(sync="os"), drop_page(50))
+    assert gone(repair(path).report.findings) == [(50, 60)]
+    store = open_store(sync="os")
+    assert len(by_offset(store, 0)) == 80
+
+
+def test_the_damaged_store_is_kept(path: Path, open_store: OpenStore) -> None:
+    """A repair keeps the damaged store as a store beside the database, unless it is told not to."""
+    damaged(filled(open_store), drop_page(20))
+    kept = repair(path).damaged
+    assert kept is not None
+    assert kept.parent == path
+    assert gone(check(kept).findings) == [(20, 30)]
+    shutil.rmtree(kept)
+    damaged(open_store(sync="os"), drop_page(50))
+    assert repair(path, backup=False).damaged is None
+    assert {each.name for each in path.iterdir()} <= {DATABASE, WITNESS, IDENTITY, "owner"}
+
+
+def test_a_sound_store_is_left_alone(path: Path, open_store: OpenStore) -> None:
+    """Repairing a sound store changes nothing."""
+    filled(open_store).close(10)
+    before = sorted(each.name for each in (path / DATABASE).glob("*.sst"))
+    assert repair(path).report.sound
+    assert sorted(each.name for each in (path / DATABASE).glob("*.sst")) == before
+
+
+def test_an_open_store_is_left_alone(path: Path) -> None:
+    """A store that a process has open is neither checked in place nor repaired."""
+    with python(
+        "store = open_store(path, StoreSettings())\nprint(1, flush=True)\nthreading.Event().wait()", path
+    ) as it:
+        assert it.stdout is not None
+        assert it.stdout.readline()
+        with pytest.raises(AlreadyOpen, match=str(it.pid)):
+            check(path)
+        with pytest.raises(AlreadyOpen, match=str(it.pid)):
+            repair(path)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_damaged_tables(path: Path, open_store: OpenStore, seed: int) -> None:
+    """Whatever bytes of a table are damaged, what is kept is what was stored there, and the rest is reported."""
+    chance = random.Random(seed)
+    store = filled(open_store, pages=400, size=500)
+    before = by_offset(store, 0)
+    store.close(10)
+    largest = max((path / DATABASE).glob("*.sst"), key=lambda file: file.stat().st_size)
+    raw = bytearray(largest.read_bytes())
+    for _ in range(3):
+        raw[chance.randrange(len(raw) * 9 // 10)] ^= 1 << chance.randrange(8)
+    largest.write_bytes(raw)
+    report = repair(path).report
+    assert not report.sound
+    assert check(path).findings == []
+    lost = {offset for start, stop in gone(report.findings) for offset in range(start, stop)}
+    after = by_offset(open_store(sync="os"), 0)
+    assert lost
+    assert after == {offset: each for offset, each in before.items() if offset not in lost}
+
+
+def test_damaged_write_ahead_log(path: Path, tmp_path: Path) -> None:
+    """Damage in the write-ahead log costs what is behind it at most, and no offset is given out twice."""
+    code = """
+store = open_store(path, StoreSettings(sync="os"))
+log = new_log(store)
+for number in range(200):
+    put(store, log, b"%d" % number)
+print(1, flush=True)
+threading.Event().wait()
+"""
+    with python(code, path) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline()
+        process.kill()
+    wal = max((path / DATABASE).glob("*.log"))
+    raw = bytearray(wal.read_bytes())
+    raw[len(raw) // 2] ^= 1
+    wal.write_bytes(raw)
+    assert not check(path).sound
+    repair(path)
+    assert check(path).sound
+    from mqplug_rocksmq._store import StoreSettings
+
+    store = Store(path, StoreSettings())
+    found = by_offset(store, 0)
+    assert all(each == b"%d" % offset for offset, each in found.items())
+    assert len(found) < 200
+    assert put(store, 0, b"next") >= 200
+    store.close(10)
+
+
+@pytest.mark.parametrize("lost", ["MANIFEST-*", "CURRENT", "*.sst"])
+def test_lost_files(path: Path, open_store: OpenStore, lost: str) -> None:
+    """A database that has lost a file of its own does not open, and keeps what the other files hold."""
+    store = filled(open_store)
+    store._engine.pages.flush()
+    put(store, 0, b"in a table of its own")
+    store.close(10)
+    file = max((path / DATABASE).glob(lost), key=lambda each: each.stat().st_size)
+    file.unlink()
+    assert not check(path).sound
+    report = repair(path).report
+    assert check(path).findings == []
+    store = open_store(sync="os")
+    for log in [log for name in store.topics.names() for log in store.topics.get(name).logs]:
+        assert all(each == b"%d" % at * 10 for at, each in by_offset(store, log).items() if at < 100)
+    assert report.messages in {101, 1, 100}
+
+
+def test_lost_end(path: Path, open_store: OpenStore) -> None:
+    """Where the witness knows of more changes than there are, a repair accepts the loss, and reuses no offset."""
+    store = filled(open_store)
+    store.close(10)
+    shutil.copytree(path / DATABASE, path.parent / "older")
+    store = open_store(sync="os")
+    for _ in range(5):
+        put(store, 0, b"more")
+    store.close(10)
+    shutil.rmtree(path / DATABASE)
+    (path.parent / "older").rename(path / DATABASE)
+    with pytest.raises(Corrupt, match="mqplug rocksmq repair"):
+        open_store(sync="os")
+    assert "5 changes that were safely on disk are gone" in check(path).findings[0].what
+    repair(path)
+    store = open_store(sync="os")
+    assert len(by_offset(store, 0)) == 100
+    assert put(store, 0, b"next") >= 105
+
+
+def test_lost_topic(path: Path, open_store: OpenStore) -> None:
+    """Messages whose topic was lost are kept under another name."""
+    store = filled(open_store)
+    before = by_offset(store, 0)
+    damaged(store, lambda _, changes: changes.delete(topic_key("orders")))
+    assert {each.topic for each in repair(path).report.findings} == {"recovered-0"}
+    store = open_store(sync="os")
+    assert store.topics.get("recovered-0").logs == (0,)
+    assert by_offset(store, 0) == before
+
+
+def test_lost_record(path: Path, open_store: OpenStore) -> None:
+    """A log whose record was lost is put together from its pages, and reuses no offset."""
+    store = filled(open_store)
+    before = by_offset(store, 0)
+    damaged(store, lambda _, changes: changes.delete(log_key(0, LOG)))
+    assert "its record is missing" in {each.what for each in repair(path).report.findings}
+    store = open_store(sync="os")
+    assert by_offset(store, 0) == before
+    assert put(store, 0, b"next") > 100
+
+
+def test_lost_time_index(path: Path, open_store: OpenStore) -> None:
+    """A time index that lacks entries is found, and completed."""
+    store = filled(open_store)
+    damaged(store, lambda _, changes: changes.delete_range(log_key(0, TIME), log_key(1, TIME)))
+    assert "time index" in check(path).findings[0].what
+    repair(path)
+    store = open_store(sync="os")
+    assert [store.first_at(0, 1000 + number) for number in range(10)] == list(range(0, 100, 10))
+
+
+@pytest.mark.parametrize("place", [Place(1000), Place(10, ((20, 15),)), Place(30, ((20, 25),))])
+def test_impossible_place(path: Path, open_store: OpenStore, place: Place) -> None:
+    """A group's place that cannot be is found, and mended so that nothing is skipped that was not acked."""
+    damaged(filled(open_store), lambda _, changes: changes.put(group_key(0, "billing"), place_value(place)))
+    assert "'billing'" in check(path).findings[0].what
+    repair(path)
+    assert open_store(sync="os").groups.place("billing", 0) == Place(min(place.offset, 100))
+
+
+def test_what_cannot_be_understood(path: Path, open_store: OpenStore) -> None:
+    """Small values that cannot be understood are reported, and left out of a repaired store."""
+    damaged(filled(open_store), lambda _, changes: changes.put(topic_key("torn"), b'{"logs":[1'))
+    assert "cannot be understood" in check(path).findings[0].what
+    repair(path)
+    assert open_store(sync="os").topics.names() == ["orders"]
+
+
+def test_interrupted_repair(path: Path, open_store: OpenStore) -> None:
+    """A repair that was killed before its database was in place is completed by the next; nobody opens it meanwhile."""
+    store = filled(open_store)
+    before = by_offset(store, 0)
+    store.close(10)
+    (path / DATABASE).rename(path / REPAIRED)
+    with pytest.raises(Corrupt, match="mqplug rocksmq repair"):
+        open_store(sync="os")
+    assert not (path / DATABASE).exists()
+    assert repair(path).report.sound
+    assert by_offset(open_store(sync="os"), 0) == before
+
+
+REPAIR = """
+from mqplug_rocksmq._care._repair import repair
+print(1, flush=True)
+repair(path)
+"""
+
+
+@pytest.mark.parametrize("milliseconds", [2, 15, 30, 60])
+def test_a_repair_that_is_killed(path: Path, open_store: OpenStore, milliseconds: int) -> None:
+    """A repair that is killed at any instant has lost nothing that the next one cannot salvage."""
+    store = filled(open_store, pages=300, size=200)
+    before = by_offset(store, 0)
+    damaged(store, drop_page(1000))
+    with python(REPAIR, path) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline()
+        threading.Event().wait(milliseconds / 1000)
+        process.kill()
+    repair(path)
+    assert check(path).sound
+    kept = {offset: each for offset, each in before.items() if not 1000 <= offset < 1010}
+    assert by_offset(open_store(sync="os"), 0) == kept
+
+
+def test_damaged_name(path: Path, open_store: OpenStore) -> None:
+    """A store whose file with its name is damaged is refused, and repaired with the name that it had."""
+    store = filled(open_store)
+    store.close(10)
+    (path / IDENTITY).write_text("{")
+    with pytest.raises(Corrupt, match=IDENTITY):
+        open_store(sync="os")
+    repair(path)
+    assert open_store(sync="os").id == store.id
+
+
+def test_reseal(store: Store) -> None:
+    """A page that is made to follow another offset is a page with the same messages."""
+    log = new_log(store)
+    put(store, log, b"a", None)
+    [(_, raw)] = store._engine.pages.read(log, 0)
+    again = Page(reseal(raw, 17))
+    assert (again.before, again.values()) == (17, [b"a", None])
+    assert reseal(again.raw, 0) == raw
+
+
+def test_backup_under_load(path: Path, tmp_path: Path, open_store: OpenStore) -> None:
+    """A backup that is made while others write is what was there at one instant."""
+    store = open_store(sync="os")
+    first, second = new_log(store, "first"), new_log(store, "second")
+    ending = threading.Event()
+
+    def write() -> None:
+        while not ending.is_set():
+            put(store, first, b"x" * 1000)
+            put(store, second, b"x" * 1000)
+
+    writer = threading.Thread(target=write)
+    writer.start()
+    try:
+        for number in range(3):
+            store.back_up(tmp_path / f"backup-{number}")
+    finally:
+        ending.set()
+        writer.join()
+    store.close(10)
+    for number in range(3):
+        restore(tmp_path / f"backup-{number}", tmp_path / f"restored-{number}")
+        copy = open_copy(tmp_path / f"restored-{number}")
+        counts = [len(values(copy, log)) for log in (first, second)]
+        assert counts[0] - counts[1] in {0, 1}
+        assert copy.id == store.id
+        copy.close(10)
+
+
+def open_copy(path: Path) -> Store:
+    """Open the store that is there."""
+    from mqplug_rocksmq._store import StoreSettings
+
+    return Store(path, StoreSettings())
+
+
+def test_nothing_is_overwritten(path: Path, tmp_path: Path, open_store: OpenStore) -> None:
+    """Neither backup nor restore writes to where something is."""
+    store = filled(open_store)
+    taken = tmp_path / "taken"
+    taken.mkdir()
+    (taken / "file").touch()
+    with pytest.raises(ConfigError, match="something at"):
+        store.back_up(taken)
+    store.back_up(tmp_path / "backup")
+    with pytest.raises(ConfigError, match="something at"):
+        restore(tmp_path / "backup", path)
+    with pytest.raises(ConfigError, match="is no backup"):
+        restore(taken, tmp_path / "new")
+    assert not (tmp_path / "new").exists()
+
+
+def test_damaged_backup(tmp_path: Path, open_store: OpenStore) -> None:
+    """A backup that is damaged is not restored, and nothing of it is left behind."""
+    store = filled(open_store)
+    store._engine.change(lambda changes: changes.drop_pages(0, 20, 21), 10)
+    store.back_up(tmp_path / "backup")
+    with pytest.raises(Corrupt, match="messages are missing"):
+        restore(tmp_path / "backup", tmp_path / "new")
+    assert sorted(each.name for each in tmp_path.iterdir()) == ["backup", "store"]
+
+
+def test_statistics(store: Store) -> None:
+    """Statistics tell what is stored, how far groups are, and how long writes took."""
+    log = new_log(store)
+    for _ in range(5):
+        put(store, log, b"x" * 1000, b"y" * 1000)
+    store.groups.store("billing", {log: Place(2, ((4, 5),))}, 10)
+    store.trim(log, 2)
+    found = store.statistics()
+    [partition] = found.partitions
+    assert (partition.topic, partition.low, partition.high) == ("orders", 2, 10)
+    assert 8_000 < partition.size < 12_000
+    [group] = found.groups
+    assert (group.group, group.position, group.lag, group.acked) == ("billing", 2, 7, 1)
+    assert found.writes.count >= 8
+    assert 0 < found.writes.percentile(50) <= found.writes.percentile(99) <= found.writes.longest
+    assert found.disk >= found.log > 0

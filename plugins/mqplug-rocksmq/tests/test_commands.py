@@ -1,0 +1,188 @@
+"""``mqplug rocksmq stats | check | repair | compact | backup | restore``: what they print, and how they end."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+import pytest
+from click.testing import CliRunner, Result
+from conftest import OpenStore
+from rocksmq_words import new_log, put, python, serving
+
+import mqplug
+from mqplug_rocksmq import RocksMQStatistics
+from mqplug_rocksmq._commands import commands
+from mqplug_rocksmq._layout import Place
+from mqplug_rocksmq._store import Store
+
+
+def run(*arguments: object) -> Result:
+    """Run a command; what it raises comes out."""
+    group = click.Group("rocksmq", commands())
+    return CliRunner().invoke(group, [str(each) for each in arguments], catch_exceptions=False)
+
+
+@pytest.fixture
+def closed(path: Path, open_store: OpenStore) -> Path:
+    """A closed store with a topic, a group and a hundred messages."""
+    fill(open_store(sync="os"))
+    return path
+
+
+def fill(store: Store) -> None:
+    """Store a hundred messages and the place of a group, and close."""
+    log = new_log(store)
+    for _ in range(10):
+        put(store, log, *[b"x" * 1000] * 10)
+    store.groups.store("billing", {log: Place(40)}, 10)
+    store.close(10)
+
+
+@pytest.fixture(params=["closed", "open elsewhere"])
+def either(request: pytest.FixtureRequest, closed: Path) -> Iterator[Path]:
+    """The same store, closed, and open in another process."""
+    if request.param == "closed":
+        yield closed
+    else:
+        with serving(closed):
+            yield closed
+
+
+def test_stats(either: Path) -> None:
+    """`stats` shows topics, and groups with their lag, also of a store that another process has open."""
+    lines = [line.split() for line in run("stats", either).output.splitlines()]
+    assert ["orders", "0", "0", "100"] in [line[:4] for line in lines]
+    assert ["billing", "orders", "0", "40", "60", "0"] in lines
+
+
+def test_stats_for_programs(either: Path) -> None:
+    """`stats --json` has the same as numbers."""
+    found = json.loads(run("stats", either, "--json").output)
+    assert found["partitions"][0]["high"] == 100
+    assert found["groups"][0]["lag"] == 60
+    assert found["disk"] > 0
+    assert {"p50", "p99", "longest", "count"} <= set(found["writes"])
+
+
+def test_stats_changes_nothing(closed: Path) -> None:
+    """`stats` and `check` of a closed store leave its tables as they are."""
+    before = {each.name for each in (closed / "rocksdb").glob("*.sst")}
+    run("stats", closed)
+    run("check", closed)
+    assert {each.name for each in (closed / "rocksdb").glob("*.sst")} == before
+
+
+def test_check_sound(either: Path) -> None:
+    """`check` of a sound store says so, with exit code 0, and leaves nothing behind."""
+    result = run("check", either)
+    assert result.output == "sound (1 topics, 1 groups, 100 messages in 10 pages)\n"
+    assert result.exit_code == 0
+    assert [each.name for each in either.parent.iterdir()] == ["store"]
+
+
+def test_check_and_repair(path: Path, closed: Path, open_store: OpenStore) -> None:
+    """`check` of a damaged store names what is gone, with exit code 1; `repair` says it again, and then it is sound."""
+    store = open_store(sync="os")
+    store._engine.change(lambda changes: changes.drop_pages(0, 20, 21), 10)
+    store.close(10)
+    result = run("check", path)
+    assert result.exit_code == 1
+    assert result.output.startswith("topic 'orders', partition 0: messages are missing: 20 to 29\n")
+    result = run("repair", path)
+    assert result.exit_code == 0
+    assert "repaired: 90 messages are kept, 10 are gone" in result.output
+    assert str(path / "damaged-1") in result.output
+    assert run("check", path).exit_code == 0
+
+
+def test_check_and_repair_for_programs(path: Path, closed: Path, open_store: OpenStore) -> None:
+    """`--json` tells findings as objects."""
+    store = open_store(sync="os")
+    store._engine.change(lambda changes: changes.drop_pages(0, 20, 21), 10)
+    store.close(10)
+    wanted = {"what": "messages are missing", "topic": "orders", "partition": 0, "start": 20, "stop": 30}
+    found = json.loads(run("check", path, "--json").output)
+    assert (found["sound"], found["findings"]) == (False, [wanted])
+    done = json.loads(run("repair", path, "--json", "--no-backup").output)
+    assert (done["sound"], done["damaged"], done["findings"]) == (True, None, [wanted])
+
+
+def test_compact(either: Path) -> None:
+    """`compact` says what the store took before, and takes now."""
+    assert "before" in run("compact", either).output
+
+
+def test_compact_gives_room_back(path: Path, open_store: OpenStore) -> None:
+    """After `compact` there is nothing left on disk of what was trimmed."""
+    store = open_store(sync="os", retention_interval=3600)
+    log = new_log(store)
+    for number in range(100):
+        put(store, log, (b"%d" % number) * 50_000)
+    store._engine.pages.flush()
+    store.close(10)
+    with mqplug.connect("rocksmq", path=str(path)) as mq:
+        mq.trim("orders", {0: mq.watermarks("orders")[0].high})
+    run("compact", path)
+    found = json.loads(run("stats", path, "--json").output)
+    assert found["disk"] < 1_000_000
+
+
+def test_backup_and_restore(either: Path, tmp_path: Path) -> None:
+    """`backup` copies a store, also while another process has it open; `restore` makes a store of the copy."""
+    assert run("backup", either, tmp_path / "backup").exit_code == 0
+    assert run("restore", tmp_path / "backup", tmp_path / "again").exit_code == 0
+    with mqplug.connect("rocksmq", path=str(tmp_path / "again")) as mq:
+        assert mq.lag("orders", group="billing") == {0: 60}
+        assert len(list(mq.read("orders"))) == 100
+
+
+def test_backup_to_where_something_is(either: Path, tmp_path: Path) -> None:
+    """`backup` refuses to write to where something is, whoever has the store open."""
+    (tmp_path / "taken").mkdir()
+    (tmp_path / "taken" / "file").touch()
+    with pytest.raises(mqplug.ConfigError, match="something at"):
+        run("backup", either, tmp_path / "taken")
+
+
+def test_urls(closed: Path) -> None:
+    """A store is named by its path or its URL; other URLs are refused."""
+    assert run("stats", f"rocksmq://{closed}").exit_code == 0
+    assert run("stats", "kafka://localhost").exit_code == 2
+
+
+@pytest.mark.parametrize("command", ["stats", "check", "repair", "compact", "backup"])
+def test_no_store(tmp_path: Path, command: str) -> None:
+    """Where no store is, each command says so, and makes none."""
+    missing = tmp_path / "missing"
+    more = [tmp_path / "target"] if command == "backup" else []
+    with pytest.raises(mqplug.ConfigError, match="there is no store at"):
+        run(command, missing, *more)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_errors_are_one_line(tmp_path: Path) -> None:
+    """On the command line an error is one line, with exit code 1."""
+    code = (
+        "from mqplug.cli import main\nsys.argv[1:] = ['rocksmq', 'stats', str(path)]\nsys.stderr = sys.stdout\nmain()"
+    )
+    with python(code, tmp_path / "missing") as process:
+        out, _ = process.communicate(timeout=60)
+    assert out == f"error: there is no store at {tmp_path / 'missing'}. Check the path\n"
+    assert process.returncode == 1
+
+
+def test_statistics_of_a_client(either: Path) -> None:
+    """A client tells how its store does, whoever has it open."""
+    with mqplug.connect("rocksmq", path=str(either)) as mq:
+        with mq.producer("orders") as out:
+            out.send(b"x")
+        found = mq.unwrap(RocksMQStatistics)
+    assert found is not None
+    assert [(each.low, each.high) for each in found.partitions] == [(0, 101)]
+    assert [each.lag for each in found.groups] == [61]
+    assert found.commits.count >= 1
+    assert 0 < found.commits.percentile(50) <= found.commits.longest
+    assert RocksMQStatistics.from_json(found.as_json()) == found

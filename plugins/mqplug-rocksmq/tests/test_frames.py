@@ -1,0 +1,310 @@
+"""What crosses the socket: frames and words come back as they were; anything else ends one connection, no more."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import logging
+import os
+import socket
+import struct
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from rocksmq_words import eventually
+
+import mqplug
+from mqplug import AlreadyOpen, ConnectError, Error, Log, Position, PositionLost, spi
+from mqplug_rocksmq import _guests
+from mqplug_rocksmq._codec import error_of, error_words, made, plain
+from mqplug_rocksmq._frames import MAX_BODY, PROTOCOL, Inbox, pack
+from mqplug_rocksmq._link import Link
+from mqplug_rocksmq._ownership import Ownership, owner_of
+from mqplug_rocksmq._page import Columns, Page, encode
+from mqplug_rocksmq._serve import MOST_GUESTS
+from mqplug_rocksmq._shared import close_store, open_store
+from mqplug_rocksmq._store import Store, StoreSettings
+
+LOG = Log("rocksmq", "store", "orders", 0, "1")
+HELLO = {"call": "hello", "protocol": PROTOCOL}
+
+texts = st.text(max_size=20)
+numbers = st.integers(-(2**70), 2**70)
+logs = st.builds(Log, texts, texts, texts, st.integers(0, 10_000), texts)
+positions = st.builds(Position, logs, st.lists(numbers, min_size=1, max_size=3).map(tuple))
+scalars = st.none() | st.booleans() | numbers | st.floats(allow_nan=False) | texts | logs | positions
+everything = st.recursive(
+    scalars,
+    lambda inner: (
+        st.lists(inner, max_size=4)
+        | st.lists(inner, max_size=4).map(tuple)
+        | st.dictionaries(texts | logs, inner, max_size=4)
+        | st.builds(spi.GroupPosition, positions, st.just((((1,), (2,)), ((4,), (9,)))))
+        | st.builds(spi.CreateTopic, texts, st.integers(1, 9))
+        | st.builds(spi.Trim, st.dictionaries(logs, positions, max_size=3))
+    ),
+    max_leaves=10,
+)
+
+
+@given(everything)
+def test_words_come_back(value: object) -> None:
+    """Every value of the seam is the same at the other side."""
+    assert made(json.loads(json.dumps(plain(value)))) == value
+
+
+@given(st.recursive(st.none() | numbers | texts, lambda inner: st.lists(inner, max_size=5), max_leaves=20))
+def test_words_that_make_no_sense(words: object) -> None:
+    """Anything else is a ``ValueError``, and nothing is made but what is listed."""
+    with contextlib.suppress(ValueError):
+        made(words)
+
+
+@pytest.mark.parametrize("words", [["Popen", 1], ["Error", "x"], ["Trim", 1, 2], ["Trim"], [[]], ["log", 1]])
+def test_what_is_not_listed(words: object) -> None:
+    """A kind that is not listed, and one with other fields, is not made."""
+    with pytest.raises(ValueError, match="not understood"):
+        made(words)
+
+
+def test_errors_come_back() -> None:
+    """An error has its type, its words and what it knows; one of the owner's own is a ``PluginError``."""
+    lost = PositionLost("gone", log=LOG, low=Position(LOG, (5,)), fix="seek")
+    again = error_of(json.loads(json.dumps(error_words(lost))))
+    assert isinstance(again, PositionLost)
+    assert (again.message, again.fix, again.log, again.low) == ("gone", "seek", LOG, Position(LOG, (5,)))
+    assert isinstance(error_of(error_words(ValueError("no"))), ValueError)
+    assert isinstance(error_of(error_words(ZeroDivisionError())), mqplug.PluginError)
+    assert isinstance(error_of({"kind": "SystemExit"}), ConnectError)
+
+
+@given(st.lists(st.tuples(st.dictionaries(texts, numbers, max_size=3), st.binary(max_size=100)), max_size=5), st.data())
+def test_frames_come_back(frames: list[tuple[dict[str, int], bytes]], data: st.DataObject) -> None:
+    """Frames arrive whole and in order, in whatever pieces their bytes come."""
+    raw = b"".join(pack(header, body) for header, body in frames)
+    inbox, found = Inbox(), []
+    while raw:
+        size = data.draw(st.integers(1, len(raw)))
+        inbox.feed(raw[:size])
+        raw = raw[size:]
+        while frame := inbox.take():
+            found.append(frame)
+    assert found == frames
+
+
+@given(st.binary(max_size=200))
+def test_bytes_that_are_no_frames(raw: bytes) -> None:
+    """Anything else is a ``ConnectError`` as soon as that is clear."""
+    inbox = Inbox()
+    inbox.feed(raw)
+    with contextlib.suppress(ConnectError):
+        while inbox.take():
+            """Go on."""
+
+
+def test_frames_are_bounded() -> None:
+    """A frame that says that it is larger than any may be is refused before its bytes come."""
+    inbox = Inbox()
+    inbox.feed(struct.pack("<4sII", b"MQF1", 2, MAX_BODY + 1))
+    with pytest.raises(ConnectError, match="says too much"):
+        inbox.take()
+
+
+# against a live owner ------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def shared(path: Path) -> Iterator[Store]:
+    """A store of this process, with the topic "orders"."""
+    store = open_store(path, StoreSettings(sync="os"))
+    yield store
+    close_store(store, 10)
+
+
+def dial(path: Path) -> socket.socket:
+    """Connect to the owner of a store, as anything might."""
+    owner = owner_of(path)
+    assert owner is not None
+    assert owner.socket is not None
+    stranger = socket.socket(socket.AF_UNIX)
+    stranger.settimeout(20)
+    stranger.connect(owner.socket)
+    return stranger
+
+
+def heard(stranger: socket.socket) -> bytes:
+    """All that comes until the connection ends."""
+    found = b""
+    with contextlib.suppress(ConnectionResetError):
+        while data := stranger.recv(1 << 16):
+            found += data
+    return found
+
+
+def serves(path: Path, store: Store) -> bool:
+    """Whether the owner answers as before."""
+    link = Link(owner_of(path).socket, path, 20)  # type: ignore[union-attr, arg-type]
+    try:
+        return bool(link.owner["store"] == store.id)
+    finally:
+        link.close()
+
+
+@pytest.mark.parametrize(
+    "noise",
+    [
+        b"GET / HTTP/1.1\r\n\r\n",
+        b"MQF1" + b"\xff" * 8,
+        b"MQF1\x02\0\0\0\0\0\0\0[]",
+        pack({"call": "health"}),
+        pack({"no": "call"}),
+        pack(HELLO) + b"nonsense nonsense",
+        pack(HELLO) + pack({"call": ["x"]}),
+        pack(HELLO) + pack({"call": "produce", "producer": "00" * 16, "strict": 1}) + pack({"call": "append"}),
+        pack(HELLO)
+        + pack({"call": "produce", "producer": "00" * 16, "strict": 1})
+        + pack({"call": "append", "sequence": 0, "topic": "t", "partition": 0, "pages": [9], "again": 0}, b"x"),
+    ],
+)
+def test_strangers_are_hung_up_on(path: Path, shared: Store, noise: bytes, caplog: pytest.LogCaptureFixture) -> None:
+    """What does not speak the language is cut off, which is logged once, and others are served as before."""
+    with caplog.at_level(logging.WARNING, "mqplug.rocksmq"), dial(path) as stranger:
+        stranger.sendall(noise)
+        heard(stranger)
+        eventually(lambda: caplog.records)
+    assert [record.levelname for record in caplog.records] == ["WARNING"]
+    assert serves(path, shared)
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.data())
+def test_an_owner_survives_anything(fuzzed: tuple[Path, Store], data: st.DataObject) -> None:
+    """Whatever comes, in bytes or in calls, the owner goes on."""
+    path, store = fuzzed
+    words = st.recursive(st.none() | numbers | texts, lambda inner: st.lists(inner, max_size=3), max_leaves=5)
+    calls = st.sampled_from(
+        ["administer", "commit", "settle", "resolve", "consume", "produce", "poll", "append", "stats"]
+    )
+    names = st.sampled_from(["arguments", "timeout", "options", "producer", "strict", "pages", "sequence", "most"])
+    request = st.fixed_dictionaries({"call": calls}).flatmap(
+        lambda call: st.dictionaries(names, words, max_size=4).map(lambda rest: {**rest, **call})
+    )
+    noise = b"".join(
+        data.draw(st.lists(st.binary(max_size=50) | request.map(pack), min_size=1, max_size=4)),
+    )
+    with dial(path) as stranger:
+        stranger.sendall(pack(HELLO) + noise)
+        stranger.shutdown(socket.SHUT_WR)
+        heard(stranger)
+    assert serves(path, store)
+
+
+@pytest.fixture(scope="module")
+def fuzzed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, Store]]:
+    """A store that is talked to in all ways."""
+    path = tmp_path_factory.mktemp("fuzzed") / "store"
+    store = open_store(path, StoreSettings(sync="os"))
+    logging.getLogger("mqplug.rocksmq").setLevel(logging.CRITICAL)
+    yield path, store
+    logging.getLogger("mqplug.rocksmq").setLevel(logging.NOTSET)
+    close_store(store, 10)
+
+
+@given(st.binary(min_size=1, max_size=40), st.integers(0, 300))
+def test_pages_from_elsewhere(noise: bytes, place: int) -> None:
+    """A page that was changed on its way is refused, and nothing but that happens."""
+    raw = encode(Columns([1, 2], [b"a", None], [None, b"k"], [(("h", b"v"),), ()])).seal(0)
+    place = min(place, len(raw) - 1)
+    changed = (raw[:place] + noise + raw[place + len(noise) :])[: len(raw)]
+    if changed == raw:
+        return
+    with pytest.raises(Error):
+        Page(changed).unsealed()
+
+
+def test_who_says_nothing(path: Path, shared: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A connection that does not say hello is hung up on after a while."""
+    monkeypatch.setattr(_guests, "HELLO_WITHIN", 0.1)
+    with dial(path) as stranger:
+        assert heard(stranger) == b""
+
+
+def test_other_users(path: Path, shared: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The process of another user is not heard, and a socket of another user's is not spoken to."""
+    with monkeypatch.context() as patched:
+        patched.setattr("mqplug_rocksmq._serve.user_of", lambda _: os.getuid() + 1)
+        with dial(path) as stranger:
+            assert heard(stranger) == b""
+    monkeypatch.setattr("mqplug_rocksmq._link.user_of", lambda _: os.getuid() + 1)
+    with pytest.raises(ConnectError, match="another user") as refused:
+        serves(path, shared)
+    assert not refused.value.retryable
+
+
+def test_too_many_guests(path: Path, shared: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An owner takes so many connections and no more, and goes on with those it has."""
+    assert MOST_GUESTS >= 1000
+    monkeypatch.setattr("mqplug_rocksmq._serve.MOST_GUESTS", 1)
+    with dial(path) as first:
+        first.sendall(pack(HELLO))
+        assert first.recv(4) == b"MQF1"
+        with dial(path) as second:
+            assert heard(second) == b""
+
+
+# versions ------------------------------------------------------------------------------------------------------
+
+
+def test_a_guest_of_another_version(path: Path, shared: Store) -> None:
+    """A guest that speaks another protocol is told which one the owner speaks, and hung up on."""
+    with dial(path) as stranger:
+        stranger.sendall(pack({"call": "hello", "protocol": PROTOCOL + 1}))
+        inbox = Inbox()
+        inbox.feed(heard(stranger))
+    frame = inbox.take()
+    assert frame is not None
+    assert (frame[0]["protocol"], frame[0]["pid"], frame[0]["version"]) == (PROTOCOL, os.getpid(), "0.1.0")
+
+
+@pytest.mark.parametrize(
+    ("answer", "message"),
+    [
+        ({"protocol": 1, "pid": 12345, "version": "0.0.1"}, "process 12345 owns .* mqplug-rocksmq 0.0.1"),
+        (
+            {"error": {"kind": "ConnectError", "message": "not understood"}},
+            "of another version, which speaks protocol None",
+        ),
+        ({}, "protocol None"),
+    ],
+)
+def test_an_owner_of_another_version(path: Path, tmp_path: Path, answer: dict[str, Any], message: str) -> None:
+    """A guest of an owner that speaks another protocol is told who that is, and of which version."""
+    address = Path(os.environ["XDG_RUNTIME_DIR"], "old.sock")
+    ownership = Ownership(path)
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(str(address))
+        listener.listen()
+        ownership.announce(address)
+        threading.Thread(target=answer_all, args=(listener, answer), daemon=True).start()
+        try:
+            with pytest.raises(AlreadyOpen, match=message):
+                mqplug.connect("rocksmq", path=str(path), timeout=20)
+        finally:
+            listener.shutdown(socket.SHUT_RDWR)
+            ownership.release()
+            address.unlink()
+
+
+def answer_all(listener: socket.socket, answer: dict[str, Any]) -> None:
+    """Say the same to everybody."""
+    with contextlib.suppress(OSError):
+        while True:
+            connection, _ = listener.accept()
+            with connection:
+                connection.recv(1000)
+                connection.sendall(pack(answer))

@@ -1,0 +1,191 @@
+"""The crash harness, and the model that it asks: it has to find what is wrong, and nothing else."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+from conftest import OpenStore
+
+import mqplug
+from mqplug_rocksmq._commands.torture import torture as command
+from mqplug_rocksmq._torture._model import Model
+from mqplug_rocksmq._torture._torturer import torture
+from mqplug_rocksmq._torture._words import GROUP, PARTITIONS, number_of, value_of
+
+
+@pytest.fixture
+def mq(request: pytest.FixtureRequest) -> Iterator[mqplug.Client]:
+    """A backend that does what it is told."""
+    with mqplug.connect(f"memory://{request.node.name}") as client:
+        yield client
+
+
+class Victim:
+    """Does things to a backend, and tells the model of them."""
+
+    def __init__(self, mq: mqplug.Client) -> None:
+        self.mq = mq
+        self.model = Model()
+        self.numbers = iter(range(1000))
+        mq.create_topic("t", partitions=PARTITIONS)
+        self.tell("create", {})
+
+    def tell(self, what: str, done: dict[str, Any] | None, **more: Any) -> None:
+        """Say that something was begun, and, unless *done* is None, that it is done."""
+        self.model.hear({"thread": 0, "begin": what, "topic": "t", **more})
+        if done is not None:
+            self.model.hear({"thread": 0, "done": done})
+
+    def store(self, number: int) -> int:
+        """Store a message, and tell nobody."""
+        with self.mq.producer("t") as out:
+            return out.send(value_of(number), partition=0).coordinates[0]
+
+    def send(self) -> int:
+        """Store a message."""
+        number = next(self.numbers)
+        offset = self.store(number)
+        self.tell("send", {"offsets": [offset]}, partition=0, numbers=[number, number + 1])
+        return offset
+
+    def verify(self) -> list[str]:
+        """Return what the model finds wrong."""
+        self.model.probes += 1_000_000
+        self.model.verify(self.mq)
+        return self.model.wrong
+
+
+@pytest.fixture
+def victim(mq: mqplug.Client) -> Victim:
+    """A victim that has stored three messages."""
+    victim = Victim(mq)
+    for _ in range(3):
+        victim.send()
+    return victim
+
+
+def test_nothing_wrong(victim: Victim) -> None:
+    """Where everything is as it was said, nothing is wrong, also the second time."""
+    assert [victim.verify(), victim.verify()] == [[], []]
+
+
+def test_lost(victim: Victim) -> None:
+    """A message that was acknowledged and is not there is found."""
+    victim.tell("send", {"offsets": [3]}, partition=0, numbers=[900, 901])
+    assert "t/0: the message at 3 is lost" in victim.verify()
+
+
+def test_invented(victim: Victim) -> None:
+    """A message that nobody sent is found."""
+    victim.store(900)
+    assert victim.verify()[0] == "t/0: the message 900 at 3 was never sent, or is another one"
+
+
+def test_twice(victim: Victim) -> None:
+    """A message that was stored twice is found."""
+    victim.store(2)
+    assert "t/0: messages came twice, or out of order" in victim.verify()
+
+
+def test_changed(victim: Victim) -> None:
+    """A message whose content was changed is found."""
+    with victim.mq.producer("t") as out:
+        out.send(value_of(900) + b"!", partition=0)
+    assert "was never sent so" in victim.verify()[0]
+
+
+def test_on_its_way(victim: Victim) -> None:
+    """A send that was not acknowledged may be stored or not."""
+    victim.store(900)
+    victim.tell("send", None, partition=0, numbers=[900, 950])
+    assert victim.verify() == []
+
+
+def test_repeated(victim: Victim) -> None:
+    """A message that comes again after its ack is found."""
+    victim.tell("ack", {}, places=[[0, 1]])
+    assert victim.verify() == ["t: (0, 1) came again after its ack"]
+
+
+def test_skipped(victim: Victim) -> None:
+    """A message that was not acked and does not come is found."""
+    with victim.mq.consumer("t", group=GROUP) as group:
+        message = group.receive(timeout=10)
+        assert message is not None
+        group.ack(message)
+        group.commit()
+    assert victim.verify() == ["t: (0, 0) did not come again, and was not acked"]
+
+
+def test_trimmed_too_far(victim: Victim) -> None:
+    """Messages that were trimmed although nobody asked for it are found."""
+    victim.mq.trim("t", {0: victim.mq.watermarks("t")[0].high})
+    assert victim.verify()[0] == "t/0: low is 3 and not 0"
+
+
+def test_reused(victim: Victim) -> None:
+    """An offset that is given out twice is found."""
+    victim.tell("send", {"offsets": [2]}, partition=0, numbers=[900, 901])
+    assert victim.model.wrong == ["t: the offset 2 was given out twice"]
+
+
+def test_deleted(victim: Victim) -> None:
+    """A topic that is gone although nobody deleted it is found."""
+    victim.mq.delete_topic("t")
+    assert victim.verify() == ["the topic t is gone"]
+
+
+def test_contents() -> None:
+    """The content of a message names it, and nothing else does."""
+    assert [number_of(value_of(number)) for number in range(100)] == list(range(100))
+    assert [number_of(value) for value in (None, b"", b"1", b"1:x", b"x:", value_of(5)[:-1])] == [None] * 6
+
+
+@pytest.mark.timeout(300)
+def test_torture(path: Path) -> None:
+    """Thirty kills cost nothing that was acknowledged."""
+    verdict = torture(path, cycles=30, seconds=0.2, sync="always", seed=1)
+    assert verdict.wrong == ()
+    assert verdict.cycles == 30
+    assert verdict.sent > 0
+    assert verdict.acks > 0
+
+
+@pytest.mark.timeout(300)
+def test_damage_is_told(path: Path, open_store: OpenStore) -> None:
+    """A store that does not open after a kill is a verdict, not a crash of the harness."""
+    from mqplug_rocksmq._torture import _torturer
+
+    assert torture(path, cycles=1, seconds=0.5, sync="os", seed=2).wrong == ()
+    store = open_store(sync="os")
+    topic = store.topics.get(store.topics.names()[0])
+    store._engine.change(lambda changes: changes.drop_pages(topic.logs[0], 0, 1 << 40), 10)
+    store.close(10)
+    model = Model()
+    _torturer._look(path, "os", model)
+    assert model.wrong
+    assert "Corrupt" in model.wrong[0]
+
+
+@pytest.mark.timeout(300)
+def test_command(tmp_path: Path) -> None:
+    """`mqplug rocksmq torture` ends with a verdict in one line."""
+    result = CliRunner().invoke(command, ["--cycles", "1", "--seconds", "0.5", "--sync", "os", "--seed", "7"])
+    assert result.exit_code == 0, result.output
+    assert result.output.startswith("1 kills, ")
+    assert "nothing lost, invented, stored twice" in result.output
+    taken = CliRunner().invoke(command, [str(tmp_path.parent)])
+    assert isinstance(taken.exception, mqplug.ConfigError)
+
+
+@pytest.mark.timeout(300)
+def test_command_for_programs() -> None:
+    """`--json` tells the verdict as numbers."""
+    result = CliRunner().invoke(command, ["--cycles", "1", "--seconds", "0.5", "--sync", "os", "--json"])
+    found = json.loads(result.output)
+    assert (found["cycles"], found["wrong"]) == (1, [])
