@@ -90,7 +90,7 @@ def patiently(bench: Bench, consumer: Consumer, wanted: set[MessageId]) -> list[
     return taken
 
 
-@case(1, needs=("persistent",), hooks=BROKER, timeout=300)
+@case(1, needs=("persistent",), hooks=BROKER, timeout=300, profile="full")
 def test_killed_while_producing(bench: Bench) -> None:
     """The broker is killed while messages are sent: what was called stored is there, under its id and in its order."""
     topic = bench.topic()

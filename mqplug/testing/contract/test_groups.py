@@ -87,6 +87,8 @@ def test_leaving(bench: Bench) -> None:
     first = bench.member(topic, group)
     for message in bench.delivers(first, ids[:6])[:4]:
         first.ack(message)
+    if not bench.client.capabilities.assignment_events:
+        first.commit()  # nobody sees the hand-over there, and it may repeat the acks of the last second
     second = bench.member(topic, group)
     first.close()
     bench.delivers(second, ids[4:])
@@ -133,7 +135,7 @@ def test_spare_member(bench: Bench) -> None:
     bench.delivers(members[1 - active], later)
 
 
-@case(14, needs=("durable_groups",), hooks=("restart",))
+@case(14, needs=("durable_groups",), hooks=("restart",), profile="full")
 def test_survives_a_restart(bench: Bench) -> None:
     """The position of a group survives a restart."""
     topic, ids = bench.filled(6)

@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from concurrent.futures import TimeoutError as Late
 from contextlib import suppress
+from threading import Event
 from typing import Any, TypeVar
 
 import _pulsar
@@ -30,6 +31,7 @@ class Calls:
 
     def __init__(self) -> None:
         self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="mqplug-pulsar")
+        self.closed = Event()
 
     def run(self, call: Callable[[], T], timeout: float, *, discard: Callable[[T], Any] | None = None) -> T:
         """The result of one call; ``discard`` lets go of one that comes too late."""
@@ -58,6 +60,7 @@ class Calls:
 
     def close(self) -> None:
         """Begin no more calls; those begun go on."""
+        self.closed.set()
         self._threads.shutdown(wait=False)
 
 

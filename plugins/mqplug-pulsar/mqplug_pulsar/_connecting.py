@@ -16,6 +16,7 @@ import mqplug
 from mqplug.spi import Capabilities
 from mqplug_pulsar._admin import Admin, Refused
 from mqplug_pulsar._connection import ClusterFacts, PulsarConnection
+from mqplug_pulsar._leaving import watch
 from mqplug_pulsar._names import Names
 from mqplug_pulsar._settings import PulsarSettings
 
@@ -32,6 +33,7 @@ def connect(settings: PulsarSettings, declared: Capabilities, timeout: float) ->
     facts = _ask_cluster(settings, admin, declared, end - time.monotonic())
     names = Names(settings.tenant, settings.namespace)
     client = _client(settings, max(0.1, timeout))
+    watch(client)
     connection = PulsarConnection(settings.service_url, names, client, admin, facts)
     try:
         connection.health(end - time.monotonic())

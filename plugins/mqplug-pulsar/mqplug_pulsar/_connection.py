@@ -17,6 +17,7 @@ from mqplug.spi import Capabilities, Numbers, TopicInfo
 from mqplug_pulsar import _ids
 from mqplug_pulsar._admin import Admin
 from mqplug_pulsar._calls import Calls
+from mqplug_pulsar._insisting import Opener
 from mqplug_pulsar._names import Names, partition_topic
 from mqplug_pulsar._stats import Ledgers
 
@@ -43,6 +44,7 @@ class PulsarConnection:
         self.client = client
         self.admin = admin
         self.calls = Calls()
+        self.opener = Opener(client, self.calls.closed)
         self.cluster = facts.cluster
         self.names = names
         self.capabilities = facts.capabilities
@@ -123,7 +125,7 @@ class PulsarConnection:
 
     def last_id(self, topic: str) -> tuple[Numbers, Numbers] | None:
         """Coordinates and detail of the last message, asked through a subscription that is removed again."""
-        consumer = self.client.subscribe(topic, f"{PROBE}-{uuid4().hex[:16]}")
+        consumer = self.opener.consumer(topic, f"{PROBE}-{uuid4().hex[:16]}")
         try:
             native = consumer.get_last_message_id()
         finally:
@@ -133,9 +135,9 @@ class PulsarConnection:
         index = native.batch_index()
         return _ids.coordinates(native), (index + 1,) if index >= 0 else ()
 
-    def reading(self, topic: str, start: Numbers, use: Callable[[Any], T]) -> T:
+    def reading(self, topic: str, start: Numbers, use: Callable[[Any], T], *, queue: int = 10) -> T:
         """What a reader of a moment finds from a position on."""
-        reader = self.reader(topic, start, 10)
+        reader = self.reader(topic, start, queue)
         try:
             return use(reader)
         finally:
@@ -144,7 +146,7 @@ class PulsarConnection:
     def reader(self, topic: str, start: Numbers, queue: int) -> Any:
         """A native reader whose first message lies at the position, or behind it."""
         native = pulsar.MessageId(-1, *_ids.start_of(start))
-        return self.client.create_reader(topic, native, receiver_queue_size=queue, start_message_id_inclusive=True)
+        return self.opener.reader(topic, native, receiver_queue_size=queue, start_message_id_inclusive=True)
 
 
 def _first_position(reader: Any, timeout: float) -> Numbers | None:

@@ -200,7 +200,7 @@ class PulsarConsumer:
             ack()
         else:
             _group.ack_and_wait(self._connection, log, group, self._name, ack, end)
-            if unacked.last is not None and state.position.coordinates[2] > 0:
+            if unacked.moved and state.position.coordinates[2] > 0:
                 left = max(0.1, end - time.monotonic())
                 _group.note_within(self._connection, group, state.position, left)
         if time.monotonic() < end:  # later, the next commit may be under way

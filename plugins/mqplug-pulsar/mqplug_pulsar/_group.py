@@ -18,7 +18,7 @@ from mqplug_pulsar._admin import Refused, group_path, refusal, topic_path
 from mqplug_pulsar._calls import patiently
 from mqplug_pulsar._connection import PulsarConnection
 from mqplug_pulsar._starts import resolve
-from mqplug_pulsar._stats import WITHIN, Acks, Cursor, of_group
+from mqplug_pulsar._stats import WITHIN, Acks, Cursor, Ledgers, of_group
 
 _TYPES = {"ordered": pulsar.ConsumerType.Failover, "exclusive": pulsar.ConsumerType.Exclusive}
 END = 2**63 - 1  # as ledger and entry: behind all there is
@@ -38,7 +38,7 @@ def subscribe(
     queue: int = 1,
 ) -> Any:
     """A native consumer of one log; when it is exclusive, nobody else may be there."""
-    return connection.client.subscribe(
+    return connection.opener.consumer(
         connection.native_topic(log),
         group,
         consumer_type=_TYPES[mode],
@@ -85,14 +85,15 @@ def cursor(connection: PulsarConnection, log: Log, group: str, timeout: float) -
             "groups", "the stored position of a group is told by the admin interface alone", fix="Say admin_url="
         )
     topic = connection.native_topic(log)
-    found = of_group(connection.admin.stats(topic, timeout), group)
+    stats = connection.admin.stats(topic, timeout)
+    found = of_group(stats, group)
     if found is None:
         return None
     try:
         properties = connection.admin.get(f"{group_path(topic, group)}/properties", timeout)
     except Refused:  # an older broker, or the group is gone meanwhile
         properties = None
-    return Cursor.read(found, properties or {})
+    return Cursor.read(found, properties or {}, Ledgers.read(stats))
 
 
 def stored(connection: PulsarConnection, logs: Sequence[Log], group: str, timeout: float) -> dict[Log, GroupPosition]:

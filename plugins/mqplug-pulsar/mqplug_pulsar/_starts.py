@@ -19,6 +19,8 @@ from mqplug_pulsar._stats import Ledgers
 
 T = TypeVar("T")
 
+DISORDER = 30_000  # milliseconds: how long native producers try to send a message, which keeps its time meanwhile
+
 
 def resolve(
     connection: PulsarConnection, start: SymbolicStart, logs: Sequence[Log], timeout: float
@@ -61,16 +63,25 @@ def _resolve(connection: PulsarConnection, start: SymbolicStart, log: Log, timeo
 
 
 def _at_time(connection: PulsarConnection, log: Log, milliseconds: int, high: Numbers, timeout: float) -> Numbers:
-    """The first message published at or after a time, which is the same for a whole batch; high if there is none."""
+    """The first message published at or after a time, which is the same for a whole batch; high if there is none.
+
+    The broker searches as if times grew along the log. They do not where there are several producers, or one that had
+    to send again. So it is asked for an earlier time, before which none of those that are wanted can lie.
+    """
     end = time.monotonic() + timeout
 
     def search(reader: Any) -> Numbers:
-        patiently(partial(reader.seek, milliseconds), end)
-        if not patiently(reader.has_message_available, end):
-            return high
-        return min(high, _ids.before(_ids.coordinates(_next(reader, timeout).message_id())))
+        patiently(partial(reader.seek, max(0, milliseconds - DISORDER)), end)
+        while patiently(reader.has_message_available, end):
+            message = _next(reader, end - time.monotonic())
+            place = _ids.coordinates(message.message_id())
+            if place >= high:
+                break
+            if message.publish_timestamp() >= milliseconds:
+                return _ids.before(place)
+        return high
 
-    return connection.reading(connection.native_topic(log), _ids.BEGIN, search)
+    return connection.reading(connection.native_topic(log), _ids.BEGIN, search, queue=1000)
 
 
 def _last(connection: PulsarConnection, log: Log, count: int, ledgers: Ledgers, timeout: float) -> Numbers:
@@ -115,6 +126,8 @@ def _bounds(connection: PulsarConnection, log: Log, timeout: float) -> Bounds:
 
 
 def _next(reader: Any, timeout: float) -> Any:
+    if timeout <= 0:
+        raise Timeout("not all was read in time that had to be looked at", fix="Allow more time")
     try:
         return reader.read_next(max(1, int(timeout * 1000)))
     except _pulsar.Timeout as error:

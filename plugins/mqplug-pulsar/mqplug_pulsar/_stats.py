@@ -45,6 +45,13 @@ class Ledgers:
             if number >= ledger
         )
 
+    def entry_at(self, ledger: int, entry: int) -> tuple[int, int]:
+        """The entry at this place; the first of the next ledger behind the last one of a closed ledger."""
+        if entry < dict(self.filled).get(ledger, 0):
+            return (ledger, entry)
+        later = (number for number, _ in self.filled if number > ledger)
+        return next(((number, 0) for number in later), (ledger, entry))
+
     def back(self, entries: int) -> Numbers:
         """The position so many entries before the high; the low if there are not as many."""
         for ledger, there in reversed(self.filled):
@@ -59,23 +66,25 @@ class Cursor:
     """Where a group stands on one log: all up to the mark is acked, and the entries in the ranges."""
 
     mark: tuple[int, int]
+    next: tuple[int, int]  # the entry behind the mark
     ranges: tuple[tuple[tuple[int, int], tuple[int, int]], ...]  # (first, last) entries
     properties: Mapping[str, str]
 
     @classmethod
-    def read(cls, cursor: Mapping[str, Any], properties: Mapping[str, str]) -> Cursor:
+    def read(cls, cursor: Mapping[str, Any], properties: Mapping[str, str], ledgers: Ledgers) -> Cursor:
         """From the broker's answers about the cursor, and about the subscription's properties."""
         ledger, entry = (int(number) for number in cursor["markDeletePosition"].split(":"))
         ranges = [tuple(map(int, match)) for match in _RANGE.findall(cursor.get("individuallyDeletedMessages", ""))]
         acked = tuple(((a, b + 1), (c, d)) for a, b, c, d in ranges)
-        return cls((ledger, entry), acked, properties)
+        return cls((ledger, entry), ledgers.entry_at(ledger, entry + 1), acked, properties)
 
     @property
     def position(self) -> Numbers:
         """The position behind the mark; inside a batch where that was noted, which the statistics do not tell."""
-        entry = (self.mark[0], self.mark[1] + 1)
         ledger, number, index = map(int, self.properties.get(WITHIN, "-1:-1:-1").split(":"))
-        return (*entry, index if (ledger, number) == entry else -1)
+        if (ledger, number) == self.next:
+            return (ledger, number, index)
+        return (self.mark[0], self.mark[1] + 1, -1)
 
 
 @attrs.frozen

@@ -138,8 +138,8 @@ def test_interrupt(pulsar_server, topic):
     program = (
         "import sys, mqplug\n"
         "with mqplug.connect(sys.argv[1]) as mq, mq.consumer(sys.argv[2], start=mqplug.EARLIEST) as c:\n"
-        "    print('ready', flush=True)\n"
         "    try:\n"
+        "        print('ready', flush=True)\n"
         "        c.receive()\n"
         "    except KeyboardInterrupt:\n"
         "        print('interrupted', flush=True)\n"

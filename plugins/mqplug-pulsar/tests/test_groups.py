@@ -6,7 +6,7 @@ import pytest
 from pulsar_steps import fill, take
 
 import mqplug
-from mqplug import EARLIEST, LATEST, last
+from mqplug import EARLIEST, LATEST, after, last
 
 
 def test_middle_of_a_batch(mq, topic):
@@ -33,6 +33,33 @@ def test_holes(mq, topic):
         assert [message.id for message in take(member, 3)] == [ids[0], ids[3], ids[4]]
         fresh = fill(mq, topic, 1)
         assert take(member, 1)[0].id == fresh[0]
+
+
+def test_acks_before_acks_of_others(mq, topic):
+    """What one member acked in a batch stays acked when another one acks what lies before it in that batch."""
+    ids = fill(mq, topic, 4)
+    with mq.consumer(topic, group="g") as member:
+        member.ack(take(member, 3)[2])
+    with mq.consumer(topic, group="g") as member:
+        taken = take(member, 3)
+        assert [message.id for message in taken] == [ids[0], ids[1], ids[3]]
+        member.ack(taken[0])
+    with mq.consumer(topic, group="g") as member:
+        assert mq.positions(topic, group="g")[0].position.precedes(ids[1])
+        assert [message.id for message in take(member, 2)] == [ids[1], ids[3]]
+        fresh = fill(mq, topic, 1)
+        assert take(member, 1)[0].id == fresh[0]
+
+
+def test_place_in_the_first_batch_of_a_ledger(mq, topic, rest):
+    """A group that stands inside the first batch behind a closed ledger is told to stand there, and goes on there."""
+    fill(mq, topic, 2)
+    rest.roll(topic)
+    ids = fill(mq, topic, 3)
+    mq.reset_group("g", topic, after(ids[0]))
+    assert mq.positions(topic, group="g")[0].position.coordinates == ids[1].coordinates
+    with mq.consumer(topic, group="g") as member:
+        assert [message.id for message in take(member, 2)] == ids[1:]
 
 
 def test_acked_entry_is_a_range(mq, topic):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from datetime import timedelta
 
 import pulsar
 import pytest
@@ -171,6 +172,40 @@ def test_time_is_of_the_batch(mq, topic):
     assert {message.log_time for message in mq.read(topic)} == {first}
     assert values(mq.read(topic, start=at_time(first))) == [b"a", b"b"]
     assert values(mq.read(topic, start=at_time(2_000_000_000_000))) == []
+
+
+def test_time_of_what_was_sent_late(mq, topic, native):
+    """What kept its time while it could not be sent hides nothing that lies before it and is late enough."""
+    late = native.create_producer(
+        f"{topic}-partition-0", batching_enabled=True, batching_max_messages=1000, batching_max_publish_delay_ms=60_000
+    )
+    batch(mq, topic, b"a")
+    late.send_async(b"late", None)
+    for text in (b"b", b"c"):
+        time.sleep(0.005)
+        batch(mq, topic, text)
+    late.flush()
+    late.close()
+    messages = list(mq.read(topic))
+    assert values(messages) == [b"a", b"b", b"c", b"late"]
+    for text, behind in ((1, b"bc"), (2, b"c")):
+        moment = messages[text].log_time
+        assert messages[3].log_time < moment
+        assert values(mq.read(topic, start=at_time(moment)))[0] == behind[:1]
+        with mq.consumer(topic, start=EARLIEST) as reader:
+            reader.seek(at_time(moment))
+            assert reader.receive(DEADLINE).id == messages[text].id
+
+
+def test_time_of_what_came_too_early(mq, topic, monkeypatch):
+    """What the native reader still gives from before it was moved to a time is passed over."""
+    for text in (b"a", b"b", b"c"):
+        batch(mq, topic, text)
+        time.sleep(0.005)
+    times = [message.log_time for message in mq.read(topic)]
+    monkeypatch.setattr(pulsar.Reader, "seek", lambda self, place: None)  # it is never moved
+    assert values(mq.read(topic, start=at_time(times[1]))) == [b"b", b"c"]
+    assert values(mq.read(topic, start=at_time(times[2] + timedelta(seconds=1)))) == []
 
 
 def test_chunked_messages_of_others(mq, topic, native):

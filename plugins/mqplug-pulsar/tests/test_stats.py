@@ -42,10 +42,20 @@ def test_entries():
 def test_cursor():
     """A cursor tells its position and the acked entries behind; a noted place counts only while the cursor is there."""
     answer = {"markDeletePosition": "5:2", "individuallyDeletedMessages": "[(5:3..5:5],(5:7..6:0]]"}
-    cursor = Cursor.read(answer, {WITHIN: "5:3:2"})
+    ledgers = Ledgers.read(stats("6:3", (5, 9), (6, 0)))
+    cursor = Cursor.read(answer, {WITHIN: "5:3:2"}, ledgers)
     assert cursor.position == (5, 3, 2)
     assert cursor.ranges == (((5, 4), (5, 5)), ((5, 8), (6, 0)))
-    assert Cursor.read(answer, {WITHIN: "5:2:1"}).position == (5, 3, -1)
+    assert Cursor.read(answer, {WITHIN: "5:2:1"}, ledgers).position == (5, 3, -1)
+
+
+def test_cursor_at_the_end_of_a_ledger():
+    """Behind the last entry of a closed ledger stands the first one of the next; a place inside that counts."""
+    answer = {"markDeletePosition": "5:8"}
+    ledgers = Ledgers.read(stats("8:3", (5, 9), (6, 0), (8, 0)))
+    assert Cursor.read(answer, {WITHIN: "8:0:2"}, ledgers).position == (8, 0, 2)
+    assert Cursor.read(answer, {}, ledgers).position == (5, 9, -1)
+    assert Cursor.read(answer, {WITHIN: "8:0:2"}, Ledgers.read(stats("5:8", (5, 9)))).position == (5, 9, -1)
 
 
 @pytest.mark.parametrize(
