@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 import time
 from abc import ABC, abstractmethod
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from typing import Self
 
 STOP_TIMEOUT = 60.0  # writing a class archive takes its time on a busy machine
+AFTER_A_KILL = 30.0  # seconds for the first attempt of a broker that was killed
 TAIL = 25
 
 
@@ -134,10 +136,11 @@ class Server(ABC):
         if self._process is None:
             self._process = self._make_directory()
         if self._in_use.exists():
-            self._recover()
-        self._in_use.touch()
-        self._pid = self._process.start(self._command(), self.log)
-        self._wait_until_ready()
+            # A broker that was killed now and then hangs when it comes back, and does not when it is started again.
+            with suppress(BrokerError):
+                self._launch(self._process, min(AFTER_A_KILL, self._timeout))
+                return
+        self._launch(self._process, self._timeout)
 
     def stop(self) -> None:
         """Stop the broker in order; its data stay for another `start`."""
@@ -213,8 +216,15 @@ class Server(ABC):
         self._ports = choose_ports(process.directory / "ports.json", self.port_names, self._wanted_port)
         return process
 
-    def _wait_until_ready(self) -> None:
-        deadline = time.monotonic() + self._timeout
+    def _launch(self, process: KeptProcess, timeout: float) -> None:
+        if self._in_use.exists():
+            self._recover()
+        self._in_use.touch()
+        self._pid = process.start(self._command(), self.log)
+        self._wait_until_ready(timeout)
+
+    def _wait_until_ready(self, timeout: float) -> None:
+        deadline = time.monotonic() + timeout
         while True:
             self.check()
             try:
@@ -224,7 +234,7 @@ class Server(ABC):
                     tail = self._log_tail()
                     self.kill()
                     raise BrokerError(
-                        f"the {self.name} server acknowledged no message within {self._timeout:g} s "
+                        f"the {self.name} server acknowledged no message within {timeout:g} s "
                         f"(last: {error}); give it more with timeout=; {tail}"
                     ) from error
                 time.sleep(0.05)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from mqplug_devbrokers import BrokerError, KafkaServer
+from mqplug_devbrokers import BrokerError, KafkaServer, _server
 from mqplug_devbrokers._ports import FIRST, LAST, choose_ports, free_port
 
 
@@ -102,3 +102,15 @@ def test_a_kill_is_remembered_and_an_orderly_stop_is_not(tmp_path: Path) -> None
         server.kill()
     with Watched(directory=tmp_path):
         assert recovered == ["recovered"]
+
+
+def test_a_killed_broker_that_hangs_is_started_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """When a broker that was killed does not come back at once, it is killed and started once more."""
+    with KafkaServer() as server:
+        server.kill()
+        launch, tried = server._launch, list[float]()
+        monkeypatch.setattr(_server, "AFTER_A_KILL", 0.01)
+        monkeypatch.setattr(server, "_launch", lambda *how: (tried.append(how[1]), launch(*how)))
+        server.start()
+        assert server.running
+        assert tried == [0.01, 120.0]
