@@ -18,6 +18,8 @@ from mqplug.testing._running import run
 from mqplug.testing._settings import Settings, from_environment
 from mqplug.testing.contract import CASES
 
+SETTINGS = pytest.StashKey[Settings]()
+
 
 def cases_of(items: list[pytest.Item]) -> Iterator[tuple[pytest.Item, Case]]:
     """The items that are cases of the contract."""
@@ -57,7 +59,7 @@ def prepare(items: list[pytest.Item], config: pytest.Config) -> None:
     wanted = _wanted(config.getoption("--mqplug-only") or [])
     try:
         for item, case in cases_of(items):
-            settings = settings_of(item)
+            settings = item.stash[SETTINGS] = settings_of(item)
             if not case.runs_in(settings.profile) or not (case.id in wanted or case.group in wanted):
                 left_out.append(item)
                 continue
@@ -85,16 +87,15 @@ def _wanted(only: list[str]) -> set[str]:
 
 def _shuffle(items: list[pytest.Item], seed: int) -> None:
     """Put the cases into an order that the seed decides; the other tests stay where they are."""
-    places = [index for index, item in enumerate(items) if item.get_closest_marker("mqplug_case") is not None]
-    shuffled = sorted((items[index] for index in places), key=lambda item: item.nodeid)
+    shuffled = sorted((item for item, _ in cases_of(items)), key=lambda item: item.nodeid)
     random.Random(seed).shuffle(shuffled)
-    for index, item in zip(places, shuffled, strict=True):
-        items[index] = item
+    cases, drawn = set(shuffled), iter(shuffled)
+    items[:] = [next(drawn) if item in cases else item for item in items]
 
 
 def run_item(item: pytest.Item, case: Case, harness: Harness) -> None:
     """Run a case as this item, and note for the report what it ran on."""
-    settings = settings_of(item)
+    settings = item.stash[SETTINGS]
     noted: dict[str, Any] = {"profile": settings.profile}
     item.user_properties.append(("mqplug_run", noted))
     noted |= facts_of(harness)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 
 import pytest
@@ -17,7 +18,7 @@ def show(runs: Sequence[Run], terminal: pytest.TerminalReporter) -> None:
         terminal.write_sep("-", " ".join(filter(None, ("mqplug contract:", run.backend, run.name, run.profile))))
         for line in [*_table(run), *_reasons(run)]:
             terminal.write_line(line)
-    total = sum((run.counts() for run in runs), start=runs[0].counts() - runs[0].counts())
+    total = sum((run.counts() for run in runs), Counter[Outcome]())
     terminal.write_line(f"mqplug contract: {total.total()} cases, {counted(total)}")
 
 
