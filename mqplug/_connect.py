@@ -34,6 +34,15 @@ def connect(
     return Client(made.backend, made.connect(deadline))
 
 
+def look(target: Target, timeout: float | None) -> Client:
+    """Connect to what is there. What is missing is not made, unless *target* itself says so."""
+    from mqplug._config.plan import plan
+
+    deadline = Deadline(timeout)
+    made = plan(target, {}).looking()
+    return Client(made.backend, made.connect(deadline))
+
+
 def configured(name: str, configuration: os.PathLike[str] | Mapping[str, Any] | None = None) -> bool:
     """Whether a backend is configured: its section is present, and says where the backend is.
 

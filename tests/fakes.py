@@ -68,11 +68,12 @@ class Kafka:
 
 @attrs.frozen(kw_only=True)
 class Nats:
-    """``hosts`` has no default, and so is an address. ``fail`` is what connecting fails with."""
+    """``hosts`` has no default, and so is an address. ``fail`` is what connecting fails with; ``create``: makes it."""
 
     hosts: list[str]
     token: str | None = attrs.field(default=None, repr=False)
     fail: str = ""
+    create: bool = attrs.field(default=True, metadata={"creates": True})
 
 
 class Fake:

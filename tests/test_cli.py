@@ -125,7 +125,7 @@ def test_a_secret_is_not_shown(capsys):
 
 def test_an_unforeseen_error_shows_no_traceback(capsys, monkeypatch):
     """A defect is one line, too, and says how to see more of it."""
-    monkeypatch.setattr(mqplug, "connect", lambda *a, **k: 1 / 0)
+    monkeypatch.setattr("mqplug.cli._session.look", lambda *a, **k: 1 / 0)
     assert run(["topics", "memory://x"]) == 1
     assert capsys.readouterr().err == (
         "error: ZeroDivisionError: division by zero. Set MQPLUG_DEBUG=1 to see where it comes from\n"
@@ -257,6 +257,21 @@ def test_the_doctor_takes_one_target(capsys):
     """A URL and a file at once is wrong usage."""
     assert run(["doctor", "memory://x", "--config", "x.toml"]) == 2
     assert "not both" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("verb", [["topics"], ["watermarks"], ["doctor"]])
+@pytest.mark.parametrize(("query", "creates"), [("", False), ("?create=true", True)])
+def test_who_only_looks_makes_nothing(capsys, fakes, verb, query, creates):
+    """Verbs that only look tell a backend to make nothing, unless the URL says otherwise."""
+    topic = ["orders"] if verb == ["watermarks"] else []
+    run([*verb, f"nats://host{query}", *topic])
+    assert fakes["nats"].given.create is creates
+
+
+def test_the_doctor_shows_what_a_program_gets(capsys, fakes):
+    """Although the doctor makes nothing, it shows the setting that a program would have."""
+    _, found = doctor(capsys, "nats://host")
+    assert {"name": "create", "value": True, "source": "default"} in found["settings"]
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])

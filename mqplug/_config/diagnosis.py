@@ -47,7 +47,7 @@ class Diagnosis:
 
 
 def diagnose(target: Target, timeout: float) -> Diagnosis:
-    """Find out what ``connect(target)`` would do, and whether it succeeds."""
+    """Find out what ``connect(target)`` would do, and whether it reaches something. Makes nothing."""
     found = Diagnosis()
     try:
         found = attrs.evolve(found, sources=[layer.source for layer in sources(target, {}).layers])
@@ -66,7 +66,7 @@ def diagnose(target: Target, timeout: float) -> Diagnosis:
 
 def _connected(found: Diagnosis, made: Plan, deadline: Deadline) -> Diagnosis:
     began = time.monotonic()
-    client = Client(made.backend, made.connect(deadline))
+    client = Client(made.backend, made.looking().connect(deadline))
     try:
         client.health(deadline.remaining())
         seconds = time.monotonic() - began

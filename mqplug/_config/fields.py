@@ -22,6 +22,7 @@ class Field:
     default: Any
     secret: bool
     marked: bool
+    creates: bool
 
     @property
     def nested(self) -> type[Any] | None:
@@ -56,6 +57,7 @@ def _field(found: attrs.Attribute[Any], hint: Any) -> Field:
         default=None if default is attrs.NOTHING else default,
         secret=found.repr is False,
         marked=bool(found.metadata.get("address")),
+        creates=bool(found.metadata.get("creates")),
     )
 
 

@@ -45,6 +45,12 @@ class Plan:
             redact(error, secrets_of(type(self.settings), self.settings))
             raise
 
+    def looking(self) -> Plan:
+        """The same, but what is not there is not made, unless somebody said so."""
+        fields = fields_of(type(self.settings)).values()
+        quiet = {field.name: False for field in fields if field.creates and field.name not in self.givens}
+        return attrs.evolve(self, settings=attrs.evolve(self.settings, **quiet))
+
 
 def plan(target: Target, settings: Mapping[str, Any], extensions: Sequence[object] | None = None) -> Plan:
     """What is to be done; ``ConfigError`` or ``PluginError`` for whatever stands against it."""

@@ -9,6 +9,7 @@ import click
 
 import mqplug
 from mqplug._config.targets import target_of
+from mqplug._connect import look
 
 HASTE = 0.5  # seconds for closing after a failure or Ctrl-C
 
@@ -20,9 +21,13 @@ json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON, 
 
 
 @contextmanager
-def opened(url: str, timeout: float = 30) -> Iterator[mqplug.Client]:
-    """A client. After a failure it is closed in haste, so that Ctrl-C ends the command."""
-    client = mqplug.connect(target_of(url), timeout=timeout)
+def opened(url: str, timeout: float = 30, *, creates: bool = False) -> Iterator[mqplug.Client]:
+    """A client. After a failure it is closed in haste, so that Ctrl-C ends the command.
+
+    A verb that only looks makes no store where none is: a misspelt path is an error, and leaves no trace.
+    """
+    connect = mqplug.connect if creates else look
+    client = connect(target_of(url), timeout=timeout)
     try:
         yield client
     except BaseException:

@@ -44,7 +44,7 @@ def test(context: click.Context, /, url: str, timeout: float, **options: Any) ->
     """
     if find_spec("pytest") is None or find_spec("pytest_timeout") is None:
         raise click.UsageError("the contract kit needs pytest. Run pip install 'mqplug[testing]'")
-    with opened(url, timeout) as client:
+    with opened(url, timeout, creates=True) as client:
         click.echo(f"{client!r}")
     if options["seed"] is None:
         options["seed"] = random.randrange(2**31)  # noqa: S311  no secret

@@ -96,6 +96,8 @@ class Descriptor:
     ``settings`` is an attrs class; unknown keys and wrong types are refused before the driver sees them. A field with
     ``repr=False`` is a secret. One with ``metadata={"address": True}`` says where the backend is: a section of the
     configuration that has it counts as configured; where none is marked, those without a default do.
+    A boolean one with ``metadata={"creates": True}`` says whether connecting makes what is not there; commands that
+    only look leave it False.
     ``from_url`` turns the parts of a URL into settings; the query's keys are added to what it returns.
     ``partitioners`` names those partitioners that the driver follows itself, exactly as the core would.
     """

@@ -50,7 +50,7 @@ class Play:
 
     def run(self) -> Outcome:
         """Do all steps."""
-        with opened(self._url) as mq:
+        with opened(self._url, creates=True) as mq:
             self._say(f"mqplug {mqplug.__version__} on {shown(self._url)}, with the topic {self._topic}")
             self._send_and_share(mq)
             survives = mq.capabilities.persistent
@@ -60,7 +60,7 @@ class Play:
         if survives:
             self._kill()
             began = time.perf_counter()
-            with opened(self._url) as mq:
+            with opened(self._url, creates=True) as mq:
                 self._say(f"reopened    in {time.perf_counter() - began:.2f} s")
                 self._read_on(mq)
         whole = Run(self._stored, received_of(self._messages), self._possible)

@@ -50,7 +50,7 @@ class RocksMQSettings:
     message_max_bytes: int = attrs.field(default=1_000_000, validator=[_positive, attrs.validators.le(LARGEST)])
     disk_max_bytes: int | None = attrs.field(default=None, validator=attrs.validators.optional(_at_least(LEAST_DISK)))
     memory_max_bytes: int = attrs.field(default=256 << 20, validator=_at_least(LEAST_MEMORY))
-    create: bool = True
+    create: bool = attrs.field(default=True, metadata={"creates": True})
 
     def __attrs_post_init__(self) -> None:
         if self.disk_max_bytes is not None and self.message_max_bytes > self.disk_max_bytes // 8:

@@ -47,7 +47,9 @@ def examine(path: Path, *, create: bool = True) -> None:
 
 def _expect_room(path: Path, held: set[str], *, create: bool) -> None:
     if not create:
-        raise ConfigError(f"there is no store at {path}", fix="Check the path, or say create=true to make one")
+        raise ConfigError(
+            f"there is no store at {path}", fix="Check the path; a program that connects with create=true makes one"
+        )
     if held - _OURS:
         raise ConfigError(
             f"the directory {path} holds no store, but {len(held)} other things, such as {min(held)!r}",

@@ -163,6 +163,16 @@ def test_no_store(tmp_path: Path, command: str) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.parametrize("verb", [["topics"], ["watermarks"], ["doctor"]])
+def test_looking_makes_no_store(tmp_path: Path, capsys: pytest.CaptureFixture[str], verb: list[str]) -> None:
+    """The verbs of mqplug itself say that there is no store at a misspelt path, and leave no trace there."""
+    from mqplug.cli._app import run
+
+    assert run([*verb, f"rocksmq://{tmp_path}/typo", *(["orders"] if verb == ["watermarks"] else [])]) == 1
+    assert "there is no store at" in "".join(capsys.readouterr())
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_errors_are_one_line(tmp_path: Path) -> None:
     """On the command line an error is one line, with exit code 1."""
     code = (
