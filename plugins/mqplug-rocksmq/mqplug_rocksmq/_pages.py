@@ -12,17 +12,35 @@ import json
 import os
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
+from typing import NamedTuple
 
-from rocksdict import AccessType, Checkpoint, ColumnFamily, Rdict, RdictIter, WriteBatch
+from rocksdict import (
+    AccessType,
+    BottommostLevelCompaction,
+    Checkpoint,
+    ColumnFamily,
+    CompactOptions,
+    Rdict,
+    RdictIter,
+    WriteBatch,
+)
 
 from mqplug import Corrupt, Error
-from mqplug_rocksmq._layout import page_key, read_page_key
+from mqplug_rocksmq._layout import PAGE_KEY_BYTES, page_key, read_page_key
 from mqplug_rocksmq._native_errors import translate, translated
 from mqplug_rocksmq._tuning import Recovery, Tuning
 
 _LAST = (1 << 64) - 1
 _TUNING = Tuning()
 More = Callable[[int, bytes], bool]
+
+
+class Table(NamedTuple):
+    """One file of pages: its first and last key, and how large it is."""
+
+    first: bytes
+    last: bytes
+    size: int
 
 
 class Pages:
@@ -106,6 +124,19 @@ class Pages:
         """Give back the room of dropped pages; other threads may run meanwhile."""
         with translated():
             self._data.compact_range(page_key(segment, start), page_key(segment, stop))
+
+    def tables(self) -> list[Table]:
+        """Return the tables that hold pages, in the order of their keys."""
+        with translated():
+            found = [Table(file["start_key"], file["end_key"], file["size"]) for file in self._data.live_files()]
+        return sorted(table for table in found if len(table.first) == len(table.last) == PAGE_KEY_BYTES)
+
+    def merge(self, first: bytes, last: bytes) -> None:
+        """Write the tables between two keys anew, as few of them; other threads may run meanwhile."""
+        options = CompactOptions()
+        options.set_bottommost_level_compaction(BottommostLevelCompaction.force())
+        with translated():
+            self._data.compact_range(first, last, options)
 
     def sweep(self, family: str, start: bytes, most: int) -> tuple[list[tuple[bytes, bytes]], Error | None]:
         """Return what a column family holds from *start* on, up to so many bytes, and the error that ended it early."""

@@ -29,6 +29,7 @@ from mqplug_rocksmq._layout import (
     read_range,
 )
 from mqplug_rocksmq._log import MARK_MS, LogState
+from mqplug_rocksmq._merging import merge_small_tables
 from mqplug_rocksmq._quota import cuts, held
 from mqplug_rocksmq._topics import Retention, Topics
 from mqplug_rocksmq._tuning import Tuning
@@ -168,6 +169,7 @@ class Janitor:
             grown = self._grown
         self.enforce(_clock.now_ms())
         self.free()
+        merge_small_tables(self._engine)
         with self._kept_to:
             self._grown -= grown
             self._kept_to.notify_all()
