@@ -156,6 +156,9 @@ INNOCENT = [
         member(member(three()).get("m", "a", 1).revoke("m").ack("m", 1).commit("m").leave("m"), "n").get("n", "a", 1)),
     ("ack came back", "a seek of the group forgot it",
         member(three()).get("m", "a", 1).ack("m", 1).commit("m").seek("m", before(1), 1).get("m", "a", 1)),
+    ("ack came back", "a seek of a member that shares came before the ack",
+        three().open("m", "g", mode="shared").get("m", "a", 1).seek("m", EARLIEST).ack("m", 1).commit("m")
+        .open("n", "g", mode="shared").get("n", "a", 1)),
     ("ack came back", "another group had acked it",
         member(member(three()).get("m", "a", 1).ack("m", 1).commit("m").leave("m"), "n", "h").get("n", "a", 1)),
     ("ack came back", "a part of its entry was not acked",

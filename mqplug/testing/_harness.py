@@ -19,6 +19,9 @@ class Harness:
     ``extended`` connects as ``connect`` does, with these extensions.
     ``second_process`` is a URL by which ``mqplug.connect`` reaches the same backend from another process.
 
+    ``host`` is for a backend that lives in its clients' processes: it names the one that it lives in just now, by its
+    number. The history check then has its actors in processes, which it kills and stops, that one before all.
+
     What happens to a broker or store:
 
     ``restart`` stops it cleanly and starts it again; all clients are closed by then.
@@ -54,6 +57,7 @@ class Harness:
     connect: Callable[[], Client]
     extended: Callable[[Sequence[object]], Client] | None = None
     second_process: str | None = None
+    host: Callable[[], int | None] | None = None
     restart: Callable[[], None] | None = None
     kill: Callable[[], None] | None = None
     start: Callable[[], None] | None = None

@@ -17,12 +17,12 @@ T = TypeVar("T")
 class Administrator:
     """Asks and tells, from outside."""
 
-    def __init__(self, stage: Stage, groups: Sequence[str]) -> None:
-        self.name = "administrator"
+    def __init__(self, stage: Stage, groups: Sequence[str], *, name: str = "administrator", grows: bool = True) -> None:
+        self.name = name
         self._stage = stage
         self._groups = groups
         self._lots = stage.plan.lots(self.name)
-        self._grows = self._lots.random() < 0.4
+        self._grows = self._lots.random() < 0.4 and grows
         self._next_trim = 0.0
 
     def session(self) -> None:
@@ -73,7 +73,7 @@ class Administrator:
             return
 
     def _tell(self, call: Callable[[], object], did: Action) -> None:
-        began, failure = self._stage.recorder.now(), None
+        began, failure = self._stage.recorder.begin(self.name, did), None
         try:
             call()
         except Error as error:

@@ -105,7 +105,7 @@ class Watched:
 
         if group is not None:
             options |= {"group": group, "on_assigned": tell(Assigned), "on_revoked": tell(Revoked)}
-        began = recorder.now()
+        began = recorder.begin(actor, Opened(name, group, mode, aim.target))
         try:
             inner = client.consumer(stage.topic, start=aim.start, timeout=30, **options)
         except Error as error:
@@ -113,7 +113,7 @@ class Watched:
             raise
         landed = _places(inner.position()) if group is None else ()
         recorder.add(actor, Opened(name, group, mode, aim.target, landed), began)
-        watched = cls(stage, actor, name, inner, shares=mode == "shared")
+        watched = cls(stage, actor, name, inner, shares=mode in {"shared", "key_shared"})
         try:
             yield watched
         finally:
@@ -164,7 +164,7 @@ class Watched:
         self._do(lambda: self.inner.commit(PATIENCE), Committed(self.name))
 
     def _do(self, call: Callable[[], object], did: Action) -> None:
-        began, failure = self._recorder.now(), None
+        began, failure = self._recorder.begin(self._actor, did), None
         try:
             call()
         except Error as error:
@@ -176,8 +176,8 @@ class Watched:
     def seek(self, aim: Aim, *, missing: Any = "error", partition: int | None = None) -> None:
         """Go on elsewhere."""
         before_it = self._stands()
-        began = self._recorder.now()
         target = aim.target if partition is None else attrs.evolve(aim.target, partition=partition)
+        began = self._recorder.begin(self._actor, Sought(self.name, target, missing))
         try:
             self.inner.seek(aim.start, missing=missing, partition=partition, timeout=PATIENCE)
         except Error as error:

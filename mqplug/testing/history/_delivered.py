@@ -27,7 +27,7 @@ class Deliveries:
     def anomalies(self) -> Iterator[Anomaly]:
         """What was skipped, came again, or is not what was asked for."""
         for epoch in self._epochs.all:
-            if epoch.consumer.mode == "ordered":
+            if epoch.consumer.mode in {"ordered", "exclusive"}:
                 yield from self._walk(epoch)
 
     def _walk(self, epoch: Epoch) -> Iterator[Anomaly]:

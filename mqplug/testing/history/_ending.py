@@ -93,11 +93,10 @@ class Ending:
 
     def _drain(self, group: Group, name: str) -> None:
         """All others have left: what comes to this member is all that is left to the group."""
-        options = {"mode": "shared"} if group.shared else {}
         wanted = self._outstanding(group)
         with (
             self._stage.connected() as client,
-            Watched.opened(self._stage, client, ACTOR, name, group.aim, group.name, **options) as member,
+            Watched.opened(self._stage, client, ACTOR, name, group.aim, group.name, mode=group.mode) as member,
         ):
             while wanted:
                 try:

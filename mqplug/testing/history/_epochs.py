@@ -139,15 +139,18 @@ class Epochs:
             before.ended = event.ended
 
     def _note_seek(self, event: Event, seek: Sought) -> None:
-        """A seek that was refused changes nothing; of one whose end is not known, nobody knows where it led."""
+        """A seek that was refused changes nothing; of one whose end is not known, nobody knows where it led.
+
+        A member that shares its logs stands nowhere, so that it does not say where: all that it has is over.
+        """
         if event.outcome == "failed":
             return
         moved = {partition for partition, _ in seek.landed}
-        if not event.ok:
+        if not (event.ok and moved):
             moved = {partition for who, partition in self._now if who == seek.consumer}
         for partition in moved:
             to = landing(self._logs, seek.to, partition, event, lenient=seek_is_lenient(seek))
-            self._begin(event, seek.consumer, partition, to if event.ok else ANYWHERE)
+            self._begin(event, seek.consumer, partition, to if event.ok and seek.landed else ANYWHERE)
 
     # acks --------------------------------------------------------------------------------------------------
 

@@ -6,6 +6,8 @@ from typing import Literal
 
 import attrs
 
+from mqplug.spi import Mode
+
 Place = tuple[int, ...]
 """Coordinates of an id, or of a position: a position lies before all ids that are not less."""
 
@@ -44,7 +46,7 @@ class Opened:
 
     consumer: str
     group: str | None = None
-    mode: Literal["ordered", "shared"] = "ordered"
+    mode: Mode = "ordered"
     start: Target = Target("earliest")
     landed: tuple[tuple[int, Place], ...] = ()
 

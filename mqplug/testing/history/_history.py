@@ -76,7 +76,7 @@ class History:
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write it as JSON lines: a head, and a line for each event."""
         head = {"mqplug-history": VERSION, "seed": self.seed, "guarantee": attrs.asdict(self.guarantee)}
-        lines = (json.dumps(line, separators=(",", ":")) for line in (head, *map(_to_json, self.events)))
+        lines = (json.dumps(line, separators=(",", ":")) for line in (head, *map(to_json, self.events)))
         with Path(path).open("w", encoding="utf-8") as file:
             file.writelines(f"{line}\n" for line in lines)
 
@@ -88,22 +88,26 @@ class History:
             version = head.get("mqplug-history") if isinstance(head, dict) else None
             if version != VERSION:
                 raise ValueError(f"{path} is no history of version {VERSION}: it says {version!r}")
-            events = tuple(_converter.structure(json.loads(line), Event) for line in file)
+            events = tuple(from_json(json.loads(line)) for line in file)
         return cls(events, _converter.structure(head["guarantee"], Guarantee), head["seed"])
 
 
 class Recorder:
     """Where all actors of a run write down what they did. Thread-safe."""
 
-    def __init__(self, limit: int) -> None:
+    def __init__(self, limit: int, began: int | None = None) -> None:
         self._limit = limit
-        self._began = time.monotonic_ns()
+        self.origin = time.monotonic_ns() if began is None else began
         self._lock = Lock()
         self.events: list[Event] = []
 
     def now(self) -> int:
         """Microseconds since the run began."""
-        return (time.monotonic_ns() - self._began) // 1000
+        return (time.monotonic_ns() - self.origin) // 1000
+
+    def begin(self, actor: str, did: Action) -> int:
+        """Something begins that may be done even if nobody is left to say so. Returns when."""
+        return self.now()
 
     @property
     def full(self) -> bool:
@@ -115,14 +119,16 @@ class Recorder:
         ended = self.now()
         outcome: Outcome = "ok" if error is None else outcome_of(error)
         told = "" if error is None else f"{type(error).__name__}: {error.message}"
-        with self._lock:
-            number = len(self.events)
-            self.events.append(Event(number, actor, ended if began is None else began, ended, did, outcome, told))
+        self.note(Event(0, actor, ended if began is None else began, ended, did, outcome, told))
 
     def add_sent(self, actor: str, did: Action, began: int, outcome: Outcome, error: str = "") -> None:
         """Write down what came of a record."""
+        self.note(Event(0, actor, began, self.now(), did, outcome, error))
+
+    def note(self, event: Event) -> None:
+        """Write down an event, under the next number."""
         with self._lock:
-            self.events.append(Event(len(self.events), actor, began, self.now(), did, outcome, error))
+            self.events.append(attrs.evolve(event, number=len(self.events)))
 
 
 def outcome_of(error: Error) -> Outcome:
@@ -130,9 +136,15 @@ def outcome_of(error: Error) -> Outcome:
     return "failed" if isinstance(error, REFUSALS) else "unknown"
 
 
-def _to_json(event: Event) -> dict[str, Any]:
+def to_json(event: Event) -> dict[str, Any]:
+    """An event as a line of a file has it."""
     made: dict[str, Any] = _converter.unstructure(event)
     return made
+
+
+def from_json(line: Any) -> Event:
+    """The event of such a line."""
+    return _converter.structure(line, Event)
 
 
 _converter = Converter(omit_if_default=True)

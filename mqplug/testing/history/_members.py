@@ -9,6 +9,7 @@ from contextlib import AbstractContextManager
 import attrs
 
 from mqplug import Client, Error, Message, PositionLost
+from mqplug.spi import Mode
 from mqplug.testing.history._consuming import Aim, Watched
 from mqplug.testing.history._stage import REST, Stage
 
@@ -23,10 +24,15 @@ class Group:
     """
 
     name: str
-    shared: bool = False
+    mode: Mode = "ordered"
     latest: bool = False
     alone: bool = False
     seeks: bool = True
+
+    @property
+    def shared(self) -> bool:
+        """Whether its members share each log."""
+        return self.mode in {"shared", "key_shared"}
 
     @property
     def aim(self) -> Aim:
@@ -68,8 +74,8 @@ class Member:
 
     def _opened(self, client: Client) -> AbstractContextManager[Watched]:
         name = f"{self.name}#{self._sessions}"
-        options = {"mode": "shared"} if self._group.shared else {}
-        return Watched.opened(self._stage, client, self.name, name, self._group.aim, self._group.name, **options)
+        group = self._group
+        return Watched.opened(self._stage, client, self.name, name, group.aim, group.name, mode=group.mode)
 
     def _step(self, consumer: Watched) -> None:
         lots = self._lots

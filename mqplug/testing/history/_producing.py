@@ -148,7 +148,8 @@ class Outbox:
         sent = Sent(self._name, self._number, value, draft.partition, None, draft.key)
         self._number += 1
         key = None if draft.key is None else draft.key.encode()
-        return sent, Record(value.encode(), key=key, partition=draft.partition), self._recorder.now()
+        began = self._recorder.begin(self._name.partition("#")[0], sent)
+        return sent, Record(value.encode(), key=key, partition=draft.partition), began
 
     def _note(self, sent: Sent, began: int, result: MessageId | Error) -> None:
         actor = self._name.partition("#")[0]

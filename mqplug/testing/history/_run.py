@@ -11,22 +11,22 @@ from threading import Thread
 
 import attrs
 
-from mqplug import Capabilities, Client
+from mqplug import Client
 from mqplug.faults import Rule
 from mqplug.testing._harness import Harness
-from mqplug.testing.history._administrator import Administrator
+from mqplug.testing.history._cast import cast, groups_of
 from mqplug.testing.history._checker import check
 from mqplug.testing.history._consuming import Watched
 from mqplug.testing.history._ending import Ending
 from mqplug.testing.history._events import Broke
 from mqplug.testing.history._faults import Trouble, Troublemaker, injector, troubles
 from mqplug.testing.history._history import Guarantee, History
-from mqplug.testing.history._members import Group, Member
+from mqplug.testing.history._members import Group
 from mqplug.testing.history._plan import Plan
-from mqplug.testing.history._producing import Draft, Outbox, Sender
-from mqplug.testing.history._readers import Reader
+from mqplug.testing.history._producing import Draft, Outbox
 from mqplug.testing.history._shrink import shrink
 from mqplug.testing.history._stage import Actor, Stage
+from mqplug.testing.history._troupe import Troupe, host_of
 from mqplug.testing.history._verdict import WORST, Counts, Example, Verdict, around
 
 LEAVING = 60.0  # seconds that an actor has to come back when it is called
@@ -87,32 +87,23 @@ def _run(harness: Harness, plan: Plan, *, faults: bool, defects: Sequence[Rule])
     stage = Stage(harness, plan, f"history-{uuid.uuid4().hex[:12]}", [injected])
     with harness.connect() as client:
         able = client.capabilities
-        groups = _groups(able)
+        groups = groups_of(able)
         client.create_topic(stage.topic, partitions=plan.partitions if able.partitions else 1)
         if not able.partitions:
             stage.partitions = 1
         _begin(stage, client, groups)
     guarantee = Guarantee.of(able)
     try:
-        _act(stage, _cast(stage, groups, able), troubles(harness) if faults else [])
+        if faults and (hosted := host_of(stage)):
+            happened = Troupe(stage, *hosted).perform()
+        else:
+            _act(stage, cast(stage, groups, able), troubles(harness) if faults else [])
+            happened = len(injected.happened)
         injected.active = False
         Ending(stage, guarantee).close(groups)
     finally:
         _delete(harness, stage.topic)
-    return History(tuple(stage.recorder.events), guarantee, plan.seed), len(injected.happened)
-
-
-def _groups(able: Capabilities) -> list[Group]:
-    """One that begins at EARLIEST, one at LATEST, and one whose members share, as far as there are groups.
-
-    Where nobody tells a member that a partition is another's, only a member that is alone seeks: the others would go on
-    from where they were, and store that.
-    """
-    if not able.durable_groups:
-        return []
-    told = able.assignment_events
-    ordered = [Group("early", seeks=told), Group("late", latest=True, alone=not told)] if able.ordered else []
-    return [*ordered, Group("shared", shared=True, seeks=False)] if able.shared else ordered
+    return History(tuple(stage.recorder.events), guarantee, plan.seed), happened
 
 
 def _begin(stage: Stage, client: Client, groups: Sequence[Group]) -> None:
@@ -124,17 +115,6 @@ def _begin(stage: Stage, client: Client, groups: Sequence[Group]) -> None:
         if group.latest:
             with Watched.opened(stage, client, "beginning", f"{group.name}/first", group.aim, group.name):
                 pass
-
-
-def _cast(stage: Stage, groups: Sequence[Group], able: Capabilities) -> list[Actor]:
-    """All who act."""
-    plan = stage.plan
-    actors: list[Actor] = [Sender(stage, f"producer-{number}") for number in range(plan.producers)]
-    for group in groups:
-        count = 1 if group.alone else plan.members
-        actors += [Member(stage, f"{group.name}/{n}", group, can_nack=able.nack) for n in range(count)]
-    actors += [Reader(stage, f"reader-{number}", by_time=able.seek_time) for number in range(plan.readers)]
-    return [*actors, Administrator(stage, [group.name for group in groups if not group.shared])]
 
 
 def _act(stage: Stage, actors: Sequence[Actor], choice: Sequence[Trouble]) -> None:

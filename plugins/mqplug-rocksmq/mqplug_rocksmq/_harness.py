@@ -1,0 +1,238 @@
+"""What the contract kit can do to a store that this process owns, or that another process holds open for it.
+
+``mqplug test rocksmq:///path`` finds ``harness`` here. Nothing else of the plugin needs this module.
+"""
+
+from __future__ import annotations
+
+import resource
+import shutil
+import signal
+import struct
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final, Self
+
+import mqplug
+from mqplug import Client, ConfigError, ConnectError
+from mqplug.testing import Harness
+from mqplug_rocksmq._commands._reach import asked
+from mqplug_rocksmq._ownership import owner_of
+from mqplug_rocksmq._pages import Pages
+from mqplug_rocksmq._site import DATABASE
+from mqplug_rocksmq._store import Store
+
+FULL: Final = 1_000_000  # bytes that no file may have more of while the disk is called full
+STANDS_WITHIN: Final = 10.0
+ENDS_WITHIN: Final = 60.0
+
+
+@contextmanager
+def harness(url: str) -> Iterator[Harness]:
+    """The store that a URL names, held open by another process, and all that can be done to it."""
+    with mqplug.connect(url) as client:
+        store = client.unwrap(Store)
+        if store is None:
+            raise ConfigError(
+                "another program has this store open, and its owner would be killed", fix="Use a new path"
+            )
+        path = store.path
+    with Held(path, url) as held:
+        yield held.harness()
+
+
+def owned(path: Path, url: str) -> Harness:
+    """A store that the kit's own clients have open."""
+
+    def connect(extensions: Sequence[object] = ()) -> Client:
+        return mqplug.connect(url, extensions=extensions)
+
+    return Harness(
+        connect=connect,
+        extended=connect,
+        restart=lambda: None,  # the last client closes the store
+        second_process=url,
+        host=lambda: _owner(path),
+        enforce=lambda client, _: _enforce(client),
+        tear_tail=lambda: tear_tail(path),
+        corrupt_tail=lambda topic: corrupt_tail(path, url, topic),
+        copy_store=lambda: copy_of(path),
+        fill_disk=lambda: fill_disk(0),
+    )
+
+
+class Held:
+    """A store that another process holds open: it owns it, or is going to when the kit's clients are gone."""
+
+    def __init__(self, path: Path, url: str) -> None:
+        self._path = path
+        self._url = url
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop(signal.SIGKILL)
+
+    def harness(self) -> Harness:
+        """What can be done to it."""
+        return Harness(
+            connect=self.connect,
+            extended=self.connect,
+            second_process=self._url,
+            host=lambda: _owner(self._path),
+            restart=self._restart,
+            kill=lambda: self.stop(signal.SIGKILL),
+            start=self.start,
+            pause=self._pause,
+            unpause=lambda: self._process.send_signal(signal.SIGCONT),
+            enforce=lambda *_: _compact(self._path),
+            tear_tail=self._tear_tail,
+            corrupt_tail=self._corrupt_tail,
+            copy_store=self._copy,
+            fill_disk=lambda: fill_disk(self._process.pid),
+        )
+
+    def connect(self, extensions: Sequence[object] = ()) -> Client:
+        """Come to the store as its guest."""
+        return mqplug.connect(self._url, extensions=extensions)
+
+    def start(self) -> None:
+        """Have another process open it, and return when it has."""
+        command = [sys.executable, "-c", f"from {__name__} import hold; hold()", self._url]
+        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        assert self._process.stdout is not None
+        if not self._process.stdout.readline():
+            raise ConnectError(f"the process that is to hold {self._path} open has ended", backend="rocksmq")
+
+    def stop(self, number: signal.Signals) -> None:
+        """End it by a signal."""
+        self._process.send_signal(number)
+        self._process.wait(ENDS_WITHIN)
+        for pipe in (self._process.stdin, self._process.stdout):
+            assert pipe is not None
+            pipe.close()
+
+    def _restart(self) -> None:
+        self.stop(signal.SIGTERM)
+        self.start()
+
+    def _pause(self) -> None:
+        self._process.send_signal(signal.SIGSTOP)
+        threads = Path(f"/proc/{self._process.pid}/task")
+        end = time.monotonic() + STANDS_WITHIN
+        while time.monotonic() < end and any(_runs(stat) for stat in threads.glob("*/stat")):
+            time.sleep(0.005)
+
+    def _tear_tail(self) -> None:
+        self.stop(signal.SIGKILL)
+        tear_tail(self._path)
+        self.start()
+
+    def _corrupt_tail(self, topic: str) -> Callable[[], None]:
+        """Meanwhile whoever comes owns the store, and finds it damaged."""
+        self.stop(signal.SIGTERM)
+        mend = corrupt_tail(self._path, self._url, topic)
+
+        def mend_and_start() -> None:
+            mend()
+            self.start()
+
+        return mend_and_start
+
+    def _copy(self) -> Client:
+        self.stop(signal.SIGTERM)
+        copy = copy_of(self._path)
+        self.start()
+        return copy
+
+
+def hold() -> None:
+    """Have the store open that the first argument names, until SIGTERM, or until whoever wants it is gone."""
+    ended = threading.Event()
+    signal.signal(signal.SIGTERM, lambda *_: ended.set())
+    threading.Thread(target=_until_nobody_asks, args=(ended,), daemon=True).start()
+    with mqplug.connect(sys.argv[1]) as mq:
+        print("open", flush=True)  # noqa: T201 - whoever started it waits for that
+        while not ended.wait(0.05):
+            mq.topics()  # a guest finds out that the owner is gone when it asks for something
+
+
+def _until_nobody_asks(ended: threading.Event) -> None:
+    sys.stdin.read()
+    ended.set()
+
+
+# what can be done to a store that nobody has open ----------------------------------------------------------------
+
+
+def tear_tail(path: Path) -> None:
+    """Append the head of a write, and less than it says will follow."""
+    newest = max((path / DATABASE).glob("*.log"), key=lambda file: int(file.stem))
+    with newest.open("ab") as file:
+        file.write(struct.pack("<IHB", 0xDEADBEEF, 1000, 1) + bytes(20))
+
+
+def corrupt_tail(path: Path, url: str, topic: str) -> Callable[[], None]:
+    """Change a byte in the last page of a topic, and store it anew: the database itself has nothing to notice."""
+    with mqplug.connect(url) as client:
+        store = client.unwrap(Store)
+        assert store is not None
+        log = store.topics.get(topic).logs[0]
+        last = store._engine.pages.last(log)
+    assert last is not None
+    base, raw = last
+
+    def put(page: bytes) -> None:
+        pages = Pages(path / DATABASE)
+        changes = pages.changes()
+        changes.put_page(log, base, page)
+        pages.write(changes)
+        del changes
+        pages.close()
+
+    put(raw[:-1] + bytes([raw[-1] ^ 1]))
+    return lambda: put(raw)
+
+
+def copy_of(path: Path) -> Client:
+    """Open a copy of it."""
+    copy = shutil.copytree(path, Path(tempfile.mkdtemp(dir=path.parent)) / "store")
+    return mqplug.connect("rocksmq", path=str(copy))
+
+
+def fill_disk(process: int) -> Callable[[], None]:
+    """Let no file of a process (0 is this one) grow beyond a megabyte, as if the disk were full."""
+    soft, hard = resource.prlimit(process, resource.RLIMIT_FSIZE)
+    resource.prlimit(process, resource.RLIMIT_FSIZE, (FULL, hard))
+
+    def make_room() -> None:
+        resource.prlimit(process, resource.RLIMIT_FSIZE, (soft, hard))
+
+    return make_room
+
+
+def _owner(path: Path) -> int | None:
+    owner = owner_of(path)
+    return None if owner is None else owner.pid
+
+
+def _runs(stat: Path) -> bool:
+    return stat.read_text().rpartition(")")[2].split()[0] != "T"
+
+
+def _enforce(client: Client) -> None:
+    store = client.unwrap(Store)
+    assert store is not None
+    store.enforce_retention()
+
+
+def _compact(path: Path) -> None:
+    asked(path, {"call": "compact"}, 60)

@@ -1,0 +1,36 @@
+"""Random work on one store in several processes, which are killed and stopped meanwhile; and what became of it.
+
+Longer, by hand: ``mqplug test rocksmq:///tmp/checked --history 10m``.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from mqplug.testing import check_history
+from mqplug_rocksmq._harness import harness
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize(("sync", "seconds"), [("always", 30), ("interval", 15), ("os", 15)])
+def test_nothing_is_lost_by_kills(path: Path, sync: str, seconds: float) -> None:
+    """However the owner of a store, its guests and the members of its groups are killed: no anomaly, in any mode."""
+    with harness(f"rocksmq://{path}?sync={sync}") as held:
+        verdict = check_history(held, seconds, rerun=False)
+    assert not verdict.anomalies, str(verdict)
+    assert verdict.delivery == "exactly once"
+    assert verdict.counts.faults > 2
+    assert min(verdict.counts.stored, verdict.counts.received, verdict.counts.unknown) > 0
+
+
+@pytest.mark.timeout(180)
+def test_the_command_does_the_same(path: Path) -> None:
+    """``mqplug test`` finds the harness of this plugin, and has processes of its own to kill."""
+    command = [sys.executable, "-m", "mqplug.cli", "test", f"rocksmq://{path}", "--history", "6s", "--seed", "7"]
+    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, timeout=120, check=False)
+    assert done.returncode == 0, done.stdout
+    assert done.stdout.splitlines()[-1].startswith("exactly once: no anomaly; ")
