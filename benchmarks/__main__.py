@@ -10,7 +10,15 @@ from pathlib import Path
 from benchmarks._paired import measure
 from benchmarks._report import as_data, describe_machine, show
 
-SUITES = ("core", "kafka", "rocksmq", "rocksmq_queue")
+SUITES = {
+    "core": ["core"],
+    "kafka": ["kafka"],
+    "rocksmq": ["rocksmq_batches", "rocksmq_sends", "rocksmq_queue"],
+    "rocksmq_batches": ["rocksmq_batches"],
+    "rocksmq_sends": ["rocksmq_sends"],
+    "rocksmq_queue": ["rocksmq_queue"],
+}
+"""The modules of each suite. Each has ``contests``."""
 
 
 def main() -> None:
@@ -22,11 +30,12 @@ def main() -> None:
     parser.add_argument("--only", default="", help="run only contests whose name contains this")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write every sample to this file")
     given = parser.parse_args()
-    suite = importlib.import_module(f"benchmarks.{given.suite}")
     print(describe_machine())
-    with suite.contests(quick=given.quick) as contests:
-        chosen = [contest for contest in contests if given.only in contest.name]
-        results = measure(chosen, given.rounds or (2 if given.quick else 7), show)
+    results = []
+    for module in SUITES[given.suite]:
+        with importlib.import_module(f"benchmarks.{module}").contests(quick=given.quick) as contests:
+            chosen = [contest for contest in contests if given.only in contest.name]
+            results += measure(chosen, given.rounds or (2 if given.quick else 7), show)
     if given.json:
         given.json.write_text(json.dumps(as_data(given.suite, results), indent=2) + "\n")
 

@@ -53,19 +53,19 @@ def receiving(mq: mqplug.Client, bootstrap: str, topic: str, messages: int) -> l
     polled = raw("poll", "confluent-kafka: poll() a message, value() and key() read", _raw_poll)
     return [
         Contest(
-            name="kafka: consume in batches", ratio=0.95,
+            name="kafka: consume in batches", aims={"consume": 0.95},
             ours=ours("receive_many(1000).values", _batches),
             rivals=[raw("consume", "confluent-kafka: consume(1000), value() of each", _raw_batches)],
         ),
         Contest(
-            name="kafka: consume message by message", ratio=0.8,
+            name="kafka: consume message by message", aims={"poll": 0.8},
             ours=ours("for message in consumer: message.value, message.key", _iterate),
             rivals=[
                 polled, raw("consume", "confluent-kafka: a loop over consume(1000), value() and key() read", _raw_loop),
             ],
         ),
         Contest(
-            name="kafka: consume message by message, and ack", ratio=0.7,
+            name="kafka: consume message by message, and ack", aims={"poll": 0.7},
             ours=ours("value and key read, consumer.ack(message)", _ack, grouped=True),
             rivals=[raw("poll", "confluent-kafka: the same with store_offsets(message)", _raw_ack, grouped=True)],
         ),

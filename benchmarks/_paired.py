@@ -6,13 +6,29 @@ import gc
 import resource
 import statistics
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 
 import attrs
 
-Work = Callable[[], int]
-"""What is timed. It answers how many messages it handled."""
+
+@attrs.frozen
+class Timed:
+    """What work answers that times each message by itself: seconds, from when it was sent to when it was there."""
+
+    latencies: Sequence[float]
+
+    def percentiles(self) -> dict[str, float]:
+        """How many microseconds half of them took at most, 99 in 100, and 999 in 1000."""
+        ordered = sorted(self.latencies)
+        at = {"p50": 0.5, "p99": 0.99, "p99.9": 0.999}
+        return {name: ordered[int(part * (len(ordered) - 1))] * 1e6 for name, part in at.items()}
+
+
+Work = Callable[[], int | Timed]
+"""What is timed. It answers how many messages it handled, or how long each took."""
+
+Prepare = Callable[[], AbstractContextManager[Work]]
 
 
 @attrs.frozen
@@ -21,15 +37,16 @@ class Side:
 
     name: str
     words: str
-    prepare: Callable[[], AbstractContextManager[Work]]
+    prepare: Prepare
 
 
 @attrs.frozen(kw_only=True)
 class Contest:
     """Ours against one or more rivals that do the same work.
 
-    ``most_added`` is how many microseconds ours may take more than the first rival for each message; ``ratio`` how
-    fast it has to be, as a share of the first rival's speed.
+    ``most_added`` is how many microseconds ours may take more than the first rival for each message; ``aims`` how fast
+    it has to be, as a share of the speed of the rivals that it names; ``most_median`` how many microseconds half of
+    the messages may take, where work times each.
     """
 
     name: str
@@ -37,7 +54,8 @@ class Contest:
     rivals: Sequence[Side]
     unit: str = "message"
     most_added: float | None = None
-    ratio: float | None = None
+    aims: Mapping[str, float] = attrs.field(factory=dict)
+    most_median: float | None = None
 
     @property
     def sides(self) -> list[Side]:
@@ -47,10 +65,11 @@ class Contest:
 
 @attrs.frozen
 class Sample:
-    """One turn of one side: microseconds for each message."""
+    """One turn of one side: microseconds for each message, and their percentiles where work times each."""
 
     wall: float
     cpu: float
+    percentiles: Mapping[str, float] = attrs.field(factory=dict)
 
 
 @attrs.frozen
@@ -64,6 +83,10 @@ class Result:
         """Our speed as a share of the rival's: the median of the rounds."""
         return statistics.median(other.wall / our.wall for our, other in self._paired(rival))
 
+    def processor_ratio(self, rival: Side) -> float:
+        """The same by processor time, which moves less where others use the machine."""
+        return statistics.median([other.cpu / our.cpu for our, other in self._paired(rival) if our.cpu] or [0.0])
+
     def best_ratio(self, rival: Side) -> float:
         """The same for the best turn of each: what the least disturbed turns say."""
         ours, others = self.samples[self.contest.ours.name], self.samples[rival.name]
@@ -74,6 +97,11 @@ class Result:
         ours, others = self.samples[self.contest.ours.name], self.samples[rival.name]
         median = statistics.median(our.cpu - other.cpu for our, other in self._paired(rival))
         return median, min(each.cpu for each in ours) - min(each.cpu for each in others)
+
+    def percentiles(self, side: Side) -> dict[str, float]:
+        """Those of a side, each the median of the rounds; none where its work does not time each message."""
+        rounds = [each.percentiles for each in self.samples[side.name]]
+        return {name: statistics.median(each[name] for each in rounds) for name in rounds[0]}
 
     def _paired(self, rival: Side) -> list[tuple[Sample, Sample]]:
         return list(zip(self.samples[self.contest.ours.name], self.samples[rival.name], strict=True))
@@ -98,11 +126,13 @@ def _take(side: Side) -> Sample:
     with side.prepare() as work:
         gc.collect()
         wall, cpu = time.perf_counter(), _processor_time()
-        messages = work()
+        handled = work()
         wall, cpu = time.perf_counter() - wall, _processor_time() - cpu
+    messages = len(handled.latencies) if isinstance(handled, Timed) else handled
     if not messages:
         raise ValueError(f"{side.name} handled no message: nothing was measured")
-    return Sample(wall / messages * 1e6, cpu / messages * 1e6)
+    percentiles = handled.percentiles() if isinstance(handled, Timed) else {}
+    return Sample(wall / messages * 1e6, cpu / messages * 1e6, percentiles)
 
 
 def _processor_time() -> float:

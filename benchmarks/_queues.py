@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import importlib.util
+import importlib
 import sqlite3
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
@@ -11,11 +11,6 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from benchmarks._paired import Work
-
-
-def is_installed(package: str) -> bool:
-    """Whether a rival can be measured here."""
-    return importlib.util.find_spec(package) is not None
 
 
 @contextmanager
@@ -55,8 +50,7 @@ def _transaction(db: sqlite3.Connection) -> Iterator[None]:
 @contextmanager
 def litequeue(directory: Path, value: bytes, count: int, many: int, synchronous: str) -> Iterator[Work]:
     """put, pop and done of litequeue. So many puts are one transaction; pop has to be one of its own."""
-    import litequeue as library  # type: ignore[import-not-found, unused-ignore]
-
+    library: Any = importlib.import_module("litequeue")
     with TemporaryDirectory(dir=directory) as path, closing(library.LiteQueue(f"{path}/jobs.sqlite")) as jobs:
         jobs.conn.execute(f"PRAGMA synchronous={synchronous}")
         text = value.decode("latin-1")
@@ -79,9 +73,8 @@ def litequeue(directory: Path, value: bytes, count: int, many: int, synchronous:
 @contextmanager
 def persist_queue(directory: Path, value: bytes, count: int, synchronous: str) -> Iterator[Work]:
     """put, get and ack of persist-queue's SQLiteAckQueue; it has no batches."""
-    import persistqueue  # type: ignore[import-not-found, unused-ignore]
-
-    with TemporaryDirectory(dir=directory) as path, closing(persistqueue.SQLiteAckQueue(path)) as jobs:
+    library: Any = importlib.import_module("persistqueue")
+    with TemporaryDirectory(dir=directory) as path, closing(library.SQLiteAckQueue(path)) as jobs:
         jobs._conn.execute(f"PRAGMA synchronous={synchronous}")
 
         def work() -> int:

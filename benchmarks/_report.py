@@ -11,7 +11,7 @@ from typing import Any
 import attrs
 
 import mqplug
-from benchmarks._paired import Contest, Result, Side
+from benchmarks._paired import Result, Side
 
 
 def describe_machine() -> str:
@@ -26,17 +26,21 @@ def describe_machine() -> str:
 def show(result: Result) -> None:
     """Print one contest."""
     contest = result.contest
+    width = max(len(side.name) for side in contest.sides)
     print(f"\n{contest.name}")
     for side in contest.sides:
-        print(f"  {side.name:<12} {_times(result, side)}   {side.words}")
+        print(f"  {side.name:<{width}} {_times(result, side)}   {side.words}")
+        if percentiles := result.percentiles(side):
+            said = ", ".join(f"{name} {value:.1f} us" for name, value in percentiles.items())
+            print(f"  {'':<{width}} each took {said}")
     for rival in contest.rivals:
         median, best = result.added(rival)
         print(
             f"  against {rival.name}: {result.speed_ratio(rival):.2f} of its speed ({result.best_ratio(rival):.2f});"
-            f" {median:+.2f} us of CPU ({best:+.2f})"
+            f" {median:+.2f} us of CPU ({best:+.2f}), {result.processor_ratio(rival):.2f} by CPU"
         )
-    if said := _said(contest, result):
-        print(f"  aim: {said}")
+    for aim in aims(result):
+        print(f"  aim: {aim}")
 
 
 def _times(result: Result, side: Side) -> str:
@@ -44,20 +48,27 @@ def _times(result: Result, side: Side) -> str:
     wall, cpu = [each.wall for each in samples], [each.cpu for each in samples]
     return (
         f"wall {statistics.median(wall):9.3f} ({min(wall):9.3f})  cpu {statistics.median(cpu):9.3f} ({min(cpu):9.3f})"
-        f"  us/{result.contest.unit}"
+        f"  us/{result.contest.unit}, {1e3 / statistics.median(wall):8.1f} k/s"
     )
 
 
-def _said(contest: Contest, result: Result) -> str:
-    """Whether the aim is reached, by the median of the rounds."""
-    rival = contest.rivals[0]
-    if contest.most_added is not None:
-        added, _ = result.added(rival)
-        return f"at most {contest.most_added:+.2f} us: {'reached' if added <= contest.most_added else 'NOT reached'}"
-    if contest.ratio is not None:
-        reached = result.speed_ratio(rival) >= contest.ratio
-        return f"at least {contest.ratio:.2f} of the speed of {rival.name}: {'reached' if reached else 'NOT reached'}"
-    return ""
+def aims(result: Result) -> list[str]:
+    """Each aim of a contest, and whether it is reached, by the median of the rounds."""
+    return [f"{words}: {'reached' if reached else 'NOT reached'}" for words, reached in _judged(result)]
+
+
+def _judged(result: Result) -> list[tuple[str, bool]]:
+    contest = result.contest
+    rivals = {rival.name: rival for rival in contest.rivals}
+    judged = [
+        (f"at least {least:.2f} of the speed of {name}", result.speed_ratio(rivals[name]) >= least)
+        for name, least in contest.aims.items()
+    ]
+    if (most := contest.most_added) is not None:
+        judged.append((f"at most {most:+.2f} us", result.added(contest.rivals[0])[0] <= most))
+    if (most := contest.most_median) is not None:
+        judged.append((f"half of them within {most:.0f} us", result.percentiles(contest.ours)["p50"] <= most))
+    return judged
 
 
 def as_data(suite: str, results: Sequence[Result]) -> dict[str, Any]:
@@ -82,5 +93,6 @@ def _contest(result: Result) -> dict[str, Any]:
         ],
         "speed_ratios": {rival.name: round(result.speed_ratio(rival), 4) for rival in contest.rivals},
         "best_ratios": {rival.name: round(result.best_ratio(rival), 4) for rival in contest.rivals},
-        "aim": _said(contest, result),
+        "processor_ratios": {rival.name: round(result.processor_ratio(rival), 4) for rival in contest.rivals},
+        "aims": aims(result),
     }

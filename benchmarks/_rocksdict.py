@@ -7,7 +7,7 @@ that both sides write the same bytes; that is the one place where private names 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from struct import Struct
@@ -15,63 +15,105 @@ from tempfile import TemporaryDirectory
 
 from rocksdict import AccessType, Rdict, WriteBatch, WriteOptions
 
+from benchmarks._load import Load
 from benchmarks._paired import Work
-from mqplug_rocksmq._page import Columns, Page, encode
+from mqplug_rocksmq._page import Body, Columns, Page, encode
 from mqplug_rocksmq._tuning import Tuning
 
 KEY, RECORD = Struct(">IQ"), Struct("<6Q")
 
 
 @contextmanager
-def writing(directory: Path, values: Sequence[bytes], batches: int, *, sync: bool) -> Iterator[Work]:
+def writing(directory: Path, load: Load, *, sync: bool) -> Iterator[Work]:
     """Write pages of these values into a database of its own."""
     with TemporaryDirectory(dir=directory) as path:
-        database = _open(Path(path))
-        yield lambda: _write(database, values, batches, sync=sync)
+        database = open_database(Path(path))
+        yield lambda: _write(database, load, sync=sync)
         database.close()
 
 
-@contextmanager
-def filling(directory: Path, values: Sequence[bytes], batches: int) -> Iterator[Work]:
+def fill(path: Path, load: Load) -> None:
     """Write what `reading` reads."""
-    database = _open(directory / "rocksdict")
-    yield lambda: _write(database, values, batches, sync=False)
+    database = open_database(path)
+    _write(database, load, sync=False)
     database.get_column_family("data").flush(True)
     database.close()
 
 
 @contextmanager
-def reading(directory: Path) -> Iterator[Work]:
-    """Read all pages, and decode the values."""
-    database = _open(directory / "rocksdict")
-    yield lambda: _read(database)
+def reading(path: Path, form: str) -> Iterator[Work]:
+    """Read all pages, and decode them to values, to tuples of all columns, or to Arrow."""
+    database = open_database(path)
+    yield lambda: _read(database, _FORMS[form])
     database.close()
 
 
-def _open(path: Path) -> Rdict:
+def open_database(path: Path) -> Rdict:
+    """Open, or make, a database as the plugin does."""
     options, families = Tuning().families("strict")
     return Rdict(str(path), options, families, AccessType.read_write())
 
 
-def _write(database: Rdict, values: Sequence[bytes], batches: int, *, sync: bool) -> int:
-    data, meta = (database.get_column_family_handle(name) for name in ("data", "meta"))
-    options = WriteOptions()
-    options.sync = sync
-    count = len(values)
-    for base in range(0, batches * count, count):
-        page = encode(Columns([time.time_ns() // 1_000_000] * count, values)).seal(base)
+class Appender:
+    """Adds pages to a database: a write for each, of the page and of where its log ends."""
+
+    def __init__(self, database: Rdict, *, sync: bool) -> None:
+        self._database = database
+        self._data, self._meta = (database.get_column_family_handle(name) for name in ("data", "meta"))
+        self._options = WriteOptions()
+        self._options.sync = sync
+        self._ends: dict[int, int] = {}
+
+    def append(self, partition: int, body: Body) -> int:
+        """Store a page, and answer the offset of its first message."""
+        base = self._ends.get(partition, 0)
+        end = self._ends[partition] = base + body.messages
         changes = WriteBatch(raw_mode=True)
-        changes.put(KEY.pack(1, base), page, data)
-        changes.put(b"log", RECORD.pack(0, base + count, base + count, 0, 0, base + count), meta)
-        database.write(changes, options)
-    return batches * count
+        changes.put(KEY.pack(partition, base), body.seal(base), self._data)
+        changes.put(b"log%d" % partition, RECORD.pack(0, end, end, 0, 0, end), self._meta)
+        self._database.write(changes, self._options)
+        return base
 
 
-def _read(database: Rdict) -> int:
+def body_of(values: list[bytes]) -> Body:
+    """A page of these values, made now."""
+    return encode(Columns([time.time_ns() // 1_000_000] * len(values), values))
+
+
+def _write(database: Rdict, load: Load, *, sync: bool) -> int:
+    appender, values = Appender(database, sync=sync), load.values
+    for number in range(load.batches):
+        appender.append(number % load.partitions, body_of(values))
+    return load.messages
+
+
+def _read(database: Rdict, decode: Callable[[int, Page], int]) -> int:
     cursor = database.get_column_family("data").iter()
     cursor.seek_to_first()
     count = 0
     while cursor.valid():
-        count += len(Page(cursor.value()).values())
+        _, base = KEY.unpack(cursor.key())
+        count += decode(base, Page(cursor.value()))
         cursor.next()
     return count
+
+
+def _values(_: int, page: Page) -> int:
+    return len(page.values())
+
+
+def _tuples(base: int, page: Page) -> int:
+    nothing = [()] * page.count
+    rows = zip(
+        range(base, base + page.count), page.times(), page.keys(), page.values(), page.headers() or nothing, strict=True
+    )
+    for _, _, _, value, _ in rows:
+        assert value
+    return page.count
+
+
+def _arrow(_: int, page: Page) -> int:
+    return int(page.to_arrow().num_rows)
+
+
+_FORMS = {"values": _values, "messages": _tuples, "arrow": _arrow}

@@ -4,58 +4,90 @@ from __future__ import annotations
 
 import sqlite3
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+import pyarrow as pa
+
+from benchmarks._load import MANY, Load
 from benchmarks._paired import Work
 
-CREATE = "CREATE TABLE IF NOT EXISTS messages (id INTEGER PRIMARY KEY, time INTEGER, key BLOB, value BLOB)"
-INSERT = "INSERT INTO messages (time, key, value) VALUES (?, ?, ?)"
+CREATE = """
+CREATE TABLE IF NOT EXISTS messages (id INTEGER PRIMARY KEY, partition INTEGER, time INTEGER, key BLOB, value BLOB)
+"""
+INSERT = "INSERT INTO messages (partition, time, key, value) VALUES (?, ?, ?, ?)"
+ALL = "SELECT id, time, key, value FROM messages ORDER BY id"
 
 
 @contextmanager
-def writing(directory: Path, values: Sequence[bytes], batches: int, synchronous: str) -> Iterator[Work]:
+def writing(directory: Path, load: Load, synchronous: str) -> Iterator[Work]:
     """Insert these values, batch by batch, into a database of its own."""
-    with TemporaryDirectory(dir=directory) as path, _open(Path(path), synchronous) as database:
-        yield lambda: _write(database, values, batches)
+    with TemporaryDirectory(dir=directory) as path, open_database(Path(path), synchronous) as database:
+        yield lambda: _write(database, load)
 
 
-@contextmanager
-def filling(directory: Path, values: Sequence[bytes], batches: int) -> Iterator[Work]:
+def fill(directory: Path, load: Load) -> None:
     """Write what `reading` reads."""
-    with _open(directory, "NORMAL") as database:
-        yield lambda: _write(database, values, batches)
+    directory.mkdir()
+    with open_database(directory, "NORMAL") as database:
+        _write(database, load)
 
 
 @contextmanager
-def reading(directory: Path) -> Iterator[Work]:
-    """Read all values in order."""
-    with _open(directory, "NORMAL") as database:
-        yield lambda: _read(database)
+def reading(directory: Path, form: str) -> Iterator[Work]:
+    """Read all rows in order, to values, to tuples of all columns, or to Arrow."""
+    with open_database(directory, "NORMAL") as database:
+        yield lambda: _FORMS[form](database)
 
 
-def _open(directory: Path, synchronous: str) -> closing[sqlite3.Connection]:
-    database = sqlite3.connect(directory / "messages.sqlite", isolation_level=None)
+def open_database(directory: Path, synchronous: str) -> closing[sqlite3.Connection]:
+    """Open, or make, a database with a write-ahead log; any thread may use it."""
+    database = sqlite3.connect(directory / "messages.sqlite", isolation_level=None, check_same_thread=False)
     database.execute("PRAGMA journal_mode=WAL")
     database.execute(f"PRAGMA synchronous={synchronous}")
     database.execute(CREATE)
     return closing(database)
 
 
-def _write(database: sqlite3.Connection, values: Sequence[bytes], batches: int) -> int:
-    for _ in range(batches):
-        now = time.time_ns() // 1_000_000
+def insert_one(database: sqlite3.Connection, value: bytes) -> None:
+    """Insert a row, in a transaction of its own."""
+    database.execute(INSERT, (0, time.time_ns() // 1_000_000, None, value))
+
+
+def _write(database: sqlite3.Connection, load: Load) -> int:
+    values = load.values
+    for number in range(load.batches):
+        now, partition = time.time_ns() // 1_000_000, number % load.partitions
         database.execute("BEGIN")
-        database.executemany(INSERT, [(now, None, value) for value in values])
+        database.executemany(INSERT, [(partition, now, None, value) for value in values])
         database.execute("COMMIT")
-    return batches * len(values)
+    return load.messages
 
 
-def _read(database: sqlite3.Connection) -> int:
+def _values(database: sqlite3.Connection) -> int:
     found = database.execute("SELECT value FROM messages ORDER BY id")
     count = 0
-    while rows := found.fetchmany(1000):
+    while rows := found.fetchmany(MANY):
         count += len([value for (value,) in rows])
     return count
+
+
+def _tuples(database: sqlite3.Connection) -> int:
+    count = 0
+    for _, _, _, value in database.execute(ALL):
+        assert value
+        count += 1
+    return count
+
+
+def _arrow(database: sqlite3.Connection) -> int:
+    found = database.execute(ALL)
+    names, count = ["id", "time", "key", "value"], 0
+    while rows := found.fetchmany(MANY):
+        count += pa.table([pa.array(column) for column in zip(*rows, strict=True)], names=names).num_rows
+    return count
+
+
+_FORMS = {"values": _values, "messages": _tuples, "arrow": _arrow}

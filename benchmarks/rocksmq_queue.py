@@ -10,6 +10,7 @@ from tempfile import TemporaryDirectory
 
 import mqplug
 from benchmarks import _queues
+from benchmarks._library_queues import is_installed
 from benchmarks._paired import Contest, Side, Work
 
 TOPIC = "jobs"
@@ -45,11 +46,11 @@ def _rivals(directory: Path, synchronous: str, count: int, at_once: int) -> Iter
     words = f"WAL, synchronous={synchronous}"
     by_hand = partial(_queues.by_hand, directory, VALUE, count, at_once, synchronous)
     yield Side("sqlite", f"{words}, INSERT, SELECT, DELETE; who has what is in memory", by_hand)
-    if _queues.is_installed("litequeue"):
+    if is_installed("litequeue"):
         litequeue = partial(_queues.litequeue, directory, VALUE, count, at_once, synchronous)
         together = "put" if at_once == 1 else f"a transaction of {at_once} puts"
         yield Side("litequeue", f"{words}, {together}, pop, done", litequeue)
-    if at_once == 1 and _queues.is_installed("persistqueue"):
+    if at_once == 1 and is_installed("persistqueue"):
         persist_queue = partial(_queues.persist_queue, directory, VALUE, count, synchronous)
         yield Side("persist-queue", f"{words}, SQLiteAckQueue: put, get, ack", persist_queue)
 

@@ -1,0 +1,165 @@
+"""Libraries that keep a queue in SQLite, in batches where they can. One that is not installed is left out, and said."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, closing, contextmanager
+from functools import partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, Protocol
+
+import attrs
+
+from benchmarks._load import MANY, Load
+from benchmarks._paired import Side, Work
+
+
+class Queue(Protocol):
+    """One open queue."""
+
+    def put(self, values: Sequence[bytes]) -> None:
+        """Store these values, safe at the end."""
+        ...
+
+    def take(self, count: int) -> int:
+        """Take so many values out; answer how many came."""
+        ...
+
+
+@attrs.frozen
+class Library:
+    """How to open its queue: with its module, in a directory, and as ``synchronous`` as SQLite calls it."""
+
+    name: str
+    package: str
+    putting: str
+    taking: str
+    connect: Callable[[Any, str, str], AbstractContextManager[Queue]]
+    batches: int = 2  # of a turn: few, where one takes long
+
+    def open(self, path: str, synchronous: str) -> AbstractContextManager[Queue]:
+        """Open its queue."""
+        return self.connect(importlib.import_module(self.package), path, synchronous)
+
+
+def putting(directory: Path, load: Load, synchronous: str) -> Iterator[Side]:
+    """Those installed, each as it puts batches into a queue of its own."""
+    for library in _installed():
+        yield Side(library.name, library.putting, partial(_putting, directory, library, load, synchronous))
+
+
+def taking(directory: Path, load: Load) -> Iterator[Side]:
+    """Those installed, each as it takes out what was put."""
+    for library in _installed():
+        yield Side(library.name, library.taking, partial(_taking, directory, library, load))
+
+
+def is_installed(package: str) -> bool:
+    """Whether a rival can be measured here."""
+    return importlib.util.find_spec(package) is not None
+
+
+def missing() -> list[str]:
+    """Those that are not measured, because they are not installed."""
+    return [each.name for each in LIBRARIES if not is_installed(each.package)]
+
+
+def _installed() -> Iterator[Library]:
+    return (library for library in LIBRARIES if is_installed(library.package))
+
+
+@contextmanager
+def _putting(directory: Path, library: Library, load: Load, synchronous: str) -> Iterator[Work]:
+    def work() -> int:
+        for _ in range(library.batches):
+            queue.put(load.values)
+        return library.batches * MANY
+
+    with TemporaryDirectory(dir=directory) as path, library.open(path, synchronous) as queue:
+        yield work
+
+
+@contextmanager
+def _taking(directory: Path, library: Library, load: Load) -> Iterator[Work]:
+    with TemporaryDirectory(dir=directory) as path, library.open(path, "OFF") as queue:
+        queue.put(load.values)
+        yield lambda: queue.take(MANY)
+
+
+class _LiteQueue:
+    def __init__(self, jobs: Any) -> None:
+        self._jobs = jobs
+
+    def put(self, values: Sequence[bytes]) -> None:
+        with self._jobs.transaction():
+            for value in values:
+                self._jobs.put(value.decode("latin-1"))
+
+    def take(self, count: int) -> int:
+        for _ in range(count):
+            self._jobs.done(self._jobs.pop().message_id)
+        return count
+
+
+@contextmanager
+def _lite_queue(library: Any, path: str, synchronous: str) -> Iterator[Queue]:
+    with closing(library.LiteQueue(f"{path}/queue.sqlite")) as jobs:
+        jobs.conn.execute(f"PRAGMA synchronous={synchronous}")
+        yield _LiteQueue(jobs)
+
+
+class _PersistQueue:
+    def __init__(self, jobs: Any) -> None:
+        self._jobs = jobs
+
+    def put(self, values: Sequence[bytes]) -> None:
+        for value in values:
+            self._jobs.put(value)
+
+    def take(self, count: int) -> int:
+        for _ in range(count):
+            self._jobs.get()
+        self._jobs.task_done()
+        return count
+
+
+@contextmanager
+def _persist_queue(library: Any, path: str, synchronous: str) -> Iterator[Queue]:
+    with closing(library.FIFOSQLiteQueue(path, auto_commit=False)) as jobs:
+        jobs._conn.execute(f"PRAGMA synchronous={synchronous}")
+        yield _PersistQueue(jobs)
+
+
+class _DiskCache:
+    def __init__(self, jobs: Any) -> None:
+        self._jobs = jobs
+
+    def put(self, values: Sequence[bytes]) -> None:
+        with self._jobs.transact():
+            self._jobs.extend(values)
+
+    def take(self, count: int) -> int:
+        with self._jobs.transact():
+            for _ in range(count):
+                self._jobs.popleft()
+        return count
+
+
+@contextmanager
+def _disk_cache(library: Any, path: str, synchronous: str) -> Iterator[Queue]:
+    number = {"OFF": 0, "NORMAL": 1, "FULL": 2}[synchronous]
+    with closing(library.Cache(path, sqlite_synchronous=number, eviction_policy="none")) as cache:
+        yield _DiskCache(library.Deque.fromcache(cache))
+
+
+LIBRARIES = (
+    Library(
+        "persist-queue", "persistqueue", "FIFOSQLiteQueue: put of each, a transaction of its own",
+        "FIFOSQLiteQueue, auto_commit=False: get of each, then task_done", _persist_queue, 1,
+    ),
+    Library("litequeue", "litequeue", "1000 puts in a transaction", "pop and done of each", _lite_queue),
+    Library("diskcache", "diskcache", "Deque.extend of 1000 in a transaction", "popleft of 1000 in one", _disk_cache),
+)  # fmt: skip

@@ -1,0 +1,154 @@
+"""RocksMQ in batches: beside a bare rocksdict program with the same pages, sqlite3, and queues on it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from functools import partial
+from itertools import product
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import mqplug
+from benchmarks import _library_queues, _rocksdict, _sqlite
+from benchmarks._load import MANY, Load, loads
+from benchmarks._paired import Contest, Side, Work
+
+TOPIC = "messages"
+SYNCS = {"os": ("NORMAL", 6), "always": ("FULL", 4)}
+"""How a send is made safe; what sqlite calls that; and how many times as fast as sqlite ours is to be."""
+
+
+@contextmanager
+def contests(*, quick: bool) -> Iterator[Sequence[Contest]]:
+    """What is measured. Each turn of a writer has a directory of its own; readers share one that is filled once."""
+    if missing := _library_queues.missing():
+        print(f"not installed, so not measured: {', '.join(missing)}")
+    with TemporaryDirectory(prefix="mqplug-bench-") as name:
+        directory = Path(name)
+        yield [
+            *(_writing(directory, load, sync) for load, sync in product(loads(quick=quick), SYNCS)),
+            *(_reading(directory, load, form) for load, form in product(loads(quick=quick), FORMS)),
+        ]
+
+
+def _writing(directory: Path, load: Load, sync: str) -> Contest:
+    synchronous, times = SYNCS[sync]
+    synced = sync == "always"
+    bare = f"encode, seal and write each page of 1000{', sync=True' if synced else ''}"
+    rows = f"WAL, synchronous={synchronous}, a transaction of 1000 rows"
+    libraries = _library_queues.putting(directory, load, synchronous) if load.partitions == 1 else ()
+    return Contest(
+        name=f"rocksmq: write in batches, {load.name}, sync={sync}",
+        ours=Side("mqplug", "send_many of 1000", partial(_send, directory, load, sync)),
+        rivals=[
+            Side("rocksdict", bare, partial(_rocksdict.writing, directory, load, sync=synced)),
+            Side("sqlite", rows, partial(_sqlite.writing, directory, load, synchronous)),
+            *libraries,
+        ],
+        aims={"rocksdict": 0.9, "sqlite": times},
+    )
+
+
+@contextmanager
+def _send(directory: Path, load: Load, sync: str) -> Iterator[Work]:
+    values = load.values
+
+    with TemporaryDirectory(dir=directory) as path, mqplug.connect("rocksmq", path=path, sync=sync) as mq:
+        mq.create_topic(TOPIC, partitions=load.partitions)
+        with mq.producer(TOPIC) as out:
+            yield lambda: sum(len(out.send_many(values)) for _ in range(load.batches))
+
+
+def _reading(directory: Path, load: Load, form: str) -> Contest:
+    words, bare, rows = FORMS[form]
+    libraries = _library_queues.taking(directory, load) if form == "values" and load.partitions == 1 else ()
+    return Contest(
+        name=f"rocksmq: read to {form}, {load.name}",
+        ours=Side("mqplug", words, partial(_receive, directory, load, form)),
+        rivals=[
+            Side("rocksdict", bare, partial(_read_bare, directory, load, form)),
+            Side("sqlite", rows, partial(_read_rows, directory, load, form)),
+            *libraries,
+        ],
+        aims={"rocksdict": 0.9},
+    )
+
+
+FORMS = {
+    "values": (
+        "receive_many(1000).values",
+        "each page checked, its values decoded",
+        "SELECT value ... ORDER BY id, fetchmany(1000)",
+    ),
+    "messages": (
+        "for message in consumer: message.value",
+        "each page checked, tuples of offset, time, key, value and headers, value looked at",
+        "SELECT id, time, key, value ... ORDER BY id, value looked at",
+    ),
+    "arrow": (
+        "receive_many(1000).to_arrow(['offset', 'timestamp', 'key', 'value', 'headers'])",
+        "each page checked, a record batch of timestamp, key, value and headers over it",
+        "the same as tuples, then a table of 1000 rows",
+    ),
+}
+"""What is made of what is read: by ours, by the bare program, by sqlite."""
+
+
+@contextmanager
+def _receive(directory: Path, load: Load, form: str) -> Iterator[Work]:
+    path = _filled(directory, "mqplug", load, _fill)
+    with (
+        mqplug.connect("rocksmq", path=str(path), sync="os") as mq,
+        mq.consumer(TOPIC, start=mqplug.EARLIEST, until=mqplug.LATEST) as consumer,
+    ):
+        yield partial(_RECEIVERS[form], consumer)
+
+
+def _values(consumer: mqplug.Consumer) -> int:
+    count = 0
+    while batch := consumer.receive_many(MANY, 0):
+        count += len(batch.values)
+    return count
+
+
+def _messages(consumer: mqplug.Consumer) -> int:
+    count = 0
+    for message in consumer:
+        assert message.value
+        count += 1
+    return count
+
+
+def _arrow(consumer: mqplug.Consumer) -> int:
+    count = 0
+    while batch := consumer.receive_many(MANY, 0):
+        count += batch.to_arrow(["offset", "timestamp", "key", "value", "headers"]).num_rows
+    return count
+
+
+_RECEIVERS = {"values": _values, "messages": _messages, "arrow": _arrow}
+
+
+def _read_bare(directory: Path, load: Load, form: str) -> AbstractContextManager[Work]:
+    return _rocksdict.reading(_filled(directory, "rocksdict", load, _rocksdict.fill), form)
+
+
+def _read_rows(directory: Path, load: Load, form: str) -> AbstractContextManager[Work]:
+    return _sqlite.reading(_filled(directory, "sqlite", load, _sqlite.fill), form)
+
+
+def _filled(directory: Path, name: str, load: Load, fill: Callable[[Path, Load], None]) -> Path:
+    """A directory that holds this load, filled when it is first asked for."""
+    path = directory / f"{name}-{load.size}-{load.partitions}"
+    if not path.exists():
+        fill(path, load)
+    return path
+
+
+def _fill(path: Path, load: Load) -> None:
+    with mqplug.connect("rocksmq", path=str(path), sync="os") as mq:
+        mq.create_topic(TOPIC, partitions=load.partitions)
+        with mq.producer(TOPIC) as out:
+            for _ in range(load.batches):
+                out.send_many(load.values)
