@@ -13,6 +13,8 @@ from mqplug.spi._actions import (
     DeleteGroup,
     DeleteTopic,
     DescribeGroup,
+    DiscardStaged,
+    Ingest,
     ListGroups,
     ListTopics,
     Trim,
@@ -59,6 +61,8 @@ NEEDED: Final[Mapping[type, str]] = {
     ListGroups: "groups",
     DeleteGroup: "durable_groups",
     Trim: "trim",
+    Ingest: "staged_ingest",
+    DiscardStaged: "staged_ingest",
 }
 """Which capability is missing where a driver does not know an action."""
 

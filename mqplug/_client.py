@@ -27,9 +27,10 @@ from mqplug._produce.producer import Producer
 from mqplug._produce.queue import check_limits
 from mqplug._produce.routing import Router
 from mqplug._questions import Questions
+from mqplug._stage import Stage, check_number, check_staged, check_writer
 from mqplug._topics import Names, check_group, check_topics
 from mqplug._watermarks import Bounds, Watermarks
-from mqplug.spi._actions import GroupInfo, GroupPosition, Mode, ProducerOptions, TopicInfo
+from mqplug.spi._actions import GroupInfo, GroupPosition, Ingest, Ingested, Mode, ProducerOptions, Staged, TopicInfo
 
 if TYPE_CHECKING:
     from mqplug.spi._descriptor import Capabilities
@@ -175,6 +176,41 @@ class Client(Closable):
             if route is not None:
                 producer._know(route)
         return self._adopt(producer)
+
+    def stage(
+        self, topic: str, *, partitioner: PartitionerName | Partitioner = "murmur2", timeout: float | None = 30
+    ) -> Stage:
+        """A stage, for writing many messages where nobody reads them until ``ingest`` takes them in.
+
+        Leaving its block without ``finish`` discards it. Any process that has a client of the same store may write one.
+        """
+        deadline = Deadline(timeout)
+        with self._open("stage", needs="staged_ingest"):
+            info = self._topics.find(topic, deadline)
+            route = Router(self._topics, partitioner, ()).route_of(info)
+            driver = self._backend.open_stage(self._connection, info, deadline)
+        return Stage(self._open, driver, route, self.capabilities)
+
+    def ingest(
+        self, staged: Staged | Sequence[Staged], *, writer: str, number: int, timeout: float | None = 30
+    ) -> Ingested:
+        """Take in what was staged, by anybody, as one: readers see all of it, or nothing.
+
+        ``writer`` and ``number`` mark it, and the numbers of one writer only grow. A number that was taken in already,
+        or a smaller one, takes in nothing more, so that a batch that is written again after a crash is stored once:
+        the answer is ``repeated``, and what was staged is discarded.
+        """
+        deadline = Deadline(timeout)
+        wanted = Ingest(check_staged(staged), check_writer(writer), check_number(number))
+        with self._open("ingest", needs="staged_ingest"):
+            return self._backend.ingest(self._connection, wanted, deadline)
+
+    def discard(self, staged: Staged | Sequence[Staged], *, timeout: float | None = 30) -> None:
+        """Remove what was staged and is not wanted any more. What is gone already, or was taken in, is passed over."""
+        deadline = Deadline(timeout)
+        unwanted = check_staged(staged)
+        with self._open("discard", needs="staged_ingest"):
+            self._backend.discard(self._connection, unwanted, deadline)
 
     def consumer(
         self,

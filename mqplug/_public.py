@@ -47,9 +47,10 @@ from mqplug._position import EARLIEST, LATEST, Position, Start, after, ago, at_t
 from mqplug._produce.handle import SendHandle
 from mqplug._produce.producer import Producer
 from mqplug._produce.record import Record
+from mqplug._stage import Stage
 from mqplug._statistics import ProducerStatistics
 from mqplug._watermarks import Bounds, Watermarks
-from mqplug.spi._actions import GroupInfo, GroupPosition, TopicInfo
+from mqplug.spi._actions import GroupInfo, GroupPosition, Ingested, Staged, TopicInfo
 from mqplug.spi._descriptor import Capabilities
 
 __all__ = [
@@ -77,6 +78,7 @@ __all__ = [
     "GroupInfo",
     "GroupNotFound",
     "GroupPosition",
+    "Ingested",
     "InvalidMessageId",
     "InvalidName",
     "Log",
@@ -97,6 +99,8 @@ __all__ = [
     "SendFailed",
     "SendHandle",
     "SendTimeout",
+    "Stage",
+    "Staged",
     "Start",
     "StorageFull",
     "Timeout",

@@ -28,17 +28,21 @@ from mqplug.spi._actions import (
     DescribeGroup,
     DescribeTopic,
     DescribeTopics,
+    DiscardStaged,
     GroupInfo,
     GroupPosition,
+    Ingest,
+    Ingested,
     ListGroups,
     ListTopics,
     ProducerOptions,
+    Staged,
     SymbolicStart,
     TopicInfo,
     Trim,
 )
 from mqplug.spi._descriptor import Capabilities, Descriptor
-from mqplug.spi._drivers import Connection, ConsumerDriver, Listener, ProducerDriver
+from mqplug.spi._drivers import Connection, ConsumerDriver, Listener, ProducerDriver, StageDriver
 from mqplug.spi._proxy import ListenerRelay
 
 NO_END = 3600.0  # the longest that a driver is asked to wait when the caller waits for ever
@@ -77,6 +81,13 @@ class Backend:
                     listener=ListenerRelay(listener),
                     timeout=_left(deadline),
                 ),
+            )
+
+    def open_stage(self, connection: Connection, topic: TopicInfo, deadline: Deadline) -> StageDriver:
+        with self.context("stage", topic=topic.name):
+            return cast(
+                StageDriver,
+                self._ask("mqplug_open_stage", connection=connection, topic=topic, timeout=_left(deadline)),
             )
 
     def resolve(
@@ -155,6 +166,12 @@ class Backend:
 
     def trim(self, connection: Connection, before: Mapping[Log, Position], deadline: Deadline) -> None:
         self._administer(connection, Trim(before), deadline, next(iter(before)).topic)
+
+    def ingest(self, connection: Connection, action: Ingest, deadline: Deadline) -> Ingested:
+        return cast(Ingested, self._administer(connection, action, deadline, action.staged[0].topic))
+
+    def discard(self, connection: Connection, staged: tuple[Staged, ...], deadline: Deadline) -> None:
+        self._administer(connection, DiscardStaged(staged), deadline, staged[0].topic)
 
     def _administer(self, connection: Connection, action: Action, deadline: Deadline, topic: str | None = None) -> Any:
         spoken = action_name(type(action)).replace("_", " ")

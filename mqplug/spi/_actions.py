@@ -10,6 +10,7 @@ import attrs
 from mqplug._log import Log
 from mqplug._position import AtTime, Earliest, Last, Latest, Position
 from mqplug._text import Numbers
+from mqplug._watermarks import Bounds
 
 SymbolicStart = Earliest | Latest | AtTime | Last
 """The starts that only a driver can resolve. The core resolves the others."""
@@ -126,9 +127,55 @@ class Trim:
     before: Mapping[Log, Position]
 
 
+@attrs.frozen
+class Staged:
+    """What a stage wrote, on its way to ``ingest``: plain data, to be pickled and sent to whoever takes it in.
+
+    ``size`` is in bytes. ``detail`` is the backend's own.
+    """
+
+    backend: str
+    cluster: str
+    topic: str
+    messages: int
+    size: int
+    detail: str = attrs.field(repr=False)
+
+
+@attrs.frozen
+class Ingested:
+    """What became of an ``ingest``: how many messages were taken in, and the first and the last id in each log.
+
+    ``repeated``: they were taken in before, and nothing was done. Then ``placed`` tells where, if that is still known.
+    """
+
+    messages: int
+    placed: Mapping[Log, Bounds]
+    repeated: bool = False
+
+
+@attrs.frozen
+class Ingest:
+    """Take in what was staged, all or nothing, once for each number of a writer. Answers with ``Ingested``.
+
+    A number up to the last that was taken in from this writer takes in nothing more, and discards what was staged.
+    """
+
+    staged: tuple[Staged, ...]
+    writer: str
+    number: int
+
+
+@attrs.frozen
+class DiscardStaged:
+    """Remove what was staged and is not wanted; what is gone already is passed over. The answer is True."""
+
+    staged: tuple[Staged, ...]
+
+
 Action = (
     CreateTopic | DeleteTopic | AddPartitions | ListTopics | DescribeTopic | DescribeTopics
-    | DescribeGroup | ListGroups | DeleteGroup | Trim
+    | DescribeGroup | ListGroups | DeleteGroup | Trim | Ingest | DiscardStaged
 )  # fmt: skip
 
 Mode = Literal["ordered", "exclusive", "shared", "key_shared"]

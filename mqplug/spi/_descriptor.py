@@ -48,6 +48,7 @@ class Capabilities:
     timestamps_producer: bool = False
     auth: bool = False
     exclusive_open: bool = False
+    staged_ingest: bool = False
     # properties
     individual_ack: bool = False
     ack_granularity: Literal["message", "entry"] = "message"

@@ -17,7 +17,7 @@ from mqplug._log import Log
 from mqplug._position import Position
 from mqplug._produce.record import Headers
 from mqplug._text import Numbers
-from mqplug.spi._actions import GroupPosition, Settlement
+from mqplug.spi._actions import GroupPosition, Settlement, Staged
 from mqplug.spi._descriptor import Capabilities
 
 
@@ -113,6 +113,20 @@ class ProducerDriver(Protocol):
 
     def close(self, timeout: float) -> None:
         """Let go; what is still on its way is settled as unknown by the core."""
+
+
+class StageDriver(Protocol):
+    """Writes messages where nobody reads them, until an ``Ingest`` takes them in. One thread at a time."""
+
+    def write(self, run: Run, timeout: float) -> None:
+        """Add messages. They are not settled; what goes wrong is raised, and then the stage is discarded."""
+
+    def finish(self, timeout: float) -> Staged:
+        """Put all of it on disk, and say what it is. It outlives this process, its connection and the store's owner."""
+        ...
+
+    def discard(self) -> None:
+        """Remove what was written; this cannot fail."""
 
 
 class Listener(Protocol):

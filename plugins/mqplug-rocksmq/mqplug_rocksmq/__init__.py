@@ -19,7 +19,9 @@ from mqplug.spi import (
     Listener,
     ProducerDriver,
     ProducerOptions,
+    StageDriver,
     SymbolicStart,
+    TopicInfo,
     hookimpl,
 )
 from mqplug_rocksmq._layout import ACKED_RANGES_MAX
@@ -41,7 +43,7 @@ _CAPABILITIES = Capabilities(
     add_partitions=True, exclusive=True, shared=True, key_shared=True, nack=True, ack_timeout=True, pause_resume=True,
     individual_ack=True, cumulative_ack=True, commit=True, assignment_events=True, header_duplicates=True,
     idempotent_producer=True, batch_index=True, time_index=True, multi_client=True, multi_process=True,
-    persistent=True, exactly_once=True,
+    persistent=True, exactly_once=True, staged_ingest=True,
     acked_ranges_max=ACKED_RANGES_MAX,
 )  # fmt: skip
 
@@ -61,6 +63,11 @@ def mqplug_connect(settings: RocksMQSettings, timeout: float) -> Connection:
 @hookimpl
 def mqplug_open_producer(connection: Connection, options: ProducerOptions, timeout: float) -> ProducerDriver:
     return connection.open_producer(timeout)
+
+
+@hookimpl
+def mqplug_open_stage(connection: Connection, topic: TopicInfo, timeout: float) -> StageDriver:
+    return connection.open_stage(topic, timeout)
 
 
 @hookimpl

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
-from mqplug import ConfigError, GroupNotFound, Log, Unsupported
+from mqplug import Bounds, ConfigError, GroupNotFound, Log, MessageId, Unsupported
 from mqplug.spi import (
     Action,
     AddPartitions,
@@ -15,15 +15,20 @@ from mqplug.spi import (
     DescribeGroup,
     DescribeTopic,
     DescribeTopics,
+    DiscardStaged,
     GroupInfo,
     GroupPosition,
+    Ingest,
+    Ingested,
     ListGroups,
     ListTopics,
     TopicInfo,
     Trim,
 )
+from mqplug_rocksmq._ingest import Taken
 from mqplug_rocksmq._members import counted, extend, members
-from mqplug_rocksmq._places import group_position, logs_of, number_of, offset_of
+from mqplug_rocksmq._places import group_position, log_of, logs_of, number_of, offset_of
+from mqplug_rocksmq._staged import files_of
 from mqplug_rocksmq._store import Store
 from mqplug_rocksmq._topics import Retention, Topic
 
@@ -62,6 +67,11 @@ def administer(connection: RocksMQConnection, action: Action, timeout: float) ->
             for log, position in before.items():
                 store.trim(number_of(store.id, log), offset_of(position), timeout)
             return True
+        case Ingest(staged, writer, number):
+            return _ingested(store, store.ingestion.ingest(writer, number, files_of(store.id, staged), timeout))
+        case DiscardStaged(staged):
+            store.ingestion.discard(files_of(store.id, staged), timeout)
+            return True
         case _:
             raise Unsupported(type(action).__name__)
 
@@ -98,6 +108,15 @@ def _delete_group(store: Store, group: str, timeout: float) -> None:
 def _places(connection: RocksMQConnection, group: str, logs: tuple[Log, ...]) -> list[tuple[Log, GroupPosition]]:
     found = [(log, connection.store.groups.place(group, number_of(connection.store.id, log))) for log in logs]
     return [(log, group_position(log, place)) for log, place in found if place is not None]
+
+
+def _ingested(store: Store, taken: Taken) -> Ingested:
+    placed = {}
+    for number, (first, end) in taken.placed.items():
+        if held := store.topics.find(number):
+            log = log_of(store.id, store.topics.get(held.topic), held.partition)
+            placed[log] = Bounds(MessageId(log, (first,)), MessageId(log, (end - 1,)))
+    return Ingested(taken.messages, placed, taken.repeated)
 
 
 def _retention(seconds: float | None, size: int | None) -> Retention:

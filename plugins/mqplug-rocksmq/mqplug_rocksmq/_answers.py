@@ -73,6 +73,15 @@ CALLS: Final[dict[str, Callable[..., Any]]] = {
     "settle": _settle,
     **{
         name: _asked_of_home(name)
-        for name in ("administer", "bounds", "health", "move_group", "resolve", "restore_group", "watermarks")
+        for name in (
+            "administer",
+            "bounds",
+            "health",
+            "move_group",
+            "reserve_segment",
+            "resolve",
+            "restore_group",
+            "watermarks",
+        )
     },
 }

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from mqplug import Bounds, GroupNotFound, Log, MessageId, NotAssigned, Position, Watermarks
-from mqplug.spi import Action, Capabilities, ConsumerOptions, GroupPosition, Listener, SymbolicStart
+from mqplug.spi import Action, Capabilities, ConsumerOptions, GroupPosition, Listener, SymbolicStart, TopicInfo
 from mqplug_rocksmq._administration import administer
 from mqplug_rocksmq._consumer import GroupConsumer, RocksMQConsumer
 from mqplug_rocksmq._leased import SharedMember
@@ -15,6 +15,7 @@ from mqplug_rocksmq._members import members
 from mqplug_rocksmq._places import number_of, offset_of, place_of, position_at
 from mqplug_rocksmq._producer import RocksMQProducer
 from mqplug_rocksmq._sinks import LocalSink
+from mqplug_rocksmq._stage import RocksMQStage
 from mqplug_rocksmq._starts import resolve
 from mqplug_rocksmq._statistics import RocksMQStatistics
 from mqplug_rocksmq._store import Store
@@ -45,6 +46,14 @@ class RocksMQConnection:
     def open_producer(self, timeout: float) -> RocksMQProducer:
         """Open a producer."""
         return RocksMQProducer(LocalSink(self.store))
+
+    def open_stage(self, topic: TopicInfo, timeout: float) -> RocksMQStage:
+        """Open a stage."""
+        return RocksMQStage(self.store.id, self.store.path, topic, self.reserve_segment)
+
+    def reserve_segment(self, timeout: float) -> int:
+        """Give out the number of a segment, for a file that is to be staged."""
+        return self.store.topics.reserve(timeout)
 
     def open_consumer(self, options: ConsumerOptions, listener: Listener, timeout: float) -> RocksMQConsumer:
         """Open a consumer, and store where its group starts."""

@@ -20,6 +20,7 @@ from mqplug.spi import (
     GroupPosition,
     Listener,
     SymbolicStart,
+    TopicInfo,
 )
 from mqplug_rocksmq._connection import RocksMQConnection
 from mqplug_rocksmq._dispatch import Dispatch
@@ -30,6 +31,7 @@ from mqplug_rocksmq._producer import RocksMQProducer
 from mqplug_rocksmq._remote import RemoteConnection
 from mqplug_rocksmq._roaming import RoamingConsumer
 from mqplug_rocksmq._shared import close_store, open_or_connect
+from mqplug_rocksmq._stage import RocksMQStage
 from mqplug_rocksmq._store import Store, StoreSettings
 
 Home = RemoteConnection | RocksMQConnection
@@ -137,6 +139,13 @@ class GuestConnection:
     def _leave_home_of(self, failed: Outlet, timeout: float) -> None:
         if failed.home is self._home:
             self.move(self._home, timeout)
+
+    def open_stage(self, topic: TopicInfo, timeout: float) -> RocksMQStage:
+        """Open a stage: this process writes its files beside the store, and asks the owner for numbers only."""
+        return RocksMQStage(self._id, self._path, topic, self._reserve_segment)
+
+    def _reserve_segment(self, timeout: float) -> int:
+        return self._at_home(lambda home, left: home.reserve_segment(left), timeout)
 
     def open_consumer(self, options: ConsumerOptions, listener: Listener, timeout: float) -> RoamingConsumer:
         """Open a consumer; where the store goes, it goes."""

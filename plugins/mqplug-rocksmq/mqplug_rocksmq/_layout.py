@@ -20,6 +20,9 @@ TIME: Final = b"i"
 GROUP: Final = b"g"
 FREED: Final = b"c"
 ORIGIN: Final = b"p"
+GRAFT: Final = b"x"
+INTENT: Final = b"j"
+WRITER: Final = b"b"
 
 ACKED_RANGES_MAX: Final = 100_000  # of one place: all of it is written with each commit
 
@@ -31,6 +34,8 @@ _LOG_RECORD: Final = Struct("<7Q")
 _MARK: Final = Struct("<QQ")
 _RANGE: Final = Struct("<QQ")
 _COUNT: Final = Struct("<Q")
+_GRAFT_KEY: Final = Struct(">cIQ")
+_GRAFT: Final = Struct("<IQQQ")
 
 
 class LogRecord(NamedTuple):
@@ -52,6 +57,21 @@ class Mark(NamedTuple):
     base: int
     size: int  # bytes of all pages stored before this one
     stored: int  # when it was stored, in milliseconds since 1970
+
+
+class Graft(NamedTuple):
+    """Messages of a log that lie in another segment: those that were staged in one file and taken in."""
+
+    base: int  # the offset of the first
+    segment: int
+    start: int  # where the first lies in that segment
+    messages: int
+    before: int  # where the log ended before
+
+    @property
+    def end(self) -> int:
+        """The offset behind the last."""
+        return self.base + self.messages
 
 
 class Place(NamedTuple):
@@ -106,6 +126,22 @@ def read_mark(key: bytes, value: bytes) -> Mark:
     """Decode an entry of the time index."""
     _, _, time, base = _TIME_KEY.unpack(key)
     return Mark(time, base, *_MARK.unpack(value))
+
+
+def graft_key(log: int, base: int) -> bytes:
+    """Return the key of a graft."""
+    return _GRAFT_KEY.pack(GRAFT, log, base)
+
+
+def graft_value(graft: Graft) -> bytes:
+    """Encode what a graft has beside its key."""
+    return _GRAFT.pack(*graft[1:])
+
+
+def read_graft(key: bytes, value: bytes) -> Graft:
+    """Decode a graft."""
+    _, _, base = _GRAFT_KEY.unpack(key)
+    return Graft(base, *_GRAFT.unpack(value))
 
 
 def group_key(log: int, group: str) -> bytes:

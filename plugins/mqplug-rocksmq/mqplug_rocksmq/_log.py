@@ -28,8 +28,8 @@ class LogState:
     """
 
     __slots__ = (
-        "__weakref__", "_watchers", "deleted", "end", "leased", "low", "marked_at", "marked_size", "messages", "newest",
-        "next", "number", "partition", "size", "topic", "visible",
+        "__weakref__", "_watchers", "deleted", "end", "grafted", "leased", "low", "marked_at", "marked_size",
+        "messages", "newest", "next", "number", "partition", "size", "topic", "visible",
     )  # fmt: skip
 
     def __init__(self, number: int, topic: str, partition: int, record: LogRecord) -> None:
@@ -40,6 +40,7 @@ class LogState:
         self.visible = self.end
         self.marked_size = self.marked_at = 0
         self.deleted = False
+        self.grafted = False  # whether some of it lies in other segments
         self._watchers: tuple[Callable[[], None], ...] = ()
 
     @property

@@ -60,6 +60,11 @@ class Body(NamedTuple):
     directory: tuple[int, ...]
     data: bytes
 
+    @property
+    def size(self) -> int:
+        """The bytes of the page."""
+        return _HEAD.size + len(self.data)
+
     def seal(self, before: int) -> bytes:
         """Return the page, which follows a page that ended at the offset *before*."""
         head = _HEAD.pack(MAGIC, 0, _BUFFERS, self.messages, 0, before, *self.directory)
@@ -143,6 +148,11 @@ def _bitmap(column: Sequence[object]) -> bytes:
 def message_count(page: bytes) -> int:
     """Return how many messages a page says that it has, without a look at the rest of it."""
     return int.from_bytes(page[8:12], "little")
+
+
+def end_before(page: bytes) -> int:
+    """Return where a page says that the one before it ends, without a look at the rest of it."""
+    return int.from_bytes(page[_BEFORE_AT : _BEFORE_AT + 8], "little")
 
 
 def _head_crc(head: bytes) -> int:

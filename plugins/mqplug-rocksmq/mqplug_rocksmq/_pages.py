@@ -10,7 +10,7 @@ from __future__ import annotations
 import ctypes
 import json
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -20,8 +20,10 @@ from rocksdict import (
     Checkpoint,
     ColumnFamily,
     CompactOptions,
+    IngestExternalFileOptions,
     Rdict,
     RdictIter,
+    SstFileWriter,
     WriteBatch,
 )
 
@@ -30,7 +32,7 @@ from mqplug_rocksmq._layout import PAGE_KEY_BYTES, page_key, read_page_key
 from mqplug_rocksmq._native_errors import translate, translated
 from mqplug_rocksmq._tuning import Recovery, Tuning
 
-_LAST = (1 << 64) - 1
+LAST = (1 << 64) - 1
 _TUNING = Tuning()
 More = Callable[[int, bytes], bool]
 
@@ -89,7 +91,7 @@ class Pages:
             value: bytes | None = self._meta.get(key)
             return value
 
-    def scan(self, prefix: bytes, start: bytes = b"", limit: int = _LAST) -> list[tuple[bytes, bytes]]:
+    def scan(self, prefix: bytes, start: bytes = b"", limit: int = LAST) -> list[tuple[bytes, bytes]]:
         """Return the small values whose keys begin with *prefix*, in order, from *start* on."""
         with translated():
             found: list[tuple[bytes, bytes]] = []
@@ -115,10 +117,26 @@ class Pages:
                 cursor.seek(page_key(segment, offset))
             return list(_walk(cursor, segment, more))
 
+    def scan_back(self, prefix: bytes, start: bytes) -> tuple[bytes, bytes] | None:
+        """Return the last small value up to *start* whose key begins with *prefix*."""
+        with translated():
+            cursor = self._meta.iter()
+            cursor.seek_for_prev(start)
+            found = (cursor.key(), cursor.value()) if cursor.valid() and cursor.key().startswith(prefix) else None
+            cursor.status()
+            return found
+
     def last(self, segment: int) -> tuple[int, bytes] | None:
         """Return the last page of a segment."""
-        found = self.read(segment, _LAST)
+        found = self.read(segment, LAST)
         return found[0] if found else None
+
+    def ingest(self, paths: Sequence[Path]) -> None:
+        """Take in table files, all or none, durably; they are gone from where they were."""
+        options = IngestExternalFileOptions()
+        options.set_move_files(True)
+        with translated():
+            self._data.ingest_external_file([str(path) for path in paths], options)
 
     def compact(self, segment: int, start: int, stop: int) -> None:
         """Give back the room of dropped pages; other threads may run meanwhile."""
@@ -215,6 +233,16 @@ def rebuild(path: Path) -> None:
     """Have RocksDB find its own files again, where it has lost track of them."""
     with translated():
         Rdict.repair(str(path), _TUNING.options())
+
+
+def write_table(path: Path, pages: Iterable[tuple[int, int, bytes]]) -> None:
+    """Write a table file, on disk, of pages with their segments and offsets, in order."""
+    with translated():
+        writer = SstFileWriter(_TUNING.families("strict")[1]["data"])
+        writer.open(str(path))
+        for segment, offset, page in pages:
+            writer[page_key(segment, offset)] = page
+        writer.finish()
 
 
 class Changes:

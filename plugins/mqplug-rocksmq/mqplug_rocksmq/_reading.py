@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 from mqplug import Corrupt
+from mqplug_rocksmq import _grafts
 from mqplug_rocksmq._engine import Engine
 from mqplug_rocksmq._layout import TIME, log_key, mark_key, read_mark
 from mqplug_rocksmq._log import LogState
@@ -44,15 +45,20 @@ def read(engine: Engine, log: LogState, offset: int, max_messages: int, max_byte
     """
     visible = log.visible
     found: list[tuple[int, bytes]] = []
+    befores: dict[int, int] = {}
     engine.check()
     if offset < visible:
         with engine.lock:
             engine.check()
-            found = engine.pages.read(log.number, offset, _Appetite(offset, max_messages, max_bytes))
+            appetite = _Appetite(offset, max_messages, max_bytes)
+            if log.grafted:
+                found, befores = _grafts.read(engine.pages, log.number, offset, appetite)
+            else:
+                found = engine.pages.read(log.number, offset, appetite)
     # Only now, because retention may have overtaken the reader.
     if offset < log.low:
         raise Trimmed(log.low)
-    return list(_slices(log, found, offset, visible, max_messages))
+    return list(_slices(log, found, befores, offset, visible, max_messages))
 
 
 class _Appetite:
@@ -73,13 +79,17 @@ class _Appetite:
         return self._messages > 0 and self._size > 0
 
 
-def _slices(log: LogState, found: list[tuple[int, bytes]], offset: int, visible: int, room: int) -> Iterator[Slice]:
+def _slices(
+    log: LogState, found: _grafts.Found, befores: Mapping[int, int], offset: int, visible: int, room: int
+) -> Iterator[Slice]:
     before: int | None = None
     served = False
     for base, raw in found:
         if base >= visible or room <= 0:
             break
         page = _verified(log, base, raw)
+        if befores:
+            page.before = befores.get(base, page.before)
         follows = page.before <= offset if before is None else page.before == before
         if not follows:
             raise _hole(log, offset if before is None else before, base)

@@ -61,6 +61,10 @@ class RemoteConnection:
         """Open a way for a producer's sends. *strict*: a send is done when it is on disk."""
         return LinkOutlet(self.link(timeout + LATE), producer, timeout, strict=strict)
 
+    def reserve_segment(self, timeout: float) -> int:
+        """Have the owner give out the number of a segment."""
+        return int(self.ask("reserve_segment", timeout=timeout))
+
     def move_group(self, group: str, positions: Mapping[Log, GroupPosition], timeout: float) -> None:
         """Move a group that has no members."""
         self.ask("move_group", group, positions, timeout=timeout)

@@ -14,7 +14,7 @@ from itertools import takewhile
 from typing import Final
 
 from mqplug import Closed, Error, TopicNotFound
-from mqplug_rocksmq import _clock
+from mqplug_rocksmq import _clock, _grafts
 from mqplug_rocksmq._engine import Engine, Receipt
 from mqplug_rocksmq._layout import (
     FREED,
@@ -31,6 +31,7 @@ from mqplug_rocksmq._layout import (
 from mqplug_rocksmq._log import MARK_MS, LogState
 from mqplug_rocksmq._merging import merge_small_tables
 from mqplug_rocksmq._quota import cuts, held
+from mqplug_rocksmq._staging import Staging
 from mqplug_rocksmq._topics import Retention, Topics
 from mqplug_rocksmq._tuning import Tuning
 
@@ -43,9 +44,10 @@ _log = logging.getLogger("mqplug.rocksmq")
 class Janitor:
     """Trims logs, and gives room back on a thread of its own."""
 
-    def __init__(self, engine: Engine, topics: Topics, interval: float, tuning: Tuning) -> None:
+    def __init__(self, engine: Engine, topics: Topics, staging: Staging, interval: float, tuning: Tuning) -> None:
         self._engine = engine
         self._topics = topics
+        self._staging = staging
         self._interval = interval
         self._budget, self._step = tuning.budget, tuning.step
         self._grown = 0
@@ -71,18 +73,25 @@ class Janitor:
 
     def _trim(self, log: LogState, offset: int, receipt: Receipt) -> bool:
         changes = self._engine.changes()
-        found = self._engine.pages.read(log.number, offset) if offset < log.end else []
-        keep = min(found[0][0], offset) if found else offset
+        keep = self._page_at(log, offset) if offset < log.end else offset
         log.low = offset
         changes.put(log_key(log.number), log_value(log.record))
         changes.drop_pages(log.number, 0, keep)
         changes.put(log_key(log.number, FREED), range_value(0, keep))
+        if log.grafted:
+            _grafts.drop(changes, self._engine.pages, log.number, keep)
         # The mark at or before the first page that stays is kept: it bounds the times that follow it.
         covering = deque(takewhile(lambda mark: mark.base <= keep, self._marks(log)), maxlen=1)
         for mark in covering:
             first, last = mark_key(log.number, 0, 0), mark_key(log.number, mark.time, mark.base)
             changes.delete_range(first, last)
         return self._engine.write(changes, done=receipt)
+
+    def _page_at(self, log: LogState, offset: int) -> int:
+        """Return the offset of the page with the message at *offset*, or *offset*, where there is none."""
+        pages = self._engine.pages
+        found = _grafts.read(pages, log.number, offset)[0] if log.grafted else pages.read(log.number, offset)
+        return min(found[0][0], offset) if found else offset
 
     def _marks(self, log: LogState) -> Iterator[Mark]:
         prefix = start = log_key(log.number, TIME)
@@ -112,7 +121,7 @@ class Janitor:
         with self._engine.lock:
             self._engine.check()
             logs = self._topics.logs()
-            excess = sum(held(log, self._marks(log)) for log in logs) - budget
+            excess = sum(held(log, self._marks(log)) for log in logs) + self._staging.size() - budget
             found = cuts(logs, self._marks, excess + self._step) if excess > 0 else {}
         for number, offset in found.items():
             if log := self._topics.find(number):
@@ -167,6 +176,7 @@ class Janitor:
     def _look(self) -> None:
         with self._kept_to:
             grown = self._grown
+        self._staging.sweep()
         self.enforce(_clock.now_ms())
         self.free()
         merge_small_tables(self._engine)

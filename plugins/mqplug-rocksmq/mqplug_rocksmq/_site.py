@@ -21,7 +21,8 @@ OWNER: Final = "owner"
 IDENTITY: Final = "format"
 REPAIRED: Final = "rocksdb.repaired"
 PROBE: Final = "room"
-_OURS: Final = {DATABASE, WITNESS, OWNER, IDENTITY, f"{IDENTITY}.new", PROBE}
+STAGING: Final = "staging"
+_OURS: Final = {DATABASE, WITNESS, OWNER, IDENTITY, f"{IDENTITY}.new", PROBE, STAGING}
 
 
 class Identity(NamedTuple):

@@ -17,6 +17,7 @@ from mqplug_rocksmq._care._counting import statistics
 from mqplug_rocksmq._durability import MODES, Done, Sync
 from mqplug_rocksmq._engine import Engine, Receipt
 from mqplug_rocksmq._groups import Groups
+from mqplug_rocksmq._ingest import Ingestion
 from mqplug_rocksmq._layout import STORE, Mark, json_value, log_key, log_value, mark_key, mark_value, read_json
 from mqplug_rocksmq._log import LEASE, Extent, LogState
 from mqplug_rocksmq._origins import Origin, Origins
@@ -25,6 +26,7 @@ from mqplug_rocksmq._pages import Changes
 from mqplug_rocksmq._reading import Slice, Trimmed
 from mqplug_rocksmq._retention import Janitor
 from mqplug_rocksmq._site import FORMAT, examine, identify, refuse_newer
+from mqplug_rocksmq._staging import Staging
 from mqplug_rocksmq._statistics import RocksMQStatistics
 from mqplug_rocksmq._topics import Topics
 from mqplug_rocksmq._tuning import MEMORY, Tuning
@@ -77,7 +79,14 @@ class Store:
             raise
         self.groups = Groups(self._engine, self.topics)
         self.origins = Origins(self._engine)
-        self._janitor = Janitor(self._engine, self.topics, settings.retention_interval, settings.tuning)
+        staging = Staging(path)
+        self._janitor = Janitor(self._engine, self.topics, staging, settings.retention_interval, settings.tuning)
+        self.ingestion = Ingestion(self._engine, self.topics, staging, self._janitor.grew)
+        try:
+            self.ingestion.recover()
+        except BaseException:
+            self.close(None)
+            raise
 
     def _identify(self) -> str:
         stored = self._engine.pages.get(STORE)

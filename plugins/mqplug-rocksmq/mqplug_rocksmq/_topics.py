@@ -8,6 +8,7 @@ from typing import TypeVar
 import attrs
 
 from mqplug import Corrupt, TopicExists, TopicNotFound
+from mqplug_rocksmq import _grafts
 from mqplug_rocksmq._engine import Engine
 from mqplug_rocksmq._layout import (
     COUNTER,
@@ -89,10 +90,11 @@ class Topics:
         return {log_of(key): read_log_value(value) for key, value in self._engine.pages.scan(LOG)}
 
     def _open_logs(self) -> Iterator[LogState]:
-        records = self._records()
+        records, grafted = self._records(), set(_grafts.grafted_logs(self._engine.pages))
         for topic in self._topics.values():
             for partition, number in enumerate(topic.logs):
                 log = LogState(number, topic.name, partition, records[number])
+                log.grafted = number in grafted
                 self._compare(log)
                 yield log
 
@@ -123,8 +125,11 @@ class Topics:
         return result
 
     def _compare(self, log: LogState) -> None:
-        last = self._engine.pages.last(log.number)
+        pages = self._engine.pages
+        last = pages.last(log.number)
         end = last[0] + Page(last[1]).count if last else log.low
+        if log.grafted and (graft := _grafts.last_graft(pages, log.number)):
+            end = max(end, _grafts.end_of(pages, graft))
         if end != log.end:
             raise Corrupt(
                 f"partition {log.partition} ends at {end} but was recorded to end at {log.end}",
@@ -208,6 +213,16 @@ class Topics:
             self._logs.pop(log.number, None)
             log.wake()
 
+    def reserve(self, timeout: float | None) -> int:
+        """Return a number that no log or segment has, or ever had."""
+
+        def plan(changes: Changes) -> int:
+            number = read_count(self._engine.pages.get(COUNTER))
+            changes.put(COUNTER, count_value(number + 1))
+            return number
+
+        return self._safely(plan, timeout)
+
     def _groups_of(self, topic: Topic) -> set[str]:
         keys = [key for log in topic.logs for key, _ in self._engine.pages.scan(log_key(log, GROUP))]
         return {group_of(key) for key in keys}
@@ -233,6 +248,8 @@ class Topics:
         for kind in (TIME, GROUP):
             prefix = log_key(log.number, kind)
             changes.delete_range(prefix, after_prefix(prefix))
+        if log.grafted:
+            _grafts.drop(changes, self._engine.pages, log.number, log.end)
         if log.end:
             changes.drop_pages(log.number, 0, log.end)
             changes.put(log_key(log.number, FREED), range_value(0, log.end))

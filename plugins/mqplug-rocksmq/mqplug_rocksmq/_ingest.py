@@ -1,0 +1,292 @@
+"""Taking in what was staged: all of it or nothing, once, whenever the process is killed.
+
+Three durable steps. An intent says what is about to be taken in. RocksDB takes in the files, all or none, in segments
+that no log knows. One write makes them the next messages of their logs, sets the mark of the writer, and removes the
+intent. Whoever opens the store goes on after the last step that was done.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
+
+from mqplug import ConfigError, Corrupt, Error, OutcomeUnknown, StorageFull, Timeout
+from mqplug_rocksmq import _clock
+from mqplug_rocksmq._engine import Receipt
+from mqplug_rocksmq._layout import (
+    COUNTER,
+    FREED,
+    INTENT,
+    WRITER,
+    Graft,
+    Mark,
+    graft_key,
+    graft_value,
+    json_value,
+    log_key,
+    log_value,
+    mark_key,
+    mark_value,
+    range_value,
+    read_count,
+    read_json,
+)
+from mqplug_rocksmq._log import LEASE, LogState
+from mqplug_rocksmq._page import message_count
+from mqplug_rocksmq._pages import LAST, Changes
+from mqplug_rocksmq._staged import StagedFile, StagedRun, from_words, words
+from mqplug_rocksmq._staging import Staging
+
+if TYPE_CHECKING:
+    from mqplug_rocksmq._engine import Engine
+    from mqplug_rocksmq._topics import Topics
+
+Result = TypeVar("Result")
+_log = logging.getLogger("mqplug.rocksmq")
+_WRONG: Final = "Stage the messages again"
+_AGAIN: Final = "Ingest it again: it is taken in once"
+_UNDONE_WITHIN: Final = 10.0
+
+
+class Taken(NamedTuple):
+    """What became of a batch: its messages, and where those of each log lie. *repeated*: it was known already."""
+
+    messages: int
+    placed: dict[int, tuple[int, int]]  # log: the first offset, and the one behind the last
+    repeated: bool = False
+
+
+class Intent(NamedTuple):
+    """A batch that is about to be taken in."""
+
+    writer: str
+    number: int
+    files: Sequence[StagedFile]
+
+    @property
+    def value(self) -> bytes:
+        """The intent as it is stored."""
+        return json_value({"writer": self.writer, "number": self.number, "files": words(self.files)})
+
+    @classmethod
+    def read(cls, value: bytes) -> Intent:
+        """Return the intent that was stored so."""
+        said = read_json(value)
+        return cls(said["writer"], said["number"], from_words(said["files"]))
+
+    @property
+    def runs(self) -> list[tuple[int, StagedRun]]:
+        """All runs, each with its segment."""
+        return [(file.segment, run) for file in self.files for run in file.runs]
+
+
+class Ingestion:
+    """Takes in staged files, one batch at a time."""
+
+    def __init__(self, engine: Engine, topics: Topics, staging: Staging, grew: Callable[[int], None]) -> None:
+        self._staging = staging
+        self._engine = engine
+        self._topics = topics
+        self._grew = grew
+        self._busy = threading.Lock()
+
+    def ingest(self, writer: str, number: int, files: Sequence[StagedFile], timeout: float | None = None) -> Taken:
+        """Take in files, unless this number of the writer, or a larger one, was taken in before."""
+        end = None if timeout is None else time.monotonic() + timeout
+        with self._alone(end):
+            self._finish(end)
+            if known := self._known(writer, number):
+                self._staging.remove(file.segment for file in files)
+                return known
+            for file in files:
+                self._check(file)
+                _left(end)
+            return self._take_in(Intent(writer, number, files), end)
+
+    def recover(self) -> None:
+        """Finish what whoever had the store before was killed at."""
+        try:
+            with self._alone(None):
+                self._finish(None)
+        except StorageFull:
+            _log.warning("the disk is full: a batch that was staged is taken in when there is room")
+
+    def discard(self, files: Sequence[StagedFile], timeout: float | None = None) -> None:
+        """Remove what was staged, unless it was taken in."""
+        end = None if timeout is None else time.monotonic() + timeout
+        with self._alone(end):
+            self._finish(end)
+            self._staging.remove(file.segment for file in files)
+
+    @contextmanager
+    def _alone(self, end: float | None) -> Iterator[None]:
+        if not self._busy.acquire(timeout=-1 if end is None else max(0.0, end - time.monotonic())):
+            raise Timeout("others are taking in what they staged", fix=_AGAIN, backend="rocksmq")
+        try:
+            yield
+        finally:
+            self._busy.release()
+
+    # what is known -----------------------------------------------------------------------------------------
+
+    def _known(self, writer: str, number: int) -> Taken | None:
+        with self._engine.lock:
+            self._engine.check()
+            stored = self._engine.pages.get(_writer_key(writer))
+        if stored is None:
+            return None
+        last = read_json(stored)
+        if number > last["number"]:
+            return None
+        if number < last["number"]:
+            return Taken(0, {}, repeated=True)
+        return Taken(last["messages"], {log: (first, end) for log, first, end in last["placed"]}, repeated=True)
+
+    def _check(self, file: StagedFile) -> None:
+        """Raise unless this file can be taken in."""
+        for run in file.runs:
+            self._topics.log(run.log)
+        with self._engine.lock:
+            self._engine.check()
+            pages = self._engine.pages
+            given_out = read_count(pages.get(COUNTER))
+            used = self._topics.find(file.segment) is not None or pages.last(file.segment) is not None
+        if file.segment >= given_out or used:
+            raise ConfigError(f"the segment {file.segment} was not given out to be staged", fix=_WRONG)
+        self._staging.verify(file)
+
+    # the three steps ---------------------------------------------------------------------------------------
+
+    def _take_in(self, intent: Intent, end: float | None) -> Taken:
+        self._safely(lambda changes: changes.put(INTENT, intent.value), end)
+        try:
+            return self._go_on(intent, end)
+        except Timeout:
+            raise  # the next one goes on
+        except Error as error:
+            self._undo_after(error)
+            raise
+
+    def _go_on(self, intent: Intent, end: float | None) -> Taken:
+        self._take_in_files(intent)
+        taken = self._safely(lambda changes: self._place(changes, intent), end)
+        self._show(taken)
+        self._staging.remove(file.segment for file in intent.files)  # a kill may have left a second link to one
+        self._grew(sum(run.size for _, run in intent.runs))
+        return taken
+
+    def _take_in_files(self, intent: Intent) -> None:
+        with self._engine.lock:
+            self._engine.check()
+            pages = self._engine.pages
+            # RocksDB takes in all or none: the first one tells.
+            if intent.files and pages.last(intent.files[0].segment) is None:
+                pages.ingest([self._staging.file(file.segment) for file in intent.files])
+            for file in intent.files:
+                last = pages.last(file.segment)
+                if last is None or last[0] + message_count(last[1]) != file.messages:
+                    raise Corrupt(f"the file of segment {file.segment} holds not what was said of it", fix=_WRONG)
+
+    def _place(self, changes: Changes, intent: Intent) -> Taken:
+        placed: dict[int, tuple[int, int]] = {}
+        logs = {run.log: self._topics.log(run.log) for _, run in intent.runs}
+        for segment, run in intent.runs:
+            log = logs[run.log]
+            first, _ = placed.get(run.log, (log.next, 0))
+            _graft(changes, log, segment, run)
+            placed[run.log] = first, log.end
+        for log in logs.values():
+            changes.put(log_key(log.number), log_value(log.record))
+        messages = sum(file.messages for file in intent.files)
+        listed = [[log, first, end] for log, (first, end) in placed.items()]
+        marker = {"number": intent.number, "messages": messages, "placed": listed}
+        changes.put(_writer_key(intent.writer), json_value(marker))
+        changes.delete(INTENT)
+        return Taken(messages, placed)
+
+    def _show(self, taken: Taken) -> None:
+        """Let readers see it: in the order of the committer, which does the same."""
+        with self._engine.durability.syncing, self._engine.lock:
+            for number, (_, end) in taken.placed.items():
+                if log := self._topics.find(number):
+                    log.show(end)
+
+    # what was begun before ---------------------------------------------------------------------------------
+
+    def _finish(self, end: float | None) -> None:
+        """Go on with what was begun; what cannot be taken in any more is undone."""
+        with self._engine.lock:
+            self._engine.check()
+            stored = self._engine.pages.get(INTENT)
+        if stored is None:
+            return
+        try:
+            self._go_on(Intent.read(stored), end)
+        except (StorageFull, Timeout):
+            raise
+        except Error as error:
+            _log.warning("a batch whose ingest was broken off is not taken in: %s", error)
+            self._undo()
+
+    def _undo_after(self, error: Error) -> None:
+        try:
+            self._undo()
+        except Error as worse:
+            raise OutcomeUnknown(f"{error.message}; it may be taken in later, or not", fix=_AGAIN) from worse
+
+    def _undo(self) -> None:
+        def plan(changes: Changes) -> None:
+            stored = self._engine.pages.get(INTENT)
+            for file in Intent.read(stored).files if stored else ():
+                changes.drop_pages(file.segment, 0, LAST)
+                changes.put(log_key(file.segment, FREED), range_value(0, LAST))
+            changes.delete(INTENT)
+
+        self._safely(plan, time.monotonic() + _UNDONE_WITHIN)
+
+    def _safely(self, plan: Callable[[Changes], Result], end: float | None) -> Result:
+        """Change something and put it on disk, whatever the mode; before anything is built on it."""
+        engine, receipt = self._engine, Receipt()
+        with engine.lock:
+            changes = engine.changes()
+            result = plan(changes)
+            if engine.write(changes, done=receipt):
+                engine.durability.sync_locked()
+                return result
+        receipt.wait(_left(end))
+        return result
+
+
+def _graft(changes: Changes, log: LogState, segment: int, run: StagedRun) -> None:
+    """Make a run the next messages of its log."""
+    graft = Graft(log.next, segment, run.start, run.messages, log.end)
+    now = _clock.now_ms()
+    for each in run.marks:
+        mark = Mark(max(log.newest, each.time), graft.base + each.at, log.size + each.size, now)
+        changes.put(mark_key(log.number, mark.time, mark.base), mark_value(mark))
+    changes.put(graft_key(log.number, graft.base), graft_value(graft))
+    log.grafted = True
+    log.newest = max(log.newest, run.marks[-1].time)
+    log.marked_size, log.marked_at = log.size + run.marks[-1].size, now
+    log.next = log.end = graft.end
+    log.size += run.size
+    log.messages += run.messages
+    if log.next > log.leased:
+        log.leased = log.next + LEASE
+
+
+def _left(end: float | None) -> float | None:
+    """Return the seconds that are left; ``Timeout`` when there are none."""
+    if end is None:
+        return None
+    if (left := end - time.monotonic()) <= 0:
+        raise Timeout("what was staged was not taken in in time", fix=_AGAIN, backend="rocksmq")
+    return left
+
+
+def _writer_key(writer: str) -> bytes:
+    return WRITER + writer.encode()
