@@ -10,20 +10,25 @@ import attrs
 
 from mqplug_rocksmq._care._findings import Report
 from mqplug_rocksmq._care._sweep import Hole, sweep
+from mqplug_rocksmq._ingest import Intent
 from mqplug_rocksmq._layout import (
     CHANGES,
     COUNTER,
+    GRAFT,
     GROUP,
+    INTENT,
     LOG,
     STORE,
     TIME,
     TOPIC,
+    Graft,
     LogRecord,
     Mark,
     Place,
     group_of,
     log_of,
     read_count,
+    read_graft,
     read_json,
     read_log_value,
     read_mark,
@@ -40,6 +45,8 @@ _KINDS = {
     LOG: "the record of a log",
     TIME: "an entry of the time index",
     GROUP: "the place of a group",
+    GRAFT: "a part of a log in another segment",
+    INTENT: "a batch that was about to be taken in",
 }
 
 
@@ -62,6 +69,8 @@ class Contents:
     records: dict[int, LogRecord] = attrs.field(factory=dict)
     marks: dict[int, dict[int, Mark]] = attrs.field(factory=dict)
     places: dict[int, dict[str, Place]] = attrs.field(factory=dict)
+    grafts: dict[int, list[Graft]] = attrs.field(factory=dict)
+    segments: set[int] = attrs.field(factory=set)  # that are of no log, but of grafts or of an unfinished batch
     other: dict[bytes, bytes] = attrs.field(factory=dict)
 
     @classmethod
@@ -101,6 +110,14 @@ class Contents:
     def _place(self, key: bytes, value: bytes) -> None:
         self.places.setdefault(log_of(key), {})[group_of(key)] = read_place(value)
 
+    def _graft(self, key: bytes, value: bytes) -> None:
+        graft = read_graft(key, value)
+        self.grafts.setdefault(log_of(key), []).append(graft)
+        self.segments.add(graft.segment)
+
+    def _intent(self, _: bytes, value: bytes) -> None:
+        self.segments |= {file.segment for file in Intent.read(value).files}
+
     def _record(self, key: bytes, value: bytes) -> None:
         self.records[log_of(key)] = read_log_value(value)
 
@@ -119,4 +136,6 @@ _TAKEN: dict[bytes, Callable[[Contents, bytes, bytes], None]] = {
     LOG: Contents._record,
     TIME: Contents._mark,
     GROUP: Contents._place,
+    GRAFT: Contents._graft,
+    INTENT: Contents._intent,
 }

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
+from heapq import merge
 from itertools import groupby
+from operator import itemgetter
 from typing import Protocol
 
 from mqplug_rocksmq._care._chain import Chain
 from mqplug_rocksmq._care._contents import Contents, Owner
 from mqplug_rocksmq._care._findings import Report
+from mqplug_rocksmq._care._grafted import grafted
 from mqplug_rocksmq._care._sweep import Hole, sweep
-from mqplug_rocksmq._layout import PAGE_KEY_BYTES, Place, read_page_key
+from mqplug_rocksmq._layout import PAGE_KEY_BYTES, Place, page_key, read_page_key
 from mqplug_rocksmq._pages import Pages
 from mqplug_rocksmq._topics import Retention, Topic
 from mqplug_rocksmq._witness import Testimony
@@ -34,6 +37,8 @@ def survey(pages: Pages, testimony: Testimony | None, report: Report, taker: Tak
     _compare(contents, testimony, report)
     doubtful = not report.sound
     for log, stored in _by_log(pages, contents, report):
+        if log in contents.grafts:
+            stored = merge(stored, grafted(pages, contents.grafts[log], report), key=itemgetter(0))  # noqa: PLW2901
         _follow(log, stored, contents, report, taker, doubtful=doubtful)
     _look_at_groups(contents, report, taker)
     report.topics = len(contents.topics)
@@ -48,15 +53,15 @@ def _compare(contents: Contents, testimony: Testimony | None, report: Report) ->
         report.add("the witness, which knows how much was on disk, is missing or damaged")
     elif testimony.changes > contents.changes:
         report.add(f"{testimony.changes - contents.changes} changes that were safely on disk are gone")
-    if contents.counter <= max([*contents.owners, *contents.records], default=-1):
+    if contents.counter <= max([*contents.owners, *contents.records, *contents.segments], default=-1):
         report.add("the number of the next log was given out already")
 
 
 def _by_log(pages: Pages, contents: Contents, report: Report) -> Iterator[tuple[int, Iterator[tuple[int, bytes]]]]:
-    """Yield the pages of each log that there is, or that there are pages of."""
-    ahead = iter(sorted({*contents.owners, *contents.records}))
+    """Yield the own pages of each log that there is, or that there are pages of."""
+    ahead = iter(sorted({*contents.owners, *contents.records, *contents.grafts}))
     number = next(ahead, None)
-    for log, stored in groupby(_readable(pages, report), lambda page: page[0]):
+    for log, stored in groupby(_readable(pages, report, contents.segments), lambda page: page[0]):
         while number is not None and number < log:
             yield number, iter(())
             number = next(ahead, None)
@@ -68,15 +73,20 @@ def _by_log(pages: Pages, contents: Contents, report: Report) -> Iterator[tuple[
         number = next(ahead, None)
 
 
-def _readable(pages: Pages, report: Report) -> Iterator[tuple[int, int, bytes]]:
-    for each in sweep(pages, "data"):
+def _readable(pages: Pages, report: Report, left_out: Collection[int]) -> Iterator[tuple[int, int, bytes]]:
+    """Yield all pages but those of some segments."""
+
+    def onward(key: bytes) -> bytes:
+        segment = int.from_bytes(key[:4], "big")
+        return page_key(segment + 1, 0) if segment in left_out else key
+
+    for each in sweep(pages, "data", onward=onward):
         if isinstance(each, Hole):
             report.add(f"pages cannot be read: {each.error.message}")
         elif len(each[0]) != PAGE_KEY_BYTES:
             report.add(f"the key of a page cannot be understood: {each[0]!r}")
-        else:
-            log, base = read_page_key(each[0])
-            yield log, base, each[1]
+        elif (place := read_page_key(each[0]))[0] not in left_out:
+            yield *place, each[1]
 
 
 def _follow(

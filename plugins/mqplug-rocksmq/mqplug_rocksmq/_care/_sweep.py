@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Final, NamedTuple
 
 from mqplug import Error
@@ -10,6 +10,9 @@ from mqplug_rocksmq._pages import Pages
 
 _MOST: Final = 4 << 20
 _WIDTH: Final = 24  # bytes of the keys that are tried: no two damaged places lie nearer to each other
+
+
+Onward = Callable[[bytes], bytes]
 
 
 class Hole(NamedTuple):
@@ -20,14 +23,18 @@ class Hole(NamedTuple):
     error: Error
 
 
-def sweep(pages: Pages, family: str) -> Iterator[tuple[bytes, bytes] | Hole]:
-    """Yield all keys with their values, in order, and the holes between them."""
-    start: bytes | None = b""
-    while start is not None:
+def sweep(
+    pages: Pages, family: str, start: bytes | None = b"", stop: bytes | None = None, onward: Onward = lambda key: key
+) -> Iterator[tuple[bytes, bytes] | Hole]:
+    """Yield all keys from *start* up to *stop* with their values, in order, and the holes between them.
+
+    *onward* tells where to go on instead of a key: it may leave out what is not wanted.
+    """
+    while start is not None and (stop is None or start < stop):
         found, error = pages.sweep(family, start, _MOST)
-        yield from found
+        yield from (each for each in found if stop is None or each[0] < stop)
         if found:
-            start = found[-1][0] + b"\0"
+            start = onward(found[-1][0] + b"\0")
         if error:
             beyond = _beyond(pages, family, start)
             yield Hole(start, beyond, error)

@@ -1,0 +1,80 @@
+"""Short words for what the tests stage and take in."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import mqplug
+from mqplug import Record, Staged
+from mqplug.spi import TopicInfo
+from mqplug_rocksmq._ingest import Taken
+from mqplug_rocksmq._places import logs_of
+from mqplug_rocksmq._stage import RocksMQStage
+from mqplug_rocksmq._staged import files_of
+from mqplug_rocksmq._store import Store
+
+
+class Batch:
+    """Messages of one partition, as a stage gets them."""
+
+    headers = None
+
+    def __init__(
+        self, values: Sequence[bytes | None], partition: int = 0, keys: Any = None, timestamps: Any = None
+    ) -> None:
+        self.values, self.partition, self.keys, self.timestamps = values, partition, keys, timestamps
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+
+def stage(store: Store, topic: str = "orders") -> Any:
+    """Open a stage, at the driver's seam."""
+    found = TopicInfo(topic, logs_of(store.id, store.topics.get(topic)))
+    return RocksMQStage(store.id, store.path, found, store.topics.reserve)
+
+
+def staged(store: Store, *pages: Sequence[bytes | None], topic: str = "orders", time: int = 1000) -> Staged:
+    """Stage pages for the first partition."""
+    open_stage = stage(store, topic)
+    for values in pages:
+        open_stage.write(Batch(values, timestamps=[time] * len(values)), 10)
+        for partition, draft in open_stage._drafts.items():
+            if draft.messages:
+                open_stage._encode(partition, draft)
+    found: Staged = open_stage.finish(10)
+    return found
+
+
+def take(store: Store, *several: Staged, writer: str = "job", number: int = 0) -> Taken:
+    """Take in what was staged."""
+    return store.ingestion.ingest(writer, number, files_of(store.id, several), 30)
+
+
+def records(count: int, first: int = 0, **fields: Any) -> list[Record]:
+    """Return so many records with their numbers as keys and values."""
+    return [Record(b"%d" % number, key=b"%d" % number, **fields) for number in range(first, first + count)]
+
+
+def stage_all(mq: mqplug.Client, topic: str, *batches: Sequence[Record | bytes]) -> Staged:
+    """Stage batches with a client."""
+    with mq.stage(topic) as open_stage:
+        for batch in batches:
+            open_stage.write(batch)
+        return open_stage.finish()
+
+
+def read_all(mq: mqplug.Client, topic: str) -> dict[int, list[bytes | None]]:
+    """Return all values of a topic, by partition."""
+    found: dict[int, list[bytes | None]] = {}
+    for message in mq.read(topic):
+        found.setdefault(message.partition, []).append(message.value)
+    return found
+
+
+def waiting(path: Path) -> list[str]:
+    """Return the names of the files that wait to be taken in."""
+    folder = path / "staging"
+    return sorted(each.name for each in folder.iterdir()) if folder.exists() else []

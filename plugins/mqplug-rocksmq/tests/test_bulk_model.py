@@ -1,0 +1,100 @@
+"""Logs of which some parts were staged and taken in, against a list that remembers everything."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import pytest
+from bulk_words import staged, take
+from conftest import OpenStore
+from rocksmq_words import new_log, put, values
+
+from mqplug_rocksmq._care._check import check
+from mqplug_rocksmq._care._repair import _repair
+from mqplug_rocksmq._store import Store
+
+
+class Model:
+    """A log with its messages: their values and times."""
+
+    def __init__(self, store: Store, seed: int) -> None:
+        self.random = random.Random(seed)
+        self.store = store
+        self.log = new_log(store)
+        self.messages: list[tuple[bytes, int]] = []
+        self.low = 0
+        self.batches = 0
+
+    def fresh(self) -> list[bytes]:
+        """Return some new values."""
+        return [b"%d" % (len(self.messages) + number) for number in range(self.random.randint(1, 5))]
+
+    def append(self) -> None:
+        """Store a page."""
+        page, time = self.fresh(), self.random.randint(1, 2000)
+        put(self.store, self.log, *page, time=time)
+        self.messages += [(value, time) for value in page]
+
+    def ingest(self) -> None:
+        """Take in one file or two, of some pages."""
+        parts = []
+        for _ in range(self.random.randint(1, 2)):
+            time = self.random.randint(1, 2000)
+            pages = []
+            for _ in range(self.random.randint(1, 4)):
+                pages.append(self.fresh())
+                self.messages += [(value, time) for value in pages[-1]]
+            parts.append(staged(self.store, *pages, time=time))
+        before = len(self.messages) - sum(part.messages for part in parts)
+        assert take(self.store, *parts, number=self.batches).placed == {self.log: (before, len(self.messages))}
+        self.batches += 1
+
+    def trim(self) -> None:
+        """Drop some."""
+        self.low = self.random.randint(self.low, min(len(self.messages), self.low + 10))
+        self.store.trim(self.log, self.low, 10)
+
+    def verify(self) -> None:
+        """Everything that is retained is there, from wherever one looks for it."""
+        store, kept = self.store, self.messages[self.low :]
+        assert store.watermarks([self.log])[0][:2] == (self.low, len(self.messages))
+        for offset in range(self.low, len(self.messages), 3):
+            assert values(store, self.log, offset) == [value for value, _ in self.messages[offset:]]
+        assert store.bounds(self.log) == ((self.low, len(self.messages) - 1) if kept else None)
+        for time in (0, 500, 1000, 1999, 3000):
+            later = [offset for offset, (_, at) in enumerate(kept, self.low) if at >= time]
+            assert store.first_at(self.log, time) == (later[0] if later else len(self.messages))
+        for count in (1, 7):
+            assert store.nth_last(self.log, count) == max(self.low, len(self.messages) - count)
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_grafted_log(path: Path, open_store: OpenStore, seed: int) -> None:
+    """Whatever is sent, taken in and dropped in whatever order: reading, looking up, reopening and checking agree."""
+    store = open_store(sync="os")
+    model = Model(store, seed)
+    for _ in range(8):
+        for _ in range(8):
+            model.random.choice([model.append, model.ingest, model.ingest, model.trim])()
+        model.verify()
+        model.store.close(10)
+        report = check(path)
+        assert (report.findings, report.messages) == ([], len(model.messages) - model.low)
+        model.store = open_store(sync="os")
+        model.verify()
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_rebuilt_log(path: Path, open_store: OpenStore, seed: int) -> None:
+    """A repair makes what was taken in the log's own, message for message."""
+    model = Model(open_store(sync="os"), seed)
+    for _ in range(10):
+        for action in (model.append, model.ingest, model.trim):
+            action()
+        model.trim()
+    model.store.close(10)
+    assert _repair(path, backup=False).report.findings == []
+    model.store = open_store(sync="os")
+    assert not model.store.topics.log(model.log).grafted
+    model.verify()
