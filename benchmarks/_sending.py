@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from typing import Any
 
 import mqplug
 from benchmarks._paired import Contest, Side, Work
@@ -50,6 +51,13 @@ class BareRun:
 
     def __len__(self) -> int:
         return len(self.values)
+
+    @property
+    def sizes(self) -> Sequence[int]:
+        return [len(value or b"") for value in self.values]
+
+    def arrow(self, names: Sequence[str]) -> Mapping[str, Any]:
+        return {}
 
     def sendings(self) -> Sequence[Bare]:
         return [Bare(value or b"") for value in self.values]

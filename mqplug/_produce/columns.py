@@ -3,28 +3,84 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import repeat
-from typing import Any, NamedTuple, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, Self, TypeVar, Union
 
 from mqplug._position import to_milliseconds
 from mqplug._produce.record import Headers, Record, check_bytes, check_headers, size_of
+
+if TYPE_CHECKING:
+    import pyarrow
+
+    from mqplug._produce.arrow import ArrowColumns
 
 T = TypeVar("T")
 
 _BYTES = frozenset({bytes, type(None)})
 
 
-class RecordColumns(NamedTuple):
-    """Records to be sent; a column is None where no record has the field."""
+class ArrowArray(Protocol):
+    """An Arrow record batch of any library."""
 
-    values: Sequence[bytes | None]
-    sizes: Sequence[int]
-    keys: Sequence[bytes | None] | None = None
-    headers: Sequence[Headers] | None = None
-    timestamps: Sequence[int | None] | None = None
-    partitions: Sequence[Any] | None = None
-    topics: Sequence[str | None] | None = None
+    def __arrow_c_array__(self, requested_schema: Any = None) -> Any: ...
+
+
+class ArrowStream(Protocol):
+    """An Arrow table, or a stream of record batches, of any library."""
+
+    def __arrow_c_stream__(self, requested_schema: Any = None) -> Any: ...
+
+
+Records = Iterable[Record | bytes] | ArrowArray | ArrowStream
+"""What ``send_many`` takes."""
+
+
+SendColumns = Union["RecordColumns", "ArrowColumns"]
+"""Records to be sent; a column is None where no record has the field."""
+
+
+def columns_of(records: Records, topic: str | None) -> SendColumns:
+    """Check what is to be sent, to this topic or to any; ``TypeError`` and ``ValueError`` before any I/O."""
+    if not _is_arrow(records):
+        return RecordColumns.of(records)  # type: ignore[arg-type]
+    from mqplug._produce.arrow import ArrowColumns
+
+    return ArrowColumns.of(records, topic)
+
+
+def held(records: Records) -> Records:
+    """The same records, whatever happens to what they came in; Arrow data never changes."""
+    return records if _is_arrow(records) else list(records)  # type: ignore[arg-type]
+
+
+def _is_arrow(records: object) -> bool:
+    return hasattr(records, "__arrow_c_stream__") or hasattr(records, "__arrow_c_array__")
+
+
+class RecordColumns:
+    """Records that came as objects."""
+
+    __slots__ = ("headers", "keys", "partitions", "size", "sizes", "timestamps", "topics", "values")
+
+    def __init__(
+        self,
+        values: Sequence[bytes | None],
+        sizes: Sequence[int],
+        keys: Sequence[bytes | None] | None = None,
+        headers: Sequence[Headers] | None = None,
+        timestamps: Sequence[int | None] | None = None,
+        partitions: Sequence[Any] | None = None,
+        topics: Sequence[str | None] | None = None,
+    ) -> None:
+        self.values = values
+        self.sizes = sizes
+        self.keys = keys
+        self.headers = headers
+        self.timestamps = timestamps
+        self.partitions = partitions
+        self.topics = topics
+        self.size = sum(sizes)
 
     @classmethod
     def of(cls, records: Iterable[Record | bytes]) -> Self:
@@ -53,6 +109,9 @@ class RecordColumns(NamedTuple):
             _unless_absent([record.topic for record in records]),
         )
 
+    def __len__(self) -> int:
+        return len(self.values)
+
     def uses(self) -> tuple[bool, bool, bool, bool]:
         """Whether there are tombstones, keys, headers, timestamps."""
         return None in self.values, self.keys is not None, self.headers is not None, self.timestamps is not None
@@ -61,21 +120,28 @@ class RecordColumns(NamedTuple):
         """These rows."""
         if len(rows) == len(self.values):
             return self
-        picked: list[Any] = [None if column is None else [column[row] for row in rows] for column in self]
-        return type(self)(*picked)
+        columns: tuple[Any, ...] = (
+            self.values, self.sizes, self.keys, self.headers, self.timestamps, self.partitions, self.topics,
+        )  # fmt: skip
+        return type(self)(*(None if column is None else [column[row] for row in rows] for column in columns))  # type: ignore[arg-type]
 
-    def cut(self, most: int, most_bytes: int) -> Iterator[range]:
-        """Rows in pieces of at most so many records and bytes; a record that is larger goes alone."""
-        first, size = 0, 0
-        if len(self.sizes) <= most and sum(self.sizes) <= most_bytes:
-            yield range(len(self.sizes))
-            return
-        for row, each in enumerate(self.sizes):
-            if row > first and (row - first >= most or size + each > most_bytes):
-                yield range(first, row)
-                first, size = row, 0
-            size += each
-        yield range(first, len(self.sizes))
+    def arrow(self, names: Sequence[str]) -> Mapping[str, pyarrow.Array]:
+        """None of them is there as Arrow."""
+        return {}
+
+
+def cut(columns: SendColumns, most: int, most_bytes: int) -> Iterator[range]:
+    """Rows in pieces of at most so many records and bytes; a record that is larger goes alone."""
+    if len(columns) <= most and columns.size <= most_bytes:
+        yield range(len(columns))
+        return
+    first, size = 0, 0
+    for row, each in enumerate(columns.sizes):
+        if row > first and (row - first >= most or size + each > most_bytes):
+            yield range(first, row)
+            first, size = row, 0
+        size += each
+    yield range(first, len(columns))
 
 
 def rows_by(column: Sequence[T], rows: Iterable[int]) -> dict[T, Sequence[int]]:

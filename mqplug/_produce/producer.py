@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from datetime import datetime
 from typing import TYPE_CHECKING
@@ -11,10 +11,10 @@ from mqplug._closing import Closable, close_native
 from mqplug._deadline import Deadline
 from mqplug._errors import CloseIncomplete, Error, MessageTooLarge, SendFailed, Timeout
 from mqplug._ids import MessageId
-from mqplug._produce.columns import RecordColumns
+from mqplug._produce.columns import Records, columns_of
 from mqplug._produce.handle import SendHandle
 from mqplug._produce.queue import SendQueue, WhenFull
-from mqplug._produce.record import HeadersArgument, Record, check, check_declared, size_of, takes_everything
+from mqplug._produce.record import HeadersArgument, check, check_declared, size_of, takes_everything
 from mqplug._produce.sent import SentBatch
 from mqplug._produce.sorting import Sorter
 
@@ -124,8 +124,11 @@ class Producer(Closable):
             self._queue.accept(handle, deadline or Deadline(timeout), when_full)
         return handle
 
-    def send_many(self, records: Iterable[Record | bytes], *, timeout: float | None = 30) -> Sequence[MessageId]:
+    def send_many(self, records: Records, *, timeout: float | None = 30) -> Sequence[MessageId]:
         """Send messages as one batch and wait for all; their ids in the same order.
+
+        Instead of records this takes Arrow data of any library: a record batch, or a table, with the columns of
+        ``Batch.to_arrow``. Only ``value`` is needed.
 
         Raises ``SendFailed`` if any failed: its ``results`` has an id or an error for each. A batch that is larger
         than what the backend takes at once goes in parts.
@@ -133,16 +136,16 @@ class Producer(Closable):
         deadline = Deadline(timeout)
         return self._await_many(self._hand_over_many(records, deadline), deadline)
 
-    def _hand_over_many(self, records: Iterable[Record | bytes], deadline: Deadline) -> SentBatch:
+    def _hand_over_many(self, records: Records, deadline: Deadline) -> SentBatch:
         """Check a batch and hand it over."""
-        columns = RecordColumns.of(records)
+        columns = columns_of(records, self.topic)
         self._queue.check_open()
-        rows = range(len(columns.sizes))
+        rows = range(len(columns))
         if not rows:
             return SentBatch(0, [], {})
         if self._narrow is not None:
             self._check_declared(*columns.uses())
-        refused = self._refused(columns.sizes) if max(columns.sizes) > self._largest else {}
+        refused = self._refused(columns.sizes) if columns.size > self._largest else {}
         good = [row for row in rows if row not in refused] if refused else rows
         runs = list(self._sorter.runs(columns, good, lambda topic, most: self._route(topic, most, deadline)))
         self._accept_all(runs, deadline)

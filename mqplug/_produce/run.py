@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import repeat
 from threading import Event
 from typing import TYPE_CHECKING
@@ -11,10 +11,13 @@ from mqplug._errors import Error
 from mqplug._produce.handle import SendHandle, in_doubt
 
 if TYPE_CHECKING:
+    import pyarrow
+
     from mqplug._log import Log
-    from mqplug._produce.columns import RecordColumns
+    from mqplug._produce.columns import SendColumns
     from mqplug._produce.handle import Place
     from mqplug._produce.pump import Wait
+    from mqplug._produce.record import Headers
     from mqplug._text import Numbers
 
 
@@ -22,28 +25,52 @@ class Run:
     """Records as columns. The driver settles all of them at once, or each of ``sendings``."""
 
     __slots__ = (
-        "_alone", "_outcome", "_settled", "headers", "keys", "looked_at", "partition", "size", "sizes", "timestamps",
-        "topic", "values", "wait", "waiter",
+        "_alone", "_columns", "_outcome", "_settled", "looked_at", "partition", "size", "topic", "wait", "waiter",
     )  # fmt: skip
 
-    def __init__(self, topic: str, partition: int, columns: RecordColumns, wait: Wait) -> None:
+    def __init__(self, topic: str, partition: int, columns: SendColumns, wait: Wait) -> None:
         self.topic = topic
         self.partition = partition
-        self.values = columns.values
-        self.keys = columns.keys
-        self.headers = columns.headers
-        self.timestamps = columns.timestamps
-        self.sizes = columns.sizes
-        self.size = sum(columns.sizes)
+        self.size = columns.size
         self.wait = wait
         self.looked_at = False
         self.waiter: Event | None = None
+        self._columns = columns
         self._outcome: tuple[Log, Sequence[Numbers], Sequence[Numbers] | None] | Error | None = None
         self._alone: list[SendHandle] | None = None
         self._settled = 0  # how many of those alone are settled, from the first on
 
     def __len__(self) -> int:
-        return len(self.values)
+        return len(self._columns)
+
+    @property
+    def values(self) -> Sequence[bytes | None]:
+        """The value of each record."""
+        return self._columns.values
+
+    @property
+    def keys(self) -> Sequence[bytes | None] | None:
+        """The key of each record; None where no record has one."""
+        return self._columns.keys
+
+    @property
+    def headers(self) -> Sequence[Headers] | None:
+        """The headers of each record; None where no record has any."""
+        return self._columns.headers
+
+    @property
+    def timestamps(self) -> Sequence[int | None] | None:
+        """The timestamp of each record, in milliseconds since 1970; None where no record has one."""
+        return self._columns.timestamps
+
+    @property
+    def sizes(self) -> Sequence[int]:
+        """Bytes of value, key and headers of each record together."""
+        return self._columns.sizes
+
+    def arrow(self, names: Sequence[str]) -> Mapping[str, pyarrow.Array]:
+        """Those of the named columns that are there as Arrow arrays."""
+        return self._columns.arrow(names)
 
     @property
     def awaited(self) -> Run | SendHandle | None:
@@ -86,8 +113,8 @@ class Run:
             self._alone = [
                 SendHandle(self.topic, self.partition, value, key, headers, timestamp, size, self.wait)
                 for value, key, headers, timestamp, size in zip(
-                    self.values, self.keys or none, self.headers or repeat(()), self.timestamps or none, self.sizes,
-                    strict=False,
+                    self.values, self.keys or none, self.headers or repeat(()), self.timestamps or none,
+                    self.sizes, strict=False,
                 )
             ]  # fmt: skip
             self._pass_on()

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import attrs
 
-from mqplug._produce.columns import RecordColumns, rows_by
+from mqplug._produce.columns import SendColumns, cut, rows_by
 from mqplug._produce.run import Run
 
 if TYPE_CHECKING:
@@ -27,33 +27,35 @@ class Sorter:
     wait: Wait
 
     def runs(
-        self, columns: RecordColumns, rows: Rows, route: Callable[[str | None, int | None], Route]
+        self, columns: SendColumns, rows: Rows, route: Callable[[str | None, int | None], Route]
     ) -> Iterator[tuple[Run, Rows]]:
         """The runs of these rows, each with the rows that are in it."""
         for topic, of_topic in self._by_topic(columns, rows).items():
             there = route(topic, _highest(columns, of_topic))
             for partition, chosen in _by_partition(columns, of_topic, there).items():
                 picked = columns.pick(chosen)
-                for piece in picked.cut(self.most, self.most_bytes):
+                for piece in cut(picked, self.most, self.most_bytes):
                     yield Run(there.topic, partition, picked.pick(piece), self.wait), chosen[piece.start : piece.stop]
 
-    def _by_topic(self, columns: RecordColumns, rows: Rows) -> dict[str | None, Rows]:
+    def _by_topic(self, columns: SendColumns, rows: Rows) -> dict[str | None, Rows]:
         if columns.topics is None:
             return {self.topic: rows}
         named = columns.topics
         return rows_by([self.topic if named[row] is None else named[row] for row in rows], rows)
 
 
-def _highest(columns: RecordColumns, rows: Rows) -> int | None:
+def _highest(columns: SendColumns, rows: Rows) -> int | None:
     """The highest partition that these rows name."""
     if columns.partitions is None:
         return None
     return max((columns.partitions[row] for row in rows if type(columns.partitions[row]) is int), default=None)
 
 
-def _by_partition(columns: RecordColumns, rows: Rows, route: Route) -> dict[int, Rows]:
+def _by_partition(columns: SendColumns, rows: Rows, route: Route) -> dict[int, Rows]:
     keys = None if columns.keys is None else [columns.keys[row] for row in rows]
     given = None if columns.partitions is None else [columns.partitions[row] for row in rows]
+    if given and given.count(given[0]) == len(given) and given[0] is not None:
+        return {route.check(given[0]): rows}
     chosen = _choose(keys, given, len(rows), route)
     return {chosen: rows} if isinstance(chosen, int) else rows_by(chosen, rows)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from datetime import datetime
 from functools import partial
@@ -13,10 +13,11 @@ from mqplug._deadline import Deadline
 from mqplug._errors import Closed, QueueFull, Timeout
 from mqplug._ids import MessageId
 from mqplug._plugins.backend import NO_END
+from mqplug._produce.columns import Records, held
 from mqplug._produce.handle import SendHandle
 from mqplug._produce.producer import Producer
 from mqplug._produce.queue import WhenFull
-from mqplug._produce.record import HeadersArgument, Record, check
+from mqplug._produce.record import HeadersArgument, check
 from mqplug._produce.routing import Route
 from mqplug._statistics import ProducerStatistics
 from mqplug.aio._handle import AsyncSendHandle
@@ -85,11 +86,11 @@ class AsyncProducer(Child):
             await self._home.give_way()
         return handle
 
-    async def send_many(self, records: Iterable[Record | bytes], *, timeout: float | None = 30) -> Sequence[MessageId]:
+    async def send_many(self, records: Records, *, timeout: float | None = 30) -> Sequence[MessageId]:
         """As ``Producer.send_many``. Cancelled, the messages may or may not be stored."""
         deadline = Deadline(timeout)
         self._check_open()
-        hand_over = partial(self.sync._hand_over_many, list(records), deadline)
+        hand_over = partial(self.sync._hand_over_many, held(records), deadline)
         if self._in_line:
             async with self._turn(deadline):
                 handing_over = self._outbox.put_work(hand_over)

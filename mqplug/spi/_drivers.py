@@ -8,7 +8,7 @@ order are the core's. Every ``timeout`` is in seconds and is the core's remainin
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from mqplug._batch import Batch
 from mqplug._errors import Error
@@ -19,6 +19,9 @@ from mqplug._produce.record import Headers
 from mqplug._text import Numbers
 from mqplug.spi._actions import GroupPosition, Settlement, Staged
 from mqplug.spi._descriptor import Capabilities
+
+if TYPE_CHECKING:
+    import pyarrow
 
 
 class Connection(Protocol):
@@ -75,12 +78,42 @@ class Run(Protocol):
 
     topic: str
     partition: int
-    values: Sequence[bytes | None]
-    keys: Sequence[bytes | None] | None
-    headers: Sequence[Headers] | None
-    timestamps: Sequence[int | None] | None
+
+    @property
+    def values(self) -> Sequence[bytes | None]:
+        """The value of each; None for a tombstone."""
+        ...
+
+    @property
+    def keys(self) -> Sequence[bytes | None] | None:
+        """The key of each."""
+        ...
+
+    @property
+    def headers(self) -> Sequence[Headers] | None:
+        """The headers of each, in the order in which they were given."""
+        ...
+
+    @property
+    def timestamps(self) -> Sequence[int | None] | None:
+        """The time of each, in milliseconds since 1970; None for the log's own."""
+        ...
+
+    @property
+    def sizes(self) -> Sequence[int]:
+        """Bytes of value, key and headers of each record together."""
+        ...
 
     def __len__(self) -> int: ...
+
+    def arrow(self, names: Sequence[str]) -> Mapping[str, pyarrow.Array]:
+        """Those of the columns value, key, headers and timestamp that are there as Arrow arrays.
+
+        It is empty where records were sent as objects. Otherwise a column that is not there is one that no record has.
+        Values and keys are binary or large binary, headers a list of structs of key and value, none of them null, and
+        timestamps milliseconds in UTC. To ask for ``values`` and so on instead makes lists of them.
+        """
+        ...
 
     def sendings(self) -> Sequence[Sending]:
         """Each record by itself, to be settled by itself."""

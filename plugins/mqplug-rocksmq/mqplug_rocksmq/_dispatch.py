@@ -10,16 +10,15 @@ import threading
 import time
 import uuid
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Final
 
 from mqplug import AlreadyOpen, ConnectError, Error, OutcomeUnknown, Timeout
 from mqplug_rocksmq._link import Gone
 from mqplug_rocksmq._origins import SLOTS
 from mqplug_rocksmq._outlets import Outcome, Outlet, Parcel
-from mqplug_rocksmq._page import Columns, encode
+from mqplug_rocksmq._page import Body
 from mqplug_rocksmq._sinks import Settled
-from mqplug_rocksmq._store import split
 
 KNOWN_FOR: Final = 300.0  # seconds for which a send may be sent again: owners know it for longer
 SOON: Final = 0.2
@@ -44,8 +43,8 @@ class Dispatch:
         self._lost = False
         self._outlet = reopen(self._name, None, timeout)
 
-    def append(self, topic: str, partition: int, columns: Columns, settled: Settled) -> None:
-        pages = [encode(part).seal(0) for part in split(columns)]
+    def append(self, topic: str, partition: int, bodies: Sequence[Body], settled: Settled) -> None:
+        pages = [body.seal(0) for body in bodies]
         with self._lock:
             parcel = Parcel(self._next, topic, partition, pages, settled)
             self._next += 1

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import NamedTuple, Protocol
 
 from mqplug import Error, Log
 from mqplug_rocksmq._origins import Origin
-from mqplug_rocksmq._page import Body, Page
+from mqplug_rocksmq._page import Page
 from mqplug_rocksmq._places import log_of
 from mqplug_rocksmq._sinks import Settled
 from mqplug_rocksmq._store import Store
@@ -112,9 +112,4 @@ def store_parcel(store: Store, producer: bytes, parcel: Parcel, settled: Callabl
         settled(Outcome(parcel.sequence, log, first, error))
 
     origin = Origin(producer, parcel.sequence, parcel.again)
-    store.append_bodies(topic.logs[parcel.partition], _bodies(parcel.pages), done, origin)
-
-
-def _bodies(pages: Sequence[bytes]) -> list[tuple[Body, int]]:
-    verified = [Page(raw) for raw in pages]
-    return [(page.unsealed(), max(page.times())) for page in verified]
+    store.append_bodies(topic.logs[parcel.partition], [Page(raw).unsealed() for raw in parcel.pages], done, origin)

@@ -21,6 +21,8 @@ from mqplug import Corrupt
 if TYPE_CHECKING:
     import pyarrow
 
+    Buffer = bytes | memoryview
+
 if sys.byteorder != "little":  # pragma: no cover
     raise ImportError("mqplug-rocksmq reads and writes its pages on little-endian machines only")
 
@@ -41,23 +43,30 @@ _TIME, _KEY, _VALUE, _LISTS, _NAMES, _HEADER_VALUES = 0, 1, 4, 7, 8, 10
 
 
 class Columns(NamedTuple):
-    """Messages to be stored, as columns of equal length; None is a column in which all are absent."""
+    """Messages to be stored, as columns of equal length; None is a column in which all are absent.
+
+    ``lengths`` are those of the values, where they are known and all values are there.
+    """
 
     times: Sequence[int]
     values: Sequence[bytes | None] | None
     keys: Sequence[bytes | None] | None = None
     headers: Sequence[Sequence[Header]] | None = None
+    lengths: Sequence[int] | None = None
 
-    def cut(self, start: int, stop: int) -> Columns:
-        """Return the messages from *start* up to *stop*."""
-        return Columns(*(None if column is None else column[start:stop] for column in self))  # type: ignore[arg-type]
+    def cut(self, rows: slice) -> Columns:
+        """Return some of the messages."""
+        if rows == slice(0, len(self.times)):
+            return self
+        return Columns(*(None if column is None else column[rows] for column in self))  # type: ignore[arg-type]
 
 
 class Body(NamedTuple):
     """A page that is encoded but for its place in the log."""
 
     messages: int
-    directory: tuple[int, ...]
+    newest: int  # the largest of its times
+    directory: Sequence[int]
     data: bytes
 
     @property
@@ -82,61 +91,84 @@ def reseal(page: bytes, before: int) -> bytes:
 
 def encode(columns: Columns) -> Body:
     """Encode one page of at least one message."""
-    writer = _Writer()
-    writer.add((pack(f"<{len(columns.times)}q", *columns.times),), 8 * len(columns.times))
+    writer = Writer()
+    newest = writer.times(columns.times)
     writer.binary(columns.keys)
-    writer.binary(columns.values)
+    writer.binary(columns.values, columns.lengths)
     writer.headers(columns.headers)
-    return Body(len(columns.times), tuple(writer.directory), b"".join(writer.parts))
+    return writer.body(len(columns.times), newest)
 
 
-class _Writer:
-    """Collects aligned buffers, and notes where each one lies."""
+class Writer:
+    """Collects the buffers of a page, aligned, and notes where each one lies."""
 
-    __slots__ = ("directory", "end", "parts")
+    __slots__ = ("_directory", "_end", "_parts")
 
     def __init__(self) -> None:
-        self.parts: list[bytes] = []
-        self.directory: list[int] = []
-        self.end = _HEAD.size
+        self._parts: list[Buffer] = []
+        self._directory: list[int] = []
+        self._end = _HEAD.size
 
-    def add(self, parts: Iterable[bytes], length: int) -> None:
-        padding = -length % _ALIGNMENT
-        self.directory += (self.end, length)
-        self.parts += parts
-        self.parts.append(bytes(padding))
-        self.end += length + padding
+    def body(self, count: int, newest: int) -> Body:
+        """Return what was collected."""
+        return Body(count, newest, self._directory, b"".join(self._parts))
+
+    def add(self, part: bytes | memoryview) -> None:
+        """Add a buffer."""
+        length = len(part)
+        self._directory += (self._end, length)
+        self._parts.append(part)
+        if padding := -length % _ALIGNMENT:
+            self._parts.append(bytes(padding))
+        self._end += length + padding
 
     def absent(self, buffers: int) -> None:
-        self.directory += (self.end, 0) * buffers
+        """Add buffers that have nothing to say."""
+        self._directory += (self._end, 0) * buffers
 
-    def offsets(self, lengths: Iterable[int]) -> int:
+    def times(self, times: Sequence[int]) -> int:
+        """Add the times, and return the largest."""
+        first, count = times[0], len(times)
+        if times.count(first) == count:  # they were sent together
+            self.add(pack("<q", first) * count)
+            return first
+        self.add(pack(f"<{count}q", *times))
+        return max(times)
+
+    def binary(self, column: Sequence[bytes | None] | None, lengths: Sequence[int] | None = None) -> None:
+        """Add a column that may have gaps."""
+        if column is None:
+            return self.absent(3)
+        try:
+            data = b"".join(column)  # type: ignore[arg-type]
+        except TypeError:  # to look for gaps first would take longer than all else
+            return self._with_gaps(column)
+        self.absent(1)
+        return self._data(data, lengths or map(len, column))  # type: ignore[arg-type]
+
+    def _with_gaps(self, column: Sequence[bytes | None]) -> None:
+        if column.count(None) == len(column):
+            return self.absent(3)
+        self.add(_bitmap(column))
+        filled = [item or b"" for item in column]
+        return self._data(b"".join(filled), map(len, filled))
+
+    def _offsets(self, lengths: Iterable[int]) -> None:
         offsets = list(accumulate(lengths, initial=0))
-        self.add((pack(f"<{len(offsets)}i", *offsets),), 4 * len(offsets))
-        return offsets[-1]
+        self.add(pack(f"<{len(offsets)}i", *offsets))
 
-    def data(self, items: Sequence[bytes]) -> None:
-        length = self.offsets(map(len, items))
-        self.add(items, length)
-
-    def binary(self, column: Sequence[bytes | None] | None) -> None:
-        if column is None or not (missing := column.count(None)):
-            self.absent(3 if column is None else 1)
-            if column is not None:
-                self.data(column)  # type: ignore[arg-type]
-        elif missing == len(column):
-            self.absent(3)
-        else:
-            validity = _bitmap(column)
-            self.add((validity,), len(validity))
-            self.data([item or b"" for item in column])
+    def _data(self, data: bytes, lengths: Iterable[int]) -> None:
+        self._offsets(lengths)
+        self.add(data)
 
     def headers(self, column: Sequence[Sequence[Header]] | None) -> None:
+        """Add the headers."""
         flat = list(chain.from_iterable(column or ()))
         if column is None or not flat:
             return self.absent(6)
-        self.offsets(map(len, column))
-        self.data([name.encode() for name, _ in flat])
+        self._offsets(map(len, column))
+        names = [name.encode() for name, _ in flat]
+        self._data(b"".join(names), map(len, names))
         return self.binary([value for _, value in flat])
 
 
@@ -186,7 +218,7 @@ class Page:
         for number in range(_BUFFERS):
             self._buffer(number)
         self._buffer(_TIME, 8 * self.count)
-        return Body(self.count, tuple(self._directory), self.raw[_HEAD.size :])
+        return Body(self.count, max(self.times()), self._directory, self.raw[_HEAD.size :])
 
     def times(self) -> list[int]:
         """Return the timestamps, in milliseconds since 1970."""

@@ -1,13 +1,15 @@
-"""What is stored together: messages that were sent one by one, or a batch; as columns, and settled as one."""
+"""What is stored together: messages that were sent one by one, or a batch; as pages, and settled as one."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from typing import overload
 
 from mqplug import Error, Log, OutcomeUnknown
-from mqplug.spi import Run, Sending
+from mqplug.spi import Numbers, Run, Sending
 from mqplug_rocksmq import _clock
-from mqplug_rocksmq._page import Columns
+from mqplug_rocksmq._bodies import bodies_of
+from mqplug_rocksmq._page import Body, Columns
 
 
 class Loose:
@@ -18,13 +20,13 @@ class Loose:
     def __init__(self, sendings: Sequence[Sending]) -> None:
         self._sendings = sendings
 
-    def columns(self) -> Columns:
-        """Return them as columns."""
+    def bodies(self) -> list[Body]:
+        """Return them as pages."""
         now, sendings = _clock.now_ms(), self._sendings
         times = [now if sending.timestamp is None else sending.timestamp for sending in sendings]
         headers = [sending.headers for sending in sendings]
         values, keys = [sending.value for sending in sendings], [sending.key for sending in sendings]
-        return Columns(times, values, keys, headers if any(headers) else None)
+        return bodies_of(Columns(times, values, keys, headers if any(headers) else None))
 
     def stored(self, log: Log, first: int) -> None:
         """They lie at this offset and the following."""
@@ -45,22 +47,53 @@ class Packed:
     def __init__(self, run: Run) -> None:
         self._run = run
 
-    def columns(self) -> Columns:
-        """Return it as columns."""
+    def bodies(self) -> list[Body]:
+        """Return it as pages."""
         now, run = _clock.now_ms(), self._run
-        if run.timestamps is None:
-            times = [now] * len(run)
-        else:
+        if arrays := run.arrow(("timestamp", "key", "value", "headers")):
+            from mqplug_rocksmq._arrow_pages import arrow_bodies
+
+            return arrow_bodies(arrays, now)
+        times = [now] * len(run)
+        if run.timestamps is not None:
             times = [now if each is None else each for each in run.timestamps]
-        return Columns(times, run.values, run.keys, run.headers)
+        return bodies_of(Columns(times, run.values, run.keys, run.headers, _lengths(run)))
 
     def stored(self, log: Log, first: int) -> None:
         """It lies at this offset and the following."""
-        self._run.stored(log, list(zip(range(first, first + len(self._run)), strict=True)))
+        self._run.stored(log, Offsets(range(first, first + len(self._run))))
 
     def give_up(self, error: Error) -> None:
         """It is not stored, or nobody knows."""
         _give_up(self._run, error)
+
+
+class Offsets(Sequence[Numbers]):
+    """A run of offsets as coordinates, each made when somebody looks at it."""
+
+    __slots__ = ("_offsets",)
+
+    def __init__(self, offsets: range) -> None:
+        self._offsets = offsets
+
+    def __len__(self) -> int:
+        return len(self._offsets)
+
+    @overload
+    def __getitem__(self, index: int) -> Numbers: ...
+    @overload
+    def __getitem__(self, index: slice) -> Offsets: ...
+    def __getitem__(self, index: int | slice) -> Numbers | Offsets:
+        found = self._offsets[index]
+        return Offsets(found) if isinstance(found, range) else (found,)
+
+    def __iter__(self) -> Iterator[Numbers]:
+        return zip(self._offsets, strict=False)
+
+
+def _lengths(run: Run) -> Sequence[int] | None:
+    """The lengths of the values, where those are all that the records have."""
+    return run.sizes if run.keys is None and run.headers is None else None
 
 
 def _give_up(sent: Sending | Run, error: Error) -> None:

@@ -88,7 +88,7 @@ class RocksMQProducer:
         with self._counting:
             self._on_their_way += 1
         try:
-            self._sink.append(topic, partition, parcel.columns(), settled)
+            self._sink.append(topic, partition, parcel.bodies(), settled)
         except Error as error:
             parcel.give_up(error)
             self._arrived()

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Sequence
 from typing import Protocol
 
 from mqplug import Error, Log
-from mqplug_rocksmq._page import Columns
+from mqplug_rocksmq._page import Body
 from mqplug_rocksmq._places import log_of
 from mqplug_rocksmq._store import Store
 
@@ -22,8 +23,8 @@ class Sink(Protocol):
 
     lingers: bool
 
-    def append(self, topic: str, partition: int, columns: Columns, settled: Settled) -> None:
-        """Have messages stored. What is raised was not stored, and *settled* is not called."""
+    def append(self, topic: str, partition: int, bodies: Sequence[Body], settled: Settled) -> None:
+        """Have pages stored. What is raised was not stored, and *settled* is not called."""
 
     def serve(self, timeout: float) -> None:
         """Wait until something was settled."""
@@ -44,10 +45,10 @@ class LocalSink:
         self.lingers = store.settings.sync != "always"
         self.ring = self._news.set
 
-    def append(self, topic: str, partition: int, columns: Columns, settled: Settled) -> None:
+    def append(self, topic: str, partition: int, bodies: Sequence[Body], settled: Settled) -> None:
         described = self._store.topics.get(topic)
         log = log_of(self._store.id, described, partition)
-        self._store.append(described.logs[partition], columns, lambda first, error: settled(log, first, error))
+        self._store.append_bodies(described.logs[partition], bodies, lambda first, error: settled(log, first, error))
 
     def serve(self, timeout: float) -> None:
         self._news.wait(timeout)

@@ -10,8 +10,9 @@ from typing import Any
 
 import attrs
 
-from mqplug import ConfigError, MessageTooLarge
+from mqplug import ConfigError
 from mqplug_rocksmq import _clock, _reading
+from mqplug_rocksmq._bodies import bodies_of
 from mqplug_rocksmq._care._backup import back_up
 from mqplug_rocksmq._care._counting import statistics
 from mqplug_rocksmq._durability import MODES, Done, Sync
@@ -21,7 +22,7 @@ from mqplug_rocksmq._ingest import Ingestion
 from mqplug_rocksmq._layout import STORE, Mark, json_value, log_key, log_value, mark_key, mark_value, read_json
 from mqplug_rocksmq._log import LEASE, Extent, LogState
 from mqplug_rocksmq._origins import Origin, Origins
-from mqplug_rocksmq._page import Body, Columns, encode
+from mqplug_rocksmq._page import Body, Columns
 from mqplug_rocksmq._pages import Changes
 from mqplug_rocksmq._reading import Slice, Trimmed
 from mqplug_rocksmq._retention import Janitor
@@ -30,10 +31,6 @@ from mqplug_rocksmq._staging import Staging
 from mqplug_rocksmq._statistics import RocksMQStatistics
 from mqplug_rocksmq._topics import Topics
 from mqplug_rocksmq._tuning import MEMORY, Tuning
-
-PAGE_MESSAGES = 1000
-PAGE_BYTES = 256 << 10
-MAX_BYTES = 1 << 30
 
 
 def _mode(_: object, attribute: Any, value: object) -> None:
@@ -104,16 +101,16 @@ class Store:
 
         Without *done* the call itself waits until they are.
         """
-        return self.append_bodies(number, [(encode(part), max(part.times)) for part in split(columns)], done)
+        return self.append_bodies(number, bodies_of(columns), done)
 
     def append_bodies(
         self,
         number: int,
-        bodies: Sequence[tuple[Body, int]],
+        bodies: Sequence[Body],
         done: Done | None = None,
         origin: Origin | None = None,
     ) -> int:
-        """The same for pages, each with its newest time. What *origin* names is not stored a second time."""
+        """The same for pages. What *origin* names is not stored a second time."""
         receipt = done or Receipt()
         with self._engine.lock:
             changes = self._engine.changes()
@@ -130,16 +127,14 @@ class Store:
             receipt.wait(None)
         return first
 
-    def _fill(
-        self, changes: Changes, log: LogState, bodies: Sequence[tuple[Body, int]], origin: Origin | None
-    ) -> tuple[int, bool]:
+    def _fill(self, changes: Changes, log: LogState, bodies: Sequence[Body], origin: Origin | None) -> tuple[int, bool]:
         """Add what is to be stored; return where it begins, and whether offsets were leased for it."""
         first, leasing = log.next, False
         known = origin.find(self._engine.pages.get(origin.key), log.number) if origin and origin.again else None
         if known is None:
-            leasing = self._lease(log, sum(body.messages for body, _ in bodies))
-            for body, newest in bodies:
-                _add(changes, log, body, newest)
+            leasing = self._lease(log, sum(body.messages for body in bodies))
+            for body in bodies:
+                _add(changes, log, body)
             changes.put(log_key(log.number), log_value(log.record))
         else:
             first = known
@@ -257,8 +252,8 @@ class Store:
             self._engine.close(timeout)
 
 
-def _add(changes: Changes, log: LogState, body: Body, newest: int) -> None:
-    now = _clock.now_ms()
+def _add(changes: Changes, log: LogState, body: Body) -> None:
+    now, newest = _clock.now_ms(), body.newest
     page = body.seal(log.end)
     if log.needs_mark(newest, now):
         log.newest = max(log.newest, newest)
@@ -269,22 +264,6 @@ def _add(changes: Changes, log: LogState, body: Body, newest: int) -> None:
     log.next = log.end = log.next + body.messages
     log.size += len(page)
     log.messages += body.messages
-
-
-def split(columns: Columns) -> Iterator[Columns]:
-    """Cut messages into pages of a good size."""
-    count = len(columns.times)
-    if not count:
-        raise ValueError("there is nothing to store")
-    size = sum(map(len, filter(None, columns.values or ())))
-    if size > MAX_BYTES:
-        raise MessageTooLarge(f"{size} bytes at once are more than the {MAX_BYTES} that a store takes")
-    step = max(1, min(PAGE_MESSAGES, PAGE_BYTES * count // max(size, 1)))
-    if count <= step:
-        yield columns
-        return
-    for start in range(0, count, step):
-        yield columns.cut(start, start + step)
 
 
 __all__ = ["Columns", "Extent", "Slice", "Store", "StoreSettings", "Trimmed"]

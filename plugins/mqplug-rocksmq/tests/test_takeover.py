@@ -243,7 +243,7 @@ def test_a_send_with_a_number_is_stored_once(open_store: OpenStore) -> None:
     """What is sent again under its number gets the offset that it has, also from the next opener of the store."""
     store = open_store(sync="always")
     log = new_log(store)
-    body = [(encode(Columns([1000], [b"a"])), 1000)]
+    body = [encode(Columns([1000], [b"a"]))]
     name = os.urandom(16)
     assert [store.append_bodies(log, body, None, Origin(name, each)) for each in range(3)] == [0, 1, 2]
     assert store.append_bodies(log, body, None, Origin(name, 1, again=True)) == 1
@@ -259,7 +259,7 @@ def test_what_is_known_of_producers_is_bounded(open_store: OpenStore) -> None:
     """A producer has a few slots; they go with it, or when it does not come back."""
     store = open_store(sync="os")
     log = new_log(store)
-    body = [(encode(Columns([1000], [b"a"])), 1000)]
+    body = [encode(Columns([1000], [b"a"]))]
     one, other = os.urandom(16), os.urandom(16)
     store.origins.join(one)
     for name in (one, other):
@@ -296,7 +296,7 @@ def test_what_no_owner_can_know_any_more(monkeypatch: pytest.MonkeyPatch) -> Non
     """A send that was not answered for minutes is not sent again: nobody knows what became of it."""
     dispatch = Dispatch(lambda name, failed, timeout: Broken(), 1)
     settled: list[mqplug.Error | None] = []
-    dispatch.append("orders", 0, Columns([1], [b"x"]), lambda log, first, error: settled.append(error))
+    dispatch.append("orders", 0, [encode(Columns([1], [b"x"]))], lambda log, first, error: settled.append(error))
     dispatch.serve(0)
     dispatch.serve(0)
     assert settled == []

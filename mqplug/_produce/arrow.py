@@ -1,0 +1,172 @@
+"""Arrow data to be sent, as the columns of a batch. Imported when some is sent; needs pyarrow."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
+from itertools import pairwise
+from typing import Any
+
+from mqplug._errors import ConfigError
+from mqplug._produce.record import Headers
+
+try:
+    import pyarrow as pa
+    import pyarrow.compute as functions
+except ImportError as error:
+    raise ConfigError("sending Arrow data needs pyarrow", fix="Run pip install 'mqplug[arrow]'") from error
+
+from mqplug._produce.arrow_types import NORMAL
+
+pc: Any = functions  # they are made when that is imported: type checkers know few of them
+
+_RECEIVED = ("offset", "id", "log_time", "attempt")  # what the log says of a message, and no sender
+
+
+class ArrowColumns:
+    """Records that came as Arrow: arrays of few types. Lists are made of them for whoever wants lists.
+
+    A column in which all is absent is left out, but for the values.
+    """
+
+    def __init__(self, arrays: Mapping[str, pa.Array]) -> None:
+        self._arrays = arrays
+        self._count = len(arrays["value"])
+
+    @classmethod
+    def of(cls, data: Any, topic: str | None) -> ArrowColumns:
+        """Check what has Arrow's C interface; ``TypeError`` and ``ValueError`` before any I/O."""
+        table = _table(data)
+        arrays = {name: NORMAL[name](name, table.column(name)) for name in table.column_names if name in NORMAL}
+        said = {name: array for name, array in arrays.items() if name == "value" or not _is_absent(array)}
+        if topic is not None:
+            _check_topic(said.pop("topic", None), topic)
+        return cls(said)
+
+    def __len__(self) -> int:
+        return self._count
+
+    def uses(self) -> tuple[bool, bool, bool, bool]:
+        """Whether there are tombstones, keys, headers, timestamps."""
+        there = self._arrays
+        return bool(there["value"].null_count), "key" in there, "headers" in there, "timestamp" in there
+
+    def pick(self, rows: Sequence[int]) -> ArrowColumns:
+        """These rows."""
+        if len(rows) == self._count:
+            return self
+        if isinstance(rows, range) and rows.step == 1:
+            return ArrowColumns({name: array.slice(rows.start, len(rows)) for name, array in self._arrays.items()})
+        wanted = pa.array(rows, pa.int64())
+        return ArrowColumns({name: array.take(wanted) for name, array in self._arrays.items()})
+
+    def arrow(self, names: Sequence[str]) -> Mapping[str, pa.Array]:
+        """Those of the named columns that any record has something in."""
+        return {name: self._arrays[name] for name in names if name in self._arrays}
+
+    @cached_property
+    def _lengths(self) -> pa.Array:
+        lengths = _lengths(self._arrays["value"])
+        if "key" in self._arrays:
+            lengths = pc.add(lengths, _lengths(self._arrays["key"]))
+        if "headers" in self._arrays:
+            lengths = pc.add(lengths, _header_lengths(self._arrays["headers"]))
+        return lengths
+
+    @cached_property
+    def size(self) -> int:
+        """Bytes of all values, keys and headers."""
+        return int(pc.sum(self._lengths).as_py() or 0)
+
+    @cached_property
+    def sizes(self) -> list[int]:
+        """The same of each record."""
+        return _listed(self._lengths)
+
+    @cached_property
+    def values(self) -> list[bytes | None]:
+        return _listed(self._arrays["value"])
+
+    @cached_property
+    def keys(self) -> list[bytes | None] | None:
+        return self._list_of("key")
+
+    @cached_property
+    def headers(self) -> list[Headers] | None:
+        array = self._arrays.get("headers")
+        return None if array is None else list(_header_rows(array))
+
+    @cached_property
+    def timestamps(self) -> list[int | None] | None:
+        array = self._arrays.get("timestamp")
+        return None if array is None else _listed(array.cast(pa.int64()))
+
+    @cached_property
+    def partitions(self) -> list[Any] | None:
+        return self._list_of("partition")
+
+    @cached_property
+    def topics(self) -> list[str | None] | None:
+        return self._list_of("topic")
+
+    def _list_of(self, name: str) -> list[Any] | None:
+        array = self._arrays.get(name)
+        return None if array is None else _listed(array)
+
+
+def _table(data: Any) -> pa.Table:
+    try:
+        table = data if isinstance(data, pa.Table) else pa.table(data)
+    except pa.ArrowInvalid as error:
+        raise TypeError(f"{type(data).__name__} has no columns: send a record batch or a table") from error
+    names = table.column_names
+    known = [*NORMAL, *_RECEIVED]
+    if unknown := [name for name in names if name not in known]:
+        raise ValueError(f"no column {unknown[0]!r} can be sent: there are {', '.join(NORMAL)}")
+    if "value" not in names or len(set(names)) < len(names):
+        raise ValueError(f"there is to be one column 'value', and no two of one name, not {', '.join(names)}")
+    return table
+
+
+def _check_topic(topics: pa.Array | None, topic: str) -> None:
+    """Whoever sends on what they read means the producer's topic, and not the one that they read."""
+    others = [] if topics is None else [each for each in topics.unique().to_pylist() if each not in (None, topic)]
+    if others:
+        raise ValueError(
+            f"the column 'topic' names {others[0]!r}, and this producer sends to {topic!r}: leave the column out, as "
+            "in to_arrow(['key', 'value', 'headers', 'timestamp']), or open the producer without a topic"
+        )
+
+
+def _is_absent(array: pa.Array) -> bool:
+    if isinstance(array, pa.ListArray):
+        return not len(array.flatten())
+    return bool(array.null_count == len(array))
+
+
+def _listed(array: pa.Array) -> list[Any]:
+    listed: list[Any] = array.to_pylist()
+    return listed
+
+
+def _lengths(array: pa.Array) -> pa.Array:
+    lengths = pc.binary_length(array).cast(pa.int64())
+    return pc.fill_null(lengths, 0) if lengths.null_count else lengths
+
+
+def _starts(headers: pa.Array) -> list[int]:
+    """Where the headers of each row start among all, and where the last ones end."""
+    offsets = _listed(headers.offsets)
+    return [each - offsets[0] for each in offsets]
+
+
+def _header_lengths(headers: pa.Array) -> pa.Array:
+    names, values = headers.flatten().flatten()
+    ends = [0, *_listed(pc.cumulative_sum(pc.add(_lengths(names), _lengths(values))))]
+    return pa.array([ends[stop] - ends[start] for start, stop in pairwise(_starts(headers))], pa.int64())
+
+
+def _header_rows(headers: pa.Array) -> Iterator[Headers]:
+    names, values = map(_listed, headers.flatten().flatten())
+    flat = list(zip(names, values, strict=True))
+    return (tuple(flat[start:stop]) for start, stop in pairwise(_starts(headers)))

@@ -1,0 +1,113 @@
+"""Arrow arrays become the very pages that lists become."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import mqplug
+from mqplug_rocksmq import _clock
+from mqplug_rocksmq._bodies import bodies_of
+from mqplug_rocksmq._page import Columns
+
+pa = pytest.importorskip("pyarrow")
+
+NOW = 1_800_000_000_000
+PAIR = pa.struct([("key", pa.string()), ("value", pa.binary())])
+HEADERS = pa.list_(PAIR)
+
+data = st.none() | st.binary(max_size=12)
+record = st.tuples(
+    data, data, st.lists(st.tuples(st.text(max_size=4), data), max_size=3), st.none() | st.integers(0, 10**12)
+)
+
+
+def arrays_of(records: list[tuple[Any, ...]], kind: Any) -> dict[str, Any]:
+    """Records as the core has them; what no record has is left out, but for the values."""
+    values, keys, headers, times = (list(column) for column in zip(*records, strict=True))
+    pairs = [[{"key": name, "value": value} for name, value in row] for row in headers]
+    arrays = {
+        "value": pa.array(values, kind), "key": pa.array(keys, kind), "headers": pa.array(pairs, HEADERS),
+        "timestamp": pa.array(times, pa.timestamp("ms", tz="UTC")),
+    }  # fmt: skip
+    said = {"value": True, "key": any(key is not None for key in keys), "headers": any(headers)}
+    return {name: array for name, array in arrays.items() if said.get(name, set(times) != {None})}
+
+
+def columns_of(records: list[tuple[Any, ...]]) -> Columns:
+    """The same as lists."""
+    values, keys, headers, times = (list(column) for column in zip(*records, strict=True))
+    return Columns([NOW if each is None else each for each in times], values, keys, headers)
+
+
+@given(
+    st.lists(record, min_size=1, max_size=30), st.lists(record, max_size=9), st.lists(record, max_size=2),
+    st.sampled_from([pa.binary(), pa.large_binary()]),
+)  # fmt: skip
+def test_pages_are_the_same_bytes(records: Any, before: Any, behind: Any, kind: Any) -> None:
+    """A page made of Arrow, also of a slice anywhere in a larger array, has the bytes of one made of lists."""
+    from mqplug_rocksmq._arrow_pages import arrow_bodies
+
+    arrays = {
+        name: array[len(before) : len(before) + len(records)]
+        for name, array in arrays_of([*before, *records, *behind], kind).items()
+    }
+    assert [body.seal(7) for body in arrow_bodies(arrays, NOW)] == [
+        body.seal(7) for body in bodies_of(columns_of(records))
+    ]
+    assert [body.newest for body in arrow_bodies(arrays, NOW)] == [max(columns_of(records).times)]
+
+
+def test_many_pages() -> None:
+    """What is too much for one page is cut where lists are cut."""
+    from mqplug_rocksmq._arrow_pages import arrow_bodies
+
+    records = [(bytes([each % 256]) * 700, b"key", [("n", b"%d" % each)], each) for each in range(2500)]
+    bodies = arrow_bodies(arrays_of(records, pa.binary()), NOW)
+    assert [body.seal(0) for body in bodies] == [body.seal(0) for body in bodies_of(columns_of(records))]
+    assert sum(body.messages for body in bodies) == 2500
+    assert len(bodies) > 2
+
+
+@pytest.mark.parametrize("sync", ["always", "os"])
+def test_arrow_is_stored_and_read_as_it_was(tmp_path: Path, sync: str) -> None:
+    """A table goes into the log and comes back as the same Arrow columns, with ids in order."""
+    table = pa.table(
+        {
+            "value": pa.array([None if each % 7 == 3 else b"%d" % each for each in range(3000)], pa.binary()),
+            "key": pa.array([b"k" if each % 2 else None for each in range(3000)], pa.binary()),
+            "headers": pa.array([[{"key": "n", "value": b"%d" % each}] * (each % 3) for each in range(3000)], HEADERS),
+            "timestamp": pa.array(range(3000), pa.timestamp("us", tz="UTC")),
+        }
+    ).slice(10)
+    with mqplug.connect("rocksmq", path=str(tmp_path / "mq"), sync=sync) as mq:
+        mq.create_topic("orders")
+        with mq.producer("orders") as out:
+            ids = out.send_many(table)
+        assert [ids[0].coordinates, ids[-1].coordinates, len(ids)] == [(0,), (2989,), 2990]
+        assert [each.coordinates for each in ids[3:5]] == [(3,), (4,)]
+        names = ["key", "value", "headers", "timestamp"]
+        with mq.consumer("orders", start=mqplug.EARLIEST) as consumer:
+            parts = []
+            while sum(map(len, parts)) < 2990:
+                parts.append(consumer.receive_many(1000, timeout=5).to_arrow(names))
+    read = pa.Table.from_batches(parts)
+    milliseconds, microseconds = (pa.timestamp(unit, tz="UTC") for unit in ("ms", "us"))
+    wanted = table.select(names)
+    wanted = wanted.set_column(3, "timestamp", wanted["timestamp"].cast(milliseconds, safe=False).cast(microseconds))
+    assert read.to_pylist() == wanted.to_pylist()
+
+
+def test_without_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What has no timestamp gets that of its sending."""
+    monkeypatch.setattr(_clock, "now_ms", lambda: NOW)
+    with mqplug.connect("rocksmq", path=str(tmp_path / "mq")) as mq:
+        mq.create_topic("orders")
+        with mq.producer("orders") as out:
+            out.send_many(pa.table({"value": pa.array([b"1", b"2"]), "timestamp": pa.array([None, 5])}))
+        with mq.consumer("orders", start=mqplug.EARLIEST) as consumer:
+            assert list(consumer.receive_many(2, timeout=5).timestamps) == [NOW, 5]
