@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import gc
 import multiprocessing
 import os
 import signal
 import subprocess
 import sys
 import threading
+import weakref
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 
@@ -321,3 +323,37 @@ def test_a_batch_that_is_taken_back_is_not_returned_too(mq: mqplug.Client) -> No
         assert got == ids
         assert orders.receive_many(100, timeout=0.1).ids == []
         assert orders.statistics().received == 6
+
+
+def test_what_was_read_is_freed_at_once(mq: mqplug.Client) -> None:
+    """A batch that was handed out, and settled, does not wait for the garbage collector."""
+    fill(mq, 8, partitions=1)
+    gc.collect()
+    gc.disable()
+    try:
+        with mq.consumer("orders", start=EARLIEST) as reader, mq.consumer("orders", group="g") as member:
+            read, received = weakref.ref(reader.receive_many(4, timeout=5)), member.receive_many(4, timeout=5)
+            for message in received:
+                member.ack(message)
+            settled = weakref.ref(received)
+            del received, message
+            member.commit()
+            assert len(reader.receive_many(4, timeout=5)) == len(member.receive_many(4, timeout=5)) == 4
+            assert (read(), settled()) == (None, None)
+    finally:
+        gc.enable()
+
+
+def test_an_ack_of_what_is_long_settled_is_counted(mq: mqplug.Client) -> None:
+    """A message whose whole batch was acked and stored may be acked, nacked or acked through once more: counted."""
+    fill(mq, 2, partitions=1)
+    with mq.consumer("orders", group="g") as orders:
+        batch = orders.receive_many(2, timeout=5)
+        for message in batch:
+            orders.ack(message)
+        orders.commit()
+        orders.ack(batch[0])
+        orders.nack(batch[1])
+        orders.ack_through(batch[1])
+        assert orders.late_acks == 3
+        assert orders.receive(timeout=0) is None

@@ -167,12 +167,16 @@ class Tracker:
                 if first > 0:
                     self._position = Position(delivery.batch.log, delivery.batch.coordinates[first])
                 return
-            self._position = delivery.end
-            self._deliveries.popleft()
+            self._forget_first()
 
     def _forget_exhausted(self) -> None:
         while self._deliveries and not self._deliveries[0].left:
-            self._position = self._deliveries.popleft().end
+            self._forget_first()
+
+    def _forget_first(self) -> None:
+        delivery = self._deliveries.popleft()
+        self._position = delivery.end
+        delivery.part_from_batch(self.passed)
 
 
 def _first_unacked(delivery: Delivery) -> int:

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from itertools import repeat
 from operator import length_hint
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from mqplug._batch import Batch, ListColumns
 from mqplug._message import Message
@@ -47,7 +48,9 @@ class Delivery:
     ``again`` says which message was returned, where this delivers it again.
     """
 
-    __slots__ = ("_end", "_held_back", "_left", "again", "batch", "flags", "live", "messages", "tracker", "whole")
+    __slots__ = (
+        "_end", "_held_back", "_left", "_untaken", "again", "batch", "flags", "live", "messages", "tracker", "whole",
+    )  # fmt: skip
 
     def __init__(self, batch: Batch, tracker: Keeps, again: Returned | None = None) -> None:
         self.batch = batch
@@ -58,7 +61,8 @@ class Delivery:
         self.again = again
         self._end = batch.next_position
         self._held_back = 0
-        self._left = iter(range(len(batch)))
+        self._left: Any = iter(range(len(batch)))
+        self._untaken = [batch] if len(batch) else []  # whoever pops it has the whole batch, or what is left of it
         self.messages: Iterator[Message] = map(Message, repeat(batch), self._left)
         batch.delivery = self
 
@@ -98,13 +102,22 @@ class Delivery:
 
     def hold_back(self) -> None:
         """End the hand-out here. One step of the interpreter uses up what is left: nobody takes any of it meanwhile."""
-        count = len(tuple(self._left))
-        self._held_back += count
+        if self._untaken:
+            with suppress(IndexError):  # it was handed out as a whole just now
+                self._untaken.pop()
+                self._held_back += len(tuple(self._left))
 
     def drop(self) -> None:
         """This counts no more: acks of it are late, and nothing more is handed out."""
         self.live = False
         self.hold_back()
+
+    def part_from_batch(self, passed: Delivery) -> None:
+        """All of it is over: to its messages it is one of those passed.
+
+        Batch and delivery hold each other; without this, only the garbage collector would free the pages.
+        """
+        self.batch.delivery = passed
 
     def split(self) -> Batch:
         """Keep what was handed out; what was not becomes a batch of its own again."""
@@ -118,7 +131,12 @@ class Delivery:
     def hand_out_all(self) -> Batch | None:
         """Hand out the whole batch at once; None if another thread took it back just before."""
         self.whole = True
-        return self.batch if tuple(self._left) else None
+        try:
+            batch = self._untaken.pop()
+        except IndexError:
+            return None
+        self._left.__setstate__(len(self.flags))  # none is left
+        return batch
 
     def see_through(self, *, more_wanted: bool) -> None:
         """Ack what the caller has seen through: all that it had before it asked for more."""

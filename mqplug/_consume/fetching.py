@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from threading import Event
 from typing import TYPE_CHECKING
 
@@ -15,6 +15,7 @@ from mqplug._deadline import Deadline
 from mqplug._errors import PositionLost
 
 if TYPE_CHECKING:
+    from mqplug._batch import Batch
     from mqplug._consume.grip import Grip
     from mqplug._consume.holdings import Held, Holdings
     from mqplug.spi._drivers import ConsumerDriver
@@ -217,8 +218,7 @@ class Fetcher:
         self.last_poll = time.monotonic()
         self.polls += 1
         try:
-            with self._grip.context("receive"):
-                batches = driver.poll(wanted, timeout)
+            batches = self._polled(driver, wanted, timeout)
         except PositionLost as error:
             self._on_lost_position(driver, error)
             return
@@ -228,6 +228,13 @@ class Fetcher:
             held = self._holdings.accept(batch)
             if held is not None:
                 self._ready.append(held)
+
+    def _polled(self, driver: ConsumerDriver, wanted: int, timeout: float) -> Sequence[Batch]:
+        try:
+            return driver.poll(wanted, timeout)
+        except Exception:
+            with self._grip.context("receive"):  # only errors pay for it
+                raise
 
     def poll_once(self, timeout: float) -> None:
         """Poll for the sake of the assignment. The gate is held."""

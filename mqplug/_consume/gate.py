@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from threading import Condition, get_ident
+from contextlib import AbstractContextManager, contextmanager
+from threading import Condition, Lock, get_ident
 
 from mqplug._deadline import Deadline
 from mqplug._errors import ConcurrentUse, Timeout
@@ -14,43 +14,33 @@ class Gate:
     """Guards the calls of a consumer driver that may not overlap."""
 
     def __init__(self) -> None:
-        self._changed = Condition()
+        self._changed = Condition(Lock())
+        self._sleepers = 0  # nobody is notified where nobody waits: this is passed with every poll
         self._holder: int | None = None
         self._waiting = 0
-        self._receiver: int | None = None
+        self._receiver = Lock()
+        self._receiving = _Receiving(self._receiver)
+        self._polling = _Polling(self._enter_to_poll, self._release)
 
-    @contextmanager
-    def receiving(self) -> Iterator[None]:
+    def receiving(self) -> AbstractContextManager[None]:
         """One caller at a time may receive; a second thread gets ``ConcurrentUse`` at once."""
-        me = get_ident()
-        with self._changed:
-            if self._receiver is not None:
-                raise ConcurrentUse(
-                    "another thread is receiving from this consumer",
-                    operation="receive",
-                )
-            self._receiver = me
-        try:
-            yield
-        finally:
-            self._receiver = None
+        return self._receiving
 
     @property
     def busy(self) -> bool:
         """Whether a thread is in receive now."""
-        return self._receiver is not None
+        return self._receiver.locked()
 
-    @contextmanager
-    def polling(self) -> Iterator[None]:
+    def polling(self) -> AbstractContextManager[None]:
         """Hold the driver for one poll; whoever else waits for it comes first."""
+        return self._polling
+
+    def _enter_to_poll(self) -> None:
+        me = get_ident()  # which holds it already where Ctrl-C came just as it was taken
         with self._changed:
-            while self._holder is not None or self._waiting:
-                self._changed.wait()
-            self._holder = get_ident()
-        try:
-            yield
-        finally:
-            self._release()
+            if self._waiting or self._holder not in {None, me}:
+                self._sleep_until(lambda: self._holder in {None, me} and not self._waiting, None)
+            self._holder = me
 
     @contextmanager
     def entering(self, wake: Callable[[], None], deadline: Deadline) -> Iterator[None]:
@@ -71,7 +61,7 @@ class Gate:
             if self._holder is not None:
                 wake()
             with self._changed:
-                if not self._changed.wait_for(lambda: self._holder is None, deadline.remaining(1e6)):
+                if not self._sleep_until(lambda: self._holder is None, deadline.remaining(1e6)):
                     raise Timeout("the consumer's driver is busy and did not yield in time", fix="Try again")
                 self._holder = get_ident()
         finally:
@@ -79,7 +69,47 @@ class Gate:
                 self._waiting -= 1
                 self._changed.notify_all()
 
+    def _sleep_until(self, possible: Callable[[], bool], timeout: float | None) -> bool:
+        self._sleepers += 1
+        try:
+            return self._changed.wait_for(possible, timeout)
+        finally:
+            self._sleepers -= 1
+
     def _release(self) -> None:
         with self._changed:
             self._holder = None
-            self._changed.notify_all()
+            if self._sleepers:
+                self._changed.notify_all()
+
+
+class _Receiving:
+    """Made once for all calls: a generator for each of them would cost more than what it does."""
+
+    __slots__ = ("_lock",)
+
+    def __init__(self, lock: Lock) -> None:
+        self._lock = lock
+
+    def __enter__(self) -> None:
+        if not self._lock.acquire(blocking=False):
+            raise ConcurrentUse("another thread is receiving from this consumer", operation="receive")
+
+    def __exit__(self, *_: object) -> None:
+        self._lock.release()
+
+
+class _Polling:
+    """The same."""
+
+    __slots__ = ("_enter", "_leave")
+
+    def __init__(self, enter: Callable[[], None], leave: Callable[[], None]) -> None:
+        self._enter = enter
+        self._leave = leave
+
+    def __enter__(self) -> None:
+        self._enter()
+
+    def __exit__(self, *_: object) -> None:
+        self._leave()

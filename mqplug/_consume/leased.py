@@ -108,6 +108,7 @@ class Leased:
             acked += _take_acked(delivery)
             if not delivery.left and delivery.flags.count(STORED) == len(delivery.flags):
                 del self._deliveries[key]
+                delivery.part_from_batch(self.passed)
         self._settled.extend(acked)
         self._settled.extend(coordinates for coordinates, _ in returned)
         self._taken = Settlement(tuple(acked), tuple(returned))

@@ -1,75 +1,107 @@
-"""Pages as Arrow: the record batch shares the page's memory, nothing is copied."""
+"""Pages as Arrow: arrays share the page's memory, nothing is copied."""
 
 from __future__ import annotations
 
 from array import array
 from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
 
-_TIME = pa.timestamp("ms", tz="UTC")
-_HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
-SCHEMA = pa.schema([("timestamp", _TIME), ("key", pa.binary()), ("value", pa.binary()), ("headers", _HEADERS)])
-_BATCH_TIME = pa.timestamp("us", tz="UTC")
+from mqplug import Corrupt
 
-_NO_BYTES = pa.py_buffer(b"")  # Arrow takes no missing buffer where there are offsets
+if TYPE_CHECKING:
+    from mqplug_rocksmq._page import Page
+    from mqplug_rocksmq._reading import Slice
 
-Part = tuple[pa.RecordBatch, int, int, int]
-"""A page's record batch, the offset of its first message, and which of its messages are meant."""
+_TIME: Final = pa.timestamp("ms", tz="UTC")
+_HEADERS: Final = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
+SCHEMA: Final = pa.schema([("timestamp", _TIME), ("key", pa.binary()), ("value", pa.binary()), ("headers", _HEADERS)])
+_BATCH_TIME: Final = pa.timestamp("us", tz="UTC")
+_BINARY: Final = pa.binary()
+
+_NO_BYTES: Final = pa.py_buffer(b"")  # Arrow takes no missing buffer where there are offsets
 
 
-def joined(parts: Sequence[Part], names: Sequence[str]) -> dict[str, pa.Array]:
+def joined(parts: Sequence[Slice], names: Sequence[str]) -> dict[str, pa.Array]:
     """Return those of the named columns that pages have, one part behind the other."""
-    made = {name: [_COLUMNS[name](*part) for part in parts] for name in names if name in _COLUMNS}
+    made = {name: [_COLUMNS[name](part) for part in parts] for name in names if name in _COLUMNS}
     return {name: arrays[0] if len(arrays) == 1 else pa.concat_arrays(arrays) for name, arrays in made.items()}
 
 
-def _stored(name: str) -> Callable[[pa.RecordBatch, int, int, int], pa.Array]:
-    return lambda batch, _, start, stop: batch.column(name).slice(start, stop - start)
+def record_batch(page: Page) -> pa.RecordBatch:
+    """Return what a page holds."""
+    return pa.RecordBatch.from_arrays([_times(page), _keys(page), _values(page), _headers(page)], schema=SCHEMA)
 
 
-def _times(batch: pa.RecordBatch, _: int, start: int, stop: int) -> pa.Array:
-    return batch.column("timestamp").slice(start, stop - start).cast(_BATCH_TIME)
+def binary(page: Page, number: int, count: int) -> pa.Array:
+    """Return so many byte strings, whose three buffers begin with this number."""
+    return _checked(_binary(count, _buffers(page, number, number + 3)))
 
 
-def _offsets(_: pa.RecordBatch, base: int, start: int, stop: int) -> pa.Array:
-    return pa.Array.from_buffers(
-        pa.int64(), stop - start, [None, pa.py_buffer(array("q", range(base + start, base + stop)))]
-    )
+def _keys(page: Page) -> pa.Array:
+    return binary(page, 1, page.count)
 
 
-_COLUMNS = {
-    "key": _stored("key"),
-    "value": _stored("value"),
-    "headers": _stored("headers"),
-    "timestamp": _times,
-    "log_time": _times,
-    "offset": _offsets,
-}
+def _values(page: Page) -> pa.Array:
+    return binary(page, 4, page.count)
 
 
-def record_batch(count: int, buffers: Sequence[memoryview | None]) -> pa.RecordBatch:
-    """Return the batch over the thirteen buffers of a page; None is a buffer of length 0."""
-    held = [None if buffer is None else pa.py_buffer(buffer) for buffer in buffers]
-    time = pa.Array.from_buffers(SCHEMA.field("timestamp").type, count, [None, held[0]])
-    columns = [time, _binary(count, held[1:4]), _binary(count, held[4:7]), _headers(count, held[7:13])]
-    return pa.RecordBatch.from_arrays(columns, schema=SCHEMA)
+def _times(page: Page) -> pa.Array:
+    return pa.Array.from_buffers(_TIME, page.count, [None, *_buffers(page, 0, 1)])
+
+
+def _headers(page: Page) -> pa.Array:
+    lists, name_offsets, name_data, *value_buffers = _buffers(page, 7, 13)
+    if lists is None:
+        nothing = pa.array([], _HEADERS.value_type)
+        return pa.Array.from_buffers(
+            _HEADERS, page.count, [None, pa.py_buffer(bytes(4 * page.count + 4))], children=[nothing]
+        )
+    total = memoryview(lists).cast("i")[page.count]
+    names = pa.Array.from_buffers(pa.utf8(), total, [None, name_offsets, name_data or _NO_BYTES])
+    pairs = pa.StructArray.from_arrays([names, _binary(total, value_buffers)], fields=list(_HEADERS.value_type))
+    return _checked(pa.Array.from_buffers(_HEADERS, page.count, [None, lists], children=[pairs]))
+
+
+def _buffers(page: Page, first: int, end: int) -> list[pa.Buffer | None]:
+    """Return buffers of a page by their numbers; None is one of length 0."""
+    found = (page.buffer(number) for number in range(first, end))
+    return [pa.py_buffer(buffer) if buffer else None for buffer in found]
 
 
 def _binary(count: int, buffers: list[pa.Buffer | None]) -> pa.Array:
     validity, offsets, data = buffers
     if offsets is None:
-        return pa.nulls(count, pa.binary())
-    return pa.Array.from_buffers(pa.binary(), count, [validity, offsets, data or _NO_BYTES])
+        return pa.nulls(count, _BINARY)
+    return pa.Array.from_buffers(_BINARY, count, [validity, offsets, data or _NO_BYTES])
 
 
-def _headers(count: int, buffers: list[pa.Buffer | None]) -> pa.Array:
-    kind = SCHEMA.field("headers").type
-    lists, name_offsets, name_data, *value_buffers = buffers
-    if lists is None:
-        nothing = pa.array([], kind.value_type)
-        return pa.Array.from_buffers(kind, count, [None, pa.py_buffer(bytes(4 * count + 4))], children=[nothing])
-    total = memoryview(lists).cast("i")[count]
-    names = pa.Array.from_buffers(pa.utf8(), total, [None, name_offsets, name_data or _NO_BYTES])
-    pairs = pa.StructArray.from_arrays([names, _binary(total, value_buffers)], fields=list(kind.value_type))
-    return pa.Array.from_buffers(kind, count, [None, lists], children=[pairs])
+def _checked(column: pa.Array) -> pa.Array:
+    """Arrow trusts offsets, and a page may come from another process."""
+    try:
+        column.validate(full=True)
+    except pa.ArrowInvalid as error:
+        raise Corrupt(f"a column of a page is not what it says: {error}") from error
+    return column
+
+
+def _part_of(column: Callable[[Page], pa.Array]) -> Callable[[Slice], pa.Array]:
+    return lambda part: column(part.page).slice(part.start, len(part))
+
+
+def _offsets(part: Slice) -> pa.Array:
+    first, end = part.base + part.start, part.end
+    if hasattr(pa, "arange"):  # since pyarrow 21
+        return pa.arange(first, end)
+    return pa.Array.from_buffers(pa.int64(), len(part), [None, pa.py_buffer(array("q", range(first, end)))])
+
+
+_COLUMNS: Final = {
+    "key": _part_of(_keys),
+    "value": _part_of(_values),
+    "headers": _part_of(_headers),
+    "timestamp": lambda part: _part_of(_times)(part).cast(_BATCH_TIME),
+    "log_time": lambda part: _part_of(_times)(part).cast(_BATCH_TIME),
+    "offset": _offsets,
+}

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, TypeVar
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from mqplug import Batch, Log
 from mqplug.spi import Headers, Numbers
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     import pyarrow
 
 Item = TypeVar("Item")
+_ENOUGH: Final = 1000
 
 
 class SliceColumns:
@@ -60,7 +62,7 @@ class SliceColumns:
         """Return what the pages have as Arrow already; of a single page without a copy."""
         from mqplug_rocksmq._arrow import joined
 
-        return joined([(part.page.to_arrow(), part.base, part.start, part.stop) for part in self._slices], names)
+        return joined(self._slices, names)
 
 
 class PageBatch(Batch):
@@ -74,3 +76,19 @@ class PageBatch(Batch):
 def batch_of(log: Log, slices: Sequence[Slice]) -> PageBatch:
     """Return the messages of slices of one log as a batch."""
     return PageBatch(log, slices)
+
+
+def batches_of(log: Log, slices: Iterable[Slice]) -> deque[Batch]:
+    """Return them as several batches: one of each page, but small pages together."""
+    batches: deque[Batch] = deque()
+    together: list[Slice] = []
+    count = 0
+    for part in slices:
+        if together and count + len(part) > _ENOUGH:
+            batches.append(PageBatch(log, together))
+            together, count = [], 0
+        together.append(part)
+        count += len(part)
+    if together:
+        batches.append(PageBatch(log, together))
+    return batches

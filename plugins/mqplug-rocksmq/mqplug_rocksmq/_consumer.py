@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 
 from mqplug import Batch, Error, Log, NotAssigned, Position, PositionLost
 from mqplug.spi import ConsumerOptions, GroupPosition, Listener, Roster
-from mqplug_rocksmq._columns import batch_of
+from mqplug_rocksmq._columns import batches_of
 from mqplug_rocksmq._places import group_position, number_of, offset_of, place_of, position_at
 from mqplug_rocksmq._reading import Trimmed
 from mqplug_rocksmq._store import Store
 from mqplug_rocksmq._tail import Tail
 
-_AT_ONCE = 1000
+_AT_ONCE = 4000  # messages that are read together, and handed out page by page
 _HAND_OVER = 5.0  # seconds that the positions of logs that go to another member may take to be stored
 
 
@@ -24,7 +25,7 @@ class RocksMQConsumer:
         self._tail = Tail(store)
         self._numbers: dict[Log, int] = {}
         self._offsets: dict[Log, int] = {}
-        self._ahead: dict[Log, Batch] = {}
+        self._ahead: dict[Log, deque[Batch]] = {}
         self._paused: set[Log] = set()
         self._hold(positions)
 
@@ -74,16 +75,20 @@ class RocksMQConsumer:
         return batches
 
     def _next(self, log: Log, most: int) -> Batch | None:
-        batch = self._ahead.pop(log, None) or self._fetch(log)
-        if batch is not None and len(batch) > most:
+        ahead = self._ahead.get(log) or self._fetch(log)
+        if not ahead:
+            return None
+        batch = ahead.popleft()
+        if len(batch) > most:
             # A page is decoded once, however few of its messages are wanted at a time.
-            batch, self._ahead[log] = batch[:most], batch[most:]
+            ahead.appendleft(batch[most:])
+            batch = batch[:most]
         return batch
 
     def _reading(self) -> list[Log]:
         return [log for log in self._offsets if log not in self._paused]
 
-    def _fetch(self, log: Log) -> Batch | None:
+    def _fetch(self, log: Log) -> deque[Batch] | None:
         try:
             slices = self._store.read(self._numbers[log], self._offsets[log], _AT_ONCE)
         except Trimmed as trimmed:
@@ -91,7 +96,8 @@ class RocksMQConsumer:
         if not slices:
             return None
         self._offsets[log] = slices[-1].end
-        return batch_of(log, slices)
+        ahead = self._ahead[log] = batches_of(log, slices)
+        return ahead
 
     def wake(self) -> None:
         self._tail.wake()

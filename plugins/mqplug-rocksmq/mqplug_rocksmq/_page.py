@@ -12,7 +12,7 @@ import sys
 from collections.abc import Iterable, Sequence
 from itertools import accumulate, chain, pairwise
 from struct import Struct, pack
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple, cast
 
 from crc32c import crc32c
 
@@ -37,6 +37,7 @@ _BEFORE: Final = Struct("<Q")
 _BEFORE_AT: Final = 16
 _BUFFERS: Final = 13
 _ALIGNMENT: Final = 8
+_MANY: Final = 32
 
 # The numbers of the buffers in the directory.
 _TIME, _KEY, _VALUE, _LISTS, _NAMES, _HEADER_VALUES = 0, 1, 4, 7, 8, 10
@@ -216,13 +217,13 @@ class Page:
         if not self.count:
             raise Corrupt("a page without a message")
         for number in range(_BUFFERS):
-            self._buffer(number)
-        self._buffer(_TIME, 8 * self.count)
+            self.buffer(number)
+        self.buffer(_TIME, 8 * self.count)
         return Body(self.count, max(self.times()), self._directory, self.raw[_HEAD.size :])
 
     def times(self) -> list[int]:
         """Return the timestamps, in milliseconds since 1970."""
-        return self._buffer(_TIME, 8 * self.count).cast("q").tolist()
+        return self.buffer(_TIME, 8 * self.count).cast("q").tolist()
 
     def keys(self) -> list[bytes | None]:
         """Return the keys."""
@@ -245,32 +246,37 @@ class Page:
         """Return the columns timestamp, key, value and headers as a record batch that shares the page's memory."""
         from mqplug_rocksmq._arrow import record_batch
 
-        buffers = [self._buffer(number) for number in range(_BUFFERS)]
-        return record_batch(self.count, [buffer or None for buffer in buffers])
+        return record_batch(self)
 
     def _length(self, number: int) -> int:
         return self._directory[2 * number + 1]
 
-    def _buffer(self, number: int, length: int | None = None) -> memoryview:
+    def buffer(self, number: int, length: int | None = None) -> memoryview:
+        """Return one of the buffers, if it lies inside the page and has the length that it should have."""
         start, held = self._directory[2 * number : 2 * number + 2]
         if start % _ALIGNMENT or start + held > len(self.raw) or length not in (None, held):
             raise Corrupt(f"buffer {number} of a page lies outside it, or has the wrong length")
         return memoryview(self.raw)[start : start + held]
 
     def _offsets(self, number: int, count: int) -> list[int]:
-        return self._buffer(number, 4 * count + 4).cast("i").tolist()
+        return self.buffer(number, 4 * count + 4).cast("i").tolist()
 
     def _data(self, number: int, count: int) -> list[bytes]:
         offsets = self._offsets(number, count)
-        data = bytes(self._buffer(number + 1, offsets[-1]))
-        return [data[start:stop] for start, stop in pairwise(offsets)]
+        data = bytes(self.buffer(number + 1, offsets[-1]))
+        start = offsets[0]
+        return [data[start : (start := stop)] for stop in offsets[1:]]
 
     def _binary(self, number: int, count: int) -> list[bytes | None]:
         if not self._length(number + 1):
             return [None] * count
-        data: list[bytes | None] = [*self._data(number + 1, count)]
+        if count >= _MANY and "pyarrow" in sys.modules:  # three times as fast, where the program uses it anyway
+            from mqplug_rocksmq._arrow import binary
+
+            return cast("list[bytes | None]", binary(self, number, count).to_pylist())
+        data = cast("list[bytes | None]", self._data(number + 1, count))
         if self._length(number):
-            valid = int.from_bytes(self._buffer(number, (count + 7) // 8), "little")
+            valid = int.from_bytes(self.buffer(number, (count + 7) // 8), "little")
             for index in range(count):
                 if not valid >> index & 1:
                     data[index] = None

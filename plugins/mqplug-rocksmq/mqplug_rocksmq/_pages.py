@@ -109,13 +109,18 @@ class Pages:
         Where there is none, they begin with the first one behind it. They end when *more* says so of a page; without
         it there is one at most.
         """
-        with translated():
+        try:
             cursor = self._data.iter()
-            cursor.seek_for_prev(page_key(segment, offset))
-            if not cursor.valid() or read_page_key(cursor.key())[0] != segment:
-                cursor.status()
-                cursor.seek(page_key(segment, offset))
+            wanted = page_key(segment, offset)
+            cursor.seek(wanted)
+            if not cursor.valid() or cursor.key() != wanted:  # to look backward costs more, and is needed seldom
+                cursor.seek_for_prev(wanted)
+                if not cursor.valid() or read_page_key(cursor.key())[0] != segment:
+                    cursor.status()
+                    cursor.seek(wanted)
             return list(_walk(cursor, segment, more))
+        except Exception as error:
+            raise translate(error) from error
 
     def scan_back(self, prefix: bytes, start: bytes) -> tuple[bytes, bytes] | None:
         """Return the last small value up to *start* whose key begins with *prefix*."""

@@ -49,15 +49,24 @@ class Packed:
 
     def bodies(self) -> list[Body]:
         """Return it as pages."""
-        now, run = _clock.now_ms(), self._run
-        if arrays := run.arrow(("timestamp", "key", "value", "headers")):
-            from mqplug_rocksmq._arrow_pages import arrow_bodies
+        return self.arrow_bodies() or bodies_of(self.columns())
 
-            return arrow_bodies(arrays, now)
+    def arrow_bodies(self) -> list[Body]:
+        """Return it as pages, if it was sent as Arrow data; else nothing."""
+        arrays = self._run.arrow(("timestamp", "key", "value", "headers"))
+        if not arrays:
+            return []
+        from mqplug_rocksmq._arrow_pages import arrow_bodies
+
+        return arrow_bodies(arrays, _clock.now_ms())
+
+    def columns(self) -> Columns:
+        """Return it as columns."""
+        now, run = _clock.now_ms(), self._run
         times = [now] * len(run)
         if run.timestamps is not None:
             times = [now if each is None else each for each in run.timestamps]
-        return bodies_of(Columns(times, run.values, run.keys, run.headers, _lengths(run)))
+        return Columns(times, run.values, run.keys, run.headers, _lengths(run))
 
     def stored(self, log: Log, first: int) -> None:
         """It lies at this offset and the following."""

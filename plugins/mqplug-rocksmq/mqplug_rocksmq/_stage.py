@@ -11,14 +11,15 @@ from pathlib import Path
 from typing import Any, Final
 
 from mqplug.spi import Run, Staged, TopicInfo
-from mqplug_rocksmq._page import Body, Columns, encode
+from mqplug_rocksmq._bodies import PAGE_BYTES, PAGE_MESSAGES, bodies_of
+from mqplug_rocksmq._page import Body, Columns
 from mqplug_rocksmq._parcels import Packed
 from mqplug_rocksmq._staged import StagedFile, StagedMark, StagedRun, staged
 from mqplug_rocksmq._staging import Staging
-from mqplug_rocksmq._store import PAGE_BYTES, PAGE_MESSAGES, split
 
 FILE_BYTES: Final = 64 << 20
 _MARK_BYTES: Final = 1 << 20
+_LONG: Final = 100  # Arrow data of fewer messages waits for more, or pages were small
 _EACH: Final = 50  # bytes that a message takes in memory beside its key and value, at least
 
 
@@ -38,22 +39,32 @@ class RocksMQStage:
 
     def write(self, run: Run, timeout: float) -> None:
         draft = self._drafts.setdefault(run.partition, _Draft())
-        self._held += draft.add(Packed(run).columns())
+        parcel = Packed(run)
+        if len(run) >= _LONG and (bodies := parcel.arrow_bodies()):
+            self._encode(run.partition, draft)
+            self._add(run.partition, bodies)
+        else:
+            self._held += draft.add(parcel.columns())
         if draft.full:
             self._encode(run.partition, draft)
         if self._held >= FILE_BYTES:
             self._file(timeout)
 
     def _encode(self, partition: int, draft: _Draft) -> None:
+        if draft.messages:
+            self._held -= draft.held
+            self._add(partition, bodies_of(draft.take()))
+
+    def _add(self, partition: int, bodies: Sequence[Body]) -> None:
         pages = self._pages.setdefault(partition, _Pages())
-        for part in split(draft.take()):
-            pages.add(encode(part), max(part.times))
+        for body in bodies:
+            pages.add(body)
+            self._held += body.size
 
     def _file(self, timeout: float) -> None:
         """Write what is held into a file."""
         for partition, draft in self._drafts.items():
-            if draft.messages:
-                self._encode(partition, draft)
+            self._encode(partition, draft)
         segment = self._reserve(timeout)
         filled = sorted(self._pages.items())
         self._pages, self._held = {}, 0
@@ -78,7 +89,7 @@ class _Draft:
 
     def __init__(self) -> None:
         self._parts: list[Columns] = []
-        self.messages = self._size = 0
+        self.messages = self.held = self._size = 0
 
     def add(self, columns: Columns) -> int:
         """Add messages; return about how many bytes they take."""
@@ -86,7 +97,9 @@ class _Draft:
         self.messages += len(columns.times)
         values, keys = (sum(map(len, filter(None, column or ()))) for column in columns[1:3])
         self._size += values
-        return values + keys + _EACH * len(columns.times)
+        held = values + keys + _EACH * len(columns.times)
+        self.held += held
+        return held
 
     @property
     def full(self) -> bool:
@@ -95,7 +108,8 @@ class _Draft:
 
     def take(self) -> Columns:
         """Return all as one, and begin anew."""
-        parts, self._parts, self.messages, self._size = self._parts, [], 0, 0
+        parts = self._parts
+        self._parts, self.messages, self.held, self._size = [], 0, 0, 0
         if len(parts) == 1:
             return parts[0]
         times = list(chain.from_iterable(part.times for part in parts))
@@ -118,10 +132,10 @@ class _Pages:
         self.messages = self.size = 0
         self._newest = 0
 
-    def add(self, body: Body, newest: int) -> None:
+    def add(self, body: Body) -> None:
         marked = self.marks[-1].size if self.marks else -_MARK_BYTES
-        if newest > self._newest or self.size - marked >= _MARK_BYTES:
-            self._newest = max(self._newest, newest)
+        if body.newest > self._newest or self.size - marked >= _MARK_BYTES:
+            self._newest = max(self._newest, body.newest)
             self.marks.append(StagedMark(self.messages, self._newest, self.size))
         self.bodies.append(body)
         self.messages += body.messages

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import pytest
@@ -48,6 +49,17 @@ def test_golden_columns(name: str) -> None:
     assert page.headers() == columns.headers
 
 
+@pytest.mark.parametrize("loaded", [False, True])
+def test_columns_are_the_same_with_and_without_pyarrow(loaded: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where pyarrow is loaded it decodes large pages; the values are the same."""
+    pytest.importorskip("pyarrow")
+    if not loaded:
+        monkeypatch.delitem(sys.modules, "pyarrow")
+    values = [None if n % 7 == 0 else bytes([n]) * n for n in range(200)]
+    page = Page(encode(Columns([1] * 200, values, [b"key"] * 200)).seal(0))
+    assert (page.values(), page.keys()) == (values, [b"key"] * 200)
+
+
 @pytest.mark.parametrize("name", COLUMNS)
 def test_arrow_agrees(name: str) -> None:
     """The record batch holds what the lists hold, and shares the page's memory."""
@@ -91,3 +103,18 @@ def test_cut() -> None:
     """Columns are cut together, and an absent column stays absent."""
     before = Columns([1, 2, 3], [b"a", b"b", b"c"], None)
     assert before.cut(slice(1, 3)) == Columns([2, 3], [b"b", b"c"], None)
+
+
+def test_a_page_from_elsewhere_whose_offsets_lead_out_of_it() -> None:
+    """Offsets that point outside the page are Corrupt, as lists and as Arrow, whatever the checksum says."""
+    pytest.importorskip("pyarrow")
+    good = encode(Columns([1] * 100, [b"value"] * 100))
+    where = good.directory[2 * 5] - good.directory[0]
+    for offset in (-5, 1 << 30):
+        data = bytearray(good.data)
+        data[where + 40 : where + 44] = offset.to_bytes(4, "little", signed=True)
+        page = Page(good._replace(data=bytes(data)).seal(0))
+        with pytest.raises(Corrupt):
+            page.to_arrow()
+        with pytest.raises(Corrupt):
+            page.values()
