@@ -150,6 +150,7 @@ class Ingestion:
         """Raise unless this file can be taken in."""
         for run in file.runs:
             self._topics.log(run.log)
+        self._staging.verify(file)
         with self._engine.lock:
             self._engine.check()
             pages = self._engine.pages
@@ -157,7 +158,6 @@ class Ingestion:
             used = self._topics.find(file.segment) is not None or pages.last(file.segment) is not None
         if file.segment >= given_out or used:
             raise ConfigError(f"the segment {file.segment} was not given out to be staged", fix=_WRONG)
-        self._staging.verify(file)
 
     # the three steps ---------------------------------------------------------------------------------------
 

@@ -1,0 +1,494 @@
+"""Batches that are staged as files, and taken in with one step."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import shutil
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import attrs
+import pytest
+from bulk_words import Batch, read_all, records, stage, stage_all, staged, take, waiting
+from conftest import OpenStore
+from rocksmq_words import eventually, extent, new_log, put, values
+
+import mqplug
+from mqplug import (
+    Closed,
+    ConfigError,
+    Corrupt,
+    InvalidName,
+    MessageTooLarge,
+    OutcomeUnknown,
+    Record,
+    StorageFull,
+    Timeout,
+    TopicNotFound,
+)
+from mqplug_rocksmq import RocksMQStatistics, _stage, _staging
+from mqplug_rocksmq._care._check import check
+from mqplug_rocksmq._care._repair import repair
+from mqplug_rocksmq._care._restore import restore
+from mqplug_rocksmq._layout import FREED, INTENT
+from mqplug_rocksmq._store import Store
+from mqplug_rocksmq._topics import Retention
+
+
+@pytest.fixture
+def mq(path: Path) -> Iterator[mqplug.Client]:
+    """A client of a store with the topic "orders", of four partitions."""
+    with mqplug.connect("rocksmq", path=str(path), sync="os") as client:
+        client.create_topic("orders", partitions=4)
+        yield client
+
+
+# through a client --------------------------------------------------------------------------------------------
+
+
+def test_once_and_for_all(mq: mqplug.Client, path: Path) -> None:
+    """Nobody reads what is staged until it is taken in; then it is there as if it had been sent."""
+    at = 1_700_000_000_000
+    batch = [Record(b"v", b"k", [("a", b"1"), ("b", None)], at, 2), Record(None, partition=2), b"bare"]
+    found = stage_all(mq, "orders", batch, [Record(b"w", partition=3)])
+    assert (found.topic, found.messages) == ("orders", 4)
+    assert read_all(mq, "orders") == {}
+    done = mq.ingest(found, writer="job", number=0)
+    assert (done.messages, done.repeated) == (4, False)
+    first, second, *rest = (message for message in mq.read("orders") if message.value != b"bare")
+    assert (first.value, first.key, list(first.headers)) == (b"v", b"k", [("a", b"1"), ("b", None)])
+    assert (int(first.timestamp.timestamp() * 1000), first.partition) == (at, 2)
+    assert (second.value, second.partition, [each.value for each in rest]) == (None, 2, [b"w"])
+    assert waiting(path) == []
+
+
+def test_where_it_lies(mq: mqplug.Client) -> None:
+    """An ingest tells the first and the last id in each log, and they are those that readers see."""
+    with mq.producer("orders") as out:
+        out.send_many(records(10))
+    done = mq.ingest(stage_all(mq, "orders", records(50, 100)), writer="job", number=0)
+    ids: dict[mqplug.Log, list[mqplug.MessageId]] = {}
+    for message in mq.read("orders"):
+        if int(message.value or b"") >= 100:
+            ids.setdefault(message.id.log, []).append(message.id)
+    assert {log: (each.first_id, each.last_id) for log, each in done.placed.items()} == {
+        log: (found[0], found[-1]) for log, found in ids.items()
+    }
+
+
+def test_the_same_partitions(mq: mqplug.Client) -> None:
+    """A key's messages go to the partition that a producer sends them to, in order."""
+    with mq.producer("orders") as out:
+        out.send_many(records(200))
+    sent = read_all(mq, "orders")
+    mq.ingest(stage_all(mq, "orders", records(120), records(80, 120)), writer="job", number=0)
+    assert read_all(mq, "orders") == {partition: found * 2 for partition, found in sent.items()}
+
+
+def test_many_stages_at_once(mq: mqplug.Client) -> None:
+    """What several wrote, pickled on its way, is taken in as one, in the order in which it is named."""
+    several = [stage_all(mq, "orders", [Record(b"%d" % number, partition=0)]) for number in range(5)]
+    passed_on = pickle.loads(pickle.dumps(several[::-1]))
+    assert mq.ingest(passed_on, writer="job", number=0).messages == 5
+    assert read_all(mq, "orders") == {0: [b"4", b"3", b"2", b"1", b"0"]}
+
+
+def test_nothing_staged(mq: mqplug.Client) -> None:
+    """A stage without messages is taken in too, and sets the mark."""
+    empty = stage_all(mq, "orders", [])
+    assert (mq.ingest(empty, writer="job", number=0).messages, empty.size) == (0, 0)
+    assert mq.ingest(empty, writer="job", number=0).repeated
+
+
+def test_a_number_once(mq: mqplug.Client, path: Path) -> None:
+    """A batch that is written and taken in again appears once; the answer tells where it is."""
+    done = mq.ingest(stage_all(mq, "orders", records(20)), writer="job", number=7)
+    again = mq.ingest(stage_all(mq, "orders", records(20)), writer="job", number=7)
+    assert (again.repeated, again.messages, again.placed) == (True, 20, done.placed)
+    older = mq.ingest(stage_all(mq, "orders", records(5)), writer="job", number=3)
+    assert (older.repeated, older.messages, older.placed) == (True, 0, {})
+    assert waiting(path) == []
+    assert not mq.ingest(stage_all(mq, "orders", records(20)), writer="other", number=7).repeated
+    assert sum(map(len, read_all(mq, "orders").values())) == 40
+
+
+def test_readers_wake(mq: mqplug.Client) -> None:
+    """A consumer that waits gets what is taken in, and its group goes on from there."""
+    with mq.consumer("orders", group="g") as consumer:
+        assert consumer.receive(0) is None
+        mq.ingest(stage_all(mq, "orders", records(20)), writer="job", number=0)
+        got = consumer.receive_many(20, 10)
+        while len(got) < 20:
+            got = [*got, *consumer.receive_many(20, 10)]
+        for message in got:
+            consumer.ack(message)
+    assert sum(mq.lag("orders", group="g").values()) == 0
+
+
+def test_leaving_a_stage(mq: mqplug.Client, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Leaving the block before ``finish``, by an error or not, leaves no file; a stage that is over refuses."""
+    monkeypatch.setattr(_stage, "FILE_BYTES", 1000)
+    with pytest.raises(TypeError, match="str"), mq.stage("orders") as left:
+        _write_two(left, path)
+    with mq.stage("orders") as forgotten:
+        forgotten.write(records(2000))
+    assert waiting(path) == []
+    for act in (lambda: left.write([b"x"]), left.finish):
+        with pytest.raises(Closed, match="over"):
+            act()
+
+
+def _write_two(left: mqplug.Stage, path: Path) -> None:
+    left.write(records(2000))
+    assert waiting(path)
+    left.write(["no bytes"])  # type: ignore[list-item]
+
+
+def test_discard(mq: mqplug.Client, path: Path) -> None:
+    """What was staged and is not wanted goes; then it cannot be taken in, and to discard it again is nothing."""
+    unwanted = stage_all(mq, "orders", records(10))
+    assert len(waiting(path)) == 1
+    mq.discard(unwanted)
+    mq.discard([unwanted])
+    assert waiting(path) == []
+    with pytest.raises(Corrupt, match="is gone"):
+        mq.ingest(unwanted, writer="job", number=0)
+    assert not mq.ingest(stage_all(mq, "orders", records(10)), writer="job", number=0).repeated
+
+
+def test_what_is_wrong_with_records(mq: mqplug.Client) -> None:
+    """What a producer refuses a stage refuses too, before any of the batch is written, and goes on."""
+    with mq.stage("orders") as open_stage:
+        for error, wrong in (
+            (TypeError, "text"),
+            (ValueError, Record(b"x", partition=9)),
+            (ValueError, Record(b"x", topic="other")),
+            (MessageTooLarge, bytes(mq.capabilities.message_max_bytes + 1)),
+        ):
+            with pytest.raises(error):
+                open_stage.write([b"good", wrong])  # type: ignore[list-item]
+        open_stage.write([b"fine"])
+        assert open_stage.finish().messages == 1
+
+
+@pytest.mark.parametrize(
+    ("error", "arguments"),
+    [
+        (InvalidName, {"writer": "", "number": 0}),
+        (InvalidName, {"writer": "a\nb", "number": 0}),
+        (TypeError, {"writer": 5, "number": 0}),
+        (TypeError, {"writer": "w", "number": True}),
+        (ValueError, {"writer": "w", "number": -1}),
+    ],
+)
+def test_wrong_marks(mq: mqplug.Client, error: type[Exception], arguments: dict[str, object]) -> None:
+    """A mark that cannot be one is refused."""
+    with pytest.raises(error):
+        mq.ingest(stage_all(mq, "orders", [b"x"]), **arguments)  # type: ignore[arg-type]
+
+
+def test_after_close(path: Path) -> None:
+    """A stage of a client that was closed refuses; what was finished before outlives it."""
+    with mqplug.connect("rocksmq", path=str(path)) as mq:
+        mq.create_topic("orders")
+        open_stage = mq.stage("orders")
+        found = stage_all(mq, "orders", [b"kept"])
+    with pytest.raises(Closed):
+        open_stage.write([b"x"])
+    with mqplug.connect("rocksmq", path=str(path)) as mq:
+        mq.ingest(found, writer="job", number=0)
+        assert read_all(mq, "orders") == {0: [b"kept"]}
+
+
+def test_small_writes_share_pages(store: Store) -> None:
+    """However small the batches that are written, they lie in pages of a good size; columns that some lack are kept."""
+    log = new_log(store)
+    open_stage = stage(store)
+    for number in range(1200):
+        keys = [b"k"] if number % 2 else None
+        open_stage.write(Batch([b"%d" % number], keys=keys), 10)
+    take(store, open_stage.finish(10))
+    pages = [part.page for part in store.read(log, 0, 2000)]
+    assert [page.count for page in pages] == [1000, 200]
+    assert pages[0].keys()[:4] == [None, b"k", None, b"k"]
+    assert values(store, log) == [b"%d" % number for number in range(1200)]
+
+
+def test_several_files(store: Store, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A large stage is several files, each with a part of all partitions, and nothing of it is kept in memory."""
+    monkeypatch.setattr(_stage, "FILE_BYTES", 100_000)
+    store.topics.create("wide", 3, Retention(), 10)
+    open_stage = stage(store, "wide")
+    for number in range(60):
+        open_stage.write(Batch([b"%d" % number * 500] * 10, number % 3), 10)
+    assert open_stage._held < 100_000
+    found = open_stage.finish(10)
+    assert len(waiting(path)) > 3
+    take(store, found)
+    for partition, log in enumerate(store.topics.get("wide").logs):
+        assert values(store, log) == [b"%d" % number * 500 for number in range(partition, 60, 3) for _ in range(10)]
+
+
+# what is dropped again ---------------------------------------------------------------------------------------
+
+
+def test_room_comes_back(store: Store, path: Path) -> None:
+    """The room of what was taken in comes back: of a part when it is trimmed, of all when the topic is deleted."""
+    log = new_log(store)
+    for number in range(3):
+        take(store, staged(store, *[[os.urandom(100_000)] * 3 for _ in range(20)]), number=number)
+    before = _tables(path)
+    store.trim(log, 90, 10)
+    eventually(lambda: _tables(path) < before * 0.6)
+    assert len(values(store, log, 90)) == 90
+    store.delete_topic("orders")
+    eventually(lambda: _tables(path) < before * 0.1)
+    eventually(lambda: not store._engine.pages.scan(FREED))
+
+
+def _tables(path: Path) -> int:
+    return sum(file.stat().st_size for file in (path / "rocksdb").glob("*.sst"))
+
+
+def test_retention(open_store: OpenStore) -> None:
+    """What was taken in counts for ``retention_bytes``, and goes by age from when it was taken in."""
+    store = open_store(sync="os")
+    log = new_log(store, size=3 << 20, milliseconds=60_000)
+    for number in range(4):
+        take(store, staged(store, *[[os.urandom(1 << 18)] for _ in range(8)], time=5), number=number)
+    store.enforce_retention()
+    low, high = extent(store, log)
+    assert high == 32
+    assert 16 <= low <= 21
+    store.enforce_retention(int(time.time() * 1000) + 100_000)
+    assert extent(store, log) == (32, 32)
+    assert put(store, log, b"next") == 32
+
+
+def test_the_disk_cap(path: Path, open_store: OpenStore) -> None:
+    """What was taken in counts for ``disk_max_bytes``: the oldest messages go."""
+    store = open_store(sync="os", disk_max_bytes=64 << 20)
+    log = new_log(store)
+    for number in range(12):
+        take(store, staged(store, *[[os.urandom(1 << 20)] for _ in range(8)]), number=number)
+    eventually(lambda: extent(store, log)[0] > 0)
+    eventually(lambda: _tables(path) < 64 << 20)
+    low, high = extent(store, log)
+    assert high == 96
+    assert len(values(store, log, low)) == high - low
+
+
+def test_a_deleted_topic(mq: mqplug.Client, path: Path) -> None:
+    """What was staged for a topic that was deleted is not taken in, nor is anything that came with it."""
+    mq.create_topic("doomed")
+    several = [stage_all(mq, "orders", [b"x"]), stage_all(mq, "doomed", [b"y"])]
+    mq.delete_topic("doomed")
+    mq.create_topic("doomed")
+    with pytest.raises(TopicNotFound):
+        mq.ingest(several, writer="job", number=0)
+    assert read_all(mq, "orders") == {}
+    assert mq.ingest(several[0], writer="job", number=0).messages == 1
+
+
+def test_what_nobody_takes_in(store: Store, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file that nobody took in for a day is removed, and one that was left unfinished; younger ones stay."""
+    new_log(store)
+    young, old = staged(store, [b"a"]), staged(store, [b"b"])
+    unfinished = path / "staging" / "99.new"
+    unfinished.write_bytes(b"part")
+    for file in (path / "staging" / "2.sst", unfinished):
+        day_ago = time.time() - _staging.KEPT_FOR - 10
+        os.utime(file, (day_ago, day_ago))
+    store._janitor.tidy()
+    eventually(lambda: waiting(path) == ["1.sst"])
+    with pytest.raises(Corrupt, match="is gone"):
+        take(store, old)
+    assert take(store, young).messages == 1
+
+
+# what is wrong with files ------------------------------------------------------------------------------------
+
+
+def flip(file: Path) -> None:
+    """Change a byte."""
+    raw = bytearray(file.read_bytes())
+    raw[len(raw) // 2] ^= 1
+    file.write_bytes(raw)
+
+
+def cut(file: Path) -> None:
+    """Cut its end off."""
+    os.truncate(file, file.stat().st_size - 1)
+
+
+@pytest.mark.parametrize("harm", [flip, cut, Path.unlink])
+def test_damaged_files(store: Store, path: Path, harm: Callable[[Path], None]) -> None:
+    """A damaged or missing file is ``Corrupt``; nothing is taken in, and the mark is not set."""
+    log = new_log(store)
+    good, bad = staged(store, [b"a"]), staged(store, [b"b"])
+    harm(path / "staging" / "2.sst")
+    with pytest.raises(Corrupt) as caught:
+        take(store, good, bad)
+    assert "Stage the messages again" in str(caught.value)
+    assert extent(store, log) == (0, 0)
+    assert take(store, good).messages == 1
+
+
+def test_what_was_made_up(store: Store, path: Path) -> None:
+    """What was staged elsewhere, changed, or said twice is refused, and nothing is taken in."""
+    log = new_log(store)
+    good = staged(store, [b"a", b"b"])
+    swap = {"count": good.detail.replace("[0,0,2,", "[0,0,3,"), "marks": good.detail.replace("[[0,1000,0]]", "[]")}
+    for error, wrong in (
+        (ConfigError, attrs.evolve(good, cluster="another")),
+        (ConfigError, attrs.evolve(good, detail="[")),
+        (ConfigError, attrs.evolve(good, detail='[[1,2,3,"x"]]')),
+        (ConfigError, attrs.evolve(good, detail=swap["marks"])),
+        (Corrupt, attrs.evolve(good, detail=good.detail.replace("[[1,", "[[77,"))),
+        (ConfigError, attrs.evolve(good, detail=good.detail.replace("[[1,", "[[0,"))),
+        (Corrupt, attrs.evolve(good, detail=swap["count"])),
+    ):
+        shutil.copy2(path / "staging" / "1.sst", path / "staging" / "0.sst")
+        with pytest.raises(error):
+            take(store, wrong)
+    assert extent(store, log) == (0, 0)
+    fresh = staged(store, [b"c"])
+    with pytest.raises(ValueError, match="twice"):
+        take(store, fresh, fresh)
+    assert take(store, fresh).messages == 1
+    assert values(store, log) == [b"c"]
+
+
+def test_the_same_files_under_another_number(store: Store) -> None:
+    """What was taken in cannot be taken in again under another number."""
+    log = new_log(store)
+    found = staged(store, [b"a"])
+    take(store, found, number=0)
+    with pytest.raises(Corrupt, match="is gone"):
+        take(store, found, number=1)
+    assert values(store, log) == [b"a"]
+
+
+# care ----------------------------------------------------------------------------------------------------------
+
+
+def test_backup(store: Store, path: Path, tmp_path: Path, open_store: OpenStore) -> None:
+    """A backup has what was taken in, and knows its mark."""
+    log = new_log(store)
+    put(store, log, b"a")
+    take(store, staged(store, [b"b", b"c"]))
+    store.back_up(tmp_path / "backup")
+    put(store, log, b"d")
+    store.close(10)
+    shutil.rmtree(path)
+    restore(tmp_path / "backup", path)
+    again = open_store(sync="os")
+    assert values(again, log) == [b"a", b"b", b"c"]
+    assert take(again, staged(again, [b"b", b"c"])).repeated
+
+
+def test_statistics(mq: mqplug.Client) -> None:
+    """What was taken in is counted like what was sent."""
+    mq.ingest(stage_all(mq, "orders", [Record(bytes(1000), partition=1)] * 100), writer="job", number=0)
+    found = mq.unwrap(RocksMQStatistics)
+    assert found is not None
+    assert [(each.high, each.size > 100_000) for each in found.partitions] == [
+        (0, False), (100, True), (0, False), (0, False),
+    ]  # fmt: skip
+
+
+def test_damage_is_found(store: Store, path: Path, open_store: OpenStore) -> None:
+    """A damaged page of what was taken in is ``Corrupt`` to readers, found by a check, and cut out by a repair."""
+    log = new_log(store)
+    put(store, log, b"a")
+    take(store, staged(store, [b"b", b"c"], [b"d"], [b"e"]))
+    put(store, log, b"f")
+    segment = 1
+    [(base, raw)] = store._engine.pages.read(segment, 2)
+    store._engine.change(lambda changes: changes.put_page(segment, base, raw[:-1] + bytes([raw[-1] ^ 1])), 10)
+    with pytest.raises(Corrupt, match="at offset 3 of partition 0"):
+        values(store, log)
+    store.close(10)
+    assert [(each.start, each.stop) for each in check(path).findings if each.start is not None] == [(3, 4)]
+    repair(path)
+    assert check(path).sound
+    store = open_store(sync="os")
+    assert values(store, log) == [b"a", b"b", b"c", b"e", b"f"]
+    assert take(store, staged(store, [b"again"])).repeated
+
+
+def test_a_missing_page_is_found(store: Store) -> None:
+    """A page that is missing from what was taken in is a hole, not a gap."""
+    log = new_log(store)
+    take(store, staged(store, [b"a"], [b"b"], [b"c"]))
+    store._engine.change(lambda changes: changes.drop_pages(1, 1, 2), 10)
+    with pytest.raises(Corrupt, match="messages 1 to 1"):
+        values(store, log)
+
+
+# when there is no room, or no time -----------------------------------------------------------------------------
+
+
+def test_no_room_for_a_stage(mq: mqplug.Client, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A stage that finds no room is ``StorageFull``, and leaves nothing behind."""
+    monkeypatch.setattr(_staging, "write_table", _full)
+    with mq.stage("orders") as open_stage:
+        open_stage.write([b"x"])
+        with pytest.raises(StorageFull):
+            open_stage.finish()
+        with pytest.raises(Closed):
+            open_stage.finish()
+    assert waiting(path) == []
+
+
+def _full(*_: object, **__: object) -> None:
+    raise OSError(28, "No space left on device")
+
+
+def test_no_room_to_take_in(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where there is no room to take a batch in nothing of it is there, and it can be taken in later."""
+    log = new_log(store)
+    found = staged(store, [b"a"])
+    with monkeypatch.context() as full:
+        full.setattr(store._engine.pages, "ingest", _no_room)
+        with pytest.raises(StorageFull):
+            take(store, found)
+    assert store._engine.pages.get(INTENT) is None
+    assert extent(store, log) == (0, 0)
+    assert not take(store, found).repeated
+    assert values(store, log) == [b"a"]
+
+
+def _no_room(*_: object) -> None:
+    raise StorageFull("the disk of the store is full")
+
+
+@pytest.mark.parametrize("step", [1, 2])
+def test_no_room_to_note_it(store: Store, monkeypatch: pytest.MonkeyPatch, step: int) -> None:
+    """Where the disk is full when a step is to be noted, it is done once when there is room, or was not begun."""
+    log = new_log(store)
+    found = staged(store, [b"a", b"b"])
+    steps = iter(range(1, 10))
+    write = store._engine.pages.write
+    with monkeypatch.context() as full:
+        full.setattr(
+            store._engine.pages, "write", lambda changes: _no_room() if next(steps) >= step else write(changes)
+        )
+        full.setattr(store._engine, "_room", lambda: False)
+        with pytest.raises(StorageFull if step == 1 else OutcomeUnknown):
+            take(store, found)
+        assert extent(store, log) == (0, 0)
+    assert take(store, found).repeated == (step == 2)
+    put(store, log, b"c")
+    assert values(store, log) == [b"a", b"b", b"c"]
+
+
+def test_no_time(store: Store) -> None:
+    """Who finds another one taking in waits as long as it may, and is told that nothing was done."""
+    new_log(store)
+    found = staged(store, [b"a"])
+    with store.ingestion._busy, pytest.raises(Timeout, match="others"):
+        store.ingestion.ingest("job", 0, [], 0.01)
+    assert take(store, found).messages == 1
