@@ -9,7 +9,20 @@ import attrs
 
 import mqplug
 from mqplug import memory
-from mqplug.spi import Action, Capabilities, Connection, Descriptor, hookimpl
+from mqplug.spi import Action, Capabilities, Connection, Descriptor, DiscardStaged, Ingest, Ingested, Staged, hookimpl
+
+
+class EmptyStage:
+    """A stage that nothing is written to."""
+
+    def finish(self, timeout):
+        return STAGED
+
+    def discard(self):
+        """There is nothing."""
+
+
+STAGED = Staged("narrowed", "", "orders", 0, 0, "")
 
 
 class NarrowedBackend:
@@ -32,6 +45,7 @@ class NarrowedBackend:
     def mqplug_connect(self, settings) -> Connection:
         connection = memory.mqplug_connect(settings)
         connection.capabilities = self.declared(connection.capabilities)
+        connection.open_stage = lambda topic, timeout: EmptyStage()
         return connection
 
     @hookimpl
@@ -39,6 +53,8 @@ class NarrowedBackend:
         self.asked.append(action)
         if isinstance(action, self.unknown):
             raise mqplug.Unsupported(type(action).__name__)
+        if isinstance(action, Ingest | DiscardStaged):  # memory does not know them
+            return Ingested(0, {}) if isinstance(action, Ingest) else True
         return memory.mqplug_administer(connection, action)
 
     mqplug_open_producer = staticmethod(memory.mqplug_open_producer)

@@ -21,6 +21,7 @@ FACES = {
     mqplug.aio.AsyncClient: mqplug.Client,
     mqplug.aio.AsyncProducer: mqplug.Producer,
     mqplug.aio.AsyncConsumer: mqplug.Consumer,
+    mqplug.aio.AsyncStage: mqplug.Stage,
 }
 CALLS = [
     (face, sync, name)

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from narrowed import narrowed
+from narrowed import STAGED, narrowed
 
 import mqplug
 from mqplug import EARLIEST, Client, MessageId, Position
@@ -28,6 +28,9 @@ RIGHT: dict[str, Call] = {
     "add_partitions": lambda mq: mq.add_partitions("orders", 3),
     "trim": lambda mq: mq.trim("orders", {}),
     "producer": lambda mq: mq.producer("orders").close(),
+    "stage": lambda mq: mq.stage("orders").finish(),
+    "ingest": lambda mq: mq.ingest([STAGED], writer="job", number=0),
+    "discard": lambda mq: mq.discard(STAGED),
     "consumer": lambda mq: mq.consumer("orders", start=EARLIEST).close(),
     "read": lambda mq: list(mq.read("orders")),
     "groups": lambda mq: mq.groups(),
@@ -48,6 +51,7 @@ TOPIC_CALLS: dict[str, Callable[[Client, Any], Any]] = {
     "add_partitions": lambda mq, topic: mq.add_partitions(topic, 2),
     "trim": lambda mq, topic: mq.trim(topic, {}),
     "producer": lambda mq, topic: mq.producer(topic),
+    "stage": lambda mq, topic: mq.stage(topic),
     "consumer": lambda mq, topic: mq.consumer(topic, start=EARLIEST),
     "read": lambda mq, topic: mq.read(topic),
     "groups": lambda mq, topic: mq.groups(topic),
@@ -78,6 +82,9 @@ TIMED_CALLS: dict[str, Callable[[Client, Any], Any]] = {
     "add_partitions": lambda mq, timeout: mq.add_partitions("orders", 2, timeout=timeout),
     "trim": lambda mq, timeout: mq.trim("orders", {}, timeout=timeout),
     "producer": lambda mq, timeout: mq.producer("orders", timeout=timeout),
+    "stage": lambda mq, timeout: mq.stage("orders", timeout=timeout),
+    "ingest": lambda mq, timeout: mq.ingest(STAGED, writer="job", number=0, timeout=timeout),
+    "discard": lambda mq, timeout: mq.discard(STAGED, timeout=timeout),
     "consumer": lambda mq, timeout: mq.consumer("orders", start=EARLIEST, timeout=timeout),
     "read": lambda mq, timeout: mq.read("orders", timeout=timeout),
     "groups": lambda mq, timeout: mq.groups(timeout=timeout),
@@ -118,6 +125,14 @@ WRONG: list[tuple[str, Call, type[Exception], str]] = [
     ("reset of a number", lambda mq: mq.reset_group("billing", "orders", {0: 3}), TypeError, "a Position is wanted"),
     ("reset elsewhere", lambda mq: mq.reset_group("billing", "orders", strange()), mqplug.InvalidMessageId, "wanted"),
     ("reset to an id", lambda mq: mq.reset_group("billing", "orders", strange_id()), mqplug.InvalidMessageId, "wanted"),
+    ("ingest of nothing", lambda mq: mq.ingest([], writer="job", number=0), ValueError, "nothing"),
+    ("ingest of a text", lambda mq: mq.ingest("staged", writer="job", number=0), TypeError, "Stage.finish"),
+    ("writer 5", lambda mq: mq.ingest(STAGED, writer=5, number=0), TypeError, "a str"),
+    ("no writer", lambda mq: mq.ingest(STAGED, writer="", number=0), mqplug.InvalidName, "not a name"),
+    ("a writer of lines", lambda mq: mq.ingest(STAGED, writer="a\nb", number=0), mqplug.InvalidName, "not a name"),
+    ("number True", lambda mq: mq.ingest(STAGED, writer="job", number=True), TypeError, "whole number"),
+    ("number -1", lambda mq: mq.ingest(STAGED, writer="job", number=-1), ValueError, "0 to"),
+    ("discard of None", lambda mq: mq.discard([None]), TypeError, "Stage.finish"),
     ("missing", lambda mq: mq.reset_group("billing", "orders", EARLIEST, missing="low"), ValueError, "'error' or"),
     ("watermarks of a number", lambda mq: mq.watermarks(7), TypeError, "a list of str"),
     ("watermarks of a set", lambda mq: mq.watermarks({"orders"}), TypeError, "a list of str"),
@@ -131,7 +146,7 @@ WRONG: list[tuple[str, Call, type[Exception], str]] = [
 @pytest.fixture
 def store():
     """A client with the topic "orders" and the group "billing", and the actions that its backend is asked for."""
-    with narrowed(retention=True) as (mq, asked):
+    with narrowed(retention=True, staged_ingest=True) as (mq, asked):
         mq.create_topic("orders")
         mq.reset_group("billing", "orders", EARLIEST)
         asked.clear()

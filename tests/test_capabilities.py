@@ -9,12 +9,12 @@ from pathlib import Path
 
 import attrs
 import pytest
-from narrowed import narrowed
+from narrowed import STAGED, narrowed
 
 import mqplug
 from mqplug import EARLIEST, Capabilities
 from mqplug._capabilities import FLAGS, PROVIDED, public, support
-from mqplug.spi import AddPartitions, DeleteGroup, DeleteTopic, ListGroups, ListTopics, Trim
+from mqplug.spi import AddPartitions, DeleteGroup, DeleteTopic, DiscardStaged, Ingest, ListGroups, ListTopics, Trim
 
 PAGE = (Path(__file__).parents[1] / "docs/capabilities.md").read_text()
 HEADS = {"memory": "memory", "rocksmq": "RocksMQ", "kafka": "Kafka", "pulsar": "Pulsar"}
@@ -202,6 +202,7 @@ CALLS = {
     "headers": lambda mq: send(mq, b"x", headers={"a": b"b"}),
     "keys": lambda mq: send(mq, b"x", key=b"k"),
     "timestamps_producer": lambda mq: send(mq, b"x", timestamp=1),
+    "staged_ingest": lambda mq: mq.stage("orders"),
 }
 MORE_CALLS = [
     ("retention", lambda mq: mq.create_topic("short", retention_bytes=60)),
@@ -209,6 +210,8 @@ MORE_CALLS = [
     ("groups", lambda mq: mq.positions("orders", group="billing")),
     ("groups", lambda mq: mq.consumer("orders", group="billing")),
     ("durable_groups", lambda mq: mq.delete_group("billing")),
+    ("staged_ingest", lambda mq: mq.ingest(STAGED, writer="job", number=0)),
+    ("staged_ingest", lambda mq: mq.discard(STAGED)),
     ("seek_time", lambda mq: mq.reset_group("billing", "orders", mqplug.ago(hours=1))),
 ]
 
@@ -234,6 +237,8 @@ def test_what_is_absent_is_named(capability, call):
         (Trim, "trim"),
         (ListGroups, "groups"),
         (DeleteGroup, "durable_groups"),
+        (Ingest, "staged_ingest"),
+        (DiscardStaged, "staged_ingest"),
     ],
 )
 def test_an_action_that_a_driver_does_not_know(action, capability):
@@ -241,6 +246,9 @@ def test_an_action_that_a_driver_does_not_know(action, capability):
     calls = CALLS | {
         "trim": lambda mq: mq.trim("orders", {0: mq.watermarks("orders")[0].low}),
         "durable_groups": lambda mq: mq.delete_group("billing"),
+        "staged_ingest": lambda mq: (
+            mq.ingest(STAGED, writer="job", number=0) if action is Ingest else mq.discard(STAGED)
+        ),
     }
     with narrowed(action, **{capability: True}) as (mq, _):
         mq.create_topic("orders")

@@ -24,5 +24,6 @@ from mqplug.aio._consumer import AsyncConsumer
 from mqplug.aio._handle import AsyncSendHandle
 from mqplug.aio._home import Opening
 from mqplug.aio._producer import AsyncProducer
+from mqplug.aio._stage import AsyncStage
 
-__all__ = ["AsyncClient", "AsyncConsumer", "AsyncProducer", "AsyncSendHandle", "Opening", "connect"]
+__all__ = ["AsyncClient", "AsyncConsumer", "AsyncProducer", "AsyncSendHandle", "AsyncStage", "Opening", "connect"]

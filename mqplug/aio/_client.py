@@ -17,13 +17,15 @@ from mqplug._log import Log
 from mqplug._message import Message
 from mqplug._position import EARLIEST, LATEST, Position, Start
 from mqplug._produce.partitioners import Partitioner, PartitionerName
+from mqplug._stage import Stage
 from mqplug._topics import Names
 from mqplug._watermarks import Bounds, Watermarks
 from mqplug.aio._callbacks import Callbacks, OnChange
 from mqplug.aio._consumer import AsyncConsumer
 from mqplug.aio._home import Closable, Home, Opening, left
 from mqplug.aio._producer import AsyncProducer
-from mqplug.spi._actions import GroupInfo, GroupPosition, Mode, TopicInfo
+from mqplug.aio._stage import AsyncStage
+from mqplug.spi._actions import GroupInfo, GroupPosition, Ingested, Mode, Staged, TopicInfo
 
 if TYPE_CHECKING:
     from mqplug.spi._descriptor import Capabilities
@@ -137,6 +139,26 @@ class AsyncClient(Closable):
         made = AsyncProducer(self._home, producer, self._producers.pop)
         self._producers[made] = None
         return made
+
+    def stage(
+        self, topic: str, *, partitioner: PartitionerName | Partitioner = "murmur2", timeout: float | None = 30
+    ) -> Opening[AsyncStage]:
+        """As ``Client.stage``; ``await`` it, or enter it with ``async with``."""
+        return Opening(self._open_stage(partial(self.sync.stage, topic, partitioner=partitioner, timeout=timeout)))
+
+    async def _open_stage(self, opened: Callable[[], Stage]) -> AsyncStage:
+        return AsyncStage(self._home, await self._home.call(opened, undo=lambda made: made.discard()))
+
+    async def ingest(
+        self, staged: Staged | Sequence[Staged], *, writer: str, number: int, timeout: float | None = 30
+    ) -> Ingested:
+        """As ``Client.ingest``."""
+        ingest = partial(self.sync.ingest, staged, writer=writer, number=number, timeout=timeout)
+        return await self._home.call(ingest)
+
+    async def discard(self, staged: Staged | Sequence[Staged], *, timeout: float | None = 30) -> None:
+        """As ``Client.discard``."""
+        await self._home.call(partial(self.sync.discard, staged, timeout=timeout))
 
     def consumer(
         self,

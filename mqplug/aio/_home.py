@@ -6,7 +6,7 @@ import asyncio
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Coroutine, Generator
-from contextlib import nullcontext, suppress
+from contextlib import AbstractAsyncContextManager, nullcontext, suppress
 from functools import partial
 from threading import Event
 from types import TracebackType
@@ -111,7 +111,7 @@ class Child(Closable):
         self._close_ended.wait(deadline.remaining(NO_END))
 
 
-C = TypeVar("C", bound=Closable)
+C = TypeVar("C", bound=AbstractAsyncContextManager[Any, Any])
 
 
 class Opening(Generic[C]):

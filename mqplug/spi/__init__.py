@@ -43,6 +43,7 @@ from mqplug.spi._drivers import (
     Sending,
     SharedConsumerDriver,
     StageDriver,
+    StagingConnection,
 )
 from mqplug.spi._hookspecs import hookimpl
 from mqplug.spi._leases import Lease, Leases, Upcoming
@@ -111,6 +112,7 @@ __all__ = [
     "SharedConsumerDriver",
     "StageDriver",
     "Staged",
+    "StagingConnection",
     "SymbolicStart",
     "TopicInfo",
     "Trim",

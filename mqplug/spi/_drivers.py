@@ -17,7 +17,7 @@ from mqplug._log import Log
 from mqplug._position import Position
 from mqplug._produce.record import Headers
 from mqplug._text import Numbers
-from mqplug.spi._actions import GroupPosition, Settlement, Staged
+from mqplug.spi._actions import GroupPosition, Settlement, Staged, TopicInfo
 from mqplug.spi._descriptor import Capabilities
 
 if TYPE_CHECKING:
@@ -146,6 +146,14 @@ class ProducerDriver(Protocol):
 
     def close(self, timeout: float) -> None:
         """Let go; what is still on its way is settled as unknown by the core."""
+
+
+class StagingConnection(Connection, Protocol):
+    """What a connection has beside, where ``staged_ingest`` is declared."""
+
+    def open_stage(self, topic: TopicInfo, timeout: float) -> StageDriver:
+        """Open a stage for messages of one topic."""
+        ...
 
 
 class StageDriver(Protocol):

@@ -11,9 +11,9 @@ import pluggy
 from mqplug._log import Log
 from mqplug._position import Position
 from mqplug._watermarks import Bounds, Watermarks
-from mqplug.spi._actions import Action, ConsumerOptions, GroupPosition, ProducerOptions, SymbolicStart, TopicInfo
+from mqplug.spi._actions import Action, ConsumerOptions, GroupPosition, ProducerOptions, SymbolicStart
 from mqplug.spi._descriptor import Descriptor
-from mqplug.spi._drivers import Connection, ConsumerDriver, Listener, ProducerDriver, StageDriver
+from mqplug.spi._drivers import Connection, ConsumerDriver, Listener, ProducerDriver
 
 hookspec = pluggy.HookspecMarker("mqplug")
 hookimpl = pluggy.HookimplMarker("mqplug")
@@ -32,11 +32,6 @@ def mqplug_connect(settings: Any, timeout: float) -> Connection:  # type: ignore
 @hookspec(firstresult=True)
 def mqplug_open_producer(connection: Connection, options: ProducerOptions, timeout: float) -> ProducerDriver:  # type: ignore[empty-body]
     """Open a producer. It sends to any topic of the connection."""
-
-
-@hookspec(firstresult=True)
-def mqplug_open_stage(connection: Connection, topic: TopicInfo, timeout: float) -> StageDriver:  # type: ignore[empty-body]
-    """Open a stage for messages of one topic. Only asked where ``staged_ingest`` is declared."""
 
 
 @hookspec(firstresult=True)

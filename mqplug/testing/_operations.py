@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 
-from mqplug import EARLIEST, MessageId, Unsupported, at_time
+from mqplug import EARLIEST, MessageId, Staged, Unsupported, at_time
 
 if TYPE_CHECKING:
     from mqplug.testing._bench import Bench
@@ -131,6 +131,17 @@ def _returned(bench: Bench, topic: str) -> list[Call]:
 # messages --------------------------------------------------------------------------------------------------
 
 
+def _staged(bench: Bench, topic: str) -> list[Call]:
+    client = bench.client
+
+    def stage() -> Staged:
+        with client.stage(topic) as made:
+            made.write([b"x"])
+            return made.finish()
+
+    return [lambda: client.ingest(stage(), writer=bench.name(), number=0), lambda: client.discard(stage())]
+
+
 def _sent(fields: Mapping[str, Any], bench: Bench, topic: str) -> list[Call]:
     producer = bench.producer(topic)
 
@@ -162,6 +173,7 @@ OPERATIONS: Final[Mapping[str, Calls]] = {
     "headers": partial(_sent, {"headers": {"a": b"b"}}),
     "keys": partial(_sent, {"key": b"k"}),
     "timestamps_producer": partial(_sent, {"timestamp": 1_700_000_000_000}),
+    "staged_ingest": _staged,
 }
 
 WITHOUT_A_CALL: Final = ("chunking", "compaction", "delayed", "fencing", "transactions")

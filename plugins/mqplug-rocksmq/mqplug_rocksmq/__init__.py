@@ -19,9 +19,7 @@ from mqplug.spi import (
     Listener,
     ProducerDriver,
     ProducerOptions,
-    StageDriver,
     SymbolicStart,
-    TopicInfo,
     hookimpl,
 )
 from mqplug_rocksmq._layout import ACKED_RANGES_MAX
@@ -63,11 +61,6 @@ def mqplug_connect(settings: RocksMQSettings, timeout: float) -> Connection:
 @hookimpl
 def mqplug_open_producer(connection: Connection, options: ProducerOptions, timeout: float) -> ProducerDriver:
     return connection.open_producer(timeout)
-
-
-@hookimpl
-def mqplug_open_stage(connection: Connection, topic: TopicInfo, timeout: float) -> StageDriver:
-    return connection.open_stage(topic, timeout)
 
 
 @hookimpl

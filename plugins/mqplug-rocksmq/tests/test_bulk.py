@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import pickle
 import shutil
@@ -16,11 +17,11 @@ from conftest import OpenStore
 from rocksmq_words import eventually, extent, new_log, put, values
 
 import mqplug
+import mqplug.aio
 from mqplug import (
     Closed,
     ConfigError,
     Corrupt,
-    InvalidName,
     MessageTooLarge,
     OutcomeUnknown,
     Record,
@@ -171,22 +172,6 @@ def test_what_is_wrong_with_records(mq: mqplug.Client) -> None:
                 open_stage.write([b"good", wrong])  # type: ignore[list-item]
         open_stage.write([b"fine"])
         assert open_stage.finish().messages == 1
-
-
-@pytest.mark.parametrize(
-    ("error", "arguments"),
-    [
-        (InvalidName, {"writer": "", "number": 0}),
-        (InvalidName, {"writer": "a\nb", "number": 0}),
-        (TypeError, {"writer": 5, "number": 0}),
-        (TypeError, {"writer": "w", "number": True}),
-        (ValueError, {"writer": "w", "number": -1}),
-    ],
-)
-def test_wrong_marks(mq: mqplug.Client, error: type[Exception], arguments: dict[str, object]) -> None:
-    """A mark that cannot be one is refused."""
-    with pytest.raises(error):
-        mq.ingest(stage_all(mq, "orders", [b"x"]), **arguments)  # type: ignore[arg-type]
 
 
 def test_after_close(path: Path) -> None:
@@ -492,3 +477,25 @@ def test_no_time(store: Store) -> None:
     with store.ingestion._busy, pytest.raises(Timeout, match="others"):
         store.ingestion.ingest("job", 0, [], 0.01)
     assert take(store, found).messages == 1
+
+
+# with await ----------------------------------------------------------------------------------------------------
+
+
+def test_with_await(path: Path) -> None:
+    """Stages are written, taken in and discarded in an event loop too."""
+
+    async def story() -> None:
+        async with mqplug.aio.connect("rocksmq", path=str(path)) as mq:
+            await mq.create_topic("orders")
+            async with mq.stage("orders") as open_stage:
+                await open_stage.write([b"a", b"b"])
+                found = await open_stage.finish()
+            unwanted = await mq.stage("orders")
+            await unwanted.write([b"c"])
+            await unwanted.discard()
+            assert (await mq.ingest(found, writer="job", number=0)).messages == 2
+            await mq.discard(found)
+            assert [message.value async for message in mq.read("orders")] == [b"a", b"b"]
+
+    asyncio.run(story())
