@@ -53,7 +53,7 @@ class RocksMQConnection:
 
     def reserve_segment(self, timeout: float) -> int:
         """Give out the number of a segment, for a file that is to be staged."""
-        return self.store.topics.reserve(timeout)
+        return self.store.ingestion.reserve(timeout)
 
     def open_consumer(self, options: ConsumerOptions, listener: Listener, timeout: float) -> RocksMQConsumer:
         """Open a consumer, and store where its group starts."""

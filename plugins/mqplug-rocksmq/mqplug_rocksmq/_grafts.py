@@ -58,12 +58,14 @@ def end_of(pages: Pages, graft: Graft) -> int:
 
 
 def drop(changes: Changes, pages: Pages, log: int, keep: int) -> None:
-    """Remove what lies before the page at *keep*; a segment's room comes back in the background."""
+    """Remove the grafts that end at *keep* or before; the room of their segments comes back in the background.
+
+    A graft goes whole: logs share a segment, and to give back a part of it is to write the rest of it anew.
+    """
     for graft in grafts(pages, log, keep):
-        stop = min(graft.end, keep)
-        changes.drop_pages(graft.segment, graft.start, graft.start + stop - graft.base)
-        changes.put(log_key(graft.segment, FREED), range_value(0, LAST))
-        if stop == graft.end:
+        if graft.end <= keep:
+            changes.drop_pages(graft.segment, graft.start, graft.start + graft.messages)
+            changes.put(log_key(graft.segment, FREED), range_value(0, LAST))
             changes.delete(graft_key(log, graft.base))
 
 

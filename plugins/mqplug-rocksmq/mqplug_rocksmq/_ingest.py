@@ -43,7 +43,9 @@ from mqplug_rocksmq._staging import Staging
 
 if TYPE_CHECKING:
     from mqplug_rocksmq._engine import Engine
+    from mqplug_rocksmq._retention import Janitor
     from mqplug_rocksmq._topics import Topics
+    from mqplug_rocksmq._tuning import Tuning
 
 Result = TypeVar("Result")
 _log = logging.getLogger("mqplug.rocksmq")
@@ -87,11 +89,12 @@ class Intent(NamedTuple):
 class Ingestion:
     """Takes in staged files, one batch at a time."""
 
-    def __init__(self, engine: Engine, topics: Topics, staging: Staging, grew: Callable[[int], None]) -> None:
+    def __init__(self, engine: Engine, topics: Topics, staging: Staging, janitor: Janitor, tuning: Tuning) -> None:
         self._staging = staging
+        self._most = None if tuning.budget is None else tuning.budget // 2
         self._engine = engine
         self._topics = topics
-        self._grew = grew
+        self._grew = janitor.grew
         self._busy = threading.Lock()
 
     def ingest(self, writer: str, number: int, files: Sequence[StagedFile], timeout: float | None = None) -> Taken:
@@ -107,6 +110,15 @@ class Ingestion:
                 _left(end)
             return self._take_in(Intent(writer, number, files), end)
 
+    def reserve(self, timeout: float | None = None) -> int:
+        """Give out the number of a segment, for a file that is to be staged."""
+        if self._most is not None and self._staging.size() > self._most:
+            raise StorageFull(
+                f"more than {self._most} bytes are staged already, and disk_max_bytes leaves no room for more",
+                fix="Ingest or discard what is staged, or allow more",
+            )
+        return self._topics.reserve(timeout)
+
     def recover(self) -> None:
         """Finish what whoever had the store before was killed at."""
         try:
@@ -116,11 +128,14 @@ class Ingestion:
             _log.warning("the disk is full: a batch that was staged is taken in when there is room")
 
     def discard(self, files: Sequence[StagedFile], timeout: float | None = None) -> None:
-        """Remove what was staged, unless it was taken in."""
+        """Remove what was staged, unless it was taken in. If that was broken off, it is undone."""
         end = None if timeout is None else time.monotonic() + timeout
+        segments = {file.segment for file in files}
         with self._alone(end):
-            self._finish(end)
-            self._staging.remove(file.segment for file in files)
+            intent = self._intent()
+            if intent and segments & {file.segment for file in intent.files}:
+                self._undo()
+            self._staging.remove(segments)
 
     @contextmanager
     def _alone(self, end: float | None) -> Iterator[None]:
@@ -219,18 +234,22 @@ class Ingestion:
 
     def _finish(self, end: float | None) -> None:
         """Go on with what was begun; what cannot be taken in any more is undone."""
-        with self._engine.lock:
-            self._engine.check()
-            stored = self._engine.pages.get(INTENT)
-        if stored is None:
+        intent = self._intent()
+        if intent is None:
             return
         try:
-            self._go_on(Intent.read(stored), end)
+            self._go_on(intent, end)
         except (StorageFull, Timeout):
             raise
         except Error as error:
             _log.warning("a batch whose ingest was broken off is not taken in: %s", error)
             self._undo()
+
+    def _intent(self) -> Intent | None:
+        with self._engine.lock:
+            self._engine.check()
+            stored = self._engine.pages.get(INTENT)
+        return None if stored is None else Intent.read(stored)
 
     def _undo_after(self, error: Error) -> None:
         try:

@@ -118,10 +118,11 @@ class Janitor:
 
     def _keep_to(self, budget: int) -> None:
         """Drop the oldest messages of all topics until the store holds no more than it may, and some less."""
+        budget -= self._staging.size()
         with self._engine.lock:
             self._engine.check()
             logs = self._topics.logs()
-            excess = sum(held(log, self._marks(log)) for log in logs) + self._staging.size() - budget
+            excess = sum(held(log, self._marks(log)) for log in logs) - budget
             found = cuts(logs, self._marks, excess + self._step) if excess > 0 else {}
         for number, offset in found.items():
             if log := self._topics.find(number):

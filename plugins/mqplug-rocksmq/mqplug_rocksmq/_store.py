@@ -78,7 +78,7 @@ class Store:
         self.origins = Origins(self._engine)
         staging = Staging(path)
         self._janitor = Janitor(self._engine, self.topics, staging, settings.retention_interval, settings.tuning)
-        self.ingestion = Ingestion(self._engine, self.topics, staging, self._janitor.grew)
+        self.ingestion = Ingestion(self._engine, self.topics, staging, self._janitor, settings.tuning)
         try:
             self.ingestion.recover()
         except BaseException:

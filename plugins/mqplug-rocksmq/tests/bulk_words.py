@@ -33,7 +33,7 @@ class Batch:
 def stage(store: Store, topic: str = "orders") -> Any:
     """Open a stage, at the driver's seam."""
     found = TopicInfo(topic, logs_of(store.id, store.topics.get(topic)))
-    return RocksMQStage(store.id, store.path, found, store.topics.reserve)
+    return RocksMQStage(store.id, store.path, found, store.ingestion.reserve)
 
 
 def staged(store: Store, *pages: Sequence[bytes | None], topic: str = "orders", time: int = 1000) -> Staged:

@@ -34,6 +34,7 @@ from mqplug_rocksmq._care._check import check
 from mqplug_rocksmq._care._repair import repair
 from mqplug_rocksmq._care._restore import restore
 from mqplug_rocksmq._layout import FREED, INTENT
+from mqplug_rocksmq._staged import files_of
 from mqplug_rocksmq._store import Store
 from mqplug_rocksmq._topics import Retention
 
@@ -220,14 +221,14 @@ def test_several_files(store: Store, path: Path, monkeypatch: pytest.MonkeyPatch
 
 
 def test_room_comes_back(store: Store, path: Path) -> None:
-    """The room of what was taken in comes back: of a part when it is trimmed, of all when the topic is deleted."""
+    """The room of what was taken in comes back: of batches that were trimmed, of all when the topic is deleted."""
     log = new_log(store)
     for number in range(3):
         take(store, staged(store, *[[os.urandom(100_000)] * 3 for _ in range(20)]), number=number)
     before = _tables(path)
-    store.trim(log, 90, 10)
-    eventually(lambda: _tables(path) < before * 0.6)
-    assert len(values(store, log, 90)) == 90
+    store.trim(log, 150, 10)
+    eventually(lambda: _tables(path) < before * 0.4)
+    assert len(values(store, log, 150)) == 30
     store.delete_topic("orders")
     eventually(lambda: _tables(path) < before * 0.1)
     eventually(lambda: not store._engine.pages.scan(FREED))
@@ -263,6 +264,17 @@ def test_the_disk_cap(path: Path, open_store: OpenStore) -> None:
     low, high = extent(store, log)
     assert high == 96
     assert len(values(store, log, low)) == high - low
+
+
+def test_the_disk_cap_of_stages(open_store: OpenStore) -> None:
+    """What waits to be taken in counts for ``disk_max_bytes`` too, and more than half of that is ``StorageFull``."""
+    store = open_store(sync="os", disk_max_bytes=64 << 20)
+    new_log(store)
+    waiting_files: list[mqplug.Staged] = []
+    with pytest.raises(StorageFull, match="staged already"):
+        waiting_files.extend(staged(store, [os.urandom(1 << 20)] * 4) for _ in range(100))
+    assert take(store, *waiting_files).messages == 4 * len(waiting_files)
+    staged(store, [b"x"])
 
 
 def test_a_deleted_topic(mq: mqplug.Client, path: Path) -> None:
@@ -468,6 +480,24 @@ def test_no_room_to_note_it(store: Store, monkeypatch: pytest.MonkeyPatch, step:
     assert take(store, found).repeated == (step == 2)
     put(store, log, b"c")
     assert values(store, log) == [b"a", b"b", b"c"]
+
+
+def test_discarded_in_the_midst(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A batch that is discarded after its ingest was broken off is not taken in later."""
+    log = new_log(store)
+    found = staged(store, [b"a"])
+    with monkeypatch.context() as slow:
+        slow.setattr(store.ingestion, "_place", _too_late)
+        with pytest.raises(Timeout):
+            take(store, found)
+    assert store._engine.pages.get(INTENT) is not None
+    store.ingestion.discard(files_of(store.id, [found]), 10)
+    assert not take(store, staged(store, [b"b"])).repeated
+    assert values(store, log) == [b"b"]
+
+
+def _too_late(*_: object) -> None:
+    raise Timeout("too late")
 
 
 def test_no_time(store: Store) -> None:
