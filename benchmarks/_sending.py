@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from itertools import accumulate
 from typing import Any
 
 import mqplug
@@ -44,6 +45,7 @@ class BareRun:
     keys: Sequence[bytes | None] | None = None
     headers: Sequence[Headers] | None = None
     timestamps: Sequence[int | None] | None = None
+    size = BATCH * len(VALUE)
 
     def __init__(self, values: Sequence[bytes | None]) -> None:
         self.topic, self.partition, self.values = TOPIC, 0, values
@@ -53,8 +55,8 @@ class BareRun:
         return len(self.values)
 
     @property
-    def sizes(self) -> Sequence[int]:
-        return [len(value or b"") for value in self.values]
+    def ends(self) -> Sequence[int]:
+        return list(accumulate(len(value or b"") for value in self.values))
 
     def arrow(self, names: Sequence[str]) -> Mapping[str, Any]:
         return {}

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from typing import TYPE_CHECKING, Any, Self
 
 from mqplug._deadline import Deadline
 from mqplug._errors import Closed, InvalidName, MessageTooLarge
 from mqplug._plugins.backend import NO_END
-from mqplug._produce.columns import RecordColumns
+from mqplug._produce.columns import Records, SendColumns, columns_of
 from mqplug._produce.record import check_declared
 from mqplug._produce.sorting import Sorter
 from mqplug.spi._actions import Staged
@@ -17,7 +17,6 @@ from mqplug.spi._actions import Staged
 if TYPE_CHECKING:
     from types import TracebackType
 
-    from mqplug._produce.record import Record
     from mqplug._produce.routing import Route
     from mqplug.spi._descriptor import Capabilities
     from mqplug.spi._drivers import StageDriver
@@ -50,18 +49,18 @@ class Stage:
         """The topic that its messages are for."""
         return self._route.topic
 
-    def write(self, records: Iterable[Record | bytes], *, timeout: float | None = 30) -> None:
+    def write(self, records: Records, *, timeout: float | None = 30) -> None:
         """Add messages, which are what ``Producer.send_many`` takes, and go to the partitions that it would choose.
 
         What is wrong with a record is raised before any of these is written. Any other error ends the stage.
         """
         deadline = Deadline(timeout)
         with self._use("stage"):
-            columns = RecordColumns.of(records)
-            if not columns.sizes:
+            columns = columns_of(records, self.topic)
+            if not len(columns):
                 return
             self._check(columns)
-            runs = list(self._sorter.runs(columns, range(len(columns.sizes)), self._find))
+            runs = list(self._sorter.runs(columns, range(len(columns)), self._find))
             with self._or_discard():
                 for run, _ in runs:
                     self._driver.write(run, deadline.remaining(NO_END))
@@ -95,7 +94,7 @@ class Stage:
             self.discard()
             raise
 
-    def _check(self, columns: RecordColumns) -> None:
+    def _check(self, columns: SendColumns) -> None:
         null, keys, headers, timestamps = columns.uses()
         check_declared(self._able, null_payload=null, keys=keys, headers=headers, timestamps_producer=timestamps)
         if (largest := max(columns.sizes)) > self._able.message_max_bytes:

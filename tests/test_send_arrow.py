@@ -262,7 +262,7 @@ def test_columns_that_are_not_asked_for_stay_arrow() -> None:
         arrays = run.arrow(("value", "key", "headers", "timestamp"))
         assert arrays["value"].to_pylist() == run.values == [None, b"", b"four"]
         assert arrays["timestamp"].cast("int64").to_pylist() == run.timestamps == [NOON + 1, None, NOON]
-        assert list(run.sizes) == [0, 0, 7]
+        assert list(run.ends) == [0, 0, 7]
         assert run.size == 7
         run.stored(mq.partitions("orders")[0], [(0,), (1,), (2,)])
 

@@ -75,13 +75,18 @@ class ArrowColumns:
 
     @cached_property
     def size(self) -> int:
-        """Bytes of all values, keys and headers."""
+        """The bytes of all: of values, keys and headers."""
         return int(pc.sum(self._lengths).as_py() or 0)
 
     @cached_property
     def sizes(self) -> list[int]:
-        """The same of each record."""
+        """The bytes of each."""
         return _listed(self._lengths)
+
+    @cached_property
+    def ends(self) -> list[int]:
+        """The bytes of each record and of those before it."""
+        return _listed(pc.cumulative_sum(self._lengths))
 
     @cached_property
     def values(self) -> list[bytes | None]:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import repeat
+from itertools import accumulate, repeat
+from operator import countOf, sub
 from typing import TYPE_CHECKING, Any, Protocol, Self, TypeVar, Union
 
 from mqplug._position import to_milliseconds
@@ -61,12 +62,12 @@ def _is_arrow(records: object) -> bool:
 class RecordColumns:
     """Records that came as objects."""
 
-    __slots__ = ("headers", "keys", "partitions", "size", "sizes", "timestamps", "topics", "values")
+    __slots__ = ("ends", "headers", "keys", "partitions", "timestamps", "topics", "values")
 
     def __init__(
         self,
         values: Sequence[bytes | None],
-        sizes: Sequence[int],
+        ends: Sequence[int],
         keys: Sequence[bytes | None] | None = None,
         headers: Sequence[Headers] | None = None,
         timestamps: Sequence[int | None] | None = None,
@@ -74,23 +75,22 @@ class RecordColumns:
         topics: Sequence[str | None] | None = None,
     ) -> None:
         self.values = values
-        self.sizes = sizes
+        self.ends = ends
+        """The bytes of each record and of those before it: of values, keys and headers."""
         self.keys = keys
         self.headers = headers
         self.timestamps = timestamps
         self.partitions = partitions
         self.topics = topics
-        self.size = sum(sizes)
 
     @classmethod
     def of(cls, records: Iterable[Record | bytes]) -> Self:
         """Check records; ``TypeError`` and ``ValueError`` before any I/O."""
         rows = list(records)
-        kinds = set(map(type, rows))
-        if kinds == {bytes}:
-            return cls(rows, list(map(len, rows)))  # type: ignore[arg-type]
-        made = rows if kinds == {Record} else [row if isinstance(row, Record) else Record(row) for row in rows]
-        return cls._of_records(made)  # type: ignore[arg-type]
+        if countOf(map(type, rows), bytes) == len(rows):
+            return cls(rows, list(accumulate(map(len, rows))))  # type: ignore[arg-type]
+        made = [row if isinstance(row, Record) else Record(row) for row in rows]
+        return cls._of_records(made)
 
     @classmethod
     def _of_records(cls, records: Sequence[Record]) -> Self:
@@ -101,7 +101,7 @@ class RecordColumns:
         times = [None if record.timestamp is None else to_milliseconds(record.timestamp) for record in records]
         return cls(
             values,
-            _sizes(values, keys, headers),
+            list(accumulate(_sizes(values, keys, headers))),
             keys,
             headers,
             _unless_absent(times),
@@ -116,14 +116,25 @@ class RecordColumns:
         """Whether there are tombstones, keys, headers, timestamps."""
         return None in self.values, self.keys is not None, self.headers is not None, self.timestamps is not None
 
+    @property
+    def size(self) -> int:
+        """The bytes of all."""
+        return self.ends[-1] if self.ends else 0
+
+    @property
+    def sizes(self) -> Sequence[int]:
+        """The bytes of each."""
+        return list(map(sub, self.ends, [0, *self.ends]))
+
     def pick(self, rows: Sequence[int]) -> Self:
         """These rows."""
         if len(rows) == len(self.values):
             return self
-        columns: tuple[Any, ...] = (
-            self.values, self.sizes, self.keys, self.headers, self.timestamps, self.partitions, self.topics,
-        )  # fmt: skip
-        return type(self)(*(None if column is None else [column[row] for row in rows] for column in columns))  # type: ignore[arg-type]
+        sizes = self.sizes
+        columns = (self.keys, self.headers, self.timestamps, self.partitions, self.topics)
+        picked: list[Any] = [None if column is None else [column[row] for row in rows] for column in columns]
+        ends = list(accumulate([sizes[row] for row in rows]))
+        return type(self)([self.values[row] for row in rows], ends, *picked)
 
     def arrow(self, names: Sequence[str]) -> Mapping[str, pyarrow.Array]:
         """None of them is there as Arrow."""
@@ -164,7 +175,7 @@ def _unless_absent(column: list[T | None]) -> list[T | None] | None:
 
 def _sizes(
     values: Sequence[bytes | None], keys: Sequence[bytes | None] | None, headers: Sequence[Headers] | None
-) -> list[int]:
+) -> Iterable[int]:
     if keys is None and headers is None and None not in values:
-        return list(map(len, values))  # type: ignore[arg-type]
-    return list(map(size_of, values, keys or repeat(None), headers or repeat(())))
+        return map(len, values)  # type: ignore[arg-type]
+    return map(size_of, values, keys or repeat(None), headers or repeat(()))

@@ -64,9 +64,9 @@ class Run:
         return self._columns.timestamps
 
     @property
-    def sizes(self) -> Sequence[int]:
-        """Bytes of value, key and headers of each record together."""
-        return self._columns.sizes
+    def ends(self) -> Sequence[int]:
+        """The bytes of each record and of those before it: of values, keys and headers."""
+        return self._columns.ends
 
     def arrow(self, names: Sequence[str]) -> Mapping[str, pyarrow.Array]:
         """Those of the named columns that are there as Arrow arrays."""
@@ -114,7 +114,7 @@ class Run:
                 SendHandle(self.topic, self.partition, value, key, headers, timestamp, size, self.wait)
                 for value, key, headers, timestamp, size in zip(
                     self.values, self.keys or none, self.headers or repeat(()), self.timestamps or none,
-                    self.sizes, strict=False,
+                    self._columns.sizes, strict=False,
                 )
             ]  # fmt: skip
             self._pass_on()

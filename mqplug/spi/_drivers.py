@@ -78,6 +78,7 @@ class Run(Protocol):
 
     topic: str
     partition: int
+    size: int
 
     @property
     def values(self) -> Sequence[bytes | None]:
@@ -100,8 +101,8 @@ class Run(Protocol):
         ...
 
     @property
-    def sizes(self) -> Sequence[int]:
-        """Bytes of value, key and headers of each record together."""
+    def ends(self) -> Sequence[int]:
+        """The bytes of each record and of those before it: of values, keys and headers. The last one is ``size``."""
         ...
 
     def __len__(self) -> int: ...

@@ -16,8 +16,13 @@ MAX_BYTES: Final = 1 << 30
 def bodies_of(columns: Columns) -> list[Body]:
     """Return messages as pages of a good size."""
     count = len(columns.times)
-    lengths = columns.lengths or map(len, filter(None, columns.values or ()))
-    return [encode(columns.cut(rows)) for rows in pages(count, sum(lengths))]
+    size = columns.ends[-1] if columns.ends else sum(map(len, filter(None, columns.values or ())))
+    return [encode(columns.cut(rows)) for rows in pages(count, size)]
+
+
+def is_full(messages: int, size: int) -> bool:
+    """Whether that is as much as a page should hold."""
+    return messages >= PAGE_MESSAGES or size >= PAGE_BYTES
 
 
 def pages(count: int, size: int) -> Iterator[slice]:

@@ -46,20 +46,20 @@ _TIME, _KEY, _VALUE, _LISTS, _NAMES, _HEADER_VALUES = 0, 1, 4, 7, 8, 10
 class Columns(NamedTuple):
     """Messages to be stored, as columns of equal length; None is a column in which all are absent.
 
-    ``lengths`` are those of the values, where they are known and all values are there.
+    ``ends`` says where each value ends when all are joined, where that is known and all are there.
     """
 
     times: Sequence[int]
     values: Sequence[bytes | None] | None
     keys: Sequence[bytes | None] | None = None
     headers: Sequence[Sequence[Header]] | None = None
-    lengths: Sequence[int] | None = None
+    ends: Sequence[int] | None = None
 
     def cut(self, rows: slice) -> Columns:
         """Return some of the messages."""
         if rows == slice(0, len(self.times)):
             return self
-        return Columns(*(None if column is None else column[rows] for column in self))  # type: ignore[arg-type]
+        return Columns(*(None if column is None else column[rows] for column in self[:4]))  # type: ignore[arg-type]
 
 
 class Body(NamedTuple):
@@ -95,7 +95,7 @@ def encode(columns: Columns) -> Body:
     writer = Writer()
     newest = writer.times(columns.times)
     writer.binary(columns.keys)
-    writer.binary(columns.values, columns.lengths)
+    writer.binary(columns.values, columns.ends)
     writer.headers(columns.headers)
     return writer.body(len(columns.times), newest)
 
@@ -136,8 +136,8 @@ class Writer:
         self.add(pack(f"<{count}q", *times))
         return max(times)
 
-    def binary(self, column: Sequence[bytes | None] | None, lengths: Sequence[int] | None = None) -> None:
-        """Add a column that may have gaps."""
+    def binary(self, column: Sequence[bytes | None] | None, ends: Sequence[int] | None = None) -> None:
+        """Add a column that may have gaps; *ends* where each item ends, if that is known."""
         if column is None:
             return self.absent(3)
         try:
@@ -145,21 +145,21 @@ class Writer:
         except TypeError:  # to look for gaps first would take longer than all else
             return self._with_gaps(column)
         self.absent(1)
-        return self._data(data, lengths or map(len, column))  # type: ignore[arg-type]
+        return self._data(data, ends or accumulate(map(len, column)))  # type: ignore[arg-type]
 
     def _with_gaps(self, column: Sequence[bytes | None]) -> None:
         if column.count(None) == len(column):
             return self.absent(3)
         self.add(_bitmap(column))
         filled = [item or b"" for item in column]
-        return self._data(b"".join(filled), map(len, filled))
+        return self._data(b"".join(filled), accumulate(map(len, filled)))
 
-    def _offsets(self, lengths: Iterable[int]) -> None:
-        offsets = list(accumulate(lengths, initial=0))
+    def _offsets(self, ends: Iterable[int]) -> None:
+        offsets = (0, *ends)
         self.add(pack(f"<{len(offsets)}i", *offsets))
 
-    def _data(self, data: bytes, lengths: Iterable[int]) -> None:
-        self._offsets(lengths)
+    def _data(self, data: bytes, ends: Iterable[int]) -> None:
+        self._offsets(ends)
         self.add(data)
 
     def headers(self, column: Sequence[Sequence[Header]] | None) -> None:
@@ -167,9 +167,9 @@ class Writer:
         flat = list(chain.from_iterable(column or ()))
         if column is None or not flat:
             return self.absent(6)
-        self._offsets(map(len, column))
+        self._offsets(accumulate(map(len, column)))
         names = [name.encode() for name, _ in flat]
-        self._data(b"".join(names), map(len, names))
+        self._data(b"".join(names), accumulate(map(len, names)))
         return self.binary([value for _, value in flat])
 
 

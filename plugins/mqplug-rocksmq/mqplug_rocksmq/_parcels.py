@@ -49,16 +49,11 @@ class Packed:
 
     def bodies(self) -> list[Body]:
         """Return it as pages."""
-        return self.arrow_bodies() or bodies_of(self.columns())
+        if arrays := self._run.arrow(("timestamp", "key", "value", "headers")):
+            from mqplug_rocksmq._arrow_pages import arrow_bodies
 
-    def arrow_bodies(self) -> list[Body]:
-        """Return it as pages, if it was sent as Arrow data; else nothing."""
-        arrays = self._run.arrow(("timestamp", "key", "value", "headers"))
-        if not arrays:
-            return []
-        from mqplug_rocksmq._arrow_pages import arrow_bodies
-
-        return arrow_bodies(arrays, _clock.now_ms())
+            return arrow_bodies(arrays, _clock.now_ms())
+        return bodies_of(self.columns())
 
     def columns(self) -> Columns:
         """Return it as columns."""
@@ -66,7 +61,7 @@ class Packed:
         times = [now] * len(run)
         if run.timestamps is not None:
             times = [now if each is None else each for each in run.timestamps]
-        return Columns(times, run.values, run.keys, run.headers, _lengths(run))
+        return Columns(times, run.values, run.keys, run.headers, _ends(run))
 
     def stored(self, log: Log, first: int) -> None:
         """It lies at this offset and the following."""
@@ -100,9 +95,9 @@ class Offsets(Sequence[Numbers]):
         return zip(self._offsets, strict=False)
 
 
-def _lengths(run: Run) -> Sequence[int] | None:
-    """The lengths of the values, where those are all that the records have."""
-    return run.sizes if run.keys is None and run.headers is None else None
+def _ends(run: Run) -> Sequence[int] | None:
+    """Where each value ends when all are joined, if values are all that the records have."""
+    return run.ends if run.keys is None and run.headers is None else None
 
 
 def _give_up(sent: Sending | Run, error: Error) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from mqplug.spi import Run, Staged, TopicInfo
-from mqplug_rocksmq._bodies import PAGE_BYTES, PAGE_MESSAGES, bodies_of
+from mqplug_rocksmq._bodies import bodies_of, is_full
 from mqplug_rocksmq._page import Body, Columns
 from mqplug_rocksmq._parcels import Packed
 from mqplug_rocksmq._staged import StagedFile, StagedMark, StagedRun, staged
@@ -19,7 +19,6 @@ from mqplug_rocksmq._staging import Staging
 
 FILE_BYTES: Final = 64 << 20
 _MARK_BYTES: Final = 1 << 20
-_LONG: Final = 100  # Arrow data of fewer messages waits for more, or pages were small
 _EACH: Final = 50  # bytes that a message takes in memory beside its key and value, at least
 
 
@@ -39,27 +38,21 @@ class RocksMQStage:
 
     def write(self, run: Run, timeout: float) -> None:
         draft = self._drafts.setdefault(run.partition, _Draft())
-        parcel = Packed(run)
-        if len(run) >= _LONG and (bodies := parcel.arrow_bodies()):
+        self._held += run.size + _EACH * len(run)
+        if is_full(len(run), run.size):
             self._encode(run.partition, draft)
-            self._add(run.partition, bodies)
+            self._pages[run.partition].add(Packed(run).bodies())
         else:
-            self._held += draft.add(parcel.columns())
+            draft.add(Packed(run).columns(), run.size)
         if draft.full:
             self._encode(run.partition, draft)
         if self._held >= FILE_BYTES:
             self._file(timeout)
 
     def _encode(self, partition: int, draft: _Draft) -> None:
-        if draft.messages:
-            self._held -= draft.held
-            self._add(partition, bodies_of(draft.take()))
-
-    def _add(self, partition: int, bodies: Sequence[Body]) -> None:
         pages = self._pages.setdefault(partition, _Pages())
-        for body in bodies:
-            pages.add(body)
-            self._held += body.size
+        if draft.messages:
+            pages.add(bodies_of(draft.take()))
 
     def _file(self, timeout: float) -> None:
         """Write what is held into a file."""
@@ -89,27 +82,22 @@ class _Draft:
 
     def __init__(self) -> None:
         self._parts: list[Columns] = []
-        self.messages = self.held = self._size = 0
+        self.messages = self._size = 0
 
-    def add(self, columns: Columns) -> int:
-        """Add messages; return about how many bytes they take."""
+    def add(self, columns: Columns, size: int) -> None:
+        """Add messages of so many bytes."""
         self._parts.append(columns)
         self.messages += len(columns.times)
-        values, keys = (sum(map(len, filter(None, column or ()))) for column in columns[1:3])
-        self._size += values
-        held = values + keys + _EACH * len(columns.times)
-        self.held += held
-        return held
+        self._size += size
 
     @property
     def full(self) -> bool:
         """Whether it is as large as a page should be."""
-        return self.messages >= PAGE_MESSAGES or self._size >= PAGE_BYTES
+        return is_full(self.messages, self._size)
 
     def take(self) -> Columns:
         """Return all as one, and begin anew."""
-        parts = self._parts
-        self._parts, self.messages, self.held, self._size = [], 0, 0, 0
+        parts, self._parts, self.messages, self._size = self._parts, [], 0, 0
         if len(parts) == 1:
             return parts[0]
         times = list(chain.from_iterable(part.times for part in parts))
@@ -132,14 +120,15 @@ class _Pages:
         self.messages = self.size = 0
         self._newest = 0
 
-    def add(self, body: Body) -> None:
-        marked = self.marks[-1].size if self.marks else -_MARK_BYTES
-        if body.newest > self._newest or self.size - marked >= _MARK_BYTES:
-            self._newest = max(self._newest, body.newest)
-            self.marks.append(StagedMark(self.messages, self._newest, self.size))
-        self.bodies.append(body)
-        self.messages += body.messages
-        self.size += body.size
+    def add(self, bodies: Sequence[Body]) -> None:
+        for body in bodies:
+            marked = self.marks[-1].size if self.marks else -_MARK_BYTES
+            if body.newest > self._newest or self.size - marked >= _MARK_BYTES:
+                self._newest = max(self._newest, body.newest)
+                self.marks.append(StagedMark(self.messages, self._newest, self.size))
+            self.bodies.append(body)
+            self.messages += body.messages
+            self.size += body.size
 
 
 class _Laid:

@@ -25,9 +25,14 @@ class Batch:
         self, values: Sequence[bytes | None], partition: int = 0, keys: Any = None, timestamps: Any = None
     ) -> None:
         self.values, self.partition, self.keys, self.timestamps = values, partition, keys, timestamps
+        self.ends = None
+        self.size = sum(len(value or b"") for value in values)
 
     def __len__(self) -> int:
         return len(self.values)
+
+    def arrow(self, names: Sequence[str]) -> dict[str, Any]:
+        return {}
 
 
 def stage(store: Store, topic: str = "orders") -> Any:
