@@ -6,38 +6,58 @@ import argparse
 import importlib
 import json
 from pathlib import Path
+from typing import Any
 
+from benchmarks._findings import findings_as_data, show_finding
 from benchmarks._paired import measure
-from benchmarks._report import as_data, describe_machine, show
+from benchmarks._report import contests_as_data, describe_machine, machine, show
 
 SUITES = {
     "core": ["core"],
     "kafka": ["kafka"],
-    "rocksmq": ["rocksmq_batches", "rocksmq_sends", "rocksmq_queue"],
+    "rocksmq": ["rocksmq_batches", "rocksmq_sends", "rocksmq_curves", "rocksmq_queue"],
     "rocksmq_batches": ["rocksmq_batches"],
     "rocksmq_sends": ["rocksmq_sends"],
     "rocksmq_queue": ["rocksmq_queue"],
+    "rocksmq_curves": ["rocksmq_curves"],
 }
-"""The modules of each suite. Each has ``contests``."""
+"""The modules of each suite of contests. Each has ``contests``."""
+LARGE = "rocksmq_large"
 
 
 def main() -> None:
-    """Run one suite and print its ratios."""
+    """Run one suite, and print what it found."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
-    parser.add_argument("suite", choices=SUITES)
+    parser.add_argument("suite", choices=[*SUITES, LARGE])
     parser.add_argument("--quick", action="store_true", help="few messages and rounds: to see that it runs")
     parser.add_argument("--rounds", type=int, help="how often each side runs (default 7; 2 when quick)")
     parser.add_argument("--only", default="", help="run only contests whose name contains this")
+    parser.add_argument("--gib", type=float, help=f"how much {LARGE} writes (default 10; 0.05 when quick)")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write every sample to this file")
     given = parser.parse_args()
     print(describe_machine())
+    found = _run_large(given) if given.suite == LARGE else _run_contests(given)
+    if given.json:
+        given.json.write_text(json.dumps({"suite": given.suite, **machine(), **found}, indent=2) + "\n")
+
+
+def _run_contests(given: argparse.Namespace) -> dict[str, Any]:
     results = []
     for module in SUITES[given.suite]:
         with importlib.import_module(f"benchmarks.{module}").contests(quick=given.quick) as contests:
             chosen = [contest for contest in contests if given.only in contest.name]
             results += measure(chosen, given.rounds or (2 if given.quick else 7), show)
-    if given.json:
-        given.json.write_text(json.dumps(as_data(given.suite, results), indent=2) + "\n")
+    return {"contests": contests_as_data(results)}
+
+
+def _run_large(given: argparse.Namespace) -> dict[str, Any]:
+    from benchmarks.rocksmq_large import findings
+
+    found = []
+    for each in findings(gib=given.gib or (0.05 if given.quick else 10), quick=given.quick):
+        found.append(each)
+        show_finding(each)
+    return {"findings": findings_as_data(found)}
 
 
 if __name__ == "__main__":

@@ -71,15 +71,18 @@ def _judged(result: Result) -> list[tuple[str, bool]]:
     return judged
 
 
-def as_data(suite: str, results: Sequence[Result]) -> dict[str, Any]:
-    """Every sample, with what was compared, in words."""
+def machine() -> dict[str, str]:
+    """Where this was measured, as data."""
     return {
-        "suite": suite,
         "mqplug": mqplug.__version__,
         "python": platform.python_version(),
         "machine": f"{platform.machine()}, {os.cpu_count()} processors",
-        "contests": [_contest(result) for result in results],
     }
+
+
+def contests_as_data(results: Sequence[Result]) -> list[dict[str, Any]]:
+    """Every sample, with what was compared, in words."""
+    return list(map(_contest, results))
 
 
 def _contest(result: Result) -> dict[str, Any]:

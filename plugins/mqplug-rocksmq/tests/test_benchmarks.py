@@ -38,6 +38,31 @@ def test_contests(suite: str, tmp_path: Path) -> None:
             assert all(each["wall"] > 0 for each in side["rounds"])
 
 
+@pytest.mark.timeout(240)
+def test_curves(tmp_path: Path) -> None:
+    """A curve compares the largest store with each smaller one, and says whether it is flat."""
+    found = run("rocksmq_curves", tmp_path / "found.json")
+    assert found["contests"]
+    for contest in found["contests"]:
+        names = [side["name"] for side in contest["sides"]]
+        assert names[:2] in (["10,000 messages", "1,000 messages"], ["100 topics", "1 topic"])
+        assert list(contest["speed_ratios"]) == names[1:]
+        assert names[1] in contest["aims"][0]
+
+
+@pytest.mark.timeout(240)
+def test_large(tmp_path: Path) -> None:
+    """The large one says what each step took, that all was read, and whether memory stayed below the ceiling."""
+    found = run("rocksmq_large", tmp_path / "found.json", "--gib", "0.02")["findings"]
+    values = {each["name"]: each["value"] for each in found}
+    assert all(value > 0 for value in values.values())
+    assert values["read, messages"] >= 20_000
+    assert {"reopen after kill -9", "reopen after a clean stop", "disk"} <= values.keys()
+    limited = [each for each in found if each["name"].startswith("memory above bare: ")]
+    assert len(limited) >= 8
+    assert all(each["most"] == 256 and each["verdict"].startswith("at most 256: ") for each in limited)
+
+
 @pytest.mark.timeout(120)
 def test_latencies(tmp_path: Path) -> None:
     """A contest whose work times each message has percentiles that ascend."""

@@ -1,0 +1,118 @@
+"""The steps of the large benchmark, each a process of its own: ``python -m benchmarks._large_steps STEP PATH COUNT``.
+
+A step prints one line of JSON: what it took, in seconds, and the most memory that it had, in MiB.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from tempfile import TemporaryDirectory
+
+import mqplug
+from benchmarks._load import MANY, some_values
+from benchmarks._resident import peak
+
+TOPIC = "messages"
+SIZE = 1024
+IDLE = 2.0  # seconds: what the background has begun after an open is over then
+
+Numbers = dict[str, float]
+
+
+def write(path: str, batches: int) -> Iterator[Numbers]:
+    """Write so many batches; then go on, until this process is killed."""
+    values = some_values(SIZE)
+    with mqplug.connect("rocksmq", path=path) as mq:
+        mq.create_topic(TOPIC, exist_ok=True)
+        with mq.producer(TOPIC) as out:
+            with _measured() as took:
+                for _ in range(batches):
+                    out.send_many(values)
+            yield {"write": took["seconds"], "write, peak": took["peak"]}
+            while True:
+                out.send_many(values)
+
+
+def reopen(path: str, messages: int) -> Iterator[Numbers]:
+    """Open, have one message, do nothing for a while, close."""
+    with _measured() as opening, mqplug.connect("rocksmq", path=path) as mq:
+        first = _first(mq, opening)
+        with _measured() as idle:
+            time.sleep(IDLE)
+        assert mq.watermarks(TOPIC)[0].count >= messages
+        closing = time.perf_counter()
+    yield {**first, "idle, peak": idle["peak"], "close": time.perf_counter() - closing}
+
+
+def read(path: str, messages: int) -> Iterator[Numbers]:
+    """Read everything that is there."""
+    with mqplug.connect("rocksmq", path=path) as mq, mq.consumer(TOPIC, start=mqplug.EARLIEST) as consumer:
+        count, there = 0, mq.watermarks(TOPIC)[0].count
+        with _measured() as took:
+            while count < there:
+                count += len(consumer.receive_many(MANY, 30).values)
+        assert there >= messages
+    yield {"read": took["seconds"], "read, messages": count, "read, peak": took["peak"]}
+
+
+def topics(path: str, count: int) -> Iterator[Numbers]:
+    """Make so many topics, send a message to each, and read them all with one consumer."""
+    names = [f"topic-{number}" for number in range(count)]
+    with mqplug.connect("rocksmq", path=path) as mq:
+        with _measured() as making:
+            for name in names:
+                mq.create_topic(name, exist_ok=True)
+        with _measured() as sending, mq.producer() as out:
+            for start in range(0, count, MANY):
+                out.send_many([mqplug.Record(b"x" * 128, topic=name) for name in names[start : start + MANY]])
+        with _measured() as reading, mq.consumer(names, start=mqplug.EARLIEST) as consumer:
+            received = 0
+            while received < count:
+                received += len(consumer.receive_many(MANY, 30).values)
+    yield {
+        "make topics": making["seconds"],
+        "make topics, peak": making["peak"],
+        "send to topics": sending["seconds"],
+        "send to topics, peak": sending["peak"],
+        "read topics": reading["seconds"],
+        "read topics, peak": reading["peak"],
+    }
+
+
+def _first(mq: mqplug.Client, opening: Numbers) -> Numbers:
+    with mq.consumer(TOPIC, start=mqplug.EARLIEST) as consumer:
+        assert consumer.receive(60)
+    return {"reopen": time.perf_counter() - opening["began"]}
+
+
+@contextmanager
+def _measured() -> Iterator[Numbers]:
+    took: Numbers = {"began": time.perf_counter()}
+    with peak() as most:
+        yield took
+    took["seconds"] = time.perf_counter() - took["began"]
+    took["peak"] = most[0]
+
+
+STEPS: dict[str, Callable[[str, int], Iterator[Numbers]]] = {
+    "write": write,
+    "reopen": reopen,
+    "read": read,
+    "topics": topics,
+}
+
+
+def _warm() -> None:
+    """Have everything imported: what the program needs for that is not the store's."""
+    with TemporaryDirectory() as path, mqplug.connect("rocksmq", path=path) as mq:
+        mq.create_topic(TOPIC)
+
+
+if __name__ == "__main__":
+    _warm()
+    for numbers in STEPS[sys.argv[1]](sys.argv[2], int(sys.argv[3])):
+        print(json.dumps(numbers), flush=True)
