@@ -15,10 +15,11 @@ from benchmarks._report import contests_as_data, describe_machine, machine, show
 SUITES = {
     "core": ["core"],
     "kafka": ["kafka"],
-    "rocksmq": ["rocksmq_batches", "rocksmq_sends", "rocksmq_curves", "rocksmq_queue"],
+    "rocksmq": ["rocksmq_batches", "rocksmq_sends", "rocksmq_wakeup", "rocksmq_curves", "rocksmq_queue"],
     "rocksmq_batches": ["rocksmq_batches"],
     "rocksmq_sends": ["rocksmq_sends"],
     "rocksmq_queue": ["rocksmq_queue"],
+    "rocksmq_wakeup": ["rocksmq_wakeup"],
     "rocksmq_curves": ["rocksmq_curves"],
 }
 """The modules of each suite of contests. Each has ``contests``."""

@@ -14,9 +14,13 @@ import attrs
 
 @attrs.frozen
 class Timed:
-    """What work answers that times each message by itself: seconds, from when it was sent to when it was there."""
+    """What work answers that times each message by itself: seconds, from when it was sent to when it was there.
+
+    ``paced`` says that it paused between them: then the whole says nothing, and half of what they took is taken for it.
+    """
 
     latencies: Sequence[float]
+    paced: bool = False
 
     def percentiles(self) -> dict[str, float]:
         """How many microseconds half of them took at most, 99 in 100, and 999 in 1000."""
@@ -128,11 +132,17 @@ def _take(side: Side) -> Sample:
         wall, cpu = time.perf_counter(), _processor_time()
         handled = work()
         wall, cpu = time.perf_counter() - wall, _processor_time() - cpu
+    return _sample(side, handled, wall * 1e6, cpu * 1e6)
+
+
+def _sample(side: Side, handled: int | Timed, wall: float, cpu: float) -> Sample:
     messages = len(handled.latencies) if isinstance(handled, Timed) else handled
     if not messages:
         raise ValueError(f"{side.name} handled no message: nothing was measured")
-    percentiles = handled.percentiles() if isinstance(handled, Timed) else {}
-    return Sample(wall / messages * 1e6, cpu / messages * 1e6, percentiles)
+    if not isinstance(handled, Timed):
+        return Sample(wall / messages, cpu / messages)
+    percentiles = handled.percentiles()
+    return Sample(percentiles["p50"] if handled.paced else wall / messages, cpu / messages, percentiles)
 
 
 def _processor_time() -> float:

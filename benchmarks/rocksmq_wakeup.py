@@ -1,0 +1,142 @@
+"""RocksMQ, how soon a blocked receive has what somebody sends: in one process, and across processes."""
+
+from __future__ import annotations
+
+import queue
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import mqplug
+from benchmarks._paired import Contest, Side, Timed, Work
+from benchmarks._wakeup_roles import PAUSE, TIME, TOPIC, since, stamp
+
+_SERVE = [sys.executable, "-m", "mqplug.cli", "rocksmq", "serve", "--sync", "os"]
+_ROLE = [sys.executable, "-m", "benchmarks._wakeup_roles"]
+
+
+@contextmanager
+def contests(*, quick: bool) -> Iterator[Sequence[Contest]]:
+    """What is measured: from before a message is sent, unsynced, until receive has returned it."""
+    count = 30 if quick else 1000
+    with TemporaryDirectory(prefix="mqplug-bench-") as name:
+        directory = Path(name)
+        yield [
+            Contest(
+                name="rocksmq: wake-up in the process",
+                ours=Side("mqplug", "send, to receive in another thread", partial(_in_process, directory, count)),
+                rivals=[Side("queue", "put and get of a SimpleQueue", partial(_by_queue, count))],
+                most_median=100,
+            ),
+            Contest(
+                name="rocksmq: wake-up across processes, by serve",
+                ours=Side("mqplug", "send, to receive in another process", partial(_across, directory, count, _SERVE)),
+                rivals=[
+                    Side("socket", "a bare relay: two Unix sockets", partial(_by_socket, directory, count, "relay"))
+                ],
+                most_median=400,
+            ),
+            Contest(
+                name="rocksmq: wake-up across processes, by a busy owner",
+                ours=Side(
+                    "mqplug", "the same, the owner computes", partial(_across, directory, count, [*_ROLE, "own"])
+                ),
+                rivals=[
+                    Side("socket", "the same, the relay computes", partial(_by_socket, directory, count, "busy-relay"))
+                ],
+            ),
+        ]
+
+
+@contextmanager
+def _in_process(directory: Path, count: int) -> Iterator[Work]:
+    with TemporaryDirectory(dir=directory) as path, mqplug.connect("rocksmq", path=path, sync="os") as mq:
+        mq.create_topic(TOPIC)
+        with mq.producer(TOPIC) as out, mq.consumer(TOPIC, start=mqplug.EARLIEST) as consumer:
+            yield lambda: _by_thread(count, out.send, lambda: _value(consumer))
+
+
+@contextmanager
+def _by_queue(count: int) -> Iterator[Work]:
+    sent: queue.SimpleQueue[bytes] = queue.SimpleQueue()
+    yield lambda: _by_thread(count, sent.put, lambda: sent.get(timeout=30))
+
+
+def _by_thread(count: int, send: Callable[[bytes], object], receive: Callable[[], bytes]) -> Timed:
+    """Send one as soon as this thread waits for it."""
+    asked: queue.SimpleQueue[bool] = queue.SimpleQueue()
+
+    def run() -> None:
+        while asked.get():
+            time.sleep(PAUSE)
+            send(stamp())
+
+    sender = threading.Thread(target=run)
+    sender.start()
+    try:
+        return _received(count, lambda: asked.put(True), receive)
+    finally:
+        asked.put(False)
+        sender.join()
+
+
+def _received(count: int, ask: Callable[[], object], receive: Callable[[], bytes]) -> Timed:
+    latencies = []
+    for _ in range(count):
+        ask()
+        latencies.append(since(receive()))
+    return Timed(latencies, paced=True)
+
+
+@contextmanager
+def _across(directory: Path, count: int, owner: list[str]) -> Iterator[Work]:
+    with (
+        TemporaryDirectory(dir=directory) as path,
+        _started([*owner, path]),
+        mqplug.connect("rocksmq", path=path, sync="os") as mq,
+    ):
+        mq.create_topic(TOPIC, exist_ok=True)
+        with mq.consumer(TOPIC, start=mqplug.EARLIEST) as consumer, _started([*_ROLE, "send", path]) as sender:
+            yield lambda: _received(count, partial(_ask, sender), lambda: _value(consumer))
+
+
+@contextmanager
+def _by_socket(directory: Path, count: int, relay: str) -> Iterator[Work]:
+    with TemporaryDirectory(dir=directory) as name:
+        path = f"{name}/relay"
+        with _started([*_ROLE, relay, path]), socket.socket(socket.AF_UNIX) as connection:
+            connection.connect(path)
+            connection.send(b"r")
+            with _started([*_ROLE, "send-bare", path]) as sender:
+                yield lambda: _received(count, partial(_ask, sender), lambda: connection.recv(TIME.size))
+
+
+@contextmanager
+def _started(command: list[str]) -> Iterator[subprocess.Popen[bytes]]:
+    """Another process, as soon as it says that it is ready, until it is killed."""
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0) as process:
+        try:
+            assert process.stdout
+            assert process.stdout.readline()
+            yield process
+        finally:
+            process.kill()
+
+
+def _ask(sender: subprocess.Popen[bytes]) -> None:
+    assert sender.stdin
+    sender.stdin.write(b"\n")
+
+
+def _value(consumer: mqplug.Consumer) -> bytes:
+    message = consumer.receive(30)
+    assert message
+    assert message.value
+    return message.value
