@@ -15,7 +15,7 @@ from tempfile import TemporaryDirectory
 from rocksdict import Rdict
 
 from benchmarks._load import MANY
-from benchmarks._rocksdict import Appender, body_of, open_database
+from benchmarks._rocksdict import Appender, open_database, pages_of
 
 
 class Committer:
@@ -60,7 +60,7 @@ class Committer:
                 self._commit([self._waiting.popleft() for _ in range(min(MANY, len(self._waiting)))])
 
     def _commit(self, taken: list[tuple[bytes, Callable[[], None]]]) -> None:
-        self._appender.append(0, body_of([value for value, _ in taken]))
+        self._appender.append(0, pages_of([value for value, _ in taken]))
         if self._sync:
             self._database.flush_wal(True)
         for _, stored in taken:
@@ -88,7 +88,7 @@ def writer(directory: Path) -> Iterator[Callable[[bytes], None]]:
 
         def write(value: bytes) -> None:
             with lock:
-                appender.append(0, body_of([value]))
+                appender.append(0, pages_of([value]))
 
         yield write
         database.close()

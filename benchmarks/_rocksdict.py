@@ -7,7 +7,7 @@ that both sides write the same bytes; that is the one place where private names 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from struct import Struct
@@ -18,6 +18,7 @@ from rocksdict import AccessType, Rdict, WriteBatch, WriteOptions
 from benchmarks._load import Load
 from benchmarks._paired import Work
 from mqplug_rocksmq._page import Body, Columns, Page, encode
+from mqplug_rocksmq._store import split
 from mqplug_rocksmq._tuning import Tuning
 
 KEY, RECORD = Struct(">IQ"), Struct("<6Q")
@@ -55,7 +56,7 @@ def open_database(path: Path) -> Rdict:
 
 
 class Appender:
-    """Adds pages to a database: a write for each, of the page and of where its log ends."""
+    """Adds pages to a database, together with where their log ends then: the least that a log needs."""
 
     def __init__(self, database: Rdict, *, sync: bool) -> None:
         self._database = database
@@ -64,26 +65,28 @@ class Appender:
         self._options.sync = sync
         self._ends: dict[int, int] = {}
 
-    def append(self, partition: int, body: Body) -> int:
-        """Store a page, and answer the offset of its first message."""
-        base = self._ends.get(partition, 0)
-        end = self._ends[partition] = base + body.messages
+    def append(self, partition: int, bodies: Sequence[Body]) -> None:
+        """Store these pages."""
+        end = self._ends.get(partition, 0)
         changes = WriteBatch(raw_mode=True)
-        changes.put(KEY.pack(partition, base), body.seal(base), self._data)
+        for body in bodies:
+            changes.put(KEY.pack(partition, end), body.seal(end), self._data)
+            end += body.messages
+        self._ends[partition] = end
         changes.put(b"log%d" % partition, RECORD.pack(0, end, end, 0, 0, end), self._meta)
         self._database.write(changes, self._options)
-        return base
 
 
-def body_of(values: list[bytes]) -> Body:
-    """A page of these values, made now."""
-    return encode(Columns([time.time_ns() // 1_000_000] * len(values), values))
+def pages_of(values: Sequence[bytes]) -> list[Body]:
+    """Pages of these values, made now, as many as the plugin makes of them."""
+    columns = Columns([time.time_ns() // 1_000_000] * len(values), values)
+    return [encode(part) for part in split(columns)]
 
 
 def _write(database: Rdict, load: Load, *, sync: bool) -> int:
     appender, values = Appender(database, sync=sync), load.values
     for number in range(load.batches):
-        appender.append(number % load.partitions, body_of(values))
+        appender.append(number % load.partitions, pages_of(values))
     return load.messages
 
 

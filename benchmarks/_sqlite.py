@@ -1,4 +1,7 @@
-"""The same with sqlite3: a row for each message, a transaction for each batch."""
+"""The same with sqlite3: a row for each message, a transaction for each batch.
+
+The table has no index but the number of the row: the least that can be read in order.
+"""
 
 from __future__ import annotations
 
@@ -18,6 +21,12 @@ CREATE = """
 CREATE TABLE IF NOT EXISTS messages (id INTEGER PRIMARY KEY, partition INTEGER, time INTEGER, key BLOB, value BLOB)
 """
 INSERT = "INSERT INTO messages (partition, time, key, value) VALUES (?, ?, ?, ?)"
+CREATE_LOG = """
+CREATE TABLE log (partition INTEGER, position INTEGER, time INTEGER, key BLOB, value BLOB);
+CREATE UNIQUE INDEX log_positions ON log (partition, position);
+CREATE INDEX log_times ON log (partition, time);
+"""
+INSERT_LOG = "INSERT INTO log VALUES (?, ?, ?, ?, ?)"
 ALL = "SELECT id, time, key, value FROM messages ORDER BY id"
 
 
@@ -26,6 +35,14 @@ def writing(directory: Path, load: Load, synchronous: str) -> Iterator[Work]:
     """Insert these values, batch by batch, into a database of its own."""
     with TemporaryDirectory(dir=directory) as path, open_database(Path(path), synchronous) as database:
         yield lambda: _write(database, load)
+
+
+@contextmanager
+def writing_log(directory: Path, load: Load, synchronous: str) -> Iterator[Work]:
+    """The same with what a log can do: partitions with offsets of their own, and an index of times."""
+    with TemporaryDirectory(dir=directory) as path, open_database(Path(path), synchronous) as database:
+        database.executescript(CREATE_LOG)
+        yield lambda: _write_log(database, load)
 
 
 def fill(directory: Path, load: Load) -> None:
@@ -63,6 +80,18 @@ def _write(database: sqlite3.Connection, load: Load) -> int:
         database.execute("BEGIN")
         database.executemany(INSERT, [(partition, now, None, value) for value in values])
         database.execute("COMMIT")
+    return load.messages
+
+
+def _write_log(database: sqlite3.Connection, load: Load) -> int:
+    values, ends = load.values, [0] * load.partitions
+    for number in range(load.batches):
+        now, partition = time.time_ns() // 1_000_000, number % load.partitions
+        rows = enumerate(values, ends[partition])
+        database.execute("BEGIN")
+        database.executemany(INSERT_LOG, [(partition, position, now, None, value) for position, value in rows])
+        database.execute("COMMIT")
+        ends[partition] += MANY
     return load.messages
 
 

@@ -35,7 +35,7 @@ def contests(*, quick: bool) -> Iterator[Sequence[Contest]]:
 def _writing(directory: Path, load: Load, sync: str) -> Contest:
     synchronous, times = SYNCS[sync]
     synced = sync == "always"
-    bare = f"encode, seal and write each page of 1000{', sync=True' if synced else ''}"
+    bare = f"encode, seal and write the pages of 1000{', sync=True' if synced else ''}"
     rows = f"WAL, synchronous={synchronous}, a transaction of 1000 rows"
     libraries = _library_queues.putting(directory, load, synchronous) if load.partitions == 1 else ()
     return Contest(
@@ -44,6 +44,11 @@ def _writing(directory: Path, load: Load, sync: str) -> Contest:
         rivals=[
             Side("rocksdict", bare, partial(_rocksdict.writing, directory, load, sync=synced)),
             Side("sqlite", rows, partial(_sqlite.writing, directory, load, synchronous)),
+            Side(
+                "sqlite log",
+                f"{rows}, with indexes by offset and by time",
+                partial(_sqlite.writing_log, directory, load, synchronous),
+            ),
             *libraries,
         ],
         aims={"rocksdict": 0.9, "sqlite": times},
@@ -78,17 +83,17 @@ def _reading(directory: Path, load: Load, form: str) -> Contest:
 FORMS = {
     "values": (
         "receive_many(1000).values",
-        "each page checked, its values decoded",
+        "the same pages, each checked, its values decoded",
         "SELECT value ... ORDER BY id, fetchmany(1000)",
     ),
     "messages": (
         "for message in consumer: message.value",
-        "each page checked, tuples of offset, time, key, value and headers, value looked at",
+        "the same pages, each checked, tuples of offset, time, key, value and headers, value looked at",
         "SELECT id, time, key, value ... ORDER BY id, value looked at",
     ),
     "arrow": (
         "receive_many(1000).to_arrow(['offset', 'timestamp', 'key', 'value', 'headers'])",
-        "each page checked, a record batch of timestamp, key, value and headers over it",
+        "the same pages, each checked, a record batch of timestamp, key, value and headers over it",
         "the same as tuples, then a table of 1000 rows",
     ),
 }
