@@ -136,6 +136,8 @@ INNOCENT = [
     ("skipped", "the group has it acked",
         member(member(three()).get("m", "a", 1).get("m", "b", 2).ack("m", 2).leave("m"), "n")
         .get("n", "a", 1).get("n", "c", 3)),
+    ("skipped", "retention had taken it before the group began",
+        member(story().sent(a=1, b=2, c=3).trim(2)).get("m", "b", 2)),
     ("skipped", "retention takes it, on a backend that need not say so",
         story(tells_trim=False).sent(a=1, b=2, c=3).open("r").get("r", "a", 1).trim(3).get("r", "c", 3)),
     ("skipped", "it asked to go on with what is left",

@@ -44,6 +44,7 @@ class Groups:
         self._moves: dict[tuple[str, int], list[Move]] = defaultdict(list)
         self.names: set[str] = set()
         self._settled: set[str] = set()  # groups that have a position
+        self._began: dict[str, int] = {}  # when a group surely had one
         for event in history.events:
             match event.did:
                 case Opened(group=str(group)):
@@ -56,6 +57,8 @@ class Groups:
     def _note_open(self, event: Event, opened: Opened, group: str) -> None:
         """The first member's start counts; later ones do not move the group."""
         self.names.add(group)
+        if event.ok:
+            self._began.setdefault(group, event.ended)
         if group in self._settled or event.outcome == "failed" or opened.start.kind == "earliest":
             self._settled |= {group} if event.ok else set()
             return
@@ -82,6 +85,8 @@ class Groups:
 
     def possibly_acked(self, group: str, partition: int, place: Place, moment: int) -> bool:
         """Whether the group may have had this message behind it at that time."""
+        if self._logs.may_be_trimmed(partition, place, self._began.get(group, moment)):
+            return True  # EARLIEST lay behind it already
         moves = self._moves[group, partition]
         forgetting = [move.event for move in moves if move.event.ended < moment and move.forgets(place)]
         forgotten = max((event.began for event in forgetting), default=-1)
