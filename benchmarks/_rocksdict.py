@@ -17,8 +17,8 @@ from rocksdict import AccessType, Rdict, WriteBatch, WriteOptions
 
 from benchmarks._load import Load
 from benchmarks._paired import Work
-from mqplug_rocksmq._page import Body, Columns, Page, encode
-from mqplug_rocksmq._store import split
+from mqplug_rocksmq._bodies import bodies_of
+from mqplug_rocksmq._page import Body, Columns, Page
 from mqplug_rocksmq._tuning import Tuning
 
 KEY, RECORD = Struct(">IQ"), Struct("<6Q")
@@ -79,8 +79,7 @@ class Appender:
 
 def pages_of(values: Sequence[bytes]) -> list[Body]:
     """Pages of these values, made now, as many as the plugin makes of them."""
-    columns = Columns([time.time_ns() // 1_000_000] * len(values), values)
-    return [encode(part) for part in split(columns)]
+    return bodies_of(Columns([time.time_ns() // 1_000_000] * len(values), values))
 
 
 def _write(database: Rdict, load: Load, *, sync: bool) -> int:
