@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from functools import partial
 from types import TracebackType
 from typing import Self
 
-from mqplug._produce.record import Record
+from mqplug._produce.columns import Records
 from mqplug._stage import Stage
 from mqplug.aio._home import Home
 from mqplug.spi._actions import Staged
@@ -26,7 +25,7 @@ class AsyncStage:
         """As ``Stage.topic``."""
         return self.sync.topic
 
-    async def write(self, records: Iterable[Record | bytes], *, timeout: float | None = 30) -> None:
+    async def write(self, records: Records, *, timeout: float | None = 30) -> None:
         """As ``Stage.write``."""
         await self._home.call(partial(self.sync.write, records, timeout=timeout))
 
