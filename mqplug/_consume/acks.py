@@ -29,6 +29,7 @@ class Tracker:
         self._restored = start.acked
         self._keeps = keeps
         self._deliveries: deque[Delivery] = deque()
+        self.kept = 0  # messages of all deliveries: no fewer than are unsettled, and known without a look at each
         self.returned = ReturnedMessages()
         self.dirty = False
         self.awaited = False  # somebody waits for an ack here: more may be handed out then
@@ -52,6 +53,7 @@ class Tracker:
             self._forget_exhausted()
         delivery = Delivery(batch, self)
         self._deliveries.append(delivery)
+        self.kept += len(batch)
         self.dirty |= self._keeps and not len(batch)
         return delivery
 
@@ -176,6 +178,7 @@ class Tracker:
     def _forget_first(self) -> None:
         delivery = self._deliveries.popleft()
         self._position = delivery.end
+        self.kept -= len(delivery.batch)
         delivery.part_from_batch(self.passed)
 
 

@@ -145,6 +145,8 @@ class Fetcher:
         """
         if self._most_ranges >= UNLIMITED or self._grip.group is None:
             return math.inf
+        if 2 * tracker.kept <= self._most_ranges:
+            return math.inf
         gaps = tracker.unsettled
         if 2 * gaps <= self._most_ranges:
             return math.inf

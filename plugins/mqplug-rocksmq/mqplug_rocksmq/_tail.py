@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Mapping
 
+from mqplug_rocksmq._bell import Bell
 from mqplug_rocksmq._store import Store
 
 
@@ -16,8 +16,8 @@ class Tail:
 
     def __init__(self, store: Store) -> None:
         self._store = store
-        self._more = threading.Event()
-        self.wake = self._more.set
+        self._bell = Bell()
+        self.wake = self._bell.ring
 
     def follow(self, number: int) -> None:
         """Begin to follow a log."""
@@ -29,5 +29,4 @@ class Tail:
 
     def wait(self, offsets: Mapping[int, int], timeout: float) -> None:
         """Return when there may be more behind these offsets, after ``wake``, or when the time is up."""
-        self._more.wait(timeout)
-        self._more.clear()
+        self._bell.wait(timeout)
