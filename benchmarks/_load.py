@@ -8,6 +8,7 @@ from functools import cached_property
 from itertools import product
 
 import attrs
+import pyarrow as pa
 
 MANY = 1000
 
@@ -34,6 +35,11 @@ class Load:
     def values(self) -> list[bytes]:
         """The thousand values of each batch."""
         return some_values(self.size)
+
+    @cached_property
+    def table(self) -> pa.RecordBatch:
+        """The same as Arrow."""
+        return pa.record_batch([pa.array(self.values, pa.binary())], names=["value"])
 
 
 def some_values(size: int) -> list[bytes]:

@@ -17,6 +17,7 @@ from rocksdict import AccessType, Rdict, WriteBatch, WriteOptions
 
 from benchmarks._load import Load
 from benchmarks._paired import Work
+from mqplug_rocksmq._arrow_pages import arrow_bodies
 from mqplug_rocksmq._bodies import bodies_of
 from mqplug_rocksmq._page import Body, Columns, Page
 from mqplug_rocksmq._tuning import Tuning
@@ -25,18 +26,24 @@ KEY, RECORD = Struct(">IQ"), Struct("<6Q")
 
 
 @contextmanager
-def writing(directory: Path, load: Load, *, sync: bool) -> Iterator[Work]:
-    """Write pages of these values into a database of its own."""
+def writing(directory: Path, load: Load, origin: str, *, sync: bool) -> Iterator[Work]:
+    """Write pages into a database of its own; of values, or from Arrow."""
+
+    def pages() -> list[Body]:
+        return (
+            arrow_bodies({"value": load.table.column("value")}, _now()) if origin == "arrow" else pages_of(load.values)
+        )
+
     with TemporaryDirectory(dir=directory) as path:
         database = open_database(Path(path))
-        yield lambda: _write(database, load, sync=sync)
+        yield lambda: _write(database, load, pages, sync=sync)
         database.close()
 
 
 def fill(path: Path, load: Load) -> None:
     """Write what `reading` reads."""
     database = open_database(path)
-    _write(database, load, sync=False)
+    _write(database, load, lambda: pages_of(load.values), sync=False)
     database.get_column_family("data").flush(True)
     database.close()
 
@@ -79,13 +86,17 @@ class Appender:
 
 def pages_of(values: Sequence[bytes]) -> list[Body]:
     """Pages of these values, made now, as many as the plugin makes of them."""
-    return bodies_of(Columns([time.time_ns() // 1_000_000] * len(values), values))
+    return bodies_of(Columns([_now()] * len(values), values))
 
 
-def _write(database: Rdict, load: Load, *, sync: bool) -> int:
-    appender, values = Appender(database, sync=sync), load.values
+def _now() -> int:
+    return time.time_ns() // 1_000_000
+
+
+def _write(database: Rdict, load: Load, pages: Callable[[], list[Body]], *, sync: bool) -> int:
+    appender = Appender(database, sync=sync)
     for number in range(load.batches):
-        appender.append(number % load.partitions, pages_of(values))
+        appender.append(number % load.partitions, pages())
     return load.messages
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import sqlite3
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -31,10 +31,15 @@ ALL = "SELECT id, time, key, value FROM messages ORDER BY id"
 
 
 @contextmanager
-def writing(directory: Path, load: Load, synchronous: str) -> Iterator[Work]:
-    """Insert these values, batch by batch, into a database of its own."""
+def writing(directory: Path, load: Load, origin: str, synchronous: str) -> Iterator[Work]:
+    """Insert these values, batch by batch, into a database of its own; they may come from Arrow."""
+
+    def values() -> list[bytes]:
+        found: list[bytes] = load.table.column("value").to_pylist() if origin == "arrow" else load.values
+        return found
+
     with TemporaryDirectory(dir=directory) as path, open_database(Path(path), synchronous) as database:
-        yield lambda: _write(database, load)
+        yield lambda: _write(database, load, values)
 
 
 @contextmanager
@@ -49,7 +54,7 @@ def fill(directory: Path, load: Load) -> None:
     """Write what `reading` reads."""
     directory.mkdir()
     with open_database(directory, "NORMAL") as database:
-        _write(database, load)
+        _write(database, load, lambda: load.values)
 
 
 @contextmanager
@@ -73,12 +78,11 @@ def insert_one(database: sqlite3.Connection, value: bytes) -> None:
     database.execute(INSERT, (0, time.time_ns() // 1_000_000, None, value))
 
 
-def _write(database: sqlite3.Connection, load: Load) -> int:
-    values = load.values
+def _write(database: sqlite3.Connection, load: Load, values: Callable[[], list[bytes]]) -> int:
     for number in range(load.batches):
         now, partition = time.time_ns() // 1_000_000, number % load.partitions
         database.execute("BEGIN")
-        database.executemany(INSERT, [(partition, now, None, value) for value in values])
+        database.executemany(INSERT, [(partition, now, None, value) for value in values()])
         database.execute("COMMIT")
     return load.messages
 

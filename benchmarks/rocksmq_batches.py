@@ -27,42 +27,64 @@ def contests(*, quick: bool) -> Iterator[Sequence[Contest]]:
     with TemporaryDirectory(prefix="mqplug-bench-") as name:
         directory = Path(name)
         yield [
-            *(_writing(directory, load, sync) for load, sync in product(loads(quick=quick), SYNCS)),
+            *(_writing(directory, *each) for each in product(loads(quick=quick), ORIGINS, SYNCS)),
             *(_reading(directory, load, form) for load, form in product(loads(quick=quick), FORMS)),
         ]
 
 
-def _writing(directory: Path, load: Load, sync: str) -> Contest:
+def _writing(directory: Path, load: Load, origin: str, sync: str) -> Contest:
     synchronous, times = SYNCS[sync]
     synced = sync == "always"
-    bare = f"encode, seal and write the pages of 1000{', sync=True' if synced else ''}"
-    rows = f"WAL, synchronous={synchronous}, a transaction of 1000 rows"
-    libraries = _library_queues.putting(directory, load, synchronous) if load.partitions == 1 else ()
+    ours, bare, rows = ORIGINS[origin]
     return Contest(
-        name=f"rocksmq: write in batches, {load.name}, sync={sync}",
-        ours=Side("mqplug", "send_many of 1000", partial(_send, directory, load, sync)),
+        name=f"rocksmq: write from {origin}, {load.name}, sync={sync}",
+        ours=Side("mqplug", ours, partial(_send, directory, load, origin, sync)),
         rivals=[
-            Side("rocksdict", bare, partial(_rocksdict.writing, directory, load, sync=synced)),
-            Side("sqlite", rows, partial(_sqlite.writing, directory, load, synchronous)),
             Side(
-                "sqlite log",
-                f"{rows}, with indexes by offset and by time",
-                partial(_sqlite.writing_log, directory, load, synchronous),
+                "rocksdict",
+                bare + ", sync=True" * synced,
+                partial(_rocksdict.writing, directory, load, origin, sync=synced),
             ),
-            *libraries,
+            Side(
+                "sqlite",
+                f"WAL, synchronous={synchronous}, {rows}",
+                partial(_sqlite.writing, directory, load, origin, synchronous),
+            ),
+            *(_more_rivals(directory, load, synchronous) if origin == "bytes" else ()),
         ],
         aims={"rocksdict": 0.9, "sqlite": times},
     )
 
 
-@contextmanager
-def _send(directory: Path, load: Load, sync: str) -> Iterator[Work]:
-    values = load.values
+ORIGINS = {
+    "bytes": (
+        "send_many of 1000 values",
+        "encode, seal and write the pages of 1000 values",
+        "executemany of 1000 rows in a transaction",
+    ),
+    "arrow": (
+        "send_many of a RecordBatch of 1000 rows",
+        "the same, encoded from the arrays of a RecordBatch",
+        "the same, from to_pylist() of a RecordBatch",
+    ),
+}
+"""What is written: by ours, by the bare program, by sqlite."""
 
+
+def _more_rivals(directory: Path, load: Load, synchronous: str) -> Iterator[Side]:
+    words = f"WAL, synchronous={synchronous}, executemany, with indexes by offset and by time"
+    yield Side("sqlite log", words, partial(_sqlite.writing_log, directory, load, synchronous))
+    if load.partitions == 1:
+        yield from _library_queues.putting(directory, load, synchronous)
+
+
+@contextmanager
+def _send(directory: Path, load: Load, origin: str, sync: str) -> Iterator[Work]:
+    batch = load.table if origin == "arrow" else load.values
     with TemporaryDirectory(dir=directory) as path, mqplug.connect("rocksmq", path=path, sync=sync) as mq:
         mq.create_topic(TOPIC, partitions=load.partitions)
         with mq.producer(TOPIC) as out:
-            yield lambda: sum(len(out.send_many(values)) for _ in range(load.batches))
+            yield lambda: sum(len(out.send_many(batch)) for _ in range(load.batches))
 
 
 def _reading(directory: Path, load: Load, form: str) -> Contest:
