@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 import errno
+from typing import Final
 
 import attrs
 
-from mqplug import AccessDenied, ConnectError, Error
+from mqplug import AccessDenied, ConnectError, Error, StorageFull
 from mqplug.spi import Capabilities
 from mqplug_rocksmq._connection import RocksMQConnection
 from mqplug_rocksmq._guest import GuestConnection
 from mqplug_rocksmq._settings import RocksMQSettings
 from mqplug_rocksmq._shared import PATIENCE, close_store, open_or_connect
-from mqplug_rocksmq._site import examine
+from mqplug_rocksmq._site import examine, expect_database
 from mqplug_rocksmq._store import Store, StoreSettings
+
+_KINDS: Final = {
+    errno.EACCES: AccessDenied, errno.EPERM: AccessDenied, errno.EROFS: AccessDenied,
+    errno.ENOSPC: StorageFull, errno.EDQUOT: StorageFull,
+}  # fmt: skip
 
 
 def connect(
@@ -22,21 +28,26 @@ def connect(
     """Open the store, or reach the process that has it open."""
     wanted = StoreSettings(
         settings.sync,
-        settings.sync_interval,
+        settings.interval,
         settings.retention_interval,
         settings.disk_max_bytes,
         settings.memory_max_bytes,
     )
     try:
         examine(settings.directory, create=settings.create)
+        expect_database(settings.directory)
         found = open_or_connect(settings.directory, wanted, min(timeout, PATIENCE))
     except Error:
         raise
     except OSError as error:
-        kind = AccessDenied if error.errno in {errno.EACCES, errno.EPERM, errno.EROFS} else ConnectError
-        reason = f"the store {settings.path} cannot be opened: {error.strerror}"
-        raise kind(reason, fix="Check the path, its permissions and its disk") from error
+        where = "" if error.filename is None else f": {error.filename}"
+        reason = f"the store {settings.path} cannot be opened: {error.strerror}{where}"
+        raise _kind(error)(reason, fix="Check the path, its permissions and its disk") from error
     capabilities = attrs.evolve(capabilities, message_max_bytes=settings.message_max_bytes)
     if isinstance(found, Store):
         return RocksMQConnection(found, capabilities, close_store)
     return GuestConnection(found, wanted, capabilities)
+
+
+def _kind(error: OSError) -> type[Error]:
+    return _KINDS.get(error.errno or 0, ConnectError)

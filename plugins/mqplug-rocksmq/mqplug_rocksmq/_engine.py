@@ -60,7 +60,11 @@ class Engine:
         self.witness = Witness(path / WITNESS, cautious=sync == "always")
         testimony = self.witness.read()
         self.host_died = testimony is None or testimony.host_died
-        self.pages = Pages(path / DATABASE, tuning)
+        try:
+            self.pages = Pages(path / DATABASE, tuning)
+        except BaseException:
+            self.witness.close()
+            raise
         self.writes = Meter()
         self._path = path
         self._refusal: Error | None = None

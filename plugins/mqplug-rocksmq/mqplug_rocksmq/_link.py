@@ -16,6 +16,7 @@ from mqplug_rocksmq._codec import error_of
 from mqplug_rocksmq._frames import PROTOCOL, Frame, Header, Inbox, pack
 from mqplug_rocksmq._ownership import owner_of
 from mqplug_rocksmq._peer import user_of
+from mqplug_rocksmq._site import OWNER
 
 PIECE: Final = 1 << 18
 _links: WeakSet[Link] = WeakSet()
@@ -74,11 +75,18 @@ class Link:
 
     def _greet(self, path: Path, timeout: float) -> Header:
         self.say({"call": "hello", "protocol": PROTOCOL}, timeout=timeout)
-        frame = self.hear(timeout)
+        try:
+            frame = self.hear(timeout)
+        except Gone:
+            raise
+        except ConnectError as error:
+            raise _stranger(path) from error
         if frame is None:
             raise _silent(timeout)
         if frame[0].get("protocol") != PROTOCOL:
             raise OtherProtocol(path, frame[0])
+        if not isinstance(frame[0].get("store"), str):
+            raise _stranger(path)
         return frame[0]
 
     def ask(self, request: Header, *body: bytes, timeout: float) -> Frame:
@@ -141,6 +149,13 @@ class Link:
 
 def _silent(timeout: float) -> Timeout:
     return Timeout(f"the owner of the store did not answer within {timeout:g} s", backend="rocksmq")
+
+
+def _stranger(path: Path) -> ConnectError:
+    return ConnectError(
+        f"what answers at the socket that {path / OWNER} names is no owner of a store",
+        fix="End the process that owns the store, and connect again", backend="rocksmq", retryable=False,
+    )  # fmt: skip
 
 
 def raise_refusal(header: dict[str, Any]) -> None:

@@ -31,8 +31,10 @@ def translate(error: Exception) -> Error:
         return StorageFull("the disk of the store is full", fix="Free some space; sending goes on then")
     if "Permission denied" in text or "Read-only file system" in text:
         return AccessDenied(f"the files of the store cannot be written: {text}", fix="Check their permissions")
-    if "LOCK" in text or "lock hold by current process" in text:
+    if "Too many open files" in text:
+        return Error(f"RocksDB may open no more files: {text}", fix="Raise the limit of the process (ulimit -n)")
+    if "While lock file" in text or "lock hold by current process" in text:
         return AlreadyOpen("another program holds the store's RocksDB", fix="Close it first")
-    if "Corruption" in text or "checksum" in text:
-        return Corrupt(f"RocksDB found damage: {text}", fix="Restore the store from a backup")
+    if text.startswith("Corruption"):
+        return Corrupt(f"RocksDB found damage: {text}", fix="Run mqplug rocksmq repair, or restore a backup")
     return Error(f"RocksDB failed: {text}")

@@ -57,8 +57,9 @@ def owner_of(path: Path) -> Owner | None:
     """Return what the present or last owner of a store wrote."""
     try:
         said = json.loads((path / OWNER).read_bytes())
-        return Owner(int(said["pid"]), said["socket"])
-    except (OSError, ValueError, KeyError, TypeError):
+        socket = said["socket"]
+        return Owner(int(said["pid"]), None if socket is None else os.fsdecode(os.fsencode(socket)))
+    except (OSError, ValueError, KeyError, TypeError, OverflowError, RecursionError):
         return None
 
 

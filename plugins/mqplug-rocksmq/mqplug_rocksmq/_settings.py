@@ -11,23 +11,37 @@ import attrs
 from mqplug import ConfigError
 from mqplug.spi import Url
 
+LEAST_DISK: Final = 64 << 20
+LEAST_MEMORY: Final = 64 << 20
+MOST_DISK: Final = 1 << 60
+MOST_MEMORY: Final = 1 << 40
+SYNC_INTERVAL: Final = 0.1
+LONGEST: Final = 1_000_000.0  # seconds
+LARGEST: Final = 1 << 29  # bytes of one message: offsets in a page have 31 bits
 
-def _positive(_: object, attribute: attrs.Attribute[Any], value: float) -> None:
-    if not value > 0:
-        raise ValueError(f"{attribute.name} is {value}, and must be greater than 0")
+Check = Callable[[Any, "attrs.Attribute[Any]", Any], None]
 
 
-def _at_least(least: int) -> Callable[[Any, attrs.Attribute[Any], int], None]:
+def _seconds(_: object, attribute: attrs.Attribute[Any], value: float) -> None:
+    if not 0 < value <= LONGEST:
+        raise ValueError(f"{attribute.name} is {value}, and must be greater than 0, and at most {LONGEST:g}")
+
+
+def _between(least: int, most: int) -> Check:
     def check(_: object, attribute: attrs.Attribute[Any], value: int) -> None:
-        if value < least:
-            raise ValueError(f"{attribute.name} is {value}, and must be at least {least}")
+        if not least <= value <= most:
+            raise ValueError(f"{attribute.name} is {value}, and must be from {least} to {most}")
 
     return check
 
 
-LEAST_DISK: Final = 64 << 20
-LEAST_MEMORY: Final = 64 << 20
-LARGEST: Final = 1 << 29  # bytes of one message: offsets in a page have 31 bits
+def _directory(_: object, attribute: attrs.Attribute[Any], value: str) -> None:
+    if not value or "\0" in value:
+        raise ValueError(f"{attribute.name} is empty, or has a zero byte in it")
+    try:
+        Path(value).expanduser()
+    except RuntimeError:
+        raise ValueError(f"{attribute.name} begins with {Path(value).parts[0]}, and there is no such user") from None
 
 
 @attrs.frozen(kw_only=True)
@@ -35,35 +49,49 @@ class RocksMQSettings:
     """``path`` is the store's directory, which is made where it is missing.
 
     ``sync`` says when a send is done: "always" when it is on disk; "interval" at once, with a sync every
-    ``sync_interval`` seconds; "os" at once, and the operating system writes when it likes. The death of the process
-    loses nothing in any of them; that of the host loses the end of the log in the last two.
+    ``sync_interval`` seconds (0.1; with the others it is an error); "os" at once, and the operating system writes when
+    it likes. The death of the process loses nothing in any of them; that of the host loses the end of the log in the
+    last two.
     ``retention_interval`` is how often, in seconds, old messages are looked for. ``message_max_bytes`` is the largest
     message. ``disk_max_bytes`` is what the store may take on disk: the oldest messages of all topics go first. What
     RocksDB takes of the memory stays below ``memory_max_bytes``. ``create`` says whether a store is made where there is
     none, which is an error otherwise.
     """
 
-    path: str = attrs.field(validator=attrs.validators.min_len(1), metadata={"address": True})
+    path: str = attrs.field(validator=_directory, metadata={"address": True})
     sync: Literal["always", "interval", "os"] = "always"
-    sync_interval: float = attrs.field(default=0.1, validator=_positive)
-    retention_interval: float = attrs.field(default=60.0, validator=_positive)
-    message_max_bytes: int = attrs.field(default=1_000_000, validator=[_positive, attrs.validators.le(LARGEST)])
-    disk_max_bytes: int | None = attrs.field(default=None, validator=attrs.validators.optional(_at_least(LEAST_DISK)))
-    memory_max_bytes: int = attrs.field(default=256 << 20, validator=_at_least(LEAST_MEMORY))
+    sync_interval: float | None = attrs.field(default=None, validator=attrs.validators.optional(_seconds))
+    retention_interval: float = attrs.field(default=60.0, validator=_seconds)
+    message_max_bytes: int = attrs.field(default=1_000_000, validator=_between(1, LARGEST))
+    disk_max_bytes: int | None = attrs.field(
+        default=None, validator=attrs.validators.optional(_between(LEAST_DISK, MOST_DISK))
+    )
+    memory_max_bytes: int = attrs.field(default=256 << 20, validator=_between(LEAST_MEMORY, MOST_MEMORY))
     create: bool = attrs.field(default=True, metadata={"creates": True})
 
     def __attrs_post_init__(self) -> None:
-        if self.disk_max_bytes is not None and self.message_max_bytes > self.disk_max_bytes // 8:
-            raise ConfigError(
-                f"message_max_bytes is {self.message_max_bytes}, more than an eighth of disk_max_bytes",
-                fix="Lower the one, or raise the other",
-                backend="rocksmq",
-            )
+        if self.sync_interval is not None and self.sync != "interval":
+            text = f"sync_interval is given, but sync is {self.sync}"
+            raise _contradiction(text, "Say sync=interval, or leave sync_interval out")
+        for name in ("memory_max_bytes", "disk_max_bytes"):
+            most = getattr(self, name)
+            if most is not None and self.message_max_bytes > most // 8:
+                text = f"message_max_bytes is {self.message_max_bytes}, more than an eighth of {name}"
+                raise _contradiction(text, "Lower the one, or raise the other")
+
+    @property
+    def interval(self) -> float:
+        """Seconds between two syncs of "interval"."""
+        return SYNC_INTERVAL if self.sync_interval is None else self.sync_interval
 
     @property
     def directory(self) -> Path:
         """The store's directory."""
         return Path(self.path).expanduser()
+
+
+def _contradiction(text: str, fix: str) -> ConfigError:
+    return ConfigError(text, fix=fix, backend="rocksmq")
 
 
 def from_url(url: Url) -> Mapping[str, Any]:

@@ -12,7 +12,8 @@ import uuid
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from mqplug import ConfigError, Corrupt, PluginError
+from mqplug import ConfigError, Corrupt, PluginError, StorageFull
+from mqplug_rocksmq._witness import testimony_of
 
 FORMAT: Final = 1
 DATABASE: Final = "rocksdb"
@@ -23,6 +24,7 @@ REPAIRED: Final = "rocksdb.repaired"
 PROBE: Final = "room"
 STAGING: Final = "staging"
 _OURS: Final = {DATABASE, WITNESS, OWNER, IDENTITY, f"{IDENTITY}.new", PROBE, STAGING}
+_LEAST_SPACE: Final = 256 << 10
 
 
 class Identity(NamedTuple):
@@ -34,16 +36,42 @@ class Identity(NamedTuple):
 
 def examine(path: Path, *, create: bool = True) -> None:
     """Raise unless there is a store that this program can open, or, to *create* one, room for it. Writes nothing."""
-    if path.exists() and not path.is_dir():
-        raise ConfigError(f"{path} is a file, and a store is a directory", fix="Name a directory, or a new one")
-    held = {entry.name for entry in os.scandir(path)} if path.exists() else set[str]()
+    there = _nearest(path)
+    if not there.is_dir():
+        what = "a link to nothing" if there.is_symlink() else "a file"
+        raise ConfigError(f"{there} is {what}, and a store is a directory", fix="Name a directory, or a new one")
+    held = {entry.name for entry in os.scandir(path)} if there == path else set[str]()
     if read_identity(path) is None and DATABASE not in held:
         _expect_room(path, held, create=create)
+        expect_space(there)
     elif DATABASE not in held and held & {WITNESS, REPAIRED}:
-        raise Corrupt(
-            f"the store {path} has lost its database, or was left in the midst of a repair",
-            fix=f"Run mqplug rocksmq repair {path}, or restore a backup",
-        )
+        raise _lost(path)
+
+
+def _nearest(path: Path) -> Path:
+    """Return what is there of a path: it, or the nearest of those above it."""
+    return next(each for each in (path, *path.parents) if os.path.lexists(each))
+
+
+def expect_database(path: Path) -> None:
+    """Raise if there was a database once, and is none: RocksDB would make another one, and say nothing."""
+    testimony = testimony_of(path / WITNESS)
+    if testimony is not None and testimony.changes > 0 and not (path / DATABASE / "CURRENT").exists():
+        raise _lost(path)
+
+
+def _lost(path: Path) -> Corrupt:
+    return Corrupt(
+        f"the store {path} has lost its database, or was left in the midst of a repair",
+        fix=f"Run mqplug rocksmq repair {path}, or restore a backup",
+    )
+
+
+def expect_space(path: Path) -> None:
+    """Raise if the disk has no room to open a store: RocksDB writes a little each time."""
+    disk = os.statvfs(path)
+    if disk.f_blocks and disk.f_bavail * disk.f_frsize < _LEAST_SPACE:
+        raise StorageFull(f"the disk of {path} has less than {_LEAST_SPACE >> 10} KiB left", fix="Free some space")
 
 
 def _expect_room(path: Path, held: set[str], *, create: bool) -> None:
@@ -65,7 +93,7 @@ def read_identity(path: Path) -> Identity | None:
         identity = Identity(str(said["id"]), int(said["format"]))
     except FileNotFoundError:
         return None
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError, OverflowError, RecursionError):
         raise Corrupt(f"the file {path / IDENTITY} is not of a store of this program", fix="Restore a backup") from None
     refuse_newer(path, identity.format)
     return identity

@@ -26,7 +26,7 @@ from mqplug_rocksmq._page import Body, Columns
 from mqplug_rocksmq._pages import Changes
 from mqplug_rocksmq._reading import Slice, Trimmed
 from mqplug_rocksmq._retention import Janitor
-from mqplug_rocksmq._site import FORMAT, examine, identify, refuse_newer
+from mqplug_rocksmq._site import FORMAT, examine, expect_database, expect_space, identify, refuse_newer
 from mqplug_rocksmq._staging import Staging
 from mqplug_rocksmq._statistics import RocksMQStatistics
 from mqplug_rocksmq._topics import Topics
@@ -63,7 +63,9 @@ class Store:
 
     def __init__(self, path: Path, settings: StoreSettings) -> None:
         examine(path)
+        expect_database(path)
         path.mkdir(parents=True, exist_ok=True)
+        expect_space(path)
         self.path = path
         self.settings = settings
         self._engine = Engine(path, settings.sync, settings.sync_interval, settings.tuning)

@@ -96,9 +96,14 @@ def _options(tuning: Tuning, buffer: int) -> Options:
     options.set_write_buffer_size(buffer)
     options.set_target_file_size_base(tuning.table_bytes)
     options.set_max_total_wal_size(tuning.wal_bytes)
-    options.set_max_open_files(min(_MOST_FILES, resource.getrlimit(resource.RLIMIT_NOFILE)[0] // 2))
+    options.set_max_open_files(_open_files(resource.getrlimit(resource.RLIMIT_NOFILE)[0]))
     options.set_max_file_opening_threads(1)
     options.set_compression_type(Compression.lz4())
     options.set_max_log_file_size(4 * _MIB)
     options.set_keep_log_file_num(4)
     return options
+
+
+def _open_files(limit: int) -> int:
+    """Return how many files RocksDB may hold open: not without a bound, because each takes memory."""
+    return _MOST_FILES if limit == resource.RLIM_INFINITY else min(_MOST_FILES, limit // 2)

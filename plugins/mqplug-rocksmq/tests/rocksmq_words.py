@@ -11,6 +11,8 @@ from pathlib import Path
 from time import monotonic, sleep
 from typing import Any
 
+import pytest
+
 import mqplug
 import mqplug_rocksmq
 from mqplug import EARLIEST
@@ -124,6 +126,16 @@ def serving(path: Path, *options: str) -> Iterator[subprocess.Popen[str]]:
             assert process.wait(30) == 0
         finally:
             process.kill()
+
+
+def in_a_namespace(script: str, *arguments: object) -> str:
+    """Run a shell script as root of a user namespace of its own, where it can mount; return what it prints."""
+    command = ["unshare", "--user", "--map-root-user", "--mount", "sh", "-euc", script, "sh", *map(str, arguments)]
+    if subprocess.run([*command[:4], "true"], capture_output=True, check=False).returncode:
+        pytest.skip("this machine does not let users make namespaces of their own")
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=100)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
 
 
 def line(process: subprocess.Popen[str]) -> str:

@@ -1,11 +1,8 @@
-"""What a store cannot be, and what it may not exceed: typed errors before anything is touched, and caps that hold."""
+"""What a store may not exceed: a full disk, a cap on the disk and a ceiling of memory."""
 
 from __future__ import annotations
 
-import json
 import os
-import socket
-import subprocess
 import sys
 import threading
 import time
@@ -15,12 +12,10 @@ from typing import Any
 
 import pytest
 from conftest import OpenStore
-from rocksmq_words import eventually, extent, line, new_log, put, python, values
+from rocksmq_words import eventually, extent, in_a_namespace, line, new_log, put, python, values
 
 import mqplug
-from mqplug import AccessDenied, AlreadyOpen, ConfigError, ConnectError, Corrupt, PluginError, StorageFull
-from mqplug_rocksmq._layout import STORE, json_value
-from mqplug_rocksmq._site import IDENTITY
+from mqplug import StorageFull
 from mqplug_rocksmq._store import Columns
 from mqplug_rocksmq._tuning import Tuning
 
@@ -28,205 +23,6 @@ from mqplug_rocksmq._tuning import Tuning
 def connect(path: Path, **settings: Any) -> mqplug.Client:
     """Connect, and give up soon."""
     return mqplug.connect("rocksmq", path=str(path), timeout=2, **settings)
-
-
-def files(path: Path) -> list[tuple[str, int]]:
-    """Return what lies in a directory, and when it was changed."""
-    return sorted((str(each.relative_to(path)), each.lstat().st_mtime_ns) for each in path.rglob("*"))
-
-
-# what is no store ----------------------------------------------------------------------------------------
-
-
-def test_a_file(tmp_path: Path) -> None:
-    """A path that is a file is refused."""
-    file = tmp_path / "file"
-    file.write_text("mine")
-    with pytest.raises(ConfigError, match="is a file"):
-        connect(file)
-    assert file.read_text() == "mine"
-
-
-def test_a_directory_of_others(tmp_path: Path) -> None:
-    """A directory that holds other things is refused, and nothing is written into it."""
-    (tmp_path / "photos").mkdir()
-    before = files(tmp_path)
-    with pytest.raises(ConfigError, match="holds no store, but 1 other things, such as 'photos'"):
-        connect(tmp_path)
-    assert files(tmp_path) == before
-
-
-def test_an_empty_directory(tmp_path: Path) -> None:
-    """An empty directory becomes a store."""
-    connect(tmp_path).close()
-    connect(tmp_path, create=False).close()
-
-
-def test_nothing_is_made(tmp_path: Path) -> None:
-    """With ``create=False`` a store that is not there is an error, and is not made."""
-    with pytest.raises(ConfigError, match="there is no store at"):
-        connect(tmp_path / "typo", create=False)
-    with pytest.raises(ConfigError, match="there is no store at"):
-        mqplug.connect(f"rocksmq://{tmp_path}/typo?create=false")
-    assert list(tmp_path.iterdir()) == []
-
-
-@pytest.mark.parametrize("where", ["file", "database"])
-def test_a_newer_format(path: Path, open_store: OpenStore, where: str) -> None:
-    """A store of a newer format is refused with what to update; where its file says so, it is not even touched."""
-    store = open_store()
-    newer = {"format": 2, "id": store.id}
-    if where == "database":
-        store._engine.change(lambda changes: changes.put(STORE, json_value(newer)), 10)
-    store.close(10)
-    if where == "file":
-        (path / IDENTITY).write_text(json.dumps(newer))
-    before = files(path)
-    with pytest.raises(PluginError, match=r"format 2.*Update mqplug-rocksmq"):
-        connect(path)
-    if where == "file":
-        assert files(path) == before
-
-
-def test_a_damaged_name(path: Path, open_store: OpenStore) -> None:
-    """A store whose own file is damaged is refused before anything is touched."""
-    open_store().close()
-    (path / IDENTITY).write_bytes(b"\xff")
-    before = files(path)
-    with pytest.raises(Corrupt, match=IDENTITY):
-        connect(path)
-    assert files(path) == before
-
-
-# who may not open it -------------------------------------------------------------------------------------
-
-
-def in_a_namespace(script: str, *arguments: object) -> str:
-    """Run a shell script as root of a user namespace of its own, where it can mount; return what it prints."""
-    command = ["unshare", "--user", "--map-root-user", "--mount", "sh", "-euc", script, "sh", *map(str, arguments)]
-    if subprocess.run([*command[:4], "true"], capture_output=True, check=False).returncode:
-        pytest.skip("this machine does not let users make namespaces of their own")
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=100)
-    assert done.returncode == 0, done.stderr
-    return done.stdout
-
-
-TRY = """
-import sys, mqplug
-try:
-    mqplug.connect("rocksmq", path=sys.argv[1], timeout=2)
-except mqplug.Error as error:
-    print(type(error).__name__, error)
-"""
-
-
-def test_a_read_only_disk(path: Path, open_store: OpenStore) -> None:
-    """A store on a disk that cannot be written is ``AccessDenied``."""
-    open_store().close()
-    script = 'mount --bind "$1" "$1"; mount -o remount,bind,ro "$1"; "$2" -c "$3" "$1"'
-    assert in_a_namespace(script, path, sys.executable, TRY).startswith("AccessDenied")
-
-
-def test_a_new_store_on_a_read_only_disk(tmp_path: Path) -> None:
-    """A store cannot be made on a disk that cannot be written either."""
-    script = 'mount --bind "$1" "$1"; mount -o remount,bind,ro "$1"; "$2" -c "$3" "$1/new"'
-    assert in_a_namespace(script, tmp_path, sys.executable, TRY).startswith("AccessDenied")
-
-
-@pytest.mark.skipif(os.getuid() == 0, reason="root may do anything")
-def test_a_directory_of_another(tmp_path: Path) -> None:
-    """A directory in which this user may not write is ``AccessDenied``."""
-    tmp_path.chmod(0o500)
-    with pytest.raises(AccessDenied):
-        connect(tmp_path / "new")
-
-
-HOLD = """
-store = open_store(path, StoreSettings())
-print(os.getpid(), flush=True)
-threading.Event().wait()
-"""
-
-
-def test_an_owner_of_another_version(path: Path, tmp_path: Path) -> None:
-    """An owner that speaks an older protocol is named, with both versions."""
-    with socket.socket(socket.AF_UNIX) as listener, python(HOLD, path) as holder:
-        assert line(holder)
-        listener.bind(str(tmp_path / "s"))
-        listener.listen()
-        old = threading.Thread(target=_speak_an_older_protocol, args=(listener,))
-        old.start()
-        _redirect(path, tmp_path / "s")
-        with pytest.raises(AlreadyOpen, match=r"owns the store .*0\.0\.1.*protocol 1"):
-            connect(path)
-        listener.shutdown(socket.SHUT_RDWR)
-        old.join(10)
-
-
-def _redirect(path: Path, address: Path) -> None:
-    owner = json.loads((path / "owner").read_text())
-    (path / "owner").write_text(json.dumps({**owner, "socket": str(address)}))
-
-
-def _speak_an_older_protocol(listener: socket.socket) -> None:
-    from mqplug_rocksmq._frames import pack
-
-    with suppress(OSError):
-        while True:
-            connection, _ = listener.accept()
-            with connection:
-                connection.recv(1 << 16)
-                connection.sendall(pack({"id": "x", "protocol": 1, "pid": 1, "version": "0.0.1"}))
-
-
-def test_a_socket_that_is_not_ours(path: Path, tmp_path: Path) -> None:
-    """A socket at which something else answers is a typed error."""
-    with socket.socket(socket.AF_UNIX) as listener, python(HOLD, path) as holder:
-        assert line(holder)
-        listener.bind(str(tmp_path / "s"))
-        listener.listen()
-        other = threading.Thread(target=_speak_http, args=(listener,))
-        other.start()
-        _redirect(path, tmp_path / "s")
-        with pytest.raises((AlreadyOpen, ConnectError, mqplug.Timeout)):
-            connect(path)
-        listener.shutdown(socket.SHUT_RDWR)
-        other.join(10)
-
-
-def _speak_http(listener: socket.socket) -> None:
-    with suppress(OSError):
-        while True:
-            connection, _ = listener.accept()
-            with connection:
-                connection.recv(1 << 16)
-                connection.sendall(b"HTTP/1.1 400 Bad Request\r\n\r\n")
-
-
-# settings ------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("settings", "complaint"),
-    [
-        ({"disk_max_bytes": 1000}, "disk_max_bytes"),
-        ({"memory_max_bytes": 1000}, "memory_max_bytes"),
-        ({"disk_max_bytes": 64 << 20, "message_max_bytes": 32 << 20}, "an eighth of disk_max_bytes"),
-        ({"sync": "never"}, "sync"),
-        ({"sync_interval": 0}, "sync_interval"),
-    ],
-)
-def test_settings_that_cannot_be(tmp_path: Path, settings: dict[str, Any], complaint: str) -> None:
-    """Settings that are impossible, or contradict each other, are refused before anything is made."""
-    with pytest.raises(ConfigError, match=complaint):
-        connect(tmp_path / "new", **settings)
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_settings_that_differ(path: Path) -> None:
-    """Two clients of one process cannot open one store with different settings."""
-    with connect(path), pytest.raises(ConfigError, match="differs"):
-        connect(path, disk_max_bytes=64 << 20)
 
 
 # a full disk ---------------------------------------------------------------------------------------------
