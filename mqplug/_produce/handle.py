@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from threading import Event
 from typing import TYPE_CHECKING
 
 from mqplug._deadline import Deadline, check_timeout
@@ -11,7 +10,7 @@ from mqplug._ids import MessageId
 
 if TYPE_CHECKING:
     from mqplug._log import Log
-    from mqplug._produce.pump import Wait
+    from mqplug._produce.pump import Bell, Wait
     from mqplug._produce.record import Headers
     from mqplug._text import Numbers
 
@@ -46,7 +45,7 @@ class SendHandle:
         self.size = size
         self.wait = wait
         self.looked_at = False
-        self.waiter: Event | None = None
+        self.waiter: Bell | None = None
         self.outcome: Place | Error | None = None
 
     def result(self, timeout: float | None = 30) -> MessageId:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from threading import Event, Lock
+from contextlib import suppress
+from threading import Lock
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
@@ -12,10 +13,32 @@ if TYPE_CHECKING:
 SLICE = 0.1  # seconds that a driver is asked to wait at most: Ctrl-C and deadlines wait no longer
 
 
+_RINGS_ALREADY = suppress(RuntimeError)
+
+
+class Bell:
+    """Wakes one thread that waits, or the next one that does: a lock, where an event makes a new one for each wait."""
+
+    __slots__ = ("_silence",)
+
+    def __init__(self) -> None:
+        self._silence = Lock()
+        self._silence.acquire()
+
+    def set(self) -> None:
+        """Ring it."""
+        with _RINGS_ALREADY:
+            self._silence.release()
+
+    def wait(self, timeout: float) -> None:
+        """Wait until it rings, which ends that."""
+        self._silence.acquire(timeout=timeout)
+
+
 class OnItsWay(Protocol):
     """A record, or a run of them, of which somebody wants to know what became of it."""
 
-    waiter: Event | None
+    waiter: Bell | None
 
     @property
     def awaited(self) -> OnItsWay | None:
@@ -32,7 +55,7 @@ class Pump:
     def __init__(self, pump: Callable[[float], None]) -> None:
         self._pump = pump
         self._serving = Lock()
-        self._sleepers: set[Event] = set()
+        self._sleepers: set[Bell] = set()
 
     def wait(self, wanted: OnItsWay, deadline: Deadline) -> None:
         """Wait until this is settled, or the time is up; with no time at all, have a look."""
@@ -72,11 +95,12 @@ class Pump:
         target = wanted.awaited
         if target is None:
             return
-        event = target.waiter = target.waiter or Event()
-        self._sleepers.add(event)
+        bell = target.waiter = target.waiter or Bell()
+        self._sleepers.add(bell)
         try:  # whoever served until a moment ago may not have seen us
             if self._serving.locked() and target.awaited is not None:
-                event.wait(deadline.remaining(SLICE))
+                bell.wait(deadline.remaining(SLICE))
         finally:
-            self._sleepers.discard(event)
-            event.clear()
+            self._sleepers.discard(bell)
+            if target.awaited is None:  # others may wait for the same
+                bell.set()

@@ -77,11 +77,13 @@ class SendQueue:
     def accept(self, unit: OnWay, deadline: Deadline, when_full: WhenFull = "block") -> None:
         """Hand a record or a run over as soon as there is room for it; ``QueueFull`` if there is none in time."""
         messages = len(unit) if isinstance(unit, Run) else 1
+        self.check_open()  # before the lock: a child process may find it taken for ever
+        with self._lock:
+            self._retire()
         if self._waiting:
             self._attended = True
             self.pump.serve()
         while True:
-            self.check_open()  # before the lock: a child process may find it taken for ever
             with self._lock:
                 self.check_open()
                 self._retire()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from itertools import repeat
-from threading import Event
 from typing import TYPE_CHECKING
 
 from mqplug._errors import Error
@@ -16,7 +15,7 @@ if TYPE_CHECKING:
     from mqplug._log import Log
     from mqplug._produce.columns import SendColumns
     from mqplug._produce.handle import Place
-    from mqplug._produce.pump import Wait
+    from mqplug._produce.pump import Bell, Wait
     from mqplug._produce.record import Headers
     from mqplug._text import Numbers
 
@@ -25,7 +24,8 @@ class Run:
     """Records as columns. The driver settles all of them at once, or each of ``sendings``."""
 
     __slots__ = (
-        "_alone", "_columns", "_outcome", "_settled", "looked_at", "partition", "size", "topic", "wait", "waiter",
+        "_alone", "_columns", "_count", "_outcome", "_settled", "looked_at", "partition", "size", "topic", "wait",
+        "waiter",
     )  # fmt: skip
 
     def __init__(self, topic: str, partition: int, columns: SendColumns, wait: Wait) -> None:
@@ -34,14 +34,15 @@ class Run:
         self.size = columns.size
         self.wait = wait
         self.looked_at = False
-        self.waiter: Event | None = None
+        self.waiter: Bell | None = None
         self._columns = columns
+        self._count = len(columns)
         self._outcome: tuple[Log, Sequence[Numbers], Sequence[Numbers] | None] | Error | None = None
         self._alone: list[SendHandle] | None = None
         self._settled = 0  # how many of those alone are settled, from the first on
 
     def __len__(self) -> int:
-        return len(self._columns)
+        return self._count
 
     @property
     def values(self) -> Sequence[bytes | None]:

@@ -66,7 +66,7 @@ class Durability:
             log.show(log.end)
         if self._waits and done:
             self._waiting.append((done, offset))
-        if self._thread:
+        if self._thread and not self._dirty.is_set():
             self._dirty.set()
         return not self._waits
 

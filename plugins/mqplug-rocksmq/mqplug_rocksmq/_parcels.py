@@ -26,7 +26,8 @@ class Loose:
         times = [now if sending.timestamp is None else sending.timestamp for sending in sendings]
         headers = [sending.headers for sending in sendings]
         values, keys = [sending.value for sending in sendings], [sending.key for sending in sendings]
-        return bodies_of(Columns(times, values, keys, headers if any(headers) else None))
+        keyed = keys if keys.count(None) < len(keys) else None
+        return bodies_of(Columns(times, values, keyed, headers if any(headers) else None))
 
     def stored(self, log: Log, first: int) -> None:
         """They lie at this offset and the following."""

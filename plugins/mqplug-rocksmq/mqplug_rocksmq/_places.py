@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Final
 
 from mqplug import Log, Position, TopicNotFound
@@ -19,7 +20,12 @@ def logs_of(store: str, topic: Topic) -> tuple[Log, ...]:
 
 def log_of(store: str, topic: Topic, partition: int) -> Log:
     """Return the log of one partition; what tells it from an older one of that name is its number."""
-    return Log(BACKEND, store, topic.name, partition, str(topic.logs[partition]))
+    return _log(store, topic.name, partition, topic.logs[partition])
+
+
+@lru_cache(maxsize=1024)  # each send asks for one
+def _log(store: str, topic: str, partition: int, number: int) -> Log:
+    return Log(BACKEND, store, topic, partition, str(number))
 
 
 def number_of(store: str, log: Log) -> int:

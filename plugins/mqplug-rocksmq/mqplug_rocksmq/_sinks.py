@@ -43,12 +43,15 @@ class LocalSink:
         self._store = store
         self._news = threading.Event()
         self.lingers = store.settings.sync != "always"
-        self.ring = self._news.set
 
     def append(self, topic: str, partition: int, bodies: Sequence[Body], settled: Settled) -> None:
         described = self._store.topics.get(topic)
         log = log_of(self._store.id, described, partition)
         self._store.append_bodies(described.logs[partition], bodies, lambda first, error: settled(log, first, error))
+
+    def ring(self) -> None:
+        if not self._news.is_set():  # which is cheaper than to set it
+            self._news.set()
 
     def serve(self, timeout: float) -> None:
         self._news.wait(timeout)
