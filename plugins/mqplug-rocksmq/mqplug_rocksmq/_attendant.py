@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 LONGEST_WAIT: Final = 5.0
 GIVES_UP_WITHIN: Final = 30.0  # seconds that a member has to say how far it came when it loses a partition
 ENOUGH_BYTES: Final = 1 << 20
+BACKLOG: Final = 100  # messages; where fewer came, they were the last ones
 
 
 class Attendant:
@@ -69,31 +70,48 @@ class Attendant:
 
     def _poll(self, number: int, most: int, timeout: float) -> None:
         try:
-            batches = self._take(most, min(timeout, LONGEST_WAIT))
+            batches = self._gather(self.driver.poll(most, 0), most)
+            if not batches and timeout > 0 and not self._guest.more_came:
+                self._wait(number, most, min(timeout, LONGEST_WAIT))
+                return
         except Exception as error:  # noqa: BLE001 - it is raised at the other side
-            self._guest.say({"number": number, "error": error_words(error)})
+            self._refuse(number, error)
             return
+        self._hand_over(number, batches)
+
+    def _wait(self, number: int, most: int, timeout: float) -> None:
+        """Answer as soon as there is something; what comes from the guest meanwhile ends the wait."""
+        with self._server.watch.over(self._guest.connection.fileno(), self.driver.wake):
+            try:
+                batches = self._gather(self.driver.poll(most, timeout), most)
+            except Exception as error:  # noqa: BLE001 - the same
+                self._refuse(number, error)
+            else:
+                self._hand_over(number, batches)  # before all else: somebody waits for it
+
+    def _hand_over(self, number: int, batches: Sequence[Batch]) -> None:
         headers, pages = packed(batches, attempts=self._shares)
         self._guest.say({"number": number, "batches": headers}, *pages)
 
-    def _take(self, most: int, timeout: float) -> Sequence[Batch]:
-        batches = list(self.driver.poll(most, 0))
-        if not batches and timeout > 0 and not self._guest.more_came:
-            with self._server.watch.over(self._guest.connection.fileno(), self.driver.wake):
-                batches = list(self.driver.poll(most, timeout))
-        size = _size(batches)
-        count = sum(map(len, batches))
-        while not self._shares and batches and count < most and size < ENOUGH_BYTES:
+    def _refuse(self, number: int, error: Exception) -> None:
+        self._guest.say({"number": number, "error": error_words(error)})
+
+    def _gather(self, batches: Sequence[Batch], most: int) -> Sequence[Batch]:
+        """Take more along where so much came that there may be more."""
+        came = sum(map(len, batches))
+        if self._shares or came < BACKLOG:
+            return batches
+        found, count, size = [*batches], came, _size(batches)
+        while came and count < most and size < ENOUGH_BYTES:
             try:
                 more = self.driver.poll(most - count, 0)
             except Error:
                 break  # it comes again when this was delivered
-            if not more:
-                break
-            batches += more
-            count += sum(map(len, more))
+            found += more
+            came = sum(map(len, more))
+            count += came
             size += _size(more)
-        return batches
+        return found
 
     # what the driver tells ---------------------------------------------------------------------------------
 

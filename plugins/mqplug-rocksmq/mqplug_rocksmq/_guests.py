@@ -11,6 +11,7 @@ import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from struct import Struct
 from typing import TYPE_CHECKING, Final, Protocol
 
 from mqplug import ConnectError
@@ -45,6 +46,9 @@ class Guest:
     def __init__(self, connection: socket.socket, server: Server) -> None:
         self.server = server
         self.connection = connection
+        # Not by settimeout: that takes more calls, after each of which a busy interpreter may let us wait.
+        connection.settimeout(None)
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, Struct("ll").pack(int(ANSWER_WITHIN), 0))
         self._saying = threading.Lock()
         self._inbox = Inbox()
         self._role: Role | None = None
@@ -107,9 +111,18 @@ class Guest:
 
     def hear(self, timeout: float | None) -> Frame | None:
         """Return the next frame; None at the end of the connection. ``TimeoutError`` where none came in time."""
-        end = None if timeout is None else time.monotonic() + timeout
+        if timeout is None:
+            return self._hear()
+        end = time.monotonic() + timeout
+        try:
+            return self._hear(lambda: self.connection.settimeout(max(0.001, end - time.monotonic())))
+        finally:
+            self.connection.settimeout(None)
+
+    def _hear(self, before: Callable[[], None] | None = None) -> Frame | None:
         while not (frame := self._inbox.take()):
-            self.connection.settimeout(None if end is None else max(0.001, end - time.monotonic()))
+            if before is not None:
+                before()
             data = self.connection.recv(_PIECE)
             if not data:
                 return None
@@ -119,7 +132,6 @@ class Guest:
     def say(self, header: Header, *body: bytes) -> None:
         """Send a frame. A guest that does not read it in time is no guest any more."""
         with self._saying:
-            self.connection.settimeout(ANSWER_WITHIN)
             self.connection.sendall(pack(header, *body))
 
     def remark(self, header: Header) -> None:
