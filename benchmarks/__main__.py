@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks._findings import findings_as_data, show_finding
+from benchmarks._markdown import contests_as_markdown, findings_as_markdown
 from benchmarks._paired import measure
 from benchmarks._report import contests_as_data, describe_machine, machine, show
 
@@ -35,30 +36,32 @@ def main() -> None:
     parser.add_argument("--only", default="", help="run only contests whose name contains this")
     parser.add_argument("--gib", type=float, help=f"how much {LARGE} writes (default 10; 0.05 when quick)")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write every sample to this file")
+    parser.add_argument("--markdown", type=Path, metavar="FILE", help="write tables to this file")
     given = parser.parse_args()
     print(describe_machine())
-    found = _run_large(given) if given.suite == LARGE else _run_contests(given)
+    data, page = _run_large(given) if given.suite == LARGE else _run_contests(given)
     if given.json:
-        given.json.write_text(json.dumps({"suite": given.suite, **machine(), **found}, indent=2) + "\n")
+        given.json.write_text(json.dumps({"suite": given.suite, **machine(), **data}, indent=2) + "\n")
+    if given.markdown:
+        given.markdown.write_text(page)
 
 
-def _run_contests(given: argparse.Namespace) -> dict[str, Any]:
-    results = []
+def _run_contests(given: argparse.Namespace) -> tuple[dict[str, Any], str]:
+    results, rounds = [], given.rounds or (2 if given.quick else 7)
     for module in SUITES[given.suite]:
         with importlib.import_module(f"benchmarks.{module}").contests(quick=given.quick) as contests:
-            chosen = [contest for contest in contests if given.only in contest.name]
-            results += measure(chosen, given.rounds or (2 if given.quick else 7), show)
-    return {"contests": contests_as_data(results)}
+            results += measure([contest for contest in contests if given.only in contest.name], rounds, show)
+    return {"contests": contests_as_data(results)}, contests_as_markdown(given.suite, results, rounds)
 
 
-def _run_large(given: argparse.Namespace) -> dict[str, Any]:
+def _run_large(given: argparse.Namespace) -> tuple[dict[str, Any], str]:
     from benchmarks.rocksmq_large import findings
 
     found = []
     for each in findings(gib=given.gib or (0.05 if given.quick else 10), quick=given.quick):
         found.append(each)
         show_finding(each)
-    return {"findings": findings_as_data(found)}
+    return {"findings": findings_as_data(found)}, findings_as_markdown(given.suite, found)
 
 
 if __name__ == "__main__":

@@ -6,9 +6,12 @@ import random
 from collections.abc import Iterator
 from functools import cached_property
 from itertools import product
+from typing import TYPE_CHECKING
 
 import attrs
-import pyarrow as pa
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 MANY = 1000
 
@@ -39,6 +42,8 @@ class Load:
     @cached_property
     def table(self) -> pa.RecordBatch:
         """The same as Arrow."""
+        import pyarrow as pa  # here, because the large benchmark measures the memory of processes without it
+
         return pa.record_batch([pa.array(self.values, pa.binary())], names=["value"])
 
 

@@ -39,7 +39,7 @@ def show(result: Result) -> None:
             f"  against {rival.name}: {result.speed_ratio(rival):.2f} of its speed ({result.best_ratio(rival):.2f});"
             f" {median:+.2f} us of CPU ({best:+.2f}), {result.processor_ratio(rival):.2f} by CPU"
         )
-    for aim in aims(result):
+    for aim in judged(result):
         print(f"  aim: {aim}")
 
 
@@ -52,23 +52,32 @@ def _times(result: Result, side: Side) -> str:
     )
 
 
-def aims(result: Result) -> list[str]:
-    """Each aim of a contest, and whether it is reached, by the median of the rounds."""
-    return [f"{words}: {'reached' if reached else 'NOT reached'}" for words, reached in _judged(result)]
+@attrs.frozen
+class Judged:
+    """An aim in words, whether it is reached, and whom it is measured by."""
+
+    words: str
+    reached: bool
+    rival: str
+
+    def __str__(self) -> str:
+        return f"{self.words}: {'reached' if self.reached else 'NOT reached'}"
 
 
-def _judged(result: Result) -> list[tuple[str, bool]]:
+def judged(result: Result) -> list[Judged]:
+    """Each aim of a contest, by the median of the rounds."""
     contest = result.contest
-    rivals = {rival.name: rival for rival in contest.rivals}
-    judged = [
-        (f"at least {least:.2f} of the speed of {name}", result.speed_ratio(rivals[name]) >= least)
+    rivals, first = {rival.name: rival for rival in contest.rivals}, contest.rivals[0]
+    aims = [
+        Judged(f"at least {least:.2f} of the speed of {name}", result.speed_ratio(rivals[name]) >= least, name)
         for name, least in contest.aims.items()
     ]
     if (most := contest.most_added) is not None:
-        judged.append((f"at most {most:+.2f} us", result.added(contest.rivals[0])[0] <= most))
+        aims.append(Judged(f"at most {most:+.2f} us", result.added(first)[0] <= most, first.name))
     if (most := contest.most_median) is not None:
-        judged.append((f"half of them within {most:.0f} us", result.percentiles(contest.ours)["p50"] <= most))
-    return judged
+        half = result.percentiles(contest.ours)["p50"]
+        aims.append(Judged(f"half of them within {most:.0f} us", half <= most, first.name))
+    return aims
 
 
 def machine() -> dict[str, str]:
@@ -97,5 +106,5 @@ def _contest(result: Result) -> dict[str, Any]:
         "speed_ratios": {rival.name: round(result.speed_ratio(rival), 4) for rival in contest.rivals},
         "best_ratios": {rival.name: round(result.best_ratio(rival), 4) for rival in contest.rivals},
         "processor_ratios": {rival.name: round(result.processor_ratio(rival), 4) for rival in contest.rivals},
-        "aims": aims(result),
+        "aims": list(map(str, judged(result))),
     }

@@ -65,10 +65,13 @@ def test_large(tmp_path: Path) -> None:
 
 @pytest.mark.timeout(120)
 def test_latencies(tmp_path: Path) -> None:
-    """A contest whose work times each message has percentiles that ascend."""
-    found = run("rocksmq_sends", tmp_path / "found.json", "--only", "send, 128 B, 16")
+    """A contest whose work times each message has percentiles that ascend; tables have a line for each rival."""
+    page = tmp_path / "page.md"
+    found = run("rocksmq_sends", tmp_path / "found.json", "--only", "send, 128 B, 16", "--markdown", str(page))
     for contest in found["contests"]:
         for side in contest["sides"]:
             percentiles = side["rounds"][0]["percentiles"]
             assert list(percentiles) == ["p50", "p99", "p99.9"]
             assert 0 < percentiles["p50"] <= percentiles["p99"] <= percentiles["p99.9"]
+    rows = [row for row in page.read_text().splitlines() if row.startswith("| rocksmq: ")]
+    assert len(rows) == sum(len(contest["sides"]) - 1 for contest in found["contests"])
