@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from mqplug import Corrupt
 from mqplug_rocksmq import _grafts
@@ -11,6 +11,8 @@ from mqplug_rocksmq._engine import Engine
 from mqplug_rocksmq._layout import TIME, log_key, mark_key, read_mark
 from mqplug_rocksmq._log import LogState
 from mqplug_rocksmq._page import Page, message_count
+
+_WALKED: Final = 1 << 20  # bytes of pages at a time
 
 
 class Trimmed(Exception):
@@ -123,15 +125,20 @@ def _hole(log: LogState, start: int, stop: int) -> Corrupt:
 
 
 def walk(engine: Engine, log: LogState, offset: int, end: int) -> Iterator[Slice]:
-    """Yield what is stored from *offset* up to *end*, a few pages at a time; what retention overtakes is left out."""
+    """Yield what is stored from *offset* up to *end*; what retention overtakes is left out.
+
+    It is read one page first, which is enough for most who look for something, then a few at a time.
+    """
+    size = 1
     while offset < end:
         try:
-            slices = read(engine, log, offset, end - offset, 1 << 20)
+            slices = read(engine, log, offset, end - offset, size)
         except Trimmed as trimmed:
             offset = trimmed.low
             continue
         yield from slices
         offset = slices[-1].end if slices else end
+        size = _WALKED
 
 
 def first_at(engine: Engine, log: LogState, time: int) -> int:

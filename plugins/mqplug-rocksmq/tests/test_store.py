@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import threading
+from typing import Any
 
 import pytest
 from conftest import OpenStore
@@ -251,6 +252,22 @@ def test_settings_are_checked() -> None:
     """An unknown mode is named, with those that there are."""
     with pytest.raises(ConfigError, match="always, interval, os"):
         StoreSettings(sync="sometimes")  # type: ignore[arg-type]
+
+
+def test_one_page_is_read(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A look-up by time reads the page that has the message, and no page behind it."""
+    log = new_log(store)
+    for time in range(100):
+        put(store, log, *[b"x" * 100] * 10, time=time)
+    read, found = store._engine.pages.read, []
+
+    def count(*arguments: Any) -> list[tuple[int, bytes]]:
+        found.extend(pages := read(*arguments))
+        return pages
+
+    monkeypatch.setattr(store._engine.pages, "read", count)
+    assert store.first_at(log, 50) == 500
+    assert [base for base, _ in found] == [500]
 
 
 def test_first_at(store: Store) -> None:
