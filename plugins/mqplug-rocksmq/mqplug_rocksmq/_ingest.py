@@ -191,7 +191,8 @@ class Ingestion:
         taken = self._safely(lambda changes: self._place(changes, intent), end)
         self._show(taken)
         self._staging.remove(file.segment for file in intent.files)  # a kill may have left a second link to one
-        self._grew(sum(run.size for _, run in intent.runs))
+        logs = filter(None, map(self._topics.find, taken.placed))
+        self._grew(sum(run.size for _, run in intent.runs), *logs)
         return taken
 
     def _take_in_files(self, intent: Intent) -> None:

@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import logging
 import threading
+import time
 from collections import deque
 from collections.abc import Iterator
 from itertools import takewhile
-from typing import Final
+from typing import Final, NamedTuple
 
-from mqplug import Closed, Error, TopicNotFound
+from mqplug import Closed, Error
 from mqplug_rocksmq import _clock, _grafts
+from mqplug_rocksmq._crowd import Crowd
 from mqplug_rocksmq._engine import Engine, Receipt
 from mqplug_rocksmq._layout import (
     FREED,
@@ -50,10 +52,11 @@ class Janitor:
         self._staging = staging
         self._interval = interval
         self._budget, self._step = tuning.budget, tuning.step
+        self._crowd = Crowd()
         self._grown = 0
+        self._round_at = 0.0  # now: what the last opener left undone
         self._kept_to = threading.Condition()
         self._work = threading.Event()
-        self._work.set()  # what the last opener left undone
         self._ending = threading.Event()
         self._thread = threading.Thread(target=self._run, name="mqplug-rocksmq-janitor", daemon=True)
         self._thread.start()
@@ -101,20 +104,23 @@ class Janitor:
 
     def enforce(self, now: int) -> None:
         """Trim every log to what its topic's retention says, as of *now* (milliseconds since 1970)."""
-        for name in self._topics.names():
-            try:
-                topic = self._topics.get(name)
-                logs = [self._topics.log(number) for number in topic.logs]
-            except TopicNotFound:
-                continue
-            for log in logs:
-                with self._engine.lock:
-                    self._engine.check()
-                    cut = _cut(log, self._marks(log), topic.retention, now)
-                self.trim(log, cut, None)
-
+        logs = self._topics.logs()
+        self._crowd.forget(logs)
+        for log in logs:
+            self._enforce(log, now)
         if self._budget is not None:
             self._keep_to(self._budget)
+
+    def _enforce(self, log: LogState, now: int) -> None:
+        """Trim one log, unless it was deleted."""
+        with self._engine.lock:
+            self._engine.check()
+            if log.deleted:
+                return
+            retention = self._topics.get(log.topic).retention
+            cut = _cut(log, self._marks(log), retention, now)
+        self._crowd.looked(log, cut.size, retention.size)
+        self.trim(log, cut.offset, None)
 
     def _keep_to(self, budget: int) -> None:
         """Drop the oldest messages of all topics until the store holds no more than it may, and some less."""
@@ -128,8 +134,10 @@ class Janitor:
             if log := self._topics.find(number):
                 self.trim(log, offset, None)
 
-    def grew(self, size: int) -> None:
-        """Messages were stored. If there are many new ones, look at once whether there are too many; or even wait."""
+    def grew(self, size: int, *logs: LogState) -> None:
+        """So many bytes were stored. Look at once if these logs have too much, or all have; if far too much, wait."""
+        if self._crowd.grew(logs):
+            self.tidy()
         if self._budget is None:
             return
         with self._kept_to:
@@ -160,11 +168,8 @@ class Janitor:
                     self._engine.write(changes)
 
     def _run(self) -> None:
-        while True:
-            self._work.wait(self._interval)
+        while not self._ending.is_set():
             self._work.clear()
-            if self._ending.is_set():
-                return
             try:
                 self._look()
             except Closed:
@@ -173,14 +178,20 @@ class Janitor:
                 if self._ending.is_set():
                     return
                 _log.exception("old messages could not be dropped; trying again in %g s", self._interval)
+            self._work.wait(max(0.0, self._round_at - time.monotonic()))
 
     def _look(self) -> None:
+        """Look at all logs when it is time, or there is much new; else at those that are too large."""
         with self._kept_to:
             grown = self._grown
         self._staging.sweep()
-        self.enforce(_clock.now_ms())
+        if time.monotonic() >= self._round_at or (self._budget is not None and grown >= self._step):
+            self._round_at = time.monotonic() + self._interval
+            self.enforce(_clock.now_ms())
+            merge_small_tables(self._engine)
+        for log in self._crowd.take():
+            self._enforce(log, _clock.now_ms())
         self.free()
-        merge_small_tables(self._engine)
         with self._kept_to:
             self._grown -= grown
             self._kept_to.notify_all()
@@ -197,13 +208,21 @@ class Janitor:
             self._thread.join(timeout)
 
 
-def _cut(log: LogState, marks: Iterator[Mark], retention: Retention, now: int) -> int:
+class _Cut(NamedTuple):
+    """Where a log is to begin, and how many bytes were ever stored before that."""
+
+    offset: int
+    size: int
+
+
+def _cut(log: LogState, marks: Iterator[Mark], retention: Retention, now: int) -> _Cut:
     """Return the offset before which nothing needs to be kept."""
-    oldest = -1 if retention.milliseconds is None else now - retention.milliseconds
-    excess = 0 if retention.size is None else log.size - retention.size
-    droppable = list(takewhile(lambda mark: mark.stored <= oldest or 0 <= mark.size < excess, marks))
-    if not droppable:
-        return log.low
-    if next(marks, None) is None and droppable[-1].stored + MARK_MS <= oldest:
-        return log.visible
-    return max(log.low, droppable[-1].base)
+    oldest = -1 if retention.milliseconds is None else now - retention.milliseconds - MARK_MS
+    excess = -1 if retention.size is None else log.size - retention.size
+    cut, aged, mark = _Cut(log.low, 0), True, None
+    for mark in marks:  # what follows a mark, up to the next one, was stored within a second after it
+        if not aged and mark.size > excess:
+            return cut
+        cut = _Cut(max(log.low, mark.base), mark.size)
+        aged = aged and mark.stored <= oldest
+    return _Cut(log.visible, log.size) if mark and aged else cut

@@ -122,7 +122,7 @@ class Store:
             safe = self._engine.write(changes, log, first, receipt)
             if leasing and safe:
                 self._engine.durability.sync_locked()
-        self._janitor.grew(log.size - size)
+        self._janitor.grew(log.size - size, log)
         if safe:
             receipt(first, None)
         elif isinstance(receipt, Receipt):

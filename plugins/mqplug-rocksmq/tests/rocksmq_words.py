@@ -6,7 +6,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from time import monotonic, sleep
 from typing import Any
@@ -46,6 +46,15 @@ def extent(store: Any, log: int) -> tuple[int, int]:
     """Return low and high."""
     low, high, _ = store.watermarks([log])[0]
     return low, high
+
+
+def tables(path: Path) -> int:
+    """Return the bytes of all tables in a directory, or below it."""
+    size = 0
+    for file in path.rglob("*.sst"):
+        with suppress(FileNotFoundError):  # RocksDB removes files while we look
+            size += file.stat().st_size
+    return size
 
 
 def eventually(condition: Callable[[], object], seconds: float = 20) -> None:

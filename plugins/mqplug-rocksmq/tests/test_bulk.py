@@ -14,7 +14,7 @@ import attrs
 import pytest
 from bulk_words import Batch, read_all, records, stage, stage_all, staged, take, waiting
 from conftest import OpenStore
-from rocksmq_words import eventually, extent, new_log, put, values
+from rocksmq_words import eventually, extent, new_log, put, tables, values
 
 import mqplug
 import mqplug.aio
@@ -225,17 +225,13 @@ def test_room_comes_back(store: Store, path: Path) -> None:
     log = new_log(store)
     for number in range(3):
         take(store, staged(store, *[[os.urandom(100_000)] * 3 for _ in range(20)]), number=number)
-    before = _tables(path)
+    before = tables(path / "rocksdb")
     store.trim(log, 150, 10)
-    eventually(lambda: _tables(path) < before * 0.4)
+    eventually(lambda: tables(path / "rocksdb") < before * 0.4)
     assert len(values(store, log, 150)) == 30
     store.delete_topic("orders")
-    eventually(lambda: _tables(path) < before * 0.1)
+    eventually(lambda: tables(path / "rocksdb") < before * 0.1)
     eventually(lambda: not store._engine.pages.scan(FREED))
-
-
-def _tables(path: Path) -> int:
-    return sum(file.stat().st_size for file in (path / "rocksdb").glob("*.sst"))
 
 
 def test_retention(open_store: OpenStore) -> None:
@@ -260,7 +256,7 @@ def test_the_disk_cap(path: Path, open_store: OpenStore) -> None:
     for number in range(12):
         take(store, staged(store, *[[os.urandom(1 << 20)] for _ in range(8)]), number=number)
     eventually(lambda: extent(store, log)[0] > 0)
-    eventually(lambda: _tables(path) < 64 << 20)
+    eventually(lambda: tables(path / "rocksdb") < 64 << 20)
     low, high = extent(store, log)
     assert high == 96
     assert len(values(store, log, low)) == high - low

@@ -2,12 +2,11 @@ from __future__ import annotations
 
 import os
 import threading
-from contextlib import suppress
 from pathlib import Path
 
 import pytest
 from conftest import OpenStore
-from rocksmq_words import eventually, extent, new_log, put, values
+from rocksmq_words import eventually, extent, new_log, put, tables, values
 
 from mqplug import Error
 from mqplug_rocksmq import _clock
@@ -29,15 +28,6 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     return Clock(monkeypatch)
 
 
-def used(path: Path) -> int:
-    """Return the bytes of all table files."""
-    size = 0
-    for file in (path / "rocksdb").glob("*.sst"):
-        with suppress(FileNotFoundError):  # RocksDB removes files while we look
-            size += file.stat().st_size
-    return size
-
-
 def test_old_messages_go(store: Store, clock: Clock) -> None:
     """Messages go when they were stored longer ago than is kept, whatever their timestamps say."""
     log = new_log(store, milliseconds=60_000)
@@ -54,6 +44,20 @@ def test_old_messages_go(store: Store, clock: Clock) -> None:
     assert values(store, log, 10) == [b"new"]
 
 
+@pytest.mark.parametrize("new", [1, 2, 3])
+def test_new_messages_stay(store: Store, clock: Clock, new: int) -> None:
+    """However few messages are new, they stay when the old ones before them go."""
+    log = new_log(store, milliseconds=60_000)
+    put(store, log, b"old")
+    clock.now += 100_000
+    for _ in range(new):
+        put(store, log, b"new")
+        clock.now += 2000
+    store.enforce_retention(clock.now)
+    assert extent(store, log) == (1, 1 + new)
+    assert values(store, log, 1) == [b"new"] * new
+
+
 def test_too_much_goes(store: Store) -> None:
     """The oldest messages go when a partition is larger than is kept, within a megabyte."""
     log = new_log(store, size=3 << 20)
@@ -62,6 +66,36 @@ def test_too_much_goes(store: Store) -> None:
     store.enforce_retention()
     low, high = extent(store, log)
     assert 3 << 20 <= (high - low) * 200_000 <= (4 << 20) + 400_000
+
+
+@pytest.mark.parametrize("limit", [1 << 20, 20 << 20])
+def test_too_much_goes_at_once(open_store: OpenStore, limit: int) -> None:
+    """A partition that grows far beyond what is kept is trimmed at once, long before the next round of retention."""
+    store = open_store(sync="os", retention_interval=100_000)
+    large, other = new_log(store, "large", size=limit), new_log(store, "other")
+    put(store, other, b"x")
+    stored = 0
+    for _ in range(300):
+        stored += 200_000
+        put(store, large, os.urandom(200_000))
+    assert stored > 2 * limit
+    eventually(lambda: _held(store, large) <= limit + max(1 << 20, limit // 8) + 400_000)
+    assert _held(store, large) >= limit - 200_000
+    assert extent(store, other) == (0, 1)
+
+
+def _held(store: Store, log: int) -> int:
+    low, high = extent(store, log)
+    return (high - low) * 200_000
+
+
+def test_the_directory_follows(path: Path, open_store: OpenStore) -> None:
+    """The directory of a store whose topics keep little stays small, however much is sent through them."""
+    store = open_store(sync="os", retention_interval=100_000)
+    logs = [new_log(store, f"t{number}", size=2 << 20) for number in range(3)]
+    for number in range(1500):
+        put(store, logs[number % 3], os.urandom(100_000))
+    eventually(lambda: tables(path) < 50_000_000)
 
 
 def test_nothing_goes_without_limits(store: Store, clock: Clock) -> None:
@@ -87,12 +121,12 @@ def test_room_comes_back(path: Path, store: Store, how: str) -> None:
     for _ in range(100):
         put(store, log, os.urandom(200_000))
     store._engine.pages.flush()
-    assert used(path) > 15_000_000
+    assert tables(path) > 15_000_000
     if how == "trim":
         store.trim(log, 100)
     else:
         store.delete_topic("orders")
-    eventually(lambda: used(path) < 1_000_000)
+    eventually(lambda: tables(path) < 1_000_000)
 
 
 def test_closing_breaks_a_compaction_off(path: Path, open_store: OpenStore, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -126,6 +160,6 @@ def test_freeing_goes_on_after_a_restart(path: Path, open_store: OpenStore) -> N
     store._engine.pages.flush()
     store.topics.delete("orders", 30)  # without telling the janitor
     store.close()
-    assert used(path) > 15_000_000
+    assert tables(path) > 15_000_000
     open_store(sync="os", retention_interval=0.05)
-    eventually(lambda: used(path) < 1_000_000)
+    eventually(lambda: tables(path) < 1_000_000)

@@ -22,7 +22,7 @@ from typing import Any
 import pytest
 from conftest import OpenStore
 from rocksdict import AccessType, DbClosedError, Options, Rdict, WriteBatch
-from rocksmq_words import eventually, extent, new_log, put, values
+from rocksmq_words import eventually, extent, new_log, put, tables, values
 
 import mqplug
 import mqplug_rocksmq
@@ -166,29 +166,24 @@ def test_nothing_keeps_a_store_open(path: Path, open_store: OpenStore) -> None:
     assert len(kept) == 4
 
 
-def size(path: Path) -> int:
-    """Return the bytes of all tables."""
-    return sum(file.stat().st_size for file in path.glob("*.sst"))
-
-
 def test_an_iterator_keeps_dropped_files(bare: Rdict, tmp_path: Path) -> None:
     """The room of dropped entries comes back by compaction, when the last iterator is gone."""
     for number in range(100):
         bare[b"%03d" % number] = os.urandom(100_000)
     bare.flush(True)
-    full = size(tmp_path / "bare")
+    full = tables(tmp_path / "bare")
     batch = WriteBatch(raw_mode=True)
     batch.delete_range(b"000", b"999")
     bare.write(batch)
     bare.flush(True)
-    assert size(tmp_path / "bare") >= full
+    assert tables(tmp_path / "bare") >= full
     forgotten = iter(bare.items())
     bare.compact_range(None, None)
-    assert size(tmp_path / "bare") >= full
+    assert tables(tmp_path / "bare") >= full
     del forgotten
     bare[b"z"] = b""
     bare.flush(True)
-    eventually(lambda: size(tmp_path / "bare") < full / 10)
+    eventually(lambda: tables(tmp_path / "bare") < full / 10)
 
 
 def drain(consumer: mqplug.Consumer) -> None:
@@ -210,7 +205,7 @@ def test_an_idle_reader_keeps_no_files(path: Path) -> None:
         store = mq.unwrap(Store)
         assert store is not None
         store._engine.pages.flush()
-        full = size(path / "rocksdb")
+        full = tables(path / "rocksdb")
         with (
             mq.consumer("orders", start=mqplug.EARLIEST) as reader,
             other.consumer("orders", group="g") as member,
@@ -219,7 +214,7 @@ def test_an_idle_reader_keeps_no_files(path: Path) -> None:
             for each in (reader, member, worker):
                 assert each.receive(10) is not None
             mq.trim("orders", {0: mq.watermarks("orders")[0].high})
-            eventually(lambda: size(path / "rocksdb") < full / 10)
+            eventually(lambda: tables(path / "rocksdb") < full / 10)
             with pytest.raises(mqplug.PositionLost):
                 drain(reader)
 
