@@ -16,8 +16,16 @@ from benchmarks._report import contests_as_data, describe_machine, machine, show
 SUITES = {
     "core": ["core"],
     "kafka": ["kafka"],
-    "rocksmq": ["rocksmq_batches", "rocksmq_sends", "rocksmq_wakeup", "rocksmq_curves", "rocksmq_queue"],
+    "rocksmq": [
+        "rocksmq_batches",
+        "rocksmq_bulk",
+        "rocksmq_sends",
+        "rocksmq_wakeup",
+        "rocksmq_curves",
+        "rocksmq_queue",
+    ],
     "rocksmq_batches": ["rocksmq_batches"],
+    "rocksmq_bulk": ["rocksmq_bulk"],
     "rocksmq_sends": ["rocksmq_sends"],
     "rocksmq_queue": ["rocksmq_queue"],
     "rocksmq_wakeup": ["rocksmq_wakeup"],

@@ -7,7 +7,7 @@ written by batches for weeks has many.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Final
+from typing import Final, NamedTuple
 
 from mqplug_rocksmq._layout import FREED, GRAFT, Graft, graft_key, log_key, log_of, range_value, read_graft
 from mqplug_rocksmq._page import end_before, message_count
@@ -69,14 +69,20 @@ def drop(changes: Changes, pages: Pages, log: int, keep: int) -> None:
             changes.delete(graft_key(log, graft.base))
 
 
-def read(pages: Pages, log: int, offset: int, more: More | None = None) -> tuple[Found, dict[int, int]]:
-    """Do what ``Pages.read`` does for a log that has grafts.
+class Read(NamedTuple):
+    """What was read."""
 
-    In the second place is, for each page of a graft, the end of the page before it; what the page itself says of that
-    is about its own segment.
-    """
+    found: Found
+    befores: dict[int, int]
+    """For each page of a graft the end of the page before it; what the page says of that is about its own segment."""
+    graft: Graft | None
+    """The graft in which that ended: the next read may begin there."""
+
+
+def read(pages: Pages, log: int, offset: int, more: More | None = None, known: Graft | None = None) -> Read:
+    """Do what ``Pages.read`` does, for a log that has grafts. If *known* is where it begins, that is not looked up."""
     walk = _Walk(more or (lambda *_: False))
-    graft = last_graft(pages, log, offset)
+    graft = known if known and known.base <= offset < known.end else last_graft(pages, log, offset)
     if graft and offset < graft.end:
         walk.graft(pages, graft, offset)
     floor = graft.end if graft else 0
@@ -89,8 +95,8 @@ def read(pages: Pages, log: int, offset: int, more: More | None = None) -> tuple
             break
         if walk.hungry:
             walk.graft(pages, following, following.base)
-        floor = following.end
-    return walk.found, walk.befores
+        graft, floor = following, following.end
+    return Read(walk.found, walk.befores, graft)
 
 
 class _Walk:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
-from mqplug_rocksmq._layout import LogRecord
+from mqplug_rocksmq._layout import Graft, LogRecord
 
 LEASE = 1 << 20
 _MARK_BYTES = 1 << 20
@@ -28,8 +28,8 @@ class LogState:
     """
 
     __slots__ = (
-        "__weakref__", "_watchers", "deleted", "end", "grafted", "leased", "low", "marked_at", "marked_size",
-        "messages", "newest", "next", "number", "partition", "size", "topic", "visible",
+        "__weakref__", "_watchers", "deleted", "end", "graft", "grafted", "leased", "low", "marked_at",
+        "marked_size", "messages", "newest", "next", "number", "partition", "size", "topic", "visible",
     )  # fmt: skip
 
     def __init__(self, number: int, topic: str, partition: int, record: LogRecord) -> None:
@@ -41,6 +41,7 @@ class LogState:
         self.marked_size = self.marked_at = 0
         self.deleted = False
         self.grafted = False  # whether some of it lies in other segments
+        self.graft: Graft | None = None  # the one that was read last
         self._watchers: tuple[Callable[[], None], ...] = ()
 
     @property
@@ -52,6 +53,7 @@ class LogState:
         """Take over what is stored."""
         self.low, self.end, self.next, self.leased, self.newest, self.size, self.messages = record
         self.marked_size = self.marked_at = 0
+        self.graft = None
         self.deleted = False
 
     def needs_mark(self, newest: int, now: int) -> bool:

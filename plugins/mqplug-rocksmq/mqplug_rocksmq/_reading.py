@@ -54,7 +54,7 @@ def read(engine: Engine, log: LogState, offset: int, max_messages: int, max_byte
             engine.check()
             appetite = _Appetite(offset, max_messages, max_bytes)
             if log.grafted:
-                found, befores = _grafts.read(engine.pages, log.number, offset, appetite)
+                found, befores, log.graft = _grafts.read(engine.pages, log.number, offset, appetite, log.graft)
             else:
                 found = engine.pages.read(log.number, offset, appetite)
     # Only now, because retention may have overtaken the reader.

@@ -93,7 +93,7 @@ class Janitor:
     def _page_at(self, log: LogState, offset: int) -> int:
         """Return the offset of the page with the message at *offset*, or *offset*, where there is none."""
         pages = self._engine.pages
-        found = _grafts.read(pages, log.number, offset)[0] if log.grafted else pages.read(log.number, offset)
+        found = _grafts.read(pages, log.number, offset).found if log.grafted else pages.read(log.number, offset)
         return min(found[0][0], offset) if found else offset
 
     def _marks(self, log: LogState) -> Iterator[Mark]:

@@ -22,7 +22,9 @@ def run(suite: str, file: Path, *more: str) -> dict[str, Any]:
 
 
 @pytest.mark.timeout(240)
-@pytest.mark.parametrize("suite", ["rocksmq_batches", "rocksmq_sends", "rocksmq_wakeup", "rocksmq_queue"])
+@pytest.mark.parametrize(
+    "suite", ["rocksmq_batches", "rocksmq_bulk", "rocksmq_sends", "rocksmq_wakeup", "rocksmq_queue"]
+)
 def test_contests(suite: str, tmp_path: Path) -> None:
     """Each contest names its sides in words, has a sample of each, and a ratio for each rival."""
     found = run(suite, tmp_path / "found.json")
