@@ -6,8 +6,10 @@ import asyncio
 import os
 import pickle
 import shutil
+import threading
 import time
 from collections.abc import Callable, Iterator
+from itertools import chain, count, groupby
 from pathlib import Path
 
 import attrs
@@ -127,6 +129,57 @@ def test_readers_wake(mq: mqplug.Client) -> None:
         for message in got:
             consumer.ack(message)
     assert sum(mq.lag("orders", group="g").values()) == 0
+
+
+@pytest.mark.parametrize("sync", ["always", "os"])
+def test_beside_everything_else(path: Path, sync: str) -> None:
+    """Batches that are taken in while others send, trim and read go between what is sent, each whole and in order."""
+    with mqplug.connect("rocksmq", path=str(path), sync=sync) as mq:
+        mq.create_topic("orders")
+        ended = threading.Event()
+        sent = threading.Thread(target=_send_until, args=(mq, ended))
+        sent.start()
+        with mq.consumer("orders", start=mqplug.EARLIEST) as reader:
+            found: list[bytes] = []
+            for number in range(30):
+                batch = [b"%d.%d" % (number, each) for each in range(50)]
+                mq.ingest(stage_all(mq, "orders", batch), writer="job", number=number)
+                found += [message.value or b"" for message in reader.receive_many(200, 0)]
+                mq.trim("orders", reader.position("orders"))
+            ended.set()
+            sent.join(30)
+            while more := reader.receive_many(1000, 0):
+                found += [message.value or b"" for message in more]
+        assert len(found) == mq.watermarks("orders")[0].high.coordinates[0]
+        runs = [list(run) for batched, run in groupby(found, lambda value: b"." in value) if batched]
+        assert list(chain(*runs)) == [b"%d.%d" % (number, each) for number in range(30) for each in range(50)]
+        assert all(len(run) % 50 == 0 for run in runs)
+        alone = [int(value) for value in found if b"." not in value]
+        assert alone == list(range(len(alone)))
+
+
+def _send_until(mq: mqplug.Client, ended: threading.Event) -> None:
+    with mq.producer("orders") as out:
+        for number in count():
+            if ended.is_set():
+                return
+            out.send(b"%d" % number)
+
+
+def test_arrow(mq: mqplug.Client) -> None:
+    """What comes as Arrow is staged as it is, to the partitions of its keys, beside records of the usual kind."""
+    pa = pytest.importorskip("pyarrow")
+    names = [b"%d" % number for number in range(3000)]
+    table = pa.table({"key": pa.array(names, pa.binary()), "value": pa.array([*names[:-1], None], pa.binary())})
+    with mq.producer("orders") as out:
+        out.send_many(table)
+    sent = read_all(mq, "orders")
+    with mq.stage("orders") as open_stage:
+        open_stage.write(table.slice(0, 10))
+        open_stage.write(records(5, 10))
+        open_stage.write(table.slice(15))
+        mq.ingest(open_stage.finish(), writer="job", number=0)
+    assert read_all(mq, "orders") == {partition: found * 2 for partition, found in sent.items()}
 
 
 def test_leaving_a_stage(mq: mqplug.Client, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
