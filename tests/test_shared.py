@@ -45,6 +45,28 @@ def test_members_split_the_messages_of_one_partition(mq: mqplug.Client) -> None:
         assert take(a).value == b"0"
 
 
+def test_what_nobody_settled_goes_to_the_dead_letters(mq: mqplug.Client) -> None:
+    """A message that was tried often enough, by members that left it behind, is not handed out once more."""
+    mq.create_topic("jobs.dead")
+    [left, after] = fill(mq, 2)
+    options = {"group": "g", "mode": "shared", "retry": Retry(2, delay=0), "dead_letter": "jobs.dead"}
+    with mq.consumer("jobs", **options) as stays:  # type: ignore[arg-type]
+        for attempt in (1, 2):
+            with mq.consumer("jobs", **options) as leaves:  # type: ignore[arg-type]
+                message = take(leaves)
+                assert (message.id, message.attempt) == (left, attempt)
+        message = take(stays)
+        assert message.id == after
+        stays.ack(message)
+        wait_until(lambda: stays.receive(timeout=0) is None and stays.statistics().dead_lettered == 1)
+        stays.commit()
+    [dead] = mq.read("jobs.dead")
+    headers = dict(dead.headers)
+    assert (dead.value, headers["mqplug-dead-attempts"]) == (b"0", b"2")
+    assert headers["mqplug-dead-source"] == str(left).encode()
+    assert mq.lag("jobs", group="g") == {0: 0}
+
+
 def test_a_message_given_back_goes_to_anybody_and_counts(mq: mqplug.Client) -> None:
     """The others go on meanwhile, and the next delivery is one attempt more."""
     fill(mq, 3)

@@ -41,6 +41,7 @@ class Fetcher:
         self._settled = Event()  # since the last time that nothing more could be taken before
         self.current: Delivery | None = None
         self.between: Callable[[], None] | None = None  # what is to be done before each poll
+        self.sift: Callable[[Held, Batch], Batch] | None = None  # what is to be handed out of what came
         self.stopping = False
         self.last_poll = time.monotonic()
         self.polls = 0
@@ -229,6 +230,8 @@ class Fetcher:
         for batch in batches:
             held = self._holdings.accept(batch)
             if held is not None:
+                if self.sift is not None:
+                    held.waiting.append(self.sift(held, held.waiting.pop()))
                 self._ready.append(held)
 
     def _polled(self, driver: ConsumerDriver, wanted: int, timeout: float) -> Sequence[Batch]:

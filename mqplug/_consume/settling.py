@@ -16,13 +16,15 @@ from mqplug._message import Message
 from mqplug._plugins.backend import NO_END
 
 if TYPE_CHECKING:
+    from mqplug._batch import Batch
     from mqplug._consume.dead_letters import DeadLetters
     from mqplug._consume.fetching import Fetcher
     from mqplug._consume.grip import Grip
-    from mqplug._consume.holdings import Holdings
+    from mqplug._consume.holdings import Held, Holdings
     from mqplug._consume.retry import Retry
 
 SOON = 5.0
+UNSETTLED = "whoever had it died, or was away for too long, each time"
 
 
 class Settler:
@@ -41,6 +43,8 @@ class Settler:
         self.late = self.returned = self.commits = 0
         if dead_letters is not None:
             fetcher.between = self.collect
+            if grip.shares:
+                fetcher.sift = self.bury_spent
 
     @property
     def buried(self) -> int:
@@ -168,6 +172,22 @@ class Settler:
         except Error as error:
             done(error)
             raise
+
+    def bury_spent(self, held: Held, batch: Batch) -> Batch:
+        """What was tried often enough, and nobody was left to say so, is not handed out again; the rest is."""
+        attempts, limit = batch.attempts, self._retry.attempts
+        if self._dead_letters is None or limit is None or max(attempts, default=0) <= limit:
+            return batch
+        spent = [row for row, each in enumerate(attempts) if each > limit]
+        rest = [row for row in range(len(batch)) if row not in set(spent)]
+        tried = batch.take(spent, batch.next_position).with_attempts([attempts[row] - 1 for row in spent])
+        delivery = held.tracker.deliver(tried)
+        delivery.hand_out_all()
+        with self._holdings.committing:
+            for message in tried:
+                with suppress(Error):  # it comes again
+                    self._bury(self._dead_letters, message, delivery, UNSETTLED)
+        return batch.take(rest, batch.next_position)
 
     def collect(self) -> None:
         """Ack what is stored among the dead letters; what is not is tried again."""

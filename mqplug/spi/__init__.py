@@ -46,7 +46,7 @@ from mqplug.spi._drivers import (
     StagingConnection,
 )
 from mqplug.spi._hookspecs import hookimpl
-from mqplug.spi._leases import Lease, Leases, Upcoming
+from mqplug.spi._leases import Lease, Leases, Recalled, Upcoming
 from mqplug.spi._positions import tidy
 from mqplug.spi._proxy import (
     ColumnsProxy,
@@ -103,6 +103,7 @@ __all__ = [
     "ProducerDriver",
     "ProducerOptions",
     "ProducerProxy",
+    "Recalled",
     "Roster",
     "Run",
     "Seat",

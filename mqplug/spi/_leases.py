@@ -8,16 +8,18 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Callable, Hashable, Iterable, Iterator
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from heapq import heapify, heappop, heappush
 from math import inf
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from mqplug._position import Position
 from mqplug._text import Numbers
 from mqplug.spi._actions import GroupPosition, Settlement
 from mqplug.spi._positions import AckedRange, tidy
 from mqplug.spi._turns import Open, Turns
+
+_AT_ONCE: Final = 1000  # messages that are looked at in one go
 
 
 class Upcoming(NamedTuple):
@@ -33,6 +35,13 @@ class Lease(NamedTuple):
 
     coordinates: Numbers
     attempt: int
+
+
+class Recalled(NamedTuple):
+    """What is known of a message from before: how often it was handed out, and in how many seconds it may be again."""
+
+    attempts: int
+    delay: float = 0.0
 
 
 Read = Callable[[Numbers, int], Iterable[Upcoming]]
@@ -75,6 +84,31 @@ class Leases:
         self._acked: dict[Numbers, AckedRange] = {}  # behind an open message: those acked up to the next open one
         self._turns = Turns(self._open, by_key=self.by_key)
         self._ends: list[tuple[float, Numbers]] = []  # a heap; some of it may be out of date
+
+    # going on ----------------------------------------------------------------------------------------------
+
+    def recall(self, known: Mapping[Numbers, Recalled], read: Read) -> None:
+        """Take up what a table before this one had handed out; to be called before anything is handed out here."""
+        now, last = self._now(), max(known)
+        for each in self._new(read, _AT_ONCE):
+            attempts, delay = known.get(each.coordinates, (0, 0.0))
+            each.attempt += attempts
+            self._turns.wait(each, now + delay if delay > 0 else -inf)
+            if self._cursor > last:
+                return
+
+    def claim(self, member: Hashable, coordinates: Iterable[Numbers], max_processing: float | None = None) -> bool:
+        """A member goes on with what it was handed out by a table before this one; False if others have some of it.
+
+        What is settled by now, or not known, is passed over.
+        """
+        ends = inf if max_processing is None else self._now() + max_processing
+        for each in filter(None, map(self._open.get, coordinates)):
+            if each.member is not None or not self._turns.may_keep(member, each):
+                return False
+            each.attempt = max(1, each.attempt - 1)
+            self._give(each, member, ends)
+        return True
 
     # handing out -------------------------------------------------------------------------------------------
 
@@ -156,6 +190,24 @@ class Leases:
             if each := self._held(member, coordinates):
                 self._return(each, now + delay if delay > 0 else -inf)
 
+    def settle_late(self, settled: Settlement) -> None:
+        """The same for what a table before this one had handed out, whoever has it now."""
+        unread: list[AckedRange] = []
+        for coordinates in settled.acked:
+            if each := self._open.get(coordinates):
+                if each.member is not None:
+                    self._let_go(each)
+                self._close(each)
+            elif coordinates >= self._cursor:
+                unread.append((coordinates, coordinates))
+        if unread:
+            ahead = GroupPosition(Position(self._log, self._cursor), (*self._acked_ahead, *unread))
+            self._acked_ahead = deque(tidy(ahead).acked)
+        for coordinates, delay in settled.returned:
+            each = self._open.get(coordinates)
+            if each is not None and each.member is None:
+                self._turns.wait(each, self._now() + delay if delay > 0 else -inf)
+
     def leave(self, member: Hashable) -> None:
         """The member is gone: others get what it had at once."""
         for each in list(self._open.values()):
@@ -233,9 +285,23 @@ class Leases:
         self._acked = {before: self._acked[before] for before in sorted(self._acked)}
         return GroupPosition(Position(self._log, at), (*self._acked.values(), *self._acked_ahead))
 
+    def is_open(self, coordinates: Numbers) -> bool:
+        """Whether a message was read and is not acked."""
+        return coordinates in self._open
+
+    def is_idle(self, coordinates: Numbers) -> bool:
+        """Whether a message is open, and no member has it."""
+        each = self._open.get(coordinates)
+        return each is not None and each.member is None
+
     def holds(self, member: Hashable, coordinates: Numbers) -> bool:
         """Whether a member has this message now."""
         return self._held(member, coordinates) is not None
+
+    def attempts(self, coordinates: Numbers) -> int:
+        """How often a message was handed out that is open."""
+        each = self._open.get(coordinates)
+        return 0 if each is None else each.attempt - (each.member is None)
 
     @property
     def wanted(self) -> Position:

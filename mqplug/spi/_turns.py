@@ -79,6 +79,11 @@ class Turns:
         key = self._key_of(each)
         return key is None or (not key.waiting and key.member in {None, member})
 
+    def may_keep(self, member: Hashable, each: Open) -> bool:
+        """Whether a member may go on with a message that it had before."""
+        key = self._key_of(each)
+        return key is None or key.member in {None, member}
+
     def taken(self, each: Open, member: Hashable) -> None:
         """A member has this message from now on."""
         each.idle = False

@@ -41,7 +41,7 @@ _CAPABILITIES = Capabilities(
     add_partitions=True, exclusive=True, shared=True, key_shared=True, nack=True, ack_timeout=True, pause_resume=True,
     individual_ack=True, cumulative_ack=True, commit=True, assignment_events=True, header_duplicates=True,
     idempotent_producer=True, batch_index=True, time_index=True, multi_client=True, multi_process=True,
-    persistent=True, exactly_once=True, staged_ingest=True,
+    persistent=True, exactly_once=True, durable_delivery_count=True, staged_ingest=True,
     acked_ranges_max=ACKED_RANGES_MAX,
 )  # fmt: skip
 

@@ -81,6 +81,8 @@ CALLS: Final[dict[str, Callable[..., Any]]] = {
             "reserve_segment",
             "resolve",
             "restore_group",
+            "settle_late",
+            "settle_late",
             "watermarks",
         )
     },

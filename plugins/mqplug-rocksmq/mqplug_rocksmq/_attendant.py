@@ -11,6 +11,7 @@ from mqplug.spi import GroupPosition
 from mqplug_rocksmq._batches import packed
 from mqplug_rocksmq._codec import error_words, made, plain
 from mqplug_rocksmq._frames import Header
+from mqplug_rocksmq._leased import Bearing
 
 if TYPE_CHECKING:
     from mqplug_rocksmq._guests import Guest
@@ -30,10 +31,10 @@ class Attendant:
         options = made(request["options"])
         self._shares = options.group is not None and options.mode in {"shared", "key_shared"}
         self._left = False
-        self.driver: Any = self._server.home.open_consumer(options, self, float(request["timeout"]))
+        self.driver: Any = self._server.home.open_consumer(options, self, float(request["timeout"]), _bearing(request))
         self._token = self._server.consumers.add(self.driver)
         try:
-            guest.say({"token": self._token})
+            guest.say({"token": self._token, "resumed": self.driver.resumed})
         except OSError:
             self.leave(for_good=True)
             raise
@@ -144,6 +145,11 @@ class Attendant:
             self._left = True
             self._server.consumers.remove(self._token)
             self.driver.close(GIVES_UP_WITHIN)
+
+
+def _bearing(request: Header) -> Bearing:
+    """What the member brings along."""
+    return Bearing(made(request["holding"]), elsewhere=True)
 
 
 def _size(batches: Sequence[Batch]) -> int:

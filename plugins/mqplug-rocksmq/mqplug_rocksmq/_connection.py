@@ -6,10 +6,21 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from mqplug import Bounds, GroupNotFound, Log, MessageId, NotAssigned, Position, Watermarks
-from mqplug.spi import Action, Capabilities, ConsumerOptions, GroupPosition, Listener, SymbolicStart, TopicInfo
+from mqplug.spi import (
+    Action,
+    Capabilities,
+    ConsumerOptions,
+    GroupPosition,
+    Listener,
+    Mode,
+    Settlement,
+    SymbolicStart,
+    TopicInfo,
+)
 from mqplug_rocksmq._administration import administer
 from mqplug_rocksmq._consumer import GroupConsumer, RocksMQConsumer
-from mqplug_rocksmq._leased import SharedMember
+from mqplug_rocksmq._handed import forget
+from mqplug_rocksmq._leased import NEWCOMER, Bearing, SharedMember
 from mqplug_rocksmq._log import Extent
 from mqplug_rocksmq._members import members
 from mqplug_rocksmq._places import number_of, offset_of, place_of, position_at
@@ -55,7 +66,9 @@ class RocksMQConnection:
         """Give out the number of a segment, for a file that is to be staged."""
         return self.store.ingestion.reserve(timeout)
 
-    def open_consumer(self, options: ConsumerOptions, listener: Listener, timeout: float) -> RocksMQConsumer:
+    def open_consumer(
+        self, options: ConsumerOptions, listener: Listener, timeout: float, bearing: Bearing = NEWCOMER
+    ) -> RocksMQConsumer:
         """Open a consumer, and store where its group starts."""
         if options.group is None:
             positions = (
@@ -66,7 +79,7 @@ class RocksMQConnection:
         with present.joining(options.mode, timeout):
             self._start_group(options.group, options, timeout)
             if options.mode in {"shared", "key_shared"}:
-                return SharedMember(self.store, present, options, listener)
+                return SharedMember(self.store, present, options, listener, bearing)
             return GroupConsumer(self.store, options.group, options, present.roster, listener)
 
     def _start_group(self, group: str, options: ConsumerOptions, timeout: float) -> None:
@@ -85,7 +98,16 @@ class RocksMQConnection:
         """Move a group that has no members."""
         places = {number_of(self.store.id, log): place_of(stands) for log, stands in positions.items()}
         with members(self.store, group).absent(timeout):
-            self.store.groups.store(group, places, timeout)
+            self.store.groups.store(group, places, timeout, [forget(number, group) for number in places])
+
+    def settle_late(self, group: str, mode: Mode, settled: Mapping[Log, Settlement], timeout: float) -> None:
+        """Store what became of messages that a member had of the owner before."""
+        present = members(self.store, group)
+        with present.still(timeout), present.changing:
+            if len(present.roster) and present.roster.mode != mode:
+                raise NotAssigned(f"the group {group!r} has members as {present.roster.mode!r} by now")
+            present.sharing(self.store, mode).settle_late(settled, timeout)
+            present.left()
 
     def restore_group(self, group: str, positions: Mapping[Log, GroupPosition], timeout: float) -> None:
         """Store what a member of the owner before could not store any more, where no other member is by now."""

@@ -20,6 +20,8 @@ _HAND_OVER = 5.0  # seconds that the positions of logs that go to another member
 class RocksMQConsumer:
     """Reads logs from given positions on."""
 
+    resumed = True  # it has what it said that it had
+
     def __init__(self, store: Store, positions: Mapping[Log, Position]) -> None:
         self._store = store
         self._tail = Tail(store)

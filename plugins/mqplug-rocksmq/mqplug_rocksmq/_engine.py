@@ -160,6 +160,10 @@ class Engine:
 
     def write(self, changes: Changes, log: LogState | None = None, offset: int = 0, done: Done | None = None) -> bool:
         """Apply changes, under the lock; say whether they count as safe already, and *done* is left to the caller."""
+        self._apply(changes)
+        return self.durability.written(log, offset, done)
+
+    def _apply(self, changes: Changes) -> None:
         # RocksDB's own count would not do: it may fall back when the newest change leaves no trace in its files.
         changes.put(CHANGES, count_value(self.durability.changes + 1))
         began = time.perf_counter()
@@ -174,7 +178,11 @@ class Engine:
             self._refusal = Closed(f"the store is closed, because a write failed: {error.message}", fix=_REOPEN)
             raise OutcomeUnknown(f"a write failed: {error.message}", fix=_REOPEN) from error
         self.writes.add(time.perf_counter() - began)
-        return self.durability.written(log, offset, done)
+
+    def jot(self, changes: Changes) -> None:
+        """Apply changes, under the lock, that nobody waits for: the next sync takes them along."""
+        self._apply(changes)
+        self.durability.changes += 1
 
     def change(self, plan: Callable[[Changes], Result], timeout: float | None) -> Result:
         """Let *plan* fill in changes under the lock, apply them and wait until they are safe."""

@@ -2,12 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 
+from mqplug import StorageFull
 from mqplug_rocksmq._engine import Engine
-from mqplug_rocksmq._layout import GROUP, Place, group_key, group_of, log_key, log_of, place_value, read_place
+from mqplug_rocksmq._layout import (
+    GROUP,
+    Place,
+    after_prefix,
+    group_key,
+    group_of,
+    log_key,
+    log_of,
+    place_value,
+    read_place,
+)
+from mqplug_rocksmq._notes import notes_key
 from mqplug_rocksmq._pages import Changes
 from mqplug_rocksmq._topics import Topics
+
+Plan = Callable[[Changes], None]
 
 
 class Groups:
@@ -24,14 +39,29 @@ class Groups:
             value = self._engine.pages.get(group_key(log, group))
         return None if value is None else read_place(value)
 
-    def store(self, group: str, places: Mapping[int, Place], timeout: float | None) -> None:
-        """Store places, safely, in logs that were not deleted."""
+    def store(self, group: str, places: Mapping[int, Place], timeout: float | None, also: Sequence[Plan] = ()) -> None:
+        """Store places, safely, in logs that were not deleted; and what *also* has to be part of that."""
 
         def plan(changes: Changes) -> None:
             for log, place in places.items():
                 changes.put(group_key(self._topics.log(log).number, group), place_value(place))
+            for each in also:
+                each(changes)
 
         self._engine.change(plan, timeout)
+
+    def notes(self, log: int, group: str) -> list[bytes]:
+        """Return the notes of what was handed out of a log to members that share it, the oldest first."""
+        with self._engine.lock:
+            self._engine.check()
+            return [value for _, value in self._engine.pages.scan(notes_key(log, group))]
+
+    def jot(self, plan: Plan) -> None:
+        """Write something down that nobody waits for. It outlives the process; on a full disk it is left out."""
+        with suppress(StorageFull), self._engine.lock:
+            changes = self._engine.changes()
+            plan(changes)
+            self._engine.jot(changes)
 
     def start(self, group: str, places: Mapping[int, Place], timeout: float | None) -> dict[int, Place]:
         """Store places where the group has none yet; return the places it has then."""
@@ -55,6 +85,8 @@ class Groups:
         def plan(changes: Changes) -> None:
             for log in logs:
                 changes.delete(group_key(log, group))
+                notes = notes_key(log, group)
+                changes.delete_range(notes, after_prefix(notes))
 
         self._engine.change(plan, timeout)
 

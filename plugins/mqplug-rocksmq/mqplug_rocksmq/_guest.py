@@ -19,11 +19,14 @@ from mqplug.spi import (
     DeleteTopic,
     GroupPosition,
     Listener,
+    Mode,
+    Settlement,
     SymbolicStart,
     TopicInfo,
 )
 from mqplug_rocksmq._connection import RocksMQConnection
 from mqplug_rocksmq._dispatch import Dispatch
+from mqplug_rocksmq._leased import NEWCOMER, Bearing
 from mqplug_rocksmq._link import Gone
 from mqplug_rocksmq._outlets import Outlet, StoreOutlet
 from mqplug_rocksmq._places import position_at
@@ -151,9 +154,11 @@ class GuestConnection:
         """Open a consumer; where the store goes, it goes."""
         return RoamingConsumer(self, options, listener, timeout)
 
-    def open_at_home(self, options: ConsumerOptions, listener: Listener, timeout: float) -> tuple[Home, Any]:
+    def open_at_home(
+        self, options: ConsumerOptions, listener: Listener, timeout: float, bearing: Bearing = NEWCOMER
+    ) -> tuple[Home, Any]:
         """Open a consumer where the store is."""
-        return self._at_home(lambda home, left: (home, home.open_consumer(options, listener, left)), timeout)
+        return self._at_home(lambda home, left: (home, home.open_consumer(options, listener, left, bearing)), timeout)
 
     def move_group(self, group: str, positions: Mapping[Log, GroupPosition], timeout: float) -> None:
         """Move a group that has no members."""
@@ -162,6 +167,10 @@ class GuestConnection:
     def restore_group(self, group: str, positions: Mapping[Log, GroupPosition], timeout: float) -> None:
         """Store how far a member of the owner before had come."""
         self._at_home(lambda home, left: home.restore_group(group, positions, left), timeout)
+
+    def settle_late(self, group: str, mode: Mode, settled: Mapping[Log, Settlement], timeout: float) -> None:
+        """Store what became of messages that a member had of the owner before; to do it twice does no harm."""
+        self._at_home(lambda home, left: home.settle_late(group, mode, settled, left), timeout)
 
     def resolve(self, start: SymbolicStart, logs: Sequence[Log], timeout: float) -> dict[Log, Position]:
         """Turn a start into positions."""

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from mqplug import Batch, Log, Position
-from mqplug.spi import ConsumerOptions, GroupPosition, Listener, Settlement
+from mqplug.spi import ConsumerOptions, GroupPosition, Listener, Numbers, Settlement
 from mqplug_rocksmq._consumer import GroupConsumer
 from mqplug_rocksmq._store import Store
 
@@ -14,15 +14,28 @@ if TYPE_CHECKING:
     from mqplug_rocksmq._members import Members
 
 
+class Bearing(NamedTuple):
+    """How a member comes: from another process, and with what it had of an owner of the store before this one."""
+
+    holding: Mapping[Log, Sequence[Numbers]] = {}
+    elsewhere: bool = False
+
+
+NEWCOMER: Final = Bearing()
+
+
 class SharedMember(GroupConsumer):
     """Takes what nobody else has, and waits also for what time or others set free."""
 
-    def __init__(self, store: Store, present: Members, options: ConsumerOptions, listener: Listener) -> None:
+    def __init__(
+        self, store: Store, present: Members, options: ConsumerOptions, listener: Listener, bearing: Bearing
+    ) -> None:
         self._present = present
         with present.changing:
             self._sharing = present.sharing(store, options.mode)
             super().__init__(store, present.group, options, present.roster, listener)
-            self._sharing.join(self, self.wake, options.max_processing)
+            self._sharing.join(self, self.wake, options.max_processing, elsewhere=bearing.elsewhere)
+            self.resumed = self._sharing.resume(self, bearing.holding)
 
     def _next(self, log: Log, most: int) -> Batch | None:
         return self._sharing.take(self, log, most)

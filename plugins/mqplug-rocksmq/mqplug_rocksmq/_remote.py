@@ -7,8 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from mqplug import AlreadyOpen, Bounds, Error, Log, Position, Watermarks
-from mqplug.spi import Action, ConsumerOptions, GroupPosition, Listener, SymbolicStart
+from mqplug.spi import Action, ConsumerOptions, GroupPosition, Listener, Mode, Settlement, SymbolicStart
 from mqplug_rocksmq._codec import made, plain
+from mqplug_rocksmq._leased import NEWCOMER, Bearing
 from mqplug_rocksmq._link import Gone, Link
 from mqplug_rocksmq._link_outlet import LATE, LinkOutlet
 from mqplug_rocksmq._ownership import owner_of
@@ -53,9 +54,11 @@ class RemoteConnection:
             self._idle.append(link)
         return made(header["answer"])
 
-    def open_consumer(self, options: ConsumerOptions, listener: Listener, timeout: float) -> RemoteConsumer:
+    def open_consumer(
+        self, options: ConsumerOptions, listener: Listener, timeout: float, bearing: Bearing = NEWCOMER
+    ) -> RemoteConsumer:
         """Have the owner open a consumer for this process."""
-        return RemoteConsumer(self.ask, self.link(timeout + LATE), options, listener, timeout)
+        return RemoteConsumer(self.ask, self.link(timeout + LATE), options, listener, timeout, bearing.holding)
 
     def outlet(self, producer: bytes, timeout: float, *, strict: bool) -> LinkOutlet:
         """Open a way for a producer's sends. *strict*: a send is done when it is on disk."""
@@ -68,6 +71,10 @@ class RemoteConnection:
     def move_group(self, group: str, positions: Mapping[Log, GroupPosition], timeout: float) -> None:
         """Move a group that has no members."""
         self.ask("move_group", group, positions, timeout=timeout)
+
+    def settle_late(self, group: str, mode: Mode, settled: Mapping[Log, Settlement], timeout: float) -> None:
+        """Store what became of messages that a member had of the owner before."""
+        self.ask("settle_late", group, mode, settled, timeout=timeout)
 
     def restore_group(self, group: str, positions: Mapping[Log, GroupPosition], timeout: float) -> None:
         """Store what a member of the owner before could not store any more."""

@@ -13,7 +13,7 @@ from contextlib import suppress
 from typing import Any, Final, Protocol
 
 from mqplug import Batch, Error, Log, Position, Timeout
-from mqplug.spi import ConsumerOptions, GroupPosition, Listener, Settlement
+from mqplug.spi import ConsumerOptions, GroupPosition, Listener, Numbers, Settlement
 from mqplug_rocksmq._batches import unpacked
 from mqplug_rocksmq._codec import made, plain
 from mqplug_rocksmq._frames import Header
@@ -32,7 +32,15 @@ class Ask(Protocol):
 class RemoteConsumer:
     """Speaks for a consumer in the owner's process. ``Gone`` when there is no owner any more."""
 
-    def __init__(self, ask: Ask, link: Link, options: ConsumerOptions, listener: Listener, timeout: float) -> None:
+    def __init__(
+        self,
+        ask: Ask,
+        link: Link,
+        options: ConsumerOptions,
+        listener: Listener,
+        timeout: float,
+        holding: Mapping[Log, Sequence[Numbers]],
+    ) -> None:
         self._ask = ask
         self._link = link
         self._listener = listener
@@ -43,8 +51,11 @@ class RemoteConsumer:
         self._here: deque[Batch] = deque()
         self._paused: set[Log] = set()
         try:
-            request = {"call": "consume", "options": plain(options), "timeout": timeout}
-            self._token = link.ask(request, timeout=timeout + LATE)[0]["token"]
+            request = {
+                "call": "consume", "options": plain(options), "timeout": timeout, "holding": plain(holding)
+            }  # fmt: skip
+            answer = link.ask(request, timeout=timeout + LATE)[0]
+            self._token, self.resumed = answer["token"], bool(answer["resumed"])
         except BaseException:
             link.close()
             raise

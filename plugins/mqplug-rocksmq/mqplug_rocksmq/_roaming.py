@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 
 from mqplug import AlreadyOpen, Batch, ConnectError, Error, Log, Position, Timeout
-from mqplug.spi import ConsumerOptions, GroupPosition, Listener, Settlement, SharedConsumerDriver
+from mqplug.spi import ConsumerOptions, GroupPosition, Listener, Numbers, Settlement
+from mqplug_rocksmq._leased import Bearing
 from mqplug_rocksmq._link import Gone
 
 if TYPE_CHECKING:
+    from mqplug_rocksmq._consumer import RocksMQConsumer
     from mqplug_rocksmq._guest import GuestConnection, Home
+    from mqplug_rocksmq._remote_consumer import RemoteConsumer
 
 PATIENCE: Final = 10.0  # seconds without an owner after which a consumer says so
 SOON: Final = 1.0
@@ -24,13 +27,16 @@ BREATH: Final = 0.4  # seconds in which all members store how far they came, bef
 class RoamingConsumer:
     """Uses a consumer where the store is, and opens another one when that has moved.
 
-    A reader goes on behind the last message that it handed out. A member stores what it still can, and joins again.
+    A reader goes on behind the last message that it handed out. A member stores what it still can, and joins again; one
+    that shares its logs keeps what it has, if it comes soon enough.
     """
 
     def __init__(self, guest: GuestConnection, options: ConsumerOptions, listener: Listener, timeout: float) -> None:
         self._guest = guest
         self._options = options
         self._listener = listener
+        self._shares = options.group is not None and options.mode in {"shared", "key_shared"}
+        self._in_hand: dict[Log, set[Numbers]] = {}  # what is not settled, of those that share
         self._held: set[Log] = set()
         self._positions: dict[Log, Position] = {}
         self._paused: set[Log] = set()
@@ -42,11 +48,12 @@ class RoamingConsumer:
             self._positions = dict(start)
         self._home, self._inner = self._open(timeout)
 
-    def _open(self, timeout: float) -> tuple[Home, SharedConsumerDriver]:
+    def _open(self, timeout: float) -> tuple[Home, RocksMQConsumer | RemoteConsumer]:
         options = self._options
         if options.group is None:
             options = attrs.evolve(options, start=dict(self._positions))
-        return self._guest.open_at_home(options, self, timeout)
+        bearing = Bearing({log: sorted(held) for log, held in list(self._in_hand.items()) if held})
+        return self._guest.open_at_home(options, self, timeout, bearing)
 
     # polling -----------------------------------------------------------------------------------------------
 
@@ -61,6 +68,9 @@ class RoamingConsumer:
         if self._options.group is None:
             for batch in batches:
                 self._positions[batch.log] = batch.next_position
+        elif self._shares:
+            for batch in batches:
+                self._in_hand.setdefault(batch.log, set()).update(batch.coordinates)
         return batches
 
     def tend(self, timeout: float) -> None:
@@ -81,6 +91,8 @@ class RoamingConsumer:
             gone = self._inner
             self._home, self._inner = self._open(SOON)
             gone.close(0)
+            if self._shares and not self._inner.resumed:
+                self._give_up_all()
         except (AlreadyOpen, ConnectError, Timeout) as error:
             if time.monotonic() - self._away_since < PATIENCE:
                 return False
@@ -89,28 +101,28 @@ class RoamingConsumer:
                 backend="rocksmq",
             ) from error  # fmt: skip
         self._away_since = self._joins_at = None
-        if self._options.group is None and self._paused:
+        if self._paused:
             self._inner.pause(list(self._paused))
         return True
 
     def _may_join(self, timeout: float) -> bool:
-        if self._options.group is None:
+        if self._options.group is None or self._shares:
             return True
         if self._joins_at is None:
-            self._give_up_all(self._options.group)
+            self._give_up_all()
             self._joins_at = time.monotonic() + BREATH
         left = self._joins_at - time.monotonic()
         if left > 0:
             time.sleep(min(left, timeout))
         return left <= timeout
 
-    def _give_up_all(self, group: str) -> None:
+    def _give_up_all(self) -> None:
         """Membership is lost: what was acked is stored, unless another member has the partition already."""
         held = sorted(self._held, key=lambda log: (log.topic, log.partition))
         states = self.revoked(held) if held else {}
-        if states:
+        if states and self._options.group is not None and not self._shares:
             with suppress(Error):  # those messages come again
-                self._guest.restore_group(group, states, SOON)
+                self._guest.restore_group(self._options.group, states, SOON)
 
     def wake(self) -> None:
         self._inner.wake()
@@ -118,18 +130,24 @@ class RoamingConsumer:
     # what is told ------------------------------------------------------------------------------------------
 
     def assigned(self, positions: Mapping[Log, GroupPosition]) -> None:
-        self._held |= set(positions)
-        self._listener.assigned(positions)
+        fresh = {log: position for log, position in positions.items() if log not in self._held}
+        self._held |= set(fresh)
+        if fresh:
+            self._listener.assigned(fresh)
 
     def revoked(self, logs: Sequence[Log]) -> Mapping[Log, GroupPosition]:
-        self._held -= set(logs)
-        self._paused -= set(logs)
+        self._forget(logs)
         return self._listener.revoked(logs)
 
     def lost(self, logs: Sequence[Log]) -> None:
-        self._held -= set(logs)
-        self._paused -= set(logs)
+        self._forget(logs)
         self._listener.lost(logs)
+
+    def _forget(self, logs: Iterable[Log]) -> None:
+        self._held.difference_update(logs)
+        self._paused.difference_update(logs)
+        for log in logs:
+            self._in_hand.pop(log, None)
 
     # moving ------------------------------------------------------------------------------------------------
 
@@ -157,6 +175,8 @@ class RoamingConsumer:
             self._guest.restore_group(self._options.group, stands, timeout)
         if self._options.group is None:
             self._positions.update(positions)
+        for log in positions:
+            self._in_hand.pop(log, None)
 
     # storing -----------------------------------------------------------------------------------------------
 
@@ -166,17 +186,18 @@ class RoamingConsumer:
                 self._inner.commit(positions, timeout)
                 return
         if self._options.group is not None and positions:
-            self._guest.move(self._home, timeout)
             self._guest.restore_group(self._options.group, positions, timeout)
 
     def settle(self, settled: Mapping[Log, Settlement], timeout: float) -> None:
-        """Store what became of messages. What a former owner was told last may come again."""
-        try:
-            self._inner.settle(settled, timeout)
-        except Gone as gone:
-            raise ConnectError(
-                "the process that owned the store is gone: these messages may come again", backend="rocksmq"
-            ) from gone
+        """Store what became of messages; if the owner goes meanwhile, the next one is told."""
+        end = time.monotonic() + timeout
+        inner: Any = self._inner
+        if not self._try(lambda: inner.settle(settled, timeout)) and self._options.group is not None:
+            left = max(0.0, end - time.monotonic())
+            self._guest.settle_late(self._options.group, self._options.mode, settled, left)
+        for log, each in settled.items():
+            if held := self._in_hand.get(log):
+                held.difference_update(each.acked, (at for at, _ in each.returned))
 
     def close(self, timeout: float) -> None:
         with suppress(Gone):

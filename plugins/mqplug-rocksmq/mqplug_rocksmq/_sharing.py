@@ -1,21 +1,23 @@
 """What the members of a group that share have of each log, and how far the group has come by that.
 
-All of it is in memory, but for where the group stands, which is stored before a settlement or a seek is done. What
-settles while another settlement is on its way to the disk goes there together, as one.
+Where the group stands is stored before a settlement or a seek is done; what settles while another settlement is on its
+way to the disk goes there together, as one. What is handed out, and what is put off, is noted; all else is in memory.
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from math import inf
 from threading import Lock
 from typing import NamedTuple
 
 from mqplug import Batch, Log, Position, Timeout
-from mqplug.spi import GroupPosition, Lease, Leases, Settlement
+from mqplug.spi import GroupPosition, Lease, Leases, Numbers, Settlement
 from mqplug_rocksmq._consumer import lost
+from mqplug_rocksmq._groups import Plan
+from mqplug_rocksmq._handed import Handed
 from mqplug_rocksmq._layout import ACKED_RANGES_MAX
 from mqplug_rocksmq._places import group_position, number_of, offset_of, place_of, position_at
 from mqplug_rocksmq._reading import Trimmed
@@ -26,23 +28,48 @@ from mqplug_rocksmq._store import Store
 class _Desk:
     """One log: who has what of it, and the pages that they are at work with."""
 
-    def __init__(self, store: Store, stands: GroupPosition, *, by_key: bool) -> None:
+    def __init__(self, store: Store, group: str, stands: GroupPosition, *, by_key: bool) -> None:
         log = stands.position.log
         self.number = number_of(store.id, log)
         self.leases = Leases(stands, by_key=by_key, most_open=ACKED_RANGES_MAX)
         self.shelf = Shelf(store, self.number, with_keys=by_key)
+        self.handed = Handed(store, self.number, group)
+        if known := self.handed.recall():
+            with suppress(Trimmed):  # whoever takes the next message is told
+                self.leases.recall(known, self.shelf.upcoming)
+            self.handed.renew({at: each for at, each in known.items() if self.leases.is_open(at)})
 
     @property
     def waits(self) -> bool:
         """Whether settling may free something for others: room, or a key."""
         return self.leases.is_full or (self.leases.by_key and self.leases.has_waiting)
 
+    def settle(self, member: Hashable, settled: Settlement) -> None:
+        """Note what became of messages that a member has."""
+        later = [(at, delay) for at, delay in settled.returned if delay > 0 and self.leases.holds(member, at)]
+        self.leases.settle(member, settled)
+        self._note(settled.acked, later)
+
+    def settle_late(self, settled: Settlement) -> None:
+        """Note what became of messages that an owner before this one had handed out."""
+        later = [(at, delay) for at, delay in settled.returned if delay > 0 and self.leases.is_idle(at)]
+        self.leases.settle_late(settled)
+        self._note(settled.acked, later)
+
+    def _note(self, acked: Iterable[Numbers], later: Iterable[tuple[Numbers, float]]) -> None:
+        self.handed.drop(at[0] for at in acked if not self.leases.is_open(at))
+        self.handed.put_off((at[0], self.leases.attempts(at), delay) for at, delay in later)
+
 
 class _Seat(NamedTuple):
-    """A member: what tells it that there may be something for it, and how long it may have a message."""
+    """A member: what tells it that there may be something for it, and how long it may have a message.
+
+    ``elsewhere``: it is in another process, and may outlive this one.
+    """
 
     wake: Callable[[], None]
     max_processing: float
+    elsewhere: bool
 
 
 class Sharing:
@@ -57,12 +84,35 @@ class Sharing:
         self._members: dict[Hashable, _Seat] = {}
         self._storing = Lock()
         self._unstored: set[Log] = set()
+        self._also: list[Plan] = []  # what goes to the disk together with that
         self._changes = self._stored = 0
 
-    def join(self, member: Hashable, wake: Callable[[], None], max_processing: float | None) -> None:
+    def join(
+        self, member: Hashable, wake: Callable[[], None], max_processing: float | None, *, elsewhere: bool = False
+    ) -> None:
         """A member begins to take messages; *wake* tells it that there may be some."""
         with self._lock:
-            self._members[member] = _Seat(wake, inf if max_processing is None else max_processing)
+            self._members[member] = _Seat(wake, inf if max_processing is None else max_processing, elsewhere)
+
+    def resume(self, member: Hashable, holding: Mapping[Log, Sequence[Numbers]]) -> bool:
+        """A member goes on with what it had of an owner before this one; False if others have some of it by now.
+
+        It has nothing then.
+        """
+        with self._lock:
+            seat = self._members[member]
+            for log, held in holding.items():
+                if self._store.topics.find(number_of(self._store.id, log)) is None:
+                    continue
+                desk = self._desk(log)
+                if not desk.leases.claim(member, held, seat.max_processing):
+                    for each in self._desks.values():
+                        each.leases.leave(member)
+                    return False
+                leases = [Lease(at, desk.leases.attempts(at)) for at in sorted(held) if desk.leases.is_open(at)]
+                if leases:
+                    desk.handed.take(leases, elsewhere=seat.elsewhere)
+        return True
 
     def leave(self, member: Hashable) -> None:
         """A member is gone: the others get what it had at once."""
@@ -79,11 +129,16 @@ class Sharing:
             [(low, _, _)] = self._store.watermarks([desk.number])
             if (wanted := offset_of(desk.leases.wanted)) < low:
                 raise lost(log, wanted, low)
+            seat = self._members[member]
             try:
-                leases = desk.leases.take(member, most, desk.shelf.upcoming, self._members[member].max_processing)
+                leases = desk.leases.take(member, most, desk.shelf.upcoming, seat.max_processing)
             except Trimmed as trimmed:  # just now
                 raise lost(log, wanted, trimmed.low) from None
-            return self._read(desk, member, log, leases) if leases else None
+            if not leases:
+                return None
+            batch = self._read(desk, member, log, leases)
+            desk.handed.take(leases, elsewhere=seat.elsewhere)
+            return batch
 
     def _read(self, desk: _Desk, member: Hashable, log: Log, leases: Sequence[Lease]) -> Batch:
         try:
@@ -107,13 +162,22 @@ class Sharing:
 
     def settle(self, member: Hashable, settled: Mapping[Log, Settlement], timeout: float) -> None:
         """Note what became of messages, and store where the group stands by that."""
+        self._settle(settled, timeout, lambda desk, each: desk.settle(member, each))
+
+    def settle_late(self, settled: Mapping[Log, Settlement], timeout: float) -> None:
+        """The same for what an owner before this one had handed out, whoever has it by now."""
+        self._settle(settled, timeout, _Desk.settle_late)
+
+    def _settle(
+        self, settled: Mapping[Log, Settlement], timeout: float, settle: Callable[[_Desk, Settlement], None]
+    ) -> None:
         end = time.monotonic() + timeout
         frees = any(each.returned for each in settled.values())
         with self._lock:
             for log, each in settled.items():
                 desk = self._desk(log)
                 frees |= desk.waits
-                desk.leases.settle(member, each)
+                settle(desk, each)
             change = self._changed(log for log, each in settled.items() if each.acked)
         if frees:
             self._wake()
@@ -124,7 +188,9 @@ class Sharing:
         end = time.monotonic() + timeout
         with self._lock:
             for log, position in positions.items():
-                self._desk(log).leases.seek(position)
+                desk = self._desk(log)
+                desk.leases.seek(position)
+                self._also.append(desk.handed.forgotten())
             change = self._changed(positions)
         self._wake()
         self._write(change, end)
@@ -137,7 +203,7 @@ class Sharing:
         if desk is None:
             place = self._store.groups.place(self._group, number)
             stands = group_position(log, place) if place else GroupPosition(position_at(log, 0))
-            desk = self._desks[log] = _Desk(self._store, stands, by_key=self.by_key)
+            desk = self._desks[log] = _Desk(self._store, self._group, stands, by_key=self.by_key)
         return desk
 
     def _wake(self) -> None:
@@ -165,12 +231,14 @@ class Sharing:
                 change, logs, self._unstored = self._changes, self._unstored, set()
                 desks = [self._desks[log] for log in logs if self._store.topics.find(self._desks[log].number)]
                 stands = {desk.number: desk.leases.state() for desk in desks}
+                also, self._also = [*self._also, *(desk.handed.finished() for desk in desks)], []
             places = {number: place_of(each) for number, each in stands.items()}
             try:
-                self._store.groups.store(self._group, places, max(0.0, end - time.monotonic()))
+                self._store.groups.store(self._group, places, max(0.0, end - time.monotonic()), also)
             except BaseException:
                 with self._lock:
                     self._unstored |= logs
+                    self._also[:0] = also
                 raise
             self._stored = change
 

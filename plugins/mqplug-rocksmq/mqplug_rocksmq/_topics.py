@@ -14,6 +14,7 @@ from mqplug_rocksmq._layout import (
     COUNTER,
     FREED,
     GROUP,
+    HANDED,
     LOG,
     TIME,
     TOPIC,
@@ -245,7 +246,7 @@ class Topics:
     def _delete_log(self, changes: Changes, log: LogState) -> LogState:
         log.deleted = True
         changes.delete(log_key(log.number))
-        for kind in (TIME, GROUP):
+        for kind in (TIME, GROUP, HANDED):
             prefix = log_key(log.number, kind)
             changes.delete_range(prefix, after_prefix(prefix))
         if log.grafted:

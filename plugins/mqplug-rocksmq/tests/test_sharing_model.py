@@ -107,13 +107,6 @@ class SharingMachine(RuleBasedStateMachine):
         for job in self.list:
             if job.member == name:
                 job.free()
-        self.forget_if_empty()
-
-    def forget_if_empty(self) -> None:
-        """Attempts and delays live as long as the group has members."""
-        if not self.members:
-            for job in self.list:
-                job.member, job.attempt, job.put_off = None, 1, False
 
     @rule(name=MEMBERS, at=st.integers(0, 10))
     def seek(self, name: str, at: int) -> None:
@@ -127,13 +120,11 @@ class SharingMachine(RuleBasedStateMachine):
 
     @rule()
     def reopen(self) -> None:
-        """All are gone, and come again."""
-        for member in self.members.values():
-            member.close()
-        self.members.clear()
+        """All are gone, and come again: attempts and delays are as they were."""
+        for name in list(self.members):
+            self.leave(name)
         self.mq.close()
         self.mq = self.connect()
-        self.forget_if_empty()
 
     @invariant()
     def stands_where_the_list_says(self) -> None:

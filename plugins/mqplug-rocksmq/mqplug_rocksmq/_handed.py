@@ -1,0 +1,115 @@
+"""What was handed out of a log to members that share it, on disk: it counts also when nobody is left to tell.
+
+Each hand-out is a note, written before its messages go to the member, and dropped when all of them are acked or were
+handed out again. Nobody waits for a note: it is with the operating system then, and outlives its process.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Final
+
+from mqplug.spi import Lease, Numbers, Recalled
+from mqplug_rocksmq import _clock
+from mqplug_rocksmq._layout import after_prefix
+from mqplug_rocksmq._notes import Note, note_key, note_value, notes_key, read_note, spans_of
+
+if TYPE_CHECKING:
+    from mqplug_rocksmq._groups import Plan
+    from mqplug_rocksmq._pages import Changes
+    from mqplug_rocksmq._store import Store
+
+GRACE: Final = 1.0  # seconds in which members in other processes find the next owner, and say what they have
+
+
+class Handed:
+    """The notes of one log and group. Not for several threads at once."""
+
+    def __init__(self, store: Store, log: int, group: str) -> None:
+        self._groups = store.groups
+        self._log = log
+        self._group = group
+        self._next = 0
+        self._last: dict[int, int] = {}  # by offset: the last note that names a message
+        self._left: dict[int, int] = {}  # by note: for how many messages it is that
+        self._over: list[int] = []  # notes that say nothing any more
+
+    def recall(self) -> dict[Numbers, Recalled]:
+        """What was handed out, or put off, before this table."""
+        now = _clock.now_ms()
+        known: dict[Numbers, Recalled] = {}
+        for note in map(read_note, self._groups.notes(self._log, self._group)):
+            for span in note.spans:
+                wait = max(0, span.due - now) / 1000 if span.due else GRACE * note.elsewhere
+                recalled = Recalled(span.attempts, wait)
+                known |= dict.fromkeys([(offset,) for offset in range(span.first, span.first + span.size)], recalled)
+        return known
+
+    def renew(self, known: Mapping[Numbers, Recalled]) -> None:
+        """Have one note in place of all that there are."""
+        now = _clock.now_ms()
+        later = ((at[0], each.attempts, now + _ms(each.delay)) for at, each in sorted(known.items()))
+        self._write(Note(spans_of(later)), self.forgotten())
+
+    def take(self, leases: Sequence[Lease], *, elsewhere: bool) -> None:
+        """These go to a member now, which may be in another process."""
+        self._write(Note(spans_of((at[0], attempt, 0) for at, attempt in leases), elsewhere))
+
+    def put_off(self, returned: Iterable[tuple[int, int, float]]) -> None:
+        """These came back: offset, how often each was handed out, and in how many seconds it may be again."""
+        now = _clock.now_ms()
+        if spans := spans_of((offset, attempts, now + _ms(delay)) for offset, attempts, delay in sorted(returned)):
+            self._write(Note(spans))
+
+    def _write(self, note: Note, also: Plan | None = None) -> None:
+        number, self._next = self._next, self._next + 1
+        offsets = [offset for span in note.spans for offset in range(span.first, span.first + span.size)]
+        self.drop(offsets)
+        self._last |= dict.fromkeys(offsets, number)
+        self._left[number] = len(offsets)
+        also = also or self.finished()
+
+        def plan(changes: Changes) -> None:
+            also(changes)
+            if offsets:
+                changes.put(note_key(self._log, self._group, number), note_value(note))
+
+        self._groups.jot(plan)
+
+    # what is over ------------------------------------------------------------------------------------------
+
+    def drop(self, offsets: Iterable[int]) -> None:
+        """The last notes of these messages say nothing of them any more."""
+        for offset in offsets:
+            number = self._last.pop(offset, None)
+            if number is None:
+                continue
+            self._left[number] -= 1
+            if not self._left[number]:
+                del self._left[number]
+                self._over.append(number)
+
+    def finished(self) -> Plan:
+        """What removes the notes that are over; to be part of a write."""
+        over, self._over = self._over, []
+
+        def remove(changes: Changes) -> None:
+            for number in over:
+                changes.delete(note_key(self._log, self._group, number))
+
+        return remove
+
+    def forgotten(self) -> Plan:
+        """What removes all notes; to be part of a write."""
+        self._last, self._left, self._over = {}, {}, []
+        return forget(self._log, self._group)
+
+
+def forget(log: int, group: str) -> Plan:
+    """What removes all notes of a log and group; to be part of a write."""
+    prefix = notes_key(log, group)
+    return lambda changes: changes.delete_range(prefix, after_prefix(prefix))
+
+
+def _ms(seconds: float) -> int:
+    return int(1000 * seconds)
