@@ -27,28 +27,32 @@ from mqplug.spi import (
 )
 from mqplug_rocksmq._ingest import Taken
 from mqplug_rocksmq._members import counted, extend, members
+from mqplug_rocksmq._origins import Request
 from mqplug_rocksmq._places import group_position, log_of, logs_of, number_of, offset_of
 from mqplug_rocksmq._staged import files_of
 from mqplug_rocksmq._store import Store
-from mqplug_rocksmq._topics import Retention, Topic
+from mqplug_rocksmq._topics import Also, Retention, Topic, nothing
 
 if TYPE_CHECKING:
     from mqplug_rocksmq._connection import RocksMQConnection
 
 
-def administer(connection: RocksMQConnection, action: Action, timeout: float) -> Any:
-    """Carry out one action."""
+def administer(connection: RocksMQConnection, action: Action, timeout: float, request: Request | None = None) -> Any:
+    """Carry out one action; what *request* names is not done a second time."""
     store = connection.store
+    also = request.note if request else nothing
+    if store.origins.has_done(request):
+        return _done(store, action)
     match action:
         case CreateTopic(topic, partitions, retention, options, size):
             if options:
                 raise ConfigError(f"a topic of rocksmq has no option {min(options)!r}", fix="Leave options= out")
             kept = _retention(retention, size)
-            return _info(store.id, store.topics.create(topic, partitions, kept, timeout))
+            return _info(store.id, store.topics.create(topic, partitions, kept, timeout, also))
         case AddPartitions(topic, partitions):
-            return _add_partitions(store, topic, partitions, timeout)
+            return _add_partitions(store, topic, partitions, timeout, also)
         case DeleteTopic(topic):
-            store.delete_topic(topic, timeout)
+            store.delete_topic(topic, timeout, also)
             return True
         case ListTopics():
             return store.topics.names()
@@ -61,7 +65,7 @@ def administer(connection: RocksMQConnection, action: Action, timeout: float) ->
         case ListGroups(topic):
             return _groups(connection, topic)
         case DeleteGroup(group):
-            _delete_group(store, group, timeout)
+            _delete_group(store, group, timeout, also)
             return True
         case Trim(before):
             for log, position in before.items():
@@ -76,14 +80,21 @@ def administer(connection: RocksMQConnection, action: Action, timeout: float) ->
             raise Unsupported(type(action).__name__)
 
 
+def _done(store: Store, action: Action) -> Any:
+    """What is answered when an action was done before, and its answer was lost."""
+    if isinstance(action, CreateTopic | AddPartitions):
+        return _info(store.id, store.topics.get(action.topic))
+    return True
+
+
 def _info(store: str, topic: Topic) -> TopicInfo:
     kept = topic.retention
     seconds = math.inf if kept.milliseconds is None else kept.milliseconds / 1000
     return TopicInfo(topic.name, logs_of(store, topic), seconds, kept.size)
 
 
-def _add_partitions(store: Store, topic: str, partitions: int, timeout: float) -> TopicInfo:
-    info = _info(store.id, store.topics.grow(topic, partitions, timeout))
+def _add_partitions(store: Store, topic: str, partitions: int, timeout: float, also: Also) -> TopicInfo:
+    info = _info(store.id, store.topics.grow(topic, partitions, timeout, also))
     extend(store, info.logs[0], info.logs)
     return info
 
@@ -97,12 +108,12 @@ def _groups(connection: RocksMQConnection, topic: str | None) -> list[GroupInfo]
     return [GroupInfo(name, present.get(name, 0)) for name in names]
 
 
-def _delete_group(store: Store, group: str, timeout: float) -> None:
+def _delete_group(store: Store, group: str, timeout: float, also: Also) -> None:
     with members(store, group).absent(timeout):
         logs = tuple(store.groups.logs(group))
         if not logs:
             raise GroupNotFound(f"the group {group!r} has no position in this store")
-        store.groups.delete(group, logs, timeout)
+        store.groups.delete(group, logs, timeout, [also])
 
 
 def _places(connection: RocksMQConnection, group: str, logs: tuple[Log, ...]) -> list[tuple[Log, GroupPosition]]:

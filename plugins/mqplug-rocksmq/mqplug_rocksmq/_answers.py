@@ -11,6 +11,7 @@ from mqplug import Fenced
 from mqplug_rocksmq._care._requests import CARE
 from mqplug_rocksmq._codec import error_words, made, plain
 from mqplug_rocksmq._frames import Header
+from mqplug_rocksmq._origins import Request
 
 if TYPE_CHECKING:
     from mqplug_rocksmq._serve import Server
@@ -60,6 +61,10 @@ def _asked_of_home(name: str) -> Callable[..., Any]:
     return call
 
 
+def _administer(server: Server, action: Any, name: str, again: bool, timeout: float) -> Any:
+    return server.home.administer(action, timeout, Request(bytes.fromhex(name), again))
+
+
 def _commit(server: Server, token: str, positions: Any, timeout: float) -> None:
     server.consumers.get(token).commit(positions, timeout)
 
@@ -69,12 +74,12 @@ def _settle(server: Server, token: str, settled: Any, timeout: float) -> None:
 
 
 CALLS: Final[dict[str, Callable[..., Any]]] = {
+    "administer": _administer,
     "commit": _commit,
     "settle": _settle,
     **{
         name: _asked_of_home(name)
         for name in (
-            "administer",
             "bounds",
             "health",
             "move_group",

@@ -23,6 +23,7 @@ from mqplug_rocksmq._handed import forget
 from mqplug_rocksmq._leased import NEWCOMER, Bearing, SharedMember
 from mqplug_rocksmq._log import Extent
 from mqplug_rocksmq._members import members
+from mqplug_rocksmq._origins import Request
 from mqplug_rocksmq._places import number_of, offset_of, place_of, position_at
 from mqplug_rocksmq._producer import RocksMQProducer
 from mqplug_rocksmq._sinks import LocalSink
@@ -134,9 +135,9 @@ class RocksMQConnection:
         """Return the first and the last id of each log."""
         return {log: _bounds(log, self.store.bounds(number_of(self.store.id, log))) for log in logs}
 
-    def administer(self, action: Action, timeout: float) -> Any:
-        """Carry out an action."""
-        return administer(self, action, timeout)
+    def administer(self, action: Action, timeout: float, request: Request | None = None) -> Any:
+        """Carry out an action; what *request* names is not done a second time."""
+        return administer(self, action, timeout, request)
 
 
 def _watermarks(log: Log, extent: Extent, since: Position | None) -> Watermarks:

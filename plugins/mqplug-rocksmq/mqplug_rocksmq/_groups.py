@@ -79,10 +79,12 @@ class Groups:
 
         return self._engine.change(plan, timeout)
 
-    def delete(self, group: str, logs: tuple[int, ...], timeout: float | None) -> None:
-        """Forget a group's places in these logs."""
+    def delete(self, group: str, logs: tuple[int, ...], timeout: float | None, also: Sequence[Plan] = ()) -> None:
+        """Forget a group's places in these logs; and do what *also* has to be part of that."""
 
         def plan(changes: Changes) -> None:
+            for each in also:
+                each(changes)
             for log in logs:
                 changes.delete(group_key(log, group))
                 notes = notes_key(log, group)

@@ -5,18 +5,16 @@ from __future__ import annotations
 import os
 import threading
 import time
+import uuid
 from collections.abc import Callable, Mapping, Sequence
+from itertools import count
 from typing import Any, TypeVar
 
 from mqplug import Bounds, ConnectError, ForkedClient, Log, MessageId, Position, Timeout, Watermarks
 from mqplug.spi import (
     Action,
-    AddPartitions,
     Capabilities,
     ConsumerOptions,
-    CreateTopic,
-    DeleteGroup,
-    DeleteTopic,
     GroupPosition,
     Listener,
     Mode,
@@ -28,6 +26,7 @@ from mqplug_rocksmq._connection import RocksMQConnection
 from mqplug_rocksmq._dispatch import Dispatch
 from mqplug_rocksmq._leased import NEWCOMER, Bearing
 from mqplug_rocksmq._link import Gone
+from mqplug_rocksmq._origins import Request
 from mqplug_rocksmq._outlets import Outlet, StoreOutlet
 from mqplug_rocksmq._places import position_at
 from mqplug_rocksmq._producer import RocksMQProducer
@@ -39,8 +38,6 @@ from mqplug_rocksmq._store import Store, StoreSettings
 
 Home = RemoteConnection | RocksMQConnection
 Result = TypeVar("Result")
-
-_ONCE = (CreateTopic, AddPartitions, DeleteTopic, DeleteGroup)  # what cannot simply be done again
 
 
 class GuestConnection:
@@ -92,7 +89,7 @@ class GuestConnection:
         else:
             found.close(timeout)
 
-    def _at_home(self, act: Callable[[Home, float], Result], timeout: float, *, once: bool = False) -> Result:
+    def _at_home(self, act: Callable[[Home, float], Result], timeout: float) -> Result:
         """Do something where the store is; if the owner goes meanwhile, do it again at the next one's."""
         end = time.monotonic() + timeout
         home = self._home
@@ -100,11 +97,6 @@ class GuestConnection:
             try:
                 return act(home, max(0.0, end - time.monotonic()))
             except Gone as gone:
-                if once and gone.sent:
-                    raise ConnectError(
-                        "the process that owned the store went away before it answered: it may be done, or not",
-                        fix="Look whether it is done", backend="rocksmq",
-                    ) from None  # fmt: skip
                 if time.monotonic() >= end:
                     raise Timeout("the store's owner changed, and no time was left", backend="rocksmq") from gone
                 home = self.move(home, end - time.monotonic())
@@ -185,8 +177,11 @@ class GuestConnection:
         return self._at_home(lambda home, left: home.bounds(logs, left), timeout)
 
     def administer(self, action: Action, timeout: float) -> Any:
-        """Carry out an action."""
-        return self._at_home(lambda home, left: home.administer(action, left), timeout, once=isinstance(action, _ONCE))
+        """Carry out an action, once: what an owner had done that did not answer is not done again by the next."""
+        request, tries = Request(uuid.uuid4().bytes), count()
+        return self._at_home(
+            lambda home, left: home.administer(action, left, request._replace(again=next(tries) > 0)), timeout
+        )
 
     def close(self, timeout: float) -> None:
         self._home.close(timeout)

@@ -47,6 +47,25 @@ class Origin(NamedTuple):
         return int(first) if (sequence, where) == (self.sequence, log) else None
 
 
+class Request(NamedTuple):
+    """What another process wants done once: its name is noted with what is done, so that it can be sent again.
+
+    ``again``: it may be done already.
+    """
+
+    name: bytes  # 16 bytes
+    again: bool = False
+
+    @property
+    def key(self) -> bytes:
+        """The key of its note, which goes as those of producers go that do not come back."""
+        return ORIGIN + self.name + _SLOT.pack(0)
+
+    def note(self, changes: Changes) -> None:
+        """Write down that it is done."""
+        changes.put(self.key, _SENT.pack(0, 0, 0))
+
+
 class Origins:
     """The producers that are known to a store."""
 
@@ -55,6 +74,14 @@ class Origins:
         self._lock = threading.Lock()
         self._present: dict[bytes, int] = {}
         self._missed: set[bytes] = set()
+
+    def has_done(self, request: Request | None) -> bool:
+        """Whether this was done, by this owner or by one before it."""
+        if request is None or not request.again:
+            return False
+        with self._engine.lock:
+            self._engine.check()
+            return self._engine.pages.get(request.key) is not None
 
     def join(self, producer: bytes) -> None:
         """A producer is connected."""

@@ -12,6 +12,7 @@ from mqplug_rocksmq._codec import made, plain
 from mqplug_rocksmq._leased import NEWCOMER, Bearing
 from mqplug_rocksmq._link import Gone, Link
 from mqplug_rocksmq._link_outlet import LATE, LinkOutlet
+from mqplug_rocksmq._origins import Request
 from mqplug_rocksmq._ownership import owner_of
 from mqplug_rocksmq._remote_consumer import RemoteConsumer
 from mqplug_rocksmq._statistics import RocksMQStatistics
@@ -92,9 +93,9 @@ class RemoteConnection:
         """Return the first and the last id of each log."""
         return dict(self.ask("bounds", list(logs), timeout=timeout))
 
-    def administer(self, action: Action, timeout: float) -> Any:
-        """Carry out an action."""
-        return self.ask("administer", action, timeout=timeout)
+    def administer(self, action: Action, timeout: float, request: Request) -> Any:
+        """Carry out an action, once."""
+        return self.ask("administer", action, request.name.hex(), request.again, timeout=timeout)
 
     def health(self, timeout: float) -> None:
         """Return if the owner answers."""

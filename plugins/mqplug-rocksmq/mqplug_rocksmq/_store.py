@@ -29,7 +29,7 @@ from mqplug_rocksmq._retention import Janitor
 from mqplug_rocksmq._site import FORMAT, examine, expect_database, expect_space, identify, refuse_newer
 from mqplug_rocksmq._staging import Staging
 from mqplug_rocksmq._statistics import RocksMQStatistics
-from mqplug_rocksmq._topics import Topics
+from mqplug_rocksmq._topics import Also, Topics, nothing
 from mqplug_rocksmq._tuning import MEMORY, Tuning
 
 
@@ -176,9 +176,9 @@ class Store:
         """Return the offset of the message that has *count* - 1 messages behind it, or of the first."""
         return _reading.nth_last(self._engine, self.topics.log(number), count)
 
-    def delete_topic(self, name: str, timeout: float | None = None) -> None:
+    def delete_topic(self, name: str, timeout: float | None = None, also: Also = nothing) -> None:
         """Delete a topic; its room on disk comes back in the background."""
-        self.topics.delete(name, timeout)
+        self.topics.delete(name, timeout, also)
         self._janitor.tidy()
 
     def trim(self, number: int, offset: int, timeout: float | None = None) -> None:

@@ -40,7 +40,13 @@ from mqplug_rocksmq._page import Page
 from mqplug_rocksmq._pages import Changes
 
 Result = TypeVar("Result")
+Also = Callable[[Changes], None]
+"""What else has to be part of a change."""
 WEEK_MS = 7 * 24 * 3600 * 1000
+
+
+def nothing(_: Changes) -> None:
+    """Nothing else."""
 
 
 @attrs.frozen
@@ -167,17 +173,20 @@ class Topics:
         log = self._logs.get(number)
         return None if log is None or log.deleted else log
 
-    def create(self, name: str, partitions: int, retention: Retention, timeout: float | None) -> Topic:
+    def create(
+        self, name: str, partitions: int, retention: Retention, timeout: float | None, also: Also = nothing
+    ) -> Topic:
         """Create a topic, or raise ``TopicExists``."""
 
         def plan(changes: Changes) -> Topic:
             if name in self._topics:
                 raise TopicExists(f"there is a topic {name!r} already", backend="rocksmq", topic=name)
+            also(changes)
             return self._grow(changes, Topic(name, (), retention), partitions)
 
         return self._safely(plan, timeout)
 
-    def grow(self, name: str, partitions: int, timeout: float | None) -> Topic:
+    def grow(self, name: str, partitions: int, timeout: float | None, also: Also = nothing) -> Topic:
         """Add partitions to a topic until it has so many; its groups read them from their beginning."""
 
         def plan(changes: Changes) -> Topic:
@@ -185,6 +194,7 @@ class Topics:
             there = len(topic.logs)
             if partitions <= there:
                 raise ValueError(f"the topic {name!r} has {there} partitions already: {partitions} would not be more")
+            also(changes)
             grown = self._grow(changes, topic, partitions)
             for group in self._groups_of(topic):
                 for log in grown.logs[there:]:
@@ -201,11 +211,12 @@ class Topics:
 
         return self._engine.change(plan, timeout)
 
-    def delete(self, name: str, timeout: float | None) -> None:
+    def delete(self, name: str, timeout: float | None, also: Also = nothing) -> None:
         """Delete a topic with its messages and the places of its groups."""
 
         def plan(changes: Changes) -> list[LogState]:
             topic = self.get(name)
+            also(changes)
             changes.delete(topic_key(name))
             del self._topics[name]
             return [self._delete_log(changes, self._logs[number]) for number in topic.logs]
