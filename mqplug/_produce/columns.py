@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import accumulate, repeat
-from operator import countOf, sub
+from operator import countOf, itemgetter, sub
 from typing import TYPE_CHECKING, Any, Protocol, Self, TypeVar, Union
 
 from mqplug._position import to_milliseconds
@@ -62,7 +63,7 @@ def _is_arrow(records: object) -> bool:
 class RecordColumns:
     """Records that came as objects."""
 
-    __slots__ = ("ends", "headers", "keys", "partitions", "timestamps", "topics", "values")
+    __slots__ = ("_sizes", "ends", "headers", "keys", "partitions", "timestamps", "topics", "values")
 
     def __init__(
         self,
@@ -77,6 +78,7 @@ class RecordColumns:
         self.values = values
         self.ends = ends
         """The bytes of each record and of those before it: of values, keys and headers."""
+        self._sizes: Sequence[int] | None = None
         self.keys = keys
         self.headers = headers
         self.timestamps = timestamps
@@ -124,21 +126,28 @@ class RecordColumns:
     @property
     def sizes(self) -> Sequence[int]:
         """The bytes of each."""
-        return list(map(sub, self.ends, [0, *self.ends]))
+        if self._sizes is None:
+            self._sizes = list(map(sub, self.ends, [0, *self.ends]))
+        return self._sizes
 
     def pick(self, rows: Sequence[int]) -> Self:
         """These rows."""
         if len(rows) == len(self.values):
             return self
-        sizes = self.sizes
+        pick = _picker(rows)
         columns = (self.keys, self.headers, self.timestamps, self.partitions, self.topics)
-        picked: list[Any] = [None if column is None else [column[row] for row in rows] for column in columns]
-        ends = list(accumulate([sizes[row] for row in rows]))
-        return type(self)([self.values[row] for row in rows], ends, *picked)
+        picked = [None if column is None else pick(column) for column in columns]
+        return type(self)(pick(self.values), list(accumulate(pick(self.sizes))), *picked)
 
     def arrow(self, names: Sequence[str]) -> Mapping[str, pyarrow.Array]:
         """None of them is there as Arrow."""
         return {}
+
+
+def _picker(rows: Sequence[int]) -> Callable[[Sequence[Any]], Sequence[Any]]:
+    if isinstance(rows, range) and rows.step == 1:
+        return itemgetter(slice(rows.start, rows.stop))
+    return lambda column: [column[row] for row in rows]
 
 
 def cut(columns: SendColumns, most: int, most_bytes: int) -> Iterator[range]:
@@ -146,13 +155,13 @@ def cut(columns: SendColumns, most: int, most_bytes: int) -> Iterator[range]:
     if len(columns) <= most and columns.size <= most_bytes:
         yield range(len(columns))
         return
-    first, size = 0, 0
-    for row, each in enumerate(columns.sizes):
-        if row > first and (row - first >= most or size + each > most_bytes):
-            yield range(first, row)
-            first, size = row, 0
-        size += each
-    yield range(first, len(columns))
+    ends, first = columns.ends, 0
+    while first < len(ends):
+        before = ends[first - 1] if first else 0
+        fits = bisect_right(ends, before + most_bytes, first)
+        last = min(first + most, max(first + 1, fits))
+        yield range(first, last)
+        first = last
 
 
 def rows_by(column: Sequence[T], rows: Iterable[int]) -> dict[T, Sequence[int]]:

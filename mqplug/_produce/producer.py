@@ -152,6 +152,8 @@ class Producer(Closable):
         return SentBatch(len(rows), runs, refused)
 
     def _refused(self, sizes: Sequence[int]) -> dict[int, Error]:
+        if max(sizes) <= self._largest:
+            return {}
         return {row: self._too_large(size, self.topic) for row, size in enumerate(sizes) if size > self._largest}
 
     def _accept_all(self, runs: Sequence[tuple[Run, Rows]], deadline: Deadline) -> None:

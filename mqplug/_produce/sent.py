@@ -74,16 +74,24 @@ class SentBatch:
         """The id of each record, or ``SendFailed``; what is not settled by now has run out of time."""
         for run, _ in self.runs:
             run.looked_at = True
-        if len(self.runs) == 1 and not self.refused and self.runs[0][0].is_stored:
-            return SentIds(self.count, self.runs[0][0].places)
-        found: dict[int, Place | Error] = {**self.refused}
-        for run, rows in self.runs:
-            found.update(zip(rows, run.results(), strict=True))
-        results = [found[row] for row in range(self.count)]
+        if not self.refused and all(run.is_stored for run, _ in self.runs):
+            return SentIds(self.count, self._places)
+        results = self._results()
         failed = [each for each in results if isinstance(each, Error)]
         if failed:
             raise SendFailed(
                 f"{len(failed)} of {self.count} messages failed, first: {failed[0]}",
                 results=[each if isinstance(each, Error) else MessageId(*each) for each in results],
             ) from failed[0]
-        return SentIds(self.count, lambda: cast("list[Place]", results))
+        return SentIds(self.count, self._places)
+
+    def _places(self) -> list[Place]:
+        return cast("list[Place]", self._results())
+
+    def _results(self) -> Sequence[Place | Error]:
+        if len(self.runs) == 1 and not self.refused:
+            return self.runs[0][0].results()
+        found: dict[int, Place | Error] = {**self.refused}
+        for run, rows in self.runs:
+            found.update(zip(rows, run.results(), strict=True))
+        return [found[row] for row in range(self.count)]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Final
 
 from mqplug import MessageTooLarge
@@ -25,11 +24,11 @@ def is_full(messages: int, size: int) -> bool:
     return messages >= PAGE_MESSAGES or size >= PAGE_BYTES
 
 
-def pages(count: int, size: int) -> Iterator[slice]:
+def pages(count: int, size: int) -> list[slice]:
     """Cut messages whose values have *size* bytes in all into rows for a page each."""
     if not count:
         raise ValueError("there is nothing to store")
     if size > MAX_BYTES:
         raise MessageTooLarge(f"{size} bytes at once are more than the {MAX_BYTES} that a store takes")
     step = max(1, min(PAGE_MESSAGES, PAGE_BYTES * count // max(size, 1)))
-    return (slice(start, min(start + step, count)) for start in range(0, count, step))
+    return [slice(start, min(start + step, count)) for start in range(0, count, step)]

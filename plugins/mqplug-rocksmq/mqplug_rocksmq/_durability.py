@@ -3,6 +3,9 @@
 Under ``always`` a write is done, and readers see it, when it is on disk. Writers do not sync themselves: RocksDB's
 sync holds the interpreter's lock, so that many writers would wait for each other. One committer syncs the write-ahead
 log for all that was written until then, while they prepare the next writes.
+
+The other way, that the first of those who wait syncs for all, was tried: a sender that is alone gains a tenth, many
+gain nothing, and Ctrl-C may strike the main thread just when it is to tell the others that their messages are safe.
 """
 
 from __future__ import annotations

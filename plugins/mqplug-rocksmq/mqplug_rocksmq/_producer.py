@@ -49,7 +49,8 @@ class RocksMQProducer:
         if self._feeder is None:
             self._feeder = threading.Thread(target=self._feed, name="mqplug-rocksmq-feed", daemon=True)
             self._feeder.start()
-        self._due.set()
+        if not self._due.is_set():  # which is cheaper than to set it
+            self._due.set()
 
     def _feed(self) -> None:
         while not self._closed:

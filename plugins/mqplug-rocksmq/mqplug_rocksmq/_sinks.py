@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Sequence
 from typing import Protocol
 
 from mqplug import Error, Log
+from mqplug_rocksmq._bell import Bell
 from mqplug_rocksmq._page import Body
 from mqplug_rocksmq._places import log_of
 from mqplug_rocksmq._store import Store
@@ -41,7 +41,8 @@ class LocalSink:
 
     def __init__(self, store: Store) -> None:
         self._store = store
-        self._news = threading.Event()
+        self._news = Bell()
+        self.ring = self._news.ring
         self.lingers = store.settings.sync != "always"
 
     def append(self, topic: str, partition: int, bodies: Sequence[Body], settled: Settled) -> None:
@@ -49,13 +50,8 @@ class LocalSink:
         log = log_of(self._store.id, described, partition)
         self._store.append_bodies(described.logs[partition], bodies, lambda first, error: settled(log, first, error))
 
-    def ring(self) -> None:
-        if not self._news.is_set():  # which is cheaper than to set it
-            self._news.set()
-
     def serve(self, timeout: float) -> None:
         self._news.wait(timeout)
-        self._news.clear()
 
     def close(self, timeout: float) -> None:
         """Nothing is held."""
