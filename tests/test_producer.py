@@ -11,6 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from held_backend import HeldProducer, HeldRuns, held_client
+from waiting import wait_until
 
 import mqplug
 from mqplug import Record
@@ -324,3 +325,18 @@ def test_failures_that_nobody_looks_at_do_not_pile_up(
     with pytest.raises(mqplug.SendFailed, match="25 submitted messages failed") as caught:
         out.flush()
     assert len(caught.value.results) == 10
+
+
+def test_all_who_wait_for_one_record_are_woken(
+    held: tuple[mqplug.Client, HeldProducer], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Several threads that wait for the same handle all wake when it is settled, not one of them only."""
+    monkeypatch.setattr("mqplug._produce.pump.SLICE", 60)
+    mq, driver = held
+    out = mq.producer("orders")
+    handle = out.submit(b"one")
+    with ThreadPoolExecutor(4) as pool:
+        waiting = [pool.submit(handle.result, 20) for _ in range(4)]
+        wait_until(lambda: out._queue.pump._sleepers)  # one serves, the others sleep
+        driver.store_all(mq.partitions("orders")[0])
+        assert {each.result(timeout=10).coordinates for each in waiting} == {(0,)}

@@ -68,7 +68,7 @@ class ArrowColumns:
     def _lengths(self) -> pa.Array:
         lengths = _lengths(self._arrays["value"])
         if "key" in self._arrays:
-            lengths = pc.add(lengths, _lengths(self._arrays["key"]))
+            lengths = pc.add(lengths.cast(pa.int64()), _lengths(self._arrays["key"]))
         if "headers" in self._arrays:
             lengths = pc.add(lengths, _header_lengths(self._arrays["headers"]))
         return lengths
@@ -86,7 +86,7 @@ class ArrowColumns:
     @cached_property
     def ends(self) -> list[int]:
         """The bytes of each record and of those before it."""
-        return _listed(pc.cumulative_sum(self._lengths))
+        return _listed(pc.cumulative_sum(self._lengths.cast(pa.int64())))
 
     @cached_property
     def values(self) -> list[bytes | None]:
@@ -121,7 +121,7 @@ class ArrowColumns:
 
 def _table(data: Any) -> pa.Table:
     try:
-        table = data if isinstance(data, pa.Table) else pa.table(data)
+        table = pa.Table.from_batches([data]) if isinstance(data, pa.RecordBatch) else pa.table(data)
     except pa.ArrowInvalid as error:
         raise TypeError(f"{type(data).__name__} has no columns: send a record batch or a table") from error
     names = table.column_names
@@ -155,7 +155,7 @@ def _listed(array: pa.Array) -> list[Any]:
 
 
 def _lengths(array: pa.Array) -> pa.Array:
-    lengths = pc.binary_length(array).cast(pa.int64())
+    lengths = pc.binary_length(array)
     return pc.fill_null(lengths, 0) if lengths.null_count else lengths
 
 
@@ -167,7 +167,7 @@ def _starts(headers: pa.Array) -> list[int]:
 
 def _header_lengths(headers: pa.Array) -> pa.Array:
     names, values = headers.flatten().flatten()
-    ends = [0, *_listed(pc.cumulative_sum(pc.add(_lengths(names), _lengths(values))))]
+    ends = [0, *_listed(pc.cumulative_sum(pc.add(_lengths(names).cast(pa.int64()), _lengths(values))))]
     return pa.array([ends[stop] - ends[start] for start, stop in pairwise(_starts(headers))], pa.int64())
 
 

@@ -12,7 +12,6 @@ if TYPE_CHECKING:
 
 SLICE = 0.1  # seconds that a driver is asked to wait at most: Ctrl-C and deadlines wait no longer
 
-
 _RINGS_ALREADY = suppress(RuntimeError)
 
 

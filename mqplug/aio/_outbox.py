@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from mqplug._deadline import Deadline
 from mqplug._errors import Error, PluginError
+from mqplug._produce.pump import Bell
 from mqplug.aio._crew import Job
 from mqplug.aio._handle import AsyncSendHandle, ring
 
@@ -65,7 +66,7 @@ class Shift:
 class Entry:
     """A record on its way. It is what the core's handle wakes when it is settled."""
 
-    __slots__ = ("_context", "_event", "_outbox", "answer", "droppable", "handle", "left")
+    __slots__ = ("_bell", "_context", "_outbox", "answer", "droppable", "handle", "left")
 
     def __init__(self, outbox: Outbox, handle: SendHandle, answer: AsyncSendHandle, *, droppable: bool) -> None:
         self.handle = handle
@@ -74,7 +75,7 @@ class Entry:
         self.left = False
         self._outbox = outbox
         self._context = copy_context()  # what traces a send is to find it
-        self._event: Event | None = None
+        self._bell: Bell | None = None
 
     def do(self) -> None:
         """Hand it over."""
@@ -89,25 +90,20 @@ class Entry:
         """It will not be sent."""
         self._outbox.leave(self)
 
-    # what a thread that waits for it expects of an event
+    # what a thread that waits for it expects of a bell
 
     def set(self) -> None:
         """Have whoever waits look again."""
         if self.handle.outcome is not None:
             self._outbox.arrived(self)
-        if self._event is not None:
-            self._event.set()
+        if self._bell is not None:
+            self._bell.set()
 
     def wait(self, timeout: float) -> None:
-        """Wait until it is set."""
-        event = self._event = self._event or Event()
+        """Wait until it is set, which ends that."""
+        bell = self._bell = self._bell or Bell()
         if self.handle.outcome is None:
-            event.wait(timeout)
-
-    def clear(self) -> None:
-        """Wait again."""
-        if self._event is not None:
-            self._event.clear()
+            bell.wait(timeout)
 
 
 class Outbox:
@@ -147,7 +143,7 @@ class Outbox:
         """Send a record. A ``droppable`` one is not sent if whoever waits for it is cancelled before it left."""
         answer = AsyncSendHandle(self._home.loop, handle)
         entry = Entry(self, handle, answer, droppable=droppable)
-        handle.waiter = entry  # type: ignore[assignment]  # as good as an event
+        handle.waiter = entry  # type: ignore[assignment]  # as good as a bell
         self.messages += 1
         self.bytes += handle.size
         self._add(entry)
