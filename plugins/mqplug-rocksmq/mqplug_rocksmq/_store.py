@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +24,7 @@ from mqplug_rocksmq._layout import STORE, Mark, json_value, log_key, log_value, 
 from mqplug_rocksmq._log import LEASE, Extent, LogState
 from mqplug_rocksmq._origins import Origin, Origins
 from mqplug_rocksmq._page import Body, Columns
-from mqplug_rocksmq._pages import Changes
+from mqplug_rocksmq._pages import Changes, Pages
 from mqplug_rocksmq._reading import Slice, Trimmed
 from mqplug_rocksmq._retention import Janitor
 from mqplug_rocksmq._site import FORMAT, examine, expect_database, expect_space, identify, refuse_newer
@@ -191,12 +192,17 @@ class Store:
         self._janitor.free()
 
     def statistics(self) -> RocksMQStatistics:
-        """Return what the store holds, and how it does."""
+        """Return what the store holds, and how it does; others may write meanwhile."""
         engine = self._engine
-        with engine.lock:
-            engine.check()
+        with self._turn():
             counted = {"writes": engine.writes.latencies(), "commits": engine.durability.commits.latencies()}
-            return statistics(self.path, self.id, engine.pages, pid=os.getpid(), **counted)
+        return statistics(self.path, self.id, self._turn, pid=os.getpid(), **counted)
+
+    @contextmanager
+    def _turn(self) -> Iterator[Pages]:
+        with self._engine.lock:
+            self._engine.check()
+            yield self._engine.pages
 
     def back_up(self, to: Path) -> None:
         """Copy the store as it is at one instant into a new directory; others may write meanwhile."""

@@ -13,6 +13,7 @@ from conftest import OpenStore
 from rocksmq_words import extent, new_log, put, python, values
 
 from mqplug import AlreadyOpen, ConfigError, Corrupt
+from mqplug_rocksmq._care import _counting
 from mqplug_rocksmq._care._check import check
 from mqplug_rocksmq._care._findings import Finding
 from mqplug_rocksmq._care._repair import repair
@@ -418,6 +419,28 @@ def test_damaged_backup(tmp_path: Path, open_store: OpenStore) -> None:
     with pytest.raises(Corrupt, match="messages are missing"):
         restore(tmp_path / "backup", tmp_path / "new")
     assert sorted(each.name for each in tmp_path.iterdir()) == ["backup", "store"]
+
+
+def test_writers_go_on_while_it_is_counted(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Between two parts of the count others may write, create and delete; each topic is counted once, or not at all."""
+    log = new_log(store, "before")
+    for number in range(10):
+        new_log(store, f"topic-{number}")
+    others: list[int] = []
+
+    def meanwhile(_: float) -> None:
+        others.append(put(store, log, b"x"))
+        new_log(store, f"later-{len(others)}")
+        if len(others) == 1:
+            store.delete_topic("topic-9")
+
+    monkeypatch.setattr(_counting, "PIECE", 3)
+    monkeypatch.setattr(_counting, "sleep", meanwhile)
+    counted = [each.topic for each in store.statistics().partitions]
+    assert len(others) >= 3
+    assert set(counted) >= {f"topic-{number}" for number in range(9)}
+    assert len(set(counted)) == len(counted)
+    assert "topic-9" not in counted
 
 
 def test_statistics(store: Store) -> None:

@@ -5,16 +5,16 @@ from __future__ import annotations
 import contextlib
 import os
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
+from time import sleep
 from typing import Any, Final
 
 from mqplug_rocksmq._layout import (
     GROUP,
-    LOG,
     TIME,
     TOPIC,
-    LogRecord,
     Place,
     group_of,
     log_key,
@@ -28,7 +28,13 @@ from mqplug_rocksmq._site import DATABASE, read_identity
 from mqplug_rocksmq._statistics import GroupStatistics, PartitionStatistics, RocksMQStatistics
 from mqplug_rocksmq._topics import Topic
 
+PIECE: Final = 100
+BREATH: Final = 0.0005  # seconds between two turns
 _STALLS: Final = re.compile(r"total-(delays|stops): (\d+)")
+
+
+Turn = Callable[[], AbstractContextManager[Pages]]
+"""Gives the pages to whoever counts. Writers wait as long as it lasts, so it is taken for one part after the other."""
 
 
 def closed_statistics(path: Path) -> RocksMQStatistics:
@@ -36,40 +42,63 @@ def closed_statistics(path: Path) -> RocksMQStatistics:
     identity = read_identity(path)
     pages = Pages(path / DATABASE, read_only=True)
     try:
-        return statistics(path, identity.id if identity else "", pages)
+        return statistics(path, identity.id if identity else "", lambda: nullcontext(pages))
     finally:
         pages.close()
 
 
-def statistics(path: Path, store: str, pages: Pages, **known: Any) -> RocksMQStatistics:
-    """Count. Nothing may write meanwhile."""
-    topics = [Topic.read(key, value) for key, value in pages.scan(TOPIC)]
-    logs = {log_of(key): read_log_value(value) for key, value in pages.scan(LOG)}
-    partitions = {number: each for topic in topics for number, each in _partitions(pages, topic, logs)}
-    places = [(log_of(key), group_of(key), read_place(value)) for key, value in pages.scan(GROUP)]
-    groups = [_group(name, partitions[log], place) for log, name, place in places if log in partitions]
-    delays, stops = _stalls(pages)
+def statistics(path: Path, store: str, turn: Turn, **known: Any) -> RocksMQStatistics:
+    """Count. Others may write meanwhile: each partition is counted at an instant, one after the other."""
+    partitions = dict(_partitions(turn))
+    with turn() as pages:
+        delays, stops = _stalls(pages)
+        known |= {"memory": _memory(pages), "pages": pages.number("rocksdb.estimate-num-keys")}
     return RocksMQStatistics(
         path=str(path),
         id=store,
         **_sizes(path),
-        memory=_memory(pages),
-        pages=pages.number("rocksdb.estimate-num-keys"),
         delays=delays,
         stops=stops,
         partitions=tuple(partitions.values()),
-        groups=tuple(sorted(groups, key=lambda each: (each.group, each.topic, each.partition))),
+        groups=tuple(sorted(_groups(turn, partitions), key=lambda each: (each.group, each.topic, each.partition))),
         **known,
     )
 
 
-def _partitions(pages: Pages, topic: Topic, logs: Mapping[int, LogRecord]) -> Iterator[tuple[int, PartitionStatistics]]:
-    for partition, number in enumerate(topic.logs):
-        record = logs[number]
-        first = pages.scan(log_key(number, TIME), limit=1)
-        before = read_mark(*first[0]).size if first else record.size
-        size = 0 if record.low == record.end else record.size - before
-        yield number, PartitionStatistics(topic.name, partition, record.low, record.end, size)
+def _pieces(turn: Turn, prefix: bytes) -> Iterator[tuple[Pages, list[tuple[bytes, bytes]]]]:
+    """Look at all small values with a prefix, some in each turn."""
+    start = b""
+    while True:
+        with turn() as pages:
+            piece = pages.scan(prefix, start, PIECE)
+            yield pages, piece
+        if len(piece) < PIECE:
+            return
+        start = piece[-1][0] + b"\0"
+        sleep(BREATH)  # or the lock would be taken again before anybody who waits for it wakes up
+
+
+def _partitions(turn: Turn) -> Iterator[tuple[int, PartitionStatistics]]:
+    for pages, piece in _pieces(turn, TOPIC):
+        for key, value in piece:
+            topic = Topic.read(key, value)
+            for partition, number in enumerate(topic.logs):
+                yield number, _partition(pages, topic.name, partition, number)
+
+
+def _partition(pages: Pages, topic: str, partition: int, number: int) -> PartitionStatistics:
+    record = read_log_value(pages.get(log_key(number)) or b"")
+    first = pages.scan(log_key(number, TIME), limit=1)
+    before = read_mark(*first[0]).size if first else record.size
+    size = 0 if record.low == record.end else record.size - before
+    return PartitionStatistics(topic, partition, record.low, record.end, size)
+
+
+def _groups(turn: Turn, partitions: Mapping[int, PartitionStatistics]) -> Iterator[GroupStatistics]:
+    for _, piece in _pieces(turn, GROUP):
+        for key, value in piece:
+            if stands := partitions.get(log_of(key)):
+                yield _group(group_of(key), stands, read_place(value))
 
 
 def _group(name: str, stands: PartitionStatistics, place: Place) -> GroupStatistics:
