@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from mqplug import ConnectError, Corrupt, Error, MessageTooLarge
 from mqplug_rocksmq._codec import error_words
 from mqplug_rocksmq._frames import Header
+from mqplug_rocksmq._origins import SLOTS
 from mqplug_rocksmq._outlets import Outcome, Parcel, store_parcel
 
 if TYPE_CHECKING:
@@ -28,12 +29,14 @@ class Intake:
         if len(self._producer) != 16:
             raise ConnectError("the name of a producer has 16 bytes")
         self._left = False
+        self._unsynced: list[Outcome] = []
         guest.say({})
         self._store.origins.join(self._producer)
 
     def serve(self, header: Header, body: bytes) -> None:
         """Store one parcel; the answer follows when it is safe."""
         if header["call"] == "close":
+            self._sync()
             self.leave(for_good=True)
             self._guest.hang_up()
             return
@@ -43,13 +46,29 @@ class Intake:
             store_parcel(self._store, self._producer, parcel, self._settled)
         except (Error, ValueError, LookupError) as error:
             self._settled(Outcome(parcel.sequence, None, 0, _proven(error)))
+        if len(self._unsynced) >= SLOTS or not self._guest.more_came:
+            self._sync()
 
     def _settled(self, outcome: Outcome) -> None:
         if self._strict and outcome.error is None:
-            try:
-                self._store.sync()
-            except Error as error:
-                outcome = outcome._replace(error=error)
+            self._unsynced.append(outcome)
+        else:
+            self._tell(outcome)
+
+    def _sync(self) -> None:
+        """Put on disk together what came together."""
+        outcomes, self._unsynced = self._unsynced, []
+        if not outcomes:
+            return
+        failure: Error | None = None
+        try:
+            self._store.sync()
+        except Error as error:
+            failure = error
+        for outcome in outcomes:
+            self._tell(outcome._replace(error=failure))
+
+    def _tell(self, outcome: Outcome) -> None:
         if outcome.error is not None or outcome.log is None:
             self._guest.remark({"sequence": outcome.sequence, "error": error_words(outcome.error or Error("lost"))})
             return

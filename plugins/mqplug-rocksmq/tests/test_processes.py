@@ -17,8 +17,14 @@ from rocksmq_words import eventually, line, new_log, put, python, serving, value
 
 import mqplug
 from mqplug import EARLIEST, LATEST, AlreadyOpen, Closed, ConfigError, ConsumerBusy, ForkedClient, TopicNotFound
+from mqplug_rocksmq import _guests
+from mqplug_rocksmq._frames import Header
 from mqplug_rocksmq._guest import GuestConnection
+from mqplug_rocksmq._intake import Intake
+from mqplug_rocksmq._outlets import Outcome, Parcel
 from mqplug_rocksmq._ownership import Ownership, owner_of, socket_path
+from mqplug_rocksmq._page import Columns, encode
+from mqplug_rocksmq._remote import RemoteConnection
 from mqplug_rocksmq._shared import close_store, open_store
 from mqplug_rocksmq._store import Store, StoreSettings
 
@@ -413,6 +419,37 @@ def mqplug_retention() -> object:
 
 
 # the socket ----------------------------------------------------------------------------------------------------
+
+
+def test_what_a_guest_sends_together_is_synced_together(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Sends that come while the owner is busy share one sync, where their sender wants them on disk."""
+    synced: list[int] = []
+    came, go_on = threading.Event(), threading.Event()
+
+    class Parcels(Intake):
+        def serve(self, header: Header, body: bytes) -> None:
+            came.set()
+            assert go_on.wait(10)
+            super().serve(header, body)
+
+    monkeypatch.setitem(_guests._ROLES, "produce", Parcels)
+    store = open_store(path, StoreSettings(sync="os"))
+    monkeypatch.setattr(store, "sync", lambda: synced.append(1))
+    new_log(store)
+    remote = RemoteConnection(path, 10)
+    outlet = remote.outlet(bytes(16), 10, strict=True)
+    page = encode(Columns([1], [b"x"])).seal(0)
+    for sequence in range(20):
+        assert outlet.send(Parcel(sequence, "orders", 0, [page], lambda *_: None))
+        assert came.wait(10)
+    go_on.set()
+    outcomes: list[Outcome] = []
+    eventually(lambda: outcomes.extend(outlet.receive(0.1)) or len(outcomes) == 20)
+    assert [each.first for each in outcomes] == list(range(20))
+    assert 1 <= len(synced) <= 3
+    outlet.close(10)
+    remote.close(10)
+    close_store(store, 10)
 
 
 def test_the_socket_is_private(path: Path, shared: Store) -> None:
