@@ -23,9 +23,13 @@ Header = dict[str, Any]
 Frame = tuple[Header, bytes]
 
 
+_encode = json.JSONEncoder(separators=(",", ":")).encode  # made once: dumps makes one for each call
+_decode = json.JSONDecoder().decode
+
+
 def pack(header: Header, *body: bytes) -> bytes:
     """Return one frame."""
-    text = json.dumps(header, separators=(",", ":")).encode()
+    text = _encode(header).encode()
     length = sum(map(len, body))
     if len(text) > MAX_HEADER or length > MAX_BODY:
         raise ValueError(f"a frame of {len(text)} and {length} bytes is too long")
@@ -33,43 +37,57 @@ def pack(header: Header, *body: bytes) -> bytes:
 
 
 class Inbox:
-    """Takes bytes as they come and gives frames. It never holds more than one frame may have, and one piece."""
+    """Takes bytes as they come and gives frames. It never holds more than one frame may have, and one piece.
+
+    What comes is not copied until a frame is complete.
+    """
 
     def __init__(self, max_body: int = MAX_BODY, max_header: int = MAX_HEADER) -> None:
-        self._held = bytearray()
+        self._pieces: list[bytes] = []
+        self._at = 0  # where the next frame begins in the first piece
+        self._size = 0  # of what is not taken yet
         self._wanted = _LENGTHS.size
         self._max_body = max_body
         self._max_header = max_header
 
     def __len__(self) -> int:
-        return len(self._held)
+        return self._size
 
     def feed(self, data: bytes) -> None:
         """Add bytes that came."""
-        self._held += data
+        self._pieces.append(data)
+        self._size += len(data)
 
     def take(self) -> Frame | None:
         """Return the next frame if it is complete; ``ConnectError`` if this is no frame of ours."""
-        held = self._held
-        if len(held) < self._wanted:
+        if self._size < self._wanted:
             return None
-        magic, header, body = _LENGTHS.unpack_from(held)
+        held, start = self._joined(), self._at
+        magic, header, body = _LENGTHS.unpack_from(held, start)
         if magic != _MAGIC or header > self._max_header or body > self._max_body:
             raise ConnectError("the other side does not speak the language of mqplug-rocksmq, or says too much")
-        middle, end = _LENGTHS.size + header, _LENGTHS.size + header + body
-        if len(held) < end:
-            self._wanted = end
+        length = _LENGTHS.size + header + body
+        if self._size < length:
+            self._wanted = length
             return None
         self._wanted = _LENGTHS.size
-        with memoryview(held) as view:
-            text, rest = bytes(view[_LENGTHS.size : middle]), bytes(view[middle:end])
-        del held[:end]
-        return _object(text), rest
+        self._size -= length
+        self._at += length
+        if not self._size:
+            self._pieces, self._at = [], 0
+        middle = start + _LENGTHS.size + header
+        return _object(held[start + _LENGTHS.size : middle]), held[middle : start + length]
+
+    def _joined(self) -> bytes:
+        if len(self._pieces) > 1:
+            self._pieces[0] = self._pieces[0][self._at :]
+            self._pieces, self._at = [b"".join(self._pieces)], 0
+        return self._pieces[0]
 
 
 def _object(text: bytes) -> Header:
     try:
-        decoded = json.loads(text)
+        decoded = _decode(text.decode())
     except (ValueError, RecursionError) as error:
         raise ConnectError("the other side sent a frame that is not JSON") from error
     if not isinstance(decoded, dict):

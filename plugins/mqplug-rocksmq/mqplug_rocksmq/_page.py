@@ -208,7 +208,7 @@ class Page:
             raise Corrupt(f"a page of {len(raw)} bytes is shorter than its header") from error
         if magic != MAGIC or flags or buffers != _BUFFERS:
             raise Corrupt(f"not a page of format 1: it starts with {raw[:8].hex()}")
-        if crc32c(memoryview(raw)[_HEAD.size :], _head_crc(raw[: _HEAD.size])) != checksum:
+        if crc32c(memoryview(raw)[_CRC_AT + 4 :], crc32c(raw[:_CRC_AT])) != checksum:
             raise Corrupt("a page does not match its checksum: its bytes were changed after they were written")
         self.raw = raw
 
@@ -216,9 +216,10 @@ class Page:
         """Return it as a page that has no place in a log yet, once its parts are known to lie where it says."""
         if not self.count:
             raise Corrupt("a page without a message")
-        for number in range(_BUFFERS):
-            self.buffer(number)
-        self.buffer(_TIME, 8 * self.count)
+        size = len(self.raw)
+        for start, held in zip(self._directory[::2], self._directory[1::2], strict=True):
+            if start % _ALIGNMENT or start + held > size:
+                raise Corrupt("a buffer of a page lies outside it")
         return Body(self.count, max(self.times()), self._directory, self.raw[_HEAD.size :])
 
     def times(self) -> list[int]:
