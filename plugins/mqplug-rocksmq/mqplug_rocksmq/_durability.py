@@ -63,15 +63,20 @@ class Durability:
         self.changes += 1
         if self._thread and self._unsafe_since is None:
             self._unsafe_since = time.perf_counter()
-        if self._waits and log:
-            self._grown[log] = log.end
-        elif log:
-            log.show(log.end)
+        if log:
+            self.grew(log)
         if self._waits and done:
             self._waiting.append((done, offset))
         if self._thread and not self._dirty.is_set():
             self._dirty.set()
         return not self._waits
+
+    def grew(self, log: LogState) -> None:
+        """Let readers see the end of a log, which was just written, as soon as that counts as safe."""
+        if self._waits:
+            self._grown[log] = log.end
+        else:
+            log.show(log.end)
 
     def sync(self) -> None:
         """Put on disk what was written until now."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 
@@ -188,8 +188,8 @@ class Ingestion:
 
     def _go_on(self, intent: Intent, end: float | None) -> Taken:
         self._take_in_files(intent)
-        taken = self._safely(lambda changes: self._place(changes, intent), end)
-        self._show(taken)
+        logs = {run.log: self._topics.log(run.log) for _, run in intent.runs}
+        taken = self._safely(lambda changes: self._place(changes, intent, logs), end, logs.values())
         self._staging.remove(file.segment for file in intent.files)  # a kill may have left a second link to one
         logs = filter(None, map(self._topics.find, taken.placed))
         self._grew(sum(run.size for _, run in intent.runs), *logs)
@@ -207,9 +207,10 @@ class Ingestion:
                 if last is None or last[0] + message_count(last[1]) != file.messages:
                     raise Corrupt(f"the file of segment {file.segment} holds not what was said of it", fix=_WRONG)
 
-    def _place(self, changes: Changes, intent: Intent) -> Taken:
+    def _place(self, changes: Changes, intent: Intent, logs: Mapping[int, LogState]) -> Taken:
         placed: dict[int, tuple[int, int]] = {}
-        logs = {run.log: self._topics.log(run.log) for _, run in intent.runs}
+        for number in logs:
+            self._topics.log(number)  # unless it was deleted meanwhile
         for segment, run in intent.runs:
             log = logs[run.log]
             first, _ = placed.get(run.log, (log.next, 0))
@@ -223,13 +224,6 @@ class Ingestion:
         changes.put(_writer_key(intent.writer), json_value(marker))
         changes.delete(INTENT)
         return Taken(messages, placed)
-
-    def _show(self, taken: Taken) -> None:
-        """Let readers see it: in the order of the committer, which does the same."""
-        with self._engine.durability.syncing, self._engine.lock:
-            for number, (_, end) in taken.placed.items():
-                if log := self._topics.find(number):
-                    log.show(end)
 
     # what was begun before ---------------------------------------------------------------------------------
 
@@ -268,16 +262,21 @@ class Ingestion:
 
         self._safely(plan, time.monotonic() + _UNDONE_WITHIN)
 
-    def _safely(self, plan: Callable[[Changes], Result], end: float | None) -> Result:
-        """Change something and put it on disk, whatever the mode; before anything is built on it."""
+    def _safely(self, plan: Callable[[Changes], Result], end: float | None, grown: Iterable[LogState] = ()) -> Result:
+        """Change something, by which some logs grow, and put it on disk, whatever the mode."""
         engine, receipt = self._engine, Receipt()
         with engine.lock:
             changes = engine.changes()
             result = plan(changes)
-            if engine.write(changes, done=receipt):
-                engine.durability.sync_locked()
-                return result
-        receipt.wait(_left(end))
+            waits = not engine.write(changes, done=receipt)
+            try:
+                if not waits:
+                    engine.durability.sync_locked()
+            finally:
+                for log in grown:
+                    engine.durability.grew(log)
+        if waits:
+            receipt.wait(_left(end))
         return result
 
 

@@ -436,10 +436,14 @@ def test_backup(store: Store, path: Path, tmp_path: Path, open_store: OpenStore)
 
 
 def test_statistics(mq: mqplug.Client) -> None:
-    """What was taken in is counted like what was sent."""
-    mq.ingest(stage_all(mq, "orders", [Record(bytes(1000), partition=1)] * 100), writer="job", number=0)
+    """What waits is told by itself, and what was taken in is counted like what was sent."""
+    waits = stage_all(mq, "orders", [Record(bytes(1000), partition=1)] * 100)
+    before = mq.unwrap(RocksMQStatistics)
+    mq.ingest(waits, writer="job", number=0)
     found = mq.unwrap(RocksMQStatistics)
+    assert before is not None
     assert found is not None
+    assert (before.staged, found.staged) == (waits.size, 0)
     assert [(each.high, each.size > 100_000) for each in found.partitions] == [
         (0, False), (100, True), (0, False), (0, False),
     ]  # fmt: skip

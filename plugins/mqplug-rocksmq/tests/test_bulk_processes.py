@@ -51,7 +51,7 @@ if step == "linked":
 else:
     setattr(*{
         "staged": (Ingestion, "_check"), "intended": (Ingestion, "_take_in_files"), "ingesting": (Pages, "ingest"),
-        "ingested": (Ingestion, "_place"), "placed": (Ingestion, "_show"), "shown": (Staging, "remove"),
+        "ingested": (Ingestion, "_place"), "placed": (Staging, "remove"),
     }[step], die)
 take(store, *several)
 """
@@ -60,7 +60,7 @@ take(store, *several)
 @pytest.mark.parametrize("sync", ["always", "os"])
 @pytest.mark.parametrize(
     ("step", "kept"),
-    [("staged", False), *((step, True) for step in ("intended", "ingesting", "linked", "ingested", "placed", "shown"))],
+    [("staged", False), *((step, True) for step in ("intended", "ingesting", "linked", "ingested", "placed"))],
 )
 def test_killed(path: Path, open_store: OpenStore, step: str, kept: bool, sync: str) -> None:
     """Whenever the owner is killed, the next one has all of a batch or nothing, and never twice."""
@@ -157,11 +157,12 @@ def test_many_writers(path: Path) -> None:
 
 
 OWNER = """
-from mqplug_rocksmq._ingest import Ingestion
+from mqplug_rocksmq import _ingest
 def die(*_, **__):
     os.kill(os.getpid(), signal.SIGKILL)
 if len(sys.argv) > 2:
-    setattr(Ingestion, sys.argv[2], die)
+    owner, name = sys.argv[2].split(".")
+    setattr(getattr(_ingest, owner), name, die)
 mq = mqplug.connect("rocksmq", path=str(path))
 mq.create_topic("orders")
 print("ready", flush=True)
@@ -169,7 +170,7 @@ sys.stdin.read()
 """
 
 
-@pytest.mark.parametrize("step", ["_check", "_take_in_files", "_place", "_show"])
+@pytest.mark.parametrize("step", ["Ingestion._check", "Ingestion._take_in_files", "Ingestion._place", "Staging.remove"])
 def test_the_owner_dies(path: Path, step: str) -> None:
     """An owner that is killed while it takes in does not keep a guest from having its batch taken in, once."""
     with python(OWNER, path, step) as owner:
@@ -179,7 +180,7 @@ def test_the_owner_dies(path: Path, step: str) -> None:
             done = mq.ingest(found, writer="job", number=0, timeout=60)
             assert owner.wait(30) == -signal.SIGKILL
             assert isinstance(mq._connection.home, RocksMQConnection)
-            assert (done.messages, done.repeated) == (3, step != "_check")
+            assert (done.messages, done.repeated) == (3, step != "Ingestion._check")
             assert read_all(mq, "orders") == {0: [b"0", b"1", b"2"]}
 
 

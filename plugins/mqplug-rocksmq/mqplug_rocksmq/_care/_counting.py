@@ -25,6 +25,7 @@ from mqplug_rocksmq._layout import (
 )
 from mqplug_rocksmq._pages import Pages
 from mqplug_rocksmq._site import DATABASE, read_identity
+from mqplug_rocksmq._staging import Staging
 from mqplug_rocksmq._statistics import GroupStatistics, PartitionStatistics, RocksMQStatistics
 from mqplug_rocksmq._topics import Topic
 
@@ -57,6 +58,7 @@ def statistics(path: Path, store: str, turn: Turn, **known: Any) -> RocksMQStati
         path=str(path),
         id=store,
         **_sizes(path),
+        staged=Staging(path).size(),
         delays=delays,
         stops=stops,
         partitions=tuple(partitions.values()),

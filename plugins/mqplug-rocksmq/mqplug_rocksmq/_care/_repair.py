@@ -164,7 +164,10 @@ class _Rebuilt:
         for key, value in contents.other.items():
             put(key, value)
         put(STORE, json_value({"format": FORMAT, "id": identify(self._path, contents.store).id}))
-        put(COUNTER, count_value(max([contents.counter, *(log + 1 for log in contents.records)])))
+        put(
+            COUNTER,
+            count_value(max([contents.counter, *(number + 1 for number in (*contents.records, *contents.segments))])),
+        )
         put(CHANGES, count_value(contents.changes + 1))
 
     def _hold(self, size: int) -> None:

@@ -39,6 +39,8 @@ def _show(found: dict[str, Any]) -> None:
     owner = "nobody has it open" if found["pid"] is None else f"open in process {found['pid']}"
     click.echo(f"store    {found['path']} ({found['id']}), {owner}")
     click.echo(f"disk     {sized(found['disk'])}: tables {sized(found['tables'])}, log {sized(found['log'])}")
+    if found["staged"]:
+        click.echo(f"staged   {sized(found['staged'])}, which nobody has taken in yet")
     click.echo(f"memory   {sized(found['memory'])} of RocksDB's; about {found['pages']} pages")
     for name in ("writes", "commits"):
         if (taken := found[name])["count"]:
