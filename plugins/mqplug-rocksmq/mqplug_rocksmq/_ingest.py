@@ -191,8 +191,7 @@ class Ingestion:
         logs = {run.log: self._topics.log(run.log) for _, run in intent.runs}
         taken = self._safely(lambda changes: self._place(changes, intent, logs), end, logs.values())
         self._staging.remove(file.segment for file in intent.files)  # a kill may have left a second link to one
-        logs = filter(None, map(self._topics.find, taken.placed))
-        self._grew(sum(run.size for _, run in intent.runs), *logs)
+        self._grew(sum(run.size for _, run in intent.runs), *logs.values())
         return taken
 
     def _take_in_files(self, intent: Intent) -> None:
