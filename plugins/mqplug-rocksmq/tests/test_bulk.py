@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import pickle
 import shutil
@@ -16,6 +17,8 @@ import attrs
 import pytest
 from bulk_words import Batch, read_all, records, stage, stage_all, staged, take, waiting
 from conftest import OpenStore
+from hypothesis import given
+from hypothesis import strategies as st
 from rocksmq_words import eventually, extent, new_log, put, tables, values
 
 import mqplug
@@ -405,6 +408,30 @@ def test_what_was_made_up(store: Store, path: Path) -> None:
         take(store, fresh, fresh)
     assert take(store, fresh).messages == 1
     assert values(store, log) == [b"c"]
+
+
+words = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=6) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    max_leaves=20,
+)
+spoilt = st.tuples(st.sampled_from("0123456789,[]{}-."), st.integers(0, 60))
+
+
+@given(words.map(json.dumps) | st.text() | st.lists(spoilt, min_size=1, max_size=3))
+def test_any_words(said: str | list[tuple[str, int]]) -> None:
+    """Whatever says what was staged is understood, or is a ``ConfigError``, or a ``ValueError`` that tells why."""
+    good = "[[1,2000,77,[[0,0,2,300,[[0,5,0],[1,9,150]]]]],[2,2000,77,[[0,0,1,300,[[0,5,0]]]]]]"
+    if not isinstance(said, str):
+        pieces = list(good)
+        for piece, at in said:
+            pieces[at] = piece
+        said = "".join(pieces)
+    try:
+        found = files_of("store", [mqplug.Staged("rocksmq", "store", "orders", 1, 1, said)])
+    except (ConfigError, ValueError):
+        return
+    assert all(file.messages > 0 for file in found)
 
 
 def test_the_same_files_under_another_number(store: Store) -> None:

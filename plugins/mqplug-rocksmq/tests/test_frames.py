@@ -46,6 +46,9 @@ everything = st.recursive(
         | st.dictionaries(texts | logs, inner, max_size=4)
         | st.builds(spi.GroupPosition, positions, st.just((((1,), (2,)), ((4,), (9,)))))
         | st.builds(spi.CreateTopic, texts, st.integers(1, 9))
+        | st.builds(
+            spi.Ingest, st.tuples(st.builds(spi.Staged, texts, texts, texts, numbers, numbers, texts)), texts, numbers
+        )
         | st.builds(spi.Trim, st.dictionaries(logs, positions, max_size=3))
     ),
     max_leaves=10,
