@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import pickle
 import random
 import signal
@@ -196,6 +197,41 @@ def test_a_stage_outlives_the_owner(path: Path) -> None:
                 owner.wait()
                 mq.ingest([early, late.finish()], writer="job", number=0)
             assert read_all(mq, "orders") == {0: [b"early", b"late"]}
+
+
+HEIR = """
+from bulk_words import stage_all
+name = sys.argv[2]
+with mqplug.connect("rocksmq", path=str(path), sync="os") as mq:
+    for number in range(100_000):
+        parts = [stage_all(mq, "orders", [b"%s.%d.%d" % (name.encode(), number, each)] * 5) for each in range(2)]
+        mq.ingest(parts, writer=name, number=number, timeout=60)
+        print(number, flush=True)
+"""
+
+
+def test_owners_die_one_after_the_other(path: Path) -> None:
+    """Writers whose owner is killed at any time, and who own the store then until they are, lose and repeat nothing."""
+    heard: dict[str, int] = {}
+    with mqplug.connect("rocksmq", path=str(path)) as mq:
+        mq.create_topic("orders")
+    with contextlib.ExitStack() as present:
+        writers = [(name, present.enter_context(python(HEIR, path, name))) for name in "abcd"]
+        for number, (name, writer) in enumerate(writers):
+            for other, alive in writers[number:]:
+                heard[other] = int(line(alive))  # it goes on, whoever was killed before
+            time.sleep(random.Random(number).random() * 0.1)
+            writer.kill()
+            assert writer.stdout is not None
+            heard[name] = max([heard[name], *map(int, writer.stdout.read().split())])
+    assert check(path).sound
+    with mqplug.connect("rocksmq", path=str(path)) as mq:
+        found = [(value or b"").split(b".") for value in read_all(mq, "orders")[0]]
+    for name, last in heard.items():
+        mine = [(int(number), int(each)) for writer, number, each in found if writer == name.encode()]
+        batches = len(mine) // 10
+        assert mine == [(number, each) for number in range(batches) for each in range(2) for _ in range(5)]
+        assert batches in {last + 1, last + 2}
 
 
 # a full disk ---------------------------------------------------------------------------------------------------
