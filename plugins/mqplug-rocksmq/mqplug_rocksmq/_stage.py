@@ -41,7 +41,7 @@ class RocksMQStage:
         self._held += run.size + _EACH * len(run)
         if is_full(len(run), run.size):
             self._encode(run.partition, draft)
-            self._pages[run.partition].add(Packed(run).bodies())
+            self._keep(run.partition, Packed(run).bodies())
         else:
             draft.add(Packed(run).columns(), run.size)
         if draft.full:
@@ -50,9 +50,11 @@ class RocksMQStage:
             self._file(timeout)
 
     def _encode(self, partition: int, draft: _Draft) -> None:
-        pages = self._pages.setdefault(partition, _Pages())
         if draft.messages:
-            pages.add(bodies_of(draft.take()))
+            self._keep(partition, bodies_of(draft.take()))
+
+    def _keep(self, partition: int, bodies: Sequence[Body]) -> None:
+        self._pages.setdefault(partition, _Pages()).add(bodies)
 
     def _file(self, timeout: float) -> None:
         """Write what is held into a file."""

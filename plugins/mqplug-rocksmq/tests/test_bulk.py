@@ -273,6 +273,18 @@ def test_several_files(store: Store, path: Path, monkeypatch: pytest.MonkeyPatch
         assert values(store, log) == [b"%d" % number * 500 for number in range(partition, 60, 3) for _ in range(10)]
 
 
+def test_files_of_other_partitions(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file has only those partitions that something was written for since the one before it."""
+    monkeypatch.setattr(_stage, "FILE_BYTES", 100_000)
+    store.topics.create("wide", 2, Retention(), 10)
+    open_stage = stage(store, "wide")
+    for partition in (0, 1, 0):
+        open_stage.write(Batch([bytes(100_000)], partition), 10)
+    found = open_stage.finish(10)
+    assert [len(file.runs) for file in files_of(store.id, [found])] == [1, 1, 1]
+    assert {log: end for log, (_, end) in take(store, found).placed.items()} == {0: 2, 1: 1}
+
+
 # what is dropped again ---------------------------------------------------------------------------------------
 
 
