@@ -11,7 +11,7 @@ from typing import Any
 from benchmarks._findings import findings_as_data, show_finding
 from benchmarks._markdown import contests_as_markdown, findings_as_markdown
 from benchmarks._paired import measure
-from benchmarks._report import contests_as_data, describe_machine, machine, show
+from benchmarks._report import UNITS, contests_as_data, describe_machine, machine, show
 
 SUITES = {
     "core": ["core"],
@@ -55,6 +55,7 @@ def main() -> None:
 
 
 def _run_contests(given: argparse.Namespace) -> tuple[dict[str, Any], str]:
+    print(UNITS)
     results, rounds = [], given.rounds or (2 if given.quick else 7)
     for module in SUITES[given.suite]:
         with importlib.import_module(f"benchmarks.{module}").contests(quick=given.quick) as contests:

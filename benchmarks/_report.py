@@ -17,10 +17,10 @@ from benchmarks._paired import Result, Side
 def describe_machine() -> str:
     """Where this was measured."""
     versions = f"mqplug {mqplug.__version__}, Python {platform.python_version()}"
-    return (
-        f"{versions}, {os.cpu_count()} processors, load {os.getloadavg()[0]:.1f}\n"
-        "Microseconds: median of the rounds (best round). CPU is of the whole process, all threads."
-    )
+    return f"{versions}, {os.cpu_count()} processors, load {os.getloadavg()[0]:.1f}"
+
+
+UNITS = "Microseconds: median of the rounds (best round). CPU is of the whole process, all threads."
 
 
 def show(result: Result) -> None:
