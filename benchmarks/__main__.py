@@ -13,24 +13,15 @@ from benchmarks._markdown import contests_as_markdown, findings_as_markdown
 from benchmarks._paired import measure
 from benchmarks._report import UNITS, contests_as_data, describe_machine, machine, show
 
-SUITES = {
-    "core": ["core"],
-    "kafka": ["kafka"],
-    "rocksmq": [
-        "rocksmq_batches",
-        "rocksmq_bulk",
-        "rocksmq_sends",
-        "rocksmq_wakeup",
-        "rocksmq_curves",
-        "rocksmq_queue",
-    ],
-    "rocksmq_batches": ["rocksmq_batches"],
-    "rocksmq_bulk": ["rocksmq_bulk"],
-    "rocksmq_sends": ["rocksmq_sends"],
-    "rocksmq_queue": ["rocksmq_queue"],
-    "rocksmq_wakeup": ["rocksmq_wakeup"],
-    "rocksmq_curves": ["rocksmq_curves"],
-}
+ROCKSMQ = [
+    "rocksmq_batches",
+    "rocksmq_bulk",
+    "rocksmq_sends",
+    "rocksmq_wakeup",
+    "rocksmq_curves",
+    "rocksmq_queue",
+]
+SUITES = {**{name: [name] for name in ("core", "kafka", *ROCKSMQ)}, "rocksmq": ROCKSMQ}
 """The modules of each suite of contests. Each has ``contests``."""
 LARGE = "rocksmq_large"
 
