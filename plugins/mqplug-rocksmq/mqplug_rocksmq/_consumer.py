@@ -77,7 +77,7 @@ class RocksMQConsumer:
         return batches
 
     def _next(self, log: Log, most: int) -> Batch | None:
-        ahead = self._ahead.get(log) or self._fetch(log)
+        ahead = self._ahead.get(log) or self._fetch(log, most)
         if not ahead:
             return None
         batch = ahead.popleft()
@@ -90,9 +90,11 @@ class RocksMQConsumer:
     def _reading(self) -> list[Log]:
         return [log for log in self._offsets if log not in self._paused]
 
-    def _fetch(self, log: Log) -> deque[Batch] | None:
+    def _fetch(self, log: Log, most: int) -> deque[Batch] | None:
+        # Who reads on is read ahead for; who has just sought may want no more than a message.
+        wanted = _AT_ONCE if log in self._ahead else most
         try:
-            slices = self._store.read(self._numbers[log], self._offsets[log], _AT_ONCE)
+            slices = self._store.read(self._numbers[log], self._offsets[log], wanted)
         except Trimmed as trimmed:
             raise lost(log, self._offsets[log], trimmed.low) from None
         if not slices:

@@ -106,6 +106,30 @@ def test_small_steps_through_a_page(mq: mqplug.Client) -> None:
         assert orders.receive_many(3, timeout=20).values == [b"50", b"51", b"52"]
 
 
+def test_who_seeks_is_not_read_ahead_for(mq: mqplug.Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    """After a seek no more is read than one poll takes; what follows is read ahead."""
+    mq.create_topic("orders")
+    store, asked = native(mq), []
+    read = store.read
+
+    def count(number: int, offset: int, most: int) -> Any:
+        asked.append((offset, most))
+        return read(number, offset, most)
+
+    with mq.producer("orders") as out, mq.consumer("orders", start=mqplug.EARLIEST) as orders:
+        for _ in range(30):
+            ids = out.send_many([b"x"] * 100)
+        monkeypatch.setattr(store, "read", count)
+        for wanted in (ids[0], ids[5]):
+            asked.clear()
+            orders.seek(wanted)
+            assert [len(orders.receive_many(3, 20)) for _ in range(2)] == [3, 3]
+            assert asked[0] == (wanted.coordinates[0], 1000)
+        orders.seek(mqplug.EARLIEST)
+        assert sum(len(orders.receive_many(100, 20)) for _ in range(30)) == 3000
+        assert max(most for _, most in asked) > 1000
+
+
 def test_arrow_agrees_with_lists(mq: mqplug.Client) -> None:
     """A batch as Arrow holds what its lists hold, in whatever way it was cut."""
     mq.create_topic("orders")
