@@ -1,116 +1,153 @@
-"""Waiting for messages: no polling, no processor time, and Ctrl-C ends it; here and in another process."""
+"""Waiting costs nothing, and ends when somebody presses Ctrl-C."""
 
 from __future__ import annotations
 
+import os
 import signal
-import threading
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import contextmanager
 from pathlib import Path
-from statistics import median
 
 import pytest
-from rocksmq_words import line, python, serving
+from rocksmq_words import freeze, line, python, serving
 
 import mqplug
-from mqplug import EARLIEST
-from mqplug_rocksmq._bell import Bell
 
-WAITS = """
-with mqplug.connect("rocksmq", path=str(path), sync="os") as mq:
-    mq.create_topic("orders", exist_ok=True)
-    with mq.consumer("orders", start=mqplug.EARLIEST) as orders:
-        assert orders.receive(timeout=0.1) is None
-        try:
-            print("waiting", flush=True)
-            orders.receive()
-        except KeyboardInterrupt:
-            print("interrupted", flush=True)
-"""
+SECONDS = 2.0
+LITTLE = 0.05  # of the time: a caller looks for Ctrl-C now and then
+
+CONSUMERS = {
+    "reader": "start=mqplug.LATEST",
+    "member": 'group="g"',
+    "worker": 'group="s", mode="shared"',
+    "worker by key": 'group="k", mode="key_shared"',
+}
 
 
 @pytest.fixture(params=["owner", "guest"])
-def mq(request: pytest.FixtureRequest, path: Path) -> Iterator[mqplug.Client]:
-    """A client that owns its store, or one whose store another process owns."""
-    with ExitStack() as stack:
-        if request.param == "guest":
-            stack.enter_context(serving(path, "--sync", "os"))
-        client = stack.enter_context(mqplug.connect("rocksmq", path=str(path), sync="os"))
-        client.create_topic("orders")
-        yield client
+def server(request: pytest.FixtureRequest, path: Path) -> Iterator[subprocess.Popen[str] | None]:
+    """A store that nobody owns yet, or that another process serves."""
+    if request.param == "owner":
+        yield None
+        return
+    with serving(path) as process:
+        yield process
 
 
-def test_waiting_takes_no_processor_time(mq: mqplug.Client) -> None:
-    """A receive that waits a second takes less than a twentieth of it of the processor, and receives afterwards."""
-    with mq.consumer("orders", start=EARLIEST) as orders:
-        assert orders.receive(timeout=0.1) is None
+WAIT = """
+import time
+with mqplug.connect("rocksmq", path=str(path)) as mq:
+    mq.create_topic("orders", partitions=4)
+    with mq.consumer("orders", {options}) as orders, mq.producer("orders") as out:
+        orders.receive(timeout=0.5)
+        print("waiting", flush=True)
         before = time.process_time()
-        assert orders.receive(timeout=1) is None
-        assert time.process_time() - before < 0.05
-        with mq.producer("orders") as out:
-            out.send(b"x")
-        assert orders.receive(timeout=10) is not None
+        assert orders.receive(timeout={seconds}) is None
+        print(time.process_time() - before, flush=True)
+        out.send(b"now")
+        print(orders.receive(timeout=20).value, flush=True)
+"""
 
 
-def test_a_send_ends_a_wait_at_once(mq: mqplug.Client) -> None:
-    """Who waits has a message long before anybody who looks now and then would."""
-    sent: list[float] = []
-    asked = threading.Semaphore(0)
-
-    def send() -> None:
-        with mq.producer("orders") as out:
-            for _ in range(20):
-                assert asked.acquire(timeout=10)
-                time.sleep(0.01)  # let it wait
-                sent.append(time.monotonic())
-                out.send(b"x")
-
-    sender = threading.Thread(target=send)
-    sender.start()
-    took = []
-    with mq.consumer("orders", start=EARLIEST) as orders:
-        for _ in range(20):
-            asked.release()
-            assert orders.receive(timeout=10) is not None
-            took.append(time.monotonic() - sent[-1])
-    sender.join()
-    assert median(took) < 0.03
+@pytest.mark.parametrize("kind", CONSUMERS)
+def test_a_blocked_receive_costs_nothing(path: Path, server: subprocess.Popen[str] | None, kind: str) -> None:
+    """A receive that waits takes hardly any time of the processor, nor does the process that serves it."""
+    with python(WAIT.format(options=CONSUMERS[kind], seconds=SECONDS), path) as process:
+        assert line(process) == "waiting"
+        before = busy(server) if server else 0.0
+        assert float(line(process)) < LITTLE * SECONDS
+        assert (busy(server) if server else 0.0) - before < LITTLE * SECONDS
+        assert line(process) == "b'now'"
 
 
-@pytest.mark.parametrize("owned_elsewhere", [False, True])
-def test_ctrl_c_ends_a_wait(path: Path, owned_elsewhere: bool) -> None:
-    """SIGINT comes out of a receive that waits."""
-    with ExitStack() as stack:
-        if owned_elsewhere:
-            stack.enter_context(serving(path, "--sync", "os"))
-        waiting = stack.enter_context(python(WAITS, path))
-        assert line(waiting) == "waiting"
-        began = time.monotonic()
-        waiting.send_signal(signal.SIGINT)
-        assert line(waiting) == "interrupted"
-        assert waiting.wait(10) == 0
-        assert time.monotonic() - began < 5
+def busy(process: subprocess.Popen[str]) -> float:
+    """Return for how many seconds a process had a processor."""
+    user, system = Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split()[11:13]
+    return (int(user) + int(system)) / os.sysconf("SC_CLK_TCK")
 
 
-def test_a_bell_is_heard_once() -> None:
-    """However often it rings before anybody waits, one wait ends; the next one lasts its time."""
-    bell = Bell()
-    assert not bell.wait(0)
-    for _ in range(3):
-        bell.ring()
-    assert bell.wait(10)
-    assert not bell.wait(0)
+# Ctrl-C --------------------------------------------------------------------------------------------------
+
+INTERRUPTED = """
+import time
+with mqplug.connect("rocksmq", path=str(path)) as mq:
+    mq.create_topic("orders", exist_ok=True)
+    with mq.producer("orders") as out, mq.consumer("orders", group="g") as orders:
+        out.send(b"a")
+        assert orders.receive(timeout=20)
+        print("ready", flush=True)
+        sys.stdin.readline()
+        print("go", flush=True)
+        try:
+            {call}
+        except KeyboardInterrupt:
+            print("interrupted", time.time(), flush=True)
+"""
+CALLS = {
+    "receive": "orders.receive()",
+    "receive_many": "orders.receive_many(100)",
+    "iterate": "[None for _ in orders]",
+    "read": "time.sleep(0); orders.seek(mqplug.LATEST); orders.receive(timeout=60)",
+}
+CALLS_OF_A_GUEST = {"send": 'out.send(b"b")', "submit": 'out.submit(b"b").result(60)', "topics": "mq.topics()"}
 
 
-def test_a_bell_ends_the_wait_of_another_thread() -> None:
-    """Many threads may ring at once; whoever waits goes on, and nobody fails."""
-    bell, heard = Bell(), threading.Event()
-    waiting = threading.Thread(target=lambda: heard.set() if bell.wait(10) else None)
-    waiting.start()
-    ringing = [threading.Thread(target=lambda: [bell.ring() for _ in range(1000)]) for _ in range(4)]
-    for each in ringing:
-        each.start()
-    for each in [*ringing, waiting]:
-        each.join(10)
-    assert heard.is_set()
+@contextmanager
+def interrupted(path: Path, call: str, frozen: subprocess.Popen[str] | None = None) -> Iterator[subprocess.Popen[str]]:
+    """A program that is interrupted in a call, which says so at once."""
+    with python(INTERRUPTED.format(call=call), path) as process:
+        assert line(process) == "ready"
+        if frozen:
+            freeze(frozen)
+        assert process.stdin is not None
+        process.stdin.write("\n")
+        process.stdin.flush()
+        assert line(process) == "go"
+        time.sleep(0.3)  # until it waits
+        began = time.time()
+        process.send_signal(signal.SIGINT)
+        what, _, when = line(process).partition(" ")
+        assert what == "interrupted"
+        assert float(when) - began < 1.0
+        yield process
+
+
+@pytest.mark.parametrize("call", CALLS)
+def test_ctrl_c_ends_a_wait(path: Path, server: subprocess.Popen[str] | None, call: str) -> None:
+    """Ctrl-C ends whatever waits for messages at once, and the program can close as always."""
+    with interrupted(path, CALLS[call]) as process:
+        assert process.wait(10) == 0
+
+
+@pytest.mark.parametrize("call", CALLS_OF_A_GUEST)
+def test_ctrl_c_ends_a_wait_for_an_owner_that_stands_still(path: Path, call: str) -> None:
+    """Ctrl-C ends what waits for an answer of a stopped owner, too."""
+    with serving(path) as server, interrupted(path, CALLS_OF_A_GUEST[call], server) as process:
+        server.send_signal(signal.SIGCONT)
+        assert process.wait(30) == 0
+
+
+def test_ctrl_c_ends_a_command(path: Path) -> None:
+    """A command that waits for a stopped owner ends with 130 on Ctrl-C, without a word of Python."""
+    mqplug.connect("rocksmq", path=str(path)).close()
+    with serving(path) as server:
+        freeze(server)
+        command = [sys.executable, "-m", "mqplug.cli", "topics", f"rocksmq://{path}"]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+            time.sleep(1.0)  # until it waits
+            process.send_signal(signal.SIGINT)
+            said = process.communicate(timeout=5)
+    assert (process.returncode, said[1].strip()) == (130, "")
+
+
+def test_serve_hears_a_signal_in_any_thread(path: Path) -> None:
+    """``serve`` ends on SIGTERM also when that comes together with others, so that another thread gets it."""
+    for _ in range(4):
+        with serving(path) as server:
+            freeze(server)
+            server.send_signal(signal.SIGTERM)
+            server.send_signal(signal.SIGCONT)
+            assert server.wait(20) == 0

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import threading
 from pathlib import Path
 
 import click
@@ -31,15 +30,14 @@ def serve(path: Path, sync: str, disk_max_bytes: int | None) -> None:
     from mqplug_rocksmq._shared import close_store, open_store
     from mqplug_rocksmq._store import StoreSettings
 
-    ended = threading.Event()
-    before = {number: signal.signal(number, lambda *_: ended.set()) for number in _ENDS}
+    # No thread takes them while they are blocked: one would, now and then, and the wait would not end by that.
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, _ENDS)
     try:
         store = open_store(path, StoreSettings(sync, disk_max_bytes=disk_max_bytes))  # type: ignore[arg-type]
         try:
             click.echo(f"serving {store.path} (process {os.getpid()})")
-            ended.wait()
+            signal.sigwait(_ENDS)
         finally:
             close_store(store)
     finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
