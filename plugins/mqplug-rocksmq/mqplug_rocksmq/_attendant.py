@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from mqplug_rocksmq._guests import Guest
 
 LONGEST_WAIT: Final = 5.0
-GIVES_UP_WITHIN: Final = 30.0  # seconds that a member has to say how far it came when it loses a partition
+GIVES_UP_WITHIN: Final = 30.0
 ENOUGH_BYTES: Final = 1 << 20
 BACKLOG: Final = 100  # messages; where fewer came, they were the last ones
 
@@ -31,6 +31,8 @@ class Attendant:
         options = made(request["options"])
         self._shares = options.group is not None and options.mode in {"shared", "key_shared"}
         self._left = False
+        # A member is heard of every second or so, whatever it is at work with: its client sees to that.
+        self.silence: float | None = None if options.group is None else self._server.store.settings.session_timeout
         self.driver: Any = self._server.home.open_consumer(options, self, float(request["timeout"]), _bearing(request))
         self._token = self._server.consumers.add(self.driver)
         try:
@@ -127,7 +129,7 @@ class Attendant:
             return {}
         self._guest.say({"event": "revoked", "logs": plain(list(logs))})
         try:
-            return self._hear_positions(time.monotonic() + GIVES_UP_WITHIN)
+            return self._hear_positions(time.monotonic() + (self.silence or GIVES_UP_WITHIN))
         except TimeoutError:
             self._guest.hang_up()  # others wait for what it holds
             raise

@@ -32,6 +32,7 @@ def connect(
         settings.retention_interval,
         settings.disk_max_bytes,
         settings.memory_max_bytes,
+        settings.session_timeout,
     )
     try:
         examine(settings.directory, create=settings.create)

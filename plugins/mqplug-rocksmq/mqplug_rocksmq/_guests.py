@@ -31,7 +31,9 @@ _log = logging.getLogger("mqplug.rocksmq")
 
 
 class Role(Protocol):
-    """What a connection is for, once it has said so."""
+    """What a connection is for, once it has said so. Who says nothing for longer than ``silence`` is hung up on."""
+
+    silence: float | None
 
     def serve(self, header: Header, body: bytes) -> None:
         """Do what was asked."""
@@ -67,8 +69,10 @@ class Guest:
     def _run(self) -> None:
         try:
             self._greet()
-            while frame := self.hear(None):
+            while frame := self.hear(self._role.silence if self._role else None):
                 self._serve(*frame)
+        except TimeoutError:
+            _log.warning("a process that stands still, or does not answer in time, is no guest any more")
         except OSError:
             """It is gone."""
         except (ConnectError, KeyError, TypeError, ValueError, AttributeError) as error:

@@ -21,6 +21,8 @@ def _nobody(*_: object) -> None:
 class Intake:
     """Stores what one producer sends. *strict*: it is told that something is stored when that is on disk."""
 
+    silence: float | None = None
+
     def __init__(self, guest: Guest, request: Header) -> None:
         self._guest = guest
         self._store = guest.server.store

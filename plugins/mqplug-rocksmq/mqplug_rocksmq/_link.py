@@ -23,11 +23,10 @@ _links: WeakSet[Link] = WeakSet()
 
 
 class Gone(ConnectError):
-    """The owner has left, or was killed. ``sent``: it may have done what it was asked to."""
+    """The owner has left, or was killed."""
 
-    def __init__(self, *, sent: bool = False) -> None:
+    def __init__(self) -> None:
         super().__init__("the process that owned the store is gone", fix="Try again", backend="rocksmq")
-        self.sent = sent
 
 
 class OtherProtocol(AlreadyOpen):
@@ -93,11 +92,7 @@ class Link:
         """Send a request and wait for its answer; raises what the owner says went wrong."""
         end = time.monotonic() + timeout
         self.say(request, *body, timeout=timeout)
-        try:
-            answer = self.hear(max(0.0, end - time.monotonic()))
-        except Gone as gone:
-            gone.sent = True
-            raise
+        answer = self.hear(max(0.0, end - time.monotonic()))
         if answer is None:
             self.usable = False
             raise _silent(timeout)

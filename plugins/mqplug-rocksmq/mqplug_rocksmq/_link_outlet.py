@@ -53,7 +53,7 @@ class LinkOutlet:
         except BlockingIOError:
             return
         except OSError as error:
-            raise Gone(sent=True) from error
+            raise Gone from error
 
     def receive(self, timeout: float) -> list[Outcome]:
         self._wait(timeout)
@@ -62,9 +62,9 @@ class LinkOutlet:
         except BlockingIOError:
             return []
         except OSError as error:
-            raise Gone(sent=True) from error
+            raise Gone from error
         if not data:
-            raise Gone(sent=True)
+            raise Gone
         self._inbox.feed(data)
         outcomes = []
         while frame := self._inbox.take():

@@ -26,13 +26,18 @@ class RemoteConnection:
         self._address = _address(path)
         self._idle: list[Link] = []
         self._closed = False
-        first = self.link(timeout)
+        first = Link(self._address, path, timeout)
         self.id = str(first.owner["store"])
+        self._owner = first.owner.get("owner")
         self._idle.append(first)
 
     def link(self, timeout: float) -> Link:
-        """Open another conversation with the owner."""
-        return Link(self._address, self.path, timeout)
+        """Open another conversation with the same owner: the next one has the same address."""
+        link = Link(self._address, self.path, timeout)
+        if link.owner.get("owner") != self._owner:
+            link.close()
+            raise Gone
+        return link
 
     def ask(self, call: str, *arguments: Any, timeout: float) -> Any:
         """Have the owner do something, and return what it answers."""

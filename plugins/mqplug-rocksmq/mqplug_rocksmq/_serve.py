@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import secrets
 import socket
 import threading
 import time
@@ -37,7 +38,13 @@ class Server:
         self.home = RocksMQConnection(store, Capabilities(), lambda *_: None)
         self.consumers = Consumers()
         self.closing = False
-        self.hello: Header = {"protocol": PROTOCOL, "store": store.id, "pid": os.getpid(), "version": __version__}
+        self.hello: Header = {
+            "protocol": PROTOCOL,
+            "store": store.id,
+            "pid": os.getpid(),
+            "owner": secrets.token_hex(8),
+            "version": __version__,
+        }
         self._path = path
         self._guests: set[Guest] = set()
         self._lock = threading.Lock()

@@ -52,6 +52,7 @@ class StoreSettings:
     retention_interval: float = attrs.field(default=60.0, validator=attrs.validators.gt(0))
     disk_max_bytes: int | None = None
     memory_max_bytes: int = MEMORY
+    session_timeout: float = attrs.field(default=30.0, validator=attrs.validators.gt(0))
 
     @property
     def tuning(self) -> Tuning:

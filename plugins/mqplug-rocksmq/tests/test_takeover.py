@@ -22,7 +22,7 @@ from mqplug_rocksmq._connection import RocksMQConnection
 from mqplug_rocksmq._dispatch import Dispatch
 from mqplug_rocksmq._layout import ORIGIN
 from mqplug_rocksmq._link import Gone
-from mqplug_rocksmq._origins import SLOTS, Origin
+from mqplug_rocksmq._origins import SLOTS, Origin, Request
 from mqplug_rocksmq._outlets import Outcome, Parcel
 from mqplug_rocksmq._ownership import owner_of
 from mqplug_rocksmq._page import Columns, encode
@@ -154,6 +154,114 @@ def test_acks_are_stored_by_the_next_owner(path: Path) -> None:
             owner.kill()
             assert [message.id for message in take(member, 3)] == [ids[2], ids[3], ids[5]]
             assert told == ["assigned", "revoked", "assigned"]
+
+
+@pytest.mark.parametrize("mode", ["shared", "key_shared"])
+def test_members_that_share_keep_what_they_have(path: Path, mode: mqplug.spi.Mode) -> None:
+    """When the owner is killed nothing comes again: what a member has stays its own, and its acks and nacks count."""
+    told: list[str] = []
+    with owned_elsewhere(path) as (owner, mq), mq.producer("orders") as out:
+        ids = out.send_many([mqplug.Record(b"%d" % each, key=b"%d" % each) for each in range(8)])
+        with (
+            mq.consumer("orders", group="g", mode=mode, on_revoked=lambda logs: told.append("revoked")) as one,
+            mq.consumer("orders", group="g", mode=mode) as other,
+        ):
+            mine, others = one.receive_many(3, 5), other.receive_many(3, 5)
+            assert [*mine.ids, *others.ids] == list(ids)[:6]
+            killed(owner)
+            for message in [*[*mine][:2], *others]:
+                (one if message.id in mine.ids else other).ack(message)
+            one.nack(mine[2], delay=0)
+            one.commit()
+            other.commit()
+            came = {message.id: message.attempt for message in take(other, 3, ack=True)}
+            assert came == {ids[2]: 2, ids[6]: 1, ids[7]: 1}
+            other.commit()
+            assert (one.receive(1.5), other.receive(0)) == (None, None)
+            assert mq.lag("orders", group="g") == {0: 0}
+            assert told == []
+
+
+STANDS = """
+with mqplug.connect("rocksmq", path=str(path)) as mq:
+    lost = threading.Event()
+    with mq.consumer("orders", group="g", mode=sys.argv[2], on_revoked=lambda logs: lost.set()) as member:
+        print(*member.receive_many(4, 10).values, flush=True)
+        while sys.argv[2] == "ordered" and not lost.is_set():
+            member.receive(0.1)
+        sys.stdin.readline()
+        print(mq.health() or "goes on", flush=True)
+"""
+
+
+@pytest.mark.parametrize("mode", ["ordered", "shared"])
+def test_a_member_that_stands_still(path: Path, mode: mqplug.spi.Mode) -> None:
+    """A member of another process that is stopped loses what it holds after the session time, and hears of it."""
+    with mqplug.connect("rocksmq", path=str(path), session_timeout=1.0) as mq, mq.producer() as out:
+        mq.create_topic("orders")
+        out.send_many([mqplug.Record(b"%d" % each, topic="orders") for each in range(4)])
+        with python(STANDS, path, mode) as stands:
+            assert line(stands) == "b'0' b'1' b'2' b'3'"
+            freeze(stands)
+            with mq.consumer("orders", group="g", mode=mode) as member:
+                began = time.monotonic()
+                assert [message.value for message in take(member, 4, ack=True)] == [b"0", b"1", b"2", b"3"]
+                assert 0.5 < time.monotonic() - began < 5
+                stands.send_signal(signal.SIGCONT)
+                stands.stdin.write("\n")  # type: ignore[union-attr]
+                stands.stdin.flush()  # type: ignore[union-attr]
+                assert line(stands) == "goes on"
+
+
+DIES_AFTERWARDS = """
+import mqplug_rocksmq._answers as answers
+mq = mqplug.connect("rocksmq", path=str(path))
+mq.create_topic("orders")
+mq.create_topic("old")
+with mq.consumer("orders", group="g"):
+    pass
+administer = answers.CALLS["administer"]
+def once(*arguments, **options):
+    administer(*arguments, **options)
+    os.kill(os.getpid(), signal.SIGKILL)
+answers.CALLS["administer"] = once
+print("ready", flush=True)
+threading.Event().wait()
+"""
+
+ONCE = {
+    "create": lambda mq: mq.create_topic("new", partitions=2),
+    "grow": lambda mq: mq.add_partitions("orders", 3),
+    "delete": lambda mq: mq.delete_topic("old"),
+    "delete a group": lambda mq: mq.delete_group("g"),
+}
+
+
+@pytest.mark.parametrize("what", ONCE)
+def test_what_is_administered_is_done_once(path: Path, what: str) -> None:
+    """An owner that dies when it has done something, and before it answers: the next one knows that it is done."""
+    with python(DIES_AFTERWARDS, path) as owner:
+        assert line(owner) == "ready"
+        with mqplug.connect("rocksmq", path=str(path)) as mq:
+            ONCE[what](mq)
+            assert owner.wait(20) == -signal.SIGKILL
+            assert mq.topics() == {"create": ["new", "old", "orders"], "delete": ["orders"]}.get(
+                what, ["old", "orders"]
+            )
+            assert len(mq.partitions("orders")) == (3 if what == "grow" else 1)
+            with pytest.raises((mqplug.TopicExists, mqplug.TopicNotFound, mqplug.GroupNotFound, ValueError)):
+                ONCE[what](mq)  # asked for by somebody else, it is refused as ever
+
+
+def test_what_was_deleted_and_made_again_is_not_deleted_again(path: Path) -> None:
+    """A deletion that is sent again, because its answer was lost, spares what got the same name meanwhile."""
+    with mqplug.connect("rocksmq", path=str(path)) as mq:
+        mq.create_topic("orders")
+        home, request = mq._connection, Request(os.urandom(16))
+        assert home.administer(mqplug.spi.DeleteTopic("orders"), 10, request)
+        mq.create_topic("orders")
+        assert home.administer(mqplug.spi.DeleteTopic("orders"), 10, request._replace(again=True))
+        assert mq.topics() == ["orders"]
 
 
 def test_an_owner_that_stands_still(path: Path) -> None:
