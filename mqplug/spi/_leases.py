@@ -285,6 +285,10 @@ class Leases:
         self._acked = {before: self._acked[before] for before in sorted(self._acked)}
         return GroupPosition(Position(self._log, at), (*self._acked.values(), *self._acked_ahead))
 
+    def __len__(self) -> int:
+        """How many messages are open."""
+        return len(self._open)
+
     def is_open(self, coordinates: Numbers) -> bool:
         """Whether a message was read and is not acked."""
         return coordinates in self._open

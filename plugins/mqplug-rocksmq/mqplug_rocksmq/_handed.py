@@ -6,13 +6,15 @@ handed out again. Nobody waits for a note: it is with the operating system then,
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import repeat
 from typing import TYPE_CHECKING, Final
 
 from mqplug.spi import Lease, Numbers, Recalled
 from mqplug_rocksmq import _clock
 from mqplug_rocksmq._layout import after_prefix
-from mqplug_rocksmq._notes import Note, note_key, note_value, notes_key, read_note, spans_of
+from mqplug_rocksmq._notes import Note, Span, note_key, note_value, notes_key, read_note, spans_of
 
 if TYPE_CHECKING:
     from mqplug_rocksmq._groups import Plan
@@ -53,7 +55,13 @@ class Handed:
 
     def take(self, leases: Sequence[Lease], *, elsewhere: bool) -> None:
         """These go to a member now, which may be in another process."""
-        self._write(Note(spans_of((at[0], attempt, 0) for at, attempt in leases), elsewhere))
+        offsets = [at[0] for at, _ in leases]
+        attempts = {attempt for _, attempt in leases}
+        if len(attempts) == 1 and offsets[-1] - offsets[0] + 1 == len(offsets):
+            spans: tuple[Span, ...] = (Span(offsets[0], len(offsets), *attempts),)
+        else:
+            spans = spans_of((at[0], attempt, 0) for at, attempt in leases)
+        self._write(Note(spans, elsewhere))
 
     def put_off(self, returned: Iterable[tuple[int, int, float]]) -> None:
         """These came back: offset, how often each was handed out, and in how many seconds it may be again."""
@@ -80,11 +88,10 @@ class Handed:
 
     def drop(self, offsets: Iterable[int]) -> None:
         """The last notes of these messages say nothing of them any more."""
-        for offset in offsets:
-            number = self._last.pop(offset, None)
+        for number, count in Counter(map(self._last.pop, offsets, repeat(None))).items():
             if number is None:
                 continue
-            self._left[number] -= 1
+            self._left[number] -= count
             if not self._left[number]:
                 del self._left[number]
                 self._over.append(number)

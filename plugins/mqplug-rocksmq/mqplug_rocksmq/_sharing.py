@@ -47,18 +47,23 @@ class _Desk:
     def settle(self, member: Hashable, settled: Settlement) -> None:
         """Note what became of messages that a member has."""
         later = [(at, delay) for at, delay in settled.returned if delay > 0 and self.leases.holds(member, at)]
+        before = len(self.leases)
         self.leases.settle(member, settled)
-        self._note(settled.acked, later)
+        acked = settled.acked
+        if before - len(self.leases) < len(acked):  # it had some of them no more
+            acked = [at for at in acked if not self.leases.is_open(at)]
+        self._note(acked, later)
 
     def settle_late(self, settled: Settlement) -> None:
         """Note what became of messages that an owner before this one had handed out."""
         later = [(at, delay) for at, delay in settled.returned if delay > 0 and self.leases.is_idle(at)]
         self.leases.settle_late(settled)
-        self._note(settled.acked, later)
+        self._note([at for at in settled.acked if not self.leases.is_open(at)], later)
 
-    def _note(self, acked: Iterable[Numbers], later: Iterable[tuple[Numbers, float]]) -> None:
-        self.handed.drop(at[0] for at in acked if not self.leases.is_open(at))
-        self.handed.put_off((at[0], self.leases.attempts(at), delay) for at, delay in later)
+    def _note(self, acked: Sequence[Numbers], later: Sequence[tuple[Numbers, float]]) -> None:
+        self.handed.drop([at[0] for at in acked])
+        if later:
+            self.handed.put_off((at[0], self.leases.attempts(at), delay) for at, delay in later)
 
 
 class _Seat(NamedTuple):
