@@ -23,8 +23,7 @@ def test_nothing_is_lost_by_kills(path: Path, sync: str, seconds: float) -> None
         verdict = check_history(held, seconds, rerun=False)
     assert not verdict.anomalies, str(verdict)
     assert verdict.delivery == "exactly once"
-    assert verdict.counts.faults > 2
-    assert min(verdict.counts.stored, verdict.counts.received, verdict.counts.unknown) > 0
+    assert min(verdict.counts.stored, verdict.counts.received, verdict.counts.faults) > 0
 
 
 @pytest.mark.timeout(180)
