@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, initialize, invariant, multiple, rule
 
 from mqplug import Log, Position
-from mqplug.spi import GroupPosition, Lease, Leases, Numbers, Settlement, Upcoming, tidy
+from mqplug.spi import GroupPosition, Lease, Leases, Numbers, Recalled, Settlement, Upcoming, tidy
 
 LOG = Log("memory", "c", "orders", 0, "i")
 KEYS = (None, b"a", b"b")
@@ -380,3 +380,50 @@ class KeyMachine(LeaseMachine):
 LeaseMachine.TestCase.settings = KeyMachine.TestCase.settings = settings(max_examples=60, deadline=None)
 TestLeases = LeaseMachine.TestCase
 TestLeasesByKey = KeyMachine.TestCase
+
+
+def test_what_was_handed_out_before_is_taken_up() -> None:
+    """A table that takes over counts what was handed out as attempts, and keeps delays; the rest is new."""
+    shelf = Shelf(*[None] * 5)
+    table = shelf.table(GroupPosition(position(1), ((at(2), at(2)),)))
+    table.recall({at(1): Recalled(2), at(3): Recalled(1, 5.0)}, shelf.read)
+    assert table.take("a", 9, shelf.read) == [Lease(at(1), 3), Lease(at(4), 1)]
+    shelf.time += 5
+    assert table.take("a", 9, shelf.read) == leased(3, attempt=2)
+
+
+def test_a_member_goes_on_with_what_it_had() -> None:
+    """What a member says that it has stays its own, as the same attempt, unless another has some of it by now."""
+    shelf = Shelf(*[None] * 4)
+    table = shelf.table()
+    table.recall({at(number): Recalled(1, 1.0) for number in range(4)}, shelf.read)
+    assert table.claim("a", [at(0), at(1)])
+    assert [table.attempts(at(number)) for number in range(3)] == [1, 1, 1]
+    assert table.take("b", 9, shelf.read) == []
+    shelf.time += 1
+    assert table.take("b", 1, shelf.read) == leased(2, attempt=2)
+    assert not table.claim("c", [at(3), at(2)])
+    table.settle("a", acked(0))
+    assert table.state().position == position(1)
+
+
+def test_a_key_that_another_member_has_is_not_claimed() -> None:
+    """A member that comes too late does not go on with a message whose key is with another."""
+    shelf = Shelf(b"k", b"k")
+    table = shelf.table(by_key=True)
+    table.recall({at(0): Recalled(1), at(1): Recalled(1)}, shelf.read)
+    assert table.take("b", 1, shelf.read) == leased(0, attempt=2)
+    assert not table.claim("a", [at(1)])
+
+
+def test_what_is_settled_late_counts() -> None:
+    """What a table before this one had handed out is acked whoever has it, read or not; what came back waits."""
+    shelf = Shelf(*[None] * 6)
+    table = shelf.table()
+    table.recall({at(0): Recalled(1), at(1): Recalled(1)}, shelf.read)
+    table.take("b", 1, shelf.read)
+    table.settle_late(Settlement([at(0), at(4)], [(at(1), 5.0)]))
+    assert [table.is_open(at(0)), table.is_idle(at(1)), len(table)] == [False, True, 1]
+    assert table.take("b", 9, shelf.read) == leased(2, 3, 5)
+    shelf.time += 5
+    assert table.take("b", 9, shelf.read) == leased(1, attempt=2)

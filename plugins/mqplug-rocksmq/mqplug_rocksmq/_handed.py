@@ -73,8 +73,9 @@ class Handed:
         number, self._next = self._next, self._next + 1
         offsets = [offset for span in note.spans for offset in range(span.first, span.first + span.size)]
         self.drop(offsets)
-        self._last |= dict.fromkeys(offsets, number)
-        self._left[number] = len(offsets)
+        if offsets:
+            self._last |= dict.fromkeys(offsets, number)
+            self._left[number] = len(offsets)
         also = also or self.finished()
 
         def plan(changes: Changes) -> None:

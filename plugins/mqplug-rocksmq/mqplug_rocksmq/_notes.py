@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from struct import Struct
 from typing import Final, NamedTuple
 
+from mqplug import Corrupt
 from mqplug_rocksmq._layout import HANDED, log_key
 
 _ELSEWHERE: Final = 1  # the only flag
@@ -48,7 +49,9 @@ def note_value(note: Note) -> bytes:
 
 
 def read_note(value: bytes) -> Note:
-    """Decode a note."""
+    """Decode a note; ``Corrupt`` where it is none."""
+    if len(value) % _SPAN.size != _FLAGS.size:
+        raise Corrupt("a note of what was handed out is damaged", fix="Run mqplug rocksmq repair, or restore a backup")
     spans = tuple(map(Span._make, _SPAN.iter_unpack(value[_FLAGS.size :])))
     return Note(spans, bool(_FLAGS.unpack_from(value)[0] & _ELSEWHERE))
 

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 import attrs
 
+from mqplug import Corrupt
 from mqplug_rocksmq._care._findings import Report
 from mqplug_rocksmq._care._sweep import Hole, sweep
 from mqplug_rocksmq._ingest import Intent
@@ -16,6 +17,7 @@ from mqplug_rocksmq._layout import (
     COUNTER,
     GRAFT,
     GROUP,
+    HANDED,
     INTENT,
     LOG,
     STORE,
@@ -34,6 +36,7 @@ from mqplug_rocksmq._layout import (
     read_mark,
     read_place,
 )
+from mqplug_rocksmq._notes import read_note
 from mqplug_rocksmq._pages import Pages
 from mqplug_rocksmq._topics import Topic
 
@@ -45,6 +48,7 @@ _KINDS = {
     LOG: "the record of a log",
     TIME: "an entry of the time index",
     GROUP: "the place of a group",
+    HANDED: "a note of what was handed out",
     GRAFT: "a part of a log in another segment",
     INTENT: "a batch that was about to be taken in",
 }
@@ -93,7 +97,7 @@ class Contents:
             return
         try:
             put(self, key, value)
-        except (ValueError, KeyError, TypeError, struct.error):
+        except (Corrupt, ValueError, KeyError, TypeError, struct.error):
             report.add(f"{_KINDS[key[:1]]} under {key!r} cannot be understood: {value[:40]!r}")
 
     def _topic(self, key: bytes, value: bytes) -> None:
@@ -118,6 +122,10 @@ class Contents:
     def _intent(self, _: bytes, value: bytes) -> None:
         self.segments |= {file.segment for file in Intent.read(value).files}
 
+    def _handed(self, key: bytes, value: bytes) -> None:
+        read_note(value)
+        self.other[key] = value
+
     def _record(self, key: bytes, value: bytes) -> None:
         self.records[log_of(key)] = read_log_value(value)
 
@@ -136,6 +144,7 @@ _TAKEN: dict[bytes, Callable[[Contents, bytes, bytes], None]] = {
     LOG: Contents._record,
     TIME: Contents._mark,
     GROUP: Contents._place,
+    HANDED: Contents._handed,
     GRAFT: Contents._graft,
     INTENT: Contents._intent,
 }
