@@ -112,6 +112,26 @@ def test_repeated(victim: Victim) -> None:
     assert victim.verify() == ["t: (0, 1) came again after its ack"]
 
 
+def test_not_counted(victim: Victim) -> None:
+    """A message that comes to members that share as an attempt that was counted before is found; so is an acked one."""
+    victim.tell("take", {"taken": [[0, 0, 1], [0, 1, 1]]})
+    victim.tell("settle", {}, places=[[0, 0]])
+    victim.tell("take", {"taken": [[0, 0, 2], [0, 1, 1]]})
+    assert victim.model.wrong == [
+        "t: (0, 0) came again after its ack, to a member that shares",
+        "t: (0, 1) came as attempt 1, and had come as 1",
+    ]
+
+
+def test_a_seek_forgets_attempts(victim: Victim) -> None:
+    """What members that share sought to may come as the first attempt again, and after its ack."""
+    victim.tell("take", {"taken": [[0, 0, 3]]})
+    victim.tell("settle", {}, places=[[0, 0]])
+    victim.tell("forget_shared", {}, partition=0)
+    victim.tell("take", {"taken": [[0, 0, 1]]})
+    assert victim.verify() == []
+
+
 def test_skipped(victim: Victim) -> None:
     """A message that was not acked and does not come is found."""
     with victim.mq.consumer("t", group=GROUP) as group:

@@ -29,6 +29,8 @@ class Topic:
     partitions: list[Partition] = attrs.field(factory=lambda: [Partition() for _ in range(PARTITIONS)])
     acked: set[Place] = attrs.field(factory=set)
     perhaps: set[Place] = attrs.field(factory=set)
+    taken: dict[Place, int] = attrs.field(factory=dict)  # by members that share: the last attempt
+    settled: set[Place] = attrs.field(factory=set)  # and acked by them
 
 
 @attrs.define
@@ -47,6 +49,8 @@ class Model:
         """Take in one line."""
         if "begin" in said:
             self.begun[said["thread"]] = said
+            if said["begin"] == "forget_shared":  # whether it is done or not, nothing is certain any more
+                self._forget_shared(said, {})
         elif "done" in said:
             begun = self.begun.pop(said["thread"])
             getattr(self, f"_{begun['begin']}")(begun, said["done"])
@@ -88,6 +92,28 @@ class Model:
         forgotten = {place for place in topic.acked if place[0] == begun["partition"]}
         topic.acked -= forgotten
         topic.perhaps |= forgotten
+
+    def _take(self, begun: Said, done: Said) -> None:
+        """Each time that a message is handed out counts, whoever was killed in between."""
+        topic = self.topics[begun["topic"]]
+        for partition, offset, attempt in done["taken"]:
+            place = (partition, offset)
+            if place in topic.settled:
+                self.wrong.append(f"{begun['topic']}: {place} came again after its ack, to a member that shares")
+            if attempt <= (before := topic.taken.get(place, 0)):
+                self.wrong.append(f"{begun['topic']}: {place} came as attempt {attempt}, and had come as {before}")
+            topic.taken[place] = attempt
+
+    def _settle(self, begun: Said, _: Said) -> None:
+        places = {(partition, offset) for partition, offset in begun["places"]}
+        self.topics[begun["topic"]].settled |= places
+        self.acks += len(places)
+
+    def _forget_shared(self, begun: Said, _: Said) -> None:
+        """A seek forgets attempts and acks of a partition."""
+        topic, partition = self.topics[begun["topic"]], begun["partition"]
+        topic.taken = {place: attempt for place, attempt in topic.taken.items() if place[0] != partition}
+        topic.settled = {place for place in topic.settled if place[0] != partition}
 
     def verify(self, mq: mqplug.Client) -> None:
         """Compare with what is in a store after its owner was killed, and go on from there."""

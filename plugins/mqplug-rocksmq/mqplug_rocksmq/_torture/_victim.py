@@ -13,7 +13,7 @@ from typing import Any, cast
 
 import mqplug
 from mqplug import Consumer, Position, PositionLost, Record
-from mqplug_rocksmq._torture._words import GROUP, PARTITIONS, Said, left_of, partition_of, value_of
+from mqplug_rocksmq._torture._words import GROUP, PARTITIONS, SHARERS, Said, left_of, partition_of, value_of
 
 _saying = threading.Lock()
 
@@ -37,15 +37,16 @@ class Worker:
         self._names = [f"t{thread}-{each}" for each in range(2)]
         self._out = mq.producer()
         self._consumers: dict[str, Consumer] = {}
+        self._sharers: dict[str, Consumer] = {}
 
     def work(self) -> None:
         """Do one thing after the other, for ever."""
-        steps: list[Callable[[str], None]] = [self._send, self._consume, self._trim, self._delete]
+        steps: list[Callable[[str], None]] = [self._send, self._consume, self._share, self._trim, self._delete]
         while True:
             topic = self._chance.choice(self._names)
             if topic not in self._mq.topics():
                 self._create(topic)
-            self._chance.choices(steps, (10, 8, 1, 0.3))[0](topic)
+            self._chance.choices(steps, (10, 8, 4, 1, 0.3))[0](topic)
 
     @contextmanager
     def _saying(self, what: str, topic: str, **more: Any) -> Iterator[Said]:
@@ -59,8 +60,9 @@ class Worker:
             self._mq.create_topic(topic, partitions=PARTITIONS)
 
     def _delete(self, topic: str) -> None:
-        if consumer := self._consumers.pop(topic, None):
-            consumer.close()
+        for consumers in (self._consumers, self._sharers):
+            if consumer := consumers.pop(topic, None):
+                consumer.close()
         with self._saying("delete", topic):
             self._mq.delete_topic(topic)
 
@@ -93,6 +95,29 @@ class Worker:
         with self._saying("ack", topic, places=places):
             for message in chosen:
                 consumer.ack(message)
+            consumer.commit()
+
+    def _share(self, topic: str) -> None:
+        """Take what nobody has; ack some of it, give some back, and leave the rest to whoever comes after the kill."""
+        consumer = self._sharers.get(topic)
+        if consumer is None:
+            consumer = self._sharers[topic] = self._mq.consumer(topic, group=SHARERS, mode="shared")
+        try:
+            batch = list(consumer.receive_many(self._chance.choice((1, 20)), timeout=0.01))
+        except PositionLost as lost:
+            with self._saying("forget_shared", topic, partition=partition_of(lost)):
+                consumer.seek(left_of(lost))
+            return
+        with self._saying("take", topic) as done:
+            done["taken"] = [[each.partition, each.id.coordinates[0], each.attempt] for each in batch]
+        acked = [each for each in batch if self._chance.random() < 0.4]
+        places = [[each.partition, each.id.coordinates[0]] for each in acked]
+        with self._saying("settle", topic, places=places):
+            for each in batch:
+                if each in acked:
+                    consumer.ack(each)
+                elif self._chance.random() < 0.5:
+                    consumer.nack(each, delay=self._chance.choice((0.0, 0.1)))
             consumer.commit()
 
     def _trim(self, topic: str) -> None:

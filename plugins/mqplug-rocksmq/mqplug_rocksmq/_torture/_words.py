@@ -12,6 +12,7 @@ from mqplug import Position, PositionLost
 
 Said = dict[str, Any]
 GROUP: Final = "workers"
+SHARERS: Final = "sharers"  # the group whose members share
 PARTITIONS: Final = 3
 
 
