@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import mqplug
@@ -44,6 +44,7 @@ def columns_of(records: list[tuple[Any, ...]]) -> Columns:
     return Columns([NOW if each is None else each for each in times], values, keys, headers)
 
 
+@settings(deadline=None)  # the machine may be busy
 @given(
     st.lists(record, min_size=1, max_size=30), st.lists(record, max_size=9), st.lists(record, max_size=2),
     st.sampled_from([pa.binary(), pa.large_binary()]),
