@@ -24,6 +24,6 @@ class Bell:
             with suppress(RuntimeError):  # another thread rang just now
                 self._quiet.release()
 
-    def wait(self, timeout: float) -> bool:
+    def wait(self, timeout: float | None) -> bool:
         """Wait for so many seconds at most; say whether it rang."""
-        return self._quiet.acquire(timeout=max(0.0, timeout))
+        return self._quiet.acquire(timeout=-1 if timeout is None else max(0.0, timeout))

@@ -15,6 +15,7 @@ import time
 from typing import TYPE_CHECKING, Final, Literal, Protocol
 
 from mqplug import Error, OutcomeUnknown, StorageFull
+from mqplug_rocksmq._bell import Bell
 from mqplug_rocksmq._layout import CHANGES, read_count
 from mqplug_rocksmq._meter import Meter
 
@@ -48,7 +49,7 @@ class Durability:
         self._grown: dict[LogState, int] = {}
         self._waiting: list[tuple[Done, int]] = []
         self.syncing = threading.Lock()  # held while somebody syncs, or nobody may
-        self._dirty = threading.Event()
+        self._dirty = Bell()
         self._stopping = threading.Event()
         self.failure: Error | None = None
         self.full: StorageFull | None = None
@@ -67,8 +68,8 @@ class Durability:
             self.grew(log)
         if self._waits and done:
             self._waiting.append((done, offset))
-        if self._thread and not self._dirty.is_set():
-            self._dirty.set()
+        if self._thread:
+            self._dirty.ring()
         return not self._waits
 
     def grew(self, log: LogState) -> None:
@@ -113,7 +114,7 @@ class Durability:
 
     def sync_soon(self) -> None:
         """Have what was written put on disk."""
-        self._dirty.set()
+        self._dirty.ring()
 
     def _sync_now(self, changes: int) -> None:
         if self.failure:
@@ -145,9 +146,10 @@ class Durability:
 
     def _run(self) -> None:
         while True:
-            self._dirty.wait()
-            self._stopping.wait(self._interval)
-            self._dirty.clear()
+            self._dirty.wait(None)
+            if self._interval:
+                self._stopping.wait(self._interval)
+                self._dirty.wait(0)  # what was written meanwhile is part of this
             self.sync()
             if self._stopping.is_set():
                 return
@@ -155,7 +157,7 @@ class Durability:
     def stop(self, timeout: float | None) -> bool:
         """Put on disk what is left, and end the committer; say whether that was done in time."""
         self._stopping.set()
-        self._dirty.set()
+        self._dirty.ring()
         if self._thread:
             self._thread.join(timeout)
             return not self._thread.is_alive()
