@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
+from typing import Final
 
 from mqplug import Batch, Error, Log, NotAssigned, Position, PositionLost
 from mqplug.spi import ConsumerOptions, GroupPosition, Listener, Roster
@@ -13,8 +14,9 @@ from mqplug_rocksmq._reading import Trimmed
 from mqplug_rocksmq._store import Store
 from mqplug_rocksmq._tail import Tail
 
-_AT_ONCE = 4000  # messages that are read together, and handed out page by page
-_HAND_OVER = 5.0  # seconds that the positions of logs that go to another member may take to be stored
+_AT_ONCE: Final = 1000
+_FEW: Final = 4  # logs, of each of which several pages may be read together: of more they would take too much memory
+_HAND_OVER: Final = 5.0  # seconds that the positions of logs that go to another member may take to be stored
 
 
 class RocksMQConsumer:
@@ -92,7 +94,7 @@ class RocksMQConsumer:
 
     def _fetch(self, log: Log, most: int) -> deque[Batch] | None:
         # Who reads on is read ahead for; who has just sought may want no more than a message.
-        wanted = _AT_ONCE if log in self._ahead else most
+        wanted = self._at_once if log in self._ahead else most
         try:
             slices = self._store.read(self._numbers[log], self._offsets[log], wanted)
         except Trimmed as trimmed:
@@ -102,6 +104,10 @@ class RocksMQConsumer:
         self._offsets[log] = slices[-1].end
         ahead = self._ahead[log] = batches_of(log, slices)
         return ahead
+
+    @property
+    def _at_once(self) -> int:
+        return 4 * _AT_ONCE if len(self._offsets) <= _FEW else _AT_ONCE
 
     def wake(self) -> None:
         self._tail.wake()

@@ -27,8 +27,8 @@ class Tuning:
     """How much memory a store may take beyond what the interpreter needs, and how much disk (None is no limit).
 
     A sixteenth of the memory is one write buffer, and there are six; an eighth is the cache of blocks. Table files are
-    not mapped into memory: blocks that are compressed are copied anyway, so that reading is no faster. Those that cannot
-    be compressed would be read twice as fast, but what is mapped counts as memory of the process, up to all of the log.
+    not mapped into memory: blocks that are compressed are copied anyway, so that reading is no faster. Others would be
+    read twice as fast, but what is mapped counts as memory of the process, up to all of the log.
     """
 
     memory: int = MEMORY

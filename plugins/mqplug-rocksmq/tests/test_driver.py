@@ -106,6 +106,22 @@ def test_small_steps_through_a_page(mq: mqplug.Client) -> None:
         assert orders.receive_many(3, timeout=20).values == [b"50", b"51", b"52"]
 
 
+@pytest.mark.parametrize(("partitions", "most"), [(1, 4000), (10, 1000)])
+def test_pages_are_read_together(path: Path, monkeypatch: pytest.MonkeyPatch, partitions: int, most: int) -> None:
+    """Several pages of a few logs are read together, and handed out one by one; of many logs, one of each."""
+    with mqplug.connect("rocksmq", path=str(path), sync="os") as mq:
+        mq.create_topic("orders", partitions=partitions)
+        with mq.producer("orders") as out:
+            for _ in range(8):
+                out.send_many([mqplug.Record(b"x" * 100, partition=0) for _ in range(1000)])
+        store, asked = native(mq), []
+        read = store.read
+        monkeypatch.setattr(store, "read", lambda *given: asked.append(given[2]) or read(*given))
+        with mq.consumer("orders", start=mqplug.EARLIEST, until=mqplug.LATEST) as orders:
+            assert [len(batch) for batch in orders.batches()] == [1000] * 8
+        assert max(asked) == most
+
+
 def test_who_seeks_is_not_read_ahead_for(mq: mqplug.Client, monkeypatch: pytest.MonkeyPatch) -> None:
     """After a seek no more is read than one poll takes; what follows is read ahead."""
     mq.create_topic("orders")
