@@ -25,6 +25,7 @@ class Committer:
         self._database = database
         self._appender = Appender(database, sync=False)
         self._sync = sync
+        self._most = most
         self._room = threading.Semaphore(most)
         self._waiting: deque[tuple[bytes, Callable[[], None]]] = deque()
         self._dirty = threading.Event()
@@ -46,11 +47,18 @@ class Committer:
         self._waiting.append((value, self._room.release))
         self._dirty.set()
 
+    def flush(self) -> None:
+        """Wait until all that was submitted is stored."""
+        for _ in range(self._most):
+            self._room.acquire()
+        self._room.release(self._most)
+
     def close(self) -> None:
-        """Store what is left."""
+        """Store what is left, and let go of the database."""
         self._stopping = True
         self._dirty.set()
         self._thread.join()
+        self._appender.close()
 
     def _run(self) -> None:
         while not self._stopping or self._waiting:
@@ -75,7 +83,6 @@ def committer(directory: Path, *, sync: bool, most: int = 1000) -> Iterator[Comm
         made = Committer(database, sync=sync, most=most)
         yield made
         made.close()
-        del made  # its handles hold the database
         database.close()
 
 
@@ -91,4 +98,5 @@ def writer(directory: Path) -> Iterator[Callable[[bytes], None]]:
                 appender.append(0, pages_of([value]))
 
         yield write
+        appender.close()
         database.close()

@@ -83,6 +83,10 @@ class Appender:
         changes.put(b"log%d" % partition, RECORD.pack(0, end, end, 0, 0, end), self._meta)
         self._database.write(changes, self._options)
 
+    def close(self) -> None:
+        """Let go of the handles: they keep a database open that was closed."""
+        del self._data, self._meta
+
 
 def pages_of(values: Sequence[bytes]) -> list[Body]:
     """Pages of these values, made now, as many as the plugin makes of them."""

@@ -115,7 +115,7 @@ def _submit_bare(directory: Path, sync: str, values: list[bytes]) -> Iterator[Wo
     def work() -> int:
         for value in values:
             native.submit(value)
-        native.close()
+        native.flush()
         return len(values)
 
     with committer(directory, sync=sync == "always", most=OUTSTANDING) as native:
