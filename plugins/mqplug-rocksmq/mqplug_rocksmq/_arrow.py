@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Final
+from functools import wraps
+from typing import TYPE_CHECKING, Final, ParamSpec
 
 import pyarrow as pa
 
@@ -13,6 +14,8 @@ from mqplug import Corrupt
 if TYPE_CHECKING:
     from mqplug_rocksmq._page import Page
     from mqplug_rocksmq._reading import Slice
+
+P = ParamSpec("P")
 
 _TIME: Final = pa.timestamp("ms", tz="UTC")
 _HEADERS: Final = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
@@ -34,9 +37,25 @@ def record_batch(page: Page) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays([_times(page), _keys(page), _values(page), _headers(page)], schema=SCHEMA)
 
 
+def _checked(build: Callable[P, pa.Array]) -> Callable[P, pa.Array]:
+    """Arrow trusts offsets, and a page may come from another process."""
+
+    @wraps(build)
+    def checked(*args: P.args, **keywords: P.kwargs) -> pa.Array:
+        try:
+            column = build(*args, **keywords)
+            column.validate(full=True)
+        except (ValueError, TypeError, IndexError) as error:
+            raise Corrupt(f"a column of a page is not what it says: {error}") from error
+        return column
+
+    return checked
+
+
+@_checked
 def binary(page: Page, number: int, count: int) -> pa.Array:
     """Return so many byte strings, whose three buffers begin with this number."""
-    return _checked(_binary(count, _buffers(page, number, number + 3)))
+    return _binary(count, _buffers(page, number, number + 3))
 
 
 def _keys(page: Page) -> pa.Array:
@@ -51,6 +70,7 @@ def _times(page: Page) -> pa.Array:
     return pa.Array.from_buffers(_TIME, page.count, [None, *_buffers(page, 0, 1)])
 
 
+@_checked
 def _headers(page: Page) -> pa.Array:
     lists, name_offsets, name_data, *value_buffers = _buffers(page, 7, 13)
     if lists is None:
@@ -61,7 +81,7 @@ def _headers(page: Page) -> pa.Array:
     total = memoryview(lists).cast("i")[page.count]
     names = pa.Array.from_buffers(pa.utf8(), total, [None, name_offsets, name_data or _NO_BYTES])
     pairs = pa.StructArray.from_arrays([names, _binary(total, value_buffers)], fields=list(_HEADERS.value_type))
-    return _checked(pa.Array.from_buffers(_HEADERS, page.count, [None, lists], children=[pairs]))
+    return pa.Array.from_buffers(_HEADERS, page.count, [None, lists], children=[pairs])
 
 
 def _buffers(page: Page, first: int, end: int) -> list[pa.Buffer | None]:
@@ -75,15 +95,6 @@ def _binary(count: int, buffers: list[pa.Buffer | None]) -> pa.Array:
     if offsets is None:
         return pa.nulls(count, _BINARY)
     return pa.Array.from_buffers(_BINARY, count, [validity, offsets, data or _NO_BYTES])
-
-
-def _checked(column: pa.Array) -> pa.Array:
-    """Arrow trusts offsets, and a page may come from another process."""
-    try:
-        column.validate(full=True)
-    except pa.ArrowInvalid as error:
-        raise Corrupt(f"a column of a page is not what it says: {error}") from error
-    return column
 
 
 def _part_of(column: Callable[[Page], pa.Array]) -> Callable[[Slice], pa.Array]:

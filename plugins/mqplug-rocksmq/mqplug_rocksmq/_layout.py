@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from itertools import chain
-from struct import Struct, pack
+from struct import Struct, error, pack
 from typing import Any, Final, NamedTuple
 
 STORE: Final = b"s"
@@ -26,6 +26,9 @@ INTENT: Final = b"j"
 WRITER: Final = b"b"
 
 ACKED_RANGES_MAX: Final = 100_000  # of one place: all of it is written with each commit
+
+NOT_UNDERSTOOD: Final = (ValueError, LookupError, TypeError, ArithmeticError, RecursionError, error)
+"""What reading a small value raises that is none."""
 
 _PAGE_KEY: Final = Struct(">IQ")
 PAGE_KEY_BYTES: Final = _PAGE_KEY.size

@@ -38,6 +38,7 @@ _BEFORE_AT: Final = 16
 _BUFFERS: Final = 13
 _ALIGNMENT: Final = 8
 _MANY: Final = 32
+_LATEST: Final = 253_402_300_799_999  # the end of the year 9999, in milliseconds since 1970
 
 # The numbers of the buffers in the directory.
 _TIME, _KEY, _VALUE, _LISTS, _NAMES, _HEADER_VALUES = 0, 1, 4, 7, 8, 10
@@ -210,17 +211,43 @@ class Page:
             raise Corrupt(f"not a page of format 1: it starts with {raw[:8].hex()}")
         if crc32c(memoryview(raw)[_CRC_AT + 4 :], crc32c(raw[:_CRC_AT])) != checksum:
             raise Corrupt("a page does not match its checksum: its bytes were changed after they were written")
+        if not self.count or self._directory[1] != 8 * self.count:
+            raise Corrupt(f"a page of {self.count} messages does not have as many timestamps")
         self.raw = raw
 
     def unsealed(self) -> Body:
-        """Return it as a page that has no place in a log yet, once its parts are known to lie where it says."""
-        if not self.count:
-            raise Corrupt("a page without a message")
+        """Return it as a page that has no place in a log yet, once all in it is known to be what it says."""
         size = len(self.raw)
         for start, held in zip(self._directory[::2], self._directory[1::2], strict=True):
             if start % _ALIGNMENT or start + held > size:
                 raise Corrupt("a buffer of a page lies outside it")
-        return Body(self.count, max(self.times()), self._directory, self.raw[_HEAD.size :])
+        for first in (_KEY, _VALUE):
+            self._examine(first, self.count)
+        if self._length(_LISTS):
+            total = self._ascend(_LISTS, self.count)
+            self._examine(_HEADER_VALUES, total)
+            self._ascend(_NAMES, total, _NAMES + 1)
+            self._names(total)
+        newest = max(self.buffer(_TIME).cast("Q").tolist())  # unsigned: what is negative is the largest of all
+        if newest > _LATEST:
+            raise Corrupt("a timestamp in a page lies outside the years 1970 to 9999")
+        return Body(self.count, newest, self._directory, self.raw[_HEAD.size :])
+
+    def _examine(self, first: int, count: int) -> None:
+        """Raise unless three buffers, from this one on, are a column of so many values."""
+        if self._length(first):
+            self.buffer(first, (count + 7) // 8)
+        if self._length(first + 1):
+            self._ascend(first + 1, count, first + 2)
+        elif self._length(first) or self._length(first + 2):
+            raise Corrupt("a column of a page has values, and does not say where they begin")
+
+    def _ascend(self, number: int, count: int, data: int | None = None) -> int:
+        """Return the last of so many offsets, which have to ascend from 0 to the length of the *data* behind them."""
+        offsets = self._offsets(number, count)
+        if offsets[0] or offsets != sorted(offsets) or (data is not None and offsets[-1] != self._length(data)):
+            raise Corrupt(f"the offsets in buffer {number} of a page make no sense")
+        return offsets[-1]
 
     def times(self) -> list[int]:
         """Return the timestamps, in milliseconds since 1970."""
@@ -239,9 +266,15 @@ class Page:
         if not self._length(_LISTS):
             return None
         starts = self._offsets(_LISTS, self.count)
-        names = [str(name, "utf-8") for name in self._data(_NAMES, starts[-1])]
+        names = self._names(starts[-1])
         flat = list(zip(names, self._binary(_HEADER_VALUES, starts[-1]), strict=True))
         return [tuple(flat[start:stop]) for start, stop in pairwise(starts)]
+
+    def _names(self, total: int) -> list[str]:
+        try:
+            return [str(name, "utf-8") for name in self._data(_NAMES, total)]
+        except UnicodeDecodeError as error:
+            raise Corrupt("the name of a header in a page is not UTF-8") from error
 
     def to_arrow(self) -> pyarrow.RecordBatch:
         """Return the columns timestamp, key, value and headers as a record batch that shares the page's memory."""

@@ -11,7 +11,7 @@ from typing import Any
 
 import attrs
 
-from mqplug import ConfigError
+from mqplug import ConfigError, Corrupt
 from mqplug_rocksmq import _clock, _reading
 from mqplug_rocksmq._bodies import bodies_of
 from mqplug_rocksmq._care._backup import back_up
@@ -20,7 +20,17 @@ from mqplug_rocksmq._durability import MODES, Done, Sync
 from mqplug_rocksmq._engine import Engine, Receipt
 from mqplug_rocksmq._groups import Groups
 from mqplug_rocksmq._ingest import Ingestion
-from mqplug_rocksmq._layout import STORE, Mark, json_value, log_key, log_value, mark_key, mark_value, read_json
+from mqplug_rocksmq._layout import (
+    NOT_UNDERSTOOD,
+    STORE,
+    Mark,
+    json_value,
+    log_key,
+    log_value,
+    mark_key,
+    mark_value,
+    read_json,
+)
 from mqplug_rocksmq._log import LEASE, Extent, LogState
 from mqplug_rocksmq._origins import Origin, Origins
 from mqplug_rocksmq._page import Body, Columns
@@ -70,6 +80,10 @@ class Store:
         expect_space(path)
         self.path = path
         self.settings = settings
+        with _understood(path):
+            self._open(path, settings)
+
+    def _open(self, path: Path, settings: StoreSettings) -> None:
         self._engine = Engine(path, settings.sync, settings.sync_interval, settings.tuning)
         try:
             self.id = self._identify()
@@ -259,6 +273,16 @@ class Store:
         if not self._engine.forked:
             self._janitor.stop(timeout)
             self._engine.close(timeout)
+
+
+@contextmanager
+def _understood(path: Path) -> Iterator[None]:
+    """Within, what is stored is read for the first time."""
+    try:
+        yield
+    except NOT_UNDERSTOOD as error:
+        text = f"the store {path} holds what cannot be understood: {type(error).__name__}: {error}"
+        raise Corrupt(text, fix=f"Run mqplug rocksmq repair {path}, or restore a backup") from error
 
 
 def _add(changes: Changes, log: LogState, body: Body) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -20,6 +19,7 @@ from mqplug_rocksmq._layout import (
     HANDED,
     INTENT,
     LOG,
+    NOT_UNDERSTOOD,
     STORE,
     TIME,
     TOPIC,
@@ -97,7 +97,7 @@ class Contents:
             return
         try:
             put(self, key, value)
-        except (Corrupt, ValueError, KeyError, TypeError, struct.error):
+        except (Corrupt, *NOT_UNDERSTOOD):
             report.add(f"{_KINDS[key[:1]]} under {key!r} cannot be understood: {value[:40]!r}")
 
     def _topic(self, key: bytes, value: bytes) -> None:

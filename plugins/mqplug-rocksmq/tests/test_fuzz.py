@@ -1,0 +1,196 @@
+"""Bytes and texts from anywhere: what makes no sense is a typed error, and costs no more than it has bytes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+from conftest import OpenStore
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from rocksmq_words import new_log, put
+
+import mqplug
+from mqplug import Corrupt, Error
+from mqplug_rocksmq._layout import (
+    CHANGES,
+    INTENT,
+    LOG,
+    NOT_UNDERSTOOD,
+    STORE,
+    TOPIC,
+    log_key,
+    read_count,
+    read_json,
+    read_log_value,
+    read_mark,
+    read_place,
+    read_range,
+    topic_key,
+)
+from mqplug_rocksmq._page import Columns, Page, encode, reseal
+from mqplug_rocksmq._pages import Pages
+from mqplug_rocksmq._topics import Topic
+from mqplug_rocksmq._witness import _understood
+
+values = st.lists(st.none() | st.binary(max_size=20), min_size=1, max_size=20)
+headers = st.lists(st.tuples(st.text(max_size=5), st.none() | st.binary(max_size=5)).map(tuple), max_size=3)
+
+
+@st.composite
+def pages(draw: st.DrawFn) -> bytes:
+    """A page of all kinds of messages, as this program writes it."""
+    found = draw(values)
+    count = len(found)
+    keys = draw(st.none() | st.lists(st.none() | st.binary(max_size=9), min_size=count, max_size=count))
+    heads = draw(st.none() | st.lists(headers, min_size=count, max_size=count))
+    times = draw(st.lists(st.integers(0, 2**60), min_size=count, max_size=count))
+    return encode(Columns(times, found, keys, heads)).seal(draw(st.integers(0, 2**40)))
+
+
+@st.composite
+def forged(draw: st.DrawFn) -> bytes:
+    """A page whose bytes were changed by somebody who knows how checksums are made."""
+    raw = bytearray(draw(pages()))
+    for _ in range(draw(st.integers(1, 4))):
+        number = draw(st.sampled_from([0, 1, 2, 255, 2**16, 2**31 - 1, 2**31, 2**32 - 1]) | st.integers(0, 2**32 - 1))
+        place = draw(st.integers(0, len(raw) - 4)) // 4 * 4
+        raw[place : place + 4] = number.to_bytes(4, "little")
+    if draw(st.booleans()):
+        del raw[draw(st.integers(128, len(raw))) :]
+    return reseal(bytes(raw), 0)
+
+
+LOOKS: dict[str, Callable[[Page], Any]] = {
+    "times": Page.times,
+    "keys": Page.keys,
+    "values": Page.values,
+    "headers": Page.headers,
+    "to_arrow": lambda page: page.to_arrow().validate(full=True),
+    "unsealed": Page.unsealed,
+}
+
+
+@settings(max_examples=300, deadline=None)
+@given(forged())
+def test_forged_pages(raw: bytes) -> None:
+    """However a page was forged, each of its columns can be read, or is ``Corrupt``."""
+    with suppress(Corrupt):
+        page = Page(raw)
+        for look in LOOKS.values():
+            with suppress(Corrupt):
+                look(page)
+
+
+@settings(max_examples=200, deadline=None)
+@given(forged())
+def test_what_is_taken_in_can_be_read(raw: bytes) -> None:
+    """A page that a store takes in from another process can be read by everybody, as lists and as Arrow."""
+    with suppress(Corrupt):
+        page = Page(raw)
+        page.unsealed()
+        for look in LOOKS.values():
+            look(page)
+        page.to_arrow().validate(full=True)
+
+
+@settings(max_examples=100, deadline=None)
+@given(pages())
+def test_whole_pages_are_taken_in(raw: bytes) -> None:
+    """A page that this program wrote is taken in as it is."""
+    times = Page(raw).times()
+    if max(times) < 253_402_300_800_000:
+        assert Page(raw).unsealed().newest == max(times)
+
+
+# ids and positions ---------------------------------------------------------------------------------------
+
+words = st.text(max_size=30) | st.text("mqp1:;,./-_~%0123456789abcdefABCDEF=+ ", max_size=60)
+
+
+@pytest.fixture(scope="module")
+def mq(tmp_path_factory: pytest.TempPathFactory) -> Iterator[mqplug.Client]:
+    """A store with a topic and a message."""
+    with mqplug.connect("rocksmq", path=str(tmp_path_factory.mktemp("fuzz") / "store"), sync="os") as client:
+        client.create_topic("orders")
+        with client.producer("orders") as out:
+            out.send(b"a")
+        yield client
+
+
+@settings(max_examples=300)
+@given(words | st.binary(max_size=60))
+def test_texts_that_are_no_ids(text: str | bytes) -> None:
+    """A text or bytes that is no id or position is ``InvalidMessageId``, or a ``TypeError`` where it is no text."""
+    for kind in (mqplug.MessageId, mqplug.Position):
+        with suppress(mqplug.InvalidMessageId, TypeError):
+            kind.parse(text)  # type: ignore[arg-type]
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.data())
+def test_ids_that_were_changed(mq: mqplug.Client, data: st.DataObject) -> None:
+    """An id whose text was changed is refused, or is another id that a store refuses or waits for; nothing else."""
+    text = str(mq.bounds("orders")[0].first_id)
+    place = data.draw(st.integers(0, len(text) - 1))
+    changed = text[:place] + data.draw(st.text(max_size=3)) + text[place + data.draw(st.integers(0, 3)) :]
+    with mq.consumer("orders", start=mqplug.EARLIEST) as orders, suppress(Error):
+        orders.seek(mqplug.MessageId.parse(changed), timeout=5)
+        orders.receive(timeout=0)
+
+
+@settings(max_examples=200, deadline=None)
+@given(coordinates=st.lists(st.integers(-(2**70), 2**70), min_size=1, max_size=3).map(tuple))
+def test_coordinates_from_anywhere(mq: mqplug.Client, coordinates: tuple[int, ...]) -> None:
+    """Whatever an id's coordinates are, a seek to it is done or is a typed error."""
+    [log] = mq.partitions("orders")
+    with mq.consumer("orders", start=mqplug.EARLIEST) as orders:
+        for place in (mqplug.MessageId(log, coordinates), mqplug.Position(log, coordinates)):
+            with suppress(Error):
+                orders.seek(place, timeout=5)
+                orders.receive(timeout=0)
+
+
+# small values --------------------------------------------------------------------------------------------
+
+READERS: list[Callable[[bytes], Any]] = [
+    read_log_value, read_range, read_count, read_place, read_json,
+    lambda raw: read_mark(b"i" + bytes(20), raw),
+    lambda raw: Topic.read(b"torders", raw),
+    _understood,
+]  # fmt: skip
+
+
+@given(st.sampled_from(READERS), st.binary(max_size=80))
+def test_values_that_cannot_be_understood(read: Callable[[bytes], Any], raw: bytes) -> None:
+    """A small value that is no such thing raises what ``check`` and ``repair`` take for that."""
+    with suppress(*NOT_UNDERSTOOD):
+        read(raw)
+
+
+@pytest.mark.parametrize("key", [STORE, LOG, TOPIC, CHANGES, INTENT], ids=bytes.decode)
+@pytest.mark.parametrize(
+    "noise", [b"", b"\xff" * 7, b"[]", b"{}", b"[" * 99999], ids=["empty", "bytes", "list", "map", "deep"]
+)
+def test_a_store_whose_small_values_make_no_sense(path: Path, open_store: OpenStore, key: bytes, noise: bytes) -> None:
+    """A store in which a small value cannot be understood is ``Corrupt`` at open, and lets go of everything."""
+    store = open_store(sync="os")
+    log = new_log(store)
+    put(store, log, b"a")
+    key = {LOG: log_key(log), TOPIC: topic_key("orders")}.get(key, key)
+    if key == CHANGES:
+        store.close()
+        pages = Pages(path / "rocksdb")
+        changes = pages.changes()
+        changes.put(key, noise)
+        pages.write(changes)
+        pages.close()
+    else:
+        store._engine.change(lambda changes: changes.put(key, noise), 10)
+        store.close()
+    with pytest.raises(Corrupt, match="mqplug rocksmq repair"):
+        open_store(sync="os")
+    Pages(path / "rocksdb").close()
