@@ -358,9 +358,8 @@ def shared_out(out: mqplug.Producer, member: mqplug.Consumer, other: subprocess.
     return got
 
 
-def test_a_member_that_stands_still(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_member_that_does_not_answer(path: Path) -> None:
     """A member that does not say how far it came loses its partitions when others want them."""
-    monkeypatch.setattr("mqplug_rocksmq._attendant.GIVES_UP_WITHIN", 0.5)
     code = """
 hold = threading.Event()
 with mqplug.connect("rocksmq", path=str(path)) as mq:
@@ -374,7 +373,7 @@ with mqplug.connect("rocksmq", path=str(path)) as mq:
         while True:
             member.receive(0.05)
 """
-    with mqplug.connect("rocksmq", path=str(path)) as mq:
+    with mqplug.connect("rocksmq", path=str(path), session_timeout=2.0) as mq:
         mq.create_topic("orders", partitions=2)
         with python(code, path) as stuck:
             assert line(stuck) == "ready"
