@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import logging
+import socket
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import pytest
 from conftest import OpenStore
@@ -14,7 +17,9 @@ from hypothesis import strategies as st
 from rocksmq_words import new_log, put
 
 import mqplug
-from mqplug import Corrupt, Error
+from mqplug import Corrupt, Error, spi
+from mqplug_rocksmq._codec import plain
+from mqplug_rocksmq._frames import PROTOCOL, pack
 from mqplug_rocksmq._layout import (
     CHANGES,
     INTENT,
@@ -31,8 +36,10 @@ from mqplug_rocksmq._layout import (
     read_range,
     topic_key,
 )
+from mqplug_rocksmq._ownership import owner_of
 from mqplug_rocksmq._page import Columns, Page, encode, reseal
 from mqplug_rocksmq._pages import Pages
+from mqplug_rocksmq._store import Store
 from mqplug_rocksmq._topics import Topic
 from mqplug_rocksmq._witness import _understood
 
@@ -194,3 +201,86 @@ def test_a_store_whose_small_values_make_no_sense(path: Path, open_store: OpenSt
     with pytest.raises(Corrupt, match="mqplug rocksmq repair"):
         open_store(sync="os")
     Pages(path / "rocksdb").close()
+
+
+# a live owner --------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def owned(tmp_path_factory: pytest.TempPathFactory) -> Iterator[mqplug.Client]:
+    """A client of a store of this process, with a topic of which others send and read."""
+    path = tmp_path_factory.mktemp("owned") / "store"
+    logging.getLogger("mqplug.rocksmq").setLevel(logging.CRITICAL)
+    with mqplug.connect("rocksmq", path=str(path), sync="os") as client:
+        client.create_topic("orders")
+        yield client
+    logging.getLogger("mqplug.rocksmq").setLevel(logging.NOTSET)
+
+
+def talk(mq: mqplug.Client, *said: bytes) -> bytes:
+    """Say something to the owner as any process might, and hear it out."""
+    store = mq.unwrap(Store)
+    assert store is not None
+    owner = owner_of(store.path)
+    assert owner is not None
+    assert owner.socket is not None
+    with socket.socket(socket.AF_UNIX) as stranger:
+        stranger.settimeout(30)
+        stranger.connect(owner.socket)
+        stranger.sendall(b"".join((pack({"call": "hello", "protocol": PROTOCOL}), *said)))
+        stranger.shutdown(socket.SHUT_WR)
+        heard = b""
+        with suppress(ConnectionResetError):
+            while data := stranger.recv(1 << 16):
+                heard += data
+        return heard
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(pages() | forged() | st.binary(max_size=200), min_size=1, max_size=3))
+def test_pages_from_anybody(owned: mqplug.Client, sent: list[bytes]) -> None:
+    """Whatever another process has stored, everything that is stored can be read, in order, as lists and as Arrow."""
+    append = {"call": "append", "sequence": 0, "topic": "orders", "partition": 0, "again": 0}
+    talk(
+        owned,
+        pack({"call": "produce", "producer": uuid4().hex, "strict": True}),
+        pack({**append, "pages": [*map(len, sent)]}, *sent),
+    )
+    with owned.producer("orders") as out:
+        last = out.send(b"last")
+    with owned.consumer("orders", start=mqplug.last(50)) as orders:
+        ids = []
+        while not ids or ids[-1] != last:
+            batch = orders.receive_many(1000, timeout=20)
+            ids += batch.ids
+            assert batch.to_arrow().num_rows == len([message.timestamp for message in batch])
+
+
+junk = st.recursive(
+    st.none() | st.booleans() | st.integers(-(2**70), 2**70) | st.floats() | st.text(max_size=8),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    max_leaves=6,
+)
+requests = st.fixed_dictionaries(
+    {"call": st.sampled_from(["poll", "tend", "seek", "pause", "resume", "revoked", "wake", "commit", "close"])},
+    optional=dict.fromkeys(("number", "most", "timeout", "positions", "logs", "arguments"), junk),
+)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.sampled_from([None, "group"]), st.lists(requests, min_size=1, max_size=4), st.binary(max_size=30))
+def test_a_member_that_talks_nonsense(
+    owned: mqplug.Client, group: str | None, said: list[dict[str, Any]], rest: bytes
+) -> None:
+    """A member in another process that talks nonsense ends, gives back what it held, and nobody else ends."""
+    logs = owned.partitions("orders")
+    start: Any = spi.Latest() if group else {log: mqplug.Position(log, (0,)) for log in logs}
+    options = plain(spi.ConsumerOptions(logs=logs, group=group, start=start))
+    opening = {"call": "consume", "options": options, "timeout": 5, "holding": plain({})}
+    heard = talk(owned, pack(opening), *map(pack, said), rest)
+    assert b'"token"' in heard
+    with owned.consumer("orders", group="group", mode="exclusive") as alone, owned.producer("orders") as out:
+        sent = out.send(b"x")
+        while (message := alone.receive(timeout=20)) and message.id != sent:
+            """Go on."""
+        assert message is not None
