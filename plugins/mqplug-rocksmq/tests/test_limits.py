@@ -179,8 +179,9 @@ def resident():
         return {line.split()[0]: int(line.split()[1]) >> 10 for line in status if line.startswith("Vm")}
 
 bare = resident()["VmRSS:"]
-store = open_store(path, StoreSettings(sync="os"))
-logs = [log for n in range(1000) for log in store.topics.create(f"t{n}", 10, Retention(), 30).logs]
+memory, topics, partitions = map(int, sys.argv[2:])
+store = open_store(path, StoreSettings(sync="os", memory_max_bytes=memory << 20))
+logs = [log for n in range(topics) for log in store.topics.create(f"t{n}", partitions, Retention(), 30).logs]
 for _ in range(3):
     for log in logs:
         put(store, log, os.urandom(2000))
@@ -198,7 +199,8 @@ print(resident()["VmHWM:"] - bare, flush=True)
 
 
 @pytest.mark.timeout(240)
-def test_memory_has_a_ceiling(path: Path) -> None:
-    """With 10,000 logs and hundreds of megabytes written and read a process takes no more memory than it may."""
-    with python(MEMORY, path) as process:
-        assert int(line(process)) < 256
+@pytest.mark.parametrize(("memory", "topics", "partitions"), [(256, 1000, 10), (64, 2000, 1)])
+def test_memory_has_a_ceiling(path: Path, memory: int, topics: int, partitions: int) -> None:
+    """With thousands of logs, and hundreds of megabytes written and read, a process takes no more than was set."""
+    with python(MEMORY, path, memory, topics, partitions) as process:
+        assert int(line(process)) < memory
