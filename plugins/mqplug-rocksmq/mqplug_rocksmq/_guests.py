@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 HELLO_WITHIN: Final = 5.0
 ANSWER_WITHIN: Final = 30.0  # seconds that a guest may take to read an answer, or to give up what it holds
 _PIECE: Final = 1 << 18
+_TIMEVAL: Final = Struct("ll")
 _log = logging.getLogger("mqplug.rocksmq")
 
 
@@ -50,7 +51,7 @@ class Guest:
         self.connection = connection
         # Not by settimeout: that takes more calls, after each of which a busy interpreter may let us wait.
         connection.settimeout(None)
-        connection.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, Struct("ll").pack(int(ANSWER_WITHIN), 0))
+        self._limit(socket.SO_SNDTIMEO, ANSWER_WITHIN)
         self._saying = threading.Lock()
         self._inbox = Inbox()
         self._role: Role | None = None
@@ -69,7 +70,7 @@ class Guest:
     def _run(self) -> None:
         try:
             self._greet()
-            while frame := self.hear(self._role.silence if self._role else None):
+            while frame := self.hear(None):
                 self._serve(*frame)
         except TimeoutError:
             _log.warning("a process that stands still, or does not answer in time, is no guest any more")
@@ -110,6 +111,13 @@ class Guest:
             self._role = opening(self, header)
         except Exception as error:  # noqa: BLE001 - the guest is told
             self.say({"error": error_words(error)})
+        else:
+            self._limit(socket.SO_RCVTIMEO, self._role.silence or 0)
+
+    def _limit(self, what: int, seconds: float) -> None:
+        """Have the system end a call that takes longer; 0 is no limit."""
+        whole = int(seconds)
+        self.connection.setsockopt(socket.SOL_SOCKET, what, _TIMEVAL.pack(whole, int((seconds - whole) * 1e6)))
 
     # talking -----------------------------------------------------------------------------------------------
 
@@ -127,7 +135,10 @@ class Guest:
         while not (frame := self._inbox.take()):
             if before is not None:
                 before()
-            data = self.connection.recv(_PIECE)
+            try:
+                data = self.connection.recv(_PIECE)
+            except BlockingIOError as error:  # it was silent for too long
+                raise TimeoutError from error
             if not data:
                 return None
             self._inbox.feed(data)
