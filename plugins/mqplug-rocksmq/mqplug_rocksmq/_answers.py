@@ -87,7 +87,6 @@ CALLS: Final[dict[str, Callable[..., Any]]] = {
             "resolve",
             "restore_group",
             "settle_late",
-            "settle_late",
             "watermarks",
         )
     },
