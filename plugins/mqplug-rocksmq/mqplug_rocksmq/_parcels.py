@@ -9,7 +9,7 @@ from mqplug import Error, Log, OutcomeUnknown
 from mqplug.spi import Numbers, Run, Sending
 from mqplug_rocksmq import _clock
 from mqplug_rocksmq._bodies import bodies_of
-from mqplug_rocksmq._page import Body, Columns
+from mqplug_rocksmq._page import Body, Columns, encode_one
 
 
 class Loose:
@@ -23,6 +23,9 @@ class Loose:
     def bodies(self) -> list[Body]:
         """Return them as pages."""
         now, sendings = _clock.now_ms(), self._sendings
+        if len(sendings) == 1 and not sendings[0].headers:
+            (one,) = sendings
+            return [encode_one(now if one.timestamp is None else one.timestamp, one.key, one.value)]
         times = [now if sending.timestamp is None else sending.timestamp for sending in sendings]
         headers = [sending.headers for sending in sendings]
         values, keys = [sending.value for sending in sendings], [sending.key for sending in sendings]

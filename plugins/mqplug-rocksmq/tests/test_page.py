@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from mqplug import Corrupt
-from mqplug_rocksmq._page import Columns, Page, encode
+from mqplug_rocksmq._page import Columns, Page, encode, encode_one
 
 GOLDEN = Path(__file__).parent / "golden"
 
@@ -47,6 +47,13 @@ def test_golden_columns(name: str) -> None:
     assert page.values() == (columns.values or [None] * count)
     assert page.keys() == (columns.keys or [None] * count)
     assert page.headers() == columns.headers
+
+
+@pytest.mark.parametrize("key", [None, b"", b"key-of-9", b"k" * 16])
+@pytest.mark.parametrize("value", [None, b"", b"v", b"v" * 128])
+def test_one_message_is_encoded_alike(key: bytes | None, value: bytes | None) -> None:
+    """The short way for a page of one message makes the very bytes of the long way."""
+    assert encode_one(7, key, value).seal(3) == encode(Columns([7], [value], [key])).seal(3)
 
 
 @pytest.mark.parametrize("loaded", [False, True])
