@@ -36,7 +36,7 @@ def _headers(name: str, column: pa.ChunkedArray) -> pa.Array:
         raise _wrong(name, column, wanted)
     try:
         array = _whole(name, column.cast(_HEADERS))
-    except pa.ArrowInvalid as error:
+    except (pa.ArrowInvalid, pa.ArrowTypeError) as error:  # the latter of an older pyarrow, about the order of fields
         raise _wrong(name, column, wanted) from error
     if array.null_count:
         array = array.fill_null(pa.scalar([], _HEADERS))

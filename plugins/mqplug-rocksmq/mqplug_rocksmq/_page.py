@@ -104,7 +104,7 @@ def encode(columns: Columns) -> Body:
 
 
 def encode_one(time: int, key: bytes | None, value: bytes | None) -> Body:
-    """Encode a page of one message without headers: most single sends are that, and this takes a quarter of the time."""
+    """Encode a page of one message without headers: most single sends are that, and it takes a quarter of the time."""
     at = _HEAD.size + _ONE_TIME.size
     directory = [_HEAD.size, _ONE_TIME.size]
     parts = [_ONE_TIME.pack(time)]
