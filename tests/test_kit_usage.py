@@ -16,7 +16,7 @@ from mqplug.cli._app import run as mqplug_command
 from mqplug.testing import CASES, Harness, Waiting, prove, run
 from mqplug.testing._registry import PROFILES
 from mqplug.testing._settings import Settings
-from mqplug.testing._turns import turn
+from mqplug.testing._turns import SHARED, turn
 
 pytestmark = pytest.mark.kit
 pytest_plugins = "pytester"
@@ -239,16 +239,18 @@ with turn(alone=alone):
 
 def test_timed_cases_run_alone(tmp_path, monkeypatch):
     """KIT-09: of several workers, one that measures the clock runs while no other does."""
-    monkeypatch.setenv("PYTEST_XDIST_TESTRUNUID", tmp_path.name)
+    monkeypatch.setenv(SHARED, str(tmp_path))
+    present = tmp_path / "present"
+    present.mkdir()
     started = [
-        subprocess.Popen([sys.executable, "-c", PRESENCE, name, how, str(tmp_path)], stdout=subprocess.PIPE, text=True)
+        subprocess.Popen([sys.executable, "-c", PRESENCE, name, how, str(present)], stdout=subprocess.PIPE, text=True)
         for name, how in [("a", "beside"), ("b", "beside"), ("timed", "alone"), ("c", "beside"), ("d", "beside")]
     ]
     said = [process.communicate(timeout=60)[0].strip() for process in started]
     assert "timed ['timed']" in said
     assert all("timed" not in line for line in said if not line.startswith("timed"))
     with turn(alone=True):
-        assert list(tmp_path.iterdir()) == []
+        assert list(present.iterdir()) == []
 
 
 def test_the_command_proves_a_backend(capfd):

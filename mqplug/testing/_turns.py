@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import fcntl
 import os
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+
+SHARED = "MQPLUG_KIT_SHARED"
+"""The directory that the workers of a run share; where it is not set there are no other workers."""
 
 
 @contextmanager
@@ -16,11 +18,11 @@ def turn(*, alone: bool) -> Iterator[None]:
 
     Whoever waits to be alone holds the door meanwhile, so that nobody else comes in before.
     """
-    run = os.environ.get("PYTEST_XDIST_TESTRUNUID")
-    if run is None:
+    shared = os.environ.get(SHARED)
+    if shared is None:
         yield
         return
-    with _file(run, "door") as door, _file(run, "room") as room:
+    with _file(Path(shared, "mqplug-kit-door")) as door, _file(Path(shared, "mqplug-kit-room")) as room:
         fcntl.flock(door, fcntl.LOCK_EX)
         fcntl.flock(room, fcntl.LOCK_EX if alone else fcntl.LOCK_SH)
         fcntl.flock(door, fcntl.LOCK_UN)
@@ -28,8 +30,8 @@ def turn(*, alone: bool) -> Iterator[None]:
 
 
 @contextmanager
-def _file(run: str, name: str) -> Iterator[int]:
-    descriptor = os.open(Path(tempfile.gettempdir()) / f"mqplug-kit-{run}-{name}", os.O_RDWR | os.O_CREAT, 0o600)
+def _file(path: Path) -> Iterator[int]:
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
     try:
         yield descriptor
     finally:

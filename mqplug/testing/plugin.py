@@ -5,6 +5,8 @@ It imports nothing of mqplug until it is used, so that coverage can begin before
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -53,6 +55,10 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     """Register the marker of the cases."""
     config.addinivalue_line("markers", "mqplug_case(case): a case of mqplug's contract")
+    if hasattr(config, "workerinput") and config.option.basetemp:  # a worker of pytest-xdist: they lie side by side
+        from mqplug.testing._turns import SHARED
+
+        os.environ[SHARED] = str(Path(config.option.basetemp).parent)
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
