@@ -33,6 +33,7 @@ def connect(
         settings.disk_max_bytes,
         settings.memory_max_bytes,
         settings.session_timeout,
+        settings.compression,
     )
     try:
         examine(settings.directory, create=settings.create)

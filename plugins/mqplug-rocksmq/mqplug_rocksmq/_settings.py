@@ -10,6 +10,7 @@ import attrs
 
 from mqplug import ConfigError
 from mqplug.spi import Url
+from mqplug_rocksmq._tuning import Compression
 
 LEAST_DISK: Final = 64 << 20
 LEAST_MEMORY: Final = 64 << 20
@@ -54,9 +55,9 @@ class RocksMQSettings:
     last two.
     ``retention_interval`` is how often, in seconds, old messages are looked for. ``message_max_bytes`` is the largest
     message. ``disk_max_bytes`` is what the store may take on disk: the oldest messages of all topics go first. What
-    RocksDB takes of the memory stays below ``memory_max_bytes``. ``session_timeout`` is how many seconds a member of a
-    group in another process may stand still until others get what it holds. ``create`` says whether a store is made
-    where there is none, which is an error otherwise.
+    RocksDB takes of the memory stays below ``memory_max_bytes``. ``compression`` is that of the tables on disk.
+    ``session_timeout`` is how many seconds a member of a group in another process may stand still until others get what
+    it holds. ``create`` says whether a store is made where there is none, which is an error otherwise.
     """
 
     path: str = attrs.field(validator=_directory, metadata={"address": True})
@@ -68,6 +69,7 @@ class RocksMQSettings:
         default=None, validator=attrs.validators.optional(_between(LEAST_DISK, MOST_DISK))
     )
     memory_max_bytes: int = attrs.field(default=256 << 20, validator=_between(LEAST_MEMORY, MOST_MEMORY))
+    compression: Compression = "lz4"
     session_timeout: float = attrs.field(default=30.0, validator=_seconds)
     create: bool = attrs.field(default=True, metadata={"creates": True})
 

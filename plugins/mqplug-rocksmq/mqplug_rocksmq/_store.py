@@ -41,7 +41,7 @@ from mqplug_rocksmq._site import FORMAT, examine, expect_database, expect_space,
 from mqplug_rocksmq._staging import Staging
 from mqplug_rocksmq._statistics import RocksMQStatistics
 from mqplug_rocksmq._topics import Also, Topics, nothing
-from mqplug_rocksmq._tuning import MEMORY, Tuning
+from mqplug_rocksmq._tuning import MEMORY, Compression, Tuning
 
 
 def _mode(_: object, attribute: Any, value: object) -> None:
@@ -63,11 +63,12 @@ class StoreSettings:
     disk_max_bytes: int | None = None
     memory_max_bytes: int = MEMORY
     session_timeout: float = attrs.field(default=30.0, validator=attrs.validators.gt(0))
+    compression: Compression = "lz4"
 
     @property
     def tuning(self) -> Tuning:
         """What RocksDB may take."""
-        return Tuning(self.memory_max_bytes, self.disk_max_bytes)
+        return Tuning(self.memory_max_bytes, self.disk_max_bytes, self.compression)
 
 
 class Store:

@@ -11,7 +11,7 @@ from typing import Final, Literal
 
 import attrs
 from rocksdict import BlockBasedOptions, Cache, DBRecoveryMode, Options
-from rocksdict import DBCompressionType as Compression
+from rocksdict import DBCompressionType as Kind
 
 _MIB: Final = 1 << 20
 _MOST_FILES: Final = 4096
@@ -20,11 +20,12 @@ _SMALL_BUFFERS: Final = 2
 MEMORY: Final = 256 * _MIB
 
 Recovery = Literal["strict", "lenient"]
+Compression = Literal["lz4", "zstd", "none"]
 
 
 @attrs.frozen
 class Tuning:
-    """How much memory a store may take beyond what the interpreter needs, and how much disk (None is no limit).
+    """How much memory a store may take beyond what the interpreter needs, how much disk (None is no limit), and how.
 
     A sixteenth of the memory is one write buffer, and there are six; an eighth is the cache of blocks. Table files are
     not mapped into memory: blocks that are compressed are copied anyway, so that reading is no faster. Others would be
@@ -33,6 +34,7 @@ class Tuning:
 
     memory: int = MEMORY
     disk: int | None = None
+    compression: Compression = "lz4"
 
     @property
     def table_bytes(self) -> int:
@@ -99,7 +101,7 @@ def _options(tuning: Tuning, buffer: int) -> Options:
     options.set_max_total_wal_size(tuning.wal_bytes)
     options.set_max_open_files(_open_files(resource.getrlimit(resource.RLIMIT_NOFILE)[0]))
     options.set_max_file_opening_threads(1)
-    options.set_compression_type(Compression.lz4())
+    options.set_compression_type(getattr(Kind, tuning.compression)())
     options.set_max_log_file_size(4 * _MIB)
     options.set_keep_log_file_num(4)
     return options

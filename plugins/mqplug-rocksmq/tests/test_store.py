@@ -28,6 +28,21 @@ def test_round_trip(open_store: OpenStore, sync: str) -> None:
     assert put(store, log, b"more") == 4
 
 
+def test_compression(open_store: OpenStore) -> None:
+    """Tables are compressed as the setting says; what was written with one setting is read with any."""
+    sizes, before = {}, 0
+    for compression in ("none", "lz4", "zstd"):
+        store = open_store(compression=compression)
+        put(store, new_log(store, compression), *[b"%08d the same words again and again" % n * 20 for n in range(5000)])
+        store.close()  # which writes the tables
+        store = open_store()
+        sizes[compression] = store.statistics().tables - before
+        before += sizes[compression]
+        assert all(len(values(store, store.topics.get(name).logs[0])) == 5000 for name in sizes)
+        store.close()
+    assert sizes["zstd"] < sizes["lz4"] < sizes["none"] / 2
+
+
 def test_logs_are_apart(store: Store) -> None:
     """Topics and partitions do not see each other's messages."""
     first, second = store.topics.create("t", 2, Retention(), 30).logs
