@@ -5,34 +5,12 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Sequence
 
-import attrs
-
 from mqplug.testing.history._epochs import Ack, Epochs, seek_is_lenient
 from mqplug.testing.history._events import Event, Opened, Place, Sought
 from mqplug.testing.history._history import History
 from mqplug.testing.history._landings import ANYWHERE, Landing, landing
 from mqplug.testing.history._logs import Logs
-
-
-@attrs.frozen
-class Move:
-    """A seek of a group in one partition, or the start of its first member."""
-
-    event: Event
-    to: Landing
-    certain: bool
-
-    def may_pass(self, place: Place) -> bool:
-        """Whether this may have left a message behind, which counts as acked."""
-        return self.to.high is None or place < self.to.high
-
-    def may_forget(self, place: Place) -> bool:
-        """Whether acks of this message may have been forgotten."""
-        return self.to.low <= place
-
-    def forgets(self, place: Place) -> bool:
-        """Whether acks of this message are surely forgotten."""
-        return self.certain and self.to.high is not None and self.to.high <= place
+from mqplug.testing.history._moves import Move, Moved
 
 
 class Groups:
@@ -42,6 +20,7 @@ class Groups:
         self._logs = logs
         self._epochs = epochs
         self._moves: dict[tuple[str, int], list[Move]] = defaultdict(list)
+        self._moved: tuple[tuple[str, int, int], Moved] | None = None  # the one that was asked for last
         self.names: set[str] = set()
         self._settled: set[str] = set()  # groups that have a position
         self._began: dict[str, int] = {}  # when a group surely had one
@@ -87,16 +66,22 @@ class Groups:
         """Whether the group may have had this message behind it at that time."""
         if self._logs.may_be_trimmed(partition, place, self._began.get(group, moment)):
             return True  # EARLIEST lay behind it already
-        moves = self._moves[group, partition]
-        forgetting = [move.event for move in moves if move.event.ended < moment and move.forgets(place)]
-        forgotten = max((event.began for event in forgetting), default=-1)
-        if any(m.event.began < moment and m.event.ended >= forgotten and m.may_pass(place) for m in moves):
+        moved = self._moved_by(group, partition, moment)
+        forgotten = moved.forgotten(place)
+        if moved.may_have_passed(place, forgotten):
             return True
         acks = self._epochs.acks.get((group, partition, place), ())
-        return any(
-            ack.event.began < moment and (ack.event.ended >= forgotten or self._outlives(ack, forgetting))
-            for ack in acks
-        )
+        if any(ack.event.began < moment and ack.event.ended >= forgotten for ack in acks):
+            return True
+        moves = self._moves[group, partition]
+        seeks = [move.event for move in moves if acks and move.event.ended < moment and move.forgets(place)]
+        return any(ack.event.began < moment and self._outlives(ack, seeks) for ack in acks)
+
+    def _moved_by(self, group: str, partition: int, moment: int) -> Moved:
+        key = group, partition, moment
+        if self._moved is None or self._moved[0] != key:
+            self._moved = key, Moved(self._moves[group, partition], moment)
+        return self._moved[1]
 
     def surely_open(self, group: str, partition: int, place: Place, moment: int) -> bool:
         """Whether a message was still to come to the group at that time: not acked, not passed, not removed."""
