@@ -10,7 +10,6 @@ import attrs
 
 from mqplug import ConfigError
 from mqplug.spi import Url
-from mqplug_rocksmq._tuning import Compression
 
 LEAST_DISK: Final = 64 << 20
 LEAST_MEMORY: Final = 64 << 20
@@ -20,6 +19,7 @@ SYNC_INTERVAL: Final = 0.1
 LONGEST: Final = 1_000_000.0  # seconds
 LARGEST: Final = 1 << 29  # bytes of one message: offsets in a page have 31 bits
 
+Compression = Literal["lz4", "zstd", "none"]
 Check = Callable[[Any, "attrs.Attribute[Any]", Any], None]
 
 

@@ -37,11 +37,12 @@ from mqplug_rocksmq._page import Body, Columns
 from mqplug_rocksmq._pages import Changes, Pages
 from mqplug_rocksmq._reading import Slice, Trimmed
 from mqplug_rocksmq._retention import Janitor
+from mqplug_rocksmq._settings import Compression
 from mqplug_rocksmq._site import FORMAT, examine, expect_database, expect_space, identify, refuse_newer
 from mqplug_rocksmq._staging import Staging
 from mqplug_rocksmq._statistics import RocksMQStatistics
 from mqplug_rocksmq._topics import Also, Topics, nothing
-from mqplug_rocksmq._tuning import MEMORY, Compression, Tuning
+from mqplug_rocksmq._tuning import MEMORY, Tuning
 
 
 def _mode(_: object, attribute: Any, value: object) -> None:

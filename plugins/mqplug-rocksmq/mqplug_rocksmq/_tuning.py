@@ -13,6 +13,8 @@ import attrs
 from rocksdict import BlockBasedOptions, Cache, DBRecoveryMode, Options
 from rocksdict import DBCompressionType as Kind
 
+from mqplug_rocksmq._settings import Compression
+
 _MIB: Final = 1 << 20
 _MOST_FILES: Final = 4096
 _BUFFERS: Final = 6
@@ -20,7 +22,6 @@ _SMALL_BUFFERS: Final = 2
 MEMORY: Final = 256 * _MIB
 
 Recovery = Literal["strict", "lenient"]
-Compression = Literal["lz4", "zstd", "none"]
 
 
 @attrs.frozen
