@@ -73,8 +73,10 @@ class Groups:
         acks = self._epochs.acks.get((group, partition, place), ())
         if any(ack.event.began < moment and ack.event.ended >= forgotten for ack in acks):
             return True
+        if not acks or self._logs.guarantee.assignment_events:
+            return False
         moves = self._moves[group, partition]
-        seeks = [move.event for move in moves if acks and move.event.ended < moment and move.forgets(place)]
+        seeks = [move.event for move in moves if move.event.ended < moment and move.forgets(place)]
         return any(ack.event.began < moment and self._outlives(ack, seeks) for ack in acks)
 
     def _moved_by(self, group: str, partition: int, moment: int) -> Moved:
@@ -90,9 +92,7 @@ class Groups:
         )
 
     def _outlives(self, ack: Ack, seeks: Sequence[Event]) -> bool:
-        """Whether an ack may be stored after these seeks: by another member, which nobody tells of them."""
-        if self._logs.guarantee.assignment_events:
-            return False
+        """Whether an ack may be stored after these seeks: by another member, where nobody tells it of them."""
         member = ack.consumer
         left = self._epochs.left.get(member)
         return all(
