@@ -9,8 +9,9 @@ from mqplug._errors import Error, OutcomeUnknown, SendTimeout
 from mqplug._ids import MessageId
 
 if TYPE_CHECKING:
+    from mqplug._bell import Bell
     from mqplug._log import Log
-    from mqplug._produce.pump import Bell, Wait
+    from mqplug._produce.pump import Wait
     from mqplug._produce.record import Headers
     from mqplug._text import Numbers
 
@@ -97,14 +98,14 @@ class SendHandle:
         if self.outcome is None:
             self.outcome = (log, coordinates, detail)
             if self.waiter is not None:
-                self.waiter.set()
+                self.waiter.ring()
 
     def failed(self, error: Error) -> None:
         """It is proven not to be stored."""
         if self.outcome is None:
             self.outcome = error.at(topic=self.topic, operation="send")
             if self.waiter is not None:
-                self.waiter.set()
+                self.waiter.ring()
 
     def unknown(self, error: Error) -> None:
         """It may or may not be stored."""

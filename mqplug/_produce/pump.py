@@ -3,35 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import suppress
 from threading import Lock
 from typing import TYPE_CHECKING, Protocol
+
+from mqplug._bell import Bell
 
 if TYPE_CHECKING:
     from mqplug._deadline import Deadline
 
 SLICE = 0.1  # seconds that a driver is asked to wait at most: Ctrl-C and deadlines wait no longer
-
-_RINGS_ALREADY = suppress(RuntimeError)
-
-
-class Bell:
-    """Wakes one thread that waits, or the next one that does: a lock, where an event makes a new one for each wait."""
-
-    __slots__ = ("_silence",)
-
-    def __init__(self) -> None:
-        self._silence = Lock()
-        self._silence.acquire()
-
-    def set(self) -> None:
-        """Ring it."""
-        with _RINGS_ALREADY:
-            self._silence.release()
-
-    def wait(self, timeout: float) -> None:
-        """Wait until it rings, which ends that."""
-        self._silence.acquire(timeout=timeout)
 
 
 class OnItsWay(Protocol):
@@ -88,7 +68,7 @@ class Pump:
     def _hand_on(self) -> None:
         self._serving.release()
         for sleeper in tuple(self._sleepers)[:1]:
-            sleeper.set()
+            sleeper.ring()
 
     def _sleep(self, wanted: OnItsWay, deadline: Deadline) -> None:
         target = wanted.awaited
@@ -102,4 +82,4 @@ class Pump:
         finally:
             self._sleepers.discard(bell)
             if target.awaited is None:  # others may wait for the same
-                bell.set()
+                bell.ring()

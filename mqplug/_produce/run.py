@@ -12,10 +12,11 @@ from mqplug._produce.handle import SendHandle, in_doubt
 if TYPE_CHECKING:
     import pyarrow
 
+    from mqplug._bell import Bell
     from mqplug._log import Log
     from mqplug._produce.columns import SendColumns
     from mqplug._produce.handle import Place
-    from mqplug._produce.pump import Bell, Wait
+    from mqplug._produce.pump import Wait
     from mqplug._produce.record import Headers
     from mqplug._text import Numbers
 
@@ -138,7 +139,7 @@ class Run:
             self._outcome = outcome
             self._pass_on()
             if self.waiter is not None:
-                self.waiter.set()
+                self.waiter.ring()
 
     def _pass_on(self) -> None:
         """Tell those alone what became of all; whoever comes second of them and the outcome does."""

@@ -16,9 +16,9 @@ from functools import partial
 from threading import Event, Lock
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from mqplug._bell import Bell
 from mqplug._deadline import Deadline
 from mqplug._errors import Error, PluginError
-from mqplug._produce.pump import Bell
 from mqplug.aio._crew import Job
 from mqplug.aio._handle import AsyncSendHandle, ring
 
@@ -92,15 +92,15 @@ class Entry:
 
     # what a thread that waits for it expects of a bell
 
-    def set(self) -> None:
+    def ring(self) -> None:
         """Have whoever waits look again."""
         if self.handle.outcome is not None:
             self._outbox.arrived(self)
         if self._bell is not None:
-            self._bell.set()
+            self._bell.ring()
 
     def wait(self, timeout: float) -> None:
-        """Wait until it is set, which ends that."""
+        """Wait until it rings, which ends that."""
         bell = self._bell = self._bell or Bell()
         if self.handle.outcome is None:
             bell.wait(timeout)

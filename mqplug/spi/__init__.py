@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from mqplug._batch import Batch, Columns, ListColumns
+from mqplug._bell import Bell
 from mqplug._position import AtTime, Earliest, Last, Latest
 from mqplug._produce.record import Headers
 from mqplug._text import Numbers
@@ -65,6 +66,7 @@ __all__ = [
     "AddPartitions",
     "AtTime",
     "Batch",
+    "Bell",
     "Capabilities",
     "Columns",
     "ColumnsProxy",

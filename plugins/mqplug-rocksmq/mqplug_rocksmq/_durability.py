@@ -15,7 +15,7 @@ import time
 from typing import TYPE_CHECKING, Final, Literal, Protocol
 
 from mqplug import Error, OutcomeUnknown, StorageFull
-from mqplug_rocksmq._bell import Bell
+from mqplug.spi import Bell
 from mqplug_rocksmq._layout import CHANGES, read_count
 from mqplug_rocksmq._meter import Meter
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from mqplug import Error, Log
-from mqplug_rocksmq._bell import Bell
+from mqplug.spi import Bell
 from mqplug_rocksmq._page import Body
 from mqplug_rocksmq._places import log_of
 from mqplug_rocksmq._store import Store

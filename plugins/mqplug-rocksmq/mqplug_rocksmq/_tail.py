@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from mqplug_rocksmq._bell import Bell
+from mqplug.spi import Bell
 from mqplug_rocksmq._store import Store
 
 

@@ -9,7 +9,7 @@ from threading import Lock
 class Bell:
     """Ringing ends the wait that is under way, or else the next one.
 
-    A lock does it: an event takes ten times as long to set, and that is done for each send.
+    A lock does it: an event takes ten times as long to set, and makes a lock of its own for each wait.
     """
 
     __slots__ = ("_quiet",)
@@ -25,5 +25,5 @@ class Bell:
                 self._quiet.release()
 
     def wait(self, timeout: float | None) -> bool:
-        """Wait for so many seconds at most; say whether it rang."""
+        """Wait for so many seconds at most, without end if None; say whether it rang."""
         return self._quiet.acquire(timeout=-1 if timeout is None else max(0.0, timeout))
