@@ -42,6 +42,7 @@ class Counts:
     received: int
     again: int
     faults: int
+    seconds: float = 0.0
 
     @classmethod
     def of(cls, history: History) -> Counts:
@@ -63,6 +64,7 @@ class Counts:
             received=deliveries.total(),
             again=deliveries.total() - len(deliveries),
             faults=sum(isinstance(event.did, Troubled) for event in history.events),
+            seconds=max((event.ended for event in history.events), default=0) / 1_000_000,
         )
 
 
@@ -98,7 +100,7 @@ class Verdict:
         return (
             f"{self.delivery}: {found}; {c.sent} sent, {c.stored} stored, {c.unknown} unknown ({c.unknown_stored} of "
             f"them stored), {c.twice} stored twice, {c.received} received, {c.faults} faults and {self.injected} "
-            f"injected; seed {self.history.seed}"
+            f"injected in {c.seconds:.0f} s; seed {self.history.seed}"
         )
 
     def __str__(self) -> str:
