@@ -90,11 +90,12 @@ DEFECTS = [
 
 @pytest.mark.parametrize(("rule", "kind"), DEFECTS, ids=[f"{rule.operation} {rule.action}" for rule, _ in DEFECTS])
 def test_what_the_injector_breaks_is_found(rule, kind):
-    """A fault that no backend may have is found within a second, and shown by a handful of events."""
+    """A fault that no backend may have is found within a second, and shown by few events."""
     with memory() as harness:
         verdict = check_history(harness, 0.7, 3, plan=IMPATIENT, faults=False, defects=[rule], rerun=False)
     assert kind in kinds(verdict), str(verdict)
-    assert all(len(example.shortest) < 10 for example in verdict.examples)
+    # the last 8 messages are sought too: it takes eight of them to show where that led, and whoever received them
+    assert all(len(example.shortest) < 20 for example in verdict.examples)
     assert "seed 3" in str(verdict)
 
 

@@ -70,10 +70,5 @@ def _behind(logs: Logs, partition: int, event: Event, count: int) -> Landing:
 
 def _at_time(logs: Logs, partition: int, moment: int) -> Landing:
     """The first message in log order that is not older."""
-    for place in logs.order(partition):
-        log_time = logs.log_times.get((partition, place))
-        if log_time is None:
-            return Landing(BEGIN, None)  # a message that nobody read: its time is not known
-        if log_time >= moment:
-            return Landing.exactly(place)
-    return ANYWHERE
+    place = logs.first_at(partition, moment)
+    return ANYWHERE if place is None else Landing.exactly(place)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections import defaultdict
 from collections.abc import Sequence
-from itertools import accumulate
+from itertools import accumulate, takewhile
 
 from mqplug.testing.history._events import Event, Place, ReadWhole, Received, Sent, Trimmed
 from mqplug.testing.history._history import History
@@ -29,6 +29,7 @@ class Logs:
             self._order[partition].append(place)
         self._ends = {partition: self._stored_until(partition) for partition in self._order}
         self._begins = {partition: self._sent_since(partition) for partition in self._order}
+        self._times = {partition: self._newest_until(partition) for partition in self._order}
         self._find_final(history)
 
     def _note(self, event: Event) -> None:
@@ -58,6 +59,11 @@ class Logs:
         known = sorted((send.began, place) for send, place in sends if send is not None)
         firsts = list(accumulate((place for _, place in reversed(known)), min))
         return [began for began, _ in known], [*reversed(firsts), None]
+
+    def _newest_until(self, partition: int) -> list[int]:
+        """The latest log time up to each place, until a message that nobody read: its time is not known."""
+        keys = ((partition, place) for place in self._order[partition])
+        return list(accumulate((self.log_times[key] for key in takewhile(self.log_times.__contains__, keys)), max))
 
     def _find_final(self, history: History) -> None:
         readers = {each.did.consumer for each in history.events if isinstance(each.did, ReadWhole) and each.ok}
@@ -103,6 +109,12 @@ class Logs:
         """Whether a message was surely there at that time: its producer knew of it."""
         send = self.send_of(partition, place)
         return send is not None and send.ok and send.ended < moment
+
+    def first_at(self, partition: int, moment: int) -> Place | None:
+        """The first message whose log time is not before that, if it is known which one it is."""
+        times = self._times.get(partition, [])
+        index = bisect_left(times, moment)
+        return self._order[partition][index] if index < len(times) else None
 
     def last_before(self, partition: int, moment: int) -> Place:
         """The last message that was surely there at that time; before everything if there was none."""
