@@ -32,7 +32,12 @@ file_type = click.Path(dir_okay=False, path_type=Path)
 @click.option("--workers", type=click.IntRange(min=1), metavar="N", help="Run in N processes. Needs pytest-xdist.")
 @click.option("--seed", type=int, metavar="N", help="Repeat the order, or the history, that this number decides.")
 @click.option("--history", callback=seconds_of, metavar="TIME", help="Search a random history of so long instead.")
-@click.option("--history-file", type=file_type, metavar="FILE", help="Keep the history in this file.")
+@click.option(
+    "--history-file",
+    type=file_type,
+    metavar="FILE",
+    help="Keep the history in this file, which is written before the search.",
+)
 @timeout_option
 @click.pass_context
 def test(context: click.Context, /, url: str, timeout: float, **options: Any) -> None:
@@ -82,8 +87,6 @@ def _search_history(url: str, options: dict[str, Any]) -> int:
     from mqplug.testing._harnesses import harness_for
 
     with harness_for(url) as harness:
-        verdict = check_history(harness, seconds=options["history"], seed=options["seed"])
+        verdict = check_history(harness, seconds=options["history"], seed=options["seed"], keep=options["history_file"])
     click.echo(str(verdict))
-    if options["history_file"] is not None:
-        verdict.history.save(options["history_file"])
     return 1 if verdict.anomalies else 0

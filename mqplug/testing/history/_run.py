@@ -7,6 +7,7 @@ import time
 import uuid
 from collections.abc import Sequence
 from contextlib import suppress
+from pathlib import Path
 from threading import Thread
 
 import attrs
@@ -41,17 +42,22 @@ def check_history(
     faults: bool = True,
     defects: Sequence[Rule] = (),
     rerun: bool = True,
+    keep: Path | str | None = None,
 ) -> Verdict:
     """Let random actors work on a topic of the backend, and look for what may not be in what they saw.
 
     The same ``seed`` draws the same lots; without one, it is drawn, and the verdict names it. ``plan`` says how many
     actors there are. ``faults=False`` leaves the backend, and its clients, in peace. ``defects`` are rules for
     ``mqplug.faults`` that break the promises on purpose, to see that they are found. When an anomaly is found, and
-    ``rerun`` is true, smaller runs with the same seed follow, and the verdict says which one still fails.
+    ``rerun`` is true, smaller runs with the same seed follow, and the verdict says which one still fails. The history
+    is saved to the file ``keep`` before it is searched.
     """
     drawn = str(random.randrange(1 << 32) if seed is None else seed)
     chosen = attrs.evolve(plan or Plan(), seconds=seconds, seed=drawn)
-    verdict = _judged(*_run(harness, chosen, faults=faults, defects=defects))
+    history, injected = _run(harness, chosen, faults=faults, defects=defects)
+    if keep is not None:
+        history.save(keep)
+    verdict = _judged(history, injected)
     if verdict.anomalies and rerun:
         verdict = attrs.evolve(verdict, smaller=_smaller(harness, chosen, verdict, faults=faults, defects=defects))
     return verdict
