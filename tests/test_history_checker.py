@@ -142,6 +142,9 @@ INNOCENT = [
         story(tells_trim=False).sent(a=1, b=2, c=3).open("r").get("r", "a", 1).trim(3).get("r", "c", 3)),
     ("skipped", "it asked to go on with what is left",
         three().open("r").get("r", "a", 1).trim(3).seek("r", before(2), 2, missing="next").get("r", "c", 3)),
+    ("skipped", "a member did not mind that it was removed, and acked what lies behind it",
+        member(member(story().sent(a=1, b=2, c=3, d=4)).trim(3).seek("m", before(2), 2, missing="next")
+        .get("m", "c", 3).ack("m", 3).leave("m"), "n").get("n", "d", 4)),
     ("rewound", "it sought",
         three().open("r").get("r", "a", 1).get("r", "b", 2).seek("r", before(1), 1).get("r", "a", 1)),
     ("rewound", "it gave it back",

@@ -74,6 +74,7 @@ class Epochs:
         self.opened = {each.did.consumer: each for each in history.events if isinstance(each.did, Opened)}
         self.left = {each.did.consumer: each.ended for each in history.events if isinstance(each.did, Left)}
         self.all: list[Epoch] = []
+        self.after: dict[tuple[int, int], Epoch] = {}  # by the number of what it began with, and the partition
         self.acks: dict[tuple[str, int, Place], list[Ack]] = defaultdict(list)
         self.gave_back: dict[tuple[int, Place], set[str]] = defaultdict(set)
         self._now: dict[tuple[str, int], Epoch] = {}
@@ -131,6 +132,7 @@ class Epochs:
         epoch = Epoch(self._opened(consumer, cause), partition, cause.began, start, cause)
         self._now[consumer, partition] = epoch
         self.all.append(epoch)
+        self.after[cause.number, partition] = epoch
         return epoch
 
     def _end(self, event: Event, consumer: str, partition: int) -> None:

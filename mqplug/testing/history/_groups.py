@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from mqplug.testing.history._epochs import Ack, Epochs, seek_is_lenient
 from mqplug.testing.history._events import Event, Opened, Place, Sought
 from mqplug.testing.history._history import History
-from mqplug.testing.history._landings import ANYWHERE, Landing, landing
+from mqplug.testing.history._landings import ANYWHERE, BEGIN, Landing, landing
 from mqplug.testing.history._logs import Logs
 from mqplug.testing.history._moves import Move, Moved
 
@@ -57,8 +57,15 @@ class Groups:
         for partition, place in seek.landed:
             # Retention may have left more behind than the seek was for: it stood there then.
             to = landing(self._logs, seek.to, partition, event, lenient=seek_is_lenient(seek))
-            met = Landing(min(to.low, place), None if to.high is None else max(to.high, place))
+            removed = self._passed_over(event, partition) if to.lenient else BEGIN
+            met = Landing(min(to.low, place), None if to.high is None else max(to.high, place, removed))
             self._moves[group, partition].append(Move(event, met, event.ok))
+
+    def _passed_over(self, seek: Event, partition: int) -> Place:
+        """What lies before it may have been removed by the time at which something came after this seek."""
+        epoch = self._epochs.after.get((seek.number, partition))
+        came = epoch.deliveries[0] if epoch is not None and epoch.deliveries else None
+        return self._logs.trimmed_until(partition, seek.ended if came is None else came.ended)
 
     # asking ------------------------------------------------------------------------------------------------
 

@@ -30,6 +30,7 @@ class Logs:
         self._ends = {partition: self._stored_until(partition) for partition in self._order}
         self._begins = {partition: self._sent_since(partition) for partition in self._order}
         self._times = {partition: self._newest_until(partition) for partition in self._order}
+        self._removed = {partition: self._trimmed_by(partition) for partition in self._trims}
         self._find_final(history)
 
     def _note(self, event: Event) -> None:
@@ -64,6 +65,11 @@ class Logs:
         """The latest log time up to each place, until a message that nobody read: its time is not known."""
         keys = ((partition, place) for place in self._order[partition])
         return list(accumulate((self.log_times[key] for key in takewhile(self.log_times.__contains__, keys)), max))
+
+    def _trimmed_by(self, partition: int) -> tuple[list[int], list[Place]]:
+        """When trims began, in order; before each, and after the last, what they may have removed by then."""
+        trims = sorted(self._trims[partition])
+        return [began for began, _ in trims], [(), *accumulate((before for _, before in trims), max)]
 
     def _find_final(self, history: History) -> None:
         readers = {each.did.consumer for each in history.events if isinstance(each.did, ReadWhole) and each.ok}
@@ -128,7 +134,12 @@ class Logs:
 
     def may_be_trimmed(self, partition: int, place: Place, moment: int) -> bool:
         """Whether somebody had begun to have this message removed at that time."""
-        return any(began < moment and place < before for began, before in self._trims[partition])
+        return place < self.trimmed_until(partition, moment)
+
+    def trimmed_until(self, partition: int, moment: int) -> Place:
+        """What lies before it may have been removed at that time."""
+        began, until = self._removed.get(partition, ([], [()]))
+        return until[bisect_left(began, moment)]
 
     def entry(self, partition: int, place: Place) -> Sequence[Place]:
         """What a backend that acks whole entries takes together with this message."""
