@@ -9,18 +9,7 @@ import attrs
 
 import mqplug
 from mqplug import memory
-from mqplug.spi import Action, Capabilities, Connection, Descriptor, DiscardStaged, Ingest, Ingested, Staged, hookimpl
-
-
-class EmptyStage:
-    """A stage that nothing is written to."""
-
-    def finish(self, timeout):
-        return STAGED
-
-    def discard(self):
-        """There is nothing."""
-
+from mqplug.spi import Action, Capabilities, Connection, Descriptor, Ingest, Ingested, Staged, hookimpl
 
 STAGED = Staged("narrowed", "", "orders", 0, 0, "")
 
@@ -45,7 +34,6 @@ class NarrowedBackend:
     def mqplug_connect(self, settings) -> Connection:
         connection = memory.mqplug_connect(settings)
         connection.capabilities = self.declared(connection.capabilities)
-        connection.open_stage = lambda topic, timeout: EmptyStage()
         return connection
 
     @hookimpl
@@ -53,8 +41,8 @@ class NarrowedBackend:
         self.asked.append(action)
         if isinstance(action, self.unknown):
             raise mqplug.Unsupported(type(action).__name__)
-        if isinstance(action, Ingest | DiscardStaged):  # memory does not know them
-            return Ingested(0, {}) if isinstance(action, Ingest) else True
+        if isinstance(action, Ingest):  # STAGED was staged nowhere
+            return Ingested(0, {})
         return memory.mqplug_administer(connection, action)
 
     mqplug_open_producer = staticmethod(memory.mqplug_open_producer)

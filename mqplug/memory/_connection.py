@@ -11,6 +11,7 @@ from mqplug._log import Log
 from mqplug._position import Position
 from mqplug._watermarks import Bounds, Watermarks
 from mqplug.memory._rules import Rules
+from mqplug.memory._stage import MemoryStage
 from mqplug.memory._store import Store, let_go
 from mqplug.spi import (
     Action,
@@ -23,10 +24,14 @@ from mqplug.spi import (
     DescribeGroup,
     DescribeTopic,
     DescribeTopics,
+    DiscardStaged,
     GroupPosition,
+    Ingest,
     ListGroups,
     ListTopics,
+    StageDriver,
     SymbolicStart,
+    TopicInfo,
     Trim,
 )
 
@@ -85,6 +90,9 @@ class MemoryConnection:
         wanted = options.start if isinstance(options.start, Mapping) else self.resolve(options.start, missing)
         self.store.store_positions(group, {log: GroupPosition(wanted[log]) for log in missing})
 
+    def open_stage(self, topic: TopicInfo, timeout: float) -> StageDriver:
+        return MemoryStage(self.store, topic)
+
     def administer(self, action: Action) -> Any:
         store = self.store
         with store.changed:
@@ -112,5 +120,12 @@ class MemoryConnection:
                 case Trim(before):
                     for log, position in before.items():
                         store.partition(log).trim(position.coordinates)
+                    return True
+                case Ingest():
+                    done = store.staging.ingest(action)
+                    store.changed.notify_all()
+                    return done
+                case DiscardStaged(staged):
+                    store.staging.discard(staged)
                     return True
         raise Unsupported(type(action).__name__)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import accumulate, islice
-from typing import TypeVar
+from typing import NamedTuple, Self, TypeVar
 
 import attrs
 
@@ -16,7 +16,7 @@ from mqplug._log import Log
 from mqplug._position import Position
 from mqplug._watermarks import Bounds, Watermarks
 from mqplug.memory._numbering import Numbering
-from mqplug.spi import AtTime, Earliest, Headers, Last, Latest, Lease, Numbers, SymbolicStart, Upcoming
+from mqplug.spi import AtTime, Earliest, Headers, Last, Latest, Lease, Numbers, Run, SymbolicStart, Upcoming
 
 
 @attrs.frozen
@@ -25,6 +25,21 @@ class Retention:
 
     seconds: float
     size: int | None = None
+
+
+class Written(NamedTuple):
+    """Messages as they are written; a time of None is the log's own."""
+
+    values: Sequence[bytes | None]
+    keys: Sequence[bytes | None]
+    headers: Sequence[Headers]
+    timestamps: Sequence[int | None]
+
+    @classmethod
+    def of(cls, run: Run) -> Self:
+        """Those of a run."""
+        none = [None] * len(run)
+        return cls(run.values, run.keys or none, run.headers or [()] * len(run), run.timestamps or none)
 
 
 @attrs.define

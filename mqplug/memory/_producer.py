@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from itertools import groupby
 
 from mqplug._errors import Error
+from mqplug.memory._partition import Written
 from mqplug.memory._store import Store
 from mqplug.spi import Run, Sending
 
@@ -37,15 +38,13 @@ class MemoryProducer:
             sending.stored(partition.log, place, detail)
 
     def send_run(self, run: Run) -> None:
-        none = [None] * len(run)
         with self._store.changed:
             try:
                 partition = self._store.topic(run.topic)[run.partition]
             except Error as error:
                 run.failed(error)
                 return
-            headers = run.headers or [()] * len(run)
-            run.stored(partition.log, *partition.append(run.values, run.keys or none, headers, run.timestamps or none))
+            run.stored(partition.log, *partition.append(*Written.of(run)))
             self._store.changed.notify_all()
 
     def pump(self, timeout: float) -> None:

@@ -14,6 +14,7 @@ from mqplug.memory._clock import Clock
 from mqplug.memory._groups import Group
 from mqplug.memory._partition import Partition, Retention
 from mqplug.memory._personality import FULL, Personality
+from mqplug.memory._staging import Staging
 from mqplug.spi import GroupInfo, GroupPosition, Roster, TopicInfo
 
 WEEK = 7 * 24 * 3600.0
@@ -29,6 +30,7 @@ class Store:
         self.clock = Clock(self.changed)
         self._topics: dict[str, list[Partition]] = {}
         self._groups: dict[str, Group] = {}
+        self.staging = Staging(name, self.partition)
         self._ledgers: Iterator[int] = count(1)
 
     # topics ------------------------------------------------------------------------------------------------

@@ -15,6 +15,7 @@ from mutants import (
     more,
     reading,
     seeking,
+    staging,
     storing,
 )
 from mutants.base import Mutant, Proxy
@@ -22,7 +23,7 @@ from mutants.core import CORE_MUTANTS
 
 SECTIONS = (
     reading, seeking, groups, giving_back, members, storing, lasting, mistakes, large, asynchronous, more,
-    edges, edges_of_groups,
+    edges, edges_of_groups, staging,
 )  # fmt: skip
 
 

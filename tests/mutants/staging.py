@@ -1,0 +1,290 @@
+"""Stages that are not kept apart, batches that are not taken in as one, and numbers and attempts that are forgotten."""
+
+from __future__ import annotations
+
+import time
+from contextlib import nullcontext
+
+import attrs
+
+import mqplug._client
+from mqplug import Bounds
+from mqplug._consume.settling import Settler
+from mqplug._stage import Stage
+from mqplug.memory import Store
+from mqplug.memory._groups import Group
+from mqplug.memory._stage import MemoryStage
+from mqplug.memory._staging import Staging
+from mqplug.spi import DiscardStaged, Ingest
+from mutants.base import Mutant, Proxy
+from mutants.lasting import Lasting
+
+_write, _ingest, _find, _leave = MemoryStage.write, Staging.ingest, Staging._find, Group.leave
+
+
+def _append(stage, parts):
+    with stage._store.changed:
+        for part in parts:
+            stage._store.partition(part.log).append(*part.written)
+        stage._store.changed.notify_all()
+
+
+class SeenWhenWritten(Mutant):
+    """What is staged is in the log at once."""
+
+    case = "STG-01"
+
+    def write(self, run, timeout):
+        _write(self, run, timeout)
+        _append(self, self._parts[-1:])
+
+    patches = ((MemoryStage, "write", write),)
+
+
+class LastStageFirst(Mutant):
+    case = "STG-02"
+    patches = ((Staging, "_find", lambda staging, several: _find(staging, several[::-1])),)
+
+
+def _without(column):
+    """A write that loses a column."""
+
+    def write(stage, run, timeout):
+        _write(stage, run, timeout)
+        part = stage._parts[-1]
+        stage._parts[-1] = attrs.evolve(part, written=part.written._replace(**{column: [None] * len(part)}))
+
+    return write
+
+
+class StagesNoKeys(Mutant):
+    case = "STG-03"
+    patches = ((MemoryStage, "write", _without("keys")),)
+
+
+class StagesNoTimes(Mutant):
+    case = "STG-03"
+    patches = ((MemoryStage, "write", _without("timestamps")),)
+
+
+class TellsOnlyTheFirst(Mutant):
+    case = "STG-04"
+
+    def administer(self, connection, action):
+        done = super().administer(connection, action)
+        if isinstance(action, Ingest):
+            placed = {log: Bounds(each.first_id, each.first_id) for log, each in done.placed.items()}
+            done = attrs.evolve(done, placed=placed)
+        return done
+
+
+class OneStageForAll(Mutant):
+    """All stages write into one."""
+
+    case = "STG-05"
+
+    def write(self, run, timeout):
+        self._parts = self._store.__dict__.setdefault("parts", self._parts)
+        _write(self, run, timeout)
+
+    patches = ((MemoryStage, "write", write),)
+
+
+class KeepsWhatWasLeft(Mutant):
+    """What was written on a stage that was left is taken in."""
+
+    case = "STG-06"
+    patches = ((MemoryStage, "discard", lambda stage: _append(stage, stage._parts)),)
+
+
+class DiscardsNothing(Mutant):
+    case = "STG-07"
+
+    def administer(self, connection, action):
+        return True if isinstance(action, DiscardStaged) else super().administer(connection, action)
+
+
+class StagesWhatIsTooLarge(Mutant):
+    case = "STG-08"
+    patches = ((Stage, "_check", lambda stage, columns: None),)
+
+
+class StagesWhenClosed(Mutant):
+    case = "STG-09"
+    patches = ((Stage, "_use", lambda stage, operation: nullcontext()),)
+
+
+class ForgetsNumbers(Mutant):
+    """What was taken in is taken in again."""
+
+    case = "STG-10"
+
+    def ingest(self, wanted):
+        self._last.clear()
+        return _ingest(self, wanted)
+
+    patches = ((Staging, "ingest", ingest),)
+
+
+class KnowsTheLastNumber(Mutant):
+    """It knows the last number again, and none before it."""
+
+    case = "STG-10"
+
+    def ingest(self, wanted):
+        if wanted.number < self._last.get(wanted.writer, (0,))[0]:
+            del self._last[wanted.writer]
+        return _ingest(self, wanted)
+
+    patches = ((Staging, "ingest", ingest),)
+
+
+class OneWriterForAll(Mutant):
+    case = "STG-10"
+    patches = ((Staging, "ingest", lambda staging, wanted: _ingest(staging, attrs.evolve(wanted, writer="any"))),)
+
+
+class KeepsWhatIsRepeated(Mutant):
+    case = "STG-10"
+
+    def ingest(self, wanted):
+        kept = dict(self._waiting)
+        done = _ingest(self, wanted)
+        if done.repeated:
+            self._waiting = kept
+        return done
+
+    patches = ((Staging, "ingest", ingest),)
+
+
+class NothingHasNoNumber(Mutant):
+    """A batch without messages does not use up its number."""
+
+    case = "STG-11"
+
+    def ingest(self, wanted):
+        known = dict(self._last)
+        done = _ingest(self, wanted)
+        if not done.messages:
+            self._last = known
+        return done
+
+    patches = ((Staging, "ingest", ingest),)
+
+
+class TakesInWhatIsLeft(Mutant):
+    """What is gone of a batch is left out."""
+
+    case = "STG-12"
+
+    def find(self, several):
+        return _find(self, [each for each in several if each.detail in self._waiting])
+
+    patches = ((Staging, "_find", find),)
+
+
+class FailureUsesTheNumber(Mutant):
+    case = "STG-12"
+
+    def ingest(self, wanted):
+        try:
+            return _ingest(self, wanted)
+        except Exception:
+            self._last[wanted.writer] = wanted.number, None
+            raise
+
+    patches = ((Staging, "ingest", ingest),)
+
+
+class TakesInOneByOne(Mutant):
+    """Whoever reads meanwhile sees a part of a batch."""
+
+    case = "STG-13"
+
+    def administer(self, connection, action):
+        if not isinstance(action, Ingest) or len(action.staged) < 2:
+            return super().administer(connection, action)
+        for number, each in enumerate(action.staged):
+            done = super().administer(connection, Ingest((each,), f"{action.writer}-{number}", action.number))
+            time.sleep(0.005)
+        return done
+
+
+class CountsFromAnywhere(Mutant):
+    """Any number will do."""
+
+    case = "STG-14"
+    patches = ((mqplug._client, "check_number", lambda number: number),)
+
+
+class TakesInWhatIsAnothers(Mutant):
+    """What was staged for another store is passed over."""
+
+    case = "STG-14"
+
+    def find(self, several):
+        return _find(self, [each for each in several if (each.backend, each.cluster) == ("memory", self._store)])
+
+    patches = ((Staging, "_find", find),)
+
+
+class NumbersGoWithTheClient(Mutant):
+    case = "STG-15"
+
+    class Connection(Proxy):
+        def close(self, timeout):
+            self.inner.store.staging._last.clear()
+            self.inner.close(timeout)
+
+
+class StagesAreGoneAfterARestart(Mutant):
+    case = "STG-16"
+
+    def hooks(self, connect):
+        with connect() as client:
+            staging = client.unwrap(Store).staging
+        return {**super().hooks(connect), "restart": lambda: self.lose(staging)}
+
+    def lose(self, staging):
+        staging._waiting.clear()
+
+
+class ForgetsNumbersInAnOutage(Lasting):
+    case = "STG-17"
+
+    def come_up(self):
+        self.store.staging._last.clear()
+
+
+class ForgetsAttempts(Mutant):
+    """Attempts end with the last member."""
+
+    case = "ACK-22"
+
+    def leave(self, member):
+        _leave(self, member)
+        if len(self.roster) < 2:
+            forget_attempts(self)
+
+    patches = ((Group, "leave", leave),)
+
+
+class ForgetsAttemptsInAnOutage(Lasting):
+    case = "ACK-23"
+
+    def come_up(self):
+        for group in self.store._groups.values():
+            forget_attempts(group)
+
+
+def forget_attempts(group):
+    """Keep where a group stands, and nothing else."""
+    group._positions = group.positions(group._positions)
+    group._tables.clear()
+
+
+class TriesOnceMore(Mutant):
+    """What was tried often enough is delivered all the same."""
+
+    case = "ACK-25"
+    patches = ((Settler, "bury_spent", lambda settler, held, batch: batch),)
