@@ -1,12 +1,18 @@
 from __future__ import annotations
 
+import subprocess
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from bad_input_words import connect
+from rocksmq_words import serving
 
+import mqplug
+from mqplug_rocksmq._shared import close_store
+from mqplug_rocksmq._shared import open_store as open_shared
 from mqplug_rocksmq._store import Store, StoreSettings
 
 OpenStore = Callable[..., Store]
@@ -42,3 +48,37 @@ def open_store(path: Path) -> Iterator[OpenStore]:
 @pytest.fixture
 def store(open_store: OpenStore) -> Store:
     return open_store(sync="os")
+
+
+@pytest.fixture
+def mq(request: pytest.FixtureRequest, path: Path) -> Iterator[mqplug.Client]:
+    """A client of the test's store, with the topics of its module's ``TOPICS``: each with so many partitions."""
+    with mqplug.connect("rocksmq", path=str(path), sync="os") as client:
+        for topic, partitions in request.module.TOPICS.items():
+            client.create_topic(topic, partitions=partitions)
+        yield client
+
+
+@pytest.fixture
+def shared(path: Path) -> Iterator[Store]:
+    """A store of this process, as clients share it."""
+    store = open_shared(path, StoreSettings(sync="os"))
+    yield store
+    close_store(store, 10)
+
+
+@pytest.fixture
+def owner(path: Path) -> Iterator[subprocess.Popen[str]]:
+    """Another process that owns the store."""
+    with serving(path, "--sync", "os") as process:
+        yield process
+
+
+@pytest.fixture
+def closed(path: Path) -> Path:
+    """A closed store with a message."""
+    with connect(path) as mq:
+        mq.create_topic("orders")
+        with mq.producer("orders") as out:
+            out.send(b"a")
+    return path

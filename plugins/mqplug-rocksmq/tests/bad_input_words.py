@@ -1,0 +1,44 @@
+"""Short words for opening what should not be opened."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import mqplug
+
+QUICK = 4.0  # seconds: less than the patience with an owner that is just ending
+
+
+def connect(path: Path | str, **settings: Any) -> mqplug.Client:
+    """Connect, and give up soon."""
+    return mqplug.connect("rocksmq", path=str(path), timeout=2, **settings)
+
+
+def files(path: Path) -> list[tuple[str, int, int]]:
+    """Return what lies in a directory, how large it is, and when it was changed."""
+    found = [(each, each.lstat()) for each in path.rglob("*")]
+    return sorted((str(each.relative_to(path)), about.st_size, about.st_mtime_ns) for each, about in found)
+
+
+@contextmanager
+def untouched(path: Path) -> Iterator[None]:
+    """Nothing below a directory is made, removed or changed."""
+    before = files(path)
+    yield
+    assert files(path) == before
+
+
+@contextmanager
+def held(store: Path, owner: object) -> Iterator[None]:
+    """Somebody holds a store, and its file says this about him."""
+    with (store / "owner").open("r+") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        file.truncate(0)
+        file.write(owner if isinstance(owner, str) else json.dumps(owner))
+        file.flush()
+        yield

@@ -1,0 +1,63 @@
+"""Short words for what the tests do to owners."""
+
+from __future__ import annotations
+
+import contextlib
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+from rocksmq_words import line, python
+
+import mqplug
+from mqplug_rocksmq._connection import RocksMQConnection
+
+HOLDER = """
+mq = mqplug.connect("rocksmq", path=str(path))
+print("ready", flush=True)
+sys.stdin.readline()
+mq.close()
+print("closed", flush=True)
+sys.stdin.read()
+"""
+
+
+@contextlib.contextmanager
+def owned_elsewhere(path: Path) -> Iterator[tuple[subprocess.Popen[str], mqplug.Client]]:
+    """Another process that owns a store with the topic "orders", and a client here."""
+    with python(HOLDER, path) as owner:
+        assert line(owner) == "ready"
+        with mqplug.connect("rocksmq", path=str(path)) as mq:
+            mq.create_topic("orders")
+            yield owner, mq
+
+
+def killed(owner: subprocess.Popen[str]) -> None:
+    """Killed."""
+    owner.kill()
+    owner.wait()
+
+
+def closed(owner: subprocess.Popen[str]) -> None:
+    """Closed in order, by a process that lives on."""
+    assert owner.stdin is not None
+    owner.stdin.write("\n")
+    owner.stdin.flush()
+    assert line(owner) == "closed"
+
+
+def owns(mq: mqplug.Client) -> bool:
+    """Whether the client's process has become the owner."""
+    return isinstance(mq._connection.home, RocksMQConnection)
+
+
+def take(consumer: mqplug.Consumer, count: int, *, ack: bool = False) -> list[mqplug.Message]:
+    """Receive so many messages, and no more."""
+    taken = []
+    while len(taken) < count:
+        message = consumer.receive(10)
+        assert message is not None, f"{len(taken)} of {count} came"
+        taken.append(message)
+        if ack:
+            consumer.ack(message)
+    return taken

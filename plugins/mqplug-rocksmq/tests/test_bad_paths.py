@@ -1,0 +1,282 @@
+"""What is no store, or a damaged or newer one, and who may not open it: typed errors, and nothing is touched."""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import shutil
+import sys
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+from bad_input_words import connect, untouched
+from conftest import OpenStore
+from rocksmq_words import in_a_namespace, python
+
+import mqplug
+from mqplug import AccessDenied, AlreadyOpen, ConfigError, ConnectError, Corrupt, Error, PluginError, StorageFull
+from mqplug_rocksmq._layout import STORE, json_value
+from mqplug_rocksmq._native_errors import translate
+from mqplug_rocksmq._site import IDENTITY
+
+# what is no store --------------------------------------------------------------------------------------------
+
+
+def test_a_file(tmp_path: Path) -> None:
+    """A path that is a file, or lies below one, is refused."""
+    (tmp_path / "file").write_text("mine")
+    for path in (tmp_path / "file", tmp_path / "file" / "store"):
+        with untouched(tmp_path), pytest.raises(ConfigError, match="file is a file, and a store is a directory"):
+            connect(path)
+
+
+def test_a_link_to_nothing(tmp_path: Path) -> None:
+    """A link that leads nowhere, or in a circle, is refused, and nothing is made where it points."""
+    (tmp_path / "link").symlink_to(tmp_path / "nowhere")
+    (tmp_path / "circle").symlink_to(tmp_path / "circle")
+    for path in (tmp_path / "link", tmp_path / "circle"):
+        with untouched(tmp_path), pytest.raises(ConfigError, match="is a link to nothing"):
+            connect(path)
+
+
+def test_a_pipe(tmp_path: Path) -> None:
+    """What is neither a file nor a directory is refused, and not opened, which could wait for ever."""
+    os.mkfifo(tmp_path / "pipe")
+    with untouched(tmp_path), pytest.raises(ConfigError, match="a store is a directory"):
+        connect(tmp_path / "pipe")
+
+
+def test_a_directory_of_others(tmp_path: Path) -> None:
+    """A directory that holds other things is refused, and nothing is written into it."""
+    (tmp_path / "photos").mkdir()
+    with untouched(tmp_path), pytest.raises(ConfigError, match="no store, but 1 other things, such as 'photos'"):
+        connect(tmp_path)
+
+
+def test_an_empty_directory(tmp_path: Path) -> None:
+    """An empty directory becomes a store."""
+    connect(tmp_path).close()
+    connect(tmp_path, create=False).close()
+
+
+def test_nothing_is_made(tmp_path: Path) -> None:
+    """With ``create=False`` a store that is not there is an error, and is not made."""
+    with pytest.raises(ConfigError, match="there is no store at"):
+        connect(tmp_path / "typo", create=False)
+    with pytest.raises(ConfigError, match="there is no store at"):
+        mqplug.connect(f"rocksmq://{tmp_path}/typo?create=false")
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("path", "complaint"),
+    [("", "is empty"), ("a\0b", "zero byte"), ("~nobody-of-this-name/store", "there is no such user")],
+)
+def test_a_path_that_cannot_be(path: str, complaint: str) -> None:
+    """A path that no directory can have is a wrong setting."""
+    with pytest.raises(ConfigError, match=complaint):
+        connect(path)
+
+
+def test_a_path_that_is_too_long(tmp_path: Path) -> None:
+    """A path that the file system does not take is ``ConnectError``, with what the system says."""
+    with untouched(tmp_path), pytest.raises(ConnectError, match="File name too long"):
+        connect(tmp_path / ("x" * 300))
+
+
+# what is a damaged or a newer store --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("where", ["file", "database"])
+def test_a_newer_format(path: Path, open_store: OpenStore, where: str) -> None:
+    """A store of a newer format is refused with what to update; where its file says so, it is not even touched."""
+    store = open_store()
+    newer = {"format": 2, "id": store.id}
+    if where == "database":
+        store._engine.change(lambda changes: changes.put(STORE, json_value(newer)), 10)
+    store.close(10)
+    if where == "file":
+        (path / IDENTITY).write_text(json.dumps(newer))
+    with ExitStack() as unchanged:
+        if where == "file":
+            unchanged.enter_context(untouched(path))
+        with pytest.raises(PluginError, match=r"format 2.*Update mqplug-rocksmq"):
+            connect(path)
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        b"\xff",
+        b"",
+        b"[]",
+        b'{"id": "x"}',
+        b'{"id": "x", "format": "new"}',
+        b'{"id": "x", "format": 1e400}',
+        b"[" * 99999,
+    ],
+)
+def test_a_damaged_name(closed: Path, said: bytes) -> None:
+    """A store whose own file makes no sense is refused before anything is touched."""
+    (closed / IDENTITY).write_bytes(said)
+    with untouched(closed), pytest.raises(Corrupt, match=IDENTITY):
+        connect(closed)
+
+
+@pytest.mark.parametrize("left", ["nothing", "a file", "an empty directory"])
+def test_a_lost_database(closed: Path, left: str) -> None:
+    """A store whose database is gone is refused, and RocksDB makes no empty one in its place."""
+    shutil.rmtree(closed / "rocksdb")
+    if left == "a file":
+        (closed / "rocksdb").write_text("x")
+    elif left == "an empty directory":
+        (closed / "rocksdb").mkdir()
+    with untouched(closed), pytest.raises(Corrupt, match=r"has lost its database.*mqplug rocksmq repair"):
+        connect(closed)
+
+
+@pytest.mark.parametrize("name", [IDENTITY, "owner", "witness"])
+def test_a_directory_in_place_of_a_file(closed: Path, name: str) -> None:
+    """Where one of a store's files is a directory, that is named, and no message is touched."""
+    (closed / name).unlink()
+    (closed / name).mkdir()
+    with untouched(closed / "rocksdb"), pytest.raises(ConnectError, match=f"Is a directory: .*{name}"):
+        connect(closed)
+
+
+# who may not open it -----------------------------------------------------------------------------------------
+
+
+TRY = """
+import sys, mqplug
+try:
+    mqplug.connect("rocksmq", path=sys.argv[1], timeout=2)
+except mqplug.Error as error:
+    print(type(error).__name__, error)
+"""
+
+
+def test_a_read_only_disk(closed: Path) -> None:
+    """A store on a disk that cannot be written is ``AccessDenied``."""
+    script = 'mount --bind "$1" "$1"; mount -o remount,bind,ro "$1"; "$2" -c "$3" "$1"'
+    with untouched(closed):
+        assert in_a_namespace(script, closed, sys.executable, TRY).startswith("AccessDenied")
+
+
+def test_a_new_store_on_a_read_only_disk(tmp_path: Path) -> None:
+    """A store cannot be made on a disk that cannot be written either."""
+    script = 'mount --bind "$1" "$1"; mount -o remount,bind,ro "$1"; "$2" -c "$3" "$1/new"'
+    assert in_a_namespace(script, tmp_path, sys.executable, TRY).startswith("AccessDenied")
+
+
+FILL = """
+import os, sys
+from pathlib import Path
+import mqplug
+path = Path(sys.argv[1])
+with mqplug.connect("rocksmq", path=str(path / "store")) as mq:
+    mq.create_topic("t")
+    with mq.producer("t") as out:
+        out.send(b"kept")
+with open(path / "other", "wb", buffering=0) as file:
+    try:
+        while True:
+            file.write(bytes(4096))
+    except OSError:
+        pass
+def files():
+    return sorted((str(each), each.lstat().st_size, each.lstat().st_mtime_ns) for each in path.rglob("*")
+                  if each.name != "owner")
+before = files()
+for name in ("store", "new"):
+    try:
+        mqplug.connect("rocksmq", path=str(path / name))
+    except mqplug.Error as error:
+        print(type(error).__name__, "Free some space" in str(error), files() == before)
+(path / "other").unlink()
+with mqplug.connect("rocksmq", path=str(path / "store")) as mq:
+    print([message.value for message in mq.read("t")])
+"""
+
+
+def test_a_full_disk(tmp_path: Path) -> None:
+    """On a full disk a store neither opens nor is made, nothing of it changes, and with room it opens as it was."""
+    script = 'mount -t tmpfs -o size=16m tmpfs "$1"; "$2" -c "$3" "$1"'
+    said = in_a_namespace(script, tmp_path, sys.executable, FILL).splitlines()
+    assert said == ["StorageFull True True", "StorageFull True True", "[b'kept']"]
+
+
+def open_files() -> int:
+    """How many files this process has open."""
+    return sum(1 for _ in Path("/proc/self/fd").iterdir())
+
+
+def test_too_few_files(path: Path) -> None:
+    """Where a process may open no more files that is said, with what to do; trying again and again leaks none."""
+    connect(path).close()
+    usual = resource.getrlimit(resource.RLIMIT_NOFILE)
+    before = open_files()
+    for _ in range(5):
+        resource.setrlimit(resource.RLIMIT_NOFILE, (before + 3, usual[1]))
+        try:
+            with pytest.raises(Error, match="Too many open files"):
+                connect(path)
+        finally:
+            resource.setrlimit(resource.RLIMIT_NOFILE, usual)
+    assert open_files() == before
+    connect(path).close()
+
+
+NOBODY = """
+import os, sys, tempfile, mqplug
+with tempfile.TemporaryDirectory() as folder, mqplug.connect("rocksmq", path=folder) as mq:
+    mq.topics()  # all that is imported later would lie out of reach
+if os.getuid() == 0:
+    os.seteuid(65534)
+try:
+    mqplug.connect("rocksmq", path=sys.argv[1], timeout=2)
+except mqplug.Error as error:
+    print(type(error).__name__, "Check" in str(error), flush=True)
+os.seteuid(os.getuid())
+"""
+
+
+@pytest.mark.parametrize("mode", [0o000, 0o500, 0o400])
+def test_a_directory_of_another(mode: int) -> None:
+    """A store that this user may not read, enter or write to is ``AccessDenied``, and so is a new one there."""
+    import tempfile
+
+    with tempfile.TemporaryDirectory() as folder:
+        Path(folder).chmod(0o755)
+        store = Path(folder, "store")
+        connect(store).close()
+        with untouched(store):
+            for path in (store, store / "new"):
+                store.chmod(mode)
+                try:
+                    with python(NOBODY, path) as process:
+                        assert process.communicate(timeout=30)[0].strip() == "AccessDenied True"
+                finally:
+                    store.chmod(0o700)
+
+
+@pytest.mark.parametrize(
+    ("text", "kind"),
+    [
+        ("IO error: While lock file: /x/LOCK: Resource temporarily unavailable", AlreadyOpen),
+        (
+            "IO error: lock hold by current process, acquire time 1 acquiring thread 2: /x/LOCK: No locks available",
+            AlreadyOpen,
+        ),
+        ("IO error: While open a file for lock: /x/LOCK: Too many open files", Error),
+        ("IO error: While pread offset 0 len 9: /mnt/BLOCKS/Corruption/checksum/1.sst: Input/output error", Error),
+        ("IO error: No space left on device: While appending to file: /x/1.log: No space left on device", StorageFull),
+        ("IO error: While open a file for appending: /x/1.log: Read-only file system", AccessDenied),
+        ("Corruption: block checksum mismatch: stored = 1, computed = 2 in /x/1.sst offset 0 size 9", Corrupt),
+    ],
+)
+def test_native_errors(text: str, kind: type[Error]) -> None:
+    """What RocksDB says in words is the right error, whatever the store's path is made of."""
+    assert type(translate(Exception(text))) is kind

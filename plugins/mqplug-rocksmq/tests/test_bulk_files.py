@@ -1,0 +1,224 @@
+"""The files of stages: what lies in them, what becomes of them, and what is wrong with them."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import attrs
+import pytest
+from bulk_words import Batch, stage, staged, take, waiting
+from conftest import OpenStore
+from hypothesis import given
+from hypothesis import strategies as st
+from rocksmq_words import eventually, extent, new_log, put, values
+
+import mqplug
+import mqplug.aio
+from mqplug import ConfigError, Corrupt
+from mqplug_rocksmq import _stage, _staging
+from mqplug_rocksmq._care._check import check
+from mqplug_rocksmq._care._repair import repair
+from mqplug_rocksmq._care._restore import restore
+from mqplug_rocksmq._staged import files_of
+from mqplug_rocksmq._store import Store
+from mqplug_rocksmq._topics import Retention
+
+# what lies in them -------------------------------------------------------------------------------------------
+
+
+def test_small_writes_share_pages(store: Store) -> None:
+    """However small the batches that are written, they lie in pages of a good size; columns that some lack are kept."""
+    log = new_log(store)
+    open_stage = stage(store)
+    for number in range(1200):
+        keys = [b"k"] if number % 2 else None
+        open_stage.write(Batch([b"%d" % number], keys=keys), 10)
+    take(store, open_stage.finish(10))
+    pages = [part.page for part in store.read(log, 0, 2000)]
+    assert [page.count for page in pages] == [1000, 200]
+    assert pages[0].keys()[:4] == [None, b"k", None, b"k"]
+    assert values(store, log) == [b"%d" % number for number in range(1200)]
+
+
+def test_several_files(store: Store, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A large stage is several files, each with a part of all partitions, and nothing of it is kept in memory."""
+    monkeypatch.setattr(_stage, "FILE_BYTES", 100_000)
+    store.topics.create("wide", 3, Retention(), 10)
+    open_stage = stage(store, "wide")
+    for number in range(60):
+        open_stage.write(Batch([b"%d" % number * 500] * 10, number % 3), 10)
+    assert open_stage._held < 100_000
+    found = open_stage.finish(10)
+    assert len(waiting(path)) > 3
+    take(store, found)
+    for partition, log in enumerate(store.topics.get("wide").logs):
+        assert values(store, log) == [b"%d" % number * 500 for number in range(partition, 60, 3) for _ in range(10)]
+
+
+def test_files_of_other_partitions(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file has only those partitions that something was written for since the one before it."""
+    monkeypatch.setattr(_stage, "FILE_BYTES", 100_000)
+    store.topics.create("wide", 2, Retention(), 10)
+    open_stage = stage(store, "wide")
+    for partition in (0, 1, 0):
+        open_stage.write(Batch([bytes(100_000)], partition), 10)
+    found = open_stage.finish(10)
+    assert [len(file.runs) for file in files_of(store.id, [found])] == [1, 1, 1]
+    assert {log: end for log, (_, end) in take(store, found).placed.items()} == {0: 2, 1: 1}
+
+
+# what becomes of them ----------------------------------------------------------------------------------------
+
+
+def test_what_nobody_takes_in(store: Store, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file that nobody took in for a day is removed, and one that was left unfinished; younger ones stay."""
+    new_log(store)
+    young, old = staged(store, [b"a"]), staged(store, [b"b"])
+    unfinished = path / "staging" / "99.new"
+    unfinished.write_bytes(b"part")
+    for file in (path / "staging" / "2.sst", unfinished):
+        day_ago = time.time() - _staging.KEPT_FOR - 10
+        os.utime(file, (day_ago, day_ago))
+    store._janitor.tidy()
+    eventually(lambda: waiting(path) == ["1.sst"])
+    with pytest.raises(Corrupt, match="is gone"):
+        take(store, old)
+    assert take(store, young).messages == 1
+
+
+def test_the_same_files_under_another_number(store: Store) -> None:
+    """What was taken in cannot be taken in again under another number."""
+    log = new_log(store)
+    found = staged(store, [b"a"])
+    take(store, found, number=0)
+    with pytest.raises(Corrupt, match="is gone"):
+        take(store, found, number=1)
+    assert values(store, log) == [b"a"]
+
+
+def test_backup(store: Store, path: Path, tmp_path: Path, open_store: OpenStore) -> None:
+    """A backup has what was taken in, and knows its mark."""
+    log = new_log(store)
+    put(store, log, b"a")
+    take(store, staged(store, [b"b", b"c"]))
+    store.back_up(tmp_path / "backup")
+    put(store, log, b"d")
+    store.close(10)
+    shutil.rmtree(path)
+    restore(tmp_path / "backup", path)
+    again = open_store(sync="os")
+    assert values(again, log) == [b"a", b"b", b"c"]
+    assert take(again, staged(again, [b"b", b"c"])).repeated
+
+
+def test_damage_is_found(store: Store, path: Path, open_store: OpenStore) -> None:
+    """A damaged page of what was taken in is ``Corrupt`` to readers, found by a check, and cut out by a repair."""
+    log = new_log(store)
+    put(store, log, b"a")
+    take(store, staged(store, [b"b", b"c"], [b"d"], [b"e"]))
+    put(store, log, b"f")
+    segment = 1
+    [(base, raw)] = store._engine.pages.read(segment, 2)
+    store._engine.change(lambda changes: changes.put_page(segment, base, raw[:-1] + bytes([raw[-1] ^ 1])), 10)
+    with pytest.raises(Corrupt, match="at offset 3 of partition 0"):
+        values(store, log)
+    store.close(10)
+    assert [(each.start, each.stop) for each in check(path).findings if each.start is not None] == [(3, 4)]
+    repair(path)
+    assert check(path).sound
+    store = open_store(sync="os")
+    assert values(store, log) == [b"a", b"b", b"c", b"e", b"f"]
+    assert take(store, staged(store, [b"again"])).repeated
+
+
+def test_a_missing_page_is_found(store: Store) -> None:
+    """A page that is missing from what was taken in is a hole, not a gap."""
+    log = new_log(store)
+    take(store, staged(store, [b"a"], [b"b"], [b"c"]))
+    store._engine.change(lambda changes: changes.drop_pages(1, 1, 2), 10)
+    with pytest.raises(Corrupt, match="messages 1 to 1"):
+        values(store, log)
+
+
+# what is wrong with them -------------------------------------------------------------------------------------
+
+
+def flip(file: Path) -> None:
+    """Change a byte."""
+    raw = bytearray(file.read_bytes())
+    raw[len(raw) // 2] ^= 1
+    file.write_bytes(raw)
+
+
+def cut(file: Path) -> None:
+    """Cut its end off."""
+    os.truncate(file, file.stat().st_size - 1)
+
+
+@pytest.mark.parametrize("harm", [flip, cut, Path.unlink])
+def test_damaged_files(store: Store, path: Path, harm: Callable[[Path], None]) -> None:
+    """A damaged or missing file is ``Corrupt``; nothing is taken in, and the mark is not set."""
+    log = new_log(store)
+    good, bad = staged(store, [b"a"]), staged(store, [b"b"])
+    harm(path / "staging" / "2.sst")
+    with pytest.raises(Corrupt) as caught:
+        take(store, good, bad)
+    assert "Stage the messages again" in str(caught.value)
+    assert extent(store, log) == (0, 0)
+    assert take(store, good).messages == 1
+
+
+def test_what_was_made_up(store: Store, path: Path) -> None:
+    """What was staged elsewhere, changed, or said twice is refused, and nothing is taken in."""
+    log = new_log(store)
+    good = staged(store, [b"a", b"b"])
+    swap = {"count": good.detail.replace("[0,0,2,", "[0,0,3,"), "marks": good.detail.replace("[[0,1000,0]]", "[]")}
+    for error, wrong in (
+        (ConfigError, attrs.evolve(good, cluster="another")),
+        (ConfigError, attrs.evolve(good, detail="[")),
+        (ConfigError, attrs.evolve(good, detail='[[1,2,3,"x"]]')),
+        (ConfigError, attrs.evolve(good, detail=swap["marks"])),
+        (Corrupt, attrs.evolve(good, detail=good.detail.replace("[[1,", "[[77,"))),
+        (ConfigError, attrs.evolve(good, detail=good.detail.replace("[[1,", "[[0,"))),
+        (Corrupt, attrs.evolve(good, detail=swap["count"])),
+    ):
+        shutil.copy2(path / "staging" / "1.sst", path / "staging" / "0.sst")
+        with pytest.raises(error):
+            take(store, wrong)
+    assert extent(store, log) == (0, 0)
+    fresh = staged(store, [b"c"])
+    with pytest.raises(ValueError, match="twice"):
+        take(store, fresh, fresh)
+    assert take(store, fresh).messages == 1
+    assert values(store, log) == [b"c"]
+
+
+words = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=6) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    max_leaves=20,
+)
+
+
+spoilt = st.tuples(st.sampled_from("0123456789,[]{}-."), st.integers(0, 60))
+
+
+@given(words.map(json.dumps) | st.text() | st.lists(spoilt, min_size=1, max_size=3))
+def test_any_words(said: str | list[tuple[str, int]]) -> None:
+    """Whatever says what was staged is understood, or is a ``ConfigError``, or a ``ValueError`` that tells why."""
+    good = "[[1,2000,77,[[0,0,2,300,[[0,5,0],[1,9,150]]]]],[2,2000,77,[[0,0,1,300,[[0,5,0]]]]]]"
+    if not isinstance(said, str):
+        pieces = list(good)
+        for piece, at in said:
+            pieces[at] = piece
+        said = "".join(pieces)
+    try:
+        found = files_of("store", [mqplug.Staged("rocksmq", "store", "orders", 1, 1, said)])
+    except (ConfigError, ValueError):
+        return
+    assert all(file.messages > 0 for file in found)

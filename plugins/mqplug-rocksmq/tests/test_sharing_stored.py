@@ -1,0 +1,190 @@
+"""What is stored of members that share: acks, attempts and delays, and what outlives their processes."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+from time import monotonic
+
+import pytest
+from rocksmq_words import eventually, line, python
+from sharing_words import GROUP, Sharer, Waiter, jobs, stored
+
+import mqplug
+from mqplug import EARLIEST, Timeout
+from mqplug.spi import Mode
+from mqplug_rocksmq._layout import HANDED
+
+TOPICS = {"jobs": 1}
+
+
+def test_acks_are_stored_exactly(mq: mqplug.Client, path: Path) -> None:
+    """In whatever order they come; only the rest is delivered when the store was opened again, as second attempts."""
+    jobs(mq, 8)
+    member = Sharer(mq)
+    member.take(8)
+    member.settle(5, 1, 0, back={3: 60.0})
+    member.settle(6)
+    assert stored(mq) == (2, [(5, 6)])
+    member.close()
+    mq.close()
+    with mqplug.connect("rocksmq", path=str(path)) as opened:
+        assert Sharer(opened).take(9) == [(at, 2) for at in (2, 4, 7)]  # 3 was put off
+
+
+def test_giving_back_writes_next_to_nothing(mq: mqplug.Client) -> None:
+    """A nack costs no write, and one small one that nobody waits for where something is put off."""
+    jobs(mq, 3)
+    member = Sharer(mq)
+    member.take(3)
+    store = member.driver._store
+    before = store._engine.durability.changes
+    member.settle(back={0: 0.0})
+    assert store._engine.durability.changes == before
+    member.settle(back={1: 5.0})
+    assert store._engine.durability.changes == before + 1
+    member.settle(2)
+    assert store._engine.durability.changes == before + 2
+
+
+def test_what_could_not_be_stored_in_time_is_stored_with_the_next(mq: mqplug.Client) -> None:
+    """A settlement that timed out took effect in memory; said again, it is stored before it returns."""
+    jobs(mq, 3)
+    member = Sharer(mq)
+    member.take(3)
+    with member.driver._sharing._storing, pytest.raises(Timeout):
+        member.settle(0, timeout=0.01)
+    assert stored(mq) == (0, [])
+    member.settle(0)
+    assert stored(mq) == (1, [])
+
+
+def test_many_settle_as_one(mq: mqplug.Client) -> None:
+    """What several members settle while the disk is busy is stored by one write."""
+    jobs(mq, 8)
+    members = [Sharer(mq) for _ in range(8)]
+    taken = [member.take(1)[0][0] for member in members]
+    sharing, engine = members[0].driver._sharing, members[0].driver._store._engine
+    threads = [threading.Thread(target=member.settle, args=(at,)) for member, at in zip(members, taken, strict=True)]
+    before = engine.durability.changes
+    with sharing._storing:
+        for thread in threads:
+            thread.start()
+        eventually(lambda: sharing._changes == 8)
+    for thread in threads:
+        thread.join(20)
+    assert engine.durability.changes == before + 1
+    assert stored(mq) == (8, [])
+
+
+CRASHES = """
+import mqplug
+mq = mqplug.connect("rocksmq", path=str(path))
+mq.create_topic("jobs")
+with mq.producer("jobs") as out:
+    out.send_many([b"%d" % number for number in range(20)])
+member = mq.consumer("jobs", group="workers", mode=sys.argv[2])
+batch = member.receive_many(12, 10)
+for message in list(batch)[::3]:
+    member.ack(message)
+member.nack(batch[1], delay=3600)
+member.commit()
+member.ack(batch[4])
+print(len(batch), flush=True)
+threading.Event().wait()
+"""
+
+
+@pytest.mark.parametrize("mode", ["shared", "key_shared"])
+def test_a_kill_gives_back_what_was_not_acked(path: Path, mode: Mode) -> None:
+    """After kill -9 all that was handed out and not acked comes again, as one attempt more; what was acked does not."""
+    with python(CRASHES, path, mode) as process:
+        assert line(process) == "12"
+        process.kill()
+        process.wait(20)
+    with mqplug.connect("rocksmq", path=str(path)) as mq:
+        came = Sharer(mq, mode).take(100, 1)
+    maybe = [at for at, _ in came if at == 4]  # its ack was on its way
+    gone = {0, 1, 3, 6, 9, 4}  # acked, but for 1, which is put off still
+    assert came == [(at, 2 if at < 12 else 1) for at in range(20) if at not in gone or at in maybe]
+
+
+POISONED = """
+import mqplug
+retry = mqplug.Retry(3, delay=0)
+with mqplug.connect("rocksmq", path=str(path), sync=sys.argv[2]) as mq:
+    with mq.consumer("jobs", group="workers", mode="shared", retry=retry, dead_letter="jobs.dead") as jobs:
+        while sum(mq.lag("jobs", group="workers").values()):
+            job = jobs.receive(timeout=0.1)
+            if job is not None and job.value == b"poison":
+                print(job.attempt, flush=True)
+                os.kill(os.getpid(), signal.SIGKILL)
+            if job is not None:
+                jobs.ack(job)
+                jobs.commit()
+print("done", flush=True)
+"""
+
+
+@pytest.mark.parametrize("sync", ["always", "os"])
+def test_a_message_that_kills_its_process(path: Path, sync: str) -> None:
+    """It counts an attempt each time, and goes to the dead letters when there were enough; the others are done."""
+    with mqplug.connect("rocksmq", path=str(path)) as mq:
+        mq.create_topic("jobs")
+        mq.create_topic("jobs.dead")
+        with mq.producer("jobs") as out:
+            out.send_many([b"before", b"poison", b"after"])
+    said = []
+    for _ in range(4):
+        with python(POISONED, path, sync) as process:
+            said.append(line(process))
+    assert said == ["1", "2", "3", "done"]
+    with mqplug.connect("rocksmq", path=str(path)) as mq:
+        [dead] = mq.read("jobs.dead")
+        assert (dead.value, dict(dead.headers)["mqplug-dead-attempts"]) == (b"poison", b"3")
+
+
+def test_a_delay_outlives_the_store(path: Path) -> None:
+    """What was put off comes when it is due, in whoever has the store open by then, and as one attempt more."""
+    with mqplug.connect("rocksmq", path=str(path)) as mq:
+        mq.create_topic("jobs")
+        jobs(mq, 2)
+        member = Sharer(mq)
+        member.take(2)
+        began = monotonic()
+        member.settle(1, back={0: 1.5})
+    with mqplug.connect("rocksmq", path=str(path)) as mq:
+        member = Sharer(mq)
+        assert member.take(9) == []
+        with Waiter(member) as waiter:
+            pass
+        assert waiter.got == [(0, 2)]
+        assert 1.4 < monotonic() - began < 10
+
+
+def test_notes_go_when_all_is_acked(mq: mqplug.Client) -> None:
+    """What is acked leaves no note on disk of whom it was handed to; nor does a group that is moved or deleted."""
+    jobs(mq, 30)
+    member = Sharer(mq)
+    pages = member.driver._store._engine.pages
+    for _ in range(3):
+        member.take(5)
+    member.settle(0, back={1: 0.0, 7: 60.0})
+    member.take(1)
+    assert pages.scan(HANDED)
+    member.settle(*range(15))
+    member.settle(14)
+    assert len(pages.scan(HANDED)) == 1  # of 7, which is put off and not this member's any more
+    member.driver.tend(0)
+    member.driver.seek({member.log: mqplug.Position(member.log, (3,))}, 10)
+    assert pages.scan(HANDED) == []
+    member.take(5)
+    member.close()
+    assert pages.scan(HANDED)
+    mq.reset_group(GROUP, "jobs", EARLIEST)
+    assert pages.scan(HANDED) == []
+    member = Sharer(mq)
+    assert member.take(2) == [(0, 1), (1, 1)]
+    member.close()
+    mq.delete_group(GROUP)
+    assert pages.scan(HANDED) == []

@@ -1,0 +1,139 @@
+"""What was asked of an owner that is gone is done once by the next."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from pathlib import Path
+
+import pytest
+from conftest import OpenStore
+from rocksmq_words import line, new_log, python, values
+
+import mqplug
+from mqplug import OutcomeUnknown
+from mqplug_rocksmq._dispatch import Dispatch
+from mqplug_rocksmq._layout import ORIGIN
+from mqplug_rocksmq._link import Gone
+from mqplug_rocksmq._origins import SLOTS, Origin, Request
+from mqplug_rocksmq._outlets import Outcome, Parcel
+from mqplug_rocksmq._page import Columns, encode
+
+DIES_AFTERWARDS = """
+import mqplug_rocksmq._answers as answers
+mq = mqplug.connect("rocksmq", path=str(path))
+mq.create_topic("orders")
+mq.create_topic("old")
+with mq.consumer("orders", group="g"):
+    pass
+administer = answers.CALLS["administer"]
+def once(*arguments, **options):
+    administer(*arguments, **options)
+    os.kill(os.getpid(), signal.SIGKILL)
+answers.CALLS["administer"] = once
+print("ready", flush=True)
+threading.Event().wait()
+"""
+
+
+ONCE = {
+    "create": lambda mq: mq.create_topic("new", partitions=2),
+    "grow": lambda mq: mq.add_partitions("orders", 3),
+    "delete": lambda mq: mq.delete_topic("old"),
+    "delete a group": lambda mq: mq.delete_group("g"),
+}
+
+
+@pytest.mark.parametrize("what", ONCE)
+def test_what_is_administered_is_done_once(path: Path, what: str) -> None:
+    """An owner that dies when it has done something, and before it answers: the next one knows that it is done."""
+    with python(DIES_AFTERWARDS, path) as owner:
+        assert line(owner) == "ready"
+        with mqplug.connect("rocksmq", path=str(path)) as mq:
+            ONCE[what](mq)
+            assert owner.wait(20) == -signal.SIGKILL
+            assert mq.topics() == {"create": ["new", "old", "orders"], "delete": ["orders"]}.get(
+                what, ["old", "orders"]
+            )
+            assert len(mq.partitions("orders")) == (3 if what == "grow" else 1)
+            with pytest.raises((mqplug.TopicExists, mqplug.TopicNotFound, mqplug.GroupNotFound, ValueError)):
+                ONCE[what](mq)  # asked for by somebody else, it is refused as ever
+
+
+def test_what_was_deleted_and_made_again_is_not_deleted_again(path: Path) -> None:
+    """A deletion that is sent again, because its answer was lost, spares what got the same name meanwhile."""
+    with mqplug.connect("rocksmq", path=str(path)) as mq:
+        mq.create_topic("orders")
+        home, request = mq._connection, Request(os.urandom(16))
+        assert home.administer(mqplug.spi.DeleteTopic("orders"), 10, request)
+        mq.create_topic("orders")
+        assert home.administer(mqplug.spi.DeleteTopic("orders"), 10, request._replace(again=True))
+        assert mq.topics() == ["orders"]
+
+
+def test_a_send_with_a_number_is_stored_once(open_store: OpenStore) -> None:
+    """What is sent again under its number gets the offset that it has, also from the next opener of the store."""
+    store = open_store(sync="always")
+    log = new_log(store)
+    body = [encode(Columns([1000], [b"a"]))]
+    name = os.urandom(16)
+    assert [store.append_bodies(log, body, None, Origin(name, each)) for each in range(3)] == [0, 1, 2]
+    assert store.append_bodies(log, body, None, Origin(name, 1, again=True)) == 1
+    store.close()
+    store = open_store(sync="always")
+    assert store.append_bodies(log, body, None, Origin(name, 2, again=True)) == 2
+    assert store.append_bodies(log, body, None, Origin(name, 3, again=True)) == 3
+    assert store.append_bodies(log, body, None, Origin(os.urandom(16), 2, again=True)) == 4
+    assert values(store, log) == [b"a"] * 5
+
+
+def test_what_is_known_of_producers_is_bounded(open_store: OpenStore) -> None:
+    """A producer has a few slots; they go with it, or when it does not come back."""
+    store = open_store(sync="os")
+    log = new_log(store)
+    body = [encode(Columns([1000], [b"a"]))]
+    one, other = os.urandom(16), os.urandom(16)
+    store.origins.join(one)
+    for name in (one, other):
+        for number in range(3 * SLOTS):
+            store.append_bodies(log, body, None, Origin(name, number))
+    assert len(store._engine.pages.scan(ORIGIN)) == 2 * SLOTS
+    store.origins.forget_absent()
+    assert len(store._engine.pages.scan(ORIGIN)) == 2 * SLOTS
+    store.origins.forget_absent()
+    assert len(store._engine.pages.scan(ORIGIN)) == SLOTS
+    store.origins.leave(one, for_good=True)
+    assert store._engine.pages.scan(ORIGIN) == []
+
+
+class Broken:
+    """An owner that takes parcels and is gone before it answers."""
+
+    home = None
+
+    def send(self, parcel: Parcel) -> bool:
+        return True
+
+    def receive(self, timeout: float) -> list[Outcome]:
+        raise Gone
+
+    def drop(self) -> None:
+        """Nothing is held."""
+
+    def close(self, timeout: float) -> None:
+        """Nothing is held."""
+
+
+def test_what_no_owner_can_know_any_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A send that was not answered for minutes is not sent again: nobody knows what became of it."""
+    dispatch = Dispatch(lambda name, failed, timeout: Broken(), 1)
+    settled: list[mqplug.Error | None] = []
+    dispatch.append("orders", 0, [encode(Columns([1], [b"x"]))], lambda log, first, error: settled.append(error))
+    dispatch.serve(0)
+    dispatch.serve(0)
+    assert settled == []
+    now = time.monotonic()
+    monkeypatch.setattr("mqplug_rocksmq._dispatch.time.monotonic", lambda: now + 1000)
+    dispatch.serve(0)
+    assert [type(error) for error in settled] == [OutcomeUnknown]

@@ -1,0 +1,83 @@
+"""Owners and members that stand still, and are taken for dead, or not."""
+
+from __future__ import annotations
+
+import signal
+import time
+from pathlib import Path
+
+import pytest
+from rocksmq_words import freeze, line, python
+from takeover_words import killed, owned_elsewhere, owns, take
+
+import mqplug
+from mqplug import EARLIEST, OutcomeUnknown, Timeout
+
+STANDS = """
+with mqplug.connect("rocksmq", path=str(path)) as mq:
+    lost = threading.Event()
+    with mq.consumer("orders", group="g", mode=sys.argv[2], on_revoked=lambda logs: lost.set()) as member:
+        print(*member.receive_many(4, 10).values, flush=True)
+        while sys.argv[2] == "ordered" and not lost.is_set():
+            member.receive(0.1)
+        sys.stdin.readline()
+        print(mq.health() or "goes on", flush=True)
+"""
+
+
+@pytest.mark.parametrize("mode", ["ordered", "shared"])
+def test_a_member_that_stands_still(path: Path, mode: mqplug.spi.Mode) -> None:
+    """A member of another process that is stopped loses what it holds after the session time, and hears of it."""
+    with mqplug.connect("rocksmq", path=str(path), session_timeout=1.0) as mq, mq.producer() as out:
+        mq.create_topic("orders")
+        out.send_many([mqplug.Record(b"%d" % each, topic="orders") for each in range(4)])
+        with python(STANDS, path, mode) as stands:
+            assert line(stands) == "b'0' b'1' b'2' b'3'"
+            freeze(stands)
+            with mq.consumer("orders", group="g", mode=mode) as member:
+                began = time.monotonic()
+                assert [message.value for message in take(member, 4, ack=True)] == [b"0", b"1", b"2", b"3"]
+                assert 0.5 < time.monotonic() - began < 5
+                stands.send_signal(signal.SIGCONT)
+                stands.stdin.write("\n")  # type: ignore[union-attr]
+                stands.stdin.flush()  # type: ignore[union-attr]
+                assert line(stands) == "goes on"
+
+
+def test_an_owner_that_stands_still(path: Path) -> None:
+    """While the owner is stopped calls end with ``Timeout``; when it goes on, so do they, and nothing is doubled."""
+    with owned_elsewhere(path) as (owner, mq), mq.producer("orders") as out:
+        out.send(b"before")
+        with mq.consumer("orders", start=EARLIEST) as reader:
+            take(reader, 1)
+            freeze(owner)
+            try:
+                with pytest.raises(Timeout):
+                    mq.watermarks("orders", timeout=0.3)
+                with pytest.raises(Timeout):
+                    reader.seek(EARLIEST, timeout=0.3)
+                with pytest.raises(OutcomeUnknown) as late:
+                    out.send(b"while", timeout=0.3)
+                with pytest.raises(Timeout):
+                    mqplug.connect("rocksmq", path=str(path), timeout=0.5)
+            finally:
+                owner.send_signal(signal.SIGCONT)
+            assert late.value.handle is not None
+            late.value.handle.result(10)
+            reader.seek(EARLIEST)
+            assert [message.value for message in take(reader, 2)] == [b"before", b"while"]
+        assert not owns(mq)
+
+
+@pytest.mark.parametrize("group", [None, "g"])
+def test_an_owner_that_stands_still_and_dies(path: Path, group: str | None) -> None:
+    """A consumer that waits for an answer of a stopped owner goes on when that is killed."""
+    with owned_elsewhere(path) as (owner, mq), mq.producer("orders") as out:
+        out.send(b"before")
+        with mq.consumer("orders", group=group, start=EARLIEST) as consumer:
+            take(consumer, 1, ack=group is not None)
+            freeze(owner)
+            assert consumer.receive(0.3) is None
+            killed(owner)
+            out.send(b"after")
+            assert take(consumer, 1)[0].value == b"after"
