@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import repeat
+from time import monotonic
 from typing import TYPE_CHECKING, Final
 
 from mqplug.spi import Lease, Numbers, Recalled
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from mqplug_rocksmq._pages import Changes
     from mqplug_rocksmq._store import Store
 
-GRACE: Final = 1.0  # seconds in which members in other processes find the next owner, and say what they have
+GRACE: Final = 1.0  # seconds in which members in other processes find a new owner, and say what they have
 
 
 class Handed:
@@ -29,6 +30,7 @@ class Handed:
 
     def __init__(self, store: Store, log: int, group: str) -> None:
         self._groups = store.groups
+        self._opened = store.opened
         self._log = log
         self._group = group
         self._next = 0
@@ -38,11 +40,11 @@ class Handed:
 
     def recall(self) -> dict[Numbers, Recalled]:
         """What was handed out, or put off, before this table."""
-        now = _clock.now_ms()
+        now, grace = _clock.now_ms(), max(0.0, self._opened + GRACE - monotonic())
         known: dict[Numbers, Recalled] = {}
         for note in map(read_note, self._groups.notes(self._log, self._group)):
             for span in note.spans:
-                wait = max(0, span.due - now) / 1000 if span.due else GRACE * note.elsewhere
+                wait = max(0, span.due - now) / 1000 if span.due else grace * note.elsewhere
                 recalled = Recalled(span.attempts, wait)
                 known |= dict.fromkeys([(offset,) for offset in range(span.first, span.first + span.size)], recalled)
         return known

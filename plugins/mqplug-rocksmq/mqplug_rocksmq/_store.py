@@ -7,6 +7,7 @@ import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from time import monotonic
 from typing import Any
 
 import attrs
@@ -84,6 +85,7 @@ class Store:
         self.settings = settings
         with _understood(path):
             self._open(path, settings)
+        self.opened = monotonic()
 
     def _open(self, path: Path, settings: StoreSettings) -> None:
         self._engine = Engine(path, settings.sync, settings.sync_interval, settings.tuning)

@@ -7,13 +7,15 @@ from pathlib import Path
 from time import monotonic
 
 import pytest
-from rocksmq_words import eventually, line, python
+from rocksmq_words import eventually, line, new_log, python
 from sharing_words import GROUP, Sharer, Waiter, jobs, stored
 
 import mqplug
 from mqplug import EARLIEST, Timeout
-from mqplug.spi import Mode
+from mqplug.spi import Lease, Mode, Recalled
+from mqplug_rocksmq._handed import GRACE, Handed
 from mqplug_rocksmq._layout import HANDED
+from mqplug_rocksmq._store import Store
 
 TOPICS = {"jobs": 1}
 
@@ -188,3 +190,14 @@ def test_notes_go_when_all_is_acked(mq: mqplug.Client) -> None:
     member.close()
     mq.delete_group(GROUP)
     assert pages.scan(HANDED) == []
+
+
+def test_nobody_is_waited_for_twice(store: Store) -> None:
+    """What members in other processes had waits for them while an owner is new, and is free at once afterwards."""
+    log = new_log(store)
+    Handed(store, log, GROUP).take([Lease((0,), 2)], elsewhere=True)
+    [fresh] = Handed(store, log, GROUP).recall().values()
+    assert fresh.attempts == 2
+    assert 0 < fresh.delay <= GRACE
+    store.opened -= GRACE
+    assert Handed(store, log, GROUP).recall() == {(0,): Recalled(2, 0.0)}
