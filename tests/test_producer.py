@@ -15,6 +15,7 @@ from waiting import wait_until
 
 import mqplug
 from mqplug import Record
+from mqplug.spi import Sending
 
 
 @pytest.fixture
@@ -237,6 +238,49 @@ def test_a_driver_that_breaks_leaves_the_outcome_unknown() -> None:
         found = out.statistics()
         assert (found.unknown, found.waiting) == (3, 0)
         out.flush()  # the caller knows
+
+
+class Direct(HeldProducer):
+    """Stores at once what somebody waits for."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.stored: list[bytes | None] = []
+
+    def store(self, sending: Sending) -> None:
+        self.stored.append(sending.value)
+        if sending.value == b"broken":
+            raise RuntimeError("no")
+        sending.stored(mqplug.Log("held", "", "orders", 0), (len(self.stored),))
+
+
+def test_a_driver_that_stores_at_once_is_asked_to() -> None:
+    """Where the driver can, a send stores its record; a submit, which waits for nothing, hands it over."""
+    with held_client(Direct()) as (mq, driver):
+        out = mq.producer("orders")
+        assert out.send(b"sent").coordinates == (1,)
+        out.submit(b"submitted")
+        assert (driver.stored, [sending.value for sending in driver.taken]) == ([b"sent"], [b"submitted"])
+        with pytest.raises(mqplug.PluginError, match="RuntimeError: no"):
+            out.send(b"broken")
+        found = out.statistics()
+        assert (found.stored, found.unknown, found.waiting) == (1, 1, 1)
+
+
+def test_what_a_driver_stores_at_once_is_bounded_and_counted() -> None:
+    """A send waits for room like all others, and a producer that was closed stores nothing."""
+    with held_client(Direct()) as (mq, driver):
+        out = mq.producer("orders", queue_messages=1)
+        handle = out.submit(b"in the way")
+        with pytest.raises(mqplug.QueueFull):
+            out.send(b"no room", timeout=0)
+        driver.store_all(mqplug.Log("held", "", "orders", 0))
+        handle.result(timeout=5)
+        out.close()
+        with pytest.raises(mqplug.Closed):
+            out.send(b"too late")
+        assert out.statistics().stored == 1
+        assert driver.stored == []
 
 
 def test_the_ids_of_a_batch_are_like_a_list() -> None:

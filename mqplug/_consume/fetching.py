@@ -64,7 +64,7 @@ class Fetcher:
                     return delivery
                 if self._holdings.finished:
                     return None
-                self._poll(most, deadline.remaining(min(SLICE, self._until_due())))
+                self._poll(most, deadline.remaining(min(SLICE, self._until_due()) if self._nursed else SLICE))
                 if delivery := self._take(most):
                     return delivery
             if deadline.expired:
@@ -269,14 +269,14 @@ class Fetcher:
 
     def quieten(self, driver: ConsumerDriver) -> None:
         """Tell the driver to fetch no more of what cannot be handed out, and again of what can. The gate is held."""
-        held_now = self._holdings.all
-        silence = [held for held in held_now if not held.silenced and (held.paused or held.waiting)]
-        revive = [held for held in held_now if held.silenced and not held.paused and not held.waiting]
-        if silence:
-            driver.pause([held.log for held in silence])
-        if revive:
-            driver.resume([held.log for held in revive])
-        for held in silence + revive:
+        changed = [held for held in self._holdings.all if held.silenced != (held.paused or bool(held.waiting))]
+        if not changed:
+            return
+        if silence := [held.log for held in changed if not held.silenced]:
+            driver.pause(silence)
+        if revive := [held.log for held in changed if held.silenced]:
+            driver.resume(revive)
+        for held in changed:
             held.silenced = not held.silenced
 
     def _on_lost_position(self, driver: ConsumerDriver, error: PositionLost) -> None:

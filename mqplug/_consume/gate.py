@@ -14,7 +14,8 @@ class Gate:
     """Guards the calls of a consumer driver that may not overlap."""
 
     def __init__(self) -> None:
-        self._changed = Condition(Lock())
+        self._lock = Lock()
+        self._changed = Condition(self._lock)
         self._sleepers = 0  # nobody is notified where nobody waits: this is passed with every poll
         self._holder: int | None = None
         self._waiting = 0
@@ -37,7 +38,7 @@ class Gate:
 
     def _enter_to_poll(self) -> None:
         me = get_ident()  # which holds it already where Ctrl-C came just as it was taken
-        with self._changed:
+        with self._lock:
             if self._waiting or self._holder not in {None, me}:
                 self._sleep_until(lambda: self._holder in {None, me} and not self._waiting, None)
             self._holder = me
@@ -77,7 +78,7 @@ class Gate:
             self._sleepers -= 1
 
     def _release(self) -> None:
-        with self._changed:
+        with self._lock:
             self._holder = None
             if self._sleepers:
                 self._changed.notify_all()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import AbstractContextManager
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import attrs
 
@@ -18,32 +18,27 @@ if TYPE_CHECKING:
     from mqplug._log import Log
     from mqplug._plugins.backend import Backend
     from mqplug.spi._actions import ConsumerOptions, GroupPosition, Settlement
-    from mqplug.spi._drivers import Connection, ConsumerDriver, Listener, SharedConsumerDriver
+    from mqplug.spi._drivers import Connection, ConsumerDriver, Listener
 
 
 class Grip:
-    """The driver of one consumer, opened when it is first needed, and again after it was let go."""
+    """The driver of one consumer, opened when it is first needed, and again after it was let go.
+
+    ``group`` is None where there is none; ``shares`` says whether the members read the same logs, message by message.
+    """
 
     def __init__(self, backend: Backend, connection: Connection, options: ConsumerOptions, listener: Listener) -> None:
         self.backend = backend
         self.connection = connection
         self.options = options
+        self.group = options.group
+        self.shares = options.mode in {"shared", "key_shared"}
         self.logs: list[Log] = list(options.logs)
         self.gate = Gate()
         self.fork = ForkGuard()
         self.closed = False
         self._listener = listener
         self._driver: ConsumerDriver | None = None
-
-    @property
-    def group(self) -> str | None:
-        """The group, if there is one."""
-        return self.options.group
-
-    @property
-    def shares(self) -> bool:
-        """Whether the members read the same logs, message by message."""
-        return self.options.mode in {"shared", "key_shared"}
 
     @property
     def topic(self) -> str:
@@ -103,9 +98,10 @@ class Grip:
 
     def store(self, changes: Mapping[Log, GroupPosition | Settlement], deadline: Deadline) -> None:
         """Store acks durably."""
-        driver, left = self.open(deadline), deadline.remaining(NO_END)
-        with self.context("commit"):
-            if self.shares:
-                cast("SharedConsumerDriver", driver).settle(cast("Mapping[Log, Settlement]", changes), left)
-            else:
-                driver.commit(cast("Mapping[Log, GroupPosition]", changes), left)
+        driver: Any = self.open(deadline)
+        store = driver.settle if self.shares else driver.commit
+        try:
+            store(changes, deadline.remaining(NO_END))
+        except Exception:
+            with self.context("commit"):  # only errors pay for it
+                raise

@@ -110,7 +110,8 @@ class Leased:
                 del self._deliveries[key]
                 delivery.part_from_batch(self.passed)
         self._settled.extend(acked)
-        self._settled.extend(coordinates for coordinates, _ in returned)
+        if returned:
+            self._settled.extend([coordinates for coordinates, _ in returned])
         self._taken = Settlement(tuple(acked), tuple(returned))
         return self._taken
 

@@ -90,9 +90,9 @@ class Producer(Closable):
             route = self._find_route(topic, deadline)
         handle = self._handle(route, value, key, headers, timestamp, partition)
         handle.looked_at = True
-        if not self._queue.put(handle):
+        if not self._queue.put(handle, waits=True):
             self._queue.accept(handle, deadline)
-        if not handle.done:
+        if handle.outcome is None:
             self._wait(handle, deadline)
         return handle.result(0)
 

@@ -40,6 +40,7 @@ class SendQueue:
         self._backend = backend
         self._flush = driver.flush
         self._send = driver.send
+        self._store: Callable[[SendHandle], None] | None = getattr(driver, "store", None)
         self._send_run: Callable[[Run], None] | None = getattr(driver, "send_run", None)
         self._topic = topic
         self._most, self._most_bytes = limits
@@ -58,8 +59,11 @@ class SendQueue:
 
     # accepting ---------------------------------------------------------------------------------------------
 
-    def put(self, handle: SendHandle) -> bool:
-        """Hand a record over where nothing speaks against it; False if that needs a closer look."""
+    def put(self, handle: SendHandle, *, waits: bool = False) -> bool:
+        """Hand a record over where nothing speaks against it; False if that needs a closer look.
+
+        ``waits``: its sender does not go on before it is settled, and may as well store it, if the driver can do that.
+        """
         if ForkGuard.forks != self._forks:
             return False
         with self._lock:
@@ -68,10 +72,16 @@ class SendQueue:
             self._messages += 1
             self._bytes += handle.size
             self._waiting.append(handle)
-            try:
-                self._send((handle,))
-            except BaseException as error:  # noqa: BLE001 - raised again
-                self._broken(handle, error)
+            if not waits or self._store is None:
+                try:
+                    self._send((handle,))
+                except BaseException as error:  # noqa: BLE001 - raised again
+                    self._broken(handle, error)
+                return True
+        try:
+            self._store(handle)
+        except BaseException as error:  # noqa: BLE001 - raised again
+            self._broken(handle, error)
         return True
 
     def accept(self, unit: OnWay, deadline: Deadline, when_full: WhenFull = "block") -> None:

@@ -134,6 +134,9 @@ class ProducerDriver(Protocol):
     """Takes records on their way, and settles each.
 
     A driver that stores columns as they are may also have ``send_run(run: Run)``; others get ``run.sendings()``.
+    One that stores a record about as soon as it has taken it over may also have ``store(sending: Sending)``: it settles
+    the record before it returns, and stores it behind all that was sent before. The thread that waits for it calls it,
+    whatever other threads do.
     """
 
     def send(self, sendings: Sequence[Sending]) -> None:

@@ -281,8 +281,8 @@ class Leases:
     def state(self) -> GroupPosition:
         """Where the group stands. What this costs grows with the number of acked ranges."""
         at = self._first.coordinates if self._first is not None else self._cursor
-        # Kept in order, so that the next time there is little to sort.
-        self._acked = {before: self._acked[before] for before in sorted(self._acked)}
+        if self._acked:  # kept in order, so that the next time there is little to sort
+            self._acked = {before: self._acked[before] for before in sorted(self._acked)}
         return GroupPosition(Position(self._log, at), (*self._acked.values(), *self._acked_ahead))
 
     def __len__(self) -> int:

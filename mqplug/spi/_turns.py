@@ -68,6 +68,8 @@ class Turns:
 
     def next(self, member: Hashable, now: float) -> Open | None:
         """Return the first message that is due and that this member may have."""
+        if not self._waiting:
+            return None
         self._ripen(now)
         first = self._top(None)
         if self._by_key and (mine := self._top(member)) and (not first or mine.coordinates < first.coordinates):

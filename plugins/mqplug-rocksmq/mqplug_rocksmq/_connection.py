@@ -13,6 +13,7 @@ from mqplug.spi import (
     GroupPosition,
     Listener,
     Mode,
+    ProducerDriver,
     Settlement,
     SymbolicStart,
     TopicInfo,
@@ -21,6 +22,7 @@ from mqplug_rocksmq._administration import administer
 from mqplug_rocksmq._consumer import GroupConsumer, RocksMQConsumer
 from mqplug_rocksmq._handed import forget
 from mqplug_rocksmq._leased import NEWCOMER, Bearing, SharedMember
+from mqplug_rocksmq._lingering import LingeringProducer
 from mqplug_rocksmq._log import Extent
 from mqplug_rocksmq._members import members
 from mqplug_rocksmq._origins import Request
@@ -55,9 +57,11 @@ class RocksMQConnection:
     def close(self, timeout: float) -> None:
         self._close(self.store, timeout)
 
-    def open_producer(self, timeout: float) -> RocksMQProducer:
+    def open_producer(self, timeout: float) -> ProducerDriver:
         """Open a producer."""
-        return RocksMQProducer(LocalSink(self.store))
+        if self.store.settings.sync == "always":
+            return RocksMQProducer(LocalSink(self.store))
+        return LingeringProducer(self.store)
 
     def open_stage(self, topic: TopicInfo, timeout: float) -> RocksMQStage:
         """Open a stage."""

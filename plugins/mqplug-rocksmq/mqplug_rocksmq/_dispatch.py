@@ -30,8 +30,6 @@ Reopen = Callable[[bytes, Outlet | None, float], Outlet]
 class Dispatch:
     """The sends of one producer, as its sink."""
 
-    lingers = False
-
     def __init__(self, reopen: Reopen, timeout: float) -> None:
         self._reopen = reopen
         self._name = uuid.uuid4().bytes

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from mqplug import Closed, Corrupt, Error, ForkedClient, OutcomeUnknown, StorageFull, Timeout
+from mqplug.spi import Bell
 from mqplug_rocksmq._durability import Done, Durability, Sync
 from mqplug_rocksmq._layout import CHANGES, count_value, read_count
 from mqplug_rocksmq._meter import Meter
@@ -32,20 +33,20 @@ _PIECE: Final = 1 << 20
 class Receipt:
     """Waits for one write to become safe."""
 
-    __slots__ = ("_event", "error", "offset")
+    __slots__ = ("_safe", "error", "offset")
 
     def __init__(self) -> None:
-        self._event = threading.Event()
+        self._safe = Bell()
         self.offset = 0
         self.error: Error | None = None
 
     def __call__(self, offset: int, error: Error | None, /) -> None:
         self.offset, self.error = offset, error
-        self._event.set()
+        self._safe.ring()
 
     def wait(self, timeout: float | None) -> int:
         """Return the offset, or raise what made the write unsafe."""
-        if not self._event.wait(timeout):
+        if not self._safe.wait(timeout):
             raise Timeout("the disk did not confirm a write in time; it may be stored all the same")
         if self.error:
             raise self.error

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 
 from mqplug import StorageFull
 from mqplug_rocksmq._engine import Engine
@@ -58,10 +57,14 @@ class Groups:
 
     def jot(self, plan: Plan) -> None:
         """Write something down that nobody waits for. It outlives the process; on a full disk it is left out."""
-        with suppress(StorageFull), self._engine.lock:
-            changes = self._engine.changes()
-            plan(changes)
-            self._engine.jot(changes)
+        engine = self._engine
+        with engine.lock:
+            try:
+                changes = engine.changes()
+                plan(changes)
+                engine.jot(changes)
+            except StorageFull:
+                return
 
     def start(self, group: str, places: Mapping[int, Place], timeout: float | None) -> dict[int, Place]:
         """Store places where the group has none yet; return the places it has then."""

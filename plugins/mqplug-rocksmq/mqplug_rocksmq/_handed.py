@@ -6,7 +6,6 @@ handed out again. Nobody waits for a note: it is with the operating system then,
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import repeat
 from time import monotonic
@@ -15,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 from mqplug.spi import Lease, Numbers, Recalled
 from mqplug_rocksmq import _clock
 from mqplug_rocksmq._layout import after_prefix
-from mqplug_rocksmq._notes import Note, Span, note_key, note_value, notes_key, read_note, spans_of
+from mqplug_rocksmq._notes import Note, Span, note_value, notes_key, numbered, read_note, spans_of
 
 if TYPE_CHECKING:
     from mqplug_rocksmq._groups import Plan
@@ -23,6 +22,16 @@ if TYPE_CHECKING:
     from mqplug_rocksmq._store import Store
 
 GRACE: Final = 1.0  # seconds in which members in other processes find a new owner, and say what they have
+
+
+class _Written:
+    """A note that is on disk, and for how many messages it is the last one."""
+
+    __slots__ = ("key", "left")
+
+    def __init__(self, key: bytes, left: int) -> None:
+        self.key = key
+        self.left = left
 
 
 class Handed:
@@ -33,10 +42,10 @@ class Handed:
         self._opened = store.opened
         self._log = log
         self._group = group
+        self._keys = notes_key(log, group)
         self._next = 0
-        self._last: dict[int, int] = {}  # by offset: the last note that names a message
-        self._left: dict[int, int] = {}  # by note: for how many messages it is that
-        self._over: list[int] = []  # notes that say nothing any more
+        self._last: dict[int, _Written] = {}  # by offset: the last note that names a message
+        self._over: list[bytes] = []  # the keys of notes that say nothing any more
 
     def recall(self) -> dict[Numbers, Recalled]:
         """What was handed out, or put off, before this table."""
@@ -52,8 +61,8 @@ class Handed:
     def renew(self, known: Mapping[Numbers, Recalled]) -> None:
         """Have one note in place of all that there are."""
         now = _clock.now_ms()
-        later = ((at[0], each.attempts, now + _ms(each.delay)) for at, each in sorted(known.items()))
-        self._write(Note(spans_of(later)), self.forgotten())
+        later = [(at[0], each.attempts, now + _ms(each.delay)) for at, each in sorted(known.items())]
+        self._write([offset for offset, _, _ in later], Note(spans_of(later)), self.forgotten())
 
     def take(self, leases: Sequence[Lease], *, elsewhere: bool) -> None:
         """These go to a member now, which may be in another process."""
@@ -63,27 +72,24 @@ class Handed:
             spans: tuple[Span, ...] = (Span(offsets[0], len(offsets), *attempts),)
         else:
             spans = spans_of((at[0], attempt, 0) for at, attempt in leases)
-        self._write(Note(spans, elsewhere))
+        self._write(offsets, Note(spans, elsewhere))
 
     def put_off(self, returned: Iterable[tuple[int, int, float]]) -> None:
         """These came back: offset, how often each was handed out, and in how many seconds it may be again."""
         now = _clock.now_ms()
-        if spans := spans_of((offset, attempts, now + _ms(delay)) for offset, attempts, delay in sorted(returned)):
-            self._write(Note(spans))
+        later = [(offset, attempts, now + _ms(delay)) for offset, attempts, delay in sorted(returned)]
+        self._write([offset for offset, _, _ in later], Note(spans_of(later)))
 
-    def _write(self, note: Note, also: Plan | None = None) -> None:
-        number, self._next = self._next, self._next + 1
-        offsets = [offset for span in note.spans for offset in range(span.first, span.first + span.size)]
+    def _write(self, offsets: Sequence[int], note: Note, also: Plan | None = None) -> None:
         self.drop(offsets)
-        if offsets:
-            self._last |= dict.fromkeys(offsets, number)
-            self._left[number] = len(offsets)
+        key, self._next = numbered(self._keys, self._next), self._next + 1
+        self._last.update(dict.fromkeys(offsets, _Written(key, len(offsets))))
         also = also or self.finished()
 
         def plan(changes: Changes) -> None:
             also(changes)
             if offsets:
-                changes.put(note_key(self._log, self._group, number), note_value(note))
+                changes.put(key, note_value(note))
 
         self._groups.jot(plan)
 
@@ -91,27 +97,25 @@ class Handed:
 
     def drop(self, offsets: Iterable[int]) -> None:
         """The last notes of these messages say nothing of them any more."""
-        for number, count in Counter(map(self._last.pop, offsets, repeat(None))).items():
-            if number is None:
-                continue
-            self._left[number] -= count
-            if not self._left[number]:
-                del self._left[number]
-                self._over.append(number)
+        for note in map(self._last.pop, offsets, repeat(None)):
+            if note is not None:
+                note.left -= 1
+                if not note.left:
+                    self._over.append(note.key)
 
     def finished(self) -> Plan:
         """What removes the notes that are over; to be part of a write."""
         over, self._over = self._over, []
 
         def remove(changes: Changes) -> None:
-            for number in over:
-                changes.delete(note_key(self._log, self._group, number))
+            for key in over:
+                changes.delete(key)
 
         return remove
 
     def forgotten(self) -> Plan:
         """What removes all notes; to be part of a write."""
-        self._last, self._left, self._over = {}, {}, []
+        self._last, self._over = {}, []
         return forget(self._log, self._group)
 
 

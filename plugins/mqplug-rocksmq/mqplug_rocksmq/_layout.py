@@ -160,6 +160,8 @@ def group_of(key: bytes) -> str:
 
 def place_value(place: Place) -> bytes:
     """Encode a group's place."""
+    if not place.acked:
+        return _COUNT.pack(place.offset)
     return pack(f"<{1 + 2 * len(place.acked)}Q", place.offset, *chain.from_iterable(place.acked))
 
 

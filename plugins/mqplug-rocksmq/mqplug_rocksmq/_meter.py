@@ -42,9 +42,11 @@ class Meter:
 
     def add(self, seconds: float) -> None:
         """Count something that took so long."""
-        self._counts[min(int(seconds * 1e6).bit_length(), _BUCKETS - 1)] += 1
+        bucket = int(seconds * 1e6).bit_length()
+        self._counts[bucket if bucket < _BUCKETS else -1] += 1
         self._total += seconds
-        self._longest = max(self._longest, seconds)
+        if seconds > self._longest:
+            self._longest = seconds
 
     def latencies(self) -> Latencies:
         """Return what was counted so far."""

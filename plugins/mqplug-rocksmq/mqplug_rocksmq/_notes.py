@@ -38,9 +38,9 @@ def notes_key(log: int, group: str) -> bytes:
     return log_key(log, HANDED) + _LENGTH.pack(len(name)) + name
 
 
-def note_key(log: int, group: str, number: int) -> bytes:
-    """Return the key of one note; what a later one says of a message counts."""
-    return notes_key(log, group) + _NUMBER.pack(number)
+def numbered(keys: bytes, number: int) -> bytes:
+    """Return the key of one note, of those whose keys begin so; what a later one says of a message counts."""
+    return keys + _NUMBER.pack(number)
 
 
 def note_value(note: Note) -> bytes:

@@ -25,6 +25,7 @@ from rocksdict import (
     RdictIter,
     SstFileWriter,
     WriteBatch,
+    WriteOptions,
 )
 
 from mqplug import Corrupt, Error
@@ -34,6 +35,7 @@ from mqplug_rocksmq._tuning import Recovery, Tuning
 
 LAST = (1 << 64) - 1
 _TUNING = Tuning()
+_UNSYNCED = WriteOptions()  # made once for all
 More = Callable[[int, bytes], bool]
 
 
@@ -76,7 +78,7 @@ class Pages:
     def write(self, changes: Changes) -> None:
         """Apply all changes or none. They survive the death of the process; ``sync`` makes them survive the host's."""
         try:
-            self._db.write(changes.batch)
+            self._db.write(changes.batch, _UNSYNCED)
         except Exception as error:
             raise translate(error) from error
 

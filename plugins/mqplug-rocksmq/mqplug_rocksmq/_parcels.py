@@ -2,14 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import overload
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Final, overload
 
 from mqplug import Error, Log, OutcomeUnknown
 from mqplug.spi import Numbers, Run, Sending
 from mqplug_rocksmq import _clock
 from mqplug_rocksmq._bodies import bodies_of
 from mqplug_rocksmq._page import Body, Columns, encode_one
+
+ENOUGH: Final = 1000  # messages that go at once
+
+
+def by_partition(sendings: Sequence[Sending]) -> Iterable[tuple[tuple[str, int], Sequence[Sending]]]:
+    """Return what goes to each partition of each topic together."""
+    logs: dict[tuple[str, int], list[Sending]] = {}
+    for sending in sendings:
+        logs.setdefault((sending.topic, sending.partition), []).append(sending)
+    return logs.items()
 
 
 class Loose:

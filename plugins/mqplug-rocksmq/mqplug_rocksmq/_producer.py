@@ -1,24 +1,18 @@
-"""Producers: what is sent goes into the store together, as far as it waits there together.
+"""Producers whose sends take their time: each is done when it is on disk, or when the owner of the store says so.
 
-Where a send is done on disk only, messages are collected while others are on their way there, and go as one when those
-are safe. Elsewhere they are collected for a millisecond, or until somebody waits for one. So a sender who does not wait
-gets large pages, and one who waits is not held up.
+Messages are collected while others are on their way, and go as one when those are safe. So a sender who does not wait
+gets large pages, and one who waits is not held up. Where there is nothing to wait for, see ``_lingering``.
 """
 
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Sequence
-from typing import Final
 
 from mqplug import Error, Log, OutcomeUnknown, PluginError
 from mqplug.spi import Run, Sending
-from mqplug_rocksmq._parcels import Loose, Packed
+from mqplug_rocksmq._parcels import ENOUGH, Loose, Packed, by_partition
 from mqplug_rocksmq._sinks import Sink
-
-_ENOUGH: Final = 1000  # messages that go at once
-_LINGER: Final = 0.001
 
 
 class RocksMQProducer:
@@ -30,44 +24,20 @@ class RocksMQProducer:
         self._counting = threading.Lock()
         self._collected: list[Sending] = []
         self._on_their_way = 0
-        self._lingers = sink.lingers
-        self._due = threading.Event()
-        self._closed = False
-        self._feeder: threading.Thread | None = None
 
     def send(self, sendings: Sequence[Sending]) -> None:
         with self._counting:
             self._collected += sendings
-            ready = len(self._collected) >= _ENOUGH or not (self._lingers or self._on_their_way)
+            ready = len(self._collected) >= ENOUGH or not self._on_their_way
         if ready:
             self._write()
-        elif self._lingers:
-            self._expect()
-
-    def _expect(self) -> None:
-        """Have what is collected go soon, whether or not anybody waits for it."""
-        if self._feeder is None:
-            self._feeder = threading.Thread(target=self._feed, name="mqplug-rocksmq-feed", daemon=True)
-            self._feeder.start()
-        if not self._due.is_set():  # which is cheaper than to set it
-            self._due.set()
-
-    def _feed(self) -> None:
-        while not self._closed:
-            self._due.wait()
-            time.sleep(_LINGER)
-            self._due.clear()
-            self.flush(0)
 
     def _write(self) -> None:
         with self._writing:
             with self._counting:
                 sendings, self._collected = self._collected, []
                 self._on_their_way += 1
-            logs: dict[tuple[str, int], list[Sending]] = {}
-            for sending in sendings:
-                logs.setdefault((sending.topic, sending.partition), []).append(sending)
-            for (topic, partition), together in logs.items():
+            for (topic, partition), together in by_partition(sendings):
                 self._append(topic, partition, Loose(together))
         self._arrived()
 
@@ -106,10 +76,7 @@ class RocksMQProducer:
             self._write()
 
     def pump(self, timeout: float) -> None:
-        if self._lingers:
-            with self._writing:
-                self.flush(timeout)
-        elif self._on_their_way:
+        if self._on_their_way:
             self._sink.serve(timeout)
 
     def flush(self, timeout: float) -> None:
@@ -118,8 +85,4 @@ class RocksMQProducer:
 
     def close(self, timeout: float) -> None:
         self.flush(timeout)
-        self._closed = True
-        self._due.set()
-        if self._feeder is not None:
-            self._feeder.join(timeout)
         self._sink.close(timeout)

@@ -7,8 +7,8 @@ way to the disk goes there together, as one. What is handed out, and what is put
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from math import inf
 from threading import Lock
 from typing import NamedTuple
@@ -131,7 +131,8 @@ class Sharing:
         """Hand out messages that nobody has; ``PositionLost`` if retention removed one that nobody had."""
         with self._lock:
             desk = self._desk(log)
-            [(low, _, _)] = self._store.watermarks([desk.number])
+            self._store.check()
+            low = self._store.topics.log(desk.number).low
             if (wanted := offset_of(desk.leases.wanted)) < low:
                 raise lost(log, wanted, low)
             seat = self._members[member]
@@ -177,13 +178,15 @@ class Sharing:
         self, settled: Mapping[Log, Settlement], timeout: float, settle: Callable[[_Desk, Settlement], None]
     ) -> None:
         end = time.monotonic() + timeout
-        frees = any(each.returned for each in settled.values())
+        frees, acked = False, set[Log]()
         with self._lock:
             for log, each in settled.items():
                 desk = self._desk(log)
-                frees |= desk.waits
+                frees |= bool(each.returned) or desk.waits
                 settle(desk, each)
-            change = self._changed(log for log, each in settled.items() if each.acked)
+                if each.acked:
+                    acked.add(log)
+            change = self._changed(acked)
         if frees:
             self._wake()
         self._write(change, end)
@@ -202,9 +205,9 @@ class Sharing:
 
     def _desk(self, log: Log) -> _Desk:
         """Where a log is shared; it begins where the group stands."""
-        number = number_of(self._store.id, log)
-        self._store.topics.log(number)  # it was not deleted
         desk = self._desks.get(log)
+        number = desk.number if desk else number_of(self._store.id, log)
+        self._store.topics.log(number)  # it was not deleted
         if desk is None:
             place = self._store.groups.place(self._group, number)
             stands = group_position(log, place) if place else GroupPosition(position_at(log, 0))
@@ -217,41 +220,39 @@ class Sharing:
 
     # storing -----------------------------------------------------------------------------------------------
 
-    def _changed(self, logs: Iterable[Log]) -> int:
+    def _changed(self, logs: Collection[Log]) -> int:
         """Where the group stands in these logs has changed. Returns how many changes have to be stored by that."""
-        if changed := set(logs):
-            self._unstored |= changed
-            self._changes += 1
-            return self._changes
-        return 0
+        if not logs:
+            return 0
+        self._unstored.update(logs)
+        self._changes += 1
+        return self._changes
 
     def _write(self, change: int, end: float) -> None:
         """Return when so many changes are stored; another's write may have taken them along."""
         if change <= self._stored:
             return
-        with self._alone(end):
-            if change <= self._stored:
-                return
-            with self._lock:
-                change, logs, self._unstored = self._changes, self._unstored, set()
-                desks = [self._desks[log] for log in logs if self._store.topics.find(self._desks[log].number)]
-                stands = {desk.number: desk.leases.state() for desk in desks}
-                also, self._also = [*self._also, *(desk.handed.finished() for desk in desks)], []
-            places = {number: place_of(each) for number, each in stands.items()}
-            try:
-                self._store.groups.store(self._group, places, max(0.0, end - time.monotonic()), also)
-            except BaseException:
-                with self._lock:
-                    self._unstored |= logs
-                    self._also[:0] = also
-                raise
-            self._stored = change
-
-    @contextmanager
-    def _alone(self, end: float) -> Iterator[None]:
         if not self._storing.acquire(timeout=max(0.0, end - time.monotonic())):
             raise Timeout(f"what was settled in the group {self._group!r} was not stored in time")
         try:
-            yield
+            if change > self._stored:
+                self._write_all(end)
         finally:
             self._storing.release()
+
+    def _write_all(self, end: float) -> None:
+        """Store all that has changed until now; one at a time."""
+        with self._lock:
+            change, logs, self._unstored = self._changes, self._unstored, set()
+            desks = [self._desks[log] for log in logs if self._store.topics.find(self._desks[log].number)]
+            stands = [(desk.number, desk.leases.state()) for desk in desks]
+            also, self._also = [*self._also, *[desk.handed.finished() for desk in desks]], []
+        places = {number: place_of(each) for number, each in stands}
+        try:
+            self._store.groups.store(self._group, places, max(0.0, end - time.monotonic()), also)
+        except BaseException:
+            with self._lock:
+                self._unstored |= logs
+                self._also[:0] = also
+            raise
+        self._stored = change

@@ -19,9 +19,7 @@ class Settled(Protocol):
 
 
 class Sink(Protocol):
-    """Stores messages. ``lingers``: it has no way to the disk that is worth waiting for, so messages are collected."""
-
-    lingers: bool
+    """Stores messages."""
 
     def append(self, topic: str, partition: int, bodies: Sequence[Body], settled: Settled) -> None:
         """Have pages stored. What is raised was not stored, and *settled* is not called."""
@@ -37,13 +35,12 @@ class Sink(Protocol):
 
 
 class LocalSink:
-    """Into the store of this process."""
+    """Into the store of this process, whose committer says when they are on disk."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
         self._news = Bell()
         self.ring = self._news.ring
-        self.lingers = store.settings.sync != "always"
 
     def append(self, topic: str, partition: int, bodies: Sequence[Body], settled: Settled) -> None:
         described = self._store.topics.get(topic)

@@ -12,7 +12,7 @@ from typing import Any
 
 import attrs
 
-from mqplug import ConfigError, Corrupt
+from mqplug import ConfigError, Corrupt, Error
 from mqplug_rocksmq import _clock, _reading
 from mqplug_rocksmq._bodies import bodies_of
 from mqplug_rocksmq._care._backup import back_up
@@ -133,28 +133,41 @@ class Store:
         origin: Origin | None = None,
     ) -> int:
         """The same for pages. What *origin* names is not stored a second time."""
-        receipt = done or Receipt()
+        receipt = done or (Receipt() if self.settings.sync == "always" else None)
         with self._engine.lock:
             changes = self._engine.changes()
             log = self.topics.log(number)
             size = log.size
-            first, leasing = self._fill(changes, log, bodies, origin)
-            safe = self._engine.write(changes, log, first, receipt)
-            if leasing and safe:
-                self._engine.durability.sync_locked()
+            try:
+                first, safe = self._write(changes, log, bodies, receipt, origin)
+            except Error:
+                raise
+            except BaseException:  # Ctrl-C, which may come before or after the write itself
+                self._engine.went_back()
+                raise
         self._janitor.grew(log.size - size, log)
-        if safe:
+        if receipt and safe:
             receipt(first, None)
         elif isinstance(receipt, Receipt):
             receipt.wait(None)
         return first
+
+    def _write(
+        self, changes: Changes, log: LogState, bodies: Sequence[Body], receipt: Done | None, origin: Origin | None
+    ) -> tuple[int, bool]:
+        """Store pages, under the lock; return where they begin, and whether they count as safe already."""
+        first, leasing = self._fill(changes, log, bodies, origin)
+        safe = self._engine.write(changes, log, first, receipt)
+        if leasing and safe:
+            self._engine.durability.sync_locked()
+        return first, safe
 
     def _fill(self, changes: Changes, log: LogState, bodies: Sequence[Body], origin: Origin | None) -> tuple[int, bool]:
         """Add what is to be stored; return where it begins, and whether offsets were leased for it."""
         first, leasing = log.next, False
         known = origin.find(self._engine.pages.get(origin.key), log.number) if origin and origin.again else None
         if known is None:
-            leasing = self._lease(log, sum(body.messages for body in bodies))
+            leasing = self._lease(log, sum([body.messages for body in bodies]))
             for body in bodies:
                 _add(changes, log, body)
             changes.put(log_key(log.number), log_value(log.record))

@@ -19,7 +19,7 @@ from mqplug_rocksmq._care._findings import Finding
 from mqplug_rocksmq._care._repair import repair
 from mqplug_rocksmq._care._restore import restore
 from mqplug_rocksmq._layout import LOG, TIME, Place, group_key, log_key, place_value, topic_key
-from mqplug_rocksmq._notes import note_key
+from mqplug_rocksmq._notes import notes_key, numbered
 from mqplug_rocksmq._page import Page, reseal
 from mqplug_rocksmq._pages import Changes
 from mqplug_rocksmq._site import DATABASE, IDENTITY, REPAIRED, WITNESS
@@ -294,7 +294,7 @@ def test_impossible_place(path: Path, open_store: OpenStore, place: Place) -> No
     assert open_store(sync="os").groups.place("billing", 0) == Place(min(place.offset, 100))
 
 
-@pytest.mark.parametrize("key", [topic_key("torn"), note_key(0, "billing", 7)])
+@pytest.mark.parametrize("key", [topic_key("torn"), numbered(notes_key(0, "billing"), 7)])
 def test_what_cannot_be_understood(path: Path, open_store: OpenStore, key: bytes) -> None:
     """Small values that cannot be understood are reported, and left out of a repaired store."""
     damaged(filled(open_store), lambda _, changes: changes.put(key, b'{"logs":[1'))

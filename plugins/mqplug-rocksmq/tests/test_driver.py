@@ -13,7 +13,8 @@ from rocksmq_words import administer, eventually, line, python
 
 import mqplug
 from mqplug.spi import CreateTopic, DescribeTopic
-from mqplug_rocksmq._store import Store
+from mqplug_rocksmq._pages import Changes
+from mqplug_rocksmq._store import Columns, Store
 
 MODES = ["always", "interval", "os"]
 
@@ -93,6 +94,70 @@ def test_many_submits_share_pages(mq: mqplug.Client) -> None:
         out.flush()
     log = native(mq).topics.get("orders").logs[0]
     assert len(native(mq).read(log, 0, 5000, 1 << 30)) < 500
+
+
+def test_a_send_comes_behind_what_was_submitted(mq: mqplug.Client) -> None:
+    """Whoever waits for its message does not overtake those that it did not wait for, nor a batch either of them."""
+    mq.create_topic("orders")
+    with mq.producer("orders") as out:
+        for number in range(0, 400, 4):
+            out.submit(b"%d" % number)
+            out.submit(b"%d" % (number + 1))
+            assert out.send(b"%d" % (number + 2)).coordinates == (number + 2,)
+            out.send_many([b"%d" % (number + 3)])
+    assert [message.value for message in mq.read("orders")] == [b"%d" % number for number in range(400)]
+
+
+def test_threads_that_send_and_submit(mq: mqplug.Client) -> None:
+    """Each thread's messages are stored once, in its order, under the ids that it was told."""
+    mq.create_topic("orders")
+    found: dict[mqplug.MessageId, bytes] = {}
+
+    def work(name: int) -> None:
+        for number in range(200):
+            value = b"%d %d" % (name, number)
+            if number % 3:
+                found[out.send(value)] = value
+            else:
+                found[out.submit(value).result(20)] = value
+
+    with mq.producer("orders") as out:
+        threads = [threading.Thread(target=work, args=(name,)) for name in range(8)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(60)
+    assert {message.id: message.value for message in mq.read("orders")} == found
+    for name in range(8):
+        mine = [int(value.split()[1]) for _, value in sorted(found.items()) if value.startswith(b"%d " % name)]
+        assert mine == list(range(200))
+
+
+def test_ctrl_c_within_a_write(mq: mqplug.Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A write that Ctrl-C cuts short, before or after it, leaves a store that goes on without a hole."""
+    mq.create_topic("orders")
+    store = native(mq)
+    pages = store._engine.pages
+
+    def press(*, late: bool) -> None:
+        def write(changes: Changes) -> None:
+            monkeypatch.undo()
+            if late:
+                pages.write(changes)
+            raise KeyboardInterrupt
+
+        monkeypatch.setattr(pages, "write", write)
+
+    log = store.topics.get("orders").logs[0]
+    for late in (False, True):
+        store.append(log, Columns([1], [b"before"]), lambda *_: None)
+        press(late=late)
+        with pytest.raises(KeyboardInterrupt):
+            store.append(log, Columns([1], [b"cut short"]), lambda *_: None)
+    with mq.producer("orders") as out:
+        out.send(b"after")
+    values = [message.value for message in mq.read("orders")]
+    assert values == [b"before", b"before", b"cut short", b"after"]
 
 
 def test_small_steps_through_a_page(mq: mqplug.Client) -> None:
