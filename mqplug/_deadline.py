@@ -22,7 +22,8 @@ class Deadline:
         """Seconds left, 0 at the least, and no more than ``most``."""
         if self._end is None:
             return most
-        return max(0.0, min(self._end - time.monotonic(), most))
+        left = self._end - time.monotonic()
+        return most if left > most else max(0.0, left)
 
     @property
     def expired(self) -> bool:

@@ -53,16 +53,17 @@ class Delivery:
     )  # fmt: skip
 
     def __init__(self, batch: Batch, tracker: Keeps, again: Returned | None = None) -> None:
+        size = len(batch)
         self.batch = batch
         self.tracker = tracker
-        self.flags = bytearray(len(batch))
+        self.flags = bytearray(size)
         self.live = True
         self.whole = False
         self.again = again
         self._end = batch.next_position
         self._held_back = 0
-        self._left: Any = iter(range(len(batch)))
-        self._untaken = [batch] if len(batch) else []  # whoever pops it has the whole batch, or what is left of it
+        self._left: Any = iter(range(size))
+        self._untaken = [batch] if size else []  # whoever pops it has the whole batch, or what is left of it
         self.messages: Iterator[Message] = map(Message, repeat(batch), self._left)
         batch.delivery = self
 

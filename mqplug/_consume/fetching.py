@@ -60,7 +60,7 @@ class Fetcher:
                 self._holdings.check()
                 if self.between is not None:
                     self.between()
-                if delivery := self._take(most):
+                if (self._ready or self._touched or self._nursed) and (delivery := self._take(most)):
                     return delivery
                 if self._holdings.finished:
                     return None
@@ -86,6 +86,8 @@ class Fetcher:
                 self._ready.popleft()
                 continue
             if delivery := self._take_from(held, most):
+                if not held.waiting:
+                    self._ready.popleft()
                 return self._hand_out(delivery)
             if held.waiting:
                 self._ready.rotate(-1)
@@ -94,7 +96,8 @@ class Fetcher:
     def _take_from(self, held: Held, most: int) -> Delivery | None:
         while held.waiting:
             batch = held.waiting[0]
-            if not len(batch):
+            size = len(batch)
+            if not size:
                 held.waiting.popleft()
                 held.tracker.deliver(batch)
                 continue
@@ -102,7 +105,7 @@ class Fetcher:
             if room <= 0:
                 return None
             held.waiting.popleft()
-            if len(batch) > room:
+            if size > room:
                 held.waiting.appendleft(batch[room:])
                 batch = batch[:room]
             return held.tracker.deliver(batch)
@@ -110,10 +113,12 @@ class Fetcher:
 
     def _hand_out(self, delivery: Delivery) -> Delivery:
         self.current = delivery
-        for each in [each for each in self._counting if not each.left or not each.live]:
-            self._counting.remove(each)
-            self._counted += each.handed_out
-        self._counting.append(delivery)
+        counting, self._counting = self._counting, [delivery]
+        for each in counting:
+            if each.live and each.left:
+                self._counting.append(each)
+            else:
+                self._counted += each.handed_out
         return delivery
 
     @property
@@ -213,7 +218,7 @@ class Fetcher:
 
     def _poll(self, most: int, timeout: float) -> None:
         """One poll of the driver. The gate is held."""
-        driver = self._grip.open(Deadline(PATIENCE))
+        driver = self._grip.driver or self._grip.open(Deadline(PATIENCE))
         self.quieten(driver)
         if (wanted := self._appetite(most)) <= 0:
             self._wait_for_acks(driver, timeout)

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class Grip:
-    """The driver of one consumer, opened when it is first needed, and again after it was let go.
+    """The ``driver`` of one consumer, opened when it is first needed, and again after it was let go.
 
     ``group`` is None where there is none; ``shares`` says whether the members read the same logs, message by message.
     """
@@ -38,7 +38,7 @@ class Grip:
         self.fork = ForkGuard()
         self.closed = False
         self._listener = listener
-        self._driver: ConsumerDriver | None = None
+        self.driver: ConsumerDriver | None = None
 
     @property
     def topic(self) -> str:
@@ -70,25 +70,25 @@ class Grip:
 
     def open(self, deadline: Deadline) -> ConsumerDriver:
         """The driver. The gate is held, or nobody else has this yet."""
-        if self._driver is None:
+        if self.driver is None:
             self.check_open()
-            self._driver = self.backend.open_consumer(self.connection, self.options, self._listener, deadline)
+            self.driver = self.backend.open_consumer(self.connection, self.options, self._listener, deadline)
             self.options = attrs.evolve(self.options, must_exist=False)
-        return self._driver
+        return self.driver
 
     def release(self) -> ConsumerDriver | None:
         """Give the driver up, to be closed."""
-        driver, self._driver = self._driver, None
+        driver, self.driver = self.driver, None
         return driver
 
     @property
     def is_open(self) -> bool:
         """Whether there is a driver now."""
-        return self._driver is not None
+        return self.driver is not None
 
     def wake(self) -> None:
         """Make a running poll return soon."""
-        driver = self._driver
+        driver = self.driver
         if driver is not None:
             driver.wake()
 

@@ -106,7 +106,7 @@ class Leased:
         acked, self._owed = self._owed, []
         for key, delivery in list(self._deliveries.items()):
             acked += _take_acked(delivery)
-            if not delivery.left and delivery.flags.count(STORED) == len(delivery.flags):
+            if delivery.flags.count(STORED) == len(delivery.flags) and not delivery.left:
                 del self._deliveries[key]
                 delivery.part_from_batch(self.passed)
         self._settled.extend(acked)

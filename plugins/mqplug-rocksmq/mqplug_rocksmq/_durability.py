@@ -35,15 +35,18 @@ class Done(Protocol):
 
 
 class Durability:
-    """Makes writes safe. ``written`` is called under the store's lock, directly after the write."""
+    """Makes writes safe. ``written`` is called under the store's lock, directly after the write.
+
+    ``waits`` says whether a write counts as safe only when it is on disk.
+    """
 
     def __init__(self, pages: Pages, witness: Witness, lock: threading.Lock, mode: Sync, interval: float) -> None:
         self._pages = pages
         self.changes = read_count(pages.get(CHANGES))
         self._witness = witness
         self._lock = lock
-        self._waits = mode == "always"
-        self._interval = 0.0 if self._waits else interval
+        self.waits = mode == "always"
+        self._interval = 0.0 if self.waits else interval
         self.commits = Meter()
         self._unsafe_since: float | None = None
         self._grown: dict[LogState, int] = {}
@@ -66,15 +69,15 @@ class Durability:
             self._unsafe_since = time.perf_counter()
         if log:
             self.grew(log)
-        if self._waits and done:
+        if self.waits and done:
             self._waiting.append((done, offset))
         if self._thread:
             self._dirty.ring()
-        return not self._waits
+        return not self.waits
 
     def grew(self, log: LogState) -> None:
         """Let readers see the end of a log, which was just written, as soon as that counts as safe."""
-        if self._waits:
+        if self.waits:
             self._grown[log] = log.end
         else:
             log.show(log.end)

@@ -84,12 +84,15 @@ class Handed:
         self.drop(offsets)
         key, self._next = numbered(self._keys, self._next), self._next + 1
         self._last.update(dict.fromkeys(offsets, _Written(key, len(offsets))))
-        also = also or self.finished()
+        value, over, self._over = note_value(note), self._over, []
 
         def plan(changes: Changes) -> None:
-            also(changes)
+            if also:
+                also(changes)
+            for each in over:
+                changes.delete(each)
             if offsets:
-                changes.put(key, note_value(note))
+                changes.put(key, value)
 
         self._groups.jot(plan)
 

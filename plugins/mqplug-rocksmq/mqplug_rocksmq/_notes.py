@@ -45,7 +45,7 @@ def numbered(keys: bytes, number: int) -> bytes:
 
 def note_value(note: Note) -> bytes:
     """Encode a note."""
-    return _FLAGS.pack(_ELSEWHERE * note.elsewhere) + b"".join(_SPAN.pack(*span) for span in note.spans)
+    return _FLAGS.pack(_ELSEWHERE * note.elsewhere) + b"".join([_SPAN.pack(*span) for span in note.spans])
 
 
 def read_note(value: bytes) -> Note:

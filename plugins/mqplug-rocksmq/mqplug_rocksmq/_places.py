@@ -47,7 +47,8 @@ def position_at(log: Log, offset: int) -> Position:
 
 def place_of(stands: GroupPosition) -> Place:
     """Return a group's position as it is stored."""
-    return Place(offset_of(stands.position), tuple((first[0], last[0] + 1) for first, last in stands.acked))
+    acked = [(first[0], last[0] + 1) for first, last in stands.acked]
+    return Place(offset_of(stands.position), tuple(acked))
 
 
 def group_position(log: Log, place: Place) -> GroupPosition:

@@ -31,6 +31,7 @@ class _Desk:
     def __init__(self, store: Store, group: str, stands: GroupPosition, *, by_key: bool) -> None:
         log = stands.position.log
         self.number = number_of(store.id, log)
+        self.log = store.topics.log(self.number)
         self.leases = Leases(stands, by_key=by_key, most_open=ACKED_RANGES_MAX)
         self.shelf = Shelf(store, self.number, with_keys=by_key)
         self.handed = Handed(store, self.number, group)
@@ -132,9 +133,8 @@ class Sharing:
         with self._lock:
             desk = self._desk(log)
             self._store.check()
-            low = self._store.topics.log(desk.number).low
-            if (wanted := offset_of(desk.leases.wanted)) < low:
-                raise lost(log, wanted, low)
+            if (wanted := offset_of(desk.leases.wanted)) < desk.log.low:
+                raise lost(log, wanted, desk.log.low)
             seat = self._members[member]
             try:
                 leases = desk.leases.take(member, most, desk.shelf.upcoming, seat.max_processing)
@@ -178,14 +178,14 @@ class Sharing:
         self, settled: Mapping[Log, Settlement], timeout: float, settle: Callable[[_Desk, Settlement], None]
     ) -> None:
         end = time.monotonic() + timeout
-        frees, acked = False, set[Log]()
+        frees, acked = False, []
         with self._lock:
             for log, each in settled.items():
                 desk = self._desk(log)
                 frees |= bool(each.returned) or desk.waits
                 settle(desk, each)
                 if each.acked:
-                    acked.add(log)
+                    acked.append(log)
             change = self._changed(acked)
         if frees:
             self._wake()
@@ -206,7 +206,9 @@ class Sharing:
     def _desk(self, log: Log) -> _Desk:
         """Where a log is shared; it begins where the group stands."""
         desk = self._desks.get(log)
-        number = desk.number if desk else number_of(self._store.id, log)
+        if desk and not desk.log.deleted:
+            return desk
+        number = number_of(self._store.id, log)
         self._store.topics.log(number)  # it was not deleted
         if desk is None:
             place = self._store.groups.place(self._group, number)
@@ -244,10 +246,13 @@ class Sharing:
         """Store all that has changed until now; one at a time."""
         with self._lock:
             change, logs, self._unstored = self._changes, self._unstored, set()
-            desks = [self._desks[log] for log in logs if self._store.topics.find(self._desks[log].number)]
-            stands = [(desk.number, desk.leases.state()) for desk in desks]
-            also, self._also = [*self._also, *[desk.handed.finished() for desk in desks]], []
-        places = {number: place_of(each) for number, each in stands}
+            stands: dict[int, GroupPosition] = {}
+            also, self._also = self._also, []
+            for desk in map(self._desks.__getitem__, logs):
+                if not desk.log.deleted:
+                    stands[desk.number] = desk.leases.state()
+                    also.append(desk.handed.finished())
+        places = {number: place_of(each) for number, each in stands.items()}
         try:
             self._store.groups.store(self._group, places, max(0.0, end - time.monotonic()), also)
         except BaseException:

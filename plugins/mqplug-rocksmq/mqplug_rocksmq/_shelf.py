@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from bisect import bisect_left, bisect_right, insort
+from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property
 from itertools import repeat
 from typing import Final, TypeVar
@@ -60,16 +60,18 @@ class Shelf:
         self._bases: list[int] = []  # ascending
         self._size = 0
 
-    def upcoming(self, position: Numbers, most: int) -> Iterator[Upcoming]:
+    def upcoming(self, position: Numbers, most: int) -> list[Upcoming]:
         """The messages at and after a position, as lease tables want to know them."""
         offset = position[0]
+        found: list[Upcoming] = []
         while most > 0 and (sheet := self._reaching(offset)):
             start = max(offset, sheet.base)
             offset = min(sheet.end, start + most)
             most -= offset - start
             keys = sheet.keys[start - sheet.base : offset - sheet.base] if self._with_keys else repeat(None)
             places = [(each,) for each in range(start, offset + 1)]
-            yield from map(Upcoming, places[:-1], keys, places[1:])
+            found += map(Upcoming, places[:-1], keys, places[1:])
+        return found
 
     def batch(self, log: Log, leases: Sequence[Lease]) -> Batch:
         """The messages of these leases."""
@@ -108,7 +110,7 @@ class Shelf:
                 self._size -= sheet.size
             else:
                 self._sheets[sheet.base] = sheet
-                self._bases.insert(bisect_left(self._bases, sheet.base), sheet.base)
+                insort(self._bases, sheet.base)
 
 
 Part = tuple[Sheet, list[int]]

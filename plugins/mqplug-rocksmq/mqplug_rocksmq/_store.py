@@ -133,7 +133,7 @@ class Store:
         origin: Origin | None = None,
     ) -> int:
         """The same for pages. What *origin* names is not stored a second time."""
-        receipt = done or (Receipt() if self.settings.sync == "always" else None)
+        receipt = done or (Receipt() if self._engine.durability.waits else None)
         with self._engine.lock:
             changes = self._engine.changes()
             log = self.topics.log(number)
