@@ -23,12 +23,14 @@ SCHEMA: Final = pa.schema([("timestamp", _TIME), ("key", pa.binary()), ("value",
 _BATCH_TIME: Final = pa.timestamp("us", tz="UTC")
 _BINARY: Final = pa.binary()
 
+_NO_PAIRS: Final = pa.array([], _HEADERS.value_type)
 _NO_BYTES: Final = pa.py_buffer(b"")  # Arrow takes no missing buffer where there are offsets
 
 
 def joined(parts: Sequence[Slice], names: Sequence[str]) -> dict[str, pa.Array]:
     """Return those of the named columns that pages have, one part behind the other."""
-    made = {name: [_COLUMNS[name](part) for part in parts] for name in names if name in _COLUMNS}
+    places = [(part, part.as_page()) for part in parts]
+    made = {name: [_COLUMNS[name](*place) for place in places] for name in names if name in _COLUMNS}
     return {name: arrays[0] if len(arrays) == 1 else pa.concat_arrays(arrays) for name, arrays in made.items()}
 
 
@@ -72,12 +74,11 @@ def _times(page: Page) -> pa.Array:
 
 @_checked
 def _headers(page: Page) -> pa.Array:
-    lists, name_offsets, name_data, *value_buffers = _buffers(page, 7, 13)
+    [lists] = _buffers(page, 7, 8)
     if lists is None:
-        nothing = pa.array([], _HEADERS.value_type)
-        return pa.Array.from_buffers(
-            _HEADERS, page.count, [None, pa.py_buffer(bytes(4 * page.count + 4))], children=[nothing]
-        )
+        offsets = pa.py_buffer(bytes(4 * page.count + 4))
+        return pa.Array.from_buffers(_HEADERS, page.count, [None, offsets], children=[_NO_PAIRS])
+    name_offsets, name_data, *value_buffers = _buffers(page, 8, 13)
     total = memoryview(lists).cast("i")[page.count]
     names = pa.Array.from_buffers(pa.utf8(), total, [None, name_offsets, name_data or _NO_BYTES])
     pairs = pa.StructArray.from_arrays([names, _binary(total, value_buffers)], fields=list(_HEADERS.value_type))
@@ -97,11 +98,16 @@ def _binary(count: int, buffers: list[pa.Buffer | None]) -> pa.Array:
     return pa.Array.from_buffers(_BINARY, count, [validity, offsets, data or _NO_BYTES])
 
 
-def _part_of(column: Callable[[Page], pa.Array]) -> Callable[[Slice], pa.Array]:
-    return lambda part: column(part.page).slice(part.start, len(part))
+def _part_of(column: Callable[[Page], pa.Array]) -> Callable[[Slice, Page], pa.Array]:
+    return lambda part, page: column(page).slice(part.start, len(part))
 
 
-def _offsets(part: Slice) -> pa.Array:
+@_checked
+def _precise_times(page: Page) -> pa.Array:
+    return _times(page).cast(_BATCH_TIME)
+
+
+def _offsets(part: Slice, _: Page) -> pa.Array:
     first, end = part.base + part.start, part.end
     if hasattr(pa, "arange"):  # since pyarrow 21
         return pa.arange(first, end)
@@ -112,7 +118,7 @@ _COLUMNS: Final = {
     "key": _part_of(_keys),
     "value": _part_of(_values),
     "headers": _part_of(_headers),
-    "timestamp": lambda part: _part_of(_times)(part).cast(_BATCH_TIME),
-    "log_time": lambda part: _part_of(_times)(part).cast(_BATCH_TIME),
+    "timestamp": _part_of(_precise_times),
+    "log_time": _part_of(_precise_times),
     "offset": _offsets,
 }

@@ -157,4 +157,4 @@ def _bearing(request: Header) -> Bearing:
 def _size(batches: Sequence[Batch]) -> int:
     """About how many bytes these are."""
     slices = [part for batch in batches for part in getattr(batch, "slices", ())]
-    return sum(len(part.page.raw) for part in slices)
+    return sum(part.page.size for part in slices)

@@ -33,8 +33,9 @@ def _whole(slices: Sequence[Slice]) -> bool:
 
 
 def _as_stored(batch: PageBatch, pages: list[bytes]) -> Header:
-    pages += (part.page.raw for part in batch.slices)
-    slices = [(part.base, part.start, part.stop, len(part.page.raw)) for part in batch.slices]
+    found = [part.as_page().raw for part in batch.slices]
+    slices = [(part.base, part.start, part.stop, len(raw)) for part, raw in zip(batch.slices, found, strict=True)]
+    pages += found
     return {"log": plain(batch.log), "slices": slices}
 
 

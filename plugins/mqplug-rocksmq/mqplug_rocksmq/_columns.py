@@ -11,12 +11,14 @@ from mqplug.spi import Headers, Numbers
 from mqplug_rocksmq._page import Page
 from mqplug_rocksmq._places import position_at
 from mqplug_rocksmq._reading import Slice
+from mqplug_rocksmq._singles import Singles
 
 if TYPE_CHECKING:
     import pyarrow
 
 Item = TypeVar("Item")
 _ENOUGH: Final = 1000
+_FEW: Final = 32  # messages in a page: of fewer, to make Arrow of each page takes longer than of the lists of all
 
 
 class SliceColumns:
@@ -27,7 +29,7 @@ class SliceColumns:
     def __init__(self, slices: Sequence[Slice]) -> None:
         self._slices = slices
 
-    def _joined(self, column: Callable[[Page], list[Item]]) -> list[Item]:
+    def _joined(self, column: Callable[[Page | Singles], list[Item]]) -> list[Item]:
         if len(self._slices) == 1:
             only = self._slices[0]
             whole = column(only.page)
@@ -41,16 +43,16 @@ class SliceColumns:
         return None
 
     def keys(self) -> Sequence[bytes | None]:
-        return self._joined(Page.keys)
+        return self._joined(lambda page: page.keys())
 
     def values(self) -> Sequence[bytes | None]:
-        return self._joined(Page.values)
+        return self._joined(lambda page: page.values())
 
     def headers(self) -> Sequence[Headers]:
         return self._joined(lambda page: page.headers() or [()] * page.count)
 
     def timestamps(self) -> Sequence[int]:
-        return self._joined(Page.times)
+        return self._joined(lambda page: page.times())
 
     def log_times(self) -> Sequence[int]:
         return self.timestamps()
@@ -59,7 +61,9 @@ class SliceColumns:
         return None
 
     def arrow(self, names: Sequence[str]) -> Mapping[str, pyarrow.Array]:
-        """Return what the pages have as Arrow already; of a single page without a copy."""
+        """Return what the pages have as Arrow already, of a single page without a copy; nothing if they are small."""
+        if sum(map(len, self._slices)) < _FEW * len(self._slices):
+            return {}
         from mqplug_rocksmq._arrow import joined
 
         return joined(self._slices, names)

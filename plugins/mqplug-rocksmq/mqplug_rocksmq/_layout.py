@@ -92,8 +92,7 @@ def page_key(segment: int, offset: int) -> bytes:
 
 def read_page_key(key: bytes) -> tuple[int, int]:
     """Return segment and offset."""
-    segment, offset = _PAGE_KEY.unpack(key)
-    return segment, offset
+    return _PAGE_KEY.unpack(key)
 
 
 def log_key(log: int, kind: bytes = LOG) -> bytes:

@@ -7,7 +7,6 @@ missing page is noticed, and a gap that was left on purpose is not taken for one
 
 from __future__ import annotations
 
-import struct
 import sys
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
@@ -33,6 +32,8 @@ Headers = tuple[Header, ...]
 MAGIC: Final = b"MQP1"
 _HEAD: Final = Struct("<4sHHIIQ26I")
 _BEGIN: Final = Struct("<4sHHI")  # up to the checksum
+_START: Final = Struct("<4sHHIIQ2I")  # and the first entry of the directory
+_PLACE: Final = Struct("<2I")
 _CRC: Final = Struct("<I")
 _CRC_AT: Final = _BEGIN.size
 _DIRECTORY: Final = Struct("<26I")
@@ -229,31 +230,32 @@ def _head_crc(head: bytes) -> int:
 class Page:
     """A stored page, verified when made; each column is decoded when it is asked for."""
 
-    __slots__ = ("_directory", "before", "count", "raw")
+    __slots__ = ("before", "count", "raw")
 
     count: int
     before: int
-    _directory: list[int]
 
     def __init__(self, raw: bytes) -> None:
-        try:
-            magic, flags, buffers, self.count, checksum, self.before, *self._directory = _HEAD.unpack_from(raw)
-        except struct.error as error:
-            raise Corrupt(f"a page of {len(raw)} bytes is shorter than its header") from error
+        if len(raw) < _HEAD.size:
+            raise Corrupt(f"a page of {len(raw)} bytes is shorter than its header")
+        magic, flags, buffers, self.count, checksum, self.before, _, times = _START.unpack_from(raw)
         if magic != MAGIC or flags or buffers != _BUFFERS:
             raise Corrupt(f"not a page of format 1: it starts with {raw[:8].hex()}")
         if crc32c(memoryview(raw)[_CRC_AT + 4 :], crc32c(raw[:_CRC_AT])) != checksum:
             raise Corrupt("a page does not match its checksum: its bytes were changed after they were written")
-        if not self.count or self._directory[1] != 8 * self.count:
+        if not self.count or times != 8 * self.count:
             raise Corrupt(f"a page of {self.count} messages does not have as many timestamps")
         self.raw = raw
 
+    @property
+    def size(self) -> int:
+        """The bytes of the page."""
+        return len(self.raw)
+
     def unsealed(self) -> Body:
         """Return it as a page that has no place in a log yet, once all in it is known to be what it says."""
-        size = len(self.raw)
-        for start, held in zip(self._directory[::2], self._directory[1::2], strict=True):
-            if start % _ALIGNMENT or start + held > size:
-                raise Corrupt("a buffer of a page lies outside it")
+        for number in range(_BUFFERS):
+            self.buffer(number)
         for first in (_KEY, _VALUE):
             self._examine(first, self.count)
         if self._length(_LISTS):
@@ -315,12 +317,15 @@ class Page:
 
         return record_batch(self)
 
+    def _place(self, number: int) -> tuple[int, int]:
+        return _PLACE.unpack_from(self.raw, _DIRECTORY_AT + number * _PLACE.size)
+
     def _length(self, number: int) -> int:
-        return self._directory[2 * number + 1]
+        return self._place(number)[1]
 
     def buffer(self, number: int, length: int | None = None) -> memoryview:
         """Return one of the buffers, if it lies inside the page and has the length that it should have."""
-        start, held = self._directory[2 * number : 2 * number + 2]
+        start, held = self._place(number)
         if start % _ALIGNMENT or start + held > len(self.raw) or length not in (None, held):
             raise Corrupt(f"buffer {number} of a page lies outside it, or has the wrong length")
         return memoryview(self.raw)[start : start + held]

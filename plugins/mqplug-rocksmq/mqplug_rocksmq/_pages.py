@@ -10,7 +10,7 @@ from __future__ import annotations
 import ctypes
 import json
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -120,7 +120,7 @@ class Pages:
                 if not cursor.valid() or read_page_key(cursor.key())[0] != segment:
                     cursor.status()
                     cursor.seek(wanted)
-            return list(_walk(cursor, segment, more))
+            return _walk(cursor, segment, more)
         except Exception as error:
             raise translate(error) from error
 
@@ -285,17 +285,19 @@ class Changes:
         self.batch.delete_range(start, stop, self._families["meta"])
 
 
-def _walk(cursor: RdictIter, segment: int, more: More | None) -> Iterator[tuple[int, bytes]]:
+def _walk(cursor: RdictIter, segment: int, more: More | None) -> list[tuple[int, bytes]]:
+    found: list[tuple[int, bytes]] = []
     while cursor.valid():
-        found, base = read_page_key(cursor.key())
-        if found != segment:
+        at, base = read_page_key(cursor.key())
+        if at != segment:
             break
         page: bytes = cursor.value()
-        yield base, page
+        found.append((base, page))
         if more is None or not more(base, page):
             break
         cursor.next()
     cursor.status()
+    return found
 
 
 def _check_raw_mode(path: Path) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Final, NamedTuple
 
 from mqplug import Corrupt
@@ -11,6 +11,7 @@ from mqplug_rocksmq._engine import Engine
 from mqplug_rocksmq._layout import TIME, log_key, mark_key, read_mark
 from mqplug_rocksmq._log import LogState
 from mqplug_rocksmq._page import Page, message_count
+from mqplug_rocksmq._singles import Singles, gather
 
 _WALKED: Final = 1 << 20  # bytes of pages at a time
 
@@ -24,10 +25,10 @@ class Trimmed(Exception):
 
 
 class Slice(NamedTuple):
-    """Some messages of one page: those with the offsets ``base + start`` up to ``base + stop``."""
+    """Some messages of one page, or of a run of small ones: the offsets ``base + start`` up to ``base + stop``."""
 
     base: int
-    page: Page
+    page: Page | Singles
     start: int
     stop: int
 
@@ -35,6 +36,10 @@ class Slice(NamedTuple):
     def end(self) -> int:
         """The offset behind the last message."""
         return self.base + self.stop
+
+    def as_page(self) -> Page:
+        """Return a page of the same messages."""
+        return self.page if isinstance(self.page, Page) else self.page.as_page()
 
     def __len__(self) -> int:
         return self.stop - self.start
@@ -52,7 +57,7 @@ def read(engine: Engine, log: LogState, offset: int, max_messages: int, max_byte
     if offset < visible:
         with engine.lock:
             engine.check()
-            appetite = _Appetite(offset, max_messages, max_bytes)
+            appetite = _appetite(offset, max_messages, max_bytes)
             if log.grafted:
                 found, befores, log.graft = _grafts.read(engine.pages, log.number, offset, appetite, log.graft)
             else:
@@ -63,22 +68,18 @@ def read(engine: Engine, log: LogState, offset: int, max_messages: int, max_byte
     return list(_slices(log, found, befores, offset, visible, max_messages))
 
 
-class _Appetite:
-    """Says whether a read wants more than the pages it has."""
+def _appetite(offset: int, messages: int, size: int) -> Callable[[int, bytes], bool]:
+    """Return what says whether a read wants more than the pages it has."""
 
-    __slots__ = ("_messages", "_offset", "_size")
-
-    def __init__(self, offset: int, messages: int, size: int) -> None:
-        self._offset = offset
-        self._messages = messages
-        self._size = size
-
-    def __call__(self, base: int, page: bytes) -> bool:
+    def more(base: int, page: bytes) -> bool:
+        nonlocal messages, size
         end = base + message_count(page)
-        if end > self._offset:
-            self._messages -= end - max(base, self._offset)
-            self._size -= len(page)
-        return self._messages > 0 and self._size > 0
+        if end > offset:
+            messages -= end - base if base > offset else end - offset
+            size -= len(page)
+        return messages > 0 and size > 0
+
+    return more
 
 
 def _slices(
@@ -86,24 +87,36 @@ def _slices(
 ) -> Iterator[Slice]:
     before: int | None = None
     served = False
-    for base, raw in found:
-        if base >= visible or room <= 0:
-            break
-        page = _verified(log, base, raw)
-        if befores:
-            page.before = befores.get(base, page.before)
+    for base, page in _pages(log, found, befores, visible):
         follows = page.before <= offset if before is None else page.before == before
         if not follows:
             raise _hole(log, offset if before is None else before, base)
         before = base + page.count
         if before > offset:
             start = max(offset - base, 0)
-            stop = min(page.count, start + room)
+            stop = min(page.count, start + room, visible - base)
             yield Slice(base, page, start, stop)
             room -= stop - start
             served = True
     if not served and offset < visible and room > 0:
         raise _hole(log, offset, visible)
+
+
+def _pages(
+    log: LogState, found: _grafts.Found, befores: Mapping[int, int], visible: int
+) -> Iterator[tuple[int, Page | Singles]]:
+    """Yield what was found and may be seen, verified; pages of one message many at a time."""
+    at = 0
+    while at < len(found) and found[at][0] < visible:
+        base, raw = found[at]
+        if not befores and (singles := gather(found, at)):
+            yield base, singles
+            at += singles.count
+        else:
+            page = _verified(log, base, raw)
+            page.before = befores.get(base, page.before)
+            yield base, page
+            at += 1
 
 
 def _verified(log: LogState, base: int, raw: bytes) -> Page:

@@ -12,6 +12,7 @@ from mqplug import Batch, Corrupt, Log
 from mqplug.spi import Headers, Lease, Numbers, Upcoming
 from mqplug_rocksmq._page import Page
 from mqplug_rocksmq._places import position_at
+from mqplug_rocksmq._singles import Singles
 from mqplug_rocksmq._store import Store
 
 Item = TypeVar("Item")
@@ -22,10 +23,10 @@ _EACH: Final = 500  # what a page takes beside its bytes, about
 class Sheet:
     """A page, each column of which is decoded once, however few of its messages are wanted at a time."""
 
-    def __init__(self, base: int, page: Page) -> None:
+    def __init__(self, base: int, page: Page | Singles) -> None:
         self.base = base
         self.end = base + page.count
-        self.size = len(page.raw) + _EACH
+        self.size = page.size + _EACH
         self._page = page
 
     @cached_property
