@@ -19,7 +19,7 @@ from benchmarks._load import Load
 from benchmarks._paired import Work
 from mqplug_rocksmq._arrow_pages import arrow_bodies
 from mqplug_rocksmq._bodies import bodies_of
-from mqplug_rocksmq._page import Body, Columns, Page
+from mqplug_rocksmq._page import Body, Columns, Page, encode_one
 from mqplug_rocksmq._tuning import Tuning
 
 KEY, RECORD = Struct(">IQ"), Struct("<6Q")
@@ -44,6 +44,17 @@ def fill(path: Path, load: Load) -> None:
     """Write what `reading` reads."""
     database = open_database(path)
     _write(database, load, lambda: pages_of(load.values), sync=False)
+    database.get_column_family("data").flush(True)
+    database.close()
+
+
+def fill_singly(path: Path, load: Load) -> None:
+    """The same, a page for each message."""
+    database = open_database(path)
+    appender = Appender(database, sync=False)
+    for value in load.values * load.batches:
+        appender.append(0, [encode_one(_now(), None, value)])
+    appender.close()
     database.get_column_family("data").flush(True)
     database.close()
 

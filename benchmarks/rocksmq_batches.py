@@ -29,6 +29,7 @@ def contests(*, quick: bool) -> Iterator[Sequence[Contest]]:
         yield [
             *(_writing(directory, *each) for each in product(loads(quick=quick), ORIGINS, SYNCS)),
             *(_reading(directory, load, form) for load, form in product(loads(quick=quick), FORMS)),
+            *(_reading_singles(directory, Load(128, 1, 1 if quick else 20), form) for form in FORMS),
         ]
 
 
@@ -102,6 +103,15 @@ def _reading(directory: Path, load: Load, form: str) -> Contest:
     )
 
 
+def _reading_singles(directory: Path, load: Load, form: str) -> Contest:
+    words, bare, _ = FORMS[form]
+    return Contest(
+        name=f"rocksmq: read to {form} what was sent one by one, {load.name}",
+        ours=Side("mqplug", words, partial(_receive, directory, load, form, _fill_singly)),
+        rivals=[Side("rocksdict", bare, partial(_read_bare, directory, load, form, _rocksdict.fill_singly))],
+    )
+
+
 FORMS = {
     "values": (
         "receive_many(1000).values",
@@ -122,9 +132,12 @@ FORMS = {
 """What is made of what is read: by ours, by the bare program, by sqlite."""
 
 
+Fill = Callable[[Path, Load], None]
+
+
 @contextmanager
-def _receive(directory: Path, load: Load, form: str) -> Iterator[Work]:
-    path = _filled(directory, "mqplug", load, _fill)
+def _receive(directory: Path, load: Load, form: str, fill: Fill | None = None) -> Iterator[Work]:
+    path = _filled(directory, "mqplug", load, fill or _fill)
     with (
         mqplug.connect("rocksmq", path=str(path), sync="os") as mq,
         mq.consumer(TOPIC, start=mqplug.EARLIEST, until=mqplug.LATEST) as consumer,
@@ -157,17 +170,17 @@ def _arrow(consumer: mqplug.Consumer) -> int:
 _RECEIVERS = {"values": _values, "messages": _messages, "arrow": _arrow}
 
 
-def _read_bare(directory: Path, load: Load, form: str) -> AbstractContextManager[Work]:
-    return _rocksdict.reading(_filled(directory, "rocksdict", load, _rocksdict.fill), form)
+def _read_bare(directory: Path, load: Load, form: str, fill: Fill = _rocksdict.fill) -> AbstractContextManager[Work]:
+    return _rocksdict.reading(_filled(directory, "rocksdict", load, fill), form)
 
 
 def _read_rows(directory: Path, load: Load, form: str) -> AbstractContextManager[Work]:
     return _sqlite.reading(_filled(directory, "sqlite", load, _sqlite.fill), form)
 
 
-def _filled(directory: Path, name: str, load: Load, fill: Callable[[Path, Load], None]) -> Path:
+def _filled(directory: Path, name: str, load: Load, fill: Fill) -> Path:
     """A directory that holds this load, filled when it is first asked for."""
-    path = directory / f"{name}-{load.size}-{load.partitions}"
+    path = directory / f"{name}-{load.size}-{load.partitions}-{fill.__name__}"
     if not path.exists():
         fill(path, load)
     return path
@@ -179,3 +192,11 @@ def _fill(path: Path, load: Load) -> None:
         with mq.producer(TOPIC) as out:
             for _ in range(load.batches):
                 out.send_many(load.values)
+
+
+def _fill_singly(path: Path, load: Load) -> None:
+    with mqplug.connect("rocksmq", path=str(path), sync="os") as mq:
+        mq.create_topic(TOPIC, partitions=load.partitions)
+        with mq.producer(TOPIC) as out:
+            for value in load.values * load.batches:
+                out.send(value)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
+from itertools import repeat
 from typing import TYPE_CHECKING, Any, Protocol, overload
 
 import attrs
@@ -196,7 +197,7 @@ class Batch(Sequence[Message]):
         return Message(self, index)
 
     def __iter__(self) -> Iterator[Message]:
-        return (Message(self, index) for index in range(self._size))
+        return map(Message, repeat(self), range(self._size))
 
     def __repr__(self) -> str:
         where = f"{self._log.topic}[{self._log.partition}]" if self._log else "idle"

@@ -53,8 +53,8 @@ class Tracker:
             self._forget_exhausted()
         delivery = Delivery(batch, self)
         self._deliveries.append(delivery)
-        self.kept += len(batch)
-        self.dirty |= self._keeps and not len(batch)
+        self.kept += len(delivery.flags)
+        self.dirty |= self._keeps and not delivery.flags
         return delivery
 
     @property

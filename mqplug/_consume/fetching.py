@@ -179,6 +179,8 @@ class Fetcher:
         return None
 
     def _until_due(self) -> float:
+        if not self._nursed:
+            return math.inf
         waits = (
             held.tracker.returned.wait()
             for held in list(self._nursed)

@@ -167,9 +167,13 @@ class Holdings:
     @property
     def finished(self) -> bool:
         """Whether all that is held was handed out up to ``until``."""
-        return bool(self._until and self._held) and all(
-            log in self._until and held.tracker.position >= self._until[log] for log, held in self._held.items()
-        )
+        if not self._until:
+            return False
+        for log, held in self._held.items():
+            end = self._until.get(log)
+            if end is None or held.tracker.position < end:
+                return False
+        return bool(self._held)
 
     def take_changes(self) -> list[tuple[Held, GroupPosition | Settlement]]:
         """What became of the logs with new acks. ``committing`` is held."""
