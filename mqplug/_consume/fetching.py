@@ -64,7 +64,7 @@ class Fetcher:
                     return delivery
                 if self._holdings.finished:
                     return None
-                self._poll(most, deadline.remaining(min(SLICE, self._until_due()) if self._nursed else SLICE))
+                self._poll(most, deadline.remaining(min(SLICE, self._until_due())))
                 if delivery := self._take(most):
                     return delivery
             if deadline.expired:
