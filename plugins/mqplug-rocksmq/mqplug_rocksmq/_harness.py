@@ -31,6 +31,7 @@ from mqplug_rocksmq._store import Store
 FULL: Final = 1_000_000  # bytes that no file may have more of while the disk is called full
 STANDS_WITHIN: Final = 10.0
 ENDS_WITHIN: Final = 60.0
+_WAL_BLOCK: Final = 32 << 10
 
 
 @contextmanager
@@ -176,8 +177,10 @@ def _until_nobody_asks(ended: threading.Event) -> None:
 def tear_tail(path: Path) -> None:
     """Append the head of a write, and less than it says will follow."""
     newest = max((path / DATABASE).glob("*.log"), key=lambda file: int(file.stem))
+    torn = struct.pack("<IHB", 0xDEADBEEF, 1000, 1) + bytes(20)
     with newest.open("ab") as file:
-        file.write(struct.pack("<IHB", 0xDEADBEEF, 1000, 1) + bytes(20))
+        room = _WAL_BLOCK - file.tell() % _WAL_BLOCK  # RocksDB has no record reach beyond: that would be no torn write
+        file.write(torn[: room - 1])
 
 
 def corrupt_tail(path: Path, url: str, topic: str) -> Callable[[], None]:
