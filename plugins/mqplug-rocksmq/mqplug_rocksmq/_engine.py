@@ -190,8 +190,14 @@ class Engine:
         receipt = Receipt() if self.durability.waits else None
         with self.lock:
             changes = self.changes()
-            result = plan(changes)
-            self.write(changes, done=receipt)
+            try:
+                result = plan(changes)
+                self.write(changes, done=receipt)
+            except Error:
+                raise
+            except BaseException:  # Ctrl-C, which may come before or after the write itself
+                self.went_back()
+                raise
         if receipt:
             receipt.wait(timeout)
         return result

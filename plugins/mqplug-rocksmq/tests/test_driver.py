@@ -13,8 +13,7 @@ from rocksmq_words import administer, eventually, line, python
 
 import mqplug
 from mqplug.spi import CreateTopic, DescribeTopic
-from mqplug_rocksmq._pages import Changes
-from mqplug_rocksmq._store import Columns, Store
+from mqplug_rocksmq._store import Store
 
 MODES = ["always", "interval", "os"]
 
@@ -131,33 +130,6 @@ def test_threads_that_send_and_submit(mq: mqplug.Client) -> None:
     for name in range(8):
         mine = [int(value.split()[1]) for _, value in sorted(found.items()) if value.startswith(b"%d " % name)]
         assert mine == list(range(200))
-
-
-def test_ctrl_c_within_a_write(mq: mqplug.Client, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A write that Ctrl-C cuts short, before or after it, leaves a store that goes on without a hole."""
-    mq.create_topic("orders")
-    store = native(mq)
-    pages = store._engine.pages
-
-    def press(*, late: bool) -> None:
-        def write(changes: Changes) -> None:
-            monkeypatch.undo()
-            if late:
-                pages.write(changes)
-            raise KeyboardInterrupt
-
-        monkeypatch.setattr(pages, "write", write)
-
-    log = store.topics.get("orders").logs[0]
-    for late in (False, True):
-        store.append(log, Columns([1], [b"before"]), lambda *_: None)
-        press(late=late)
-        with pytest.raises(KeyboardInterrupt):
-            store.append(log, Columns([1], [b"cut short"]), lambda *_: None)
-    with mq.producer("orders") as out:
-        out.send(b"after")
-    values = [message.value for message in mq.read("orders")]
-    assert values == [b"before", b"before", b"cut short", b"after"]
 
 
 def test_small_steps_through_a_page(mq: mqplug.Client) -> None:

@@ -1,0 +1,94 @@
+"""Ctrl-C in the midst of a write: what is in memory is what is stored, whichever it came first."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+import mqplug
+from mqplug_rocksmq._page import Columns
+from mqplug_rocksmq._pages import Changes
+from mqplug_rocksmq._store import Store
+
+Press = Callable[[bool], None]
+
+
+@pytest.fixture(params=["always", "interval", "os"])
+def mq(path: Path, request: pytest.FixtureRequest) -> Iterator[mqplug.Client]:
+    """A store, in each mode."""
+    with mqplug.connect("rocksmq", path=str(path), sync=request.param) as client:
+        yield client
+
+
+@pytest.fixture
+def store(mq: mqplug.Client) -> Store:
+    """The store of this process."""
+    store = mq.unwrap(Store)
+    assert store is not None
+    return store
+
+
+@pytest.fixture
+def press(store: Store, monkeypatch: pytest.MonkeyPatch) -> Press:
+    """Have Ctrl-C come with the next write: just before it, or just behind it."""
+    pages = store._engine.pages
+
+    def press(late: bool) -> None:
+        def write(changes: Changes) -> None:
+            monkeypatch.undo()
+            if late:
+                pages.write(changes)
+            raise KeyboardInterrupt
+
+        monkeypatch.setattr(pages, "write", write)
+
+    return press
+
+
+def test_ctrl_c_within_a_write(mq: mqplug.Client, store: Store, press: Press) -> None:
+    """A write that Ctrl-C cuts short, before or after it, leaves a store that goes on without a hole."""
+    mq.create_topic("orders")
+    log = store.topics.get("orders").logs[0]
+    for late in (False, True):
+        store.append(log, Columns([1], [b"before"]), lambda *_: None)
+        press(late)
+        with pytest.raises(KeyboardInterrupt):
+            store.append(log, Columns([1], [b"cut short"]), lambda *_: None)
+    with mq.producer("orders") as out:
+        out.send(b"after")
+    values = [message.value for message in mq.read("orders")]
+    assert values == [b"before", b"before", b"cut short", b"after"]
+
+
+@pytest.mark.parametrize("late", [False, True])
+def test_ctrl_c_within_a_change(mq: mqplug.Client, press: Press, late: bool) -> None:
+    """A topic whose making Ctrl-C cuts short is there or it is not, and can be made and used then."""
+    mq.create_topic("orders")
+    press(late)
+    with pytest.raises(KeyboardInterrupt):
+        mq.create_topic("letters", partitions=2)
+    there = {"orders", "letters"} if late else {"orders"}
+    assert set(mq.topics()) == there
+    mq.create_topic("letters", partitions=2, exist_ok=late)
+    with mq.producer("letters") as out:
+        for value in (b"1", b"2"):
+            out.send(value, partition=1)
+    assert [message.value for message in mq.read("letters")] == [b"1", b"2"]
+
+
+@pytest.mark.parametrize("late", [False, True])
+def test_ctrl_c_within_a_deletion(mq: mqplug.Client, press: Press, late: bool) -> None:
+    """A topic whose deletion Ctrl-C cuts short is whole or gone, and its name can be used."""
+    mq.create_topic("orders")
+    with mq.producer("orders") as out:
+        out.send(b"old")
+    press(late)
+    with pytest.raises(KeyboardInterrupt):
+        mq.delete_topic("orders")
+    assert [message.value for topic in mq.topics() for message in mq.read(topic)] == ([] if late else [b"old"])
+    mq.create_topic("orders", exist_ok=True)
+    with mq.producer("orders") as out:
+        out.send(b"new")
+    assert [message.value for message in mq.read("orders")] == ([b"new"] if late else [b"old", b"new"])
