@@ -35,11 +35,12 @@ class _OddError(Exception):
 class Singles:
     """Messages of pages that have one each, without headers, side by side in their log; each page was verified."""
 
-    __slots__ = ("_keys", "_times", "_values", "before", "size")
+    __slots__ = ("_keys", "_latest", "_times", "_values", "before", "size")
 
     def __init__(self, before: int) -> None:
         self.before = before
         self.size = 0  # bytes of the pages
+        self._latest = b""  # the page that was taken in last
         self._times: list[int] = []
         self._keys: list[bytes | None] = []
         self._values: list[bytes | None] = []
@@ -67,6 +68,8 @@ class Singles:
 
     def as_page(self) -> Page:
         """Return one page of the same messages."""
+        if self.count == 1:
+            return Page(self._latest)
         return Page(encode(Columns(self._times, self._values, self._keys)).seal(self.before))
 
     def add(self, raw: bytes, before: int) -> None:
@@ -83,6 +86,7 @@ class Singles:
         value = _item(raw, value_at, value_offsets, value_start, value_size) if value_offsets else None
         self._times += _TIME.unpack_from(raw, _TIME_AT)
         self.size += len(raw)
+        self._latest = raw
         self._keys.append(key)
         self._values.append(value)
 
