@@ -53,6 +53,22 @@ class Receipt:
         return self.offset
 
 
+class _InStep:
+    """Takes memory back to what is stored, where Ctrl-C came between a change in memory and its write, or behind it."""
+
+    __slots__ = ("_engine",)
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+
+    def __enter__(self) -> None:
+        """Nothing is done yet."""
+
+    def __exit__(self, kind: type[BaseException] | None, error: object, trace: object) -> None:
+        if kind is not None and not issubclass(kind, Error):  # errors of ours were raised with that in mind
+            self._engine.went_back()
+
+
 class Engine:
     """Owns everything native of an open store. All but ``pages.sync`` and ``pages.compact`` happens under ``lock``."""
 
@@ -72,6 +88,7 @@ class Engine:
         self._looked = 0.0
         self.maintaining = threading.Lock()  # held while pages are flushed or compacted, which needs no other lock
         self.went_back: Callable[[], None] = lambda: None
+        self.in_step = _InStep(self)  # for whoever changes something and writes it, within ``lock``
         self._closed = False
         try:
             self._known = testimony.changes if testimony else 0
@@ -188,16 +205,10 @@ class Engine:
     def change(self, plan: Callable[[Changes], Result], timeout: float | None) -> Result:
         """Let *plan* fill in changes under the lock, apply them and wait until they are safe."""
         receipt = Receipt() if self.durability.waits else None
-        with self.lock:
+        with self.lock, self.in_step:
             changes = self.changes()
-            try:
-                result = plan(changes)
-                self.write(changes, done=receipt)
-            except Error:
-                raise
-            except BaseException:  # Ctrl-C, which may come before or after the write itself
-                self.went_back()
-                raise
+            result = plan(changes)
+            self.write(changes, done=receipt)
         if receipt:
             receipt.wait(timeout)
         return result

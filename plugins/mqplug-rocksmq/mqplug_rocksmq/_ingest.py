@@ -264,7 +264,7 @@ class Ingestion:
     def _safely(self, plan: Callable[[Changes], Result], end: float | None, grown: Iterable[LogState] = ()) -> Result:
         """Change something, by which some logs grow, and put it on disk, whatever the mode."""
         engine, receipt = self._engine, Receipt()
-        with engine.lock:
+        with engine.lock, engine.in_step:
             changes = engine.changes()
             result = plan(changes)
             waits = not engine.write(changes, done=receipt)

@@ -64,7 +64,7 @@ class Janitor:
     def trim(self, log: LogState, offset: int, timeout: float | None) -> None:
         """Drop all messages before *offset*, as far as there are any."""
         receipt = Receipt()
-        with self._engine.lock:
+        with self._engine.lock, self._engine.in_step:
             self._engine.check()
             offset = min(offset, log.visible)
             if log.deleted or offset <= log.low:

@@ -12,7 +12,7 @@ from typing import Any
 
 import attrs
 
-from mqplug import ConfigError, Corrupt, Error
+from mqplug import ConfigError, Corrupt
 from mqplug_rocksmq import _clock, _reading
 from mqplug_rocksmq._bodies import bodies_of
 from mqplug_rocksmq._care._backup import back_up
@@ -134,33 +134,20 @@ class Store:
     ) -> int:
         """The same for pages. What *origin* names is not stored a second time."""
         receipt = done or (Receipt() if self._engine.durability.waits else None)
-        with self._engine.lock:
+        with self._engine.lock, self._engine.in_step:
             changes = self._engine.changes()
             log = self.topics.log(number)
             size = log.size
-            try:
-                first, safe = self._write(changes, log, bodies, receipt, origin)
-            except Error:
-                raise
-            except BaseException:  # Ctrl-C, which may come before or after the write itself
-                self._engine.went_back()
-                raise
+            first, leasing = self._fill(changes, log, bodies, origin)
+            safe = self._engine.write(changes, log, first, receipt)
+            if leasing and safe:
+                self._engine.durability.sync_locked()
         self._janitor.grew(log.size - size, log)
         if receipt and safe:
             receipt(first, None)
         elif isinstance(receipt, Receipt):
             receipt.wait(None)
         return first
-
-    def _write(
-        self, changes: Changes, log: LogState, bodies: Sequence[Body], receipt: Done | None, origin: Origin | None
-    ) -> tuple[int, bool]:
-        """Store pages, under the lock; return where they begin, and whether they count as safe already."""
-        first, leasing = self._fill(changes, log, bodies, origin)
-        safe = self._engine.write(changes, log, first, receipt)
-        if leasing and safe:
-            self._engine.durability.sync_locked()
-        return first, safe
 
     def _fill(self, changes: Changes, log: LogState, bodies: Sequence[Body], origin: Origin | None) -> tuple[int, bool]:
         """Add what is to be stored; return where it begins, and whether offsets were leased for it."""

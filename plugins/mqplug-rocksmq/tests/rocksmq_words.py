@@ -22,6 +22,13 @@ from mqplug_rocksmq._store import Store
 from mqplug_rocksmq._topics import Retention
 
 
+def native(client: mqplug.Client) -> Store:
+    """Return the store of a client."""
+    store = client.unwrap(Store)
+    assert store is not None
+    return store
+
+
 def new_log(store: Store, topic: str = "orders", **retention: Any) -> int:
     """Create a topic of one partition and return its log."""
     return store.topics.create(topic, 1, Retention(**retention), 30).logs[0]

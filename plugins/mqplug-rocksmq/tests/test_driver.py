@@ -9,11 +9,10 @@ from time import monotonic
 from typing import Any
 
 import pytest
-from rocksmq_words import administer, eventually, line, python
+from rocksmq_words import administer, eventually, line, native, python
 
 import mqplug
 from mqplug.spi import CreateTopic, DescribeTopic
-from mqplug_rocksmq._store import Store
 
 MODES = ["always", "interval", "os"]
 
@@ -46,13 +45,6 @@ def reader(path: Path) -> Iterator[tuple[mqplug.Client, Any]]:
         assert line(owner) == "ready"
         with mqplug.connect("rocksmq", path=str(path)) as client:
             yield client, owner
-
-
-def native(client: mqplug.Client) -> Store:
-    """Return the store of a client."""
-    store = client.unwrap(Store)
-    assert store is not None
-    return store
 
 
 def test_clients_share_one_store(mq: mqplug.Client, path: Path) -> None:

@@ -14,7 +14,7 @@ import pytest
 from conftest import OpenStore
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from rocksmq_words import new_log, put
+from rocksmq_words import native, new_log, put
 
 import mqplug
 from mqplug import Corrupt, Error, spi
@@ -39,7 +39,6 @@ from mqplug_rocksmq._layout import (
 from mqplug_rocksmq._ownership import owner_of
 from mqplug_rocksmq._page import Columns, Page, encode, reseal
 from mqplug_rocksmq._pages import Pages
-from mqplug_rocksmq._store import Store
 from mqplug_rocksmq._topics import Topic
 from mqplug_rocksmq._witness import _understood
 
@@ -219,9 +218,7 @@ def owned(tmp_path_factory: pytest.TempPathFactory) -> Iterator[mqplug.Client]:
 
 def talk(mq: mqplug.Client, *said: bytes) -> bytes:
     """Say something to the owner as any process might, and hear it out."""
-    store = mq.unwrap(Store)
-    assert store is not None
-    owner = owner_of(store.path)
+    owner = owner_of(native(mq).path)
     assert owner is not None
     assert owner.socket is not None
     with socket.socket(socket.AF_UNIX) as stranger:

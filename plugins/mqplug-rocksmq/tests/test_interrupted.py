@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
+from typing import Protocol
 
 import pytest
+from rocksmq_words import native
 
 import mqplug
 from mqplug_rocksmq._page import Columns
 from mqplug_rocksmq._pages import Changes
 from mqplug_rocksmq._store import Store
 
-Press = Callable[[bool], None]
+
+class Press(Protocol):
+    """Has Ctrl-C come with a write, after so many others: just before it, or just behind it."""
+
+    def __call__(self, late: bool, after: int = 0) -> None: ...
 
 
 @pytest.fixture(params=["always", "interval", "os"])
@@ -25,18 +32,21 @@ def mq(path: Path, request: pytest.FixtureRequest) -> Iterator[mqplug.Client]:
 @pytest.fixture
 def store(mq: mqplug.Client) -> Store:
     """The store of this process."""
-    store = mq.unwrap(Store)
-    assert store is not None
-    return store
+    return native(mq)
 
 
 @pytest.fixture
 def press(store: Store, monkeypatch: pytest.MonkeyPatch) -> Press:
-    """Have Ctrl-C come with the next write: just before it, or just behind it."""
+    """Have Ctrl-C come in the midst of what follows."""
     pages = store._engine.pages
+    pages_write = pages.write
 
-    def press(late: bool) -> None:
+    def press(late: bool, after: int = 0) -> None:
+        left = iter(range(after))
+
         def write(changes: Changes) -> None:
+            if next(left, None) is not None:
+                return pages_write(changes)
             monkeypatch.undo()
             if late:
                 pages.write(changes)
@@ -92,3 +102,39 @@ def test_ctrl_c_within_a_deletion(mq: mqplug.Client, press: Press, late: bool) -
     with mq.producer("orders") as out:
         out.send(b"new")
     assert [message.value for message in mq.read("orders")] == ([b"new"] if late else [b"old", b"new"])
+
+
+@pytest.mark.parametrize("late", [False, True])
+def test_ctrl_c_within_a_trim(mq: mqplug.Client, press: Press, late: bool) -> None:
+    """A trim that Ctrl-C cuts short has removed all that it was to remove, or nothing."""
+    mq.create_topic("orders")
+    with mq.producer("orders") as out:
+        ids = [out.send(b"%d" % number) for number in range(4)]
+    press(late)
+    with pytest.raises(KeyboardInterrupt):
+        mq.trim("orders", {0: mqplug.Position(ids[2].log, (2,))})
+    left = [b"2", b"3"] if late else [b"0", b"1", b"2", b"3"]
+    assert [message.value for message in mq.read("orders")] == left
+    assert mq.watermarks("orders")[0].count == len(left)
+
+
+@pytest.mark.parametrize("after", range(4))
+@pytest.mark.parametrize("late", [False, True])
+def test_ctrl_c_within_an_ingest(
+    mq: mqplug.Client, press: Press, monkeypatch: pytest.MonkeyPatch, late: bool, after: int
+) -> None:
+    """What Ctrl-C cuts short is taken in once, when it is asked for again, whichever step it was at."""
+    mq.create_topic("orders")
+    with mq.producer("orders") as out:
+        out.send(b"before")
+    with mq.stage("orders") as stage:
+        stage.write([b"1", b"2"])
+        staged = stage.finish()
+    press(late, after)
+    with suppress(KeyboardInterrupt):  # an ingest may have fewer writes
+        mq.ingest(staged, writer="w", number=0)
+    monkeypatch.undo()
+    mq.ingest(staged, writer="w", number=0)
+    with mq.producer("orders") as out:
+        out.send(b"after")
+    assert [message.value for message in mq.read("orders")] == [b"before", b"1", b"2", b"after"]

@@ -9,12 +9,11 @@ from collections import defaultdict
 from pathlib import Path
 
 import pytest
-from rocksmq_words import line, python
+from rocksmq_words import line, native, python
 from takeover_words import HOLDER, closed, killed, owned_elsewhere, owns, take
 
 import mqplug
 from mqplug import EARLIEST, LATEST
-from mqplug_rocksmq._store import Store
 
 
 @pytest.mark.parametrize("end", [killed, closed])
@@ -164,8 +163,7 @@ def test_guests_of_one_process_with_other_settings(path: Path) -> None:
             careful.send(b"b")
             killed(owner)
             careless.send(b"c")
-            store = quick.unwrap(Store)
-            assert store is not None
+            store = native(quick)
             assert store.settings.sync == "os"
             changes = store._engine.witness.read()
             careful.send(b"d")

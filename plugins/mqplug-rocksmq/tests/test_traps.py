@@ -22,7 +22,7 @@ from typing import Any
 import pytest
 from conftest import OpenStore
 from rocksdict import AccessType, DbClosedError, Options, Rdict, WriteBatch
-from rocksmq_words import eventually, extent, new_log, put, tables, values
+from rocksmq_words import eventually, extent, native, new_log, put, tables, values
 
 import mqplug
 import mqplug_rocksmq
@@ -202,9 +202,7 @@ def test_an_idle_reader_keeps_no_files(path: Path) -> None:
         with mq.producer("orders") as out:
             for _ in range(100):
                 out.send(os.urandom(100_000))
-        store = mq.unwrap(Store)
-        assert store is not None
-        store._engine.pages.flush()
+        native(mq)._engine.pages.flush()
         full = tables(path / "rocksdb")
         with (
             mq.consumer("orders", start=mqplug.EARLIEST) as reader,
