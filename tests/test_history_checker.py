@@ -164,6 +164,9 @@ INNOCENT = [
     ("ack came back", "a seek of a member that shares came before the ack",
         three().open("m", "g", mode="shared").get("m", "a", 1).seek("m", EARLIEST).ack("m", 1).commit("m")
         .open("n", "g", mode="shared").get("n", "a", 1)),
+    ("ack came back", "another member had moved what they share meanwhile",
+        three().open("m", "g", mode="shared").open("n", "g", mode="shared").get("m", "a", 1).seek("n", EARLIEST)
+        .ack("m", 1).commit("m").get("n", "a", 1)),
     ("ack came back", "another group had acked it",
         member(member(three()).get("m", "a", 1).ack("m", 1).commit("m").leave("m"), "n", "h").get("n", "a", 1)),
     ("ack came back", "a part of its entry was not acked",

@@ -27,10 +27,15 @@ from mqplug.testing.history._logs import Logs
 
 @attrs.define(eq=False)
 class Ack:
-    """An ack of one message. ``stored`` is when it was surely durable; None if nobody knows."""
+    """An ack of one message. ``stored`` is when it was surely durable; None if nobody knows.
+
+    ``since`` is the earliest moment at which its consumer may have taken the message: one that shares its logs keeps
+    some in hand, and acks in vain what it had when another member moved the group.
+    """
 
     event: Event
     consumer: str
+    since: int
     stored: Event | None = None
 
 
@@ -159,12 +164,13 @@ class Epochs:
     def _note_ack(self, event: Event, did: Acked) -> None:
         epoch = self._at(event, did.consumer, did.partition)
         is_late = self._got_in.get((did.consumer, did.partition, did.id), epoch) is not epoch
+        since = event.began if epoch.consumer.mode in {"ordered", "exclusive"} else epoch.began
         places = [did.id]
         if did.through:
             got = (each.did.id for each in epoch.deliveries if isinstance(each.did, Received))
             places = sorted({place for place in got if place <= did.id} | {did.id})
         for place in places:
-            ack = Ack(event, did.consumer)
+            ack = Ack(event, did.consumer, since)
             self.acks[epoch.group or "", did.partition, place].append(ack)
             if not is_late:  # an ack of an older epoch changes nothing
                 self._unstored[did.consumer].append((ack, epoch))

@@ -115,7 +115,7 @@ class Groups:
             ack
             for ack in self._epochs.acks.get((group, partition, place), ())
             if ack.stored is not None and ack.stored.ended < began
-            if not any(move.event.ended >= ack.event.began for move in moves)
+            if not any(move.event.ended >= ack.since for move in moves)
         ]
 
     def gave_back(self, partition: int, place: Place) -> set[str]:
