@@ -85,8 +85,8 @@ class Story:
     def marks(self, low, high, **when):
         return self.do(did.Marked(((0, _place(low), _place(high)),)), **when)
 
-    def stands(self, group, place):
-        return self.do(did.Stood(group, ((0, _place(place)),)))
+    def stands(self, group, place, **when):
+        return self.do(did.Stood(group, ((0, _place(place)),)), **when)
 
     def lag(self, group, count):
         return self.do(did.Lagged(group, ((0, count),)))

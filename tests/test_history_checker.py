@@ -118,6 +118,8 @@ INNOCENT = [
     ("acked by nobody", "the ack is under way",
         member(three()).get("m", "a", 1).get("m", "b", 2).ack("m", 1).ack("m", 2)
         .stands("g", 3)),
+    ("acked by nobody", "a seek came while it was asked",
+        member(three()).get("m", "a", 1).ack("m", 1).seek("m", EARLIEST, 1).stands("g", 2, since=65)),
     ("acked by nobody", "retention took it", member(three()).trim(3).seek("m", EARLIEST, 3).stands("g", 3)),
     ("invented", "its outcome was unknown", story().send("a", outcome="unknown").open("r").get("r", "a", 1)),
     ("two payloads", "one id in each of two partitions",
