@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import cache
+from typing import Final
 
 import attrs
 from attrs.validators import gt
 
 from mqplug import Client, Position
 from mqplug.testing._waiting import Waiting
+
+OUTAGE: Final = "outage"
 
 
 @attrs.frozen(kw_only=True)
@@ -52,6 +56,10 @@ class Harness:
     ``codecs`` are functions that connect as ``connect`` does, but compress what they send: by the name of the codec.
 
     ``waiting`` says how long to wait for it.
+
+    ``absent`` says why there is no such hook, by its name, for whoever reads that a case was skipped. One is there by
+    itself with ``kill`` and ``start``, and can only be said to be absent: ``outage``, that nobody answers between the
+    two. It is absent where another process takes over at once.
     """
 
     connect: Callable[[], Client]
@@ -81,9 +89,29 @@ class Harness:
     poll_limit: float = attrs.field(default=0.5, validator=gt(0))
     codecs: Mapping[str, Callable[[], Client]] | None = None
     waiting: Waiting = attrs.field(factory=Waiting)
+    absent: Mapping[str, str] = attrs.field(factory=dict)
+
+    @absent.validator
+    def _check_absent(self, _: object, absent: Mapping[str, str]) -> None:
+        if unknown := sorted(absent.keys() - hooks()):
+            raise ValueError(f"absent: a harness has no hook {', '.join(unknown)}")
+        if given := sorted(hook for hook in absent if hook != OUTAGE and getattr(self, hook) is not None):
+            raise ValueError(f"absent: these are given all the same: {', '.join(given)}")
 
     def has(self, hook: str, client: Client) -> bool:
-        """Whether this hook can be called."""
+        """Whether a case that needs this hook can be run."""
+        if hook == OUTAGE:
+            return None not in (self.kill, self.start) and OUTAGE not in self.absent
         if hook == "trim_before" and client.capabilities.trim:
             return True
         return getattr(self, hook) is not None
+
+    def lacks(self, hook: str) -> str:
+        """Say that there is no such hook, and why."""
+        return ": ".join(filter(None, [f"the harness has no {hook}", self.absent.get(hook)]))
+
+
+@cache
+def hooks() -> frozenset[str]:
+    """The names of what a case may need."""
+    return frozenset({field.name for field in attrs.fields(Harness)} - {"connect", "waiting", "absent"} | {OUTAGE})

@@ -51,7 +51,7 @@ def attempt(case: Case, bench: Bench) -> Outcome:
             return "refused"
     if reasons := [
         *(f"{bench.client.backend} does not declare {capability}" for capability in missing[:1]),
-        *(f"the harness has no {hook}" for hook in case.hooks if not bench.harness.has(hook, bench.client)),
+        *(bench.harness.lacks(hook) for hook in case.hooks if not bench.harness.has(hook, bench.client)),
     ]:
         pytest.skip(", and ".join(reasons[:2]))
     try:

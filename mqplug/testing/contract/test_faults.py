@@ -17,6 +17,7 @@ case = Registry("FLT")
 
 RECOVERY = 60.0  # seconds in which clients find a broker that was killed and started again
 BROKER = ("kill", "start")
+OUTAGE = (*BROKER, "outage")
 
 
 @contextmanager
@@ -199,7 +200,7 @@ with mqplug.connect(url) as client, client.producer(topic) as producer:
 """
 
 
-@case(13, needs=("persistent",), hooks=BROKER, timeout=300, profile="full")
+@case(13, needs=("persistent",), hooks=OUTAGE, timeout=300, profile="full")
 def test_while_it_is_away(bench: Bench) -> None:
     """While the broker is away every call ends within its timeout, with a retryable error; then all work again."""
     topic, ids = bench.filled(3)

@@ -14,6 +14,7 @@ from mqplug.testing._logs import logged
 from mqplug.testing._registry import Registry
 from mqplug.testing.contract.test_faults import (
     BROKER,
+    OUTAGE,
     RECOVERY,
     Sender,
     check_values,
@@ -85,7 +86,7 @@ def test_duplicates(bench: Bench) -> None:
     bench.equal(twice if bench.client.capabilities.idempotent_producer else twice - in_doubt, set())
 
 
-@case(12, needs=("persistent",), hooks=BROKER, timeout=300, profile="full")
+@case(12, needs=("persistent",), hooks=OUTAGE, timeout=300, profile="full")
 def test_told(bench: Bench) -> None:
     """While the broker is away the log says so, in a few lines and not again and again."""
     topic, ids = bench.filled(3)

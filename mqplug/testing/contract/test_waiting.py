@@ -9,7 +9,7 @@ from typing import Any
 from mqplug import EARLIEST, LATEST, ConnectError, Error, Timeout
 from mqplug.testing._bench import Bench
 from mqplug.testing._registry import Registry
-from mqplug.testing.contract.test_faults import outage
+from mqplug.testing.contract.test_faults import OUTAGE, outage
 
 case = Registry("TO")
 
@@ -68,7 +68,7 @@ def test_honoured(bench: Bench) -> None:
     bench.only_new(reader, topic)
 
 
-@case(5, needs=("persistent",), hooks=("kill", "start"), timeout=300, profile="full")
+@case(5, needs=("persistent",), hooks=OUTAGE, timeout=300, profile="full")
 def test_watermarks_of_the_dead(bench: Bench) -> None:
     """To ask for watermarks while the broker is away ends within the timeout, with a retryable error."""
     topic, _ = bench.filled(2)

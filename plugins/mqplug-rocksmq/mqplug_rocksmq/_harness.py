@@ -99,6 +99,7 @@ class Held:
             corrupt_tail=self._corrupt_tail,
             copy_store=self._copy,
             fill_disk=lambda: fill_disk(self._process.pid),
+            absent={"outage": "when the owner is killed one of its guests owns the store"},
         )
 
     def connect(self, extensions: Sequence[object] = ()) -> Client:

@@ -22,5 +22,4 @@ def harness(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
         yield owned(path, f"rocksmq://{path}?sync={request.param}")
 
 
-NO_OUTAGE = "when the owner is killed one of its guests owns the store: there is no outage to see"
-test_contract = prove(known_failures=dict.fromkeys(("FLT-12", "FLT-13", "TO-05"), NO_OUTAGE))
+test_contract = prove()

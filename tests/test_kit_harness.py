@@ -1,0 +1,62 @@
+"""What a harness says of its hooks: which there are, and why others are not."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import attrs
+import pytest
+
+import mqplug
+from mqplug.testing import CASES, Harness, run
+
+pytestmark = pytest.mark.kit
+
+BY_ID = {case.id: case for case in CASES}
+TAKEN_OVER = "another node takes over"
+
+
+@pytest.fixture
+def connect():
+    """Connect to a store that lasts as long as the test."""
+    with mqplug.connect("memory://harness-hooks"):
+        yield partial(mqplug.connect, "memory://harness-hooks")
+
+
+def in_two(connect, **others):
+    """A harness that can end the backend and start it again."""
+    return Harness(connect=connect, kill=lambda: None, start=lambda: None, **others)
+
+
+def test_an_outage_is_there_with_kill_and_start(connect):
+    """Whoever can end a backend has an outage to look at, unless the harness says that another takes over."""
+    with connect() as client:
+        assert in_two(connect).has("outage", client)
+        assert not Harness(connect=connect).has("outage", client)
+        assert not in_two(connect, absent={"outage": TAKEN_OVER}).has("outage", client)
+        assert in_two(connect, absent={"outage": TAKEN_OVER}).has("kill", client)
+
+
+def test_a_skip_says_why_a_hook_is_absent(connect):
+    """What is said of an absent hook is the reason of the skip; without it the hook alone is named."""
+    case = attrs.evolve(BY_ID["FLT-12"], needs=())
+    with pytest.raises(pytest.skip.Exception) as skipped:
+        run(case, in_two(connect, absent={"outage": TAKEN_OVER}))
+    assert skipped.value.msg == f"the harness has no outage: {TAKEN_OVER}"
+    with pytest.raises(pytest.skip.Exception) as skipped:
+        run(case, Harness(connect=connect))
+    assert skipped.value.msg == "the harness has no kill, and the harness has no start"
+
+
+@pytest.mark.parametrize(
+    ("absent", "said"),
+    [
+        ({"explode": "too loud"}, "absent: a harness has no hook explode"),
+        ({"connect": "offline"}, "absent: a harness has no hook connect"),
+        ({"kill": "it is not ours"}, "absent: these are given all the same: kill"),
+    ],
+)
+def test_what_is_said_to_be_absent_is(connect, absent, said):
+    """Only what a harness may have can be absent, and only what it does not have."""
+    with pytest.raises(ValueError, match=said):
+        in_two(connect, absent=absent)
