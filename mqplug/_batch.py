@@ -205,7 +205,7 @@ class Batch(Sequence[Message]):
 
     def take(self, indices: Sequence[int], next_position: Position) -> Batch:
         """The batch of these rows only."""
-        return Batch(self._log, next_position, len(indices), _Taken(self, indices))
+        return _Rows(self, indices, next_position)
 
     def ending_at(self, next_position: Position) -> Batch:
         """The same messages, with another position behind them."""
@@ -245,9 +245,36 @@ class Batch(Sequence[Message]):
 
     def _part(self, start: int, stop: int, step: int) -> Batch:
         rows = range(start, stop, step)
-        whole = not rows or rows[-1] == self._size - 1 or self._log is None
-        behind = self._next if whole else Position(self.log, self.coordinates[rows[-1] + 1])
-        return Batch(self._log, behind, len(rows), _Taken(self, rows))
+        last = max(rows, default=self._size - 1)
+        whole = last == self._size - 1 or self._log is None
+        behind = self._next if whole else Position(self.log, self.coordinates[last + 1])
+        return _Rows(self, rows, behind)
+
+
+class _Rows(Batch):
+    """Some rows of another batch.
+
+    Unless it is delivered by itself, its messages are those of the other batch, so that they can be acked.
+    """
+
+    def __init__(self, whole: Batch, rows: Sequence[int], next_position: Position | None) -> None:
+        super().__init__(whole._log, next_position, len(rows), _Taken(whole, rows))
+        self._whole = whole
+        self._rows = rows
+
+    @overload
+    def __getitem__(self, index: int) -> Message: ...
+    @overload
+    def __getitem__(self, index: slice) -> Batch: ...
+    def __getitem__(self, index: int | slice) -> Message | Batch:
+        if self.delivery is None and not isinstance(index, slice):
+            return self._whole[self._rows[index]]
+        return super().__getitem__(index)
+
+    def __iter__(self) -> Iterator[Message]:
+        if self.delivery is None:
+            return map(self._whole.__getitem__, self._rows)
+        return super().__iter__()
 
 
 class _Taken:
@@ -259,7 +286,7 @@ class _Taken:
 
     def _of(self, column: Sequence[Any]) -> Sequence[Any]:
         rows = self._rows
-        if isinstance(rows, range) and isinstance(column, list):
+        if isinstance(rows, range) and rows.step > 0 and isinstance(column, list):
             return column[rows.start : rows.stop : rows.step]
         return [column[row] for row in rows]
 

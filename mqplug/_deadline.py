@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import math
 import time
+from datetime import timedelta
 
+FOREVER_S = 1e9  # a timeout that is longer than this waits for ever: locks and events take no such numbers
 _NUMBERS = frozenset({int, float})  # what a timeout nearly always is, told at the least cost
 
 
@@ -15,6 +17,8 @@ class Deadline:
 
     def __init__(self, timeout: float | None) -> None:
         check_timeout(timeout)
+        if timeout is not None and timeout > FOREVER_S:
+            timeout = None
         self.timeout = timeout
         self._end = None if timeout is None else time.monotonic() + timeout
 
@@ -36,6 +40,10 @@ def check_timeout(timeout: float | None) -> None:
     if timeout is None or (type(timeout) in _NUMBERS and timeout >= 0):
         return
     if isinstance(timeout, bool) or not isinstance(timeout, int | float):
-        raise TypeError(f"a timeout is a number of seconds or None, not {type(timeout).__name__}")
+        raise TypeError(f"a timeout is a number of seconds or None, not {_kind(timeout)}")
     if math.isnan(timeout) or timeout < 0:
         raise ValueError(f"a timeout is at least 0 (which polls), or None (which waits for ever), not {timeout}")
+
+
+def _kind(value: object) -> str:
+    return "timedelta: pass its total_seconds()" if isinstance(value, timedelta) else type(value).__name__

@@ -13,7 +13,7 @@ from mqplug._closing import Closable, close_native
 from mqplug._consume.fetching import POLL_MESSAGES, SLICE
 from mqplug._consume.starts import check_start
 from mqplug._consume.state import ConsumerStatistics, PartitionState, describe
-from mqplug._deadline import Deadline
+from mqplug._deadline import Deadline, check_timeout
 from mqplug._errors import Closed, CloseIncomplete, Error, NotAssigned
 from mqplug._ids import MessageId
 from mqplug._log import Log
@@ -73,6 +73,8 @@ class Consumer(Closable):
 
     def receive(self, timeout: float | None = None) -> Message | None:
         """The next message; None when none came in time. Waits for ever by default; 0 polls."""
+        if timeout is not None:
+            check_timeout(timeout)  # before what is at hand already
         for message in self._messages:
             return message
         deadline = Deadline(timeout)
@@ -83,10 +85,7 @@ class Consumer(Closable):
 
     def receive_many(self, most: int, timeout: float | None = None) -> Batch:
         """Up to so many messages of one partition, as soon as there are any; an empty batch when none came."""
-        if isinstance(most, bool) or not isinstance(most, int):
-            raise TypeError(f"receive_many() takes a whole number of messages, not {type(most).__name__}")
-        if most < 1:
-            raise ValueError(f"receive_many() takes at least 1 message, not {most}")
+        check_most(most)
         deadline = Deadline(timeout)
         with self._grip.gate.receiving():
             self._fetcher.return_rest()
@@ -97,6 +96,10 @@ class Consumer(Closable):
 
     def batches(self, most: int = POLL_MESSAGES) -> Iterator[Batch]:
         """All messages in batches of one partition each; ends as iteration does."""
+        check_most(most)
+        return self._batches(most)
+
+    def _batches(self, most: int) -> Iterator[Batch]:
         while True:
             try:
                 batch = self.receive_many(most)
@@ -378,6 +381,14 @@ class Consumer(Closable):
         self._holdings.lost(list(self._holdings))
         if driver is not None:
             close_native(f"a consumer of {self._grip.topic}", driver.close, Deadline(SLICE * 50))
+
+
+def check_most(most: int) -> None:
+    """``TypeError`` or ``ValueError`` for what is no number of messages."""
+    if isinstance(most, bool) or not isinstance(most, int):
+        raise TypeError(f"receive_many() and batches() take a whole number of messages, not {type(most).__name__}")
+    if most < 1:
+        raise ValueError(f"receive_many() and batches() take at least 1 message, not {most}")
 
 
 def _target(to: Start | MessageId, inclusive: bool) -> Start:

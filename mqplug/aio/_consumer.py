@@ -13,10 +13,10 @@ from functools import partial
 from typing import TYPE_CHECKING, Literal, Self
 
 from mqplug._batch import Batch
-from mqplug._consume.consumer import IDLE, Consumer
+from mqplug._consume.consumer import IDLE, Consumer, check_most
 from mqplug._consume.fetching import POLL_MESSAGES
 from mqplug._consume.state import ConsumerStatistics, PartitionState
-from mqplug._deadline import Deadline
+from mqplug._deadline import Deadline, check_timeout
 from mqplug._errors import Closed, ConcurrentUse
 from mqplug._ids import MessageId
 from mqplug._log import Log
@@ -74,6 +74,8 @@ class AsyncConsumer(Child):
 
     async def receive(self, timeout: float | None = None) -> Message | None:
         """As ``Consumer.receive``. Cancelled, it has taken nothing."""
+        if timeout is not None:
+            check_timeout(timeout)  # before what is at hand already
         if self._home.is_due:
             await self._home.give_way()
         deadline = None
@@ -98,8 +100,12 @@ class AsyncConsumer(Child):
             if (batch := _whole(delivery)) is not None:
                 return batch
 
-    async def batches(self, most: int = POLL_MESSAGES) -> AsyncIterator[Batch]:
+    def batches(self, most: int = POLL_MESSAGES) -> AsyncIterator[Batch]:
         """As ``Consumer.batches``."""
+        check_most(most)
+        return self._batches(most)
+
+    async def _batches(self, most: int) -> AsyncIterator[Batch]:
         while True:
             try:
                 batch = await self.receive_many(most)
@@ -294,14 +300,6 @@ class AsyncConsumer(Child):
 
     def __repr__(self) -> str:
         return f"<Async{repr(self.sync)[1:]}"
-
-
-def check_most(most: int) -> None:
-    """``TypeError`` or ``ValueError`` for what is no number of messages."""
-    if isinstance(most, bool) or not isinstance(most, int):
-        raise TypeError(f"receive_many() takes a whole number of messages, not {type(most).__name__}")
-    if most < 1:
-        raise ValueError(f"receive_many() takes at least 1 message, not {most}")
 
 
 def _look_at(fetching: asyncio.Future[Delivery | None]) -> None:
