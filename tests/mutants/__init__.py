@@ -13,6 +13,7 @@ from mutants import (
     members,
     mistakes,
     more,
+    oddities,
     reading,
     seeking,
     staging,
@@ -23,7 +24,7 @@ from mutants.core import CORE_MUTANTS
 
 SECTIONS = (
     reading, seeking, groups, giving_back, members, storing, lasting, mistakes, large, asynchronous, more,
-    edges, edges_of_groups, staging,
+    edges, edges_of_groups, staging, oddities,
 )  # fmt: skip
 
 

@@ -137,3 +137,30 @@ def test_one_member_for_a_key(bench: Bench) -> None:
     heir = bench.take(members[1], len(got[0]))
     for each in {m.key for m in got[0]}:
         bench.equal([m.id for m in heir if m.key == each], [m.id for m in got[0] if m.key == each])
+
+
+@case(11, needs=("key_shared", "keys"))
+def test_an_empty_key(bench: Bench) -> None:
+    """In ``key_shared`` an empty key is a key: one member has its messages, in order. What has no key does not wait."""
+    topic, group, keys = bench.topic(), bench.name(), (b"", None, None)  # in turn, two members would have one each
+    for number in range(24):
+        bench.filler(topic).send(b"%d" % number, key=keys[number % 3], partition=0)
+    members = [bench.member(topic, group, mode="key_shared") for _ in range(2)]
+    got: list[list[Message]] = [[], []]
+
+    def poll() -> bool:
+        for member, mine in zip(members, got, strict=True):
+            mine.extend(member.receive_many(1, bench.waiting.poll))
+        return sum(map(len, got)) >= 24
+
+    bench.wait(poll, "all came, none acked")
+    found = {message.value: message.key for mine in got for message in mine}
+    bench.equal(found, {b"%d" % number: keys[number % 3] for number in range(24)})
+    holders = {number for number, mine in enumerate(got) for message in mine if message.key == b""}
+    bench.equal(len(holders), 1)
+    (has,) = holders
+    owned = [message.id for message in got[has] if message.key == b""]
+    bench.equal(owned, sorted(owned))
+    members[has].close()
+    heir = bench.take(members[1 - has], len(got[has]))
+    bench.equal([message.id for message in heir if message.key == b""], owned)

@@ -8,7 +8,7 @@ from itertools import pairwise
 
 import pytest
 
-from mqplug import Closed, MessageId, MessageTooLarge, OutcomeUnknown, QueueFull, Record, SendFailed
+from mqplug import Closed, MessageId, MessageTooLarge, OutcomeUnknown, QueueFull, Record, SendFailed, Unsupported
 from mqplug.testing._bench import Bench
 from mqplug.testing._registry import Registry
 
@@ -261,3 +261,23 @@ def test_timestamps(bench: Bench) -> None:
     bench.equal([message.timestamp for message in bench.read(topic)], [*moments, moments[0]])
     with bench.raises(ValueError):
         bench.filler(topic).send(b"x", timestamp=now.replace(tzinfo=None))
+
+
+@case(27, needs=("timestamps_producer",))
+def test_timestamp_zero(bench: Bench) -> None:
+    """The timestamp 0 arrives as that, or is ``Unsupported`` where the backend takes it for none."""
+    topic = bench.topic()
+    filler = bench.filler(topic)
+    first = filler.send(b"x", timestamp=1, partition=0)
+    try:
+        zero = filler.send(b"x", timestamp=0, partition=0)
+    except Unsupported as error:
+        bench.equal(error.capability, "timestamps_producer")
+        with bench.raises(SendFailed) as caught:
+            filler.send_many([Record(b"x", timestamp=0, partition=0)])
+        bench.equal([type(each) for each in getattr(caught.value, "results", ())], [Unsupported])
+        bench.equal([message.id for message in bench.read(topic)], [first], "what is refused is not stored")
+        return
+    many = filler.send_many([Record(b"x", timestamp=moment, partition=0) for moment in (0, 2, 0)])
+    found = [(message.id, round(message.timestamp.timestamp() * 1000)) for message in bench.read(topic)]
+    bench.equal(found, list(zip([first, zero, *many], [1, 0, 0, 2, 0], strict=True)))

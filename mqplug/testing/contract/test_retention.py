@@ -15,6 +15,7 @@ from mqplug import (
     Position,
     PositionLost,
     Record,
+    after,
     before,
 )
 from mqplug.testing._bench import Bench
@@ -107,3 +108,25 @@ def test_deleted_topic(bench: Bench) -> None:
     bench.delivers(reader, ids)
     reader.seek(LATEST)
     bench.only_new(reader, topic)
+
+
+@case(22, needs=("durable_groups",), hooks=("trim_before",))
+def test_behind_low(bench: Bench) -> None:
+    """After a trim, high stands where it stood, and the lag of a group that stood behind low is what is left for it."""
+    topic, behind, done = bench.topic(), bench.name(), bench.name()
+    ids = bench.fill(topic, 6)
+    bench.roll(topic)
+    ids += bench.fill(topic, 6, begin=6)
+    bench.client.reset_group(done, topic, LATEST)
+    bench.client.reset_group(behind, topic, after(ids[1]))
+    high = bench.marks(topic).high
+    bench.trim(topic, Position(ids[6].log, ids[6].coordinates))
+    marks = bench.marks(topic)
+    bench.equal(marks.high, high)
+    bench.stands(marks.high, ids, len(ids))
+    lag = bench.client.lag(topic, group=behind)[0]
+    if marks.exact:
+        bench.equal((lag, marks.count), (len([each for each in ids if marks.low.precedes(each)]),) * 2)
+    else:
+        bench.that(0 < lag <= marks.count, f"a lag of {lag}, where {marks.count} are stored")
+    bench.equal(bench.client.lag(topic, group=done), {0: 0})

@@ -43,6 +43,14 @@ class Rest:
             time.sleep(0.05)
         self.ask("POST", f"{self.path(topic)}/retention", {"retentionTimeInMinutes": 10080, "retentionSizeInMB": -1})
 
+    def expire(self, topic, before):
+        """End the time that is given to groups for what lies before a position, as the broker does before it trims."""
+        ledger, entry, _ = before.coordinates
+        last = {"ledgerId": ledger, "entryId": entry - 1, "partitionIndex": before.log.partition}
+        path = f"{self.path(topic)}-partition-{before.log.partition}"
+        for group in self.cursors(topic, before.log.partition):
+            self.ask("POST", f"{path}/subscription/{group}/expireMessages", last)
+
     def enforce(self, topic, partition=0):
         """Have the retention looked after now."""
         self.ask("POST", f"{self.path(topic)}-partition-{partition}/trim")
