@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
-from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from mqplug._consume.starts import by_log
 from mqplug._errors import TopicExists, TopicNotFound, Unsupported
+from mqplug._retention import Retention, retention_seconds
 from mqplug._topics import check_new_topic, check_topic
 from mqplug.spi._actions import AddPartitions, CreateTopic, TopicInfo
 
@@ -22,8 +21,6 @@ if TYPE_CHECKING:
     from mqplug.spi._drivers import Connection
 
 ROUNDING = 60.0  # seconds: Pulsar counts retention in whole minutes, and rounds up
-
-Retention = float | timedelta
 
 
 class Topics:
@@ -121,7 +118,7 @@ def new_topic(
     check_partitions(partitions, able)
     if options is not None and not isinstance(options, Mapping):
         raise TypeError(f"options are a mapping, not {type(options).__name__}")
-    seconds, size = _seconds(retention), _bytes(retention_bytes)
+    seconds, size = retention_seconds(retention), _bytes(retention_bytes)
     if not able.retention and (seconds, size) != (None, None):
         raise Unsupported("retention")
     return CreateTopic(topic, partitions, seconds, dict(options or {}), size)
@@ -136,17 +133,6 @@ def check_partitions(count: int, able: Capabilities) -> int:
     if count > 1 and not able.partitions:
         raise Unsupported("partitions", fix="Create the topic with one partition")
     return count
-
-
-def _seconds(retention: Retention | None) -> float | None:
-    if retention is None:
-        return None
-    seconds = retention.total_seconds() if isinstance(retention, timedelta) else retention
-    if isinstance(seconds, bool) or not isinstance(seconds, int | float):
-        raise TypeError(f"retention is a number of seconds or a timedelta, not {type(retention).__name__}")
-    if math.isnan(seconds) or seconds < 0:
-        raise ValueError(f"retention is at least 0 seconds, not {retention}")
-    return float(seconds)
 
 
 def _bytes(size: int | None) -> int | None:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
 
-from mqplug._administration import Retention, Topics, check_partitions, new_topic
+from mqplug._administration import Topics, check_partitions, new_topic
 from mqplug._capabilities import Support, public, support
 from mqplug._children import Children
 from mqplug._closing import Closable, close_native
@@ -27,6 +27,7 @@ from mqplug._produce.producer import Producer
 from mqplug._produce.queue import check_limits
 from mqplug._produce.routing import Router
 from mqplug._questions import Questions
+from mqplug._retention import Retention
 from mqplug._stage import Stage, check_number, check_staged, check_writer
 from mqplug._topics import Names, check_group, check_topics
 from mqplug._watermarks import Bounds, Watermarks
@@ -96,7 +97,7 @@ class Client(Closable):
     ) -> None:
         """Create a topic, whose name is legal on every backend.
 
-        ``retention`` is how long messages are kept, in seconds or as a timedelta (``math.inf``: for ever), and
+        ``retention`` is how long messages are kept: a timedelta, or seconds, 60 or more (``math.inf``: for ever); and
         ``retention_bytes`` how much of each partition. ``options`` are the backend's own. With ``exist_ok`` an existing
         topic of the same settings will do; one with others is a ``TopicExists`` that names the difference.
         """

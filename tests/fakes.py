@@ -90,7 +90,8 @@ class Fake:
 
         def from_url(url: Url) -> Mapping[str, Any]:
             login = {"username": url.user, "password": url.password} if url.password else {}
-            return {first.name: list(url.hosts) if "list" in str(first.type) else url.path, **login}
+            hosts = [each.host if each.port is None else each.at(0) for each in url.hosts]
+            return {first.name: hosts if "list" in str(first.type) else url.path, **login}
 
         return Descriptor(name=self.name, settings=self.settings, capabilities=Capabilities(), from_url=from_url)
 

@@ -107,6 +107,8 @@ WRONG: list[tuple[str, Call, type[Exception], str]] = [
     ("retention text", lambda mq: mq.create_topic("a", retention="1d"), TypeError, "seconds or a timedelta"),
     ("retention True", lambda mq: mq.create_topic("a", retention=True), TypeError, "seconds or a timedelta"),
     ("retention -1", lambda mq: mq.create_topic("a", retention=-1), ValueError, "at least 0"),
+    ("retention 7", lambda mq: mq.create_topic("a", retention=7), ValueError, r"7 seconds: .*timedelta\(days=7\)"),
+    ("retention 0", lambda mq: mq.create_topic("a", retention=0), ValueError, "below 60 needs a timedelta"),
     ("retention nan", lambda mq: mq.create_topic("a", retention=math.nan), ValueError, "at least 0"),
     ("retention_bytes 1.5", lambda mq: mq.create_topic("a", retention_bytes=1.5), TypeError, "whole number"),
     ("retention_bytes -1", lambda mq: mq.create_topic("a", retention_bytes=-1), ValueError, "at least 0"),

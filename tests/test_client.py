@@ -38,7 +38,10 @@ def test_a_topic_is_described(mq):
     assert mq.partitions("orders") == list(info.logs)
 
 
-@pytest.mark.parametrize(("given", "seconds"), [(90, 90.0), (timedelta(hours=1), 3600.0), (math.inf, math.inf)])
+@pytest.mark.parametrize(
+    ("given", "seconds"),
+    [(90, 90.0), (60, 60.0), (timedelta(hours=1), 3600.0), (timedelta(seconds=7), 7.0), (math.inf, math.inf)],
+)
 def test_retention_is_seconds_or_a_timedelta(given, seconds):
     """A driver gets seconds, however they were said."""
     with narrowed(retention=True) as (mq, asked):

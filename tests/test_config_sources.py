@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+from enum import Enum
 from pathlib import Path
 from typing import Any
 
+import attrs
 import pytest
-from fakes import Fakes, fakes
+from fakes import Fake, Fakes, fakes
 
 import mqplug
 from mqplug.spi import hookimpl
@@ -363,13 +366,94 @@ def test_a_wrong_setting_is_named_with_its_path(fakes: Fakes, settings: Any, say
         ({"path": "x", "sync": "never"}, "'rocksmq.sync': expected one of 'always', 'interval', 'os'"),
         ({"path": "x", "interval": -1}, "'rocksmq.interval': must be > 0"),
         ({"path": ""}, "'rocksmq.path'"),
-        ({"path": Path("x")}, "'rocksmq.path': expected str, not Posix"),
     ],
 )
 def test_validators_are_named_with_their_path(fakes: Fakes, settings: Any, says: str) -> None:
     """What a settings class checks itself is named in the same way."""
     with pytest.raises(mqplug.ConfigError, match=says):
         mqplug.connect("rocksmq", **settings)
+
+
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        ("alwyas", r"expected one of 'always', 'interval', 'os', not 'alwyas'.*Did you mean 'always'\?"),
+        ("OS", r"not 'OS'.*Did you mean 'os'\?"),
+        ("never", r"'os', not 'never' \("),
+        (3, r"'os', not int"),
+        ("x" * 41, r"'os', not a text"),
+        ("s3c\nret", r"'os', not a text"),
+    ],
+)
+def test_a_wrong_choice_is_named_with_the_nearest(fakes: Fakes, given: object, says: str) -> None:
+    """One of few values: the error names what was given, what is allowed, and what was probably meant."""
+    with pytest.raises(mqplug.ConfigError, match=says):
+        mqplug.connect("rocksmq", path="x", sync=given)
+
+
+def test_a_wrong_choice_is_named_in_a_url_and_a_file(fakes: Fakes, tmp_path: Path) -> None:
+    """Wherever it was written."""
+    with pytest.raises(mqplug.ConfigError, match=r"'rocksmq.sync'.*not 'alway'.*Did you mean 'always'"):
+        mqplug.connect("rocksmq:///x?sync=alway")
+    path = write(tmp_path / "x.toml", "[rocksmq]\npath = 'x'\nsync = 'alway'\n")
+    with pytest.raises(mqplug.ConfigError, match=r"'rocksmq.sync' in .*not 'alway'.*Did you mean 'always'"):
+        mqplug.connect(path)
+
+
+class Colour(Enum):
+    """What a third party's settings may have."""
+
+    RED = "red"
+    BLUE = "blue"
+
+
+@attrs.frozen(kw_only=True)
+class Painted:
+    """``colour`` is one of few, ``keep`` a length of time."""
+
+    name: str = ""
+    colour: Colour = Colour.RED
+    keep: float | timedelta | None = None
+
+
+@pytest.mark.parametrize(
+    ("target", "colour", "keep"),
+    [
+        ({"colour": "blue", "keep": 90}, Colour.BLUE, 90),
+        ({"colour": Colour.BLUE, "keep": timedelta(days=7)}, Colour.BLUE, timedelta(days=7)),
+        ({"keep": "7d"}, Colour.RED, timedelta(days=7)),
+        ({"keep": "1.5 h"}, Colour.RED, timedelta(minutes=90)),
+        ("?colour=blue&keep=45s", Colour.BLUE, timedelta(seconds=45)),
+        ("?keep=7", Colour.RED, 7.0),
+    ],
+)
+def test_enumerations_and_durations_are_read(target: Any, colour: Colour, keep: object) -> None:
+    """An ``Enum`` by its value; a time in seconds, as a timedelta, or as a text with its unit."""
+    painted = Fake("painted", Painted)
+    with mqplug.register("painted", painted):
+        mqplug.connect({"backend": "painted", **target} if isinstance(target, dict) else f"painted://{target}").close()
+    assert (painted.given.colour, painted.given.keep) == (colour, keep)
+
+
+@pytest.mark.parametrize(
+    ("settings", "says"),
+    [
+        ({"colour": "rde"}, "'painted.colour': expected one of 'red', 'blue', not 'rde'.*Did you mean 'red'"),
+        ({"keep": "7"}, "'painted.keep': expected float or timedelta"),
+        ({"keep": "7 years"}, "'painted.keep': expected float or timedelta"),
+        ({"keep": "9" * 30 + "d"}, "'painted.keep': expected float or timedelta"),
+    ],
+)
+def test_wrong_enumerations_and_durations_are_named(settings: Any, says: str) -> None:
+    """With what is allowed."""
+    with mqplug.register("painted", Fake("painted", Painted)), pytest.raises(mqplug.ConfigError, match=says):
+        mqplug.connect("painted", **settings)
+
+
+def test_a_path_may_be_a_path(fakes: Fakes, tmp_path: Path) -> None:
+    """Where a setting is a text, an ``os.PathLike`` will do, in a mapping as well."""
+    assert opened(fakes, "rocksmq", "rocksmq", path=tmp_path / "mq").path == str(tmp_path / "mq")
+    assert opened(fakes, "rocksmq", {"rocksmq": {"path": Path("mq")}}).path == "mq"
 
 
 def test_all_errors_are_named_together(fakes: Fakes) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Literal, TypeVar
+from typing import Any, Literal, TypeVar
 
 import attrs
 
@@ -11,10 +11,10 @@ from mqplug._config.fields import fields_of
 from mqplug._config.layers import KEYS, Given, Layer, Text, unset
 from mqplug._config.secrets import redact
 from mqplug._config.settings import Complaint, quoted, structured, told
-from mqplug._config.urls import split_url
+from mqplug._config.urls import shown, split_url
 from mqplug._errors import ConfigError
 from mqplug._plugins.discovery import Rules
-from mqplug.spi._descriptor import Descriptor
+from mqplug.spi._descriptor import Descriptor, Url
 
 T = TypeVar("T")
 
@@ -120,12 +120,21 @@ def check_variables(givens: Mapping[str, Given], path: str) -> None:
 def _from_url(descriptor: Descriptor, given: Given) -> Iterator[tuple[str, Given]]:
     url, query = split_url(given.value)
     fields = fields_of(descriptor.settings)
-    try:
-        parts = descriptor.from_url(url)
-    except Exception as error:
-        redact(error, [url.password] if url.password else [])
-        raise
-    for key, value in parts.items():
+    for key, value in _parts(descriptor, url, given.value).items():
         yield key, Given(value, given.source, "")
     for key, text in query.items():
         yield key, Given(Text(text) if key in fields else text, given.source, "")
+
+
+def _parts(descriptor: Descriptor, url: Url, text: str) -> Mapping[str, Any]:
+    """What the plugin makes of a URL; a ``ConfigError`` without secrets for whatever it raises."""
+    login = [each for each in (url.user, url.password) if each]
+    try:
+        return dict(descriptor.from_url(url))
+    except ConfigError as error:
+        redact(error, login)
+        error.at(backend=descriptor.name)
+        raise
+    except Exception as error:  # noqa: BLE001 - plugins are anybody's
+        reason = type(error).__name__ + ("" if login else f": {error}")  # which may show a part of a login
+    raise ConfigError(f"the plugin cannot read the URL {shown(text)!r}: {reason}", backend=descriptor.name)

@@ -11,6 +11,7 @@ from typing import Any, Final
 from mqplug._config.documents import Document
 from mqplug._config.layers import Text, Unset
 from mqplug._config.milvus import is_milvus, translated
+from mqplug._config.targets import store_at
 from mqplug._errors import ConfigError
 
 NAMES: Final = ("mqplug.toml", "mqplug.yaml")
@@ -47,6 +48,8 @@ def _candidates(variables: Mapping[str, str]) -> Iterator[Path]:
 
 
 def _parsed(path: Path, source: str) -> Any:
+    if path.is_dir():
+        raise ConfigError(f"{source} is a directory, not a configuration file", fix=store_at(source))
     try:
         text = path.read_text(encoding="utf-8")
     except OSError as error:

@@ -17,6 +17,7 @@ from mqplug._config.files import find, read
 from mqplug._config.layers import Given, Layer
 from mqplug._config.secrets import redact, secrets_of
 from mqplug._config.settings import nearest
+from mqplug._config.targets import check_name
 from mqplug._deadline import Deadline
 from mqplug._errors import ConfigError
 from mqplug._plugins.backend import Backend
@@ -82,8 +83,7 @@ def sources(target: Target, settings: Mapping[str, Any]) -> Configuration:
             _check_said_once(settings)
             if "://" in target:
                 return Configuration([*said, located(target), Environment(variables, "plugins")])
-            if target.endswith((".toml", ".yaml", ".yml")):
-                raise ConfigError(f"{target!r} is a file, not a backend", fix=f"Write connect(Path({target!r}))")
+            check_name(target)
             return Configuration([*said, named(target), Environment(variables, "sections")])
         case Mapping():
             return Configuration([*said, mapped(target), Environment(variables, "plugins")])

@@ -1,13 +1,18 @@
 """Reading values strictly: no number becomes a text and no text a number, but for what was written as text.
 
-No message holds a value, since it may be a secret.
+No message holds a value, since it may be a secret; but for one of few, if it is a word.
 """
 
 from __future__ import annotations
 
+import os
+import re
 import typing
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from datetime import timedelta
+from difflib import get_close_matches
+from enum import Enum
 from functools import cache
 from types import UnionType
 from typing import Any, Final
@@ -31,11 +36,18 @@ _TRUTH: Final = {
     "off": False,
     "0": False,
 }
+_WORD: Final = re.compile(r"[\w .+-]{0,40}", re.ASCII)
+_DURATION: Final = re.compile(r"(\d+(?:\.\d+)?)\s*([smhd])", re.ASCII)
+_UNITS: Final = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
 _SPOKEN: Final = {bool: "true or false", int: "a whole number", float: "a number"}
 
 
 class WrongValue(TypeError):
-    """A value that does not fit its setting, in words that do not hold it."""
+    """A value that does not fit its setting, in words that do not hold a secret; and what was probably meant."""
+
+    def __init__(self, text: str, fix: str | None = None) -> None:
+        super().__init__(text)
+        self.fix = fix
 
 
 @cache
@@ -44,7 +56,9 @@ def converter() -> Converter:
     made = Converter(forbid_extra_keys=True)
     for kind in (str, bytes, bool, int, float):
         made.register_structure_hook(kind, _exactly)
+    made.register_structure_hook(timedelta, _durations)
     made.register_structure_hook_factory(attrs.has, _tables)
+    made.register_structure_hook_factory(_is_enumeration, _enumerations)
     made.register_structure_hook_factory(_is_list, _lists)
     made.register_structure_hook_factory(_is_mapping, _mappings)
     made.register_structure_hook_factory(_is_choice, _choices)
@@ -59,6 +73,10 @@ def _exactly(value: Any, kind: type[Any]) -> Any:
         return value
     if kind is float and isinstance(value, int) and not isinstance(value, bool):
         return float(value)
+    if kind is str and isinstance(value, os.PathLike):
+        path = os.fspath(value)
+        if isinstance(path, str):
+            return path
     raise WrongValue(f"expected {kind.__name__}, not {type(value).__name__}")
 
 
@@ -122,9 +140,45 @@ def _choices(kind: Any, made: Converter) -> Hook:
         for choice in choices:
             if value == choice and (isinstance(value, Text) or type(value) is type(choice)):
                 return choice
-        raise WrongValue(f"expected one of {', '.join(map(repr, choices))}")
+        raise _none_of(choices, value)
 
     return read
+
+
+def _enumerations(kind: type[Enum], made: Converter) -> Hook:
+    members = {each.value: each for each in kind}
+
+    def read(value: Any, wanted: Any) -> Any:
+        if isinstance(value, kind):
+            return value
+        found = next((members[each] for each in members if value == each and not isinstance(value, bool)), None)
+        if found is None:
+            raise _none_of(tuple(members), value)
+        return found
+
+    return read
+
+
+def _none_of(choices: Sequence[Any], value: object) -> WrongValue:
+    """The error for a value that is none of those allowed; a word is shown, since no secret belongs there."""
+    is_word = isinstance(value, str) and _WORD.fullmatch(value) is not None
+    given = repr(str(value)) if is_word else _spoken(value)
+    near = {str(choice).casefold(): choice for choice in choices}
+    found = get_close_matches(str(value).casefold(), near, n=1) if is_word else []
+    fix = f"Did you mean {near[found[0]]!r}?" if found else None
+    return WrongValue(f"expected one of {', '.join(map(repr, choices))}, not {given}", fix)
+
+
+def _durations(value: Any, kind: Any) -> timedelta:
+    """A timedelta; in files and URLs it is a text such as 7d, 12h, 30m or 45s."""
+    if isinstance(value, timedelta):
+        return value
+    found = _DURATION.fullmatch(value) if isinstance(value, str) else None
+    if found is None:
+        raise WrongValue(f"expected a duration such as '7d', '12h', '30m' or '45s', not {_spoken(value)}")
+    with suppress(OverflowError):
+        return timedelta(**{_UNITS[found[2]]: float(found[1])})
+    raise WrongValue("expected a duration that is not longer than all time")
 
 
 def _unions(kind: Any, made: Converter) -> Hook:
@@ -151,6 +205,10 @@ def _is_mapping(kind: Any) -> bool:
 
 def _is_choice(kind: Any) -> bool:
     return typing.get_origin(kind) is typing.Literal
+
+
+def _is_enumeration(kind: Any) -> bool:
+    return isinstance(kind, type) and issubclass(kind, Enum)
 
 
 def _is_union(kind: Any) -> bool:

@@ -129,7 +129,7 @@ class _Examiner:
         from mqplug._config.reading import WrongValue
 
         if isinstance(error, WrongValue):
-            return Complaint(f"{quoted(self._called(at))}: {error}")
+            return Complaint(f"{quoted(self._called(at))}: {error}", error.fix)
         reason = error.message if isinstance(error, Error) else str(error.args[0] if error.args else type(error))
         fix = error.fix if isinstance(error, Error) else None
         if shows(f"{reason} {fix}", self.secrets):

@@ -2,10 +2,37 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
+from typing import Final
+
+from mqplug._errors import ConfigError
+
+FILES: Final = (".toml", ".yaml", ".yml")
+_NAME: Final = re.compile(r"\w[\w.-]*")
+_PATH: Final = re.compile(r"[^@:]*[/\\][^@:]*|[.~][^@:]*|[A-Za-z]:\\[^@:]*")
 
 
 def target_of(text: str) -> str | Path:
     """A URL, or the path of a configuration file, as people write them in one place."""
     path = Path(text)
-    return path if "://" not in text and path.suffix in {".toml", ".yaml", ".yml"} else text
+    return path if "://" not in text and path.suffix in FILES else text
+
+
+def check_name(target: str) -> None:
+    """Raise ``ConfigError`` for what cannot be a backend's name, and say what was probably meant."""
+    if target.endswith(FILES) and "@" not in target:
+        raise ConfigError(f"{target!r} is a file, not a backend", fix=f"Write connect(Path({target!r}))")
+    if _PATH.fullmatch(target):
+        raise ConfigError(f"{target!r} is a path, not a backend", fix=store_at(target))
+    if not _NAME.fullmatch(target):  # not shown: it may be a URL that lost its beginning
+        text = "the target is neither the name of a backend nor a URL"
+        raise ConfigError(text, fix="Write connect('kafka://host:9092'), or connect('rocksmq', path='./mq')")
+
+
+def store_at(path: str) -> str:
+    """How to open a store of RocksMQ, for those who wrote its path where a backend or a file is wanted."""
+    return (
+        f"For a store of RocksMQ write connect('rocksmq', path={path!r}), or the URL "
+        f"rocksmq://{Path(path).absolute().as_posix()}; a configuration file ends in .toml or .yaml"
+    )

@@ -6,7 +6,6 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
 
-from mqplug._administration import Retention
 from mqplug._capabilities import Support
 from mqplug._client import PREFETCH, Client
 from mqplug._consume.retry import Retry
@@ -17,6 +16,7 @@ from mqplug._log import Log
 from mqplug._message import Message
 from mqplug._position import EARLIEST, LATEST, Position, Start
 from mqplug._produce.partitioners import Partitioner, PartitionerName
+from mqplug._retention import Retention
 from mqplug._stage import Stage
 from mqplug._topics import Names
 from mqplug._watermarks import Bounds, Watermarks

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
+from mqplug._errors import ConfigError
 from mqplug._log import Log
 from mqplug._position import Position
 from mqplug._watermarks import Bounds, Watermarks
@@ -54,7 +55,9 @@ def __getattr__(name: str) -> Any:
 
 
 def _from_url(url: Url) -> Mapping[str, Any]:
-    return {"name": url.hosts[0]} if url.hosts else {}
+    if len(url.hosts) > 1 or any(port is not None for _, port in url.hosts) or url.path.strip("/") or url.user:
+        raise ConfigError("a URL of memory has a name and nothing else", fix="Write memory://name")
+    return {"name": url.hosts[0].host} if url.hosts else {}
 
 
 @hookimpl

@@ -6,6 +6,7 @@ from mqplug._batch import Batch, Columns, ListColumns
 from mqplug._bell import Bell
 from mqplug._position import AtTime, Earliest, Last, Latest
 from mqplug._produce.record import Headers
+from mqplug._retention import Retention, retention_seconds
 from mqplug._text import Numbers
 from mqplug.spi import _hookspecs as hookspecs
 from mqplug.spi._actions import (
@@ -34,7 +35,7 @@ from mqplug.spi._actions import (
     TopicInfo,
     Trim,
 )
-from mqplug.spi._descriptor import API_VERSION, Capabilities, Descriptor, Url
+from mqplug.spi._descriptor import API_VERSION, Address, Capabilities, Descriptor, Url
 from mqplug.spi._drivers import (
     Connection,
     ConsumerDriver,
@@ -64,6 +65,7 @@ __all__ = [
     "API_VERSION",
     "Action",
     "AddPartitions",
+    "Address",
     "AtTime",
     "Batch",
     "Bell",
@@ -106,6 +108,7 @@ __all__ = [
     "ProducerOptions",
     "ProducerProxy",
     "Recalled",
+    "Retention",
     "Roster",
     "Run",
     "Seat",
@@ -123,5 +126,6 @@ __all__ = [
     "Url",
     "hookimpl",
     "hookspecs",
+    "retention_seconds",
     "tidy",
 ]

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import ipaddress
+import re
 from collections.abc import Callable, Mapping
-from typing import Any, Literal
+from typing import Any, Final, Literal, NamedTuple
+from urllib.parse import unquote
 
 import attrs
 
@@ -79,12 +82,69 @@ class Capabilities:
     acked_ranges_max: int = 1_000_000
 
 
+_HOST: Final = re.compile(r"[^\s/?#@:,\[\]<>\"'\\%]+")
+_PORT: Final = re.compile(r":0*([1-9]\d{0,4})", re.ASCII)
+_PORT_MAX: Final = 65535
+
+
+class Address(NamedTuple):
+    """Where a server listens: a host (a name, or an IP address without brackets), and a port, if one is given."""
+
+    host: str
+    port: int | None
+
+    @classmethod
+    def parse(cls, text: str) -> Address:
+        """Return the parts of ``host``, ``host:port`` or ``[::1]:port``; ``ValueError`` for anything else.
+
+        The error shows nothing of the text: in a URL that is written wrongly it may be a part of a password.
+        """
+        host, bracket, rest = text.removeprefix("[").partition("]") if text.startswith("[") else ("", "", "")
+        if bracket:
+            return cls(_ipv6(unquote(host)), _port(rest))
+        if text.count(":") > 1:
+            raise ValueError("a host has more than one ':'; an IPv6 address stands in brackets")
+        host, colon, port = text.partition(":")
+        if not host:
+            raise ValueError("a host is missing")
+        if not _HOST.fullmatch(host) or not host.isprintable():
+            raise ValueError("a host has a character in it that no host has")
+        return cls(host, _port(colon + port))
+
+    def at(self, default_port: int) -> str:
+        """Return the address as clients write it, with this port where none is given: ``host:port``, ``[::1]:port``."""
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"{host}:{default_port if self.port is None else self.port}"
+
+
+def _ipv6(text: str) -> str:
+    try:
+        ipaddress.IPv6Address(text)
+    except ValueError:
+        raise ValueError("what stands in brackets is no IPv6 address") from None
+    return text
+
+
+def _port(text: str) -> int | None:
+    """The port in ``:port``; None in an empty text."""
+    if not text:
+        return None
+    found = _PORT.fullmatch(text)
+    if found is None or int(found[1]) > _PORT_MAX:
+        raise ValueError(f"a port is not a whole number from 1 to {_PORT_MAX}")
+    return int(found[1])
+
+
 @attrs.frozen
 class Url:
-    """The parts of ``scheme://user:password@host:port,host:port/path?key=value``."""
+    """The parts of ``scheme://user:password@host:port,[::1]:port/path?key=value``.
+
+    Each of ``hosts`` is a pair of host and port, an ``Address``. The port is None where the URL has none; an IPv6
+    address has no brackets. Ports are from 1 to 65535, and no host is empty: the core has seen to that.
+    """
 
     scheme: str
-    hosts: tuple[str, ...]
+    hosts: tuple[Address, ...]
     path: str
     user: str | None
     password: str | None = attrs.field(repr=False)
@@ -99,7 +159,8 @@ class Descriptor:
     configuration that has it counts as configured; where none is marked, those without a default do.
     A boolean one with ``metadata={"creates": True}`` says whether connecting makes what is not there; commands that
     only look leave it False.
-    ``from_url`` turns the parts of a URL into settings; the query's keys are added to what it returns.
+    ``from_url`` turns the parts of a URL into settings, without I/O; the query's keys are added to what it returns.
+    Whatever it raises becomes a ``ConfigError`` that names the URL without its secrets.
     ``partitioners`` names those partitioners that the driver follows itself, exactly as the core would.
     """
 

@@ -79,6 +79,8 @@ WRONG = [
     ("HP-15", record, "check_bytes", lambda what, value: value.encode() if isinstance(value, str) else value),
     ("LIF-01", Client, "__repr__", object.__repr__),
     ("LIF-15", Client, "unwrap", lambda client, kind: client),
+    ("LIF-16", urls, "_is_certain", lambda parts: True),
+    ("LIF-17", _administration, "retention_seconds", lambda retention: retention),
     ("SEEK-07", seeking, "refuse_lost", lambda *anything: None),
     ("SEEK-08", seeking, "refuse_lost", lambda *anything: None),
     ("LIF-04", Client, "health", lambda client, timeout=30: None),

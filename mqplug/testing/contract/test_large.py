@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from contextlib import suppress
+from datetime import timedelta
 
 import pytest
 
@@ -127,7 +128,7 @@ def test_retention(bench: Bench) -> None:
     """Retention by size, and by time, removes what is old, keeps what is new, and low moves up to that."""
     small, short = bench.owned(bench.name()), bench.owned(bench.name())
     bench.client.create_topic(small, retention_bytes=SIZE)
-    bench.client.create_topic(short, retention=1)
+    bench.client.create_topic(short, retention=timedelta(seconds=1))
     for topic in (small, short):
         ids = list[MessageId]()
         for _ in range(6):

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import attrs
 
-from mqplug import EARLIEST, Client, Closed, ConfigError, Consumer, Producer, connect
+from mqplug import EARLIEST, Client, Closed, ConfigError, Consumer, Producer, TopicNotFound, connect
 from mqplug.testing._bench import Bench
 from mqplug.testing._registry import Registry
 
@@ -151,6 +151,29 @@ def test_reprs(bench: Bench) -> None:
         text = repr(each)
         bench.that(topic in text and "\n" not in text and " object at " not in text, text)
     bench.that(bench.client.backend in repr(bench.client), "the client says its backend")
+
+
+@case(16)
+def test_wrong_hosts(bench: Bench) -> None:
+    """A URL with a port that is none, or without a host, is a ``ConfigError`` that shows no login."""
+    backend = bench.client.backend
+    for hosts in ("host:99999", "host:0", "host:x", "host:", ":9092", "one:1,,two:1", "::1:1", "[::1]:65536"):
+        for login in ("", "al1ce:s3cret@", "al1ce:s3c/ret@", "al1#ce:s3cret@", "al1ce:s3c?r@et@"):
+            with bench.raises(ConfigError) as caught:
+                connect(f"{backend}://{login}{hosts}")
+            bench.equal([part for part in ("al1", "s3c") if part in str(caught.value)], [])
+
+
+@case(17, needs=("retention",))
+def test_short_retention(bench: Bench) -> None:
+    """A number below 60 as a retention is a ``ValueError`` that shows the timedelta, and no topic is made."""
+    for number in (0, 7, 59.9):
+        topic = bench.name()
+        with bench.raises(ValueError) as caught:
+            bench.client.create_topic(topic, retention=number)
+        bench.that(f"timedelta(days={number:g})" in str(caught.value), str(caught.value))
+        with bench.raises(TopicNotFound):
+            bench.client.partitions(topic)
 
 
 @case(15, level="should")

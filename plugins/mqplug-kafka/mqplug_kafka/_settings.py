@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import attrs
 
 from mqplug import ConfigError
-from mqplug.spi import Url
+from mqplug.spi import Address, Url
 
 PROTECTED = {
     "acks": "every send waits for all replicas",
@@ -39,6 +39,7 @@ PROTECTED = {
 }
 """Native options that would break what mqplug promises, and what to do instead."""
 
+DEFAULT_PORT = 9092
 OVERHEAD = 48_576  # what keys, headers and framing may add to a value: broker and client count them, callers do not
 
 
@@ -75,14 +76,15 @@ class KafkaSettings:
 
 def from_url(url: Url) -> Mapping[str, Any]:
     """Settings from ``kafka://user:password@host:9092,other:9092``."""
-    login = {"username": url.user, "password": url.password} if url.user is not None else {}
-    return {"servers": list(url.hosts), **login}
+    if url.path.strip("/"):
+        raise ConfigError("a URL of kafka has no path", fix="Write kafka://user:password@host:9092,other:9092")
+    login = {"username": url.user or None, "password": url.password} if url.user is not None else {}
+    return {"servers": [host.at(DEFAULT_PORT) for host in url.hosts], **login}
 
 
 def _check(settings: KafkaSettings) -> None:
     """``ConfigError`` for what cannot be meant."""
-    if not settings.servers or any(len(server) < 2 or "," in server for server in settings.servers):
-        raise ConfigError("servers names no broker", fix="Write servers=['host:9092'], or kafka://host:9092")
+    _check_servers(settings.servers)
     if (settings.username is None) != (settings.password is None):
         missing = "password" if settings.password is None else "username"
         raise ConfigError(f"half of the credentials is missing: {missing}", fix="Give username and password, or none")
@@ -95,6 +97,16 @@ def _check(settings: KafkaSettings) -> None:
     for key in settings.native:
         if key in PROTECTED:
             raise ConfigError(f"native option {key!r} may not be set", fix=f"Instead: {PROTECTED[key]}")
+
+
+def _check_servers(servers: Sequence[str]) -> None:
+    if not servers:
+        raise ConfigError("servers names no broker", fix="Write servers=['host:9092'], or kafka://host:9092")
+    for number, server in enumerate(servers):
+        try:
+            Address.parse(server)
+        except ValueError as error:  # librdkafka would take a port modulo 65536
+            raise ConfigError(f"servers[{number}] names no broker: {error}", fix="Write host:9092") from None
 
 
 def common(settings: KafkaSettings) -> dict[str, Any]:

@@ -8,8 +8,9 @@ import sys
 import pytest
 
 import mqplug
+from mqplug.spi import Address, Url
 from mqplug_kafka import KafkaSettings
-from mqplug_kafka._settings import PROTECTED, common
+from mqplug_kafka._settings import PROTECTED, common, from_url
 
 
 @pytest.mark.parametrize("key", sorted(PROTECTED))
@@ -32,6 +33,9 @@ def test_protected_native_options_are_refused(key):
         ({"servers": ["h:1"], "session_timeout": 0}, "session_timeout"),
         ({"servers": ["h:1"], "server": "x"}, "servers"),
         ({"servers": ["h:1"], "tls": "yes"}, "bool"),
+        ({"servers": ["h:1", "h:75628"]}, r"servers\[1\].*a port is not a whole number from 1 to 65535"),
+        ({"servers": ["::1"]}, "brackets"),
+        ({"servers": ["h:1,h:2"]}, "names no broker"),
         ({}, "servers"),
     ],
 )
@@ -53,6 +57,25 @@ def test_secrets_are_not_shown():
         servers=["h:1"], username="u", password="s3cret", native={"sasl.oauthbearer.config": "s3cret"}
     )
     assert "s3cret" not in repr(settings)
+
+
+@pytest.mark.parametrize(
+    ("hosts", "servers"),
+    [("h1,h2:9093", ["h1:9092", "h2:9093"]), ("[::1]:9094,[fe80::1]", ["[::1]:9094", "[fe80::1]:9092"])],
+)
+def test_a_url_gives_the_servers(hosts, servers):
+    """Each host with its port, which is 9092 where the URL has none, and IPv6 in brackets; and the login."""
+    url = Url("kafka", tuple(map(Address.parse, hosts.split(","))), "/", "me", "p@w")
+    assert from_url(url) == {"servers": servers, "username": "me", "password": "p@w"}
+    assert KafkaSettings(**from_url(url)).servers == servers
+
+
+@pytest.mark.parametrize("url", ["kafka://h/topic", "kafka://:s3cret@h", "kafka://me@h", "kafka://me:s3/cret@h:9092"])
+def test_a_url_that_makes_no_sense_is_a_config_error(url):
+    """A path, half of the credentials, a password that is not escaped: nothing of it is shown."""
+    with pytest.raises(mqplug.ConfigError) as caught:
+        mqplug.connect(url)
+    assert "s3" not in str(caught.value)
 
 
 def test_security_becomes_the_protocol():

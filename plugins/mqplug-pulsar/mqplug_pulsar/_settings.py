@@ -9,8 +9,10 @@ from typing import Any
 import attrs
 
 from mqplug import ConfigError
-from mqplug.spi import Url
+from mqplug.spi import Address, Url
 
+PORT = 6650
+TLS_PORT = 6651
 _NAME = re.compile(r"[A-Za-z0-9_=:.-]+", re.ASCII)
 _SERVICE = re.compile(r"pulsar(\+ssl)?://[^/?#@\s]+/?")
 _ADMIN = re.compile(r"https?://[^?#@\s]+")
@@ -20,6 +22,26 @@ def _matches(pattern: re.Pattern[str], example: str) -> Any:
     def check(settings: Any, attribute: attrs.Attribute[Any], value: str | None) -> None:
         if value is not None and not pattern.fullmatch(value):
             raise ValueError(f"{attribute.name} is written like {example}, not {value!r}")
+
+    return check
+
+
+def _hosts(url: str) -> list[Address]:
+    """The hosts of a service URL or of an admin URL."""
+    authority = url.partition("://")[2].partition("/")[0]
+    return [Address.parse(host) for host in authority.split(",")]
+
+
+def _is_url(pattern: re.Pattern[str], example: str) -> Any:
+    def check(settings: Any, attribute: attrs.Attribute[Any], value: str | None) -> None:
+        if value is None:
+            return
+        if not pattern.fullmatch(value):  # not shown: somebody may have written a password into it
+            raise ValueError(f"{attribute.name} is written like {example}")
+        try:
+            _hosts(value)
+        except ValueError as error:
+            raise ValueError(f"{attribute.name} is written like {example}: {error}") from None
 
     return check
 
@@ -46,10 +68,10 @@ class PulsarSettings:
 
     service_url: str = attrs.field(
         default="pulsar://127.0.0.1:6650",
-        validator=_matches(_SERVICE, "pulsar://host:6650 or pulsar+ssl://host:6651"),
+        validator=_is_url(_SERVICE, "pulsar://host:6650 or pulsar+ssl://host:6651"),
         metadata={"address": True},
     )
-    admin_url: str | None = attrs.field(default=None, validator=_matches(_ADMIN, "http://host:8080"))
+    admin_url: str | None = attrs.field(default=None, validator=_is_url(_ADMIN, "http://host:8080"))
     tenant: str = attrs.field(default="public", validator=_matches(_NAME, "public"))
     namespace: str = attrs.field(default="default", validator=_matches(_NAME, "default"))
     cluster: str | None = attrs.field(default=None, validator=_matches(_NAME, "my-cluster"))
@@ -79,15 +101,15 @@ class PulsarSettings:
     @property
     def addresses(self) -> list[tuple[str, int]]:
         """Host and port of each broker named."""
-        hosts = self.service_url.partition("://")[2].rstrip("/").split(",")
-        return [_address(host, 6651 if self.secure else 6650) for host in hosts]
+        default = TLS_PORT if self.secure else PORT
+        return [(host, default if port is None else port) for host, port in _hosts(self.service_url)]
 
 
 def from_url(url: Url) -> Mapping[str, Any]:
     """The settings in ``pulsar://:token@host:6650/tenant/namespace``."""
     given: dict[str, Any] = {}
     if url.hosts:
-        given["service_url"] = "pulsar://" + ",".join(host if _has_port(host) else f"{host}:6650" for host in url.hosts)
+        given["service_url"] = "pulsar://" + ",".join(host.at(PORT) for host in url.hosts)
     parts = [part for part in url.path.split("/") if part]
     if len(parts) not in {0, 2}:
         raise ConfigError(
@@ -100,16 +122,3 @@ def from_url(url: Url) -> Mapping[str, Any]:
     if url.password is not None:
         given["token"] = url.password
     return given
-
-
-def _has_port(host: str) -> bool:
-    return host.rpartition("]")[2].rpartition(":")[1] == ":"
-
-
-def _address(host: str, port: int) -> tuple[str, int]:
-    if not _has_port(host):
-        return host.strip("[]"), port
-    name, _, number = host.rpartition(":")
-    if not number.isdigit() or not 0 < int(number) < 65536:
-        raise ConfigError(f"{host!r} has no port number", backend="pulsar", fix="Write host:6650")
-    return name.strip("[]"), int(number)

@@ -8,7 +8,7 @@ import sys
 import pytest
 
 import mqplug
-from mqplug.spi import Capabilities, Url
+from mqplug.spi import Address, Capabilities, Url
 from mqplug_pulsar import PulsarSettings
 from mqplug_pulsar._names import Names
 from mqplug_pulsar._settings import from_url
@@ -18,10 +18,31 @@ NAMES = Names("public", "default")
 
 def test_url():
     """A URL gives the hosts, the namespace and the token; the port is 6650."""
-    url = Url("pulsar", ("a", "b:1"), "/acme/prod", "", "t0ken")
+    url = Url("pulsar", (Address("a", None), Address("b", 1)), "/acme/prod", "", "t0ken")
     assert from_url(url) == {
         "service_url": "pulsar://a:6650,b:1", "tenant": "acme", "namespace": "prod", "token": "t0ken",
     }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("hosts", "service_url", "addresses"),
+    [
+        ("a,b:1", "pulsar://a:6650,b:1", [("a", 6650), ("b", 1)]),
+        ("[::1]:7,[::2]", "pulsar://[::1]:7,[::2]:6650", [("::1", 7), ("::2", 6650)]),
+    ],
+)
+def test_hosts_of_a_url(hosts, service_url, addresses):
+    """Ports, and the brackets of IPv6, as the native client wants them; pairs where we knock ourselves."""
+    settings = PulsarSettings(**from_url(Url("pulsar", tuple(map(Address.parse, hosts.split(","))), "", None, None)))
+    assert (settings.service_url, settings.addresses) == (service_url, addresses)
+
+
+@pytest.mark.parametrize("url", ["pulsar://me:s3/cret@h", "pulsar://h:1?service_url=pulsar://me:s3cret@h"])
+def test_no_error_about_an_address_shows_a_login(url):
+    """What is wrong with an address is told without it."""
+    with pytest.raises(mqplug.ConfigError) as caught:
+        mqplug.connect(url)
+    assert "s3" not in str(caught.value)
 
 
 @pytest.mark.parametrize(
@@ -34,6 +55,9 @@ def test_url():
         {"token": "a\nb"},
         {"token": ""},
         {"service_url": "pulsar://x:y"},
+        {"service_url": "pulsar://x:65536"},
+        {"service_url": "pulsar://x,:6650"},
+        {"admin_url": "http://x:99999"},
         {"admin": "http://x"},
         {"tls_ca": "/does/not/exist"},
     ],

@@ -1,0 +1,34 @@
+"""Retention as callers write it: a number of seconds, or a timedelta."""
+
+from __future__ import annotations
+
+import math
+from datetime import timedelta
+from typing import Final
+
+Retention = float | timedelta
+
+SHORTEST_NUMBER_S: Final = 60
+
+
+def retention_seconds(retention: Retention | None) -> float | None:
+    """Return a retention in seconds; None stands for the default.
+
+    A number below 60 is a ``ValueError``: who writes 7 means days. A timedelta may be of any length.
+    """
+    if retention is None:
+        return None
+    if isinstance(retention, timedelta):
+        seconds = retention.total_seconds()
+    elif isinstance(retention, bool) or not isinstance(retention, int | float):
+        raise TypeError(f"retention is a number of seconds or a timedelta, not {type(retention).__name__}")
+    else:
+        seconds = float(retention)
+    if math.isnan(seconds) or seconds < 0:
+        raise ValueError(f"retention is at least 0 seconds, not {retention}")
+    if seconds < SHORTEST_NUMBER_S and not isinstance(retention, timedelta):
+        raise ValueError(
+            f"retention={seconds:g} would be {seconds:g} seconds: a number below {SHORTEST_NUMBER_S} needs a "
+            f"timedelta, timedelta(days={seconds:g}) or timedelta(seconds={seconds:g})"
+        )
+    return seconds
