@@ -259,7 +259,7 @@ class Consumer(Closable):
         return ConsumerStatistics(
             received=fetcher.received, returned=settler.returned,
             dead_lettered=settler.buried, late_acks=settler.late,
-            commits=settler.commits, polls=fetcher.polls,
+            commits=settler.commits, polls=fetcher.polls, gaps=fetcher.gaps,
         )  # fmt: skip
 
     @property

@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
+import logging
 import math
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from threading import Event
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from mqplug._batch import Batch, ListColumns
 from mqplug._consume.acks import Tracker
 from mqplug._consume.delivery import Delivery
 from mqplug._deadline import Deadline
 from mqplug._errors import PositionLost
 
 if TYPE_CHECKING:
-    from mqplug._batch import Batch
     from mqplug._consume.grip import Grip
     from mqplug._consume.holdings import Held, Holdings
+    from mqplug._position import Position
     from mqplug.spi._drivers import ConsumerDriver
+
+logger = logging.getLogger("mqplug")
 
 SLICE = 0.1  # the longest that one poll may last: what Ctrl-C and close wait for at most
 POLL_MESSAGES = 1000
@@ -45,6 +49,7 @@ class Fetcher:
         self.stopping = False
         self.last_poll = time.monotonic()
         self.polls = 0
+        self.gaps = 0  # that retention made, and that were passed over
         self._counted = 0  # messages handed out, but for those of the deliveries that are still being handed out
         self._counting: list[Delivery] = []
         if auto_ack:
@@ -292,8 +297,17 @@ class Fetcher:
         if held is None:
             raise error
         if held.lenient and error.low is not None:
-            driver.seek({held.log: error.low}, PATIENCE)
-            self._holdings.hold({held.log: error.low}, lenient=True)
+            self._pass_over_gap(driver, held, error, error.low)
         else:
             self._holdings.fail(held.log, error)
             self._holdings.check()
+
+    def _pass_over_gap(self, driver: Any, held: Held, error: PositionLost, low: Position) -> None:
+        """Go on with the first message that is left. What was handed out, or acked behind it, stays as it is."""
+        logger.warning("%s[%d]: %s; going on at %s", held.log.topic, held.log.partition, error.message, low.coordinates)
+        move = getattr(driver, "pass_over", driver.seek) if self._grip.shares else driver.seek
+        with self._holdings.committing:
+            move({held.log: low}, PATIENCE)
+        self.gaps += 1
+        if self._holdings.accept(Batch(held.log, low, 0, ListColumns([], [], [], [], [], []))) is not None:
+            self._ready.append(held)

@@ -55,12 +55,14 @@ class Holdings:
         grouped: bool,
         shares: bool,
         until: Mapping[Log, Position],
+        lenient: bool = False,
         on_assigned: OnChange | None = None,
         on_revoked: OnChange | None = None,
     ) -> None:
         self._grouped = grouped
         self._shares = shares
         self._until = dict(until)
+        self._lenient = lenient  # go on with what is left wherever retention is quicker
         self._on_assigned = on_assigned
         self._on_revoked = on_revoked
         self._held: dict[Log, Held] = {}
@@ -73,7 +75,7 @@ class Holdings:
     def assigned(self, positions: Mapping[Log, GroupPosition]) -> None:
         """These logs are held from now on."""
         for position in positions.values():
-            self._begin(position, lenient=False)
+            self._begin(position, lenient=self._lenient)
         self._tell(self._on_assigned, list(positions))
 
     def revoked(self, logs: Sequence[Log]) -> Mapping[Log, GroupPosition]:
@@ -148,7 +150,7 @@ class Holdings:
         if held is None or held.fault is not None:
             return None
         if len(batch):
-            held.lenient = False
+            held.lenient = self._lenient
         end = self._until.get(batch.log)
         if end is not None and batch.next_position > end:
             batch = batch[: bisect_left(batch.coordinates, end.coordinates)].ending_at(end)
@@ -192,7 +194,7 @@ class Holdings:
         log = start.position.log
         self._drop([log] if log in self._held else [])
         tracker = Leased(self, start) if self._shares else Tracker(self, start, keeps=self._grouped)
-        held = self._held[log] = Held(log, tracker, lenient=lenient)
+        held = self._held[log] = Held(log, tracker, lenient=lenient or self._lenient)
         return held
 
     def _drop(self, logs: Sequence[Log]) -> None:

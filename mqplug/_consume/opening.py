@@ -122,7 +122,7 @@ def open_consumer(
     """A consumer of these logs. Everything was checked."""
     end = resolve(backend, connection, wanted.until, logs, deadline) if wanted.until is not None else {}
     holdings = Holdings(
-        grouped=wanted.group is not None, shares=wanted.shares, until=end,
+        grouped=wanted.group is not None, shares=wanted.shares, until=end, lenient=wanted.missing == "next",
         on_assigned=wanted.on_assigned, on_revoked=wanted.on_revoked,
     )  # fmt: skip
     options = ConsumerOptions(

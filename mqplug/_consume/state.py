@@ -51,6 +51,8 @@ class ConsumerStatistics:
     """How often acks were stored."""
     polls: int
     """How often the driver was asked for messages."""
+    gaps: int
+    """How often retention had removed what came next, and reading went on with the first message that was left."""
 
 
 def describe(held: Held) -> PartitionState:

@@ -51,6 +51,12 @@ class SharedMember(MemoryConsumer):
         with self._store.changed:
             self._store.changed.notify_all()
 
+    def pass_over(self, positions: Mapping[Log, Position], timeout: float) -> None:
+        """What lies before was removed, and counts as acked."""
+        with self._store.changed:
+            for log, position in positions.items():
+                self._table(log).trim(position)
+
     def commit(self, positions: Mapping[Log, GroupPosition], timeout: float) -> None:
         """What each member has done is settled; there is no position of one member."""
 

@@ -228,6 +228,9 @@ class SharedConsumerDriver(ConsumerDriver, Protocol):
 
     ``poll`` takes messages that nobody else has, each with its attempt, and never more than it was asked for; ``seek``
     frees what anybody holds of a log; ``close`` gives back all that this member holds. ``commit`` is not called.
+
+    A driver may also have ``pass_over(positions, timeout)``, for what retention removed: what lies before these
+    positions counts as acked, whoever holds it, and all else stays as it is. Without it, ``seek`` is called.
     """
 
     def settle(self, settled: Mapping[Log, Settlement], timeout: float) -> None:

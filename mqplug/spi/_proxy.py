@@ -138,6 +138,11 @@ class ConsumerProxy:
         inner: Any = self.inner  # has it where the mode is a shared one
         inner.settle(settled, timeout)
 
+    def pass_over(self, positions: Mapping[Log, Position], timeout: float) -> None:
+        """Go on behind what retention removed."""
+        inner: Any = self.inner  # may have it where the mode is a shared one
+        getattr(inner, "pass_over", inner.seek)(positions, timeout)
+
     def close(self, timeout: float) -> None:
         self.inner.close(timeout)
 

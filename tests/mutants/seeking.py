@@ -9,11 +9,40 @@ from mqplug import (
     Position,
     TopicNotFound,
 )
+from mqplug._consume.fetching import Fetcher
+from mqplug._consume.holdings import Holdings
 from mqplug._position import AtTime, Latest
 from mqplug.spi import (
     CreateTopic,
 )
 from mutants.base import Mutant, Proxy, moved
+
+ASSIGNED = Holdings.assigned
+
+
+def _assigned_strictly(holdings, positions):
+    """What the user said of lost positions is forgotten where there is a group."""
+    ASSIGNED(holdings, positions)
+    for held in holdings.all:
+        held.lenient = False
+
+
+class IsStrictWithGroups(Mutant):
+    case = "SEEK-35"
+    patches = ((Holdings, "assigned", _assigned_strictly),)
+
+
+class CountsNoGaps(Mutant):
+    case = "SEEK-35"
+    patches = ((Fetcher, "gaps", property(lambda fetcher: 0, lambda fetcher, count: None)),)
+
+
+class ForgetsWhatWasAckedBehindTheGap(Mutant):
+    case = "SEEK-35-shared"
+
+    class Consumer(Proxy):
+        def pass_over(self, positions, timeout):
+            self.inner.seek(positions, timeout)
 
 
 class ExclusiveSkipsOne(Mutant):

@@ -60,6 +60,9 @@ class Attendant:
                 self._answered(header, lambda: self.driver.tend(float(header["timeout"])))
             case "seek":
                 self._answered(header, lambda: self.driver.seek(made(header["positions"]), float(header["timeout"])))
+            case "pass_over":
+                positions, timeout = made(header["positions"]), float(header["timeout"])
+                self._answered(header, lambda: self.driver.pass_over(positions, timeout))
             case other:
                 raise ConnectError(f"a consumer does not understand {other!r}")
 

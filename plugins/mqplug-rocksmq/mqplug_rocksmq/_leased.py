@@ -47,6 +47,11 @@ class SharedMember(GroupConsumer):
         self._check_held(positions)
         self._sharing.seek(positions, timeout)
 
+    def pass_over(self, positions: Mapping[Log, Position], timeout: float) -> None:
+        """What lies before was removed, and counts as acked; all else stays as it is."""
+        self._check_held(positions)
+        self._sharing.pass_over(positions, timeout)
+
     def settle(self, settled: Mapping[Log, Settlement], timeout: float) -> None:
         """Store what became of messages; what this member does not have any more is passed over."""
         self._sharing.settle(self, settled, timeout)

@@ -166,10 +166,17 @@ class RemoteConsumer:
         self._link.say({"call": "resume", "logs": plain(list(logs))}, timeout=10)
 
     def seek(self, positions: Mapping[Log, Position], timeout: float) -> None:
-        request = {"call": "seek", "positions": plain(positions), "timeout": timeout}
+        self._move("seek", positions, timeout)
+        self._drop(list(positions))
+
+    def pass_over(self, positions: Mapping[Log, Position], timeout: float) -> None:
+        """What lies before was removed, and counts as acked; all else stays as it is."""
+        self._move("pass_over", positions, timeout)
+
+    def _move(self, call: str, positions: Mapping[Log, Position], timeout: float) -> None:
+        request = {"call": call, "positions": plain(positions), "timeout": timeout}
         if not self._request(request, timeout, tells=False):
             raise Timeout("the owner of the store did not answer in time", backend="rocksmq")
-        self._drop(list(positions))
 
     # storing -----------------------------------------------------------------------------------------------
 

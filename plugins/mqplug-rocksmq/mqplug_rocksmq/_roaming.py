@@ -178,6 +178,11 @@ class RoamingConsumer:
         for log in positions:
             self._in_hand.pop(log, None)
 
+    def pass_over(self, positions: Mapping[Log, Position], timeout: float) -> None:
+        """What lies before was removed, and counts as acked; if the owner is gone, a later poll says so again."""
+        inner: Any = self._inner
+        self._try(lambda: inner.pass_over(positions, timeout))
+
     # storing -----------------------------------------------------------------------------------------------
 
     def commit(self, positions: Mapping[Log, GroupPosition], timeout: float) -> None:

@@ -203,6 +203,15 @@ class Sharing:
         self._wake()
         self._write(change, end)
 
+    def pass_over(self, positions: Mapping[Log, Position], timeout: float) -> None:
+        """What lies before was removed: it counts as acked, whoever has it."""
+        end = time.monotonic() + timeout
+        with self._lock:
+            for log, position in positions.items():
+                self._desk(log).leases.trim(position)
+            change = self._changed(positions)
+        self._write(change, end)
+
     def _desk(self, log: Log) -> _Desk:
         """Where a log is shared; it begins where the group stands."""
         desk = self._desks.get(log)
