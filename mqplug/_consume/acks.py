@@ -8,7 +8,7 @@ from collections import deque
 from collections.abc import Sequence
 
 from mqplug._batch import Batch
-from mqplug._consume.delivery import ACKED, Decide, Delivery, nothing
+from mqplug._consume.delivery import ACKED, Decide, Delivery, StillHolds, nothing
 from mqplug._consume.returned import ReturnedMessages
 from mqplug._ids import MessageId
 from mqplug._position import Position
@@ -47,11 +47,11 @@ class Tracker:
         ]
         return batch if len(rows) == len(batch) else batch.take(rows, batch.next_position)
 
-    def deliver(self, batch: Batch) -> Delivery:
+    def deliver(self, batch: Batch, still_holds: StillHolds | None = None) -> Delivery:
         """Begin to hand a batch out."""
         if not self._keeps:
             self._forget_exhausted()
-        delivery = Delivery(batch, self)
+        delivery = Delivery(batch, self, still_holds=still_holds)
         self._deliveries.append(delivery)
         self.kept += len(delivery.flags)
         self.dirty |= self._keeps and not delivery.flags

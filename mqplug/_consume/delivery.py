@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 OPEN, ACKED, RETURNED, STORED = range(4)
 
 
+StillHolds = Callable[[], bool]
 Decide = Callable[[float | None], None]
 """Says what becomes of a message that was set aside: None if it is done, else in how many seconds it comes again."""
 
@@ -45,14 +46,22 @@ class Delivery:
     """A batch that is being handed to the caller.
 
     ``messages`` runs without Python code; to end it early means to use up ``_left``, from whichever thread.
-    ``again`` says which message was returned, where this delivers it again.
+    ``again`` says which message was returned, where this delivers it again. ``still_holds`` is asked before each
+    message that is handed out: it says whether the log is still this member's.
     """
 
     __slots__ = (
-        "_end", "_held_back", "_left", "_untaken", "again", "batch", "flags", "live", "messages", "tracker", "whole",
+        "_end", "_held_back", "_left", "_untaken", "again", "batch", "flags", "live", "messages", "still_holds",
+        "tracker", "whole",
     )  # fmt: skip
 
-    def __init__(self, batch: Batch, tracker: Keeps, again: Returned | None = None) -> None:
+    def __init__(
+        self,
+        batch: Batch,
+        tracker: Keeps,
+        again: Returned | None = None,
+        still_holds: StillHolds | None = None,
+    ) -> None:
         size = len(batch)
         self.batch = batch
         self.tracker = tracker
@@ -64,7 +73,10 @@ class Delivery:
         self._held_back = 0
         self._left: Any = iter(range(size))
         self._untaken = [batch] if size else []  # whoever pops it has the whole batch, or what is left of it
-        self.messages: Iterator[Message] = map(Message, repeat(batch), self._left)
+        self.still_holds = still_holds
+        # The check comes before the row: where it fails no row is used up, and so none counts as handed out.
+        checked = repeat(batch) if still_holds is None else map((None, batch).__getitem__, iter(still_holds, False))
+        self.messages: Iterator[Message] = map(Message, checked, self._left)  # type: ignore[arg-type]
         batch.delivery = self
 
     @property
@@ -130,7 +142,9 @@ class Delivery:
         return rest
 
     def hand_out_all(self) -> Batch | None:
-        """Hand out the whole batch at once; None if another thread took it back just before."""
+        """Hand out the whole batch at once; None if another thread took it back just before, or its log is lost."""
+        if self.still_holds is not None and not self.still_holds():
+            return None
         self.whole = True
         try:
             batch = self._untaken.pop()

@@ -83,6 +83,9 @@ class Fetcher:
         """Begin to hand out the next batch that may be. The gate is held."""
         while self._touched:
             self._put_back(self._touched.popleft())
+        still_holds = self._grip.still_holds
+        if still_holds is not None and not still_holds():
+            return None  # the next poll tells why
         if self._nursed and (again := self._take_returned()):
             return self._hand_out(again)
         for _ in range(len(self._ready)):
@@ -113,7 +116,7 @@ class Fetcher:
             if size > room:
                 held.waiting.appendleft(batch[room:])
                 batch = batch[:room]
-            return held.tracker.deliver(batch)
+            return held.tracker.deliver(batch, self._grip.still_holds)
         return None
 
     def _hand_out(self, delivery: Delivery) -> Delivery:

@@ -15,6 +15,7 @@ from mqplug._fork import ForkGuard
 from mqplug._plugins.backend import NO_END
 
 if TYPE_CHECKING:
+    from mqplug._consume.delivery import StillHolds
     from mqplug._log import Log
     from mqplug._plugins.backend import Backend
     from mqplug.spi._actions import ConsumerOptions, GroupPosition, Settlement
@@ -80,6 +81,11 @@ class Grip:
         """Give the driver up, to be closed."""
         driver, self.driver = self.driver, None
         return driver
+
+    @property
+    def still_holds(self) -> StillHolds | None:
+        """What tells whether the logs are still this member's, where the driver knows it without a poll."""
+        return getattr(self.driver, "still_holds", None)
 
     @property
     def is_open(self) -> bool:

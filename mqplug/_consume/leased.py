@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 
 from mqplug._batch import Batch
-from mqplug._consume.delivery import ACKED, RETURNED, STORED, Decide, Delivery, nothing
+from mqplug._consume.delivery import ACKED, RETURNED, STORED, Decide, Delivery, StillHolds, nothing
 from mqplug._errors import Unsupported
 from mqplug._ids import MessageId
 from mqplug._position import Position
@@ -35,9 +35,9 @@ class Leased:
         """All of it: the driver hands out nothing that was acked."""
         return batch
 
-    def deliver(self, batch: Batch) -> Delivery:
+    def deliver(self, batch: Batch, still_holds: StillHolds | None = None) -> Delivery:
         """Begin to hand a batch out."""
-        delivery = Delivery(batch, self)
+        delivery = Delivery(batch, self, still_holds=still_holds)
         if len(batch):
             self._deliveries[id(delivery)] = delivery
         return delivery

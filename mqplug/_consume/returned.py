@@ -87,7 +87,7 @@ class ReturnedMessages:
             return None
         batch = again.delivery.batch
         once_more = batch.take([again.row], batch.next_position).with_attempts([again.attempt])
-        again.present = Delivery(once_more, again.delivery.tracker, again)
+        again.present = Delivery(once_more, again.delivery.tracker, again, again.delivery.still_holds)
         return again.present
 
     def wait(self) -> float:

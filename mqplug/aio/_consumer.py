@@ -309,7 +309,9 @@ def _look_at(fetching: asyncio.Future[Delivery | None]) -> None:
 
 
 def _whole(delivery: Delivery) -> Batch | None:
-    """All of a delivery, unless it was taken back since it was fetched."""
+    """All of a delivery, unless it was taken back since it was fetched, or its log is lost."""
+    if delivery.still_holds is not None and not delivery.still_holds():
+        return None
     if len(tuple(delivery._left)) < len(delivery.flags):
         return None
     delivery.whole = True

@@ -189,7 +189,12 @@ class Listener(Protocol):
 
 
 class ConsumerDriver(Protocol):
-    """Reads the logs it holds."""
+    """Reads the logs it holds.
+
+    A driver that knows without a poll that others may have its logs by now may also have the attribute
+    ``still_holds: Callable[[], bool] | None``. The core calls it before each message that it hands out, so it must be
+    quick, and wait for nothing. When it has said False it says so until a ``poll`` or ``tend`` has told the listener.
+    """
 
     def poll(self, most: int, timeout: float) -> Sequence[Batch]:
         """Batches of at most so many messages in all, as soon as there are any; none when idle for so long.

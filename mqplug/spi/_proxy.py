@@ -113,6 +113,11 @@ class ConsumerProxy:
     def __init__(self, inner: ConsumerDriver) -> None:
         self.inner = inner
 
+    @property
+    def still_holds(self) -> Callable[[], bool] | None:
+        """What tells whether the logs are still this member's, where the driver has it."""
+        return getattr(self.inner, "still_holds", None)
+
     def poll(self, most: int, timeout: float) -> Sequence[Batch]:
         return self.inner.poll(most, timeout)
 

@@ -35,8 +35,9 @@ class Attendant:
         self.silence: float | None = None if options.group is None else self._server.store.settings.session_timeout
         self.driver: Any = self._server.home.open_consumer(options, self, float(request["timeout"]), _bearing(request))
         self._token = self._server.consumers.add(self.driver)
+        self._membership = self._server.memberships.admit() if options.group is not None else None
         try:
-            guest.say({"token": self._token, "resumed": self.driver.resumed})
+            guest.say({"token": self._token, "resumed": self.driver.resumed, "membership": self._membership})
         except OSError:
             self.leave(for_good=True)
             raise
@@ -149,6 +150,8 @@ class Attendant:
         if not self._left:
             self._left = True
             self._server.consumers.remove(self._token)
+            if self._membership is not None:  # before others get what it holds
+                self._server.memberships.end(self._membership)
             self.driver.close(GIVES_UP_WITHIN)
 
 

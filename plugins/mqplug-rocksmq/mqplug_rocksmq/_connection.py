@@ -114,16 +114,33 @@ class RocksMQConnection:
             present.sharing(self.store, mode).settle_late(settled, timeout)
             present.left()
 
-    def restore_group(self, group: str, positions: Mapping[Log, GroupPosition], timeout: float) -> None:
-        """Store what a member of the owner before could not store any more, where no other member is by now."""
+    def restore_group(
+        self,
+        group: str,
+        positions: Mapping[Log, GroupPosition],
+        since: Mapping[Log, Sequence[GroupPosition]],
+        timeout: float,
+    ) -> None:
+        """Store what a member of the owner before could not store any more, where no other member came meanwhile.
+
+        ``since`` says where the group stands if nobody but this member has moved it.
+        """
         present = members(self.store, group)
         with present.still(timeout):
-            taken = [log for log in positions if present.roster.holds(log)]
-            places = {number_of(self.store.id, log): place_of(positions[log]) for log in positions if log not in taken}
+            places = {
+                number_of(self.store.id, log): place_of(stands)
+                for log, stands in positions.items()
+                if not present.roster.holds(log) and self._stands_at(group, log, [*since.get(log, ()), stands])
+            }
             if places:
                 self.store.groups.store(group, places, timeout)
-        if taken:
-            raise NotAssigned(f"{taken[0]!r} is held by another member by now", topic=taken[0].topic)
+        for log in positions:
+            if number_of(self.store.id, log) not in places:
+                raise NotAssigned(f"another member has, or had, {log!r} meanwhile", topic=log.topic)
+
+    def _stands_at(self, group: str, log: Log, known: Sequence[GroupPosition]) -> bool:
+        """Whether a group stands at one of these places."""
+        return self.store.groups.place(group, number_of(self.store.id, log)) in [place_of(each) for each in known]
 
     def resolve(self, start: SymbolicStart, logs: Sequence[Log], timeout: float = 0) -> dict[Log, Position]:
         """Turn a start into positions."""

@@ -23,6 +23,7 @@ class RocksMQConsumer:
     """Reads logs from given positions on."""
 
     resumed = True  # it has what it said that it had
+    still_holds = None  # it gives its logs up itself, before others get them
 
     def __init__(self, store: Store, positions: Mapping[Log, Position]) -> None:
         self._store = store

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from mqplug import ConnectError
 
-PROTOCOL: Final = 3
+PROTOCOL: Final = 4
 MAX_HEADER: Final = 64 << 20
 MAX_BODY: Final = (1 << 29) + (1 << 26)  # the largest message, and what may come with it
 

@@ -156,9 +156,15 @@ class GuestConnection:
         """Move a group that has no members."""
         self._at_home(lambda home, left: home.move_group(group, positions, left), timeout)
 
-    def restore_group(self, group: str, positions: Mapping[Log, GroupPosition], timeout: float) -> None:
-        """Store how far a member of the owner before had come."""
-        self._at_home(lambda home, left: home.restore_group(group, positions, left), timeout)
+    def restore_group(
+        self,
+        group: str,
+        positions: Mapping[Log, GroupPosition],
+        since: Mapping[Log, Sequence[GroupPosition]],
+        timeout: float,
+    ) -> None:
+        """Store how far a member of the owner before had come, where nobody has moved the group since."""
+        self._at_home(lambda home, left: home.restore_group(group, positions, since, left), timeout)
 
     def settle_late(self, group: str, mode: Mode, settled: Mapping[Log, Settlement], timeout: float) -> None:
         """Store what became of messages that a member had of the owner before; to do it twice does no harm."""

@@ -64,7 +64,8 @@ class RemoteConnection:
         self, options: ConsumerOptions, listener: Listener, timeout: float, bearing: Bearing = NEWCOMER
     ) -> RemoteConsumer:
         """Have the owner open a consumer for this process."""
-        return RemoteConsumer(self.ask, self.link(timeout + LATE), options, listener, timeout, bearing.holding)
+        link = self.link(timeout + LATE)
+        return RemoteConsumer(self.ask, link, self.path, options, listener, timeout, bearing.holding)
 
     def outlet(self, producer: bytes, timeout: float, *, strict: bool) -> LinkOutlet:
         """Open a way for a producer's sends. *strict*: a send is done when it is on disk."""
@@ -82,9 +83,15 @@ class RemoteConnection:
         """Store what became of messages that a member had of the owner before."""
         self.ask("settle_late", group, mode, settled, timeout=timeout)
 
-    def restore_group(self, group: str, positions: Mapping[Log, GroupPosition], timeout: float) -> None:
+    def restore_group(
+        self,
+        group: str,
+        positions: Mapping[Log, GroupPosition],
+        since: Mapping[Log, Sequence[GroupPosition]],
+        timeout: float,
+    ) -> None:
         """Store what a member of the owner before could not store any more."""
-        self.ask("restore_group", group, positions, timeout=timeout)
+        self.ask("restore_group", group, positions, since, timeout=timeout)
 
     def resolve(self, start: SymbolicStart, logs: Sequence[Log], timeout: float) -> dict[Log, Position]:
         """Turn a start into positions."""

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from pathlib import Path
 from typing import Any, Final, Protocol
 
 from mqplug import Batch, Error, Log, Position, Timeout
@@ -18,6 +19,7 @@ from mqplug_rocksmq._batches import unpacked
 from mqplug_rocksmq._codec import made, plain
 from mqplug_rocksmq._frames import Header
 from mqplug_rocksmq._link import Gone, Link, raise_refusal
+from mqplug_rocksmq._membership import Membership, watch
 
 AT_ONCE: Final = 8000  # messages that are taken along when at least as many as a page has are wanted
 LATE: Final = 0.1
@@ -36,6 +38,7 @@ class RemoteConsumer:
         self,
         ask: Ask,
         link: Link,
+        path: Path,
         options: ConsumerOptions,
         listener: Listener,
         timeout: float,
@@ -56,6 +59,9 @@ class RemoteConsumer:
             }  # fmt: skip
             answer = link.ask(request, timeout=timeout + LATE)[0]
             self._token, self.resumed = answer["token"], bool(answer["resumed"])
+            self.still_holds: Callable[[], bool] | None = None
+            if membership := answer.get("membership"):
+                self.still_holds = watch(path, Membership(*membership))
         except BaseException:
             link.close()
             raise
@@ -63,14 +69,23 @@ class RemoteConsumer:
     # polling -----------------------------------------------------------------------------------------------
 
     def poll(self, most: int, timeout: float) -> Sequence[Batch]:
+        self._check_membership()
         self._tell_all()
         if not (ready := self._take(most)) and self._is_up_to_date(timeout) and not self._here:
             wanted = most if self._shares or most < 1000 else AT_ONCE
             self._request({"call": "poll", "most": wanted, "timeout": timeout}, timeout)
             ready = self._take(most)
-        return ready or self._take(most)
+        ready = ready or self._take(most)
+        self._check_membership()  # this process may have been stopped since the owner answered
+        return ready
+
+    def _check_membership(self) -> None:
+        """Raise ``Gone`` where others may have what this member held: of that nothing more is handed out."""
+        if self.still_holds is not None and not self.still_holds():
+            raise Gone
 
     def tend(self, timeout: float) -> None:
+        self._check_membership()
         self._tell_all()
         if self._is_up_to_date(timeout):
             self._request({"call": "tend", "timeout": timeout}, timeout)

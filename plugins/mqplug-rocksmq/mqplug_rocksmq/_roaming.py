@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, Final
 
 import attrs
@@ -37,7 +37,7 @@ class RoamingConsumer:
         self._listener = listener
         self._shares = options.group is not None and options.mode in {"shared", "key_shared"}
         self._in_hand: dict[Log, set[Numbers]] = {}  # what is not settled, of those that share
-        self._held: set[Log] = set()
+        self._held: dict[Log, list[GroupPosition]] = {}  # where the group stands by what this member has stored
         self._positions: dict[Log, Position] = {}
         self._paused: set[Log] = set()
         self._away_since: float | None = None
@@ -54,6 +54,11 @@ class RoamingConsumer:
             options = attrs.evolve(options, start=dict(self._positions))
         bearing = Bearing({log: sorted(held) for log, held in list(self._in_hand.items()) if held})
         return self._guest.open_at_home(options, self, timeout, bearing)
+
+    @property
+    def still_holds(self) -> Callable[[], bool] | None:
+        """What tells whether others may have this member's logs by now; those that share hand out what they take."""
+        return None if self._shares or self._options.group is None else self._inner.still_holds
 
     # polling -----------------------------------------------------------------------------------------------
 
@@ -119,10 +124,11 @@ class RoamingConsumer:
     def _give_up_all(self) -> None:
         """Membership is lost: what was acked is stored, unless another member has the partition already."""
         held = sorted(self._held, key=lambda log: (log.topic, log.partition))
+        since = dict(self._held)
         states = self.revoked(held) if held else {}
         if states and self._options.group is not None and not self._shares:
             with suppress(Error):  # those messages come again
-                self._guest.restore_group(self._options.group, states, SOON)
+                self._guest.restore_group(self._options.group, states, since, SOON)
 
     def wake(self) -> None:
         self._inner.wake()
@@ -131,7 +137,7 @@ class RoamingConsumer:
 
     def assigned(self, positions: Mapping[Log, GroupPosition]) -> None:
         fresh = {log: position for log, position in positions.items() if log not in self._held}
-        self._held |= set(fresh)
+        self._held |= {log: [position] for log, position in fresh.items()}
         if fresh:
             self._listener.assigned(fresh)
 
@@ -144,9 +150,9 @@ class RoamingConsumer:
         self._listener.lost(logs)
 
     def _forget(self, logs: Iterable[Log]) -> None:
-        self._held.difference_update(logs)
         self._paused.difference_update(logs)
         for log in logs:
+            self._held.pop(log, None)
             self._in_hand.pop(log, None)
 
     # moving ------------------------------------------------------------------------------------------------
@@ -170,9 +176,10 @@ class RoamingConsumer:
         return False
 
     def seek(self, positions: Mapping[Log, Position], timeout: float) -> None:
-        if not self._try(lambda: self._inner.seek(positions, timeout)) and self._options.group is not None:
-            stands = {log: GroupPosition(position) for log, position in positions.items()}
-            self._guest.restore_group(self._options.group, stands, timeout)
+        stands = {log: GroupPosition(position) for log, position in positions.items()}
+        with self._storing(stands):
+            if not self._try(lambda: self._inner.seek(positions, timeout)) and self._options.group is not None:
+                self._restore(self._options.group, stands, timeout)
         if self._options.group is None:
             self._positions.update(positions)
         for log in positions:
@@ -186,12 +193,27 @@ class RoamingConsumer:
     # storing -----------------------------------------------------------------------------------------------
 
     def commit(self, positions: Mapping[Log, GroupPosition], timeout: float) -> None:
-        if self._away_since is None:
-            with suppress(Gone):
-                self._inner.commit(positions, timeout)
-                return
-        if self._options.group is not None and positions:
-            self._guest.restore_group(self._options.group, positions, timeout)
+        with self._storing(positions):
+            if self._away_since is None:
+                with suppress(Gone):
+                    self._inner.commit(positions, timeout)
+                    return
+            if self._options.group is not None and positions:
+                self._restore(self._options.group, positions, timeout)
+
+    @contextmanager
+    def _storing(self, stands: Mapping[Log, GroupPosition]) -> Iterator[None]:
+        """While it is not known whether the group stands there already; afterwards it does."""
+        held = self._held
+        for log in filter(held.__contains__, stands):
+            held[log] = [*held[log], stands[log]]
+        yield
+        for log in filter(held.__contains__, stands):
+            held[log] = [stands[log]]
+
+    def _restore(self, group: str, stands: Mapping[Log, GroupPosition], timeout: float) -> None:
+        """Have the next owner store where the group stands, unless others have moved it meanwhile."""
+        self._guest.restore_group(group, stands, dict(self._held), timeout)
 
     def settle(self, settled: Mapping[Log, Settlement], timeout: float) -> None:
         """Store what became of messages; if the owner goes meanwhile, the next one is told."""

@@ -19,6 +19,7 @@ from mqplug_rocksmq._answers import Consumers
 from mqplug_rocksmq._connection import RocksMQConnection
 from mqplug_rocksmq._frames import PROTOCOL, Header
 from mqplug_rocksmq._guests import Guest
+from mqplug_rocksmq._membership import Memberships
 from mqplug_rocksmq._peer import user_of
 from mqplug_rocksmq._store import Store
 from mqplug_rocksmq._watch import Watch
@@ -33,8 +34,9 @@ _log = logging.getLogger("mqplug.rocksmq")
 class Server:
     """Welcomes guests until ``hush``, which ends what they say; ``close`` hangs up, and they see that it is over."""
 
-    def __init__(self, store: Store, path: Path) -> None:
+    def __init__(self, store: Store, path: Path, memberships: Memberships) -> None:
         self.store = store
+        self.memberships = memberships
         self.home = RocksMQConnection(store, Capabilities(), lambda *_: None)
         self.consumers = Consumers()
         self.closing = False

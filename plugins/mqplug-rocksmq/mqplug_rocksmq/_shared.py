@@ -14,6 +14,7 @@ from typing import Final
 
 from mqplug import AlreadyOpen, ConfigError, ConnectError
 from mqplug_rocksmq._link import OtherProtocol
+from mqplug_rocksmq._membership import Memberships
 from mqplug_rocksmq._ownership import Ownership, socket_path
 from mqplug_rocksmq._remote import RemoteConnection
 from mqplug_rocksmq._serve import Server
@@ -36,8 +37,14 @@ class _Owned:
         self.users = 0
         self.ownership = Ownership(path)
         try:
+            self.memberships = Memberships(path)
+        except BaseException:
+            self.ownership.release()
+            raise
+        try:
             self.store = Store(path, settings)
         except BaseException:
+            self.memberships.close()
             self.ownership.release()
             raise
         self.server = self._serve(path)
@@ -45,7 +52,7 @@ class _Owned:
     def _serve(self, path: Path) -> Server | None:
         try:
             address = socket_path(path)
-            server = Server(self.store, address)
+            server = Server(self.store, address, self.memberships)
         except OSError as error:
             _log.warning("other processes cannot use the store %s: %s", path, error)
             return None
@@ -59,6 +66,7 @@ class _Owned:
         try:
             self.store.close(timeout)
         finally:
+            self.memberships.close()
             self.ownership.release()
             if self.server:
                 self.server.close()
@@ -66,6 +74,7 @@ class _Owned:
     def abandon(self) -> None:
         """In the child of a fork: let go of what is the parent's."""
         self.store.abandon()
+        self.memberships.abandon()
         self.ownership.release()
         if self.server:
             self.server.abandon()

@@ -19,11 +19,12 @@ FORMAT: Final = 1
 DATABASE: Final = "rocksdb"
 WITNESS: Final = "witness"
 OWNER: Final = "owner"
+MEMBERS: Final = "members"
 IDENTITY: Final = "format"
 REPAIRED: Final = "rocksdb.repaired"
 PROBE: Final = "room"
 STAGING: Final = "staging"
-_OURS: Final = {DATABASE, WITNESS, OWNER, IDENTITY, f"{IDENTITY}.new", PROBE, STAGING}
+_OURS: Final = {DATABASE, WITNESS, OWNER, MEMBERS, IDENTITY, f"{IDENTITY}.new", PROBE, STAGING}
 _LEAST_SPACE: Final = 256 << 10
 
 

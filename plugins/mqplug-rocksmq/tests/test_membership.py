@@ -1,0 +1,162 @@
+"""A member hands out nothing any more of what others may have by now, however late it notices."""
+
+from __future__ import annotations
+
+import resource
+import signal
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from rocksmq_words import freeze, line, python
+from takeover_words import HOLDER, killed, take
+
+import mqplug
+from mqplug_rocksmq._membership import MOST_MEMBERS, Memberships, watch
+
+COUNT = 5000  # more than the member is given at once, so that some wait in each place where they may
+
+MEMBER = """
+receive = {
+    "receive": lambda: member.receive(5),
+    "iterate": lambda: next(messages),
+    "receive_many": lambda: next(iter(member.receive_many(1, 5)), None),
+}[sys.argv[2]]
+with mqplug.connect("rocksmq", path=str(path)) as mq, mq.consumer("orders", group="g") as member:
+    messages = iter(member)
+    message = receive()
+    member.ack(message)
+    print(message.value.decode(), flush=True)
+    for line in sys.stdin:
+        message = receive()
+        print(message.value.decode(), flush=True)
+        if message.value == b"probe":
+            break
+"""
+
+WAYS = ["receive", "iterate", "receive_many"]
+
+
+@contextmanager
+def stopped_member(path: Path, way: str) -> Iterator[subprocess.Popen[str]]:
+    """A member in another process, stopped when it has handed out the first of the messages that it was given."""
+    with python(MEMBER, path, way) as member:
+        assert line(member) == "0"
+        freeze(member)
+        yield member
+
+
+def wakes(member: subprocess.Popen[str]) -> str:
+    """Let a member go on, and receive once: what it gets."""
+    member.send_signal(signal.SIGCONT)
+    assert member.stdin is not None
+    member.stdin.write("\n")
+    member.stdin.flush()
+    return line(member)
+
+
+def fill(mq: mqplug.Client) -> None:
+    """Send the numbers from 0 on to a new topic."""
+    mq.create_topic("orders", exist_ok=True)
+    with mq.producer("orders") as out:
+        out.send_many([b"%d" % number for number in range(COUNT)])
+
+
+def do_its_work(mq: mqplug.Client) -> None:
+    """Take all that there is as another member, ack and commit it, leave, and send one more message."""
+    with mq.consumer("orders", group="g") as heir:
+        assert [int(message.value or b"") for message in take(heir, COUNT, ack=True)] == list(range(COUNT))
+        heir.commit()
+    with mq.producer("orders") as out:
+        out.send(b"probe")
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_after_the_owner_was_killed(path: Path, way: str) -> None:
+    """What a member had in hand when the owner was killed, and another member then acked, it does not hand out."""
+    with python(HOLDER, path) as owner:
+        assert line(owner) == "ready"
+        with mqplug.connect("rocksmq", path=str(path)) as mq:
+            fill(mq)
+        with stopped_member(path, way) as member:
+            killed(owner)
+            with mqplug.connect("rocksmq", path=str(path)) as mq:
+                do_its_work(mq)
+                assert wakes(member) == "probe"
+                assert mq.lag("orders", group="g") == {0: 1}
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_after_it_stood_still_for_too_long(path: Path, way: str) -> None:
+    """The same holds for a member that stood still until its session was over."""
+    with mqplug.connect("rocksmq", path=str(path), session_timeout=1.0) as mq:
+        fill(mq)
+        with stopped_member(path, way) as member:
+            do_its_work(mq)
+            assert wakes(member) == "probe"
+            assert mq.lag("orders", group="g") == {0: 1}
+
+
+def test_what_is_its_own_it_hands_out(path: Path) -> None:
+    """While no owner came after the one that was killed, a member hands out what it has."""
+    with python(HOLDER, path) as owner:
+        assert line(owner) == "ready"
+        with mqplug.connect("rocksmq", path=str(path)) as mq:
+            fill(mq)
+        with stopped_member(path, "iterate") as member:
+            killed(owner)
+            assert wakes(member) == "1"
+
+
+# the file ------------------------------------------------------------------------------------------------
+
+
+def test_a_token_is_of_one_member(tmp_path: Path) -> None:
+    """A member holds nothing when its token was removed, also when its place is another's by now."""
+    memberships = Memberships(tmp_path)
+    one = memberships.admit()
+    assert one is not None
+    holds = watch(tmp_path, one)
+    assert holds()
+    memberships.end(one)
+    assert not holds()
+    other = memberships.admit()
+    assert other is not None
+    assert other.place == one.place
+    assert not holds()
+    assert watch(tmp_path, other)()
+
+
+def test_a_new_owner_ends_all(tmp_path: Path) -> None:
+    """Where an owner left tokens behind, the next one removes them before it does anything else."""
+    left = Memberships(tmp_path).admit()
+    assert left is not None
+    holds = watch(tmp_path, left)
+    assert holds()
+    Memberships(tmp_path)
+    assert not holds()
+
+
+def test_more_members_than_places(tmp_path: Path) -> None:
+    """Members beyond those that the file has room for get no token, until others leave."""
+    memberships = Memberships(tmp_path)
+    first, *_ = [memberships.admit() for _ in range(MOST_MEMBERS)]
+    assert memberships.admit() is None
+    assert first is not None
+    memberships.end(first)
+    assert memberships.admit() is not None
+
+
+def test_a_file_that_cannot_be_written(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """Where there is no room for the file, the owner logs it, and members get no token."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (0, before[1]))
+    try:
+        memberships = Memberships(tmp_path)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert "may hand out what others have acked" in caplog.text
+    assert memberships.admit() is None
+    memberships.close()

@@ -1,0 +1,147 @@
+"""Drivers that know without a poll that others may have a member's logs: then it hands out nothing more."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable, Generator
+from typing import Any
+
+import pytest
+
+import mqplug
+import mqplug.aio
+from mqplug.spi import ConsumerProxy, hookimpl
+
+
+class Shaken(ConsumerProxy):
+    """A member of which somebody else decides whether it still holds its logs."""
+
+    def __init__(self, inner: Any, membership: Membership) -> None:
+        super().__init__(inner)
+        self.membership = membership
+
+    @property
+    def still_holds(self) -> Callable[[], bool]:
+        return lambda: self.membership.holds
+
+    def poll(self, most: int, timeout: float) -> Any:
+        if self.membership.holds:
+            return self.inner.poll(most, timeout)
+        self.membership.asked.set()
+        return ()
+
+
+class Membership:
+    """Has every member's driver ask it. ``asked`` is set when a driver was polled after all was lost."""
+
+    def __init__(self) -> None:
+        self.holds = True
+        self.asked = threading.Event()
+
+    def stop_when_asked(self, orders: mqplug.Consumer) -> None:
+        """End the iteration of a consumer as soon as it has nothing in hand that it would hand out."""
+        threading.Thread(target=lambda: self.asked.wait(30) and orders.stop()).start()
+
+    @hookimpl(wrapper=True)
+    def mqplug_open_consumer(self) -> Generator[None, Any, Any]:
+        return Shaken((yield), self)
+
+
+Receive = Callable[[mqplug.Consumer], object]
+WAYS: dict[str, Receive] = {
+    "receive": lambda orders: orders.receive(0.2),
+    "receive_many": lambda orders: orders.receive_many(10, 0.2) or None,
+}
+
+
+@pytest.fixture
+def membership() -> Membership:
+    """Holds until a test says otherwise."""
+    return Membership()
+
+
+@pytest.fixture
+def mq(membership: Membership) -> Any:
+    """A client with a few messages."""
+    with mqplug.connect("memory", extensions=[membership]) as client:
+        client.create_topic("orders")
+        with client.producer("orders") as out:
+            out.send_many([b"%d" % number for number in range(9)])
+        yield client
+
+
+def left(mq: mqplug.Client) -> list[bytes | None]:
+    """What the group's next member gets."""
+    with mq.consumer("orders", group="g") as heir:
+        return [message.value for message in heir.receive_many(10, 5)]
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("auto_ack", [False, True])
+def test_what_is_in_hand_stays_there(mq: mqplug.Client, membership: Membership, way: str, auto_ack: bool) -> None:
+    """Once its logs are lost a member hands out nothing of what it was given, and acks nothing of that either."""
+    with mq.consumer("orders", group="g", auto_ack=auto_ack) as orders:
+        assert orders.receive(5).value == b"0"  # type: ignore[union-attr]
+        membership.holds = False
+        assert WAYS[way](orders) is None
+        assert orders.position()[0].coordinates == (1,)
+    membership.holds = True
+    assert left(mq)[0] == (b"1" if auto_ack else b"0")
+
+
+def test_iteration_ends_in_the_midst_of_a_batch(mq: mqplug.Client, membership: Membership) -> None:
+    """An iteration asks before each message, not once for all that it was given."""
+    with mq.consumer("orders", group="g", auto_ack=True) as orders:
+        membership.stop_when_asked(orders)
+        seen = []
+        for message in orders:
+            seen.append(message.value)
+            membership.holds = len(seen) < 3
+    assert seen == [b"0", b"1", b"2"]
+    membership.holds = True
+    assert left(mq)[0] == b"3"
+
+
+def test_what_was_given_back(mq: mqplug.Client, membership: Membership) -> None:
+    """A message that is due again is handed out no more either."""
+    with mq.consumer("orders", group="g") as orders:
+        first = orders.receive(5)
+        assert first is not None
+        orders.nack(first, delay=0)
+        membership.holds = False
+        assert orders.receive(0.2) is None
+        membership.holds = True
+
+
+def test_run_asks_before_each_message(mq: mqplug.Client, membership: Membership) -> None:
+    """A handler gets nothing more of the messages that a thread has taken together."""
+    seen: list[bytes | None] = []
+
+    def handle(message: mqplug.Message) -> None:
+        seen.append(message.value)
+        membership.holds = False
+
+    with mq.consumer("orders", group="g") as orders:
+        membership.stop_when_asked(orders)
+        orders.run(handle)
+    assert seen == [b"0"]
+    membership.holds = True
+    assert left(mq)[0] == b"1"
+
+
+def test_with_asyncio() -> None:
+    """The asyncio consumer asks as well."""
+    membership = Membership()
+
+    async def story() -> None:
+        async with mqplug.aio.connect("memory", extensions=[membership]) as mq:
+            await mq.create_topic("orders")
+            async with mq.producer("orders") as out, mq.consumer("orders", group="g") as orders:
+                await out.send_many([b"%d" % number for number in range(9)])
+                assert (await orders.receive(timeout=5)).value == b"0"
+                membership.holds = False
+                assert await orders.receive(timeout=0.2) is None
+                assert not await orders.receive_many(5, timeout=0.2)
+
+    asyncio.run(story())
