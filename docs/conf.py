@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from importlib import metadata
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from sphinx.application import Sphinx
 
 project = "mqplug"
 author = "The mqplug authors"
@@ -21,3 +26,15 @@ autodoc_preserve_defaults = True
 
 myst_enable_extensions = ["deflist"]
 myst_heading_anchors = 3
+
+
+def add_anchors(app: object, docname: str, source: list[str]) -> None:
+    """Give each rule of the contract an anchor, such as ``contract-rules#seek-33``, to which its failures lead."""
+    if docname == "contract-rules":
+        rule = re.compile(r"^\*\*([A-Z]+-\d+)\*\* ·", re.MULTILINE)
+        source[0] = rule.sub(lambda found: f"({found[1].lower()})=\n{found[0]}", source[0])
+
+
+def setup(app: Sphinx) -> None:
+    """Called by Sphinx."""
+    app.connect("source-read", add_anchors)

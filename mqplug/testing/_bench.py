@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import os
+import random
 import time
 import uuid
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
-from typing import Any, Self
+from functools import cached_property
+from types import TracebackType
+from typing import Any, Self, cast
 
 import attrs
 import pytest
@@ -29,6 +32,7 @@ from mqplug import (
 from mqplug.aio._client import AsyncClient
 from mqplug.aio._connect import connecting
 from mqplug.aio._home import Opening
+from mqplug.testing._broken import Broken, different, named, shown
 from mqplug.testing._harness import Harness
 from mqplug.testing._operations import MODES
 from mqplug.testing._settings import Settings
@@ -53,6 +57,7 @@ class Bench:
         self.scale = settings.scale
         self.waiting = harness.waiting.scaled(settings.scale)
         self.profile = settings.profile
+        self.seed = settings.seed
         self.comparisons = 0
         self._case = case
         self._opened = ExitStack()
@@ -95,6 +100,16 @@ class Bench:
     def sized(self, quick: int, full: int, soak: int | None = None) -> int:
         """How much of something this profile asks for."""
         return {"quick": quick, "full": full, "soak": soak or full}[self.profile]
+
+    @property
+    def lot(self) -> str:
+        """How to have the same drawn by lot again."""
+        return f"--mqplug-seed={self.seed}"
+
+    @cached_property
+    def chance(self) -> random.Random:
+        """What a case draws by lot: the seed of the run decides it, and what other cases draw does not."""
+        return random.Random(f"{self._case} {self.seed}")
 
     @property
     def patience(self) -> float:
@@ -193,18 +208,16 @@ class Bench:
 
     def take(self, consumer: Consumer, count: int, *, within: float | None = None) -> list[Message]:
         """The next so many messages; fails when they do not come in time."""
-        end = time.monotonic() + (self.patience if within is None else within * self.scale)
-        taken: list[Message] = []
-        while len(taken) < count:
-            message = consumer.receive(max(0.0, end - time.monotonic()))
-            if message is None:
-                pytest.fail(f"of {count} messages only {len(taken)} came in time: {[each.id for each in taken][-20:]}")
-            taken.append(message)
+        seconds = self.patience if within is None else within * self.scale
+        taken = _taken(consumer, count, seconds)
+        if len(taken) < count:
+            came = [message.id for message in taken]
+            raise Broken(expected=f"{count} messages within {seconds:g} s", seen=shown(came, len(came)))
         return taken
 
     def delivers(self, consumer: Consumer, ids: Sequence[MessageId], what: str = "") -> list[Message]:
         """Check that the next messages of the consumer are these."""
-        taken = self.take(consumer, len(ids))
+        taken = _taken(consumer, len(ids), self.patience)
         self.equal([message.id for message in taken], list(ids), what)
         return taken
 
@@ -266,7 +279,11 @@ class Bench:
             topic, [each for each in ids if not low.precedes(each)], [each for each in ids if low.precedes(each)], low
         )
         if not found.gone or found.left[-left:] != new:
-            pytest.fail(f"trim() was to remove about {gone} of {len(ids)} messages, and removed {len(found.gone)}")
+            raise Broken(
+                "what trim() removes",
+                expected=f"about {gone} of {len(ids)} messages",
+                seen=f"{len(found.gone)} are gone",
+            )
         return found
 
     # comparing: each counts, for a case that compares nothing proves nothing -------------------------------
@@ -274,25 +291,39 @@ class Bench:
     def equal(self, found: Any, wanted: Any, what: str = "") -> None:
         """Check that two things are equal."""
         self.comparisons += 1
-        assert found == wanted, what
+        if not found == wanted:
+            raise different(wanted, found, what)
 
     def that(self, condition: object, what: str) -> None:
         """Check that something holds."""
         self.comparisons += 1
-        assert condition, what
+        if not condition:
+            raise Broken(what)
 
     def stands(self, position: Position | None, ids: Sequence[MessageId], index: int, what: str = "") -> None:
         """Check that a position lies just before the message of this index; behind all when it is their number."""
         self.comparisons += 1
-        assert position is not None, what
-        assert [position.precedes(each) for each in ids] == [number >= index for number in range(len(ids))], what
+        before = [] if position is None else [each for each in ids if not position.precedes(each)]
+        if position is None or before != list(ids[:index]):
+            where = f"before {ids[index]!r}" if index < len(ids) else f"behind {ids[-1]!r}" if ids else "anywhere"
+            raise Broken(what, expected=f"a position {where}", seen=repr(position))
 
     @contextmanager
     def raises(self, *kinds: type[BaseException]) -> Iterator[pytest.ExceptionInfo[BaseException]]:
         """Check that the block raises one of these."""
         self.comparisons += 1
-        with pytest.raises(kinds) as caught:
+        expected = " or ".join(kind.__name__ for kind in kinds)
+        caught: pytest.ExceptionInfo[BaseException] = pytest.ExceptionInfo.for_later()
+        try:
             yield caught
+        except kinds as error:
+            caught.fill_unfilled((type(error), error, cast(TracebackType, error.__traceback__)))
+        except Broken:
+            raise
+        except Exception as error:
+            raise Broken(expected=expected, seen=named(error)) from error
+        else:
+            raise Broken(expected=expected, seen="no error")
 
     def wait(self, condition: Callable[[], object], what: str, *, within: float | None = None) -> None:
         """Check that something holds before long."""
@@ -301,8 +332,17 @@ class Bench:
         end = time.monotonic() + seconds
         while not condition():
             if time.monotonic() > end:
-                pytest.fail(f"not within {seconds:g} s: {what}")
+                raise Broken(expected=f"within {seconds:g} s: {what}", seen="it did not happen")
             time.sleep(self.waiting.poll)
+
+
+def _taken(consumer: Consumer, count: int, seconds: float) -> list[Message]:
+    """The next so many messages, or those that came in time."""
+    end = time.monotonic() + seconds
+    taken: list[Message] = []
+    while len(taken) < count and (message := consumer.receive(max(0.0, end - time.monotonic()))) is not None:
+        taken.append(message)
+    return taken
 
 
 def _close(client: Client) -> None:

@@ -14,10 +14,11 @@ import pytest
 from mqplug.testing._facts import facts_of
 from mqplug.testing._harness import Harness
 from mqplug.testing._registry import Case
-from mqplug.testing._running import run
+from mqplug.testing._running import run_with
 from mqplug.testing._settings import Settings, from_environment
 from mqplug.testing.contract import CASES
 
+NOTED = pytest.StashKey[dict[str, Any]]()
 SETTINGS = pytest.StashKey[Settings]()
 
 
@@ -39,6 +40,7 @@ def settings_of(item: pytest.Item) -> Settings:
         .told(**told)
         .told(**from_environment())
         .told(profile=option("--mqplug-profile"), scale=option("--mqplug-scale"), kit=option("--mqplug-kit"))
+        .told(seed=option("--mqplug-seed"))
         .told(known_failures={**(told.get("known_failures") or {}), **known} if known else None)
     )
 
@@ -63,6 +65,7 @@ def prepare(items: list[pytest.Item], config: pytest.Config) -> None:
             if not case.runs_in(settings.profile) or not (case.id in wanted or case.group in wanted):
                 left_out.append(item)
                 continue
+            item.user_properties += [("mqplug_id", case.id), ("mqplug_rule", case.title), ("mqplug_link", case.link)]
             item.add_marker(pytest.mark.timeout(case.timeout * settings.scale))
             if reason := settings.known_failures.get(case.id):
                 item.add_marker(pytest.mark.xfail(strict=True, reason=reason))
@@ -97,6 +100,6 @@ def run_item(item: pytest.Item, case: Case, harness: Harness) -> None:
     """Run a case as this item, and note for the report what it ran on."""
     settings = item.stash[SETTINGS]
     noted: dict[str, Any] = {"profile": settings.profile}
-    item.user_properties.append(("mqplug_run", noted))
+    item.stash[NOTED] = noted
     noted |= facts_of(harness)
-    noted["outcome"] = run(case, harness, scale=settings.scale, profile=settings.profile)
+    noted["outcome"] = run_with(case, harness, settings)

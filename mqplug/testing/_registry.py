@@ -45,6 +45,16 @@ class Case:
         return " ".join((inspect.getdoc(self.check) or "").split())
 
     @property
+    def link(self) -> str:
+        """Where the documentation says more of it; what is the same in several modes has one paragraph."""
+        return f"contract-rules#{'-'.join(self.id.split('-')[:2]).lower()}"
+
+    @property
+    def headline(self) -> str:
+        """What a failure is called."""
+        return f"{self.id}: {self.title} ({self.link})"
+
+    @property
     def since(self) -> str:
         """The version of mqplug that first made this promise."""
         return SINCE[self.id]

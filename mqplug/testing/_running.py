@@ -9,6 +9,7 @@ import pytest
 
 from mqplug import Error
 from mqplug.testing._bench import Bench
+from mqplug.testing._broken import Broken
 from mqplug.testing._harness import Harness
 from mqplug.testing._operations import OPERATIONS, refuses
 from mqplug.testing._registry import Case, Profile
@@ -27,7 +28,11 @@ def run(case: Case, harness: Harness, *, scale: float = 1.0, profile: Profile = 
     Where the backend does not declare an operation that the case needs, it has passed when the calls of that operation
     are refused.
     """
-    settings = Settings(scale=scale, profile=profile)
+    return run_with(case, harness, Settings(scale=scale, profile=profile))
+
+
+def run_with(case: Case, harness: Harness, settings: Settings) -> Outcome:
+    """Run one case as the settings say."""
     with turn(alone=case.timed):
         for _ in range(BEST_OF - 1 if case.timed else 0):
             try:
@@ -59,7 +64,7 @@ def attempt(case: Case, bench: Bench) -> Outcome:
     except (AssertionError, Error) as error:
         if case.level == "must":
             raise
-        pytest.xfail(f"{case.id} is a should: {error}")
+        pytest.xfail(f"{case.id} is a should: {error.brief if isinstance(error, Broken) else error}")
     if not bench.comparisons:
         pytest.fail(f"{case.id} compared nothing")
     return "passed"

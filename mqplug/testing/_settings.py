@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import random
 from collections.abc import Mapping
 from typing import Any
 
@@ -33,11 +34,13 @@ class Settings:
     """What a test of the contract was told.
 
     ``known_failures`` has for case ids why they fail; one that passes after all fails the run. Cases that are newer
-    than the version ``kit`` are reported, and do not fail. ``scale`` stretches all waiting.
+    than the version ``kit`` are reported, and do not fail. ``scale`` stretches all waiting. What a case draws by lot is
+    decided by ``seed``.
     """
 
     profile: Profile = attrs.field(default="full", validator=in_(PROFILES))
     scale: float = attrs.field(default=1.0, validator=gt(0))
+    seed: int = attrs.field(factory=lambda: random.randrange(2**31))
     kit: str | None = attrs.field(default=None, validator=_version)
     known_failures: Mapping[str, str] = attrs.field(factory=dict, validator=_known)
 

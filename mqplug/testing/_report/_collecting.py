@@ -9,7 +9,9 @@ from typing import Any
 import attrs
 import pytest
 
+from mqplug.testing._items import NOTED
 from mqplug.testing._registry import Case
+from mqplug.testing._report._failures import retold
 from mqplug.testing._report._results import Outcome, Row, Run
 from mqplug.testing._report._terminal import show
 from mqplug.testing._report._writing import write
@@ -23,25 +25,28 @@ class ContractReport:
         self._runs: dict[tuple[str, str], Run] = {}
         self._rows: dict[str, tuple[Run, Row]] = {}
 
-    @pytest.hookimpl(wrapper=True)
-    def pytest_runtest_makereport(self, item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    def pytest_runtest_makereport(
+        self, item: pytest.Item, call: pytest.CallInfo[None]
+    ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
         """Note the outcome of a case in its report, which comes here also from other processes."""
         report = yield
         marker = item.get_closest_marker("mqplug_case")
         if marker is not None and (report.when == "call" or report.outcome != "passed"):
             case: Case = marker.args[0]
-            report.user_properties.append(("mqplug_case", _described(case)))
-            report.user_properties.append(("mqplug_name", _name_of(item, case)))
+            noted = {"case": _described(case), "name": _name_of(item, case), "run": item.stash.get(NOTED, {})}
+            if report.failed:
+                noted["why"] = _retold(item, case, call, report)
+            report.mqplug_noted = noted  # type: ignore[attr-defined]
         return report
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Collect what was noted."""
-        noted = dict(report.user_properties)
-        case, run = noted.get("mqplug_case"), noted.get("mqplug_run", {})
-        if isinstance(case, dict) and isinstance(run, dict):
-            outcome, reason = _outcome(report, run.get("outcome", "passed"))
-            row = Row(**case, outcome=outcome, reason=reason, seconds=round(report.duration, 3))
-            self._rows[report.nodeid] = self._run(str(noted["mqplug_name"]), run), row
+        if noted := getattr(report, "mqplug_noted", None):
+            run = noted["run"]
+            outcome, reason = _outcome(report, run.get("outcome", "passed"), noted.get("why", ""))
+            row = Row(**noted["case"], outcome=outcome, reason=reason, seconds=round(report.duration, 3))
+            self._rows[report.nodeid] = self._run(noted["name"], run), row
 
     def _run(self, name: str, noted: dict[str, Any]) -> Run:
         key = name, noted.get("backend", "")
@@ -66,7 +71,7 @@ class ContractReport:
 
 
 def _described(case: Case) -> dict[str, Any]:
-    return {"id": case.id, "group": case.group, "title": case.title, "since": case.since, "level": case.level}
+    return {name: getattr(case, name) for name in ("id", "group", "title", "link", "since", "level")}
 
 
 def _name_of(item: pytest.Item, case: Case) -> str:
@@ -75,13 +80,20 @@ def _name_of(item: pytest.Item, case: Case) -> str:
     return "" if callspec is None else str(callspec.id).replace(case.id, "").strip("-")
 
 
-def _outcome(report: pytest.TestReport, passed: Outcome) -> tuple[Outcome, str]:
+def _retold(item: pytest.Item, case: Case, call: pytest.CallInfo[None], report: pytest.TestReport) -> str:
+    """Say in the report what the case says, unless pytest was told how to; why it failed, in one line."""
+    told = item.config.option
+    error = None if call.excinfo is None else call.excinfo.value
+    return retold(report, case, error, whole=told.fulltrace or told.tbstyle in ("long", "native"))
+
+
+def _outcome(report: pytest.TestReport, passed: Outcome, why: str) -> tuple[Outcome, str]:
     if hasattr(report, "wasxfail"):
         if report.skipped:
             return "xfailed", str(report.wasxfail)
-        return ("xpassed", str(report.wasxfail)) if report.passed else ("failed", str(report.wasxfail))
+        return ("xpassed", str(report.wasxfail)) if report.passed else ("failed", why)
     if report.skipped and isinstance(report.longrepr, tuple):
         return "skipped", report.longrepr[2].removeprefix("Skipped: ")
     if report.failed:
-        return "failed", report.longreprtext.strip().rpartition("\n")[2]
+        return "failed", why
     return passed, ""

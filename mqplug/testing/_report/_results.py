@@ -21,11 +21,17 @@ class Row:
     id: str
     group: str
     title: str
+    link: str
     since: str
     level: str
     outcome: Outcome
     reason: str
     seconds: float
+
+    @property
+    def headline(self) -> str:
+        """What a failure is called."""
+        return f"{self.id}: {self.title} ({self.link})"
 
 
 @attrs.frozen(kw_only=True)

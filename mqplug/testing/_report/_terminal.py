@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from textwrap import shorten
 
 import pytest
 
 from mqplug.testing._report._results import Outcome, Run, counted
 
-EXPLAINED: tuple[Outcome, ...] = ("skipped", "xfailed", "xpassed", "failed")
+REASON = 600  # characters; what failed is shown whole above
+EXPLAINED: tuple[Outcome, ...] = ("skipped", "xfailed", "xpassed")
 
 
 def show(runs: Sequence[Run], terminal: pytest.TerminalReporter) -> None:
@@ -32,8 +34,12 @@ def _table(run: Run) -> list[str]:
 
 
 def _reasons(run: Run) -> list[str]:
-    return [
+    shared = [
         f"{outcome} {' '.join(ids)}: {reason}"
         for outcome in EXPLAINED
         for reason, ids in sorted(run.reasons(outcome).items(), key=lambda found: found[1])
+    ]
+    failed = sorted((row for row in run.cases if row.outcome == "failed"), key=lambda row: row.id)
+    return shared + [
+        line for row in failed for line in (f"failed {row.headline}", f"    {shorten(row.reason, REASON)}")
     ]

@@ -194,8 +194,7 @@ def test_to_its_own_position(bench: Bench) -> None:
 @case(34, timeout=300)
 def test_against_a_model(bench: Bench) -> None:
     """Any mix of seeks, sends and receives delivers what a list with an index would."""
-    seed = random.randrange(2**32)
-    chance = random.Random(seed)
+    chance = bench.chance
     topic, ids = bench.filled(20)
     reader, index = bench.reader(topic), 0
     for step in range(bench.sized(quick=30, full=100, soak=1000)):
@@ -204,8 +203,8 @@ def test_against_a_model(bench: Bench) -> None:
         start, index = _any_start(chance, ids)
         reader.seek(start)
         wanted = ids[index : index + chance.randint(0, 5)]
-        bench.delivers(reader, wanted, f"seed {seed}, step {step}: {start!r}")
-        bench.stands(reader.position()[0], ids, index + len(wanted), f"seed {seed}, step {step}: {start!r}")
+        bench.delivers(reader, wanted, f"{bench.lot}, step {step}: {start!r}")
+        bench.stands(reader.position()[0], ids, index + len(wanted), f"{bench.lot}, step {step}: {start!r}")
     if bench.client.capabilities.partitions:
         _last_of_each(bench)
 

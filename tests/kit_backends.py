@@ -1,0 +1,49 @@
+"""Memory backends that the kit's failures are shown of: each seeks wrongly in another way."""
+
+from __future__ import annotations
+
+import time
+
+from mutants.base import Mutant, Proxy
+
+import mqplug
+
+
+class TooEarly(Mutant):
+    """Goes one message too far back."""
+
+    class Consumer(Proxy):
+        def seek(self, positions, timeout):
+            early = {log: type(each)(log, (max(0, each.coordinates[0] - 1),)) for log, each in positions.items()}
+            self.inner.seek(early, timeout)
+
+
+class Defective(Mutant):
+    """Has a defect, with a cause."""
+
+    class Consumer(Proxy):
+        def seek(self, positions, timeout):
+            try:
+                {}["table"]
+            except KeyError as native:
+                raise RuntimeError("seek has no table") from native
+
+
+class Raising(Mutant):
+    """Raises an error of another kind."""
+
+    class Consumer(Proxy):
+        def seek(self, positions, timeout):
+            raise mqplug.PositionLost("gone for good")
+
+
+class Hanging(Mutant):
+    """Takes a minute."""
+
+    class Consumer(Proxy):
+        def seek(self, positions, timeout):
+            time.sleep(60)
+
+
+class Sound(Mutant):
+    """Seeks as it should."""
