@@ -139,6 +139,58 @@ def test_a_profile_chooses_cases(contract, monkeypatch):
     contract(arguments).assert_outcomes(passed=1)
 
 
+@pytest.mark.parametrize("options", [[], ["-n1"]], ids=["alone", "workers"])
+def test_a_quick_run_names_what_only_a_full_one_runs(contract, monkeypatch, options):
+    """The summary of a quick run names the cases that it left to the full profile, of those that were asked for."""
+    monkeypatch.delenv("PYTEST_XDIST_WORKER", raising=False)
+    lines = contract("only=['FLT', 'TO', 'WM-01']", "--mqplug-profile=quick", *options).outlines
+    full = [case.id for case in CASES if case.group in ("FLT", "TO") and case.profile == "full"]
+    assert f"{len(full)} cases that only the profile full runs: {' '.join(full)}" in lines
+    assert "only the profile" not in contract("only=['WM-01']", "--mqplug-profile=quick").stdout.str()
+
+
+@pytest.mark.parametrize(
+    ("keyword", "found"),
+    [
+        ("CON", lambda case: case.group == "CON"),
+        ("TO", lambda case: case.group == "TO"),
+        ("SEEK-05", lambda case: case.id == "SEEK-05"),
+        ("SEEK-1 or WM-0", lambda case: case.id.startswith(("SEEK-1", "WM-0"))),
+        ("ACK-07", lambda case: case.id in ("ACK-07", "ACK-07-shared")),
+        ("WM and not WM-01", lambda case: case.group == "WM" and case.id != "WM-01"),
+        ("(SEEK-05)", lambda case: case.id == "SEEK-05"),
+        ("wm-01", lambda case: case.id == "WM-01"),
+        ("contract", lambda case: True),
+    ],
+)
+def test_a_keyword_is_looked_for_in_ids(contract, keyword, found):
+    """With ``-k`` a group or an id in capitals means cases by their ids alone, other words all that pytest looks in."""
+    result = contract("", "--collect-only", "-q", "-k", keyword, "--mqplug-profile=soak")
+    collected = {line.partition("[")[2].rstrip("]") for line in result.outlines if "::test_contract[" in line}
+    assert collected == {case.id for case in CASES if found(case)}
+
+
+def test_a_keyword_finds_cases_by_url(by_url):
+    """The same where the cases are run by URL, as functions without an id in their names."""
+    result = by_url("--collect-only", "-q", "-k", "CON-0 and not CON-01")
+    assert len([line for line in result.outlines if "::test_" in line]) == 8
+
+
+def test_a_keyword_leaves_other_tests_alone(contract, pytester):
+    """Tests beside the contract are found by what pytest looks in."""
+    pytester.makepyfile(test_other="def test_connects(): pass")
+    result = contract("", "--collect-only", "-q", "-k", "SEEK-05 or connects")
+    assert [line.rpartition("::")[2] for line in result.outlines if "::" in line] == [
+        "test_contract[SEEK-05]", "test_connects",
+    ]  # fmt: skip
+
+
+def test_several_are_chosen_at_once(contract):
+    """Cases and groups are chosen one by one or with commas."""
+    chosen = contract("", "--collect-only", "-q", "--mqplug-only=SEEK-05, WM-01", "--mqplug-only=ID-01").outlines
+    assert sum("::test_contract[" in line for line in chosen) == 3
+
+
 def test_newer_cases_do_not_fail(contract, monkeypatch):
     """With ``kit`` pinned, a case of a later version is reported, whether it fails or not."""
     from mqplug.testing import _manifest

@@ -24,13 +24,13 @@ file_type = click.Path(dir_okay=False, path_type=Path)
 @click.command()
 @url_argument
 @click.option("--profile", type=click.Choice(["quick", "full", "soak"]), default="full", show_default=True)
-@click.option("--only", multiple=True, metavar="ID", help="A case or a group of cases, as in SEEK-05 or SEEK.")
+@click.option("--only", multiple=True, metavar="IDS", help="Cases, or groups of cases, as in SEEK-05,WM.")
 @click.option("--known-failures", type=file_type, metavar="FILE", help='TOML lines that say why: SEEK-22 = "why"')
 @click.option("--kit", metavar="VERSION", help="Cases that are newer than this are reported, and do not fail.")
 @click.option("--report", type=file_type, multiple=True, metavar="FILE", help="JSON; Markdown if it ends with .md.")
 @click.option("--scale", type=click.FloatRange(min=0, min_open=True), metavar="FACTOR", help="Stretch all waiting.")
 @click.option("--workers", type=click.IntRange(min=1), metavar="N", help="Run in N processes. Needs pytest-xdist.")
-@click.option("--seed", type=int, metavar="N", help="Repeat the order, or the history, that this number decides.")
+@click.option("--seed", type=int, metavar="N", help="Repeat the order and the draws, or the history, of this number.")
 @click.option("--history", callback=seconds_of, metavar="TIME", help="Search a random history of so long instead.")
 @click.option(
     "--history-file",
@@ -71,7 +71,7 @@ def _run_cases(url: str, options: dict[str, Any]) -> int:
 
 
 def _arguments(url: str, options: dict[str, Any]) -> Iterator[str]:
-    yield from ("-c", "/dev/null", "-q", "-p", "no:cacheprovider", "--pyargs", "mqplug.testing.contract")
+    yield from ("-c", "/dev/null", "-q", "-rN", "-p", "no:cacheprovider", "--pyargs", "mqplug.testing.contract")
     if options["workers"]:
         yield from ("-n", str(options["workers"]))
     for name in ("profile", "known_failures", "kit", "scale", "seed", "only", "report"):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 import tomllib
 from collections.abc import Iterator
 from functools import cache
@@ -13,13 +14,16 @@ import pytest
 
 from mqplug.testing._facts import facts_of
 from mqplug.testing._harness import Harness
-from mqplug.testing._registry import Case
+from mqplug.testing._registry import Case, Profile
 from mqplug.testing._running import run_with
 from mqplug.testing._settings import Settings, from_environment
 from mqplug.testing.contract import CASES
 
+LEFT_OUT = pytest.StashKey[dict[str, Profile]]()
 NOTED = pytest.StashKey[dict[str, Any]]()
 SETTINGS = pytest.StashKey[Settings]()
+
+WORD = re.compile(r"(?<![\w:.+/\\\[\]-])[A-Z]+(?:-[\w-]*)?(?![\w:.+/\\\[\]-])")  # in capitals, as ids are
 
 
 def cases_of(items: list[pytest.Item]) -> Iterator[tuple[pytest.Item, Case]]:
@@ -57,13 +61,17 @@ def _known(path: str | None) -> dict[str, str]:
 
 def prepare(items: list[pytest.Item], config: pytest.Config) -> None:
     """Drop what the profile leaves out; give each case its time limit, and mark what may or has to fail."""
-    left_out = []
+    left_out, out_of_profile = list[pytest.Item](), dict[str, Profile]()
     wanted = _wanted(config.getoption("--mqplug-only") or [])
     try:
         for item, case in cases_of(items):
             settings = item.stash[SETTINGS] = settings_of(item)
-            if not case.runs_in(settings.profile) or not (case.id in wanted or case.group in wanted):
+            if not (case.id in wanted or case.group in wanted):
                 left_out.append(item)
+                continue
+            if not case.runs_in(settings.profile):
+                left_out.append(item)
+                out_of_profile[case.id] = case.profile
                 continue
             item.user_properties += [("mqplug_id", case.id), ("mqplug_rule", case.title), ("mqplug_link", case.link)]
             item.add_marker(pytest.mark.timeout(case.timeout * settings.scale))
@@ -77,15 +85,34 @@ def prepare(items: list[pytest.Item], config: pytest.Config) -> None:
     if left_out:
         config.hook.pytest_deselected(items=left_out)
         items[:] = [item for item in items if item not in left_out]
+    config.option.keyword = _by_id(config.option.keyword, items)
+    config.stash[LEFT_OUT] = out_of_profile
     if (seed := config.getoption("--mqplug-seed")) is not None:
         _shuffle(items, seed)
 
 
 def _wanted(only: list[str]) -> set[str]:
     known = {name for case in CASES for name in (case.id, case.group)}
-    if strangers := sorted(set(only) - known):
+    chosen = {name.strip() for names in only for name in names.split(",")}
+    if strangers := sorted(chosen - known):
         raise pytest.UsageError(f"there is no case {', '.join(strangers)}")
-    return set(only) or known
+    return chosen or known
+
+
+def _by_id(keyword: str, items: list[pytest.Item]) -> str:
+    """What ``-k`` is to find: in it a group, or the id of a case or its beginning, means cases by their ids alone.
+
+    Else ``CON`` would find every case, for all of them lie in ``contract``.
+    """
+    for item, case in cases_of(items):
+        item.extra_keyword_matches.add(f":{case.id}")
+
+    def marked(word: re.Match[str]) -> str:
+        group, dash, _ = word[0].partition("-")
+        known = any(case.id.startswith(word[0]) for case in CASES if case.group == group)
+        return f":{word[0]}{'' if dash else '-'}" if known else word[0]
+
+    return WORD.sub(marked, keyword)
 
 
 def _shuffle(items: list[pytest.Item], seed: int) -> None:

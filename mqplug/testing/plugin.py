@@ -41,7 +41,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     add = group.addoption
     add("--mqplug-url", metavar="URL", help="the backend that mqplug.testing.contract is run over")
     add("--mqplug-profile", choices=("quick", "full", "soak"), help="how much of the contract is run")
-    add("--mqplug-only", metavar="ID", action="append", default=[], help="run this case, or this group of cases")
+    add(
+        "--mqplug-only",
+        metavar="ID",
+        action="append",
+        default=[],
+        help="run these cases, or groups of cases: SEEK-05,WM",
+    )
     add("--mqplug-scale", type=float, metavar="FACTOR", help="stretch all waiting of the contract")
     add("--mqplug-seed", type=int, metavar="N", help="run the cases in an order that this number decides")
     add("--mqplug-kit", metavar="VERSION", help="cases that are newer than this are reported, and do not fail")
@@ -61,6 +67,7 @@ def pytest_configure(config: pytest.Config) -> None:
         os.environ[SHARED] = str(Path(config.option.basetemp).parent)
 
 
+@pytest.hookimpl(tryfirst=True)  # before pytest looks at -k
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Prepare what is part of the contract, and report about it; other runs do not load the kit."""
     if any(item.get_closest_marker("mqplug_case") for item in items):

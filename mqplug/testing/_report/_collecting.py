@@ -9,8 +9,8 @@ from typing import Any
 import attrs
 import pytest
 
-from mqplug.testing._items import NOTED
-from mqplug.testing._registry import Case
+from mqplug.testing._items import LEFT_OUT, NOTED
+from mqplug.testing._registry import Case, Profile
 from mqplug.testing._report._failures import retold
 from mqplug.testing._report._results import Outcome, Row, Run
 from mqplug.testing._report._terminal import show
@@ -24,6 +24,7 @@ class ContractReport:
         self._paths = [Path(path) for path in paths]
         self._runs: dict[tuple[str, str], Run] = {}
         self._rows: dict[str, tuple[Run, Row]] = {}
+        self._left_out: dict[str, Profile] = {}
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_runtest_makereport(
@@ -39,6 +40,18 @@ class ContractReport:
                 noted["why"] = _retold(item, case, call, report)
             report.mqplug_noted = noted  # type: ignore[attr-defined]
         return report
+
+    def pytest_sessionfinish(self, session: pytest.Session) -> None:
+        """Note which cases the profile left out; a worker tells it to the process that it works for."""
+        left_out: dict[str, Profile] = session.config.stash.get(LEFT_OUT, {})
+        self._left_out |= left_out
+        if (output := getattr(session.config, "workeroutput", None)) is not None:
+            output["mqplug_left_out"] = self._left_out
+
+    @pytest.hookimpl(optionalhook=True)  # of pytest-xdist
+    def pytest_testnodedown(self, node: Any) -> None:
+        """Hear what a worker left out."""
+        self._left_out |= getattr(node, "workeroutput", {}).get("mqplug_left_out", {})
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Collect what was noted."""
@@ -65,7 +78,7 @@ class ContractReport:
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
         """Say by group what passed and what was skipped, and why; write the files."""
         if runs := self.runs:
-            show(runs, terminalreporter)
+            show(runs, self._left_out, terminalreporter)
             for path in self._paths:
                 write(runs, path)
 

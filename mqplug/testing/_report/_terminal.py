@@ -3,23 +3,27 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from textwrap import shorten
 
 import pytest
 
+from mqplug.testing._registry import PROFILES, Profile
 from mqplug.testing._report._results import Outcome, Run, counted
 
 REASON = 600  # characters; what failed is shown whole above
 EXPLAINED: tuple[Outcome, ...] = ("skipped", "xfailed", "xpassed")
 
 
-def show(runs: Sequence[Run], terminal: pytest.TerminalReporter) -> None:
-    """A table by group for each run, then why cases were skipped or failed, then a line that counts all."""
+def show(runs: Sequence[Run], left_out: Mapping[str, Profile], terminal: pytest.TerminalReporter) -> None:
+    """A table by group for each run, why cases were skipped or failed, which the profile left out, and a count."""
     for run in runs:
         terminal.write_sep("-", " ".join(filter(None, ("mqplug contract:", run.backend, run.name, run.profile))))
         for line in [*_table(run), *_reasons(run)]:
             terminal.write_line(line)
+    for profile in PROFILES:
+        if names := sorted(case for case, first in left_out.items() if first == profile):
+            terminal.write_line(f"{len(names)} cases that only the profile {profile} runs: {' '.join(names)}")
     total = sum((run.counts() for run in runs), Counter[Outcome]())
     terminal.write_line(f"mqplug contract: {total.total()} cases, {counted(total)}")
 
