@@ -11,6 +11,7 @@ import mqplug
 from mqplug.testing import CASES, Harness, run
 
 pytestmark = pytest.mark.kit
+pytest_plugins = "pytester"
 
 BY_ID = {case.id: case for case in CASES}
 TAKEN_OVER = "another node takes over"
@@ -60,3 +61,41 @@ def test_what_is_said_to_be_absent_is(connect, absent, said):
     """Only what a harness may have can be absent, and only what it does not have."""
     with pytest.raises(ValueError, match=said):
         in_two(connect, absent=absent)
+
+
+CONTRACT = """
+import mqplug, pytest
+from mqplug.testing import Harness, prove
+
+@pytest.fixture
+def harness():
+    known = {"WM-01": "it is never empty", "ID-01": "it has no ids", "WM-17": "it cannot be restarted"}
+    return Harness(connect=CONNECT, known_failures=known)
+
+test_contract = prove(only=["WM-01", "ID-01", "WM-17"])
+"""
+PASSING = "lambda: mqplug.connect('memory://harness-known')"
+
+
+def test_a_harness_knows_what_fails(pytester):
+    """What fails over a backend is said by its harness, and is no failure; where it passes after all it is one."""
+    pytester.makepyfile(CONTRACT.replace("CONNECT", PASSING))
+    result = pytester.runpytest_inprocess("-p", "no:randomly")
+    result.assert_outcomes(failed=2, skipped=1)
+    result.stdout.fnmatch_lines(["failed ID-01: *", "    it passed; it is to be known no longer"])
+
+
+def test_what_a_harness_knows_to_fail_is_reported(pytester, monkeypatch):
+    """The reason stands in the summary."""
+    monkeypatch.setattr("mqplug.testing.Bench.topic", lambda *_: None)
+    pytester.makepyfile(CONTRACT.replace("CONNECT", PASSING))
+    result = pytester.runpytest_inprocess("-p", "no:randomly")
+    result.assert_outcomes(xfailed=2, skipped=1)
+    result.stdout.fnmatch_lines(["xfailed ID-01: it has no ids", "xfailed WM-01: it is never empty"])
+
+
+def test_known_failures_of_a_harness_exist(connect):
+    """A harness knows cases that exist, and why they fail."""
+    for known, said in (({"SEEK-99": "no such case"}, "there is no case SEEK-99"), ({"WM-01": ""}, "say why")):
+        with pytest.raises(ValueError, match=said):
+            Harness(connect=connect, known_failures=known)

@@ -10,9 +10,11 @@ import attrs
 from attrs.validators import gt
 
 from mqplug import Client, Position
+from mqplug.testing._manifest import check_known
 from mqplug.testing._waiting import Waiting
 
 OUTAGE: Final = "outage"
+BESIDE: Final = frozenset({"connect", "waiting", "absent", "known_failures"})  # of a harness, and no hooks
 
 
 @attrs.frozen(kw_only=True)
@@ -60,6 +62,9 @@ class Harness:
     ``absent`` says why there is no such hook, by its name, for whoever reads that a case was skipped. One is there by
     itself with ``kill`` and ``start``, and can only be said to be absent: ``outage``, that nobody answers between the
     two. It is absent where another process takes over at once.
+
+    ``known_failures`` says for case ids why they fail over this backend, however it is run; one that passes after all
+    fails the run.
     """
 
     connect: Callable[[], Client]
@@ -90,6 +95,7 @@ class Harness:
     codecs: Mapping[str, Callable[[], Client]] | None = None
     waiting: Waiting = attrs.field(factory=Waiting)
     absent: Mapping[str, str] = attrs.field(factory=dict)
+    known_failures: Mapping[str, str] = attrs.field(factory=dict, validator=check_known)
 
     @absent.validator
     def _check_absent(self, _: object, absent: Mapping[str, str]) -> None:
@@ -114,4 +120,4 @@ class Harness:
 @cache
 def hooks() -> frozenset[str]:
     """The names of what a case may need."""
-    return frozenset({field.name for field in attrs.fields(Harness)} - {"connect", "waiting", "absent"} | {OUTAGE})
+    return frozenset({field.name for field in attrs.fields(Harness)} - BESIDE | {OUTAGE})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Final
 
 _NEW_IN: Final = {
@@ -51,3 +52,11 @@ NO_CALL_YET: Final[dict[str, str]] = {
     "WM-16": "there is no call that begins or ends a transaction, and so nothing between it and high",
 }
 """Promises that cannot be checked, since this version has no call for them: a backend may not declare them."""
+
+
+def check_known(_: object, __: object, known: Mapping[str, str]) -> None:
+    """Refuse known failures of cases that do not exist, and those without a reason."""
+    if unknown := sorted(known.keys() - SINCE.keys()):
+        raise ValueError(f"there is no case {', '.join(unknown)}")
+    if unexplained := sorted(case for case, reason in known.items() if not reason):
+        raise ValueError(f"say why these are known to fail: {', '.join(unexplained)}")

@@ -11,15 +11,8 @@ import attrs
 from attrs.validators import gt, in_
 from packaging.version import InvalidVersion, Version
 
-from mqplug.testing._manifest import SINCE
+from mqplug.testing._manifest import SINCE, check_known
 from mqplug.testing._registry import PROFILES, Profile
-
-
-def _known(_: object, __: object, known: Mapping[str, str]) -> None:
-    if unknown := sorted(known.keys() - SINCE.keys()):
-        raise ValueError(f"there is no case {', '.join(unknown)}")
-    if unexplained := sorted(case for case, reason in known.items() if not reason):
-        raise ValueError(f"say why these are known to fail: {', '.join(unexplained)}")
 
 
 def _version(_: object, __: object, text: str | None) -> None:
@@ -42,7 +35,7 @@ class Settings:
     scale: float = attrs.field(default=1.0, validator=gt(0))
     seed: int = attrs.field(factory=lambda: random.randrange(2**31))
     kit: str | None = attrs.field(default=None, validator=_version)
-    known_failures: Mapping[str, str] = attrs.field(factory=dict, validator=_known)
+    known_failures: Mapping[str, str] = attrs.field(factory=dict, validator=check_known)
 
     def told(self, **others: Any) -> Settings:
         """With what was said elsewhere, where anything was said."""

@@ -7,6 +7,7 @@ import time
 
 import attrs
 from mutants.base import Mutant, Proxy
+from mutants.members import TakingAgain
 
 from mqplug import memory
 from mqplug.memory._harness import _roll
@@ -94,4 +95,13 @@ class TellsNothing(Mutant):
         return attrs.evolve(marks, count=marks.count + 1 if marks.count else 0, exact=False)
 
 
-PECULIAR = [SparseIds, IdsOfThreeNumbers, Slow, BatchesOfAnySize, LittleAtATime, TimesOfTheBroker, TellsNothing]
+class TakesAgain(Mutant):
+    """A member gives up what it holds when nothing comes, also when it is alone, and takes it again; then it rests."""
+
+    class Consumer(TakingAgain):
+        left = 2
+
+
+PECULIAR = [
+    SparseIds, IdsOfThreeNumbers, Slow, BatchesOfAnySize, LittleAtATime, TimesOfTheBroker, TellsNothing, TakesAgain,
+]  # fmt: skip

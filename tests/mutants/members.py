@@ -21,6 +21,34 @@ class LeavesAGroup(Mutant):
         return super().open(connection, options, listener)
 
 
+class TakingAgain(Proxy):
+    """A member that gives up what it holds when nothing comes, also when it is alone, and takes it again."""
+
+    left: float  # times
+
+    def poll(self, most, timeout):
+        batches = self.inner.poll(most, timeout)
+        held = self.inner._positions
+        if self.left and timeout and not batches and held and getattr(self.inner, "_seat", None) is not None:
+            self.left -= 1
+            logs = list(held)
+            self.inner.commit(self.inner._listener.revoked(logs), timeout)
+            self.inner._drop(logs)
+            positions = self.inner._stored(logs)
+            held |= {log: each.position.coordinates for log, each in positions.items()}
+            self.inner._listener.assigned(positions)
+        return batches
+
+
+class NeverRests(Mutant):
+    """Members hand their partitions over again and again, though nobody comes or goes."""
+
+    case = "ACK-20"
+
+    class Consumer(TakingAgain):
+        left = float("inf")
+
+
 class NeverPauses(Mutant):
     case = "CON-16"
     patches = ((Consumer, "pause", lambda consumer, *partitions, **where: None),)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from mqplug import MessageId
+from mqplug import Consumer, MessageId
 from mqplug.testing._bench import Bench
 from mqplug.testing._child import Child
 from mqplug.testing._registry import Registry
+from mqplug.testing._undisturbed import undisturbed
 
 case = Registry("ACK")
 
@@ -49,8 +50,11 @@ def test_acks_of_a_batch(bench: Bench) -> None:
 @case(20, needs=("ordered", "groups"))
 def test_bounded(bench: Bench) -> None:
     """With ``max_unacked=1`` the next message of a partition comes after the ack of the last one, and then at once."""
-    topic, ids = bench.filled(3)
-    member = bench.member(topic, bench.name(), max_unacked=1)
+    undisturbed(bench, _one_at_a_time, max_unacked=1)
+
+
+def _one_at_a_time(bench: Bench, topic: str, member: Consumer) -> None:
+    ids = bench.fill(topic, 3)
     for number, message_id in enumerate(ids):
         [message] = bench.delivers(member, [message_id])
         bench.rests(member)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from mqplug import LATEST, Consumer, NotAssigned
 from mqplug.testing._bench import Bench
 from mqplug.testing._registry import Registry
+from mqplug.testing._undisturbed import undisturbed
 
 case = Registry("CON")
 
@@ -32,8 +33,7 @@ def test_pause(bench: Bench) -> None:
     topic = bench.topic(partitions=2)
     _pause(bench, topic, bench.reader(topic))
     if bench.client.capabilities.groups and bench.client.capabilities.ordered:
-        topic = bench.topic(partitions=2)
-        _pause(bench, topic, bench.member(topic, bench.name()))
+        undisturbed(bench, _pause, partitions=2)
 
 
 def _pause(bench: Bench, topic: str, consumer: Consumer) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from mqplug import Consumer, Message, MessageId, Retry
 from mqplug.testing._bench import Bench
 from mqplug.testing._registry import Registry
+from mqplug.testing._undisturbed import undisturbed
 
 case = Registry("ACK")
 
@@ -85,8 +86,13 @@ def test_nack_among_many(bench: Bench) -> None:
 @case(8, needs=("nack", "ordered"))
 def test_held_back(bench: Bench) -> None:
     """In order, what is given back comes before all else of its partition, as one attempt more each time."""
-    topic, ids = bench.filled(4)
-    member = bench.member(topic, bench.name())
+    undisturbed(bench, _held_back)
+    if bench.client.capabilities.partitions:
+        undisturbed(bench, _others_go_on, partitions=2)
+
+
+def _held_back(bench: Bench, topic: str, member: Consumer) -> None:
+    ids = bench.fill(topic, 4)
     first, second = bench.delivers(member, ids[:2])
     member.nack(second, delay=0)
     member.nack(first, delay=0.3)
@@ -100,13 +106,9 @@ def test_held_back(bench: Bench) -> None:
     member.ack(first)
     member.ack(again(bench, member, ids[1], attempt=2))
     bench.delivers(member, ids[2:])
-    if bench.client.capabilities.partitions:
-        _others_go_on(bench)
 
 
-def _others_go_on(bench: Bench) -> None:
-    topic = bench.topic(partitions=2)
-    member = bench.member(topic, bench.name())
+def _others_go_on(bench: Bench, topic: str, member: Consumer) -> None:
     bench.fill(topic, 3, partition=0)
     member.nack(bench.take(member, 1)[0], delay=FAR_OFF)
     bench.delivers(member, bench.fill(topic, 3, partition=1), "another partition goes on")
