@@ -12,7 +12,7 @@ from mqplug._children import Children
 from mqplug._closing import Closable, close_native
 from mqplug._consume.consumer import Consumer
 from mqplug._consume.holdings import OnChange
-from mqplug._consume.opening import Wanted, open_consumer
+from mqplug._consume.opening import Wanted, open_consumer, own_dead_letters
 from mqplug._consume.retry import Retry
 from mqplug._consume.starts import Target
 from mqplug._deadline import Deadline
@@ -254,13 +254,13 @@ class Client(Closable):
             retry=retry, dead_letter=dead_letter, on_assigned=on_assigned, on_revoked=on_revoked,
             prefetch_bytes=prefetch_bytes,
         )  # fmt: skip
-        wanted.check(self.capabilities, self.backend)
+        names = check_topics(topics)
+        wanted.check(names, self.capabilities, self.backend)
         with self._open("open a consumer"):
-            logs = self._topics.logs(check_topics(topics), partitions, create, deadline)
+            logs = self._topics.logs(names, partitions, create, deadline)
             letters = None
             if dead_letter is not None:
-                left = None if timeout is None else deadline.remaining()
-                letters = self.producer(dead_letter, create=create, timeout=left)
+                letters = self._open_dead_letters(dead_letter, logs, create, deadline)
             try:
                 made = open_consumer(
                     self._backend, self._connection, logs, wanted, deadline, letters, self._children.forget
@@ -270,6 +270,12 @@ class Client(Closable):
                     letters.close(0)
                 raise
         return self._adopt(made)
+
+    def _open_dead_letters(self, topic: str, logs: Sequence[Log], create: bool, deadline: Deadline) -> Producer:
+        """A producer for the dead letters of these logs; their own topic may have another spelling."""
+        if not set(logs).isdisjoint(self._topics.find_or_create(topic, create, deadline).logs):
+            raise own_dead_letters(topic)
+        return self.producer(topic, timeout=None if deadline.timeout is None else deadline.remaining())
 
     def read(
         self,

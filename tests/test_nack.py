@@ -216,8 +216,8 @@ def test_attempts_without_a_place_to_go_are_refused(mq: mqplug.Client) -> None:
     with pytest.raises(ValueError, match="dead_letter="):
         mq.consumer("jobs", group="g", retry=Retry(3))
     with pytest.raises(mqplug.TopicNotFound, match=r"jobs\.dead"):
-        mq.consumer("jobs", group="g", dead_letter="jobs.dead")
-    with mq.consumer("jobs", group="g", dead_letter="jobs.dead", create=True):
+        mq.consumer("jobs", group="g", retry=Retry(3), dead_letter="jobs.dead")
+    with mq.consumer("jobs", group="g", retry=Retry(3), dead_letter="jobs.dead", create=True):
         assert "jobs.dead" in mq.topics()
 
 

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import logging
 import math
+import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from mqplug._deadline import Deadline
+from mqplug._errors import ConfigError
 
 if TYPE_CHECKING:
     from mqplug._errors import Error
@@ -22,6 +24,10 @@ logger = logging.getLogger("mqplug")
 REASON, SOURCE, ATTEMPTS = "mqplug-dead-reason", "mqplug-dead-source", "mqplug-dead-attempts"
 """The headers that a dead letter has beside its own."""
 
+HOPS = "mqplug-dead-hops"
+"""How often a message was a dead letter, from the second time on."""
+
+MOST_HOPS = 10  # times that a message may be a dead letter: consumers may name each other's topics
 LONGEST_REASON = 1000
 
 
@@ -38,17 +44,34 @@ class DeadLetters:
         return bool(self._on_their_way)
 
     def send(self, message: Message, reason: str, done: Done) -> None:
-        """Hand a message over; ``done`` hears what became of it. Raises if it cannot even be queued."""
+        """Hand a message over; ``done`` hears what became of it. Raises if it cannot even be queued.
+
+        ``ConfigError``: it went round in a circle.
+        """
+        hops = _hops(message)
+        if hops >= MOST_HOPS:
+            raise self._round_in_a_circle(message, hops)
         headers = [
-            *((name, value) for name, value in message.headers if name not in {REASON, SOURCE, ATTEMPTS}),
+            *((name, value) for name, value in message.headers if name not in {REASON, SOURCE, ATTEMPTS, HOPS}),
             (REASON, reason[:LONGEST_REASON].encode()),
             (SOURCE, str(message.id).encode()),
             (ATTEMPTS, b"%d" % message.attempt),
+            *([(HOPS, b"%d" % (hops + 1))] if hops else []),
         ]
         moment = message.timestamp if self._with_times else None
         handle = self._producer.submit(message.value, key=message.key, headers=headers, timestamp=moment)
         handle.looked_at = True  # what becomes of it is told here
         self._on_their_way.append((handle, done))
+
+    def _round_in_a_circle(self, message: Message, hops: int) -> ConfigError:
+        error = ConfigError(
+            f"{message!r} was a dead letter {hops} times already, and is kept: "
+            f"there are consumers that name each other's topics as dead_letter",
+            topic=message.topic,
+            fix=f"Let one of them name a topic that nobody retries. To send it again on purpose, leave out {HOPS}",
+        )
+        logger.error("%s", error)
+        return error
 
     def collect(self) -> None:
         """Tell of those whose fate is known by now."""
@@ -66,3 +89,12 @@ class DeadLetters:
     def close(self, deadline: Deadline) -> None:
         """Wait for those on their way, and let go."""
         self._producer.close(deadline.remaining(math.inf) if deadline.timeout is not None else None)
+
+
+_NUMBER = re.compile(rb"[0-9]{1,9}")
+
+
+def _hops(message: Message) -> int:
+    """How often a message was a dead letter."""
+    known = [int(value) for name, value in message.headers if name == HOPS and value and _NUMBER.fullmatch(value)]
+    return max(known, default=int(any(name == SOURCE for name, _ in message.headers)))

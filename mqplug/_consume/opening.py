@@ -19,7 +19,7 @@ from mqplug._consume.settling import Settler
 from mqplug._consume.starts import check_start, everywhere, group_start, refuse_lost, resolve
 from mqplug._errors import Unsupported
 from mqplug._position import EARLIEST, After, Before, Position, Start
-from mqplug._topics import check_group
+from mqplug._topics import check_group, check_topic
 from mqplug.spi._actions import ConsumerOptions, Mode
 
 if TYPE_CHECKING:
@@ -64,8 +64,8 @@ class Wanted:
         """Whether to go on with what is left where retention removed what was asked for."""
         return self.missing == "next" or not isinstance(self.start, Before | After | Position)
 
-    def check(self, able: Capabilities, backend: str) -> None:
-        """``TypeError``, ``ValueError`` or ``Unsupported``, before any I/O."""
+    def check(self, topics: Sequence[str], able: Capabilities, backend: str) -> None:
+        """``TypeError``, ``ValueError`` or ``Unsupported`` for a consumer of these topics, before any I/O."""
         for start in (self.start, self.until):
             if start is not None:
                 check_start(start)
@@ -79,6 +79,7 @@ class Wanted:
         else:
             check_group(self.group)
             self._check_member(able, backend)
+            self._check_dead_letter(topics)
 
     def _check_reader(self) -> None:
         if self.start is None:
@@ -100,14 +101,35 @@ class Wanted:
             raise TypeError("auto_ack needs an order: members that share a log ack each message")
         if self.retry is not None and not isinstance(self.retry, Retry):
             raise TypeError(f"retry is a Retry, not {type(self.retry).__name__}")
-        if self.retry is not None and self.retry.attempts is not None and self.dead_letter is None:
-            raise ValueError(
-                f"after {self.retry.attempts} attempts, what then? Say dead_letter='topic', or Retry(attempts=None)"
-            )
         needed = {"groups": True, self.mode: True, "dead_letter": self.dead_letter is not None}
         for capability, asked in needed.items():
             if asked and not getattr(able, capability):
                 raise Unsupported(capability, backend=backend, operation="open a consumer")
+
+    def _check_dead_letter(self, topics: Sequence[str]) -> None:
+        attempts = self.retry.attempts if self.retry is not None else None
+        if self.dead_letter is None:
+            if attempts is not None:
+                raise ValueError(
+                    f"after {attempts} attempts, what then? Say dead_letter='topic', or Retry(attempts=None)"
+                )
+            return
+        check_topic(self.dead_letter)
+        if attempts is None:
+            raise ValueError(
+                f"nothing would ever go to dead_letter={self.dead_letter!r}: say after how many attempts, "
+                f"as in retry=Retry(5)"
+            )
+        if self.dead_letter in topics:
+            raise own_dead_letters(self.dead_letter)
+
+
+def own_dead_letters(topic: str) -> ValueError:
+    """What is raised when dead letters would go where they come from."""
+    return ValueError(
+        f"dead_letter={topic!r} is a topic that this consumer reads: what failed would come again for ever. "
+        f"Name another topic, such as dead_letter={topic + '.dead'!r}"
+    )
 
 
 def open_consumer(
@@ -134,8 +156,7 @@ def open_consumer(
     fetcher = Fetcher(grip, holdings, max_unacked=wanted.max_unacked, auto_ack=wanted.auto_ack)
     with_times = connection.capabilities.timestamps_producer
     letters = DeadLetters(dead_letters, with_times=with_times) if dead_letters is not None else None
-    retry = wanted.retry or (Retry() if letters is not None else PATIENT)
-    settler = Settler(grip, holdings, fetcher, retry, letters)
+    settler = Settler(grip, holdings, fetcher, wanted.retry or PATIENT, letters)
     grip.open(deadline)
     return Consumer(grip, holdings, fetcher, settler, Seeker(grip, holdings, fetcher), letters, on_closed)
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NoReturn
 from mqplug._consume.acks import Tracker
 from mqplug._consume.delivery import ACKED, Delivery
 from mqplug._deadline import Deadline
-from mqplug._errors import Error, InvalidMessageId, Timeout, Unsupported
+from mqplug._errors import ConfigError, Error, InvalidMessageId, Timeout, Unsupported
 from mqplug._ids import MessageId
 from mqplug._message import Message
 from mqplug._plugins.backend import NO_END
@@ -138,17 +138,23 @@ class Settler:
                 self.late += 1
                 return
             self.returned += 1
-            if self._dead_letters is not None and self._retry.exhausted(attempt):
-                self._bury(self._dead_letters, message, delivery, _spoken(reason))
-            else:
-                delivery.tracker.give_back(delivery, index, wait)
-        held = self._holdings.get(delivery.batch.log)
-        if held is not None and held.tracker is delivery.tracker and isinstance(delivery.tracker, Tracker):
-            self._fetcher.hold_back(held)
+            try:
+                if self._dead_letters is not None and self._retry.exhausted(attempt):
+                    self._bury(self._dead_letters, message, delivery, _spoken(reason))
+                else:
+                    delivery.tracker.give_back(delivery, index, wait)
+            finally:  # what cannot be buried comes again, too
+                self._hand_out_again(delivery)
         if self._grip.shares:
             with suppress(Error):  # the keeper tries again
                 self.commit(Deadline(SOON))
         self._grip.wake()
+
+    def _hand_out_again(self, delivery: Delivery) -> None:
+        """The partition of a message that was given back waits for it."""
+        held = self._holdings.get(delivery.batch.log)
+        if held is not None and held.tracker is delivery.tracker and isinstance(delivery.tracker, Tracker):
+            self._fetcher.hold_back(held)
 
     def _require_nack(self) -> None:
         self._grip.check_open()
@@ -161,17 +167,20 @@ class Settler:
     def _bury(self, dead_letters: DeadLetters, message: Message, delivery: Delivery, reason: str) -> None:
         """Send a message to the dead letters. Until it is stored there, it is nobody's."""
         decide = delivery.tracker.set_aside(delivery, message._index)
-        wait = self._retry.delay_after(message.attempt)
 
         def done(error: Error | None) -> None:
             if delivery.live:
-                decide(None if error is None else wait)
+                decide(None if error is None else self._wait_after(error, message.attempt))
 
         try:
             dead_letters.send(message, reason, done)
         except Error as error:
             done(error)
             raise
+
+    def _wait_after(self, error: Error, attempt: int) -> float:
+        """Seconds until what could not be buried comes again; trying soon does not help against wrong settings."""
+        return self._retry.longest if isinstance(error, ConfigError) else self._retry.delay_after(attempt)
 
     def bury_spent(self, held: Held, batch: Batch) -> Batch:
         """What was tried often enough, and nobody was left to say so, is not handed out again; the rest is."""

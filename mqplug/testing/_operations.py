@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 
-from mqplug import EARLIEST, MessageId, Staged, Unsupported, at_time
+from mqplug import EARLIEST, MessageId, Retry, Staged, Unsupported, at_time
 
 if TYPE_CHECKING:
     from mqplug.testing._bench import Bench
@@ -112,7 +112,10 @@ def _joined(mode: Any, bench: Bench, topic: str) -> list[Call]:
 
 
 def _dead_lettered(bench: Bench, topic: str) -> list[Call]:
-    return [lambda: bench.client.consumer(topic, group=bench.name(), dead_letter=bench.topic()).close()]
+    def open_with() -> None:
+        bench.client.consumer(topic, group=bench.name(), retry=Retry(1), dead_letter=bench.topic()).close()
+
+    return [open_with]
 
 
 def _returned(bench: Bench, topic: str) -> list[Call]:

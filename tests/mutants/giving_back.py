@@ -6,9 +6,9 @@ import math
 
 import attrs
 
-from mqplug import CloseIncomplete, Consumer
+from mqplug import Client, CloseIncomplete, ConfigError, Consumer
 from mqplug._batch import Batch
-from mqplug._consume import dead_letters
+from mqplug._consume import dead_letters, opening
 from mqplug._consume.acks import Tracker
 from mqplug._consume.delivery import ACKED, Delivery
 from mqplug._consume.fetching import Fetcher
@@ -38,6 +38,24 @@ def acks_all_there_is(delivery, *, more_wanted):
 def gives_up(consumer, deadline):
     """A close that ends with the first error."""
     raise CloseIncomplete("the last acks could not be stored")
+
+
+BURY = Settler._bury
+
+
+def wherever(client, topic, logs, create, deadline):
+    """Dead letters go wherever they are to go."""
+    return client.producer(topic, create=create)
+
+
+def buried_or_lost(settler, letters, message, delivery, reason):
+    """What cannot be buried is taken for done."""
+    try:
+        BURY(settler, letters, message, delivery, reason)
+    except ConfigError:
+        delivery.tracker.returned.forget(next(iter(delivery.tracker.returned)))
+        delivery.tracker.dirty = True
+        raise
 
 
 class LastWordCounts(Mutant):
@@ -121,6 +139,33 @@ class GivesNoReason(Mutant):
 class BuriesNothing(Mutant):
     case = "ACK-18"
     patches = ((dead_letters.DeadLetters, "send", lambda letters, message, reason, done: done(None)),)
+
+
+class BuriesAtHome(Mutant):
+    """A topic may be its own dead-letter topic."""
+
+    case = "ACK-26"
+    patches = (
+        (opening.Wanted, "_check_dead_letter", lambda wanted, topics: None),
+        (Client, "_open_dead_letters", wherever),
+    )
+
+
+class GoesRoundForEver(Mutant):
+    case = "ACK-27"
+    patches = ((dead_letters, "MOST_HOPS", math.inf),)
+
+
+class LosesWhatGoesRound(Mutant):
+    """What goes round in a circle is taken for done."""
+
+    case = "ACK-27"
+    patches = ((Settler, "_bury", buried_or_lost),)
+
+
+class TakesUselessDeadLetters(Mutant):
+    case = "ACK-28"
+    patches = ((opening.Wanted, "_check_dead_letter", lambda wanted, topics: None),)
 
 
 class KnowsNoBounds(Mutant):
