@@ -384,3 +384,30 @@ def test_all_who_wait_for_one_record_are_woken(
         wait_until(lambda: out._queue.pump._sleepers)  # one serves, the others sleep
         driver.store_all(mq.partitions("orders")[0])
         assert {each.result(timeout=10).coordinates for each in waiting} == {(0,)}
+
+
+def test_ctrl_c_in_a_close_leaves_nothing_open(held: tuple[mqplug.Client, HeldProducer]) -> None:
+    """What was on its way when Ctrl-C ended a close is unknown at once: nobody can wait for it any more."""
+    mq, _ = held
+    out = mq.producer("orders")
+    handle = out.submit(b"x")
+    main = threading.main_thread().ident or 0
+    timer = threading.Timer(0.1, signal.pthread_kill, (main, signal.SIGINT))
+    timer.start()
+    with pytest.raises(KeyboardInterrupt):
+        out.close()
+    timer.join()
+    assert handle.done
+    assert isinstance(handle.error, mqplug.OutcomeUnknown)
+
+
+def test_a_close_tells_of_what_failed_beside_what_is_unknown(held: tuple[mqplug.Client, HeldProducer]) -> None:
+    """Where close gives up on some messages, what failed before and was not looked at is the cause of its error."""
+    mq, driver = held
+    out = mq.producer("orders")
+    out.submit(b"x")
+    driver.fail_all(mqplug.AccessDenied("no"))
+    out.submit(b"y")
+    with pytest.raises(mqplug.CloseIncomplete, match="outcome of 1 messages") as caught:
+        out.close(timeout=0)
+    assert isinstance(caught.value.__cause__, mqplug.SendFailed)

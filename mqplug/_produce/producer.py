@@ -262,16 +262,18 @@ class Producer(Closable):
         try:
             with suppress(Timeout):  # counted below
                 self._queue.drain(deadline)
-            given_up = self._queue.give_up()
         finally:
+            given_up = self._queue.give_up()
             close_native(f"a producer of {self.topic}", self._driver.close, deadline)
             self._on_closed(self)
+        unseen = self._queue.unseen("close")
         if given_up:
             raise CloseIncomplete(
                 f"the outcome of {given_up} messages is unknown",
                 backend=self._backend.name, topic=self.topic, operation="close", fix="Close with more time",
-            )  # fmt: skip
-        self._queue.raise_unseen("close")
+            ) from unseen  # fmt: skip
+        if unseen is not None:
+            raise unseen
 
     def _keep(self) -> None:
         """The keeper's round: serve reports when nobody waits for them."""

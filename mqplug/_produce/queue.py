@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 from threading import Lock
-from typing import TYPE_CHECKING, Literal, NoReturn
+from typing import TYPE_CHECKING, Any, Literal, NoReturn
 
 from mqplug._deadline import Deadline
 from mqplug._errors import Closed, Error, OutcomeUnknown, QueueFull, SendFailed, Timeout
@@ -114,10 +114,10 @@ class SendQueue:
         return self._messages + messages <= self._most and self._bytes + size <= self._most_bytes
 
     def _hand_over(self, unit: OnWay, messages: int) -> None:
-        self._waiting.append(unit)
-        self._messages += messages
-        self._bytes += unit.size
         try:
+            self._waiting.append(unit)
+            self._messages += messages
+            self._bytes += unit.size
             if isinstance(unit, SendHandle):
                 self._send((unit,))
             elif self._send_run is not None:
@@ -129,7 +129,8 @@ class SendQueue:
 
     def _broken(self, unit: OnWay, error: BaseException) -> NoReturn:
         unit.looked_at = isinstance(error, Exception)  # the caller gets it; an interrupt says nothing of the message
-        unit.unknown(OutcomeUnknown("the driver failed while it took the message"))
+        what = "the driver failed" if unit.looked_at else f"{type(error).__name__} came"
+        unit.unknown(OutcomeUnknown(f"{what} while the message was handed over"))
         with self._backend.context("send", unit.topic):
             raise error
 
@@ -251,17 +252,28 @@ class SendQueue:
         return given_up
 
     def raise_unseen(self, operation: str) -> None:
-        """``SendFailed`` for what failed and nobody looked at; once."""
+        """Raise what failed and nobody looked at; once."""
+        if (error := self.unseen(operation)) is not None:
+            raise error
+
+    def unseen(self, operation: str) -> Error | None:
+        """``SendFailed`` for what failed and nobody looked at, ``OutcomeUnknown`` where nothing is proven; once."""
         with self._lock:
             kept, more = self._unseen, self._unseen_more
             self._unseen, self._unseen_more = [], 0
         handles = [each.error if isinstance(each, SendHandle) else each for each in kept if not _seen(each)]
         failed = [each for each in handles if each is not None]
-        if failed:
-            raise SendFailed(
-                f"{len(failed) + more} submitted messages failed, first: {failed[0]}",
-                results=failed, backend=self._backend.name, topic=self._topic, operation=operation,
-            ) from failed[0]  # fmt: skip
+        if not failed:
+            return None
+        where: dict[str, Any] = {"backend": self._backend.name, "topic": self._topic, "operation": operation}
+        count, first = len(failed) + more, failed[0]
+        error: Error
+        if all(isinstance(each, OutcomeUnknown) for each in failed):
+            error = OutcomeUnknown(f"{count} messages may or may not be stored, first: {first.message}", **where)
+        else:
+            error = SendFailed(f"{count} submitted messages failed, first: {first}", results=failed, **where)
+        error.__cause__ = first
+        return error
 
     def statistics(self) -> ProducerStatistics:
         """What became of the messages until now."""

@@ -33,6 +33,7 @@ from mqplug._consume.returned import ReturnedMessages
 from mqplug._consume.seeking import Seeker
 from mqplug._consume.settling import Settler
 from mqplug._produce import partitioners, record
+from mqplug._produce.queue import SendQueue
 from mutants.base import Mutant
 
 ACK_THROUGH = Tracker.ack_through
@@ -61,6 +62,14 @@ def _due_at_once(returned, again, delay):
     again.due = 0.0
 
 
+UNSEEN = SendQueue.unseen
+
+
+def _calls_the_unknown_failed(queue, operation):
+    error = UNSEEN(queue, operation)
+    return error if error is None else mqplug.SendFailed(error.message)
+
+
 # Cases that are about the core rather than the backend: (case, object, attribute, what is put in its place).
 WRONG = [
     ("ID-01", _text, "_read_number", lambda field: int(float(field)) + 1),
@@ -85,6 +94,7 @@ WRONG = [
     ("SEEK-08", seeking, "refuse_lost", lambda *anything: None),
     ("LIF-04", Client, "health", lambda client, timeout=30: None),
     ("PRO-08", Producer, "send_many", lambda producer, records: records[0]),
+    ("PRO-24", SendQueue, "unseen", _calls_the_unknown_failed),
     ("KEY-06", partitioners, "cycle", lambda order: repeat(order[0])),
     ("TOP-02", _administration, "_differences", lambda wanted, there: []),
     ("ERR-06", urls, "shown", lambda url: url),
