@@ -28,7 +28,7 @@ def retention_seconds(retention: Retention | None) -> float | None:
         raise ValueError(f"retention is at least 0 seconds, not {retention}")
     if seconds < SHORTEST_NUMBER_S and not isinstance(retention, timedelta):
         raise ValueError(
-            f"retention={seconds:g} would be {seconds:g} seconds: a number below {SHORTEST_NUMBER_S} needs a "
+            f"retention of {seconds:g} would be {seconds:g} seconds: a number below {SHORTEST_NUMBER_S} needs a "
             f"timedelta, timedelta(days={seconds:g}) or timedelta(seconds={seconds:g})"
         )
     return seconds

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping
+from datetime import timedelta
 from typing import Any, Literal
 
 import attrs
@@ -29,6 +30,8 @@ class RocksMQ:
     path: str = attrs.field(validator=attrs.validators.min_len(1), metadata={"address": True})
     sync: Literal["always", "interval", "os"] = "always"
     interval: float = attrs.field(default=0.1, validator=attrs.validators.gt(0))
+    retention: float | timedelta | None = None
+    retention_bytes: int | None = None
 
 
 @attrs.frozen(kw_only=True)
@@ -37,9 +40,15 @@ class Pulsar:
 
     service_url: str = attrs.field(default="pulsar://127.0.0.1:6650", metadata={"address": True})
     admin_url: str | None = None
+    admin_optional: bool = False
     tenant: str = "public"
     namespace: str = "default"
     token: str | None = attrs.field(default=None, repr=False)
+    token_file: str | None = None
+    username: str | None = None
+    password: str | None = attrs.field(default=None, repr=False)
+    tls_certificate: str | None = None
+    tls_key: str | None = None
     message_max_bytes: int | None = None
 
 
@@ -112,7 +121,7 @@ Fakes = Mapping[str, Fake]
 def fakes(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> Iterator[Fakes]:
     """The fakes, registered by name, and no configuration but what the test makes."""
     for variable in os.environ:
-        if variable.startswith("MQPLUG_"):
+        if variable.startswith(("MQPLUG_", "KAFKA", "PULSAR", "ROCKSMQ", "MQ_")):
             monkeypatch.delenv(variable)
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "xdg"))
     (tmp_path / "work").mkdir()

@@ -39,7 +39,7 @@ kafka:
   saslUsername:
   saslPassword:
   saslMechanisms: PLAIN
-  securityProtocol: SASL_SSL
+  securityProtocol:
   readTimeout: 10
 natsmq:
   server: {port: 4222}
@@ -98,9 +98,10 @@ def test_credentials_of_kafka(fakes: Fakes, milvus: Any) -> None:
     assert not given(fakes, "kafka", milvus(f"kafka: {{{sasl}, securityProtocol: SASL_PLAINTEXT}}")).tls
 
 
-def test_certificates_of_kafka(fakes: Fakes, milvus: Any) -> None:
+@pytest.mark.parametrize("spelling", ["tlsCaCert", "tlsCACert", "tls_ca_cert", "TLSCACERT"])
+def test_certificates_of_kafka(fakes: Fakes, milvus: Any, spelling: str) -> None:
     """The files of `ssl` are taken where it is enabled."""
-    ssl = "tlsCert: c, tlsKey: k, tlsCACert: a, tlsKeyPassword: p"
+    ssl = f"tlsCert: c, tlsKey: k, {spelling}: a, tlsKeyPassword: p"
     found = given(fakes, "kafka", milvus(f"kafka: {{brokerList: x, ssl: {{enabled: true, {ssl}}}}}"))
     assert (found.tls, found.cert_file, found.key_file, found.ca_file, found.key_password) == (True, "c", "k", "a", "p")
     found = given(fakes, "kafka", milvus(f"kafka: {{brokerList: x, ssl: {{enabled: false, {ssl}}}}}"))
@@ -133,20 +134,20 @@ def test_the_token_of_pulsar(fakes: Fakes, milvus: Any, parameters: object) -> N
 def test_a_type_names_the_backend(fakes: Fakes, milvus: Any, kind: str) -> None:
     """`mq.type` wins over the order."""
     text = SHIPPED.replace("type: default", f"type: {kind}").replace("brokerList:", "brokerList: x")
-    given(fakes, kind, milvus(text.replace("saslMechanisms", "other")))
+    given(fakes, kind, milvus(text))
 
 
 def test_a_type_that_we_do_not_have(fakes: Fakes, milvus: Any) -> None:
     """Milvus' other queues are no backends; saying backend= helps."""
     path = milvus(SHIPPED.replace("type: default", "type: woodpecker"))
-    with pytest.raises(mqplug.ConfigError, match="there is no backend 'woodpecker'"):
+    with pytest.raises(mqplug.ConfigError, match=r"'mq.type' in .*says 'woodpecker', a queue of Milvus' own"):
         mqplug.connect(path)
     assert given(fakes, "pulsar", path, backend="pulsar").tenant == "public"
 
 
 def test_rocksmq_in_a_cluster_is_an_error(fakes: Fakes, milvus: Any) -> None:
     """As in Milvus."""
-    with pytest.raises(mqplug.ConfigError, match=r"'backend' in .*milvus.yaml names"):
+    with pytest.raises(mqplug.ConfigError, match=r"'mq.type' in .*milvus.yaml names"):
         mqplug.connect(milvus(SHIPPED.replace("type: default", "type: rocksmq")), mode="cluster")
 
 
@@ -176,11 +177,12 @@ def test_variables_are_filled_in(fakes: Fakes, milvus: Any, monkeypatch: pytest.
 @pytest.mark.parametrize(
     ("text", "names"),
     [
-        ("kafka: {brokerList: '${NO}'}", "'kafka.servers' in"),
-        ("kafka: {brokerList: x, saslUsername: me, saslPassword: '${NO}'}", "'kafka.password' in"),
-        ("pulsar: {address: '${NO}'}", "'pulsar.service_url' in"),
-        ("pulsar: {address: host, authParams: '${NO}'}", "'pulsar.token' in"),
-        ("mq: {type: '${NO}'}", "'backend' in"),
+        ("kafka: {brokerList: '${NO}'}", "'kafka.brokerList' in"),
+        ("kafka: {brokerList: x, saslUsername: me, saslPassword: '${NO}'}", "'kafka.saslPassword' in"),
+        ("pulsar: {address: '${NO}'}", "'pulsar.address' in"),
+        ("pulsar: {address: host, authParams: '${NO}'}", "'pulsar.authParams' in"),
+        ("rocksmq: {path: x, retentionSizeInMB: '${NO}'}", "'rocksmq.retentionSizeInMB' in"),
+        ("mq: {type: '${NO}'}", "'mq.type' in"),
     ],
 )
 def test_missing_variables_are_named(fakes: Fakes, milvus: Any, text: str, names: str) -> None:

@@ -10,8 +10,8 @@ import attrs
 
 from mqplug._config.configuration import Configuration
 from mqplug._config.fields import address_fields
-from mqplug._config.layers import Given
-from mqplug._config.settings import nearest, quoted, told, unknown
+from mqplug._config.layers import Given, is_backend
+from mqplug._config.settings import Complaint, nearest, quoted, told, unknown
 from mqplug._config.urls import split_url
 from mqplug._errors import ConfigError
 from mqplug._plugins.backend import Backend
@@ -23,6 +23,9 @@ ORDER: Final[Mapping[str, tuple[str, ...]]] = {
 }
 ADDRESS: Final = {"rocksmq": "path", "pulsar": "service_url", "kafka": "servers"}
 """Where these are: known here, so that none has to be loaded to be passed over. Others mark it in their settings."""
+
+_FOREIGN: Final = ("address", "brokerList", "brokers", "hosts", "url", "bootstrap_servers", "bootstrap.servers")
+ELSEWHERE: Final = ("woodpecker", "natsmq")  # what a milvus.yaml may name beside ours
 
 _EXAMPLE: Final = {
     "standalone": "[rocksmq] and path = \"./mq\" in mqplug.toml, or connect('rocksmq', path='./mq')",
@@ -49,6 +52,11 @@ def choose(configuration: Configuration) -> Choice:
                 f"rocksmq, which {quoted(given.place)} names, is a log of one machine, and the mode is 'cluster'",
                 backend=name,
                 fix="Name pulsar or kafka, or say mode='standalone'",
+            )
+        if name in ELSEWHERE and not is_backend(name):
+            raise ConfigError(
+                f"{quoted(given.place)} says {name!r}, a queue of Milvus' own that mqplug does not speak",
+                fix=f"Name another with backend=: {', '.join(ADDRESS)}",
             )
         return Choice(name, f"{given.place if given.source in given.place else given.source} names it")
     order = ORDER[top.mode]
@@ -83,8 +91,13 @@ def _addresses(name: str, configuration: Configuration) -> tuple[str, ...]:
 def _check_spelling(name: str, section: Mapping[str, Given], addresses: tuple[str, ...]) -> None:
     """A misspelt address must not pass for a section without one: another backend would be chosen."""
     for key, given in section.items():
-        if key not in addresses and get_close_matches(key, addresses, n=1, cutoff=0.75):
+        if key in addresses:
+            continue
+        if get_close_matches(key, addresses, n=1, cutoff=0.75):
             raise told([unknown(key, given.place, name, addresses)], name)
+        if get_close_matches(key, _FOREIGN, n=1, cutoff=0.75):
+            fix = f"Say {' or '.join(addresses)}; what is written as Milvus does is a YAML file with milvus in its name"
+            raise told([Complaint(f"there is no setting {quoted(given.place)}", fix)], name)
 
 
 def _blank(value: Any) -> bool:

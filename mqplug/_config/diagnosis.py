@@ -5,8 +5,10 @@ Secrets are masked.
 
 from __future__ import annotations
 
+import logging
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any, Literal
 
 import attrs
@@ -15,7 +17,9 @@ from mqplug._capabilities import FLAGS
 from mqplug._client import Client
 from mqplug._config.documents import Document
 from mqplug._config.fields import fields_of
-from mqplug._config.layers import Given
+from mqplug._config.layers import Given, Layer
+from mqplug._config.milvus import MilvusFile
+from mqplug._config.milvus_keys import LeftAlone
 from mqplug._config.plan import Plan, Target, plan, sources
 from mqplug._config.secrets import MASK
 from mqplug._config.urls import without_logins
@@ -43,6 +47,8 @@ class Diagnosis:
     connects: bool = False
     seconds: float | None = None
     capabilities: Mapping[Literal["native", "core", "absent"], list[str]] = attrs.field(factory=dict)
+    left_alone: list[LeftAlone] = attrs.field(factory=list)
+    warnings: list[str] = attrs.field(factory=list)
     error: str | None = None
 
 
@@ -50,7 +56,10 @@ def diagnose(target: Target, timeout: float) -> Diagnosis:
     """Find out what ``connect(target)`` would do, and whether it reaches something. Makes nothing."""
     found = Diagnosis()
     try:
-        found = attrs.evolve(found, sources=[layer.source for layer in sources(target, {}).layers])
+        layers = sources(target, {}).layers
+        found = attrs.evolve(
+            found, sources=[layer.source for layer in layers], left_alone=list(_left_alone(layers, None))
+        )
         made = plan(target, {})
         found = attrs.evolve(
             found,
@@ -58,8 +67,11 @@ def diagnose(target: Target, timeout: float) -> Diagnosis:
             backend=made.choice.name,
             reason=made.choice.reason,
             settings=list(_settings(made)),
+            left_alone=list(_left_alone(made.layers, made.choice.name)),
         )
-        return _connected(found, made, Deadline(timeout))
+        with _warned() as warnings:
+            found = attrs.evolve(found, warnings=warnings)
+            return _connected(found, made, Deadline(timeout))
     except (Error, TypeError, ValueError) as error:
         return attrs.evolve(found, error=" ".join(str(error).split()))
 
@@ -82,9 +94,38 @@ def _connected(found: Diagnosis, made: Plan, deadline: Deadline) -> Diagnosis:
     )
 
 
+def _left_alone(layers: Sequence[Layer], chosen: str | None) -> Iterator[LeftAlone]:
+    for layer in layers:
+        if isinstance(layer, MilvusFile):
+            yield from layer.left_alone(chosen)
+
+
+class _Warned(logging.Handler):
+    """Gathers what plugins warn of."""
+
+    def __init__(self, texts: list[str]) -> None:
+        super().__init__(logging.WARNING)
+        self._texts = texts
+
+    def emit(self, record: logging.LogRecord) -> None:
+        if record.name.startswith("mqplug"):
+            self._texts.append(without_logins(record.getMessage()))
+
+
+@contextmanager
+def _warned() -> Iterator[list[str]]:
+    texts: list[str] = []
+    handler = _Warned(texts)
+    logging.getLogger().addHandler(handler)
+    try:
+        yield texts
+    finally:
+        logging.getLogger().removeHandler(handler)
+
+
 def _sources(made: Plan) -> list[str]:
     """Files, and those variables that said something."""
-    documents = [layer.source for layer in made.layers if isinstance(layer, Document)]
+    documents = [layer.source for layer in made.layers if isinstance(layer, Document | MilvusFile)]
     said = [given.source for given in (*made.givens.values(), *made.keys.values())]
     return list(dict.fromkeys([*said, *documents]))
 

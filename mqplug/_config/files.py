@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from mqplug._config.documents import Document
 from mqplug._config.layers import Text, Unset
-from mqplug._config.milvus import is_milvus, translated
+from mqplug._config.milvus import MilvusFile, is_milvus
 from mqplug._config.targets import store_at
 from mqplug._errors import ConfigError
 
@@ -27,7 +27,7 @@ def find(variables: Mapping[str, str]) -> Path | None:
     return next((path for path in _candidates(variables) if path.is_file()), None)
 
 
-def read(path: os.PathLike[str], variables: Mapping[str, str]) -> Document:
+def read(path: os.PathLike[str], variables: Mapping[str, str]) -> Document | MilvusFile:
     """What a file says, with the variables that it refers to filled in."""
     source = os.fspath(path)
     content = _parsed(Path(path), source)
@@ -35,7 +35,7 @@ def read(path: os.PathLike[str], variables: Mapping[str, str]) -> Document:
         raise ConfigError(f"{source} holds no table of settings")
     filled = _filled(content, variables)
     if Path(path).suffix.lower() != ".toml" and is_milvus(Path(path).name, filled):
-        filled = translated(filled)
+        return MilvusFile.read(source, filled, variables)
     return Document(source, filled, file=True)
 
 

@@ -1,118 +1,125 @@
 """``milvus.yaml``, read as it is: what it says about its message queue, in our words.
 
-That file configures all of Milvus: whatever has no meaning for a message log is passed over.
+Each key of our sections is used, refused, or listed as left alone. Milvus' own variables win over the file; they are
+looked at only where such a file is read.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import re
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
-from urllib.parse import urlsplit
 
-from mqplug._config.layers import Unset
+import attrs
 
-_OWN: Final = frozenset({"mq", "etcd", "minio", "rootCoord", "queryNode", "dataNode", "proxy"})
-_SPELLINGS: Final = (
-    ("kafka", frozenset({"brokerList", "brokers"})),
-    ("pulsar", frozenset({"address"})),
-    ("rocksmq", frozenset({"lrucacheratio", "rocksmqPageSize", "retentionTimeInMinutes"})),
+from mqplug._config import milvus_sections
+from mqplug._config.layers import Given, Text, Unset
+from mqplug._config.milvus_keys import (
+    KNOWN,
+    SECTIONS,
+    Found,
+    LeftAlone,
+    is_milvus_shaped,
+    plain,
+    reason_to_leave,
+    reason_to_pass,
+    sorted_out,
 )
+from mqplug._config.milvus_values import Said, is_blank
+from mqplug._config.settings import Complaint, quoted, told
+
+BACKENDS: Final[Mapping[str, Callable[[Said], dict[str, Given]]]] = {
+    "kafka": milvus_sections.kafka,
+    "pulsar": milvus_sections.pulsar,
+    "rocksmq": milvus_sections.rocksmq,
+}
+_SERVICE: Final = re.compile(r"(tcp|udp)://")  # what Kubernetes sets for each service of a namespace
+
+
+@attrs.frozen
+class MilvusFile:
+    """A layer: what a ``milvus.yaml`` says, and over it Milvus' own variables."""
+
+    source: str
+    _found: Found = attrs.field(repr=False)
+    _said: Said = attrs.field(repr=False)
+    _variables_left: tuple[LeftAlone, ...] = ()
+
+    @classmethod
+    def read(cls, source: str, content: Mapping[str, Any], variables: Mapping[str, str]) -> MilvusFile:
+        """Return what a file and the environment say; ``ConfigError`` for keys that there are not."""
+        found = sorted_out(content, source)
+        from_variables, left = _from_environment(variables)
+        said = {key: from_variables[key] if key in from_variables else _one(key, found) for key in found.keys}
+        said |= from_variables
+        if found.complaints:
+            raise told(found.complaints)
+        return cls(source, found, Said(said, found.options), left)
+
+    def key(self, name: str) -> Given | None:
+        """What it says at the top: ``mq.type`` names the backend."""
+        given = self._said.get("mq.type") if name == "backend" else None
+        if given is None or isinstance(given.value, Unset):
+            return given
+        kind = str(given.value).strip().lower()
+        return None if kind == "default" else attrs.evolve(given, value=kind)
+
+    def section(self, *path: str) -> Mapping[str, Given]:
+        """What it says of a backend, in our words."""
+        if len(path) != 1 or path[0] not in self.backends():
+            return {}
+        return BACKENDS[path[0]](self._said)
+
+    def backends(self) -> Iterable[str]:
+        """The backends that it says something about."""
+        return [name for name in BACKENDS if self._said.mentions(name)]
+
+    def loose(self) -> Mapping[str, Given]:
+        """Nothing: each key is of a section."""
+        return {}
+
+    def left_alone(self, chosen: str | None) -> list[LeftAlone]:
+        """Each key that means nothing here, or nothing to the backend that was chosen, with the reason."""
+        passed = [LeftAlone(name, reason_to_pass(name)) for name in self._found.strangers]
+        others = [name for name in self.backends() if chosen is not None and name != chosen]
+        tuning = [
+            LeftAlone(key, reason_to_leave(key))
+            for key in self._said.configured()
+            if reason_to_leave(key) and key.partition(".")[0] not in others
+        ]
+        unused = milvus_sections.unused(self._said) if chosen == "kafka" else []
+        queues = [LeftAlone(name, f"{chosen} was chosen") for name in others]
+        return [*tuning, *unused, *queues, *passed, *self._variables_left]
 
 
 def is_milvus(name: str, content: Mapping[str, Any]) -> bool:
-    """Whether this is Milvus' configuration: by the file's name, or by what is in it."""
-    if "milvus" in name.lower() or _OWN & content.keys():
-        return True
-    return any(words & _table(content, section).keys() for section, words in _SPELLINGS)
+    """Return whether this is Milvus' configuration, by the file's name or by what is in it."""
+    return "milvus" in name.lower() or is_milvus_shaped(content)
 
 
-def translated(content: Mapping[str, Any]) -> dict[str, Any]:
-    """What Milvus' configuration says, as ``mqplug.toml`` would say it."""
-    found: dict[str, Any] = {
-        section: {key: value for key, value in read(_table(content, section)).items() if not _blank(value)}
-        for section, read in _READERS.items()
-        if _table(content, section)
-    }
-    kind = _text(_table(content, "mq").get("type"))
-    return found if kind in {None, "default"} else {"backend": kind, **found}
+def _one(key: str, found: Found) -> Given:
+    """What a file says of a key, if it says it once."""
+    first, *others = found.keys[key]
+    different = [other for other in others if other.value != first.value]
+    if different:
+        text = f"{quoted(first.place)} and {quoted(different[0].place)} are one key, and differ"
+        found.complaints.append(Complaint(text, "Say it once"))
+    return first
 
 
-def _kafka(said: Mapping[str, Any]) -> dict[str, Any]:
-    ssl = _table(said, "ssl")
-    username = _text(said.get("saslUsername"))
-    protocol = str(_text(said.get("securityProtocol")) or ("SASL_SSL" if username else "")).upper()
-    tls = _is_true(ssl.get("enabled")) or protocol in {"SSL", "SASL_SSL"}
-    files = {"ca_file": "tlsCACert", "cert_file": "tlsCert", "key_file": "tlsKey", "key_password": "tlsKeyPassword"}
-    return {
-        "servers": _servers(said),
-        "username": username,
-        "password": _text(said.get("saslPassword")),
-        "mechanism": _text(said.get("saslMechanisms")),
-        "tls": tls or None,
-        **({name: _text(ssl.get(milvus)) for name, milvus in files.items()} if tls else {}),
-    }
-
-
-def _servers(said: Mapping[str, Any]) -> Any:
-    given = said.get("brokerList") or said.get("brokers") or []
-    if isinstance(given, Unset):
-        return given
-    hosts = given if isinstance(given, list) else str(given).split(",")
-    names = [str(host).strip() for host in hosts if str(host).strip()]
-    port = said.get("port") or 9092
-    return [name if ":" in name else f"{name}:{port}" for name in names]
-
-
-def _pulsar(said: Mapping[str, Any]) -> dict[str, Any]:
-    address = _text(said.get("address"))
-    if address is None or isinstance(address, Unset):
-        return {"service_url": address}
-    if "://" not in address:
-        address = f"pulsar://{address}" if ":" in address else f"pulsar://{address}:{said.get('port') or 6650}"
-    host = urlsplit(address).hostname
-    web = said.get("webport")
-    return {
-        "service_url": address,
-        "admin_url": f"http://{host}:{web}" if web and address.startswith("pulsar://") else None,
-        "tenant": _text(said.get("tenant")),
-        "namespace": _text(said.get("namespace")),
-        "token": _token(said.get("authParams")),
-        "message_max_bytes": said.get("maxMessageSize"),
-    }
-
-
-def _token(given: Any) -> Any:
-    """The token in ``authParams``, which is a mapping or ``token:…``."""
-    if isinstance(given, Mapping | Unset):
-        return given if isinstance(given, Unset) else _text(given.get("token"))
-    name, colon, token = (_text(given) or "").partition(":")
-    return token if colon and name.strip('{" ') == "token" else None
-
-
-def _rocksmq(said: Mapping[str, Any]) -> dict[str, Any]:
-    return {"path": _text(said.get("path"))}
-
-
-_READERS: Final[Mapping[str, Callable[[Mapping[str, Any]], dict[str, Any]]]] = {
-    "kafka": _kafka,
-    "pulsar": _pulsar,
-    "rocksmq": _rocksmq,
-}
-
-
-def _table(content: Mapping[str, Any], section: str) -> Mapping[str, Any]:
-    found = content.get(section)
-    return found if isinstance(found, Mapping) else {}
-
-
-def _text(value: Any) -> Any:
-    """The value as a text; None for a blank; a missing variable is left to who needs it."""
-    return value if value is None or isinstance(value, Unset) else str(value) or None
-
-
-def _is_true(value: Any) -> bool:
-    return value is True or str(value).lower() == "true"
-
-
-def _blank(value: Any) -> bool:
-    return value is None or value == []
+def _from_environment(variables: Mapping[str, str]) -> tuple[dict[str, Given], tuple[LeftAlone, ...]]:
+    """What Milvus' own variables say, and those that look like them and are not."""
+    said: dict[str, Given] = {}
+    left: list[LeftAlone] = []
+    for name, text in sorted(variables.items()):
+        key = KNOWN.get(plain(name))
+        if key is None or is_blank(text):
+            if plain(name.partition("_")[0]) in SECTIONS and not is_blank(text):
+                left.append(LeftAlone(name, "a variable that is no key of Milvus"))
+        elif _SERVICE.match(text):
+            left.append(LeftAlone(name, "Kubernetes sets this for a service"))
+        elif key in said and said[key].value != text:
+            raise told([Complaint(f"{said[key].place!r} and {name!r} are one key, and differ", "Set one of them")])
+        else:
+            said[key] = Given(Text(text), name, name)
+    return said, tuple(left)

@@ -52,6 +52,12 @@ def _show(found: Diagnosis) -> None:
         click.echo()
         show(("setting", "value", "source"), rows, as_json=False)
         click.echo()
+    if found.left_alone:
+        rows = [{"left alone": each.key, "because": each.reason} for each in found.left_alone]
+        show(("left alone", "because"), rows, as_json=False)
+        click.echo()
+    for warning in found.warnings:
+        _line("warning", warning)
     if found.seconds is not None:
         _line("connects", f"yes, in {found.seconds * 1000:.0f} ms")
     for kind, names in found.capabilities.items():

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Literal
 
 import attrs
 
@@ -40,6 +40,9 @@ PROTECTED = {
 """Native options that would break what mqplug promises, and what to do instead."""
 
 DEFAULT_PORT = 9092
+Mechanism = Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER"]
+OAUTH = "sasl.oauthbearer."
+OAUTH_NEEDS = ("client.id", "client.secret", "token.endpoint.url")
 OVERHEAD = 48_576  # what keys, headers and framing may add to a value: broker and client count them, callers do not
 
 
@@ -48,18 +51,18 @@ class KafkaSettings:
     """Where the brokers are, and how to be let in.
 
     ``servers`` lists brokers as "host:9092". ``username`` and ``password`` are for SASL, by ``mechanism``: PLAIN,
-    SCRAM-SHA-256 or SCRAM-SHA-512. ``tls`` encrypts; ``ca_file`` holds certificates to trust. ``cert_file`` and
-    ``key_file``, which ``key_password`` opens, are this client's own certificate. ``session_timeout`` is how long,
-    in seconds, a dead member keeps its partitions. ``message_max_bytes`` is the largest message.
-    ``future_max`` is the broker's ``message.timestamp.after.max.ms``, in seconds.
-    ``native`` hands options of librdkafka through, such as ``{"linger.ms": "20"}``; those that would break what
-    mqplug promises are refused.
+    SCRAM-SHA-256 or SCRAM-SHA-512; OAUTHBEARER is set up under ``native`` instead. ``tls`` encrypts; ``ca_file``
+    holds certificates to trust. ``cert_file`` and ``key_file``, which ``key_password`` opens, are this client's own
+    certificate. ``session_timeout`` is how long, in seconds, a dead member keeps its partitions.
+    ``message_max_bytes`` is the largest message. ``future_max`` is the broker's ``message.timestamp.after.max.ms``,
+    in seconds. ``native`` hands options of librdkafka through, such as ``{"linger.ms": "20"}``; those that would
+    break what mqplug promises are refused.
     """
 
     servers: list[str] = attrs.field(metadata={"address": True})
     username: str | None = None
     password: str | None = attrs.field(default=None, repr=False)
-    mechanism: str = "PLAIN"
+    mechanism: Mechanism = "PLAIN"
     tls: bool = False
     ca_file: str | None = None
     cert_file: str | None = None
@@ -88,6 +91,7 @@ def _check(settings: KafkaSettings) -> None:
     if (settings.username is None) != (settings.password is None):
         missing = "password" if settings.password is None else "username"
         raise ConfigError(f"half of the credentials is missing: {missing}", fix="Give username and password, or none")
+    _check_oauth(settings)
     if (settings.cert_file is None) != (settings.key_file is None):
         raise ConfigError("a client certificate needs cert_file and key_file", fix="Give both, or none")
     if not settings.tls and (settings.ca_file or settings.cert_file):
@@ -97,6 +101,20 @@ def _check(settings: KafkaSettings) -> None:
     for key in settings.native:
         if key in PROTECTED:
             raise ConfigError(f"native option {key!r} may not be set", fix=f"Instead: {PROTECTED[key]}")
+
+
+def _check_oauth(settings: KafkaSettings) -> None:
+    """OAUTHBEARER is for tokens that librdkafka fetches by itself, and has settings of its own."""
+    if settings.mechanism != "OAUTHBEARER":
+        return
+    if settings.username is not None:
+        raise ConfigError(
+            "OAUTHBEARER takes no username and password", fix=f"Say {OAUTH}client.id and {OAUTH}client.secret in native"
+        )
+    missing = [f"{OAUTH}{name}" for name in OAUTH_NEEDS if not settings.native.get(f"{OAUTH}{name}")]
+    if settings.native.get(f"{OAUTH}method") != "oidc" or missing:
+        fix = "Give them, such as native={'sasl.oauthbearer.method': 'oidc', 'sasl.oauthbearer.client.id': …}"
+        raise ConfigError(f"OAUTHBEARER needs in native {OAUTH}method=oidc and {', '.join(missing) or 'that'}", fix=fix)
 
 
 def _check_servers(servers: Sequence[str]) -> None:
@@ -176,7 +194,7 @@ def membership(settings: KafkaSettings) -> dict[str, Any]:
 
 
 def _security(settings: KafkaSettings) -> dict[str, Any]:
-    sasl = settings.username is not None
+    sasl = settings.username is not None or settings.mechanism == "OAUTHBEARER"
     protocol = f"{'sasl_' if sasl else ''}{'ssl' if settings.tls else 'plaintext'}"
     options = {
         "sasl.username": settings.username,

@@ -31,6 +31,9 @@ def test_protected_native_options_are_refused(key):
         ({"servers": ["h:1"], "tls": True, "cert_file": "c"}, "key_file"),
         ({"servers": ["h:1"], "ca_file": "c"}, "TLS is off"),
         ({"servers": ["h:1"], "session_timeout": 0}, "session_timeout"),
+        ({"servers": ["h:1"], "mechanism": "SCRAM-SHA-255"}, "not 'SCRAM-SHA-255'.*Did you mean 'SCRAM-SHA-"),
+        ({"servers": ["h:1"], "mechanism": "OAUTHBEARER"}, r"in native sasl\.oauthbearer\.method=oidc and .*secret"),
+        ({"servers": ["h:1"], "mechanism": "OAUTHBEARER", "username": "u", "password": "p"}, "takes no username"),
         ({"servers": ["h:1"], "server": "x"}, "servers"),
         ({"servers": ["h:1"], "tls": "yes"}, "bool"),
         ({"servers": ["h:1", "h:75628"]}, r"servers\[1\].*a port is not a whole number from 1 to 65535"),
@@ -84,6 +87,19 @@ def test_security_becomes_the_protocol():
     settings = KafkaSettings(servers=["h:1"], username="u", password="p", tls=True, ca_file="ca.pem")
     assert common(settings)["security.protocol"] == "sasl_ssl"
     assert common(settings)["ssl.ca.location"] == "ca.pem"
+
+
+def test_oauthbearer_has_settings_of_its_own():
+    """The client fetches its tokens itself: it is told where, and with what."""
+    native = {
+        "sasl.oauthbearer.method": "oidc",
+        "sasl.oauthbearer.client.id": "me",
+        "sasl.oauthbearer.client.secret": "s3cret",
+        "sasl.oauthbearer.token.endpoint.url": "https://localhost/token",
+    }
+    options = common(KafkaSettings(servers=["h:1"], mechanism="OAUTHBEARER", tls=True, native=native))
+    assert (options["security.protocol"], options["sasl.mechanism"]) == ("sasl_ssl", "OAUTHBEARER")
+    assert "sasl.username" not in options
 
 
 def test_importing_the_plugin_imports_no_client():

@@ -14,6 +14,7 @@ from urllib.parse import quote, unquote
 from urllib.request import HTTPSHandler, ProxyHandler, Request, build_opener
 
 import mqplug
+from mqplug_pulsar._login import header
 from mqplug_pulsar._settings import PulsarSettings
 
 NO_OWNER = "find owner"  # what a broker says of topics that it is about to take over; with status 412
@@ -35,8 +36,8 @@ class Admin:
     def __init__(self, settings: PulsarSettings) -> None:
         self._url = f"{(settings.admin_url or '').rstrip('/')}/admin/v2"
         self._headers = {"Content-Type": "application/json"}
-        if settings.token is not None:
-            self._headers["Authorization"] = f"Bearer {settings.token}"
+        if (authorization := header(settings)) is not None:
+            self._headers["Authorization"] = authorization
         # The broker's own port is reached without a proxy too: both or neither.
         self._opener = build_opener(ProxyHandler({}), HTTPSHandler(context=_tls(settings)))
 
@@ -55,6 +56,15 @@ class Admin:
     def delete(self, path: str, timeout: float) -> None:
         """Delete something."""
         self._ask("DELETE", path, None, timeout)
+
+    def reason_against(self, timeout: float) -> str | None:
+        """Return why this is not the admin interface of a Pulsar that lets us in; None if it is."""
+        try:
+            clusters = self.get("clusters", timeout)
+        except (Refused, mqplug.Error) as error:
+            return error.message if isinstance(error, mqplug.Error) else str(error)
+        named = isinstance(clusters, list) and all(isinstance(each, str) for each in clusters)
+        return None if named else "it answers, but not as Pulsar does"
 
     def stats(self, topic: str, timeout: float) -> Mapping[str, Any]:
         """The ledgers and cursors of one partition's topic; ``TopicNotFound`` if there is none."""

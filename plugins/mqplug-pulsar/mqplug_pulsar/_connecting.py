@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import math
 import os
 import socket
@@ -17,19 +18,24 @@ from mqplug.spi import Capabilities
 from mqplug_pulsar._admin import Admin, Refused
 from mqplug_pulsar._connection import ClusterFacts, PulsarConnection
 from mqplug_pulsar._leaving import watch
+from mqplug_pulsar._login import authentication, with_token
 from mqplug_pulsar._names import Names
 from mqplug_pulsar._settings import PulsarSettings
 
 METADATA_BYTES = 10 * 1024  # room for what the client sends beside a message
 TCP_TIMEOUT = 10.0
+PROBE_S = 3.0  # for an admin interface that may be none
+
+logger = logging.getLogger("mqplug.pulsar")
 
 
 def connect(settings: PulsarSettings, declared: Capabilities, timeout: float) -> PulsarConnection:
     """Connect, and prove that a Pulsar broker answers with these credentials."""
     end = time.monotonic() + timeout
     _check_files(settings)
+    settings = with_token(settings)
     _reach(settings, end)
-    admin = Admin(settings) if settings.admin_url is not None else None
+    admin = _administration(settings, end)
     facts = _ask_cluster(settings, admin, declared, end - time.monotonic())
     names = Names(settings.tenant, settings.namespace)
     client = _client(settings, max(0.1, timeout))
@@ -58,6 +64,25 @@ def _reach(settings: PulsarSettings, end: float) -> None:
     ) from failure
 
 
+def _administration(settings: PulsarSettings, end: float) -> Admin | None:
+    """The admin interface; None where none is said, or where none is and that is no error."""
+    if settings.admin_url is None:
+        return None
+    admin = Admin(settings)
+    if not settings.admin_optional:
+        return admin
+    reason = admin.reason_against(max(0.01, min(PROBE_S, (end - time.monotonic()) / 3)))
+    if reason is None:
+        return admin
+    logger.warning(
+        "no Pulsar answers at admin_url %s (%s): topics are not made, deleted or listed, and positions of groups "
+        "not told. Say admin_url=, or leave it out; say cluster= if ids are kept",
+        settings.admin_url,
+        reason,
+    )
+    return None
+
+
 def _check_files(settings: PulsarSettings) -> None:
     for name in ("tls_ca", "tls_certificate", "tls_key"):
         path = getattr(settings, name)
@@ -66,15 +91,10 @@ def _check_files(settings: PulsarSettings) -> None:
 
 
 def _client(settings: PulsarSettings, timeout: float) -> pulsar.Client:
-    authentication = None
-    if settings.token is not None:
-        authentication = pulsar.AuthenticationToken(settings.token)
-    elif settings.tls_certificate is not None:
-        authentication = pulsar.AuthenticationTLS(settings.tls_certificate, settings.tls_key)
     try:
         return pulsar.Client(
             settings.service_url,
-            authentication=authentication,
+            authentication=authentication(settings),
             operation_timeout_seconds=max(1, min(30, math.ceil(timeout))),
             connection_timeout_ms=max(100, min(10_000, int(timeout * 1000))),
             tls_trust_certs_file_path=settings.tls_ca,

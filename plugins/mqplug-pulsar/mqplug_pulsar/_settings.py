@@ -56,11 +56,13 @@ class PulsarSettings:
     """How to reach a Pulsar cluster.
 
     Producing, consuming and seeking need ``service_url`` alone. ``admin_url`` (the broker's HTTP address) is for
-    creating, deleting and listing topics, and for the stored positions of groups. ``tenant`` and ``namespace`` are
-    where topics are that are named without them. ``cluster`` is part of every id: it is asked of the admin
-    interface; say ``cluster`` where there is none and ids are shared with clients that have one. ``token`` is for
-    authentication by token. ``tls_ca`` is a file of certificates to trust, in PEM. ``tls_certificate`` and
-    ``tls_key`` are this client's own. ``tls_validate_hostname`` compares the name in the broker's certificate.
+    creating, deleting and listing topics, and for the stored positions of groups. ``admin_optional`` goes on
+    without it, with a warning, where no Pulsar answers there. ``tenant`` and ``namespace`` are where topics are
+    that are named without them. ``cluster`` is part of every id: it is asked of the admin interface; say
+    ``cluster`` where there is none and ids are shared with clients that have one. ``token`` is for authentication
+    by token; ``token_file`` holds one, and is read when connecting. ``username`` and ``password`` are for basic
+    authentication. ``tls_ca`` is a file of certificates to trust, in PEM. ``tls_certificate`` and ``tls_key`` are
+    this client's own. ``tls_validate_hostname`` compares the name in the broker's certificate.
     ``tls_allow_insecure`` takes any certificate. ``listener_name`` is which of the broker's advertised addresses to
     use. ``log_file`` is where the native client writes its errors. ``message_max_bytes`` is the largest message,
     where the broker takes less or more than usual.
@@ -72,10 +74,14 @@ class PulsarSettings:
         metadata={"address": True},
     )
     admin_url: str | None = attrs.field(default=None, validator=_is_url(_ADMIN, "http://host:8080"))
+    admin_optional: bool = False
     tenant: str = attrs.field(default="public", validator=_matches(_NAME, "public"))
     namespace: str = attrs.field(default="default", validator=_matches(_NAME, "default"))
     cluster: str | None = attrs.field(default=None, validator=_matches(_NAME, "my-cluster"))
     token: str | None = attrs.field(default=None, repr=False, validator=_one_line)
+    token_file: str | None = None
+    username: str | None = attrs.field(default=None, validator=_one_line)
+    password: str | None = attrs.field(default=None, repr=False, validator=_one_line)
     tls_ca: str | None = None
     tls_certificate: str | None = None
     tls_key: str | None = None
@@ -88,6 +94,11 @@ class PulsarSettings:
     )
 
     def __attrs_post_init__(self) -> None:
+        if (self.username is None) != (self.password is None):
+            raise ConfigError("username and password belong together", backend="pulsar", fix="Give both, or neither")
+        given = [name for name in ("token", "token_file", "username") if getattr(self, name) is not None]
+        if len(given) > 1:
+            raise ConfigError(f"{' and '.join(given)} are given", backend="pulsar", fix="Authenticate in one way")
         if (self.tls_certificate is None) != (self.tls_key is None):
             raise ConfigError(
                 "tls_certificate and tls_key belong together", backend="pulsar", fix="Give both, or neither"
@@ -119,6 +130,8 @@ def from_url(url: Url) -> Mapping[str, Any]:
         )
     if parts:
         given["tenant"], given["namespace"] = parts
-    if url.password is not None:
+    if url.user:
+        given.update(username=url.user, password=url.password)
+    elif url.password is not None:
         given["token"] = url.password
     return given

@@ -10,6 +10,7 @@ import pytest
 import mqplug
 from mqplug.spi import Address, Capabilities, Url
 from mqplug_pulsar import PulsarSettings
+from mqplug_pulsar._login import authentication, header, with_token
 from mqplug_pulsar._names import Names
 from mqplug_pulsar._settings import from_url
 
@@ -52,6 +53,12 @@ def test_no_error_about_an_address_shows_a_login(url):
         {"admin_url": "x"},
         {"tenant": "a/b"},
         {"tls_certificate": "x"},
+        {"username": "me"},
+        {"password": "a\nb"},
+        {"username": "me", "password": "pw", "token": "t"},
+        {"token": "t", "token_file": "f"},
+        {"token_file": "/does/not/exist"},
+        {"token_file": "/dev/null"},
         {"token": "a\nb"},
         {"token": ""},
         {"service_url": "pulsar://x:y"},
@@ -77,9 +84,30 @@ def test_the_largest_message_can_be_said():
     assert facts.capabilities.message_max_bytes == 1000
 
 
+def test_a_user_in_a_url_is_basic_authentication():
+    """Without a user the password is a token."""
+    assert from_url(Url("pulsar", (), "", "me", "pw")) == {"username": "me", "password": "pw"}
+    assert from_url(Url("pulsar", (), "", "", "t")) == {"token": "t"}
+
+
+def test_each_way_to_authenticate(tmp_path):
+    """A token, a file with one, user and password, a certificate: to the broker, and to the admin interface."""
+    (tmp_path / "token").write_text("t0ken\n")
+    ways = [
+        (with_token(PulsarSettings(token_file=str(tmp_path / "token"))), "AuthenticationToken", "Bearer t0ken"),
+        (PulsarSettings(token="t0ken"), "AuthenticationToken", "Bearer t0ken"),
+        (PulsarSettings(username="me", password="pw"), "AuthenticationBasic", "Basic bWU6cHc="),
+        (PulsarSettings(tls_certificate="c", tls_key="k"), "AuthenticationTLS", None),
+    ]
+    for settings, kind, wanted in ways:
+        assert (type(authentication(settings)).__name__, header(settings)) == (kind, wanted)
+    assert (authentication(PulsarSettings()), header(PulsarSettings())) == (None, None)
+
+
 def test_no_secret_in_repr():
     """The token is not shown."""
     assert "s3cret" not in repr(PulsarSettings(token="s3cret"))
+    assert "s3cret" not in repr(PulsarSettings(username="me", password="s3cret"))
 
 
 def test_names():

@@ -106,4 +106,4 @@ def mqplug_commands() -> Sequence[Any]:
 
 @hookimpl
 def mqplug_administer(connection: Connection, action: Action, timeout: float) -> Any:
-    return connection.administer(action, timeout)
+    return connection.administer(connection.defaults.filled_in(action), timeout)

@@ -8,8 +8,9 @@ from typing import Final
 import attrs
 
 from mqplug import AccessDenied, ConnectError, Error, StorageFull
-from mqplug.spi import Capabilities
+from mqplug.spi import Capabilities, retention_seconds
 from mqplug_rocksmq._connection import RocksMQConnection
+from mqplug_rocksmq._defaults import TopicDefaults
 from mqplug_rocksmq._guest import GuestConnection
 from mqplug_rocksmq._settings import RocksMQSettings
 from mqplug_rocksmq._shared import PATIENCE, close_store, open_or_connect
@@ -46,9 +47,13 @@ def connect(
         reason = f"the store {settings.path} cannot be opened: {error.strerror}{where}"
         raise _kind(error)(reason, fix="Check the path, its permissions and its disk") from error
     capabilities = attrs.evolve(capabilities, message_max_bytes=settings.message_max_bytes)
+    connection: RocksMQConnection | GuestConnection
     if isinstance(found, Store):
-        return RocksMQConnection(found, capabilities, close_store)
-    return GuestConnection(found, wanted, capabilities)
+        connection = RocksMQConnection(found, capabilities, close_store)
+    else:
+        connection = GuestConnection(found, wanted, capabilities)
+    connection.defaults = TopicDefaults(retention_seconds(settings.retention), settings.retention_bytes)
+    return connection
 
 
 def _kind(error: OSError) -> type[Error]:

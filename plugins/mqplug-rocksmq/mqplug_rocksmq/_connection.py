@@ -20,6 +20,7 @@ from mqplug.spi import (
 )
 from mqplug_rocksmq._administration import administer
 from mqplug_rocksmq._consumer import GroupConsumer, RocksMQConsumer
+from mqplug_rocksmq._defaults import TopicDefaults
 from mqplug_rocksmq._handed import forget
 from mqplug_rocksmq._leased import NEWCOMER, Bearing, SharedMember
 from mqplug_rocksmq._lingering import LingeringProducer
@@ -41,6 +42,7 @@ class RocksMQConnection:
     def __init__(self, store: Store, capabilities: Capabilities, close: Callable[[Store, float], None]) -> None:
         self.store = store
         self.capabilities = capabilities
+        self.defaults = TopicDefaults()
         self._close = close
 
     def after(self, message_id: MessageId) -> Position:

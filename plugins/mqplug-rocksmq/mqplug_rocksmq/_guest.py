@@ -23,6 +23,7 @@ from mqplug.spi import (
     TopicInfo,
 )
 from mqplug_rocksmq._connection import RocksMQConnection
+from mqplug_rocksmq._defaults import TopicDefaults
 from mqplug_rocksmq._dispatch import Dispatch
 from mqplug_rocksmq._leased import NEWCOMER, Bearing
 from mqplug_rocksmq._link import Gone
@@ -45,6 +46,7 @@ class GuestConnection:
 
     def __init__(self, remote: RemoteConnection, settings: StoreSettings, capabilities: Capabilities) -> None:
         self.capabilities = capabilities
+        self.defaults = TopicDefaults()
         self._path = remote.path
         self._id = remote.id
         self._settings = settings

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from datetime import timedelta
 from pathlib import Path
 from typing import Any, Final, Literal
 
 import attrs
 
 from mqplug import ConfigError
-from mqplug.spi import Url
+from mqplug.spi import Url, retention_seconds
 
 LEAST_DISK: Final = 64 << 20
 LEAST_MEMORY: Final = 64 << 20
@@ -36,6 +37,13 @@ def _between(least: int, most: int) -> Check:
     return check
 
 
+def _retention(_: object, attribute: attrs.Attribute[Any], value: float | timedelta | None) -> None:
+    try:
+        retention_seconds(value)
+    except ValueError as error:
+        raise ValueError(f"{error}; in a file or a URL '{value:g}d' or '{value:g}s'") from None
+
+
 def _directory(_: object, attribute: attrs.Attribute[Any], value: str) -> None:
     if not value or "\0" in value:
         raise ValueError(f"{attribute.name} is empty, or has a zero byte in it")
@@ -53,6 +61,8 @@ class RocksMQSettings:
     ``sync_interval`` seconds (0.1; with the others it is an error); "os" at once, and the operating system writes when
     it likes. The death of the process loses nothing in any of them; that of the host loses the end of the log in the
     last two.
+    ``retention`` is how long topics that are made here keep their messages, unless they say otherwise: a timedelta, or
+    seconds, 60 or more; seven days. ``retention_bytes`` is how much of each partition they keep; no limit.
     ``retention_interval`` is how often, in seconds, old messages are looked for. ``message_max_bytes`` is the largest
     message. ``disk_max_bytes`` is what the store may take on disk: the oldest messages of all topics go first. What
     RocksDB takes of the memory stays below ``memory_max_bytes``. ``compression`` is that of the tables on disk.
@@ -63,6 +73,8 @@ class RocksMQSettings:
     path: str = attrs.field(validator=_directory, metadata={"address": True})
     sync: Literal["always", "interval", "os"] = "always"
     sync_interval: float | None = attrs.field(default=None, validator=attrs.validators.optional(_seconds))
+    retention: float | timedelta | None = attrs.field(default=None, validator=_retention)
+    retention_bytes: int | None = attrs.field(default=None, validator=attrs.validators.optional(_between(1, MOST_DISK)))
     retention_interval: float = attrs.field(default=60.0, validator=_seconds)
     message_max_bytes: int = attrs.field(default=1_000_000, validator=_between(1, LARGEST))
     disk_max_bytes: int | None = attrs.field(

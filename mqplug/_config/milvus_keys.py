@@ -1,0 +1,192 @@
+"""The keys of ``milvus.yaml``: which there are, and how Milvus compares them.
+
+Milvus' parameter table ignores case, ``_``, ``/`` and ``.``, in files and in the environment: ``kafka.brokerList``,
+``kafka.broker_list`` and ``KAFKA_BROKER_LIST`` are one key.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from difflib import SequenceMatcher, get_close_matches
+from typing import Any, Final
+
+import attrs
+
+from mqplug._config.layers import Given
+from mqplug._config.settings import Complaint, quoted
+
+SECTIONS: Final = ("mq", "kafka", "pulsar", "rocksmq")
+OPTIONS: Final = ("kafka.consumer", "kafka.producer")
+
+USED: Final = ""
+_STREAMS: Final = "tunes Milvus' own streams"
+_NATIVE: Final = "tunes Milvus' own client; say it under kafka.native"
+_CLIENT: Final = "tunes Milvus' own client"
+_STORE: Final = "tunes Milvus' own store"
+
+_KEYS: Final[Mapping[str, str]] = {
+    "mq.type": USED,
+    "mq.enablePursuitMode": _STREAMS,
+    "mq.pursuitLag": _STREAMS,
+    "mq.pursuitBufferSize": _STREAMS,
+    "mq.pursuitBufferTime": _STREAMS,
+    "mq.mqBufSize": _STREAMS,
+    "mq.receiveBufSize": _STREAMS,
+    "mq.ignoreBadPosition": _STREAMS,
+    "mq.dispatcher.mergeCheckInterval": _STREAMS,
+    "mq.dispatcher.targetBufSize": _STREAMS,
+    "mq.dispatcher.maxTolerantLag": _STREAMS,
+    "mq.dispatcher.maxDispatcherNumPerPchannel": _STREAMS,
+    "mq.dispatcher.retrySleep": _STREAMS,
+    "mq.dispatcher.retryTimeout": _STREAMS,
+    "kafka.brokerList": USED,
+    "kafka.brokers": USED,
+    "kafka.port": USED,
+    "kafka.saslUsername": USED,
+    "kafka.saslPassword": USED,
+    "kafka.saslMechanisms": USED,
+    "kafka.securityProtocol": USED,
+    "kafka.ssl.enabled": USED,
+    "kafka.ssl.tlsCert": USED,
+    "kafka.ssl.tlsKey": USED,
+    "kafka.ssl.tlsCaCert": USED,
+    "kafka.ssl.tlsKeyPassword": USED,
+    "kafka.readTimeout": "every call has its own timeout=",
+    "kafka.queuedmaxkbytes": "say prefetch_bytes= when you open a consumer",
+    "pulsar.address": USED,
+    "pulsar.port": USED,
+    "pulsar.webport": USED,
+    "pulsar.webaddress": USED,
+    "pulsar.tenant": USED,
+    "pulsar.namespace": USED,
+    "pulsar.maxMessageSize": USED,
+    "pulsar.authPlugin": USED,
+    "pulsar.authParams": USED,
+    "pulsar.requestTimeout": "every call has its own timeout=",
+    "pulsar.enableClientMetrics": _CLIENT,
+    "pulsar.backlogAutoClearBytes": _CLIENT,
+    "pulsar.producerAccessMode": _CLIENT,
+    "rocksmq.path": USED,
+    "rocksmq.retentionTimeInMinutes": USED,
+    "rocksmq.retentionSizeInMB": USED,
+    "rocksmq.lrucacheratio": "say memory_max_bytes=",
+    "rocksmq.rocksmqPageSize": _STORE,
+    "rocksmq.compactionInterval": _STORE,
+    "rocksmq.timtickerInterval": "say retention_interval=",
+    "rocksmq.compressionTypes": "say compression=",
+}
+_QUEUES: Final = ("natsmq", "woodpecker")
+_OTHERS: Final = (
+    *_QUEUES, "autoIndex", "common", "credential", "dataCoord", "dataNode", "etcd", "function", "gpu", "grpc",
+    "indexCoord", "indexNode", "internaltls", "knowhere", "localStorage", "log", "metastore", "minio", "mixCoord",
+    "proxy", "queryCoord", "queryNode", "quotaAndLimits", "rootCoord", "storage", "streaming", "streamingNode", "tikv",
+    "tls", "trace",
+)  # fmt: skip
+
+_SHORT: Final = 3  # letters: of a shorter name half are enough to recognise it
+_SEPARATORS: Final = re.compile(r"[/_.]")
+
+
+def plain(key: str) -> str:
+    """Return a key as Milvus compares it."""
+    return _SEPARATORS.sub("", key).lower()
+
+
+KNOWN: Final[Mapping[str, str]] = {plain(key): key for key in _KEYS}
+_SECTIONS: Final[Mapping[str, str]] = {plain(name): name for name in SECTIONS}
+_OPTIONS: Final[Mapping[str, str]] = {plain(name): name for name in OPTIONS}
+_STRANGERS: Final = frozenset(map(plain, _OTHERS))
+_OWN_WORDS: Final = KNOWN.keys() - {plain(each) for each in ("rocksmq.path", "pulsar.tenant", "pulsar.namespace")}
+
+
+@attrs.frozen
+class LeftAlone:
+    """A key, or a whole section, that means nothing here, and why."""
+
+    key: str
+    reason: str
+
+
+@attrs.define
+class Found:
+    """What a file says: keys by name, options of Kafka's client by key and name, the rest, and what is wrong."""
+
+    keys: dict[str, list[Given]] = attrs.field(factory=dict)
+    options: dict[str, dict[str, Given]] = attrs.field(factory=dict)
+    strangers: list[str] = attrs.field(factory=list)
+    complaints: list[Complaint] = attrs.field(factory=list)
+
+
+def is_milvus_shaped(content: Mapping[str, Any]) -> bool:
+    """Return whether a file has sections or keys that only Milvus' configuration has."""
+    parts = [(path, value) for path, value in _leaves(content, ()) if path]
+    return any(plain(path[0]) in _STRANGERS | {"mq"} or plain(".".join(path)) in _OWN_WORDS for path, _ in parts)
+
+
+def sorted_out(content: Mapping[str, Any], source: str) -> Found:
+    """Return each key of a file in its place: nothing is passed over."""
+    found = Found()
+    for path, value in _leaves(content, ()):
+        called, key = ".".join(path), plain(".".join(path))
+        given = Given(value, source, f"{called} in {source}")
+        option = _option(path)
+        if option is not None:
+            found.options.setdefault(option, {})[".".join(path[2:])] = given
+        elif key in KNOWN:
+            found.keys.setdefault(KNOWN[key], []).append(given)
+        elif path and (complaint := _misspelt(path, source)) is not None:
+            found.complaints.append(complaint)
+        elif path and path[0] not in found.strangers:
+            found.strangers.append(path[0])
+    return found
+
+
+def reason_to_leave(key: str) -> str:
+    """Return why a key means nothing here; an empty text where it means something."""
+    return _KEYS[key]
+
+
+def reason_to_pass(section: str) -> str:
+    """Return why a section that is not about our queues is passed over."""
+    return "a queue that mqplug does not speak" if plain(section) in _QUEUES else "not about the message queue"
+
+
+def _leaves(value: Any, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], Any]]:
+    """Each value that is no table, with its path; a known key may hold a table."""
+    if isinstance(value, Mapping) and value and plain(".".join(path)) not in KNOWN:
+        for key, inner in value.items():
+            yield from _leaves(inner, (*path, *re.split(r"[./]", str(key))))
+    else:
+        yield path, value
+
+
+def _option(path: tuple[str, ...]) -> str | None:
+    """Which of the tables of client options a path lies in."""
+    return _OPTIONS.get(plain(".".join(path[:2]))) if len(path) > len(("kafka", "consumer")) else None
+
+
+def _misspelt(path: tuple[str, ...], source: str) -> Complaint | None:
+    """What is wrong with an unknown key of our sections, or with one that looks like a part of them."""
+    called, section = ".".join(path), plain(path[0])
+    if section in _SECTIONS:
+        return _unknown(called, source, section)
+    if section in _STRANGERS:
+        return None
+    if _near(section, _SECTIONS):
+        hint = f"Did you mean {_near(section, _SECTIONS)!r}?"
+        return Complaint(f"there is no section {quoted(f'{path[0]} in {source}')}", hint)
+    return _unknown(called, source, "") if get_close_matches(plain(called), KNOWN, n=1, cutoff=0.8) else None
+
+
+def _unknown(called: str, source: str, section: str) -> Complaint:
+    known = [key.removeprefix(section) for key in KNOWN if key.startswith(section)]
+    near = get_close_matches(plain(called).removeprefix(section), known, n=1)
+    hint = f"Did you mean {KNOWN[section + near[0]]!r}?" if near else "Take it out, if a newer Milvus has it"
+    return Complaint(f"there is no key {quoted(f'{called} in {source}')}", hint)
+
+
+def _near(section: str, names: Mapping[str, str]) -> str | None:
+    likeness = {name: SequenceMatcher(None, section, name).ratio() for name in names}
+    near = [name for name in names if likeness[name] >= (0.5 if len(name) < _SHORT else 0.75)]
+    return names[max(near, key=likeness.__getitem__)] if near else None

@@ -1,0 +1,96 @@
+"""What topics retain that do not say it: seven days, or what the settings of their maker say."""
+
+from __future__ import annotations
+
+import math
+from datetime import timedelta
+
+import pytest
+
+import mqplug
+
+WEEK = 7 * 24 * 3600.0
+
+
+def kept(client, **said):
+    """What a new topic retains: seconds, and bytes of each partition."""
+    client.create_topic("kept", **said)
+    info = client.describe("kept")
+    client.delete_topic("kept")
+    return info.retention, info.retention_bytes
+
+
+@pytest.mark.parametrize(
+    ("settings", "said", "expected"),
+    [
+        ({}, {}, (WEEK, None)),
+        ({"retention": 3600, "retention_bytes": 10**6}, {}, (3600.0, 10**6)),
+        ({"retention": timedelta(seconds=7)}, {}, (7.0, None)),
+        ({"retention": "12h"}, {}, (43200.0, None)),
+        ({"retention": math.inf}, {}, (math.inf, None)),
+        ({"retention": 3600, "retention_bytes": 10**6}, {"retention": 60}, (60.0, 10**6)),
+        ({"retention": 3600, "retention_bytes": 10**6}, {"retention_bytes": 5}, (3600.0, 5)),
+    ],
+)
+def test_settings_say_what_new_topics_retain(tmp_path, settings, said, expected):
+    """Each call to ``create_topic`` may say otherwise."""
+    with mqplug.connect("rocksmq", path=tmp_path / "mq", **settings) as client:
+        assert kept(client, **said) == expected
+
+
+def test_each_connection_has_its_own(tmp_path):
+    """They hold for the topics that are made through it, whoever owns the store."""
+    with (
+        mqplug.connect("rocksmq", path=tmp_path, retention=60) as one,
+        mqplug.connect("rocksmq", path=tmp_path, retention=timedelta(days=1)) as other,
+    ):
+        assert (kept(one)[0], kept(other)[0]) == (60.0, 86400.0)
+
+
+@pytest.mark.parametrize("number", [0, 7, 59])
+def test_a_number_below_a_minute_is_refused(tmp_path, number):
+    """In keywords, URLs and files: seven would be seven seconds."""
+    says = rf"'rocksmq.retention'.*: .*{number} seconds: .*timedelta\(days={number}\).*'{number}d'"
+    path = tmp_path / "mqplug.toml"
+    path.write_text(f"[rocksmq]\npath = '{tmp_path}/mq'\nretention = {number}\n")
+    for target, settings in (
+        ("rocksmq", {"path": tmp_path / "mq", "retention": number}),
+        (f"rocksmq://{tmp_path}/mq?retention={number}", {}),
+        (path, {}),
+    ):
+        with pytest.raises(mqplug.ConfigError, match=says):
+            mqplug.connect(target, **settings)
+    assert not (tmp_path / "mq").exists()
+
+
+def test_a_file_of_milvus_says_it_in_minutes_and_megabytes(tmp_path):
+    """Its retention is the default of topics that are made here; messages come and go."""
+    pytest.importorskip("yaml")
+    path = tmp_path / "milvus.yaml"
+    path.write_text(
+        f"etcd: {{endpoints: localhost}}\nrocksmq:\n  path: {tmp_path}/rdb_data\n  lrucacheratio: 0.06\n"
+        "  rocksmqPageSize: 67108864\n  retentionTimeInMinutes: 4320\n  retentionSizeInMB: 8192\n"
+        "  compactionInterval: 86400\n  compressionTypes: 0,0,7,7,7\n"
+    )
+    with mqplug.connect(path) as client:
+        assert kept(client) == (3 * 24 * 3600.0, 8192 << 20)
+        client.create_topic("by-dev-rootcoord-dml_0")
+        with client.producer("by-dev-rootcoord-dml_0") as out:
+            sent = out.send(b"insert 1")
+        assert [message.id for message in client.read("by-dev-rootcoord-dml_0")] == [sent]
+    path.write_text(path.read_text().replace("4320", "-1").replace("8192", "-1"))
+    with mqplug.connect(path) as client:
+        assert kept(client) == (math.inf, None)
+
+
+def test_the_store_of_a_milvus_is_refused(tmp_path):
+    """A directory in which Milvus keeps its own RocksMQ is not opened, and stays as it is."""
+    from rocksdict import Rdict
+
+    database = Rdict(str(tmp_path / "rdb_data"))
+    database["by-dev"] = "theirs"
+    database.close()
+    before = {each.name: each.stat().st_mtime_ns for each in (tmp_path / "rdb_data").iterdir()}
+    with pytest.raises(mqplug.Error, match="rdb_data"):
+        mqplug.connect("rocksmq", path=tmp_path / "rdb_data")
+    assert {each.name: each.stat().st_mtime_ns for each in (tmp_path / "rdb_data").iterdir()} == before
