@@ -1,6 +1,6 @@
 """Build every distribution as users get it, look into the wheels, and install core and plugins from them.
 
-Usage: python .ci/wheels.py FOLDER, in the environment that shall receive them.
+Usage: python .ci/wheels.py FOLDER [NAME ...], in the environment that shall receive them, and these of contrib.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ ROOT = Path(__file__).resolve().parents[1]
 EXTRAS = "[arrow,cli,testing,yaml]"
 
 
-def main(out: Path) -> None:
+def main(out: Path, *others: str) -> None:
     """Build into `out`, check, install."""
     core = build(ROOT, out)
     plugins = [build(folder, out) for folder in sorted(ROOT.glob("plugins/mqplug-*"))]
@@ -22,7 +22,8 @@ def main(out: Path) -> None:
     for wheel in [core, *plugins, *contrib]:
         check(wheel)
     smoke(core, out / "bare")
-    uv("pip", "install", "--python", sys.executable, f"{core}{EXTRAS}", *plugins)
+    wanted = [wheel for wheel in contrib if wheel.name.partition("-")[0].replace("_", "-") in others]
+    uv("pip", "install", "--python", sys.executable, f"{core}{EXTRAS}", *plugins, *wanted)
 
 
 def build(folder: Path, out: Path) -> Path:
@@ -53,4 +54,4 @@ def uv(*arguments: object) -> None:
     subprocess.run(["uv", "--quiet", *map(str, arguments)], check=True)
 
 
-main(Path(sys.argv[1]))
+main(Path(sys.argv[1]), *sys.argv[2:])

@@ -15,7 +15,7 @@ from mqplug.testing._stories import cancelled, tell, until
 case = Registry("TO")
 
 
-@case(3)
+@case(3, profile="full")
 def test_cancelled_receive(bench: Bench) -> None:
     """A receive that is cancelled, at whatever moment, loses no message: the next one gets it."""
 
@@ -100,7 +100,7 @@ def test_cancelled_send(bench: Bench) -> None:
     bench.equal(numbers[-1:], [60])
 
 
-@case(6)
+@case(6, profile="full")
 def test_cancellation_gets_through(bench: Bench) -> None:
     """Whatever a task waits for when it is cancelled, it ends as cancelled; what it had opened is closed by then."""
     topic, ids = bench.filled(3)

@@ -63,7 +63,7 @@ def test_idle(bench: Bench) -> None:
     """When nothing comes, receive returns None and ``receive_many`` an empty batch, in the time that was given."""
     topic = bench.topic()
     reader = bench.reader(topic)
-    for timeout in (0.0, 0.5):
+    for timeout in (0.0, bench.sized(quick=200, full=500) / 1000):
         began = time.monotonic()
         bench.equal(reader.receive(timeout), None)
         middle = time.monotonic()
@@ -80,7 +80,7 @@ def test_prompt(bench: Bench) -> None:
     reader, producer = bench.reader(topic, LATEST), bench.filler(topic)
     with ThreadPoolExecutor(1) as other:
         delays = []
-        for _ in range(8):
+        for _ in range(bench.sized(quick=5, full=8)):
             waiting = other.submit(_receive_at, reader, bench.patience)
             time.sleep(0.13)  # into the second slice of a tenth of a second, long before its end
             sent = producer.send(b"now", partition=0)
@@ -139,7 +139,7 @@ def test_not_shared(bench: Bench) -> None:
     bench.equal([message.value for message in other], [b"0", b"1"])
 
 
-@case(10)
+@case(10, profile="full")
 def test_small_prefetch(bench: Bench) -> None:
     """With a small prefetch and a slow consumer every message comes, in order."""
     topic = bench.topic()

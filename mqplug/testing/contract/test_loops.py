@@ -19,7 +19,7 @@ TRIES = 3  # a machine that is busy elsewhere does not hold the loop in the same
 Call = Callable[[], Awaitable[object]]
 
 
-@case(8, timed=True)
+@case(8, timed=True, profile="full")
 def test_loop_goes_on(bench: Bench) -> None:
     """No call of ``mqplug.aio`` holds the event loop while it waits for the backend."""
     suspects: dict[str, float] | None = None

@@ -27,7 +27,7 @@ def test_exclusive(bench: Bench) -> None:
     bench.delivers(bench.member(topic, group, mode="exclusive"), ids[2:])
 
 
-@case(12, needs=("groups", "ordered"), timeout=300)
+@case(12, needs=("groups", "ordered"), timeout=300, profile="full")
 def test_standby(bench: Bench) -> None:
     """In order, a member that waits gets nothing while the active one lives, whatever that leaves unacked."""
     topic, group = bench.topic(), bench.name()

@@ -127,7 +127,7 @@ def test_nobody_held_back(bench: Bench) -> None:
     bench.only_new(member, topic)
 
 
-@case(11, needs=("ack_timeout", "ordered", "durable_groups"), timeout=180)
+@case(11, needs=("ack_timeout", "ordered", "durable_groups"), timeout=180, profile="full")
 def test_away_too_long(bench: Bench) -> None:
     """A member that takes nothing for longer than ``max_processing`` loses its work: another gets what is not acked."""
     topic, ids = bench.dripped(4)
@@ -146,7 +146,7 @@ def test_away_too_long(bench: Bench) -> None:
     bench.stands(other.committed()[0], ids, 4)
 
 
-@case(11, mode="shared", needs=("ack_timeout", "shared"), timeout=180)
+@case(11, mode="shared", needs=("ack_timeout", "shared"), timeout=180, profile="full")
 def test_kept_too_long(bench: Bench) -> None:
     """Where members share a log, a message is taken back from whoever has it for longer than ``max_processing``."""
     topic, ids = bench.dripped(2)

@@ -55,7 +55,7 @@ def test_timeouts(bench: Bench) -> None:
     bench.equal([message.id for message in bench.read(topic)], ids)
 
 
-@case(8, timed=True)
+@case(8, timed=True, profile="full")
 def test_interrupted(bench: Bench) -> None:
     """Ctrl-C ends a receive that waits, at once, and the consumer goes on afterwards."""
     if threading.current_thread() is not threading.main_thread():

@@ -44,7 +44,7 @@ def calls(bench: Bench, topic: str) -> dict[str, Call]:
     return found
 
 
-@case(1, timed=True)
+@case(1, timed=True, profile="full")
 def test_honoured(bench: Bench) -> None:
     """Every call that waits takes a timeout and ends with it, whether it was done or not."""
     topic = bench.topic()
@@ -83,7 +83,7 @@ def test_watermarks_of_the_dead(bench: Bench) -> None:
     bench.equal(bench.client.watermarks(topic, timeout=2 * bench.patience), before)
 
 
-@case(9, timed=True)
+@case(9, timed=True, profile="full")
 def test_one_type(bench: Bench) -> None:
     """What runs out of time raises ``Timeout``, which is an mqplug error and Python's own ``TimeoutError``."""
     topic = bench.topic()

@@ -1,0 +1,45 @@
+"""What the contract kit can do over a broker that somebody else runs: come and go as a client does, and nothing more.
+
+``mqplug test kafka://host:port`` finds ``harness`` here. Nothing else of the plugin needs this module.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
+from typing import Final
+
+import mqplug
+from mqplug import Client
+from mqplug.testing import Harness
+
+POLL_LIMIT_S: Final = 6.0  # the shortest session that a broker allows unless it is told otherwise
+CODECS: Final = ("gzip", "snappy", "lz4", "zstd")
+NOT_OURS: Final = ("restart", "kill", "pause", "kill_node", "cut_network", "fill_disk", "corrupt_tail", "tear_tail")
+
+
+@contextmanager
+def harness(url: str) -> Iterator[Harness]:
+    """The broker that a URL names."""
+
+    def connect(extensions: Sequence[object] = ()) -> Client:
+        return mqplug.connect(url, extensions=extensions)
+
+    def hasty() -> Client:
+        limits = {"max.poll.interval.ms": f"{POLL_LIMIT_S * 1000:.0f}"}
+        return mqplug.connect(url, session_timeout=POLL_LIMIT_S, native=limits)
+
+    def compressing(codec: str) -> Client:
+        return mqplug.connect(url, native={"compression.type": codec})
+
+    yield Harness(
+        connect=connect,
+        extended=connect,
+        second_process=url,
+        unreachable=lambda host, port, timeout: mqplug.connect(f"kafka://{host}:{port}", timeout=timeout),
+        hasty=hasty,
+        poll_limit=POLL_LIMIT_S,
+        codecs={codec: partial(compressing, codec) for codec in CODECS},
+        absent=dict.fromkeys(NOT_OURS, "the broker is not the kit's to disturb"),
+    )

@@ -1,0 +1,36 @@
+"""What the contract kit can do over a broker that somebody else runs: come and go as a client does, and nothing more.
+
+``mqplug test pulsar://host:port`` finds ``harness`` here. Nothing else of the plugin needs this module.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Final
+
+import mqplug
+from mqplug import Client
+from mqplug.testing import Harness
+
+NOT_OURS: Final = ("restart", "kill", "pause", "kill_node", "cut_network", "fill_disk", "corrupt_tail", "tear_tail")
+
+KNOWN_FAILURES: Final[dict[str, str]] = {}
+"""Cases that fail over any Pulsar, and why. A limit that users meet stands in the README too."""
+
+
+@contextmanager
+def harness(url: str) -> Iterator[Harness]:
+    """The broker that a URL names."""
+
+    def connect(extensions: Sequence[object] = ()) -> Client:
+        return mqplug.connect(url, extensions=extensions)
+
+    yield Harness(
+        connect=connect,
+        extended=connect,
+        second_process=url,
+        unreachable=lambda host, port, timeout: mqplug.connect(f"pulsar://{host}:{port}", timeout=timeout),
+        absent=dict.fromkeys(NOT_OURS, "the broker is not the kit's to disturb"),
+        known_failures=KNOWN_FAILURES,
+    )
