@@ -286,6 +286,19 @@ def test_the_page_tells_which_operations_have_a_call():
     assert with_call == CALLS.keys() | {"nack", "dead_letter"}
 
 
+def test_what_the_core_provides_is_no_contradiction():
+    """The core's table has what the core can provide, and says so where every backend has it natively."""
+    table = PAGE.split("## What the core provides\n")[1].split("\n## ")[0]
+    marked = {}
+    for line in table.splitlines():
+        if line.startswith("| `"):
+            cell = line.split(" | ")[0]
+            marked.update(dict.fromkeys(re.findall(r"`(\w+)`", cell), "native on all four" in cell))
+    assert marked.keys() == PROVIDED.keys()
+    backends = sorted(HEADS.values())
+    assert marked == {name: all(rows()[name][head] == "native" for head in backends) for name in marked}
+
+
 @pytest.mark.parametrize("backend", INSTALLED)
 def test_the_page_says_what_is_native(backend):
     """The page says of each backend what its descriptor says, and what the core adds to that."""

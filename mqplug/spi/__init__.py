@@ -1,4 +1,27 @@
-"""What a backend plugin implements and uses. Start with the hook specs, then the drivers, then the rules."""
+"""What a backend plugin implements and uses. Start with the hook specs, then the drivers, then the rules.
+
+Names that stand for several types, and so have no help of their own:
+
+``Action``
+    What ``mqplug_administer`` is asked to do: any of ``CreateTopic``, ``DeleteTopic``, ``AddPartitions``,
+    ``ListTopics``, ``DescribeTopic``, ``DescribeTopics``, ``DescribeGroup``, ``ListGroups``, ``DeleteGroup``, ``Trim``,
+    ``Ingest`` and ``DiscardStaged``. Each says what the hook answers. Match on the class; others are
+    ``Unsupported``.
+``GroupStart``
+    Where a consumer begins, ``ConsumerOptions.start``: a ``SymbolicStart``, or a mapping with a position for each log.
+``SymbolicStart``
+    A start that only the driver can resolve: ``Earliest``, ``Latest``, ``AtTime`` or ``Last``.
+``Mode``
+    How members share a topic, ``ConsumerOptions.mode``: "ordered" (one member for each partition at a time),
+    "exclusive" (one member in all), "shared" (message by message) or "key_shared" (the same, but each key with
+    one member).
+``Headers``
+    The headers of a message: pairs of a name and bytes or None, in order; a name may come twice.
+``Numbers``
+    Coordinates or a detail: a tuple of integers of any size.
+``Retention``
+    How long messages are kept, as callers say it: seconds, 60 or more, or a timedelta; see ``retention_seconds``.
+"""
 
 from __future__ import annotations
 

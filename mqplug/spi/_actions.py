@@ -49,7 +49,13 @@ class GroupPosition:
 
 @attrs.frozen
 class CreateTopic:
-    """Create a topic; ``TopicExists`` if there is one. Answers with its ``TopicInfo``."""
+    """Create a topic; ``TopicExists`` if there is one. Answers with its ``TopicInfo``.
+
+    ``retention`` is how long its messages are kept, acked or not, in seconds: a float that may be below a minute or
+    ``math.inf`` (for ever); None stands for the backend's default. ``retention_bytes`` is how much of each partition is
+    kept, None the backend's default. Both are None where ``retention`` is not declared. ``options`` are the backend's
+    own; a driver refuses those that it does not know.
+    """
 
     topic: str
     partitions: int = 1
@@ -201,8 +207,13 @@ class ProducerOptions:
 class ConsumerOptions:
     """How a consumer is to be opened.
 
-    Without a ``group``, ``start`` is a position for each log, and nothing else is read. With one, ``start`` applies
-    to the logs where the group has no position: it is resolved and stored before the hook returns.
+    Without a ``group``, ``start`` is a mapping with a position for each log, and nothing else is read.
+
+    With a ``group``, ``start`` applies to those ``logs`` where the group has no position yet: it is resolved, and
+    stored as the group's position, before the hook returns; where the group has a position, it is passed over. It is a
+    symbolic start, which the driver resolves for each such log, or a mapping with a position for every one of ``logs``,
+    of which the driver takes those that it needs. With ``must_exist`` a group without any position is
+    ``GroupNotFound``.
 
     In the modes ``shared`` and ``key_shared`` all members read all logs, and each message is one member's until it is
     settled; after ``max_processing`` seconds it goes to another member. In the others, the core sees to that time.

@@ -143,7 +143,12 @@ class ProducerDriver(Protocol):
         """Take them over in this order, without waiting for the broker. Never called by two threads at once."""
 
     def pump(self, timeout: float) -> None:
-        """Serve reports; return as soon as something was settled or nothing is on its way. Any thread."""
+        """Let what the broker reported reach the sendings: settle those that are stored or failed.
+
+        Return as soon as something was settled, or nothing is on its way, at the latest after *timeout*; 0 only looks.
+        The core calls it in any thread that waits for an outcome, again and again, for 0.1 s at most. A driver that
+        settles in threads of its own waits here for one of them, or returns at once.
+        """
 
     def flush(self, timeout: float) -> None:
         """Hasten what is on its way; need not wait for it."""
