@@ -25,13 +25,15 @@ pytest.register_assert_rewrite("mqplug.testing._bench", "mqplug.testing.contract
 
 from mqplug.testing._bench import Bench, Trimmed  # noqa: E402
 from mqplug.testing._harness import Harness  # noqa: E402
+from mqplug.testing._proxy import NetworkHooks, Proxy  # noqa: E402
 from mqplug.testing._registry import Case, Profile  # noqa: E402
 from mqplug.testing._running import prove, run  # noqa: E402
+from mqplug.testing._server_process import ServerHooks, ServerProcess, free_port  # noqa: E402
 from mqplug.testing._waiting import Waiting  # noqa: E402
 from mqplug.testing.contract import CASES  # noqa: E402
 from mqplug.testing.history import History, Verdict, check_history  # noqa: E402
 
 __all__ = [
-    "CASES", "Bench", "Case", "Harness", "History", "Profile", "Trimmed", "Verdict", "Waiting",
-    "check_history", "prove", "run",
+    "CASES", "Bench", "Case", "Harness", "History", "NetworkHooks", "Profile", "Proxy", "ServerHooks", "ServerProcess",
+    "Trimmed", "Verdict", "Waiting", "check_history", "free_port", "prove", "run",
 ]  # fmt: skip

@@ -36,6 +36,9 @@ class Harness:
     ``pause`` stops it without ending it, and ``unpause`` lets it go on.
     ``cut_network`` takes the network away between it and its clients, and ``heal_network`` brings it back. If only some
     clients can be cut off, ``behind_network`` connects one of those.
+    ``stall_replies``, ``drop_replies`` and ``reset_replies`` take only the answers of the server away: they come when
+    the network is healed, are lost, or the connection is reset in their place. ``heal_network`` ends each. A ``Proxy``
+    does all of it.
     ``fill_disk`` leaves it no room, until the function that it returns is called.
     ``tear_tail`` leaves half a write at the end of what is stored, as a power cut does; all clients are closed or
     killed by then. ``corrupt_tail`` damages the last message that was stored in this topic, while nobody is connected;
@@ -81,6 +84,9 @@ class Harness:
     cut_network: Callable[[], None] | None = None
     heal_network: Callable[[], None] | None = None
     behind_network: Callable[[], Client] | None = None
+    stall_replies: Callable[[], None] | None = None
+    drop_replies: Callable[[], None] | None = None
+    reset_replies: Callable[[], None] | None = None
     fill_disk: Callable[[], Callable[[], None]] | None = None
     tear_tail: Callable[[], None] | None = None
     corrupt_tail: Callable[[str], Callable[[], None]] | None = None

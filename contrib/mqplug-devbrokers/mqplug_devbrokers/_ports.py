@@ -17,7 +17,10 @@ FIRST, LAST = 15000, 31999
 
 
 def free_port() -> int:
-    """A port on loopback that nobody listens on."""
+    """A port on loopback that nobody listens on.
+
+    Not that of `mqplug.testing`: to start a broker from a command line takes no test kit, which is slow to import.
+    """
     for port in random.SystemRandom().sample(range(FIRST, LAST + 1), 200):
         with socket.socket() as probe:
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

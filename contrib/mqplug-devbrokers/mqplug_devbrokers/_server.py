@@ -11,12 +11,17 @@ from typing import TYPE_CHECKING, ClassVar
 
 from mqplug_devbrokers._errors import BrokerError
 from mqplug_devbrokers._kept import KeptProcess
-from mqplug_devbrokers._network import Network
 from mqplug_devbrokers._ports import choose_ports
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Self
+
+    from mqplug.testing import NetworkHooks, Proxy, ServerHooks
+
+    class BrokerHooks(ServerHooks, NetworkHooks):
+        """What can be done to a broker, and to the network before it."""
+
 
 STOP_TIMEOUT = 60.0  # writing a class archive takes its time on a busy machine
 AFTER_A_KILL = 30.0  # seconds for the first attempt of a broker that was killed
@@ -48,7 +53,7 @@ class Server(ABC):
         self.recording: Path | None = None  # where Java is to write its class archive at the end
         self._timeout = timeout
         self._process: KeptProcess | None = None
-        self._network: Network | None = None
+        self._network: Proxy | None = None
         self._ports: dict[str, int] = {}
         self._pid: int | None = None
 
@@ -183,6 +188,27 @@ class Server(ABC):
         """Bring the network back: the connections that were cut go on, and there can be new ones."""
         self._relay().heal()
 
+    def stall_replies(self) -> None:
+        """Keep the broker's answers to who came by a relayed address; `heal_network` lets them arrive, late."""
+        self._relay().stall_replies()
+
+    def drop_replies(self) -> None:
+        """Lose the broker's answers to who came by a relayed address, until `heal_network`."""
+        self._relay().drop_replies()
+
+    def reset_replies(self) -> None:
+        """Reset a relayed connection whenever the broker answers on it, until `heal_network`."""
+        self._relay().reset_replies()
+
+    def hooks(self) -> BrokerHooks:
+        """What a harness of `mqplug.testing` takes: `Harness(..., **server.hooks())`."""
+        return {
+            "restart": self.restart, "kill": self.kill, "start": self.start, "pause": self.pause,
+            "unpause": self.unpause, "cut_network": self.cut_network, "heal_network": self.heal_network,
+            "stall_replies": self.stall_replies, "drop_replies": self.drop_replies,
+            "reset_replies": self.reset_replies,
+        }  # fmt: skip
+
     def check(self) -> None:
         """Raise a BrokerError, with the end of the log, if the broker has ended by itself."""
         status = self._held().status()
@@ -263,10 +289,13 @@ class Server(ABC):
         self._held()
         return self._ports[name]
 
-    def _relay(self) -> Network:
+    def _relay(self) -> Proxy:
         """The network that can be cut; there is none, and no thread for it, before somebody asks for it."""
         if self._network is None:
-            self._network = Network(self._routes())
+            from mqplug.testing import Proxy  # slow to import, and most servers need none
+
+            routes = self._routes()
+            self._network = Proxy(*routes.values(), ports=[*routes])
         return self._network
 
     def _relayed(self, name: str) -> int:

@@ -9,19 +9,17 @@ import resource
 import shutil
 import signal
 import struct
-import subprocess
 import sys
 import tempfile
 import threading
-import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Final, Self
+from typing import Final
 
 import mqplug
-from mqplug import Client, ConfigError, ConnectError
-from mqplug.testing import Harness
+from mqplug import Client, ConfigError
+from mqplug.testing import Harness, ServerProcess
 from mqplug_rocksmq._commands._reach import asked
 from mqplug_rocksmq._ownership import owner_of
 from mqplug_rocksmq._pages import Pages
@@ -29,8 +27,6 @@ from mqplug_rocksmq._site import DATABASE
 from mqplug_rocksmq._store import Store
 
 FULL: Final = 1_000_000  # bytes that no file may have more of while the disk is called full
-STANDS_WITHIN: Final = 10.0
-ENDS_WITHIN: Final = 60.0
 _WAL_BLOCK: Final = 32 << 10
 
 
@@ -68,19 +64,13 @@ def owned(path: Path, url: str) -> Harness:
     )
 
 
-class Held:
+class Held(ServerProcess):
     """A store that another process holds open: it owns it, or is going to when the kit's clients are gone."""
 
     def __init__(self, path: Path, url: str) -> None:
+        super().__init__([sys.executable, "-c", f"from {__name__} import hold; hold()", url], says="open")
         self._path = path
         self._url = url
-
-    def __enter__(self) -> Self:
-        self.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.stop(signal.SIGKILL)
 
     def harness(self) -> Harness:
         """What can be done to it."""
@@ -89,58 +79,27 @@ class Held:
             extended=self.connect,
             second_process=self._url,
             host=lambda: _owner(self._path),
-            restart=self._restart,
-            kill=lambda: self.stop(signal.SIGKILL),
-            start=self.start,
-            pause=self._pause,
-            unpause=lambda: self._process.send_signal(signal.SIGCONT),
             enforce=lambda *_: _compact(self._path),
             tear_tail=self._tear_tail,
             corrupt_tail=self._corrupt_tail,
             copy_store=self._copy,
-            fill_disk=lambda: fill_disk(self._process.pid),
+            fill_disk=lambda: fill_disk(self.pid),
             absent={"outage": "when the owner is killed one of its guests owns the store"},
+            **self.hooks(),
         )
 
     def connect(self, extensions: Sequence[object] = ()) -> Client:
         """Come to the store as its guest."""
         return mqplug.connect(self._url, extensions=extensions)
 
-    def start(self) -> None:
-        """Have another process open it, and return when it has."""
-        command = [sys.executable, "-c", f"from {__name__} import hold; hold()", self._url]
-        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-        assert self._process.stdout is not None
-        if not self._process.stdout.readline():
-            raise ConnectError(f"the process that is to hold {self._path} open has ended", backend="rocksmq")
-
-    def stop(self, number: signal.Signals) -> None:
-        """End it by a signal."""
-        self._process.send_signal(number)
-        self._process.wait(ENDS_WITHIN)
-        for pipe in (self._process.stdin, self._process.stdout):
-            assert pipe is not None
-            pipe.close()
-
-    def _restart(self) -> None:
-        self.stop(signal.SIGTERM)
-        self.start()
-
-    def _pause(self) -> None:
-        self._process.send_signal(signal.SIGSTOP)
-        threads = Path(f"/proc/{self._process.pid}/task")
-        end = time.monotonic() + STANDS_WITHIN
-        while time.monotonic() < end and any(_runs(stat) for stat in threads.glob("*/stat")):
-            time.sleep(0.005)
-
     def _tear_tail(self) -> None:
-        self.stop(signal.SIGKILL)
+        self.kill()
         tear_tail(self._path)
         self.start()
 
     def _corrupt_tail(self, topic: str) -> Callable[[], None]:
         """Meanwhile whoever comes owns the store, and finds it damaged."""
-        self.stop(signal.SIGTERM)
+        self.stop()
         mend = corrupt_tail(self._path, self._url, topic)
 
         def mend_and_start() -> None:
@@ -150,7 +109,7 @@ class Held:
         return mend_and_start
 
     def _copy(self) -> Client:
-        self.stop(signal.SIGTERM)
+        self.stop()
         copy = copy_of(self._path)
         self.start()
         return copy
@@ -226,10 +185,6 @@ def fill_disk(process: int) -> Callable[[], None]:
 def _owner(path: Path) -> int | None:
     owner = owner_of(path)
     return None if owner is None else owner.pid
-
-
-def _runs(stat: Path) -> bool:
-    return stat.read_text().rpartition(")")[2].split()[0] != "T"
 
 
 def _enforce(client: Client) -> None:

@@ -1,0 +1,201 @@
+"""A server in a process of its own, for a harness: started, stopped, killed, and paused."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Final, Self, TypedDict
+
+from mqplug import ConnectError
+
+# Below what the kernel gives to outgoing connections, which could else take the port of a killed server.
+FIRST_PORT: Final = 15000
+LAST_PORT: Final = 31999
+STOP_S: Final = 30.0  # for a clean end; then it is killed
+LOOK_S: Final = 0.01  # between two looks whether it is ready, or gone
+TAIL_LINES: Final = 25
+
+
+class ServerHooks(TypedDict):
+    """The hooks of a harness that a server provides."""
+
+    restart: Callable[[], None]
+    kill: Callable[[], None]
+    start: Callable[[], None]
+    pause: Callable[[], None]
+    unpause: Callable[[], None]
+
+
+class ServerProcess:
+    """A program that is started as a server, and ended with the ``with`` block.
+
+    It is ready when it listens at ``port``, and when its output has the text ``says``, as far as these are given;
+    ``start`` waits for that, up to ``timeout`` seconds. Its standard input is a pipe that ends when this process does,
+    however that happens: a server that reads it to its end leaves nothing behind. Signals go to all processes that it
+    started, but for those that made a session of their own. What it prints is in ``output``.
+    """
+
+    def __init__(
+        self, command: Sequence[str | Path], *, port: int | None = None, says: str = "", timeout: float = 60.0,
+        cwd: str | Path | None = None, env: Mapping[str, str] | None = None,
+    ) -> None:  # fmt: skip
+        self.command = [str(part) for part in command]
+        self.port = port
+        self._says = says
+        self._timeout = timeout
+        self._cwd = cwd
+        self._env = env
+        self._process: subprocess.Popen[bytes] | None = None
+        self._output = tempfile.TemporaryFile()  # noqa: SIM115 - it lives as long as this object
+
+    @property
+    def pid(self) -> int:
+        """The number of the process that was started last."""
+        return self._started().pid
+
+    @property
+    def running(self) -> bool:
+        """Whether it is there, paused or not."""
+        return self._process is not None and self._process.poll() is None
+
+    @property
+    def output(self) -> str:
+        """What it has printed since it was started last."""
+        file = self._output.fileno()
+        return os.pread(file, os.fstat(file).st_size, 0).decode(errors="replace")
+
+    def hooks(self) -> ServerHooks:
+        """Return what a harness takes: ``Harness(..., **server.hooks())``."""
+        return {
+            "restart": self.restart, "kill": self.kill, "start": self.start, "pause": self.pause,
+            "unpause": self.unpause,
+        }  # fmt: skip
+
+    def start(self) -> None:
+        """Start it, unless it runs, and wait until it is ready."""
+        if self.running:
+            return
+        self._let_go()
+        self._output.seek(0)
+        self._output.truncate()
+        self._process = subprocess.Popen(
+            self.command, stdin=subprocess.PIPE, stdout=self._output, stderr=self._output, cwd=self._cwd, env=self._env,
+            start_new_session=True,  # Ctrl-C is for who runs the tests
+        )  # fmt: skip
+        end = time.monotonic() + self._timeout
+        while not self._ready():
+            if self._started().poll() is not None or time.monotonic() > end:
+                self._fail_to_start()
+            time.sleep(LOOK_S)
+
+    def stop(self) -> None:
+        """End it by SIGTERM, and wait until it is gone; one that does not obey is killed."""
+        if self.running:
+            self.unpause()
+            self._end(signal.SIGTERM)
+
+    def kill(self) -> None:
+        """End it as ``kill -9`` does, paused or not, and wait until it is gone."""
+        if self.running:
+            self._end(signal.SIGKILL)
+
+    def restart(self) -> None:
+        """Stop it cleanly, and start it again."""
+        self.stop()
+        self.start()
+
+    def pause(self) -> None:
+        """Stop it without ending it (SIGSTOP), and return when all of its threads stand still."""
+        self.send_signal(signal.SIGSTOP)
+        wait_until_stopped(self.pid)
+
+    def unpause(self) -> None:
+        """Let it go on (SIGCONT)."""
+        self.send_signal(signal.SIGCONT)
+
+    def send_signal(self, number: signal.Signals) -> None:
+        """Send a signal, if it runs."""
+        if self.running:
+            os.killpg(self.pid, number)
+
+    def close(self) -> None:
+        """Kill it, if it runs, and forget its output. Closing twice is harmless."""
+        self.kill()
+        self._let_go()
+        self._output.close()
+
+    def __enter__(self) -> Self:
+        try:
+            self.start()
+        except BaseException:
+            self.close()
+            raise
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _started(self) -> subprocess.Popen[bytes]:
+        if self._process is None:
+            raise ConnectError("the server was not started", fix="Call start(), or use it in a with statement")
+        return self._process
+
+    def _ready(self) -> bool:
+        return (self.port is None or listens(self.port)) and self._says in self.output and self.running
+
+    def _fail_to_start(self) -> None:
+        code = self._started().poll()
+        what = f"was not ready within {self._timeout:g} s" if code is None else f"ended with status {code}"
+        self.kill()
+        tail = "\n".join(self.output.splitlines()[-TAIL_LINES:]) or "(nothing)"
+        raise ConnectError(f"the server {what}; it printed:\n{tail}", fix=f"Try by hand: {' '.join(self.command)}")
+
+    def _end(self, number: signal.Signals) -> None:
+        process = self._started()
+        self.send_signal(number)
+        try:
+            process.wait(STOP_S)
+        except subprocess.TimeoutExpired:
+            self.send_signal(signal.SIGKILL)
+            process.wait()
+        self._let_go()
+
+    def _let_go(self) -> None:
+        if self._process is not None and self._process.stdin is not None:
+            self._process.stdin.close()
+
+
+def wait_until_stopped(child: int) -> None:
+    """Wait until a child process to which SIGSTOP was sent stands still, or is gone."""
+    # The signal is taken by one thread after another: until all stand still, some may answer.
+    if hasattr(os, "waitid"):
+        os.waitid(os.P_PID, child, os.WSTOPPED | os.WEXITED | os.WNOWAIT)
+    else:  # pragma: no cover - macOS before Python 3.13
+        os.waitpid(child, os.WUNTRACED)
+
+
+def listens(port: int) -> bool:
+    """Return whether somebody on this machine takes connections at this port."""
+    with socket.socket() as probe:
+        probe.settimeout(1)
+        return probe.connect_ex(("127.0.0.1", port)) == 0
+
+
+def free_port() -> int:
+    """Return a port of this machine that nobody listens at, and that no outgoing connection will take."""
+    for port in random.SystemRandom().sample(range(FIRST_PORT, LAST_PORT + 1), 200):
+        with socket.socket() as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            try:
+                probe.bind(("127.0.0.1", port))
+            except OSError:
+                continue
+            return port
+    raise OSError(f"no free port was found between {FIRST_PORT} and {LAST_PORT}")

@@ -1,0 +1,275 @@
+"""The proxy of ``mqplug.testing``: a network that is taken away, or only its answers."""
+
+from __future__ import annotations
+
+import socket
+import struct
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import TimeoutError as FutureTimeoutError
+
+import pytest
+
+from mqplug.testing import Proxy, free_port
+
+SILENCE = 0.3  # seconds in which something would have come on loopback
+PATIENCE = 20.0
+
+
+@pytest.fixture
+def server():
+    """Something that listens."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        listener.settimeout(PATIENCE)
+        yield listener
+
+
+@pytest.fixture
+def proxy(server):
+    """A proxy in front of it."""
+    with Proxy(server.getsockname()[1]) as proxy:
+        yield proxy
+
+
+@pytest.fixture
+def pair(proxy, server):
+    """Both ends of a connection over the proxy."""
+    client, served = connected(proxy, server)
+    with client, served:
+        yield client, served
+
+
+def connected(proxy, server):
+    """A new connection over the proxy."""
+    client = socket.create_connection(("127.0.0.1", proxy.port), PATIENCE)
+    served, _ = server.accept()
+    served.settimeout(PATIENCE)
+    return client, served
+
+
+def heard(end, count):
+    """This many bytes, however they come."""
+    with end.makefile("rb") as words:
+        return words.read(count)
+
+
+def silent(end):
+    """Whether nothing comes, not even the end."""
+    end.settimeout(SILENCE)
+    try:
+        end.recv(1, socket.MSG_PEEK)
+    except TimeoutError:
+        return True
+    finally:
+        end.settimeout(PATIENCE)
+    return False
+
+
+def test_it_carries_both_ways(pair):
+    """What one end says the other hears, however much it is."""
+    client, served = pair
+    client.sendall(b"ping")
+    assert served.recv(10) == b"ping"
+    much = bytes(300_000)
+    served.sendall(much)
+    assert heard(client, len(much)) == much
+
+
+def test_an_end_is_passed_on(pair):
+    """One side may have said all while the other still speaks."""
+    client, served = pair
+    client.shutdown(socket.SHUT_WR)
+    assert served.recv(10) == b""
+    served.sendall(b"late")
+    assert client.recv(10) == b"late"
+
+
+def test_a_cut_connection_goes_on_when_healed(proxy, pair):
+    """While it is cut nothing arrives on either side; afterwards all does, in order."""
+    proxy.cut()
+    for speaker, listener in (pair, reversed(pair)):
+        speaker.sendall(b"one, ")
+        assert silent(listener)
+        speaker.sendall(b"two")
+    proxy.heal()
+    for end in pair:
+        assert heard(end, 8) == b"one, two"
+
+
+@pytest.mark.parametrize("linger", [0, 1], ids=["broken", "ended"])
+def test_nobody_is_told_that_the_other_side_is_gone(proxy, pair, linger):
+    """A connection that one side ends or breaks during a cut seems open to the other until it is healed."""
+    client, served = pair
+    served.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, linger))
+    proxy.cut()
+    served.close()
+    assert silent(client)
+    proxy.heal()
+    assert client.recv(1) == b""
+
+
+def test_a_new_connection_gets_no_answer(proxy, server):
+    """Who connects during a cut waits, and is let in when it is healed."""
+    proxy.cut()
+    with socket.socket() as client:
+        client.settimeout(SILENCE)
+        with pytest.raises(TimeoutError):
+            client.connect(("127.0.0.1", proxy.port))
+    with ThreadPoolExecutor(1) as pool:
+        connecting = pool.submit(socket.create_connection, ("127.0.0.1", proxy.port), PATIENCE)
+        with pytest.raises(FutureTimeoutError):
+            connecting.result(SILENCE)
+        proxy.heal()
+        with connecting.result() as client:
+            client.sendall(b"in")
+            assert first_words(server) == b"in"
+
+
+def first_words(server):
+    """What the first client says that says something: others have given up while there was no network."""
+    while True:
+        served, _ = server.accept()
+        with served:
+            if words := served.recv(10):
+                return words
+
+
+def test_cutting_and_healing_twice_is_harmless(proxy, pair):
+    """What is cut can be cut, and what is healed can be healed."""
+    for step in (proxy.heal, proxy.cut, proxy.cut, proxy.heal, proxy.heal):
+        step()
+    pair[0].sendall(b"on")
+    assert pair[1].recv(10) == b"on"
+
+
+def test_stalled_replies_come_late(proxy, pair):
+    """While replies are stalled requests arrive, and answers do when the network is healed, all and in order."""
+    client, served = pair
+    proxy.stall_replies()
+    for number in (b"1", b"2"):
+        client.sendall(b"ask " + number)
+        assert heard(served, 5) == b"ask " + number
+        served.sendall(b"told " + number)
+        assert silent(client)
+    proxy.heal()
+    assert heard(client, 12) == b"told 1told 2"
+    client.sendall(b"again")
+    assert heard(served, 5) == b"again"
+
+
+def test_a_connection_that_lost_a_reply_is_reset_in_the_end(proxy, server, pair):
+    """Requests arrive, answers do not, and nobody is told; what has a hole carries nothing more when it is healed."""
+    client, served = pair
+    proxy.drop_replies()
+    client.sendall(b"ask")
+    assert heard(served, 3) == b"ask"
+    served.sendall(b"told")
+    assert silent(client)
+    assert proxy.dropped == 4
+    proxy.heal()
+    with pytest.raises(ConnectionResetError):
+        client.recv(10)
+    fresh, accepted = connected(proxy, server)
+    with fresh, accepted:
+        accepted.sendall(b"hello")
+        assert heard(fresh, 5) == b"hello"
+
+
+def test_a_connection_that_lost_nothing_goes_on(proxy, pair):
+    """Who was not answered while replies were dropped keeps the connection."""
+    client, served = pair
+    proxy.drop_replies()
+    client.sendall(b"ask")
+    assert heard(served, 3) == b"ask"
+    proxy.heal()
+    served.sendall(b"told")
+    assert heard(client, 4) == b"told"
+
+
+def test_that_a_server_goes_is_no_answer_either(proxy, pair):
+    """The end of a connection is dropped as an answer is."""
+    client, served = pair
+    proxy.drop_replies()
+    served.close()
+    assert silent(client)
+    proxy.heal()
+    with pytest.raises(ConnectionResetError):
+        client.recv(1)
+
+
+def test_an_answer_resets_the_connection(proxy, pair):
+    """The request arrives whole, and in the place of the answer comes a reset, for both."""
+    client, served = pair
+    proxy.reset_replies()
+    client.sendall(b"ask")
+    assert heard(served, 3) == b"ask"
+    assert silent(client)
+    served.sendall(b"told")
+    with pytest.raises(ConnectionResetError):
+        client.recv(10)
+    with pytest.raises(ConnectionResetError):
+        served.recv(10)
+
+
+def test_what_was_begun_before_is_passed_on(proxy, pair):
+    """What had arrived at the other side before a change is not taken back."""
+    client, served = pair
+    served.sendall(b"before")
+    assert heard(client, 6) == b"before"
+    proxy.drop_replies()
+    served.sendall(b"during")
+    assert silent(client)
+
+
+def test_from_one_trouble_to_the_next(proxy, pair):
+    """What is asked for last holds: replies that were stalled are dropped if they are to be dropped then."""
+    client, served = pair
+    proxy.stall_replies()
+    served.sendall(b"told")
+    assert silent(client)
+    proxy.drop_replies()
+    assert silent(client)
+    proxy.heal()
+    with pytest.raises(ConnectionResetError):
+        client.recv(10)
+
+
+def test_a_server_that_is_down_ends_the_connection(proxy, server):
+    """Who connects while nobody listens behind the proxy is told so."""
+    server.close()
+    with socket.create_connection(("127.0.0.1", proxy.port), PATIENCE) as client:
+        assert client.recv(1) == b""
+
+
+def test_closing_ends_connections_also_while_cut(proxy, pair):
+    """After close nothing is carried, nobody listens, and no thread is left."""
+    proxy.cut()
+    proxy.close()
+    for end in pair:
+        assert end.recv(1) == b""
+    with pytest.raises(ConnectionRefusedError):
+        socket.create_connection(("127.0.0.1", proxy.port), PATIENCE)
+    assert [thread for thread in threading.enumerate() if "proxy" in thread.name] == []
+    proxy.close()
+
+
+def test_several_targets_share_a_network(server):
+    """Each target has a port, in their order, and one cut takes all of them away."""
+    ports = [free_port(), free_port()]
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        other.settimeout(PATIENCE)
+        with Proxy(server.getsockname()[1], other.getsockname(), ports=ports) as proxy:
+            assert proxy.ports == ports
+            ends = []
+            for port, listener in zip(ports, (server, other), strict=True):
+                client = socket.create_connection(("127.0.0.1", port), PATIENCE)
+                ends.append((client, listener.accept()[0]))
+            proxy.cut()
+            for client, served in ends:
+                served.sendall(b"x")
+                assert silent(client)
+            proxy.heal()
+            for client, served in ends:
+                assert client.recv(1) == b"x"
+                client.close()
+                served.close()
