@@ -211,6 +211,26 @@ def test_an_answer_resets_the_connection(proxy, pair):
         served.recv(10)
 
 
+@pytest.mark.parametrize("trouble", ["drop_replies", "stall_replies", "reset_replies"])
+def test_a_server_that_answers_and_goes_holds_nothing_up(proxy, server, trouble):
+    """Whatever becomes of its last answer, others are carried, and the proxy can be healed and closed."""
+    getattr(proxy, trouble)()
+    for _ in range(3):
+        client, served = connected(proxy, server)
+        with client:
+            served.sendall(b"bye")
+            served.close()
+            other, accepted = connected(proxy, server)
+            with other, accepted:
+                other.sendall(b"ask")
+                assert heard(accepted, 3) == b"ask"
+    proxy.heal()
+    client, served = connected(proxy, server)
+    with client, served:
+        served.sendall(b"told")
+        assert heard(client, 4) == b"told"
+
+
 def test_what_was_begun_before_is_passed_on(proxy, pair):
     """What had arrived at the other side before a change is not taken back."""
     client, served = pair

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import subprocess
 import sys
 import time
@@ -9,6 +10,8 @@ from threading import Thread
 from typing import Self
 
 import pytest
+
+from mqplug.testing._server_process import wait_until_stopped
 
 
 class Child:
@@ -33,6 +36,14 @@ class Child:
             if self._process.poll() is not None or time.monotonic() > end:
                 pytest.fail(f"the child process printed {len(self.lines)} lines of {count}: {self.lines[-5:]}")
             time.sleep(0.01)
+
+    def wait_until_stopped(self) -> None:
+        """Wait until it stands still: it stops itself."""
+        wait_until_stopped(self._process.pid)
+
+    def go_on(self) -> None:
+        """Let it go on."""
+        self._process.send_signal(signal.SIGCONT)
 
     def kill(self) -> None:
         """End it as ``kill -9`` does; afterwards ``lines`` has all that it said. May be called twice."""

@@ -184,8 +184,9 @@ class Proxy:
             while self._replies == "stall":
                 await self._answering.wait()
             if self._replies == "reset":
-                link.reset()
-            elif self._replies == "drop":
+                link.resets()
+                raise ConnectionResetError
+            if self._replies == "drop":
                 link.has_hole = True
                 self.dropped += len(data)
                 if not data:
@@ -210,11 +211,15 @@ class _Link:
             side.setblocking(False)
             side.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
 
-    def reset(self) -> None:
-        """Break the connection, for both sides."""
+    def resets(self) -> None:
+        """Have the end of the connection be a reset, for both sides."""
         for side in (self.client, self.server):
             with suppress(OSError):
                 side.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESET)
+
+    def reset(self) -> None:
+        """Break the connection now."""
+        self.resets()
         self.task.cancel()
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from mutants import (
+    answers,
     asynchronous,
     edges,
     edges_of_groups,
@@ -23,7 +24,7 @@ from mutants.base import Mutant, Proxy
 from mutants.core import CORE_MUTANTS
 
 SECTIONS = (
-    reading, seeking, groups, giving_back, members, storing, lasting, mistakes, large, asynchronous, more,
+    answers, reading, seeking, groups, giving_back, members, storing, lasting, mistakes, large, asynchronous, more,
     edges, edges_of_groups, staging, oddities,
 )  # fmt: skip
 

@@ -16,7 +16,19 @@ from mqplug.testing import Harness
 
 POLL_LIMIT_S: Final = 6.0  # the shortest session that a broker allows unless it is told otherwise
 CODECS: Final = ("gzip", "snappy", "lz4", "zstd")
-NOT_OURS: Final = ("restart", "kill", "pause", "kill_node", "cut_network", "fill_disk", "corrupt_tail", "tear_tail")
+NOT_OURS: Final = (
+    "restart",
+    "kill",
+    "pause",
+    "kill_node",
+    "cut_network",
+    "stall_replies",
+    "drop_replies",
+    "reset_replies",
+    "fill_disk",
+    "corrupt_tail",
+    "tear_tail",
+)
 
 
 @contextmanager

@@ -17,15 +17,9 @@ def harness(kafka_server):
         yield attrs.evolve(
             over_any_broker,
             absent={},
-            restart=kafka_server.restart,
             second_process=f"{kafka_server.url}?session_timeout=4",
-            kill=kafka_server.kill,
-            start=kafka_server.start,
-            pause=kafka_server.pause,
-            unpause=kafka_server.unpause,
-            cut_network=kafka_server.cut_network,
-            heal_network=kafka_server.heal_network,
             behind_network=lambda: mqplug.connect(kafka_server.relayed_url),
+            **kafka_server.hooks(),
             enforce=lambda client, topic: None,
             hasty=lambda: mqplug.connect(
                 "kafka", servers=[kafka_server.bootstrap], session_timeout=2, native={"max.poll.interval.ms": "2000"}

@@ -13,7 +13,19 @@ import mqplug
 from mqplug import Client
 from mqplug.testing import Harness
 
-NOT_OURS: Final = ("restart", "kill", "pause", "kill_node", "cut_network", "fill_disk", "corrupt_tail", "tear_tail")
+NOT_OURS: Final = (
+    "restart",
+    "kill",
+    "pause",
+    "kill_node",
+    "cut_network",
+    "stall_replies",
+    "drop_replies",
+    "reset_replies",
+    "fill_disk",
+    "corrupt_tail",
+    "tear_tail",
+)
 
 KNOWN_FAILURES: Final[dict[str, str]] = {}
 """Cases that fail over any Pulsar, and why. A limit that users meet stands in the README too."""

@@ -21,16 +21,10 @@ def harness(pulsar_server, rest):
         yield attrs.evolve(
             over_any_broker,
             absent={},
-            restart=pulsar_server.restart,
             trim_before=trim,
             roll=lambda client, topic: rest.roll(topic),
-            kill=pulsar_server.kill,
-            start=pulsar_server.start,
-            pause=pulsar_server.pause,
-            unpause=pulsar_server.unpause,
-            cut_network=pulsar_server.cut_network,
-            heal_network=pulsar_server.heal_network,
             behind_network=lambda: mqplug.connect(pulsar_server.relayed_url),
+            **pulsar_server.hooks(),
             enforce=lambda client, topic: rest.enforce(topic),
         )
 

@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
-from mqplug import Fenced
+from mqplug import NotAssigned
 from mqplug_rocksmq._care._requests import CARE
 from mqplug_rocksmq._codec import error_words, made, plain
 from mqplug_rocksmq._frames import Header
@@ -32,10 +32,13 @@ class Consumers:
         return token
 
     def get(self, token: str) -> Any:
-        """Return a consumer; ``Fenced`` when it is not any more."""
+        """Return a consumer; ``NotAssigned`` when it is not any more."""
         if driver := self._drivers.get(token):
             return driver
-        raise Fenced("this member of the group is not one any more: it did not answer in time", backend="rocksmq")
+        raise NotAssigned(
+            "this member of the group lost its partitions: it did not answer in time", backend="rocksmq",
+            fix="Receive again: it joins anew, and what was not stored comes again",
+        )  # fmt: skip
 
     def remove(self, token: str) -> None:
         """Forget one."""
