@@ -12,6 +12,7 @@ import pytest
 
 from mqplug.testing import CASES
 from mqplug.testing._broken import MOST, Broken, different
+from mqplug.testing._child import Child
 
 pytestmark = pytest.mark.kit
 pytest_plugins = "pytester"
@@ -186,6 +187,18 @@ def test_values_are_shown_whole(expected, seen, text):
     """What is short stands on one line, what is long has a line for each item."""
     found = str(different(expected, seen))
     assert found.startswith("expected: {") if text is None else found == text
+
+
+def test_a_child_that_fails_shows_its_traceback():
+    """Where a process of a case ends too early, its traceback is shown, with the lines that it printed."""
+    program = "print('ready'); raise RuntimeError('no table')"
+    with Child(program) as child, pytest.raises(Broken) as caught:
+        child.wait_for(2, 60)
+    assert caught.value.what.startswith(
+        "a child process that ended with the code 1\nTraceback (most recent call last):"
+    )
+    assert caught.value.what.endswith("RuntimeError: no table")
+    assert (caught.value.expected, caught.value.seen) == ("2 lines within 60 s", "['ready']")
 
 
 def test_it_can_be_pickled():

@@ -6,12 +6,14 @@ import signal
 import subprocess
 import sys
 import time
+from tempfile import TemporaryFile
 from threading import Thread
-from typing import Self
+from typing import Final, Self
 
-import pytest
-
+from mqplug.testing._broken import Broken, shown
 from mqplug.testing._server_process import wait_until_stopped
+
+COMPLAINTS: Final = 4000  # characters of a child's standard error that are shown
 
 
 class Child:
@@ -20,7 +22,10 @@ class Child:
     def __init__(self, program: str, *arguments: str) -> None:
         self.lines: list[str] = []
         command = [sys.executable, "-u", "-c", program, *arguments]
-        self._process = subprocess.Popen(command, stdout=subprocess.PIPE, stdin=subprocess.DEVNULL, text=True)
+        self._errors = TemporaryFile("w+")  # noqa: SIM115 - closed with the process
+        self._process = subprocess.Popen(
+            command, stdout=subprocess.PIPE, stderr=self._errors, stdin=subprocess.DEVNULL, text=True
+        )
         self._reader = Thread(target=self._collect, daemon=True)
 
     def _collect(self) -> None:
@@ -33,8 +38,15 @@ class Child:
         """Wait until it has printed so many lines."""
         end = time.monotonic() + within
         while len(self.lines) < count:
-            if self._process.poll() is not None or time.monotonic() > end:
-                pytest.fail(f"the child process printed {len(self.lines)} lines of {count}: {self.lines[-5:]}")
+            ended = self._process.poll() is not None
+            if ended:
+                self._reader.join(within)  # it has said all that it had to say
+            if len(self.lines) < count and (ended or time.monotonic() > end):
+                raise Broken(
+                    f"a child process that {self._state()}\n{self._complaints()}".rstrip(),
+                    expected=f"{count} lines within {within:g} s",
+                    seen=shown(list(self.lines), len(self.lines)),
+                )
             time.sleep(0.01)
 
     def wait_until_stopped(self) -> None:
@@ -45,6 +57,15 @@ class Child:
         """Let it go on."""
         self._process.send_signal(signal.SIGCONT)
 
+    def _state(self) -> str:
+        code = self._process.poll()
+        return "goes on" if code is None else f"ended with the code {code}"
+
+    def _complaints(self) -> str:
+        """What it wrote to its standard error: its traceback, if it has one."""
+        self._errors.seek(0)
+        return self._errors.read()[-COMPLAINTS:]
+
     def kill(self) -> None:
         """End it as ``kill -9`` does; afterwards ``lines`` has all that it said. May be called twice."""
         self._process.kill()
@@ -52,6 +73,7 @@ class Child:
         self._reader.join()
         assert self._process.stdout is not None
         self._process.stdout.close()
+        self._errors.close()
 
     def __enter__(self) -> Self:
         self._reader.start()
