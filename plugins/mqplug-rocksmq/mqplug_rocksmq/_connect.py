@@ -35,6 +35,7 @@ def connect(
         settings.memory_max_bytes,
         settings.session_timeout,
         settings.compression,
+        settings.ballast_max_bytes,
     )
     try:
         examine(settings.directory, create=settings.create)

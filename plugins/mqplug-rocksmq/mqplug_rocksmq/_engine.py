@@ -5,8 +5,8 @@ from __future__ import annotations
 import threading
 import time
 import warnings
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeVar
 
@@ -15,8 +15,10 @@ from mqplug.spi import Bell
 from mqplug_rocksmq._durability import Done, Durability, Sync
 from mqplug_rocksmq._layout import CHANGES, count_value, read_count
 from mqplug_rocksmq._meter import Meter
+from mqplug_rocksmq._native_errors import full
 from mqplug_rocksmq._pages import Changes, Pages
-from mqplug_rocksmq._site import DATABASE, PROBE, WITNESS
+from mqplug_rocksmq._room import Room, used_up
+from mqplug_rocksmq._site import DATABASE, WITNESS
 from mqplug_rocksmq._tuning import Tuning
 from mqplug_rocksmq._witness import Witness
 
@@ -25,9 +27,12 @@ if TYPE_CHECKING:
 
 Result = TypeVar("Result")
 _REOPEN: Final = "Mend the disk, then open the store again"
-_LOOK: Final = 0.1  # seconds between looks for room on a disk that is full
-_ROOM: Final = 8 << 20
-_PIECE: Final = 1 << 20
+_BUSY_S: Final = 10.0  # that a change waits for a sync or a compaction before RocksDB is opened anew
+_BUSY_LOOK_S: Final = 0.005
+
+
+class _Busy(StorageFull):
+    """The disk is full, and what is to be done about it has to wait for a sync or a compaction."""
 
 
 class Receipt:
@@ -78,7 +83,8 @@ class Engine:
         testimony = self.witness.read()
         self.host_died = testimony is None or testimony.host_died
         try:
-            self.pages = Pages(path / DATABASE, tuning)
+            self.room = Room(path, tuning.ballast)
+            self.pages = self._open_pages(path / DATABASE, tuning)
         except BaseException:
             self.witness.close()
             raise
@@ -94,10 +100,21 @@ class Engine:
             self._known = testimony.changes if testimony else 0
             self._compare(path)
             self.durability = Durability(self.pages, self.witness, self.lock, sync, interval)
+            self.room.settle()
         except BaseException:
             self.pages.close()
             self.witness.close()
             raise
+
+    def _open_pages(self, database: Path, tuning: Tuning) -> Pages:
+        if not self.room.to_open():
+            raise used_up()
+        try:
+            return Pages(database, tuning)
+        except StorageFull:
+            if not self.room.give_up():
+                raise
+            return Pages(database, tuning)
 
     def _compare(self, path: Path) -> None:
         found = read_count(self.pages.get(CHANGES))
@@ -111,6 +128,8 @@ class Engine:
         """Note that the store is in use; only now, because a crash while it was being opened changes nothing."""
         if not self.host_died:  # else it is noted already: leases were given up, and synced
             self.witness.write(self._known)
+        if not self.room.short:
+            self.room.tend()
 
     def check(self) -> None:
         """Raise unless the engine can be used."""
@@ -119,22 +138,31 @@ class Engine:
         if self.durability.failure:
             raise Closed("the store is closed, because its disk failed", fix=_REOPEN) from self.durability.failure
 
-    def changes(self) -> Changes:
+    def changes(self, *, frees: bool = False) -> Changes:
         """Return an empty set of changes, under the lock. All that they depend on is to be looked up afterwards.
 
         Raises ``StorageFull`` while the disk is full; when there is room again, the store goes on from what it holds.
+        What *frees* room, or is small and needed while there is none, may use what the ballast held.
         """
         self.check()
-        if full := self.durability.full:
-            self._resume(full)
+        if self.durability.full:
+            self._go_on(frees=frees)
+        elif not frees:
+            self.room.expect()
         return self.pages.changes()
 
-    def _resume(self, full: StorageFull) -> None:
-        if not (self._room() and self.durability.syncing.acquire(blocking=False)):
-            raise full.with_traceback(None)
+    def _go_on(self, *, frees: bool) -> None:
+        """Open RocksDB anew, which takes no writes since its disk was full, if there is room for that."""
+        if not self.room.to_send():
+            if not frees:
+                raise full()
+            if not self.room.to_open():
+                raise used_up()
+        if not self.durability.syncing.acquire(blocking=False):
+            raise _Busy(full().message, fix=full().fix)
         try:
             if not self.maintaining.acquire(blocking=False):
-                raise full.with_traceback(None)
+                raise _Busy(full().message, fix=full().fix)
             try:
                 self._reopen()
             finally:
@@ -142,6 +170,7 @@ class Engine:
         finally:
             self.durability.syncing.release()
         self.durability.full = None
+        self.room.settle()
         self.went_back()
         self.durability.sync_soon()
 
@@ -154,22 +183,39 @@ class Engine:
             self._refusal = Closed(f"the store is closed: {error.message}", fix=_REOPEN)
             raise
 
-    def _room(self) -> bool:
-        """Whether a file can be written that is as large as what RocksDB is going to write; asked now and then."""
-        if time.monotonic() - self._looked < _LOOK:
-            return False
-        self._looked = time.monotonic()
-        wanted = sum(file.stat().st_size for file in (self._path / DATABASE).glob("*.log")) + _ROOM
-        probe = self._path / PROBE
-        try:
-            with probe.open("wb") as file:
-                for _ in range(0, wanted, _PIECE):
-                    file.write(bytes(_PIECE))
-        except OSError:
-            return False
-        finally:
-            probe.unlink(missing_ok=True)
-        return True
+    def _wait_until_usable(self, timeout: float | None) -> None:
+        """Where RocksDB has to be opened anew, wait until no sync and no compaction keeps it from that."""
+        end = time.monotonic() + (_BUSY_S if timeout is None else min(timeout, _BUSY_S))
+        while self.durability.full:
+            try:
+                with self.lock:
+                    self.changes(frees=True)
+            except _Busy:
+                if time.monotonic() >= end:
+                    raise full() from None
+                time.sleep(_BUSY_LOOK_S)
+
+    @contextmanager
+    def compacting(self) -> Iterator[None]:
+        """Within, tables may be written anew, in the room of the ballast where there is no other."""
+        self._wait_until_usable(None)
+        with self.maintaining:
+            with self.lock:
+                lent = self.room.short and self.room.give_up()
+            try:
+                yield
+                if self.room.short:
+                    self.pages.flush()  # or the write-ahead log would stay, for some small values
+            finally:
+                if lent:
+                    with self.lock:
+                        self.room.settle()
+
+    def tend_room(self) -> None:
+        """Look whether a disk that was full has room again, and have the ballast as large as it should be."""
+        with self.lock, suppress(StorageFull):
+            self.changes()
+            self.room.tend()
 
     @property
     def forked(self) -> bool:
@@ -203,14 +249,26 @@ class Engine:
         self.durability.changes += 1
 
     def change(self, plan: Callable[[Changes], Result], timeout: float | None) -> Result:
-        """Let *plan* fill in changes under the lock, apply them and wait until they are safe."""
+        """Let *plan* fill in changes under the lock, apply them and wait until they are safe.
+
+        They may use the room of the ballast: they are small, and a store that is full cannot go on without them. If
+        they are what finds the disk full, *plan* is asked again.
+        """
         receipt = Receipt() if self.durability.waits else None
-        with self.lock, self.in_step:
-            changes = self.changes()
-            result = plan(changes)
-            self.write(changes, done=receipt)
+        try:
+            result = self._change(plan, receipt, timeout)
+        except StorageFull:
+            result = self._change(plan, receipt, timeout)
         if receipt:
             receipt.wait(timeout)
+        return result
+
+    def _change(self, plan: Callable[[Changes], Result], receipt: Receipt | None, timeout: float | None) -> Result:
+        self._wait_until_usable(timeout)
+        with self.lock, self.in_step:
+            changes = self.changes(frees=True)
+            result = plan(changes)
+            self.write(changes, done=receipt)
         return result
 
     def abandon(self) -> None:
@@ -239,8 +297,10 @@ class Engine:
                 self.witness.write(self.durability.changes, clean=True)
             try:
                 self.pages.close()
-            except Error:
-                if usable:  # else what is wrong with the disk was told when it was found
+            except Error as error:
+                # What is in no table is in the log; what else is wrong with the disk was told when it was found.
+                if usable and not isinstance(error, StorageFull):
                     raise
             finally:
                 self.witness.close()
+                self.room.settle()

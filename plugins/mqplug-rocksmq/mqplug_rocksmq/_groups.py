@@ -60,7 +60,7 @@ class Groups:
         engine = self._engine
         with engine.lock:
             try:
-                changes = engine.changes()
+                changes = engine.changes(frees=True)
                 plan(changes)
                 engine.jot(changes)
             except StorageFull:

@@ -26,7 +26,7 @@ from mqplug_rocksmq._pages import Pages
 from mqplug_rocksmq._site import DATABASE
 from mqplug_rocksmq._store import Store
 
-FULL: Final = 1_000_000  # bytes that no file may have more of while the disk is called full
+FULL: Final = 1_000_000  # bytes that files may grow by while the disk is called full
 _WAL_BLOCK: Final = 32 << 10
 
 
@@ -60,7 +60,7 @@ def owned(path: Path, url: str) -> Harness:
         tear_tail=lambda: tear_tail(path),
         corrupt_tail=lambda topic: corrupt_tail(path, url, topic),
         copy_store=lambda: copy_of(path),
-        fill_disk=lambda: fill_disk(0),
+        fill_disk=lambda: fill_disk(0, path),
     )
 
 
@@ -83,7 +83,7 @@ class Held(ServerProcess):
             tear_tail=self._tear_tail,
             corrupt_tail=self._corrupt_tail,
             copy_store=self._copy,
-            fill_disk=lambda: fill_disk(self.pid),
+            fill_disk=lambda: fill_disk(self.pid, self._path),
             absent={"outage": "when the owner is killed one of its guests owns the store"},
             **self.hooks(),
         )
@@ -171,10 +171,11 @@ def copy_of(path: Path) -> Client:
     return mqplug.connect("rocksmq", path=str(copy))
 
 
-def fill_disk(process: int) -> Callable[[], None]:
-    """Let no file of a process (0 is this one) grow beyond a megabyte, as if the disk were full."""
+def fill_disk(process: int, path: Path) -> Callable[[], None]:
+    """Let no file of a process (0 is this one) grow far beyond the largest of its store, as if the disk were full."""
+    largest = max(file.stat().st_size for file in (path / DATABASE).iterdir())
     soft, hard = resource.prlimit(process, resource.RLIMIT_FSIZE)
-    resource.prlimit(process, resource.RLIMIT_FSIZE, (FULL, hard))
+    resource.prlimit(process, resource.RLIMIT_FSIZE, (FULL + largest, hard))
 
     def make_room() -> None:
         resource.prlimit(process, resource.RLIMIT_FSIZE, (soft, hard))

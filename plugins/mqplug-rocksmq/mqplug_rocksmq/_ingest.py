@@ -191,7 +191,10 @@ class Ingestion:
         logs = {run.log: self._topics.log(run.log) for _, run in intent.runs}
         taken = self._safely(lambda changes: self._place(changes, intent, logs), end, logs.values())
         self._staging.remove(file.segment for file in intent.files)  # a kill may have left a second link to one
-        self._grew(sum(run.size for _, run in intent.runs), *logs.values())
+        grown = sum(run.size for _, run in intent.runs)
+        with self._engine.lock:
+            self._engine.room.took(grown)
+        self._grew(grown, *logs.values())
         return taken
 
     def _take_in_files(self, intent: Intent) -> None:
@@ -259,13 +262,20 @@ class Ingestion:
                 changes.put(log_key(file.segment, FREED), range_value(0, LAST))
             changes.delete(INTENT)
 
-        self._safely(plan, time.monotonic() + _UNDONE_WITHIN)
+        self._safely(plan, time.monotonic() + _UNDONE_WITHIN, frees=True)
 
-    def _safely(self, plan: Callable[[Changes], Result], end: float | None, grown: Iterable[LogState] = ()) -> Result:
+    def _safely(
+        self,
+        plan: Callable[[Changes], Result],
+        end: float | None,
+        grown: Iterable[LogState] = (),
+        *,
+        frees: bool = False,
+    ) -> Result:
         """Change something, by which some logs grow, and put it on disk, whatever the mode."""
         engine, receipt = self._engine, Receipt()
         with engine.lock, engine.in_step:
-            changes = engine.changes()
+            changes = engine.changes(frees=frees)
             result = plan(changes)
             waits = not engine.write(changes, done=receipt)
             try:

@@ -18,6 +18,7 @@ from operator import eq
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from mqplug_rocksmq._own_files import open_own
 from mqplug_rocksmq._site import MEMBERS
 
 MOST_MEMBERS: Final = 2048
@@ -40,8 +41,7 @@ class Memberships:
     def __init__(self, path: Path) -> None:
         self._lock = threading.Lock()
         self._free = list(reversed(range(MOST_MEMBERS)))
-        flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
-        self._file: int | None = os.open(path / MEMBERS, flags, 0o600)
+        self._file: int | None = open_own(path / MEMBERS, os.O_RDWR | os.O_CREAT)
         try:
             # Written, not mapped: where a disk is full, to write to what is mapped would kill the process.
             if os.pread(self._file, _FILE_BYTES, 0) != bytes(_FILE_BYTES):
@@ -86,7 +86,7 @@ class Memberships:
 
 def watch(path: Path, membership: Membership) -> Callable[[], bool]:
     """Return what tells whether a member of this process still holds its logs: it only compares memory."""
-    file = os.open(path / MEMBERS, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+    file = open_own(path / MEMBERS, os.O_RDONLY)
     try:
         mapped = memoryview(mmap.mmap(file, _FILE_BYTES, prot=mmap.PROT_READ))
     finally:

@@ -28,7 +28,7 @@ def translate(error: Exception) -> Error:
     if type(error).__name__ == "DbClosedError":
         return Closed("the store is closed")
     if any(each in text for each in _NO_ROOM):
-        return StorageFull("the disk of the store is full", fix="Free some space; sending goes on then")
+        return full()
     if "Permission denied" in text or "Read-only file system" in text:
         return AccessDenied(f"the files of the store cannot be written: {text}", fix="Check their permissions")
     if "Too many open files" in text:
@@ -38,3 +38,8 @@ def translate(error: Exception) -> Error:
     if text.startswith("Corruption"):
         return Corrupt(f"RocksDB found damage: {text}", fix="Run mqplug rocksmq repair, or restore a backup")
     return Error(f"RocksDB failed: {text}")
+
+
+def full() -> StorageFull:
+    """Return what says that there is no room."""
+    return StorageFull("the disk of the store is full", fix="Free some space on it, or trim or delete topics")

@@ -111,7 +111,7 @@ class Origins:
 
     def _forget(self, producers: Iterable[bytes]) -> None:
         with self._engine.lock:
-            changes = self._engine.changes()
+            changes = self._engine.changes(frees=True)
             for producer in producers:
                 changes.delete_range(ORIGIN + producer, after_prefix(ORIGIN + producer))
             self._engine.write(changes)

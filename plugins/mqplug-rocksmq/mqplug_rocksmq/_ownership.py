@@ -14,8 +14,9 @@ import tempfile
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from mqplug import AlreadyOpen
-from mqplug_rocksmq._site import OWNER
+from mqplug import AlreadyOpen, ConfigError
+from mqplug_rocksmq._own_files import open_own, read_own
+from mqplug_rocksmq._site import OWNER, make_directory
 
 _LONGEST_SOCKET_PATH: Final = 100
 
@@ -31,8 +32,8 @@ class Ownership:
     """The right to open a store, held until ``release``."""
 
     def __init__(self, path: Path) -> None:
-        path.mkdir(parents=True, exist_ok=True)
-        self._file = os.open(path / OWNER, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        make_directory(path)
+        self._file = open_own(path / OWNER, os.O_RDWR | os.O_CREAT)
         try:
             fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
@@ -56,10 +57,10 @@ class Ownership:
 def owner_of(path: Path) -> Owner | None:
     """Return what the present or last owner of a store wrote."""
     try:
-        said = json.loads((path / OWNER).read_bytes())
+        said = json.loads(read_own(path / OWNER))
         socket = said["socket"]
         return Owner(int(said["pid"]), None if socket is None else os.fsdecode(os.fsencode(socket)))
-    except (OSError, ValueError, KeyError, TypeError, OverflowError, RecursionError):
+    except (OSError, ConfigError, ValueError, KeyError, TypeError, OverflowError, RecursionError):
         return None
 
 

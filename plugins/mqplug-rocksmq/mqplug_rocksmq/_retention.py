@@ -11,13 +11,14 @@ import threading
 import time
 from collections import deque
 from collections.abc import Iterator
+from functools import partial
 from itertools import takewhile
 from typing import Final, NamedTuple
 
-from mqplug import Closed, Error
+from mqplug import Closed, Error, StorageFull
 from mqplug_rocksmq import _clock, _grafts
 from mqplug_rocksmq._crowd import Crowd
-from mqplug_rocksmq._engine import Engine, Receipt
+from mqplug_rocksmq._engine import Engine
 from mqplug_rocksmq._layout import (
     FREED,
     TIME,
@@ -32,6 +33,7 @@ from mqplug_rocksmq._layout import (
 )
 from mqplug_rocksmq._log import MARK_MS, LogState
 from mqplug_rocksmq._merging import merge_small_tables
+from mqplug_rocksmq._pages import Changes
 from mqplug_rocksmq._quota import cuts, held
 from mqplug_rocksmq._staging import Staging
 from mqplug_rocksmq._topics import Retention, Topics
@@ -40,6 +42,7 @@ from mqplug_rocksmq._tuning import Tuning
 _PATIENCE: Final = 2.0
 _STEPS: Final = 4  # that writers may be ahead of what is dropped
 _LONGEST_WAIT: Final = 10.0
+_RETRY_S: Final = 0.5  # until room is given back again that was not to be had; twice as long each time
 _log = logging.getLogger("mqplug.rocksmq")
 
 
@@ -63,19 +66,16 @@ class Janitor:
 
     def trim(self, log: LogState, offset: int, timeout: float | None) -> None:
         """Drop all messages before *offset*, as far as there are any."""
-        receipt = Receipt()
-        with self._engine.lock, self._engine.in_step:
+        with self._engine.lock:
             self._engine.check()
-            offset = min(offset, log.visible)
-            if log.deleted or offset <= log.low:
+            if log.deleted or min(offset, log.visible) <= log.low:
                 return
-            safe = self._trim(log, offset, receipt)
-        if not safe:
-            receipt.wait(timeout)
+        self._engine.change(lambda changes: self._trim(changes, log, min(offset, log.visible)), timeout)
         self.tidy()
 
-    def _trim(self, log: LogState, offset: int, receipt: Receipt) -> bool:
-        changes = self._engine.changes()
+    def _trim(self, changes: Changes, log: LogState, offset: int) -> None:
+        if log.deleted or offset <= log.low:
+            return
         keep = self._page_at(log, offset) if offset < log.end else offset
         log.low = offset
         changes.put(log_key(log.number), log_value(log.record))
@@ -88,7 +88,6 @@ class Janitor:
         for mark in covering:
             first, last = mark_key(log.number, 0, 0), mark_key(log.number, mark.time, mark.base)
             changes.delete_range(first, last)
-        return self._engine.write(changes, done=receipt)
 
     def _page_at(self, log: LogState, offset: int) -> int:
         """Return the offset of the page with the message at *offset*, or *offset*, where there is none."""
@@ -158,22 +157,35 @@ class Janitor:
         with self._engine.lock:
             self._engine.check()
             freed = self._engine.pages.scan(FREED)
+        refused: StorageFull | None = None
         for key, value in freed:
-            with self._engine.maintaining:
-                self._engine.pages.compact(log_of(key), *read_range(value))
-            with self._engine.lock:
-                changes = self._engine.changes()
-                if self._engine.pages.get(key) == value:
-                    changes.delete(key)
-                    self._engine.write(changes)
+            try:
+                with self._engine.compacting():
+                    self._engine.pages.compact(log_of(key), *read_range(value))
+                self._engine.change(partial(self._forget, key, value), None)
+            except StorageFull as error:
+                refused = error  # what another topic left may need less
+        if refused:
+            raise refused
+
+    def _forget(self, key: bytes, value: bytes, changes: Changes) -> None:
+        if self._engine.pages.get(key) == value:
+            changes.delete(key)
 
     def _run(self) -> None:
+        retry = _RETRY_S
         while not self._ending.is_set():
             self._work.clear()
             try:
                 self._look()
+                retry = _RETRY_S
             except Closed:
                 return
+            except StorageFull as error:
+                _log.warning("the room of old messages could not be given back yet: %s", error)
+                self._work.wait(retry)
+                retry = min(2 * retry, self._interval)
+                continue
             except Error:
                 if self._ending.is_set():
                     return
@@ -188,10 +200,14 @@ class Janitor:
         if time.monotonic() >= self._round_at or (self._budget is not None and grown >= self._step):
             self._round_at = time.monotonic() + self._interval
             self.enforce(_clock.now_ms())
-            merge_small_tables(self._engine)
+            if not self._engine.room.short:
+                merge_small_tables(self._engine)
+            self._engine.tend_room()
         for log in self._crowd.take():
             self._enforce(log, _clock.now_ms())
         self.free()
+        if self._engine.room.short:
+            self._engine.tend_room()
         with self._kept_to:
             self._grown -= grown
             self._kept_to.notify_all()

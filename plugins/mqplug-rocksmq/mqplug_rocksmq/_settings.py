@@ -67,7 +67,9 @@ class RocksMQSettings:
     message. ``disk_max_bytes`` is what the store may take on disk: the oldest messages of all topics go first. What
     RocksDB takes of the memory stays below ``memory_max_bytes``. ``compression`` is that of the tables on disk.
     ``session_timeout`` is how many seconds a member of a group in another process may stand still until others get what
-    it holds. ``create`` says whether a store is made where there is none, which is an error otherwise.
+    it holds. ``ballast_max_bytes`` bounds the room on disk that a store holds for when the disk is full: as much as it
+    takes itself, up to half of ``memory_max_bytes``, or an eighth of ``disk_max_bytes``; 0 is none. ``create`` says
+    whether a store is made where there is none, which is an error otherwise.
     """
 
     path: str = attrs.field(validator=_directory, metadata={"address": True})
@@ -83,6 +85,9 @@ class RocksMQSettings:
     memory_max_bytes: int = attrs.field(default=256 << 20, validator=_between(LEAST_MEMORY, MOST_MEMORY))
     compression: Compression = "lz4"
     session_timeout: float = attrs.field(default=30.0, validator=_seconds)
+    ballast_max_bytes: int | None = attrs.field(
+        default=None, validator=attrs.validators.optional(_between(0, MOST_DISK))
+    )
     create: bool = attrs.field(default=True, metadata={"creates": True})
 
     def __attrs_post_init__(self) -> None:

@@ -18,7 +18,7 @@ from mqplug_rocksmq._membership import Memberships
 from mqplug_rocksmq._ownership import Ownership, socket_path
 from mqplug_rocksmq._remote import RemoteConnection
 from mqplug_rocksmq._serve import Server
-from mqplug_rocksmq._site import examine
+from mqplug_rocksmq._site import examine, make_directory
 from mqplug_rocksmq._store import Store, StoreSettings
 
 _log = logging.getLogger("mqplug.rocksmq")
@@ -87,7 +87,7 @@ def open_store(path: Path, settings: StoreSettings, *, agree: bool = True) -> St
     """
     path = path.absolute()
     examine(path)
-    path.mkdir(parents=True, exist_ok=True)
+    make_directory(path)
     path = path.resolve()
     with _lock:
         owned = _open.get(path)

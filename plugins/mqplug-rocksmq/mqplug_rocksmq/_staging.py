@@ -16,6 +16,7 @@ from crc32c import crc32c
 
 from mqplug import Corrupt, Error
 from mqplug_rocksmq._native_errors import translated
+from mqplug_rocksmq._own_files import refuse_links
 from mqplug_rocksmq._pages import write_table
 from mqplug_rocksmq._site import STAGING
 from mqplug_rocksmq._staged import StagedFile
@@ -41,6 +42,7 @@ class Staging:
         try:
             with translated():
                 self.path.mkdir(mode=0o700, exist_ok=True)
+                refuse_links(self.path)
                 write_table(fresh, pages)
                 found = fresh.stat().st_size, checksum_of(fresh)
                 fresh.rename(self.file(segment))

@@ -38,7 +38,7 @@ class RocksMQStatistics:
     """A store at one moment. Sizes are in bytes, times in seconds.
 
     ``disk`` is what the database takes; of that ``tables`` and ``log`` (RocksDB's write-ahead log). ``staged`` is what
-    waits beside it to be taken in. ``memory`` is what
+    waits beside it to be taken in, and ``ballast`` what is held for when the disk is full. ``memory`` is what
     RocksDB takes. ``pages`` is RocksDB's estimate. Since the store was opened, ``writes`` tells how long RocksDB took
     for each write, ``commits`` how long it took until what was written first was on disk, and ``delays`` and ``stops``
     how often RocksDB held writers up because it could not keep pace. Of a closed store only what is stored is known.
@@ -51,6 +51,7 @@ class RocksMQStatistics:
     tables: int = 0
     log: int = 0
     staged: int = 0
+    ballast: int = 0
     memory: int = 0
     pages: int = 0
     writes: Latencies = attrs.field(factory=Latencies)

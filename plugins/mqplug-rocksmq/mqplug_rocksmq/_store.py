@@ -39,7 +39,7 @@ from mqplug_rocksmq._pages import Changes, Pages
 from mqplug_rocksmq._reading import Slice, Trimmed
 from mqplug_rocksmq._retention import Janitor
 from mqplug_rocksmq._settings import Compression
-from mqplug_rocksmq._site import FORMAT, examine, expect_database, expect_space, identify, refuse_newer
+from mqplug_rocksmq._site import FORMAT, examine, expect_database, identify, make_directory, refuse_newer
 from mqplug_rocksmq._staging import Staging
 from mqplug_rocksmq._statistics import RocksMQStatistics
 from mqplug_rocksmq._topics import Also, Topics, nothing
@@ -66,11 +66,12 @@ class StoreSettings:
     memory_max_bytes: int = MEMORY
     session_timeout: float = attrs.field(default=30.0, validator=attrs.validators.gt(0))
     compression: Compression = "lz4"
+    ballast_max_bytes: int | None = None
 
     @property
     def tuning(self) -> Tuning:
         """What RocksDB may take."""
-        return Tuning(self.memory_max_bytes, self.disk_max_bytes, self.compression)
+        return Tuning(self.memory_max_bytes, self.disk_max_bytes, self.compression, self.ballast_max_bytes)
 
 
 class Store:
@@ -79,8 +80,7 @@ class Store:
     def __init__(self, path: Path, settings: StoreSettings) -> None:
         examine(path)
         expect_database(path)
-        path.mkdir(parents=True, exist_ok=True)
-        expect_space(path)
+        make_directory(path)
         self.path = path
         self.settings = settings
         with _understood(path):
@@ -140,6 +140,7 @@ class Store:
             size = log.size
             first, leasing = self._fill(changes, log, bodies, origin)
             safe = self._engine.write(changes, log, first, receipt)
+            self._engine.room.took(log.size - size)
             if leasing and safe:
                 self._engine.durability.sync_locked()
         self._janitor.grew(log.size - size, log)
@@ -230,8 +231,9 @@ class Store:
     def compact(self) -> None:
         """Drop what is too old or too much, and give back all room that can be given back; others may go on."""
         self.enforce_retention()
-        with self._engine.maintaining:
+        with self._engine.compacting():
             self._engine.pages.compact_all()
+        self._engine.tend_room()
 
     def check(self) -> None:
         """Raise unless the store can be used."""

@@ -36,6 +36,13 @@ class Tuning:
     memory: int = MEMORY
     disk: int | None = None
     compression: Compression = "lz4"
+    ballast_most: int | None = None
+
+    @property
+    def ballast(self) -> int:
+        """How large the ballast may get: it holds what the write buffers hold, which opening writes into tables."""
+        most = self.memory // 2 if self.ballast_most is None else self.ballast_most
+        return most if self.disk is None else min(most, self.disk // 8)
 
     @property
     def table_bytes(self) -> int:
@@ -51,12 +58,12 @@ class Tuning:
     def budget(self) -> int | None:
         """How many bytes of messages may be kept.
 
-        The rest is for the write-ahead log and for merging, when RocksDB writes anew what it has, before it removes the
-        old files: that is everything in a small store, and a gigabyte in a large one.
+        The rest is for the ballast, the write-ahead log and for merging, when RocksDB writes anew what it has, before
+        it removes the old files: that is everything in a small store, and a gigabyte in a large one.
         """
         if self.disk is None:
             return None
-        tables = self.disk - 2 * self.wal_bytes
+        tables = self.disk - 2 * self.wal_bytes - self.ballast
         return max(tables // 2 - self.step, tables - 4 * self.step - 1024 * _MIB)
 
     @property
@@ -104,7 +111,7 @@ def _options(tuning: Tuning, buffer: int) -> Options:
     options.set_max_file_opening_threads(1)
     options.set_compression_type(getattr(Kind, tuning.compression)())
     options.set_max_log_file_size(4 * _MIB)
-    options.set_keep_log_file_num(4)
+    options.set_keep_log_file_num(2)
     return options
 
 

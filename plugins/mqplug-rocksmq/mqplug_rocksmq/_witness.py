@@ -15,6 +15,8 @@ from typing import Final, NamedTuple
 
 from crc32c import crc32c
 
+from mqplug_rocksmq._own_files import open_own, read_own
+
 _RECORD: Final = Struct("<4sIQ36s")
 _CRC: Final = Struct("<I")
 _MAGIC: Final = b"MQW1"
@@ -42,7 +44,7 @@ class Witness:
 
     def __init__(self, path: Path, *, cautious: bool) -> None:
         self._cautious = cautious
-        self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        self._file = open_own(path, os.O_RDWR | os.O_CREAT)
         self._boot = _boot()
 
     def read(self) -> Testimony | None:
@@ -64,7 +66,7 @@ class Witness:
 def testimony_of(path: Path) -> Testimony | None:
     """Return what the last opener of a store that nobody has open left in this file."""
     try:
-        return _understood(path.read_bytes())
+        return _understood(read_own(path))
     except OSError:
         return None
 

@@ -144,12 +144,12 @@ def serving(path: Path, *options: str) -> Iterator[subprocess.Popen[str]]:
             process.kill()
 
 
-def in_a_namespace(script: str, *arguments: object) -> str:
+def in_a_namespace(script: str, *arguments: object, seconds: float = 100) -> str:
     """Run a shell script as root of a user namespace of its own, where it can mount; return what it prints."""
     command = ["unshare", "--user", "--map-root-user", "--mount", "sh", "-euc", script, "sh", *map(str, arguments)]
     if subprocess.run([*command[:4], "true"], capture_output=True, check=False).returncode:
         pytest.skip("this machine does not let users make namespaces of their own")
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=100)
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=seconds)
     assert done.returncode == 0, done.stderr
     return done.stdout
 

@@ -152,7 +152,7 @@ def test_no_room_to_note_it(store: Store, monkeypatch: pytest.MonkeyPatch, step:
         full.setattr(
             store._engine.pages, "write", lambda changes: _no_room() if next(steps) >= step else write(changes)
         )
-        full.setattr(store._engine, "_room", lambda: False)
+        full.setattr(store._engine.room, "to_send", lambda: False)
         with pytest.raises(StorageFull if step == 1 else OutcomeUnknown):
             take(store, found)
         assert extent(store, log) == (0, 0)

@@ -22,7 +22,7 @@ from mqplug_rocksmq._layout import LOG, TIME, Place, group_key, log_key, place_v
 from mqplug_rocksmq._notes import notes_key, numbered
 from mqplug_rocksmq._page import Page, reseal
 from mqplug_rocksmq._pages import Changes
-from mqplug_rocksmq._site import DATABASE, IDENTITY, REPAIRED, WITNESS
+from mqplug_rocksmq._site import BALLAST, DATABASE, IDENTITY, REPAIRED, WITNESS
 from mqplug_rocksmq._store import Store
 
 Change = Callable[[Store, Changes], None]
@@ -139,7 +139,7 @@ def test_the_damaged_store_is_kept(path: Path, open_store: OpenStore) -> None:
     shutil.rmtree(kept)
     damaged(open_store(sync="os"), drop_page(50))
     assert repair(path, backup=False).damaged is None
-    assert {each.name for each in path.iterdir()} <= {DATABASE, WITNESS, IDENTITY, "owner"}
+    assert {each.name for each in path.iterdir()} <= {DATABASE, WITNESS, IDENTITY, BALLAST, "owner"}
 
 
 def test_a_sound_store_is_left_alone(path: Path, open_store: OpenStore) -> None:

@@ -73,7 +73,7 @@ def test_everything_goes_back(path: Path, open_store: OpenStore, monkeypatch: py
     store.groups.names()
     with monkeypatch.context() as full:
         full.setattr(store._engine.pages, "write", _no_room)
-        full.setattr(store._engine, "_room", lambda: False)
+        full.setattr(store._engine.room, "to_send", lambda: False)
         for attempt in (
             lambda: store.delete_topic("orders"),
             lambda: store.topics.create("new", 1, store.topics.get("orders").retention, 10),

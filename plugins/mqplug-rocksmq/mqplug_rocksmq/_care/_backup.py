@@ -32,11 +32,14 @@ def back_up(engine: Engine, store: str, to: Path) -> None:
 @contextmanager
 def appearing(path: Path) -> Iterator[Path]:
     """Give a directory to be filled, which gets this path in the end: there is all of it, or nothing."""
+    if path.is_symlink() and not path.exists():
+        raise ConfigError(f"{path} is a link to nothing", fix="Name a directory that is to be made")
+    path = path.resolve()
     if path.exists() and (not path.is_dir() or any(path.iterdir())):
         raise ConfigError(f"there is something at {path} already", fix="Name a path where nothing is")
-    path = path.absolute()
     building = path.with_name(f".{path.name}.{os.getpid()}")
-    building.mkdir(parents=True)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    building.mkdir(mode=0o700)
     try:
         yield building
         _put_on_disk(building)

@@ -4,24 +4,39 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from mqplug import Error
+from mqplug import Corrupt, Error
 from mqplug_rocksmq._care._findings import Report
 from mqplug_rocksmq._care._survey import Taker, survey
 from mqplug_rocksmq._ownership import Ownership
 from mqplug_rocksmq._pages import Pages
-from mqplug_rocksmq._site import DATABASE, WITNESS, examine
+from mqplug_rocksmq._site import DATABASE, IDENTITY, WITNESS, examine, read_identity
 from mqplug_rocksmq._tuning import Tuning
 from mqplug_rocksmq._witness import testimony_of
 
 
 def check(path: Path) -> Report:
     """Look at everything in a store; ``AlreadyOpen`` if somebody has it open."""
-    examine(path, create=False)
+    examine(path, create=False, named=False)
     ownership = Ownership(path)
     try:
-        return inspect(path)
+        report = inspect(path)
+        look_at_name(path, report)
+        return report
     finally:
         ownership.release()
+
+
+def look_at_name(path: Path, report: Report) -> None:
+    """Compare the file that names a store with the name that its database knows."""
+    try:
+        identity = read_identity(path)
+    except Corrupt as error:
+        report.add(error.message)
+        return
+    if identity is None:
+        report.add(f"the file {path / IDENTITY}, which names the store, is missing")
+    elif report.store is not None and identity.id != report.store:
+        report.add(f"the file {path / IDENTITY} says {identity.id}, and the database says {report.store}")
 
 
 def inspect(path: Path) -> Report:

@@ -11,6 +11,7 @@ from pathlib import Path
 from time import sleep
 from typing import Any, Final
 
+from mqplug_rocksmq._ballast import held_by
 from mqplug_rocksmq._layout import (
     GROUP,
     TIME,
@@ -59,6 +60,7 @@ def statistics(path: Path, store: str, turn: Turn, **known: Any) -> RocksMQStati
         id=store,
         **_sizes(path),
         staged=Staging(path).size(),
+        ballast=held_by(path),
         delays=delays,
         stops=stops,
         partitions=tuple(partitions.values()),

@@ -18,8 +18,9 @@ class Finding:
 
 @attrs.define
 class Report:
-    """What a look at a store found."""
+    """What a look at a store found. ``store`` is the store's name, as the database says."""
 
+    store: str | None = None
     pages: int = 0
     messages: int = 0
     topics: int = 0

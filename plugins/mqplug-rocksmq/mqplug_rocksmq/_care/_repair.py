@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import uuid
 from itertools import count
 from pathlib import Path
 from typing import Final
@@ -17,7 +18,7 @@ import attrs
 
 from mqplug import Corrupt, Error
 from mqplug_rocksmq._care._chain import Chain
-from mqplug_rocksmq._care._check import inspect, look, open_leniently
+from mqplug_rocksmq._care._check import inspect, look, look_at_name, open_leniently
 from mqplug_rocksmq._care._contents import Contents
 from mqplug_rocksmq._care._findings import Report
 from mqplug_rocksmq._layout import (
@@ -38,7 +39,16 @@ from mqplug_rocksmq._layout import (
 )
 from mqplug_rocksmq._ownership import Ownership
 from mqplug_rocksmq._pages import Pages, rebuild
-from mqplug_rocksmq._site import DATABASE, FORMAT, IDENTITY, REPAIRED, WITNESS, identify, read_identity
+from mqplug_rocksmq._site import (
+    DATABASE,
+    FORMAT,
+    IDENTITY,
+    REPAIRED,
+    WITNESS,
+    Identity,
+    read_identity,
+    write_identity,
+)
 from mqplug_rocksmq._witness import Witness
 
 _BUILDING: Final = "rocksdb.building"
@@ -58,21 +68,22 @@ def repair(path: Path, *, backup: bool = True) -> Repaired:
     """Salvage all that is sound; do nothing where nothing is wrong. ``AlreadyOpen`` if somebody has the store open."""
     ownership = Ownership(path)
     try:
-        _see_identity(path)
         if not (path / DATABASE).exists() and (path / REPAIRED).exists():
             _take_place(path, None)
         report = inspect(path)
-        return Repaired(report) if report.sound else _repair(path, backup=backup)
+        done = Repaired(report) if report.sound else _repair(path, backup=backup)
+        _repair_name(path, done.report)
+        return done
     finally:
         ownership.release()
 
 
-def _see_identity(path: Path) -> None:
-    """Have a damaged file that names the store written anew; the database knows the name too."""
-    try:
-        read_identity(path)
-    except Corrupt:
-        (path / IDENTITY).unlink()
+def _repair_name(path: Path, report: Report) -> None:
+    """Have the file that names the store say what the database says."""
+    found = len(report.findings)
+    look_at_name(path, report)
+    if len(report.findings) > found and report.store is not None:
+        write_identity(path, Identity(report.store))
 
 
 def _repair(path: Path, *, backup: bool) -> Repaired:
@@ -134,6 +145,15 @@ def _take_place(path: Path, damaged: Path | None) -> None:
     witness.close()
 
 
+def _name_of(path: Path) -> str:
+    """Return what names the store where the database does not; a new name where nothing does."""
+    try:
+        identity = read_identity(path)
+    except Corrupt:
+        identity = None
+    return identity.id if identity else str(uuid.uuid4())
+
+
 class _Rebuilt:
     """A new database, which takes what is sound."""
 
@@ -163,7 +183,8 @@ class _Rebuilt:
             put(topic_key(topic.name), topic.value)
         for key, value in contents.other.items():
             put(key, value)
-        put(STORE, json_value({"format": FORMAT, "id": identify(self._path, contents.store).id}))
+        contents.store = contents.store or _name_of(self._path)
+        put(STORE, json_value({"format": FORMAT, "id": contents.store}))
         put(
             COUNTER,
             count_value(max([contents.counter, *(number + 1 for number in (*contents.records, *contents.segments))])),

@@ -8,6 +8,7 @@ from pathlib import Path
 from mqplug import ConfigError, Corrupt
 from mqplug_rocksmq._care._backup import appearing
 from mqplug_rocksmq._care._check import check
+from mqplug_rocksmq._own_files import refuse_links
 from mqplug_rocksmq._ownership import Ownership
 from mqplug_rocksmq._site import DATABASE, IDENTITY, WITNESS, read_identity
 
@@ -16,6 +17,8 @@ def restore(backup: Path, path: Path) -> None:
     """Copy a backup, after a look at everything in it, to where there is nothing yet."""
     if not (backup / DATABASE).is_dir() or read_identity(backup) is None:
         raise ConfigError(f"{backup} is no backup", fix="Name a directory that mqplug rocksmq backup made")
+    for directory in (backup, backup / DATABASE):
+        refuse_links(directory.resolve() if directory == backup else directory)
     with appearing(path) as building:
         ownership = Ownership(backup)
         try:

@@ -44,6 +44,7 @@ def survey(pages: Pages, testimony: Testimony | None, report: Report, taker: Tak
     report.topics = len(contents.topics)
     if taker:
         taker.rest(contents)
+    report.store = contents.store
 
 
 def _compare(contents: Contents, testimony: Testimony | None, report: Report) -> None:

@@ -39,11 +39,11 @@ timeout_option = click.option(
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON, for programs.")
 
 
-def existing(path: Path) -> Path:
-    """Return the path if a store is there; nothing is made."""
+def existing(path: Path, *, named: bool = True) -> Path:
+    """Return the path if a store is there, even if its own file is damaged where it need not be *named*."""
     if not path.exists():
         raise ConfigError(f"there is no store at {path}", fix="Check the path")
-    examine(path, create=False)
+    examine(path, create=False, named=named)
     return path.resolve()
 
 

@@ -26,7 +26,7 @@ def check(context: click.Context, path: Path, timeout: float, as_json: bool) -> 
     """
     from mqplug_rocksmq._care._check import check as look
 
-    path = existing(path)
+    path = existing(path, named=False)
     try:
         report = look(path)
     except AlreadyOpen:
@@ -40,11 +40,14 @@ def check(context: click.Context, path: Path, timeout: float, as_json: bool) -> 
 
 def _of_open(path: Path, timeout: float) -> Report:
     from mqplug_rocksmq._care._check import check as look
+    from mqplug_rocksmq._care._check import look_at_name
 
     with tempfile.TemporaryDirectory(prefix=f".{path.name}-check-", dir=path.parent) as folder:
         copy = Path(folder) / "store"
         asked(path, {"call": "backup", "path": str(copy)}, timeout)
-        return look(copy)
+        report = look(copy)
+    look_at_name(path, report)
+    return report
 
 
 @click.command()

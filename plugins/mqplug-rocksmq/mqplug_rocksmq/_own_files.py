@@ -1,0 +1,124 @@
+"""Opening the files of a store: no link is followed, and whatever else lies in their place is refused by name.
+
+Whoever can write into the directory of a store could otherwise have its owner write into any file of the owner's. The
+look is one with the opening: there is no moment between them.
+"""
+
+from __future__ import annotations
+
+import errno
+import grp
+import os
+import pwd
+import stat
+from pathlib import Path
+from typing import Final
+
+from mqplug import ConfigError
+
+_SAFELY: Final = os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK  # the last: a pipe answers at once, instead of waiting
+_MOST_BYTES: Final = 64 << 10  # of what is read at once: these files are small
+_KINDS: Final = (
+    (stat.S_ISDIR, "a directory"), (stat.S_ISFIFO, "a pipe"), (stat.S_ISSOCK, "a socket"),
+    (stat.S_ISCHR, "a device"), (stat.S_ISBLK, "a device"),
+)  # fmt: skip
+
+
+def open_own(path: Path, flags: int) -> int:
+    """Open a file of a store and return its descriptor; ``ConfigError`` where something else has its name."""
+    try:
+        descriptor = os.open(path, flags | _SAFELY, 0o600)
+    except OSError as error:
+        raise _other_kind(path, error) from None
+    try:
+        _expect_own(path, os.fstat(descriptor))
+    except BaseException:
+        os.close(descriptor)
+        raise
+    return descriptor
+
+
+def read_own(path: Path) -> bytes:
+    """Return what is in a file of a store."""
+    descriptor = open_own(path, os.O_RDONLY)
+    try:
+        return os.read(descriptor, _MOST_BYTES)
+    finally:
+        os.close(descriptor)
+
+
+def create_own(path: Path) -> int:
+    """Open a file of a store that is to be new; what was left there of an earlier one goes, unopened."""
+    path.unlink(missing_ok=True)
+    return open_own(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
+
+
+def refuse_links(directory: Path) -> None:
+    """Raise if there is a link among the files of a directory of a store, or in its place."""
+    if directory.is_symlink():
+        raise _refused(directory, "a link")
+    try:
+        entries = list(os.scandir(directory))
+    except (FileNotFoundError, NotADirectoryError):
+        return  # whoever wants it makes it, or finds that out
+    for entry in entries:
+        if entry.is_symlink():
+            raise _refused(Path(entry.path), "a link")
+
+
+def expect_unshared(directory: Path) -> None:
+    """Raise if others may write into a directory: they could put anything in the place of a file."""
+    found = directory.stat()
+    mine = found.st_uid in (os.geteuid(), 0) or os.geteuid() == 0
+    open_to_all = found.st_mode & stat.S_IWOTH
+    open_to_some = found.st_mode & stat.S_IWGRP and not _is_private(found.st_gid, found.st_uid)
+    if mine and not open_to_all and not open_to_some:
+        return
+    who = "belongs to another user" if not mine else f"can be written by {'all' if open_to_all else 'other'} users"
+    raise ConfigError(
+        f"the directory {directory} {who}, who could have this program write into other files",
+        fix="Run chmod go-w on it, or name a directory inside it: that is made for this user alone",
+        backend="rocksmq",
+    )
+
+
+def _is_private(group: int, user: int) -> bool:
+    """Whether a group is there for one user alone, as many systems make one for each, and let it write by default."""
+    try:
+        found, name = grp.getgrgid(group), pwd.getpwuid(user).pw_name
+    except KeyError:
+        return False
+    return found.gr_name == name and set(found.gr_mem) <= {name}
+
+
+def _expect_own(path: Path, found: os.stat_result) -> None:
+    if not stat.S_ISREG(found.st_mode):
+        raise _refused(path, _kind(found))
+    if found.st_nlink > 1:
+        raise _refused(path, "a link: the same file has another name, too")
+    if found.st_uid not in (os.geteuid(), 0, path.parent.stat().st_uid):
+        raise _refused(path, f"a file of another user ({found.st_uid})")
+
+
+def _other_kind(path: Path, error: OSError) -> Exception:
+    """Say what is there instead of a file, where that is why it could not be opened."""
+    if error.errno not in (errno.ELOOP, errno.EISDIR, errno.ENXIO, errno.EMLINK):
+        return error
+    try:
+        return _refused(path, _kind(path.lstat()))
+    except OSError:
+        return error
+
+
+def _kind(found: os.stat_result) -> str:
+    if stat.S_ISLNK(found.st_mode):
+        return "a link"
+    return next((name for fits, name in _KINDS if fits(found.st_mode)), "no file")
+
+
+def _refused(path: Path, what: str) -> ConfigError:
+    return ConfigError(
+        f"{path} is {what}, and a store has a file of its own there",
+        fix="Find out who put it there, and remove it",
+        backend="rocksmq",
+    )

@@ -1,0 +1,320 @@
+"""A disk that is full: what a store can do all the same, and the ballast that it does it with."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+import pytest
+from conftest import OpenStore
+from rocksmq_words import in_a_namespace, native, new_log, put, values
+
+import mqplug
+from mqplug import StorageFull
+from mqplug_rocksmq import RocksMQStatistics
+from mqplug_rocksmq._ballast import LEAST_BYTES
+from mqplug_rocksmq._site import BALLAST
+
+WORDS = """
+import os, signal, subprocess, sys, time
+from contextlib import suppress
+from pathlib import Path
+import mqplug
+from mqplug_rocksmq import RocksMQStatistics
+disk = Path(sys.argv[1])
+path = disk / "store"
+
+def connect(sync="os"):
+    return mqplug.connect("rocksmq", path=str(path), sync=sync, timeout=10)
+
+def others_fill_it():
+    with open(disk / "other", "ab", buffering=0) as file, suppress(OSError):
+        while True:
+            file.write(bytes(4096))
+
+def others_leave():
+    (disk / "other").unlink(missing_ok=True)
+
+def send_until_refused(out, topics, size=100_000, known=None):
+    known = {topic: [] for topic in topics} if known is None else known
+    try:
+        while True:
+            for topic in topics:
+                known[topic].append(out.send(os.urandom(size), topic=topic).coordinates[0])
+    except mqplug.StorageFull as error:
+        return known, error
+
+def offsets(mq, topic):
+    return [message.id.coordinates[0] for message in mq.read(topic)]
+
+def trim_half(mq, topic):
+    ids = [message.id for message in mq.read(topic)]
+    middle = ids[len(ids) // 2]
+    mq.trim(topic, {0: mqplug.Position(middle.log, middle.coordinates)})
+    return [each.coordinates[0] for each in ids[len(ids) // 2:]]
+
+def soon(call, seconds=30):
+    end = time.monotonic() + seconds
+    while True:
+        try:
+            return call()
+        except mqplug.StorageFull:
+            if time.monotonic() >= end:
+                raise
+            time.sleep(0.02)
+"""
+
+AS_ONE = """
+with connect(sys.argv[2]) as mq:
+    for topic in "abc":
+        mq.create_topic(topic)
+    with mq.producer() as out, mq.consumer("a", group="g") as reader:
+        known, error = send_until_refused(out, "abc")
+        print(type(error).__name__, error.operation, len(known["a"]) > 10)
+        others_fill_it()
+        print(offsets(mq, "a") == known["a"])
+        reader.ack(reader.receive(10))
+        reader.commit()
+        print(mq.positions("a", group="g")[0].position.coordinates)
+        left = trim_half(mq, "a")
+        print(offsets(mq, "a") == left)
+        mq.delete_topic("b")
+        mq.create_topic("new")
+        print(sorted(mq.topics()))
+        print(soon(lambda: out.send(b"again", topic="a")).coordinates[0] == known["a"][-1] + 1)
+    print(offsets(mq, "c") == known["c"])
+"""
+
+
+@pytest.mark.parametrize("sync", ["always", "interval", "os"])
+def test_without_room(tmp_path: Path, sync: str) -> None:
+    """On a full disk a store is read, trimmed and committed to, topics come and go, and the room is used again."""
+    assert run(AS_ONE, tmp_path, "48m", sync) == [
+        "StorageFull send True", "True", "(1,)", "True", "['a', 'c', 'new']", "True", "True",
+    ]  # fmt: skip
+
+
+AFTERWARDS = """
+child = '''
+with connect() as mq:
+    for topic in "ab":
+        mq.create_topic(topic)
+    with mq.producer() as out:
+        known, error = send_until_refused(out, "ab")
+        print(*known["a"], flush=True)
+        if sys.argv[2] == "killed":
+            os.kill(os.getpid(), signal.SIGKILL)
+'''
+said = subprocess.run([sys.executable, "-c", sys.argv[3] + child, *sys.argv[1:3]], capture_output=True, text=True)
+known = [int(word) for word in said.stdout.split()]
+others_fill_it()
+with connect() as mq:
+    print(offsets(mq, "a") == known)
+    guest = '''
+with connect() as mq:
+    with mq.consumer("a", group="g") as reader:
+        reader.ack(reader.receive(10))
+        reader.commit()
+    left = trim_half(mq, "a")
+    mq.delete_topic("b")
+    mq.create_topic("c")
+    print(left == offsets(mq, "a"), sorted(mq.topics()), mq.positions("a", group="g")[0].position.coordinates)
+    with mq.producer("a") as out:
+        print(soon(lambda: out.send(b"again")).coordinates[0])
+'''
+    done = subprocess.run([sys.executable, "-c", sys.argv[3] + guest, sys.argv[1]], capture_output=True, text=True)
+    print(done.stdout.strip().replace(str(known[-1] + 1), "next") + done.stderr)
+"""
+
+
+@pytest.mark.parametrize("how", ["closed", "killed"])
+def test_opened_without_room(tmp_path: Path, how: str) -> None:
+    """After a close and after a kill a store opens on a full disk, and its owner and guests make room in it."""
+    said = run(AFTERWARDS, tmp_path, "48m", how, WORDS)
+    assert said == ["True", "True ['a', 'c'] (1,)", "next"]
+
+
+AGAIN = """
+child = '''
+with connect(sys.argv[2]) as mq:
+    mq.create_topic("a", exist_ok=True)
+    print(*offsets(mq, "a"), flush=True)
+    if mq.watermarks("a")[0].count:
+        print(*trim_half(mq, "a"), flush=True)
+    else:
+        print(flush=True)
+    sys.stdin.readline()
+    with mq.producer("a") as out:
+        print(soon(lambda: out.send(b"x")).coordinates[0], flush=True)
+        for offset in send_until_refused(out, "a")[0]["a"]:
+            print(offset, flush=True)
+    print("full", flush=True)
+    sys.stdin.readline()
+'''
+known, sent = [], 0
+for cycle in range(20):
+    command = [sys.executable, "-c", sys.argv[3] + child, sys.argv[1], ["os", "always"][cycle % 2]]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        found = [int(word) for word in process.stdout.readline().split()]
+        assert found == known, (cycle, known, found)
+        known = [int(word) for word in process.stdout.readline().split()]
+        if cycle % 3:
+            others_leave()
+        print("go on", file=process.stdin, flush=True)
+        while (line := process.stdout.readline().strip()) != "full":
+            known.append(int(line))
+            sent += 1
+        others_fill_it()
+        process.kill()
+print(sent > 400)
+"""
+
+
+@pytest.mark.timeout(300)
+def test_twenty_times(tmp_path: Path) -> None:
+    """Others fill the disk again and again, and each time the owner is killed: nothing that was stored is lost."""
+    assert run(AGAIN, tmp_path, "24m", "", WORDS) == ["True"]
+
+
+TAKEN = """
+with connect() as mq:
+    mq.create_topic("a")
+    with mq.producer("a") as out:
+        known, error = send_until_refused(out, "a")
+    others_fill_it()
+(path / "ballast").unlink()
+others_fill_it()
+for file in (path / "rocksdb").glob("LOG.old*"):
+    file.unlink()
+others_fill_it()
+try:
+    connect()
+except mqplug.StorageFull as error:
+    print("others have taken" in error.message, "Free as much" in error.fix, error.retryable)
+others_leave()
+with connect() as mq:
+    print(offsets(mq, "a") == known["a"])
+    print(mq.unwrap(RocksMQStatistics).ballast > 1 << 20)
+    with mq.producer("a") as out:
+        known, error = send_until_refused(out, "a", known=known)
+    others_fill_it()
+    (path / "ballast").unlink()
+    (path / "ballast").touch()
+    others_fill_it()
+    for _ in range(100_000):
+        try:
+            mq.reset_group("g", "a", mqplug.EARLIEST)
+        except mqplug.StorageFull as error:
+            print(error.operation, "others have taken" in error.message)
+            break
+    print(offsets(mq, "a") == known["a"])
+    others_leave()
+    trim_half(mq, "a")
+    with mq.producer("a") as out:
+        print(soon(lambda: out.send(b"again")).coordinates[0] == known["a"][-1] + 1)
+"""
+
+
+def test_the_ballast_is_taken(tmp_path: Path) -> None:
+    """Where others take what the store gave up, that is said, with what to do; it can be read, and goes on later."""
+    said = run(TAKEN, tmp_path, "24m")
+    assert said == ["True True True", "True", "True", "move a group True", "True", "True"]
+
+
+def run(code: str, tmp_path: Path, size: str, *arguments: str) -> list[str]:
+    """Run code with a small disk of its own; return the lines that it prints."""
+    script = 'mount -t tmpfs -o size="$5" tmpfs "$1"; "$2" -c "$3" "$1" "$4" "$6"'
+    given = (*arguments, "", "")
+    said = in_a_namespace(script, tmp_path, sys.executable, WORDS + code, given[0], size, given[1], seconds=280)
+    return said.splitlines()
+
+
+# the ballast -------------------------------------------------------------------------------------------------
+
+
+def test_its_size(path: Path, open_store: OpenStore) -> None:
+    """The ballast is real room: small for a small store, as large as what is stored, and bounded by its setting."""
+    store = open_store(sync="os", ballast_max_bytes=8 << 20)
+    assert LEAST_BYTES <= taken(path) <= 2 * LEAST_BYTES
+    log = new_log(store)
+    for _ in range(4):
+        put(store, log, os.urandom(1_000_000))
+    assert 3_000_000 <= taken(path) <= 7_000_000
+    for _ in range(8):
+        put(store, log, os.urandom(1_000_000))
+    assert 8 << 20 <= taken(path) == store.statistics().ballast < 9 << 20
+    store.trim(log, 12)
+    store.enforce_retention()
+    store._engine.pages.flush()  # the write-ahead log counts as well
+    store._engine.tend_room()
+    assert taken(path) < 4 << 20
+
+
+def test_none(path: Path, open_store: OpenStore) -> None:
+    """A store without a ballast is one as before."""
+    store = open_store(sync="os", ballast_max_bytes=0)
+    put(store, new_log(store), b"x")
+    assert taken(path) == 0
+
+
+def test_made_later(path: Path, open_store: OpenStore) -> None:
+    """A store that has none, an older one or a copy, gets its ballast when it is opened."""
+    open_store().close(10)
+    (path / BALLAST).unlink()
+    store = open_store()
+    put(store, new_log(store), b"x")
+    assert taken(path) >= LEAST_BYTES
+
+
+def test_a_hole_is_no_room(path: Path, open_store: OpenStore) -> None:
+    """A ballast that a copy made a hole of is filled again."""
+    open_store().close(10)
+    (path / BALLAST).write_bytes(b"")
+    os.truncate(path / BALLAST, 1 << 20)
+    store = open_store()
+    put(store, new_log(store), b"x")
+    assert taken(path) >= LEAST_BYTES
+
+
+def test_not_in_backups(path: Path, tmp_path: Path) -> None:
+    """A backup has no ballast; the statistics tell of it."""
+    with mqplug.connect("rocksmq", path=str(path)) as mq:
+        assert mq.unwrap(RocksMQStatistics).ballast == taken(path)
+        native(mq).back_up(tmp_path / "backup")
+    assert taken(tmp_path / "backup") == 0
+
+
+def taken(path: Path) -> int:
+    """Return what the ballast of a store takes on disk."""
+    ballast = path / BALLAST
+    return ballast.stat().st_blocks * 512 if ballast.exists() else 0
+
+
+def test_each_error_is_its_own(path: Path, open_store: OpenStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a full disk refuses is told by each operation as its own, not as the one that found the disk full."""
+    with mqplug.connect("rocksmq", path=str(path), sync="os") as mq:
+        mq.create_topic("t")
+        engine = native(mq)._engine
+        with mq.producer("t") as out, monkeypatch.context() as full:
+            last = out.send(b"x")
+            full.setattr(engine.room, "to_send", lambda: False)
+            full.setattr(engine.room, "to_open", lambda: False)
+            full.setattr(engine.pages, "write", _no_room)
+            end = {0: mqplug.Position(last.log, (last.coordinates[0] + 1,))}
+            for operation, call in {
+                "send": lambda: out.send(b"y"),
+                "trim": lambda: mq.trim("t", end),
+                "delete topic": lambda: mq.delete_topic("t"),
+                "create topic": lambda: mq.create_topic("new"),
+                "move a group": lambda: mq.reset_group("g", "t", mqplug.LATEST),
+            }.items():
+                with pytest.raises(StorageFull) as refused:
+                    call()
+                assert (refused.value.operation, refused.value.retryable) == (operation, True)
+                assert "send" not in f"{refused.value.message} {refused.value.fix}"
+        assert values(native(mq), 0) == [b"x"]
+
+
+def _no_room(_: object) -> None:
+    raise StorageFull("the disk of the store is full")

@@ -1,0 +1,293 @@
+"""The files of a store: what names it is never taken on trust, and nothing else is taken for one of them."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import stat
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from bad_input_words import connect, untouched
+from rocksmq_words import serving
+
+import mqplug
+from mqplug import ConfigError, Corrupt
+from mqplug_rocksmq._care._check import check
+from mqplug_rocksmq._care._repair import repair
+from mqplug_rocksmq._care._restore import restore
+from mqplug_rocksmq._ownership import socket_path
+from mqplug_rocksmq._site import BALLAST, DATABASE, IDENTITY, MEMBERS, OWNER, STAGING, WITNESS, Identity
+
+# what names the store ----------------------------------------------------------------------------------------
+
+NAME = Identity("0b8a3bd2-3bfb-4b3a-9e75-8a7ee2f9e7a5")
+SIZE = len(json.dumps({**NAME._asdict(), "checksum": 4_294_967_295}, separators=(",", ":")))
+DAMAGES = [*(f"flipped {at}" for at in range(SIZE)), "cut 1", "cut 30", "cut -1", "emptied", "zeros"]
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, mqplug.MessageId]:
+    """A closed store, and an id that it gave out."""
+    path = tmp_path_factory.mktemp("named") / "store"
+    with mqplug.connect("rocksmq", path=str(path)) as mq:
+        mq.create_topic("orders")
+        with mq.producer("orders") as out:
+            return path, out.send(b"a")
+
+
+@pytest.fixture
+def named(made: tuple[Path, mqplug.MessageId]) -> Iterator[tuple[Path, mqplug.MessageId]]:
+    """The same, with its name as it was written."""
+    raw = (made[0] / IDENTITY).read_bytes()
+    yield made
+    (made[0] / IDENTITY).write_bytes(raw)
+
+
+def ids(path: Path) -> list[mqplug.MessageId]:
+    """Return the ids of what is stored, each of which is found by itself, too."""
+    with mqplug.connect("rocksmq", path=str(path)) as mq:
+        found = [message.id for message in mq.read("orders")]
+        for known in found:
+            with mq.consumer("orders", start=mqplug.before(known)) as reader:
+                assert reader.receive(30).id == known  # type: ignore[union-attr]
+    return found
+
+
+def damaged(path: Path, how: str) -> bytes:
+    """Damage the file that names a store; return what it was."""
+    file = path / IDENTITY
+    raw = file.read_bytes()
+    kind, _, at = how.partition(" ")
+    if kind == "flipped":
+        place = int(at) % len(raw)
+        file.write_bytes(raw[:place] + bytes([raw[place] ^ 1]) + raw[place + 1 :])
+    elif kind == "cut":
+        file.write_bytes(raw[: int(at) % len(raw)])
+    else:
+        file.write_bytes(b"" if kind == "emptied" else b"\0" * len(raw))
+    return raw
+
+
+@pytest.mark.parametrize("how", DAMAGES)
+def test_a_changed_name(named: tuple[Path, mqplug.MessageId], how: str) -> None:
+    """Whatever byte changes of the file that names a store, it is ``Corrupt``, and nothing is touched."""
+    path, _ = named
+    damaged(path, how)
+    with untouched(path), pytest.raises(Corrupt, match=f"{IDENTITY}.*mqplug rocksmq repair"):
+        connect(path)
+
+
+@pytest.mark.parametrize("how", ["flipped 9", f"flipped {SIZE - 5}", "cut 30", "emptied"])
+def test_a_repaired_name(named: tuple[Path, mqplug.MessageId], how: str) -> None:
+    """Check tells of a changed name, repair puts it right, and ids that were given out before stay valid."""
+    path, known = named
+    raw = damaged(path, how)
+    (finding,) = check(path).findings
+    assert IDENTITY in finding.what
+    assert len(repair(path).report.findings) == 1
+    assert (path / IDENTITY).read_bytes() == raw
+    assert check(path).sound
+    assert ids(path) == [known]
+
+
+def test_another_name(named: tuple[Path, mqplug.MessageId]) -> None:
+    """A file that names another store, as one of the first version may have been changed, is ``Corrupt`` as well."""
+    path, known = named
+    raw = (path / IDENTITY).read_bytes()
+    for said in (b'{"id": "' + NAME.id.encode() + b'", "format": 1}', json.dumps({**NAME._asdict()}).encode()):
+        (path / IDENTITY).write_bytes(said)
+        with pytest.raises(Corrupt, match=f"says {NAME.id}, and the database says"):
+            connect(path)
+        assert "the database says" in check(path).findings[0].what
+        repair(path)
+        assert (path / IDENTITY).read_bytes() == raw
+    assert ids(path) == [known]
+
+
+def test_no_name(named: tuple[Path, mqplug.MessageId]) -> None:
+    """Where the file that names a store is gone, check tells, and the next who opens it has the name from inside."""
+    path, known = named
+    raw = (path / IDENTITY).read_bytes()
+    (path / IDENTITY).unlink()
+    assert "is missing" in check(path).findings[0].what
+    assert ids(path) == [known]
+    assert (path / IDENTITY).read_bytes() == raw
+
+
+def test_a_name_without_a_checksum(named: tuple[Path, mqplug.MessageId]) -> None:
+    """A store whose name was written without a checksum, by an earlier version, opens as it is."""
+    path, known = named
+    raw = (path / IDENTITY).read_bytes()
+    said = json.loads(raw)
+    (path / IDENTITY).write_text(json.dumps({"id": said["id"], "format": 1}))
+    assert check(path).sound
+    assert ids(path) == [known]
+
+
+def test_a_changed_name_of_an_open_store(path: Path) -> None:
+    """Of a store that another process has open, check tells of a changed name too."""
+    with serving(path):
+        damaged(path, "flipped 20")
+        command = [sys.executable, "-m", "mqplug.cli", "rocksmq", "check", str(path)]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        assert (done.returncode, IDENTITY in done.stdout) == (1, True), done.stderr
+
+
+# links -------------------------------------------------------------------------------------------------------
+
+FILES = (OWNER, WITNESS, IDENTITY, BALLAST, MEMBERS)
+
+
+def opened(path: Path, **settings: bool) -> None:
+    """Open a store, and close it."""
+    mqplug.connect("rocksmq", path=str(path), **settings).close()
+
+
+def put_there(path: Path, kind: str, target: Path) -> None:
+    """Put something in the place of a file of a store."""
+    if path.is_dir():
+        shutil.rmtree(path)
+    path.unlink(missing_ok=True)
+    if kind == "link":
+        path.symlink_to(target)
+    elif kind == "hard link":
+        path.hardlink_to(target)
+    elif kind == "pipe":
+        os.mkfifo(path)
+    else:
+        path.mkdir()
+
+
+@pytest.mark.parametrize("kind", ["link", "hard link", "pipe", "directory"])
+@pytest.mark.parametrize("name", FILES)
+def test_something_else(closed: Path, tmp_path: Path, name: str, kind: str) -> None:
+    """What is no file of the store's own is refused by its name, at once, and what it leads to stays as it is."""
+    mine = tmp_path / "mine"
+    mine.write_bytes((closed / name).read_bytes() if name == IDENTITY else b"precious")
+    put_there(closed / name, kind, mine)
+    before = mine.read_bytes()
+    with pytest.raises(ConfigError, match=f"{name} is a {kind.split()[-1]}.*remove it"):
+        connect(closed)
+    assert mine.read_bytes() == before
+
+
+@pytest.mark.parametrize("name", [*FILES, "room", f"{IDENTITY}.new"])
+@pytest.mark.parametrize("there", [True, False])
+def test_a_prepared_directory(tmp_path: Path, name: str, there: bool) -> None:
+    """Links in a directory that is to become a store are followed nowhere: no file is written to, and none is made."""
+    path, target = tmp_path / "store", tmp_path / "target"
+    path.mkdir(0o700)
+    if there:
+        target.write_text("precious")
+    (path / name).symlink_to(target)
+    if name in FILES:
+        with pytest.raises(ConfigError, match=f"{name} is a link"):
+            connect(path)
+    else:  # what is to be new replaces it
+        opened(path)
+    assert not there or target.read_text() == "precious"
+    assert there or not target.exists()
+
+
+@pytest.mark.parametrize("name", [DATABASE, STAGING, f"{DATABASE}/LOG", f"{DATABASE}/CURRENT"])
+def test_a_link_to_a_directory(closed: Path, tmp_path: Path, name: str) -> None:
+    """A link in the place of a directory of the store, or of one of RocksDB's files, is refused."""
+    elsewhere = tmp_path / "elsewhere"
+    if (closed / name).exists():
+        (closed / name).rename(elsewhere)
+    else:
+        elsewhere.mkdir()
+    (closed / name).symlink_to(elsewhere)
+    with pytest.raises(ConfigError, match=f"{name} is a link"):
+        connect(closed)
+
+
+def test_the_path_is_a_link(closed: Path, tmp_path: Path) -> None:
+    """The path of a store, a backup and what is restored may be links themselves."""
+    (tmp_path / "link").symlink_to(closed)
+    opened(tmp_path / "link", create=False)
+    (tmp_path / "target").mkdir()
+    (tmp_path / "restored").symlink_to(tmp_path / "target")
+    restore(tmp_path / "link", tmp_path / "restored")
+    opened(tmp_path / "restored", create=False)
+
+
+def test_a_backup_with_links(closed: Path, tmp_path: Path) -> None:
+    """A backup that has links in it is not restored: they may lead to any file of who restores it."""
+    (tmp_path / "mine").write_text("precious")
+    (closed / DATABASE / "LOG.old.1").symlink_to(tmp_path / "mine")
+    with pytest.raises(ConfigError, match=r"LOG\.old\.1 is a link"):
+        restore(closed, tmp_path / "restored")
+    assert not (tmp_path / "restored").exists()
+
+
+# who may write -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("mode", [0o777, 0o757, 0o1777])
+def test_others_may_write(closed: Path, mode: int) -> None:
+    """A directory that all may write into is refused, with what to do; so is one that is to become a store."""
+    closed.chmod(mode)
+    with untouched(closed), pytest.raises(ConfigError, match=r"can be written by all users.*chmod go-w"):
+        connect(closed)
+    fresh = closed.parent / "fresh"
+    fresh.mkdir()
+    fresh.chmod(mode)
+    with untouched(fresh), pytest.raises(ConfigError, match="can be written by all users"):
+        connect(fresh)
+    opened(fresh / "inside")
+
+
+def test_a_group_may_write(closed: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A group that may write is refused, unless it is the one that many systems make for each user alone."""
+    from mqplug_rocksmq import _own_files
+
+    closed.chmod(0o770)
+    monkeypatch.setattr(_own_files.grp, "getgrgid", lambda _: _Group("staff", []))
+    with pytest.raises(ConfigError, match="can be written by other users"):
+        connect(closed)
+    mine = _own_files.pwd.getpwuid(os.getuid()).pw_name
+    monkeypatch.setattr(_own_files.grp, "getgrgid", lambda _: _Group(mine, [mine, "somebody"]))
+    with pytest.raises(ConfigError, match="can be written by other users"):
+        connect(closed)
+    monkeypatch.setattr(_own_files.grp, "getgrgid", lambda _: _Group(mine, []))
+    opened(closed)
+
+
+class _Group:
+    def __init__(self, name: str, members: list[str]) -> None:
+        self.gr_name, self.gr_mem = name, members
+
+
+def test_modes(path: Path, tmp_path: Path) -> None:
+    """What a store makes is for its user alone, whatever the mask; so are backups."""
+    before = os.umask(0)
+    try:
+        opened(path)
+        restore(path, tmp_path / "backup")
+    finally:
+        os.umask(before)
+    for store in (path, tmp_path / "backup"):
+        assert stat.S_IMODE(store.stat().st_mode) == 0o700
+        for name in FILES:
+            if (store / name).exists():
+                assert stat.S_IMODE((store / name).stat().st_mode) == 0o600
+
+
+@pytest.mark.parametrize("how", ["open to all", "link"])
+def test_a_directory_for_sockets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, how: str) -> None:
+    """A directory for sockets that others may enter, or that is a link, is passed over."""
+    offered = tmp_path / "run"
+    if how == "link":
+        (tmp_path / "real").mkdir(0o700)
+        offered.symlink_to(tmp_path / "real")
+    else:
+        offered.mkdir()
+        offered.chmod(0o777)
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(offered))
+    assert not socket_path(tmp_path).is_relative_to(offered)
