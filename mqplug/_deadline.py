@@ -40,10 +40,11 @@ def check_timeout(timeout: float | None) -> None:
     if timeout is None or (type(timeout) in _NUMBERS and timeout >= 0):
         return
     if isinstance(timeout, bool) or not isinstance(timeout, int | float):
-        raise TypeError(f"a timeout is a number of seconds or None, not {_kind(timeout)}")
+        raise TypeError(f"a timeout is a number of seconds or None, not {kind_of(timeout)}")
     if math.isnan(timeout) or timeout < 0:
         raise ValueError(f"a timeout is at least 0 (which polls), or None (which waits for ever), not {timeout}")
 
 
-def _kind(value: object) -> str:
+def kind_of(value: object) -> str:
+    """What came instead of a number of seconds."""
     return "timedelta: pass its total_seconds()" if isinstance(value, timedelta) else type(value).__name__

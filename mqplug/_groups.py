@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
 import attrs
 
 from mqplug._consume.starts import Target, by_log, check_start, refuse_lost, resolve
-from mqplug._errors import GroupNotFound
+from mqplug._errors import Error, GroupNotFound
 from mqplug._ids import MessageId
 from mqplug._position import EARLIEST, After, Before, Position, Start
 from mqplug.spi._actions import GroupInfo, GroupPosition
@@ -50,7 +52,7 @@ class Groups:
         found = self._backend.group_positions(self._connection, group, every, deadline)
         for topic, partitions in logs.items():
             if not any(log in found for log in partitions):
-                raise _not_found(group, topic)
+                raise self._not_found(group, topic, deadline)
         return found
 
     def delete(self, group: str, deadline: Deadline) -> None:
@@ -63,12 +65,24 @@ class Groups:
         logs = self._topics.find(topic, deadline).logs
         known = self._backend.group_positions(self._connection, group, logs, deadline)
         if must_exist and not known:
-            raise _not_found(group, topic)
+            raise self._not_found(group, topic, deadline)
         moved = self._named(target, logs, lenient, deadline)
         fresh = [log for log in logs if log not in moved and log not in known]
         moved |= _plain(self._backend.resolve(self._connection, EARLIEST, fresh, deadline))
         if moved:
             self._backend.move_group(self._connection, group, moved, deadline)
+
+    def _not_found(self, group: str, topic: str, deadline: Deadline) -> GroupNotFound:
+        """What says that there is no such group, and which name was perhaps meant."""
+        near: list[str] = []
+        with suppress(Error):
+            there = [info.name for info in self._backend.list_groups(self._connection, topic, deadline)]
+            near = get_close_matches(group, there, 1)
+        meant = f"Did you mean {near[0]!r}? " if near else ""
+        return GroupNotFound(
+            f"the group {group!r} has no position on {topic!r}", topic=topic,
+            fix=f"{meant}groups({topic!r}) lists those that have one; a group has one since it was opened, or reset",
+        )  # fmt: skip
 
     def _named(
         self, target: Start | Places, logs: Sequence[Log], lenient: bool, deadline: Deadline
@@ -109,7 +123,3 @@ def _not_before(at: GroupPosition, low: Position) -> GroupPosition:
         return at
     acked = tuple(span for span in at.acked if span[0] >= low.coordinates)
     return attrs.evolve(at, position=low, acked=acked)
-
-
-def _not_found(group: str, topic: str) -> GroupNotFound:
-    return GroupNotFound(f"the group {group!r} has no position on {topic!r}", topic=topic)

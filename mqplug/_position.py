@@ -167,6 +167,9 @@ def at_time(moment: datetime | int) -> AtTime:
 
 def ago(*, days: float = 0, hours: float = 0, minutes: float = 0, seconds: float = 0) -> Ago:
     """Start so long before now; ``ago(hours=1)`` is the last hour."""
+    for part in (days, hours, minutes, seconds):
+        if isinstance(part, bool) or not isinstance(part, int | float):
+            raise TypeError(f"ago() takes numbers, as in ago(hours=1), not {type(part).__name__}")
     span = timedelta(days=days, hours=hours, minutes=minutes, seconds=seconds)
     if span < timedelta(0):
         raise ValueError("ago() looks back: its parts may not be negative in sum")
@@ -189,7 +192,8 @@ def to_milliseconds(moment: datetime | int) -> int:
             raise ValueError(f"{moment!r} has no time zone: say one, as in moment.replace(tzinfo=timezone.utc)")
         moment = (moment - _EPOCH) // timedelta(milliseconds=1)
     if isinstance(moment, bool) or not isinstance(moment, int):
-        raise TypeError(f"a time is a datetime or whole milliseconds since 1970, not {type(moment).__name__}")
+        hint = ": say int(seconds * 1000)" if isinstance(moment, float) else ""
+        raise TypeError(f"a time is a datetime or whole milliseconds since 1970, not {type(moment).__name__}{hint}")
     if not 0 <= moment <= LATEST_TIME_MS:
         raise ValueError(f"{moment} ms is not a time between the years 1970 and 9999")
     return moment
@@ -202,8 +206,17 @@ def from_milliseconds(milliseconds: int) -> datetime:
 
 def _an_id(message_id: MessageId) -> MessageId:
     if not isinstance(message_id, MessageId):
-        raise TypeError(f"a MessageId is wanted here, not {type(message_id).__name__}; MessageId.parse reads its text")
+        raise TypeError(f"a MessageId is wanted here, not {_no_id(message_id)}")
     return message_id
+
+
+def _no_id(value: object) -> str:
+    match value:
+        case str():
+            return "str; MessageId.parse reads its text"
+        case Position():
+            return "Position, which is a start by itself"
+    return f"{type(value).__name__}; say message.id" if hasattr(value, "id") else type(value).__name__
 
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)

@@ -31,7 +31,7 @@ def encode(kind: str, log: Log, coordinates: Numbers, detail: Numbers = ()) -> s
 def decode(kind: str, text: str) -> tuple[Log, Numbers, Numbers]:
     """Read a text back; anything but the exact text that ``encode`` writes is refused."""
     if not isinstance(text, str):
-        raise TypeError(f"the text form is a str, not {type(text).__name__}")
+        raise TypeError(f"the text form is a str, not {_no_text(text)}")
     parts = text.split("~") if len(text) <= _LONGEST else []
     if len(parts) != 9 or parts[0] != f"{kind}1":
         raise _refusal(kind, text)
@@ -83,9 +83,14 @@ def _read_numbers(field: str) -> Numbers:
     return tuple(_read_number(part) for part in field.split(".")) if field else ()
 
 
+def _no_text(value: object) -> str:
+    return "bytes: decode it first" if isinstance(value, bytes) else type(value).__name__
+
+
 def _refusal(kind: str, text: str) -> InvalidMessageId:
     what = "a message id" if kind == "m" else "a position"
     shown = text if len(text) <= 80 else text[:77] + "..."
-    return InvalidMessageId(
-        f"{shown!r} is not the text of {what}", fix="Pass the exact text that str(...) gave, unshortened"
-    )
+    fix = "Pass the exact text that str(...) gave, unshortened"
+    if text.startswith({"m": "p1~", "p": "m1~"}[kind]):
+        fix = "Read it with Position.parse" if kind == "m" else "Read it with MessageId.parse"
+    return InvalidMessageId(f"{shown!r} is not the text of {what}", fix=fix)

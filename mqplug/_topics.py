@@ -44,6 +44,13 @@ def check_topics(names: object) -> list[str]:
     return [check_topic(name) for name in names]
 
 
+def check_partition(number: int) -> int:
+    """The number, if a partition may have it."""
+    if isinstance(number, bool) or not isinstance(number, int):
+        raise TypeError(f"a partition is a whole number, not {type(number).__name__}")
+    return number
+
+
 def check_group(name: str) -> str:
     """The name, if a group may have it."""
     if not isinstance(name, str):

@@ -133,7 +133,7 @@ def test_a_batch_names_what_is_too_large_and_stores_the_rest() -> None:
         ({"value": b"x", "key": "k"}, TypeError, "key is bytes"),
         ({"value": b"x", "headers": [("h", 1)]}, TypeError, "header 'h' is bytes"),
         ({"value": b"x", "headers": [(b"h", b"v")]}, TypeError, "name is a str"),
-        ({"value": b"x", "headers": ["h"]}, TypeError, "a header is a pair"),
+        ({"value": b"x", "headers": ["h"]}, TypeError, "a header is a tuple"),
         ({"value": b"x", "timestamp": 1.5}, TypeError, "whole milliseconds"),
         ({"value": b"x", "timestamp": -1}, ValueError, "not a time"),
         ({"value": b"x", "partition": "0"}, TypeError, "whole number"),

@@ -19,6 +19,7 @@ from mqplug._ids import MessageId
 from mqplug._log import Log
 from mqplug._message import Message
 from mqplug._position import After, Before, Position, Start
+from mqplug._topics import check_partition
 
 if TYPE_CHECKING:
     from mqplug._consume.dead_letters import DeadLetters
@@ -181,6 +182,8 @@ class Consumer(Closable):
     @contextmanager
     def handling(self, message: Message) -> Iterator[Message]:
         """Ack the message at the end of the block; give it back if the block raises, which goes on to the caller."""
+        if not isinstance(message, Message):
+            raise TypeError(f"handling() takes a Message, not {type(message).__name__}")
         try:
             yield message
         except Exception as error:
@@ -215,6 +218,8 @@ class Consumer(Closable):
         """
         deadline = Deadline(timeout)
         start = _target(to, inclusive)
+        if partition is not None:
+            check_partition(partition)
         if missing not in {"error", "next"}:
             raise ValueError(f"missing is 'error' or 'next', not {missing!r}")
         self._grip.check_open()
@@ -231,6 +236,7 @@ class Consumer(Closable):
         deadline = Deadline(timeout)
         self._grip.check_open()
         group = self._grip.require_group("ask for what is committed")
+        self._check_reads(topic)
         logs = [log for log in self._grip.logs if topic in {None, log.topic}]
         stored = self._grip.backend.group_positions(self._grip.connection, group, logs, deadline)
         return {log.partition: stored[log].position if log in stored else None for log in logs}
@@ -278,6 +284,8 @@ class Consumer(Closable):
         self._set_paused(partitions, topic, Deadline(timeout), paused=False)
 
     def _set_paused(self, partitions: tuple[int, ...], topic: str | None, deadline: Deadline, *, paused: bool) -> None:
+        for partition in partitions:
+            check_partition(partition)
         self._grip.check_open()
         with self._grip.entering(deadline), self._grip.context("pause" if paused else "resume"):
             for held in self._chosen(partitions, topic):
@@ -290,6 +298,7 @@ class Consumer(Closable):
         """The partitions that are held of one topic: those that are named, or all."""
         if topic is None and len({log.topic for log in self._grip.logs}) > 1:
             raise TypeError("this consumer reads several topics: say which one")
+        self._check_reads(topic)
         held = {log.partition: log for log in self.assignment() if topic in {None, log.topic}}
         for partition in partitions:
             if partition not in held:
@@ -298,6 +307,10 @@ class Consumer(Closable):
                 )
         found = (self._holdings.get(log) for number, log in held.items() if not partitions or number in partitions)
         return [each for each in found if each is not None]
+
+    def _check_reads(self, topic: str | None) -> None:
+        if topic is not None and topic not in (topics := sorted({log.topic for log in self._grip.logs})):
+            raise ValueError(f"this consumer does not read {topic!r}: it reads {', '.join(map(repr, topics))}")
 
     # ending ------------------------------------------------------------------------------------------------
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Literal
 
 import attrs
@@ -17,9 +17,10 @@ from mqplug._consume.retry import PATIENT, Retry
 from mqplug._consume.seeking import Seeker
 from mqplug._consume.settling import Settler
 from mqplug._consume.starts import check_start, everywhere, group_start, refuse_lost, resolve
+from mqplug._deadline import kind_of
 from mqplug._errors import Unsupported
 from mqplug._position import EARLIEST, After, Before, Position, Start
-from mqplug._topics import check_group, check_topic
+from mqplug._topics import check_group, check_partition, check_topic
 from mqplug.spi._actions import ConsumerOptions, Mode
 
 if TYPE_CHECKING:
@@ -71,6 +72,11 @@ class Wanted:
                 check_start(start)
         if self.missing not in {"error", "next"}:
             raise ValueError(f"missing is 'error' or 'next', not {self.missing!r}")
+        if self.partitions is not None:
+            _check_partitions(self.partitions)
+        for name, callback in (("on_assigned", self.on_assigned), ("on_revoked", self.on_revoked)):
+            if callback is not None and not callable(callback):
+                raise TypeError(f"{name} is called with logs; {type(callback).__name__} cannot be called")
         _check_number("max_unacked", self.max_unacked, int)
         _check_number("max_processing", self.max_processing, int, float)
         _check_number("prefetch_bytes", self.prefetch_bytes, int)
@@ -179,10 +185,19 @@ def _begin(
     return positions
 
 
+def _check_partitions(partitions: object) -> None:
+    if isinstance(partitions, str | bytes) or not isinstance(partitions, Collection):
+        raise TypeError(f"partitions is a list of whole numbers, as in [0, 1], not {type(partitions).__name__}")
+    if not partitions:
+        raise ValueError("partitions names at least one; leave it out to read all")
+    for each in partitions:
+        check_partition(each)
+
+
 def _check_number(name: str, value: object, *kinds: type) -> None:
     if value is None:
         return
     if isinstance(value, bool) or not isinstance(value, int | float) or not isinstance(value, kinds):
-        raise TypeError(f"{name} is a number, not {type(value).__name__}")
+        raise TypeError(f"{name} is a number, not {kind_of(value)}")
     if not 0 < value < math.inf:
         raise ValueError(f"{name} is more than 0, not {value}")

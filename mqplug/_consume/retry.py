@@ -5,12 +5,19 @@ from __future__ import annotations
 import attrs
 from attrs.validators import ge, gt
 
+from mqplug._deadline import kind_of
+
 
 def _check_attempts(retry: object, attribute: object, value: int | None) -> None:
     if value is not None and (isinstance(value, bool) or not isinstance(value, int)):
         raise TypeError(f"attempts is a whole number or None, not {type(value).__name__}")
     if value is not None and value < 1:
         raise ValueError(f"attempts is at least 1, or None for no end, not {value}")
+
+
+def _check_number(retry: object, attribute: attrs.Attribute[float], value: float) -> None:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise TypeError(f"{attribute.name} is a number, not {kind_of(value)}")
 
 
 @attrs.frozen
@@ -21,9 +28,9 @@ class Retry:
     """
 
     attempts: int | None = attrs.field(default=5, validator=_check_attempts)
-    delay: float = attrs.field(default=1.0, validator=ge(0))
-    backoff: float = attrs.field(default=2.0, validator=ge(1))
-    longest: float = attrs.field(default=60.0, validator=gt(0))
+    delay: float = attrs.field(default=1.0, validator=[_check_number, ge(0)])
+    backoff: float = attrs.field(default=2.0, validator=[_check_number, ge(1)])
+    longest: float = attrs.field(default=60.0, validator=[_check_number, gt(0)])
 
     def delay_after(self, attempt: int) -> float:
         """Seconds until a message comes again that was given back at this attempt, counted from 1."""

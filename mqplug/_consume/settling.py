@@ -7,16 +7,16 @@ import time
 from contextlib import suppress
 from typing import TYPE_CHECKING, NoReturn
 
+from mqplug._batch import Batch
 from mqplug._consume.acks import Tracker
 from mqplug._consume.delivery import ACKED, Delivery
-from mqplug._deadline import Deadline
+from mqplug._deadline import Deadline, kind_of
 from mqplug._errors import ConfigError, Error, InvalidMessageId, Timeout, Unsupported
 from mqplug._ids import MessageId
 from mqplug._message import Message
 from mqplug._plugins.backend import NO_END
 
 if TYPE_CHECKING:
-    from mqplug._batch import Batch
     from mqplug._consume.dead_letters import DeadLetters
     from mqplug._consume.fetching import Fetcher
     from mqplug._consume.grip import Grip
@@ -101,7 +101,7 @@ class Settler:
     def _find(self, message_id: MessageId, operation: str) -> tuple[Delivery | None, int]:
         """Where a message was handed out; a dead delivery if it was settled before, None if it never was."""
         if not isinstance(message_id, MessageId):
-            raise TypeError(f"{operation} takes a Message or its id, not {type(message_id).__name__}")
+            raise TypeError(f"{operation} takes a Message or its id, not {_given(message_id)}")
         held = self._holdings.get(message_id.log)
         if held is None:
             return None, 0
@@ -124,9 +124,9 @@ class Settler:
     def nack(self, message: Message, delay: float | None, reason: object) -> None:
         """This one is not done: it comes again, or goes to the dead letters when it was tried often enough."""
         if not isinstance(message, Message):
-            raise TypeError(f"nack takes a Message, not {type(message).__name__}")
+            raise TypeError(f"nack takes a Message, not {_given(message)}")
         if delay is not None and (isinstance(delay, bool) or not isinstance(delay, int | float)):
-            raise TypeError(f"a delay is a number of seconds, not {type(delay).__name__}")
+            raise TypeError(f"a delay is a number of seconds, not {kind_of(delay)}")
         if delay is not None and not 0 <= delay < math.inf:
             raise ValueError(f"a delay is at least 0 seconds, not {delay}")
         self._require_nack()
@@ -225,6 +225,18 @@ class Settler:
             self.commits += 1
         finally:
             committing.release()
+
+
+def _given(value: object) -> str:
+    """What came instead of a message, and what may have been meant."""
+    match value:
+        case Batch() | list() | tuple():
+            return f"{'Batch' if isinstance(value, Batch) else type(value).__name__}: say it for each of its messages"
+        case str():
+            return "str: MessageId.parse(text) reads the text of an id"
+        case MessageId():
+            return "MessageId: keep the message itself"
+    return type(value).__name__
 
 
 def _spoken(reason: object) -> str:

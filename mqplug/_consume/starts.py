@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from datetime import datetime, timedelta
 from typing import TypeVar
 
 from mqplug._deadline import Deadline
 from mqplug._errors import InvalidMessageId, NotAssigned, PositionLost, Unsupported
 from mqplug._ids import MessageId
 from mqplug._log import Log
+from mqplug._message import Message
 from mqplug._plugins.backend import Backend
 from mqplug._position import EARLIEST, After, Ago, AtTime, Before, Earliest, Last, Latest, Position, Start
 from mqplug.spi._actions import GroupPosition, GroupStart, SymbolicStart
@@ -25,9 +27,31 @@ def check_start(start: object) -> Start:
     if not isinstance(start, Earliest | Latest | Before | After | AtTime | Ago | Last | Position):
         raise TypeError(
             f"a start is EARLIEST, LATEST, before(id), after(id), at_time(t), ago(...), last(n) or a Position, "
-            f"not {type(start).__name__}"
+            f"not {type(start).__name__}{_meant(start)}"
         )
     return start
+
+
+def _meant(start: object) -> str:
+    """What may have been meant by what is no start."""
+    match start:
+        case Message():
+            return ": say before(message.id) or after(message.id)"
+        case str() if start.startswith("m1~"):
+            return ": MessageId.parse(text) reads the text of an id"
+        case str() if start.startswith("p1~"):
+            return ": Position.parse(text) reads the text of a position"
+        case str() if start.upper() in {"EARLIEST", "LATEST"}:
+            return f": say mqplug.{start.upper()}, without quotes"
+        case str():
+            return ": MessageId.parse and Position.parse read the text of an id or a position"
+        case datetime():
+            return ": say at_time(moment)"
+        case timedelta():
+            return ": say ago(hours=1), or at_time(now - span)"
+        case Mapping():
+            return ": say one position after the other"
+    return ""
 
 
 def check_log(log: Log, logs: Sequence[Log]) -> None:

@@ -9,6 +9,7 @@ from itertools import accumulate, repeat
 from operator import countOf, itemgetter, sub
 from typing import TYPE_CHECKING, Any, Protocol, Self, TypeVar, Union
 
+from mqplug._message import Message
 from mqplug._position import to_milliseconds
 from mqplug._produce.record import Headers, Record, check_bytes, check_headers, size_of
 
@@ -53,11 +54,34 @@ def columns_of(records: Records, topic: str | None) -> SendColumns:
 
 def held(records: Records) -> Records:
     """The same records, whatever happens to what they came in; Arrow data never changes."""
-    return records if _is_arrow(records) else list(records)  # type: ignore[arg-type]
+    return records if _is_arrow(records) else _listed(records)
 
 
 def _is_arrow(records: object) -> bool:
     return hasattr(records, "__arrow_c_stream__") or hasattr(records, "__arrow_c_array__")
+
+
+_ONE = (bytes, bytearray, memoryview, str, Record, Mapping)
+"""What is a single message, if anything, though one can iterate over some of these."""
+
+
+def _listed(records: object) -> list[Any]:
+    """Several records as a list; one is none."""
+    if isinstance(records, _ONE) or not isinstance(records, Iterable):
+        raise TypeError(
+            f"several messages come as a list, each bytes or a Record, not as {type(records).__name__}; "
+            f"send() takes a single one"
+        )
+    return list(records)
+
+
+def _record(row: Any) -> Record:
+    """A record of what came without one."""
+    if isinstance(row, tuple | dict):
+        raise TypeError(f"a record is bytes or a Record, not {type(row).__name__}: say Record(value, key=...)")
+    if isinstance(row, Message):
+        raise TypeError("a record is bytes or a Record, not a Message: say Record(message.value, key=message.key)")
+    return Record(row)  # its value is looked at with those of the others
 
 
 class RecordColumns:
@@ -88,10 +112,10 @@ class RecordColumns:
     @classmethod
     def of(cls, records: Iterable[Record | bytes]) -> Self:
         """Check records; ``TypeError`` and ``ValueError`` before any I/O."""
-        rows = list(records)
+        rows = _listed(records)
         if countOf(map(type, rows), bytes) == len(rows):
-            return cls(rows, list(accumulate(map(len, rows))))  # type: ignore[arg-type]
-        made = [row if isinstance(row, Record) else Record(row) for row in rows]
+            return cls(rows, list(accumulate(map(len, rows))))
+        made = [row if isinstance(row, Record) else _record(row) for row in rows]
         return cls._of_records(made)
 
     @classmethod

@@ -13,7 +13,7 @@ from mqplug._errors import CloseIncomplete, Error, MessageTooLarge, SendFailed, 
 from mqplug._ids import MessageId
 from mqplug._produce.columns import Records, columns_of
 from mqplug._produce.handle import SendHandle
-from mqplug._produce.queue import SendQueue, WhenFull
+from mqplug._produce.queue import SendQueue, WhenFull, check_when_full
 from mqplug._produce.record import HeadersArgument, check, check_declared, size_of, takes_everything
 from mqplug._produce.sent import SentBatch
 from mqplug._produce.sorting import Sorter
@@ -113,6 +113,8 @@ class Producer(Closable):
         When the queue is full this waits for room, for ``timeout`` at most, or raises ``QueueFull`` at once. A failed
         message that nobody looked at raises at ``flush`` or ``close``.
         """
+        if when_full != "block":
+            check_when_full(when_full)
         route = self._routes.get(topic)
         deadline = None if timeout == 30 else Deadline(timeout)
         if route is None or (partition is not None and route.lacks(partition)):

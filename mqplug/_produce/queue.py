@@ -285,6 +285,12 @@ class SendQueue:
             )  # fmt: skip
 
 
+def check_when_full(when_full: str) -> None:
+    """``ValueError`` for what is no way to meet a full queue."""
+    if when_full not in {"block", "raise"}:
+        raise ValueError(f"when_full is 'block' or 'raise', not {when_full!r}")
+
+
 def check_limits(messages: int, size: int) -> tuple[int, int]:
     """How much may be on its way, or ``TypeError`` and ``ValueError``."""
     for name, limit in (("queue_messages", messages), ("queue_bytes", size)):

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from datetime import datetime
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 import attrs
 
 from mqplug._errors import Unsupported
+from mqplug._message import Message
 from mqplug._position import to_milliseconds
 
 if TYPE_CHECKING:
@@ -73,14 +74,17 @@ def check_declared(
 
 def check_headers(headers: HeadersArgument) -> Headers:
     """Headers as a tuple of pairs, each ``(str, bytes | None)``."""
-    pairs = headers.items() if isinstance(headers, Mapping) else headers
+    pairs: object = headers.items() if isinstance(headers, Mapping) else headers
+    if isinstance(pairs, str | bytes) or not isinstance(pairs, Iterable):
+        raise TypeError(f"headers are pairs (name, value), or a mapping, not {type(pairs).__name__}")
     checked = []
-    for pair in cast("Iterable[object]", pairs):
+    for pair in pairs:
         if not isinstance(pair, tuple) or len(pair) != 2:
-            raise TypeError(f"a header is a pair (name, value), not {pair!r}")
+            raise TypeError(f"a header is a tuple (name, value), not {type(pair).__name__}")
         name, value = pair
         if not isinstance(name, str):
-            raise TypeError(f"a header's name is a str, not {type(name).__name__}")
+            hint = "; decode it first, as in name.decode()" if isinstance(name, bytes) else ""
+            raise TypeError(f"a header's name is a str, not {type(name).__name__}{hint}")
         checked.append((name, check_bytes(f"header {name!r}", value)))
     return tuple(checked)
 
@@ -90,5 +94,22 @@ def check_bytes(what: str, value: object) -> bytes | None:
         return value
     if isinstance(value, bytes):
         return bytes(value)
-    hint = "; encode it first, as in text.encode()" if isinstance(value, str) else "; call bytes(...) on it"
-    raise TypeError(f"{what} is bytes or None, not {type(value).__name__}{hint}")
+    raise TypeError(f"{what} is bytes or None, not {type(value).__name__}{_how_to_send(value)}")
+
+
+def _how_to_send(value: object) -> str:
+    """What somebody may have meant who sends this."""
+    match value:
+        case str():
+            return "; encode it first, as in text.encode()"
+        case bytearray() | memoryview():
+            return "; call bytes(...) on it"
+        case int() | float():
+            return "; write it as text, as in str(number).encode()"
+        case dict() | list() | tuple():
+            return "; encode it first, as in json.dumps(data).encode()"
+        case Record():
+            return "; send_many() takes records"
+        case Message():
+            return "; send its value, as in send(message.value, key=message.key)"
+    return ""

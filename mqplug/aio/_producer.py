@@ -16,7 +16,7 @@ from mqplug._plugins.backend import NO_END
 from mqplug._produce.columns import Records, held
 from mqplug._produce.handle import SendHandle
 from mqplug._produce.producer import Producer
-from mqplug._produce.queue import WhenFull
+from mqplug._produce.queue import WhenFull, check_when_full
 from mqplug._produce.record import HeadersArgument, check
 from mqplug._produce.routing import Route
 from mqplug._statistics import ProducerStatistics
@@ -80,6 +80,7 @@ class AsyncProducer(Child):
         timeout: float | None = 30,
     ) -> AsyncSendHandle:
         """As ``Producer.submit``; ``await`` the handle for the id."""
+        check_when_full(when_full)
         deadline = Deadline(timeout)
         handle = await self._put(topic, (value, key, headers, timestamp, partition), when_full, deadline)
         if self._home.is_due:

@@ -100,7 +100,7 @@ class Mutant:
         return {
             "restart": lambda: None, "enforce": lambda client, topic: None, "codecs": {"none": connect},
             "intruder": lambda timeout: intruder(timeout=timeout),
-            "extended": lambda extensions: mqplug.connect(self.name, extensions=extensions),
+            "extended": lambda extensions: connect(extensions=extensions),
         }  # fmt: skip
 
     def capabilities(self, sound: Capabilities) -> Capabilities:
