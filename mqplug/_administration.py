@@ -99,7 +99,7 @@ class Topics:
 
     def trim(self, topic: str, before: Mapping[int, Position], deadline: Deadline) -> None:
         """Remove what lies before these positions."""
-        wanted = by_log(before, self.find(topic, deadline).logs)
+        wanted = by_log(self._connection, before, self.find(topic, deadline).logs)
         if wanted:
             self._backend.trim(self._connection, wanted, deadline)
 

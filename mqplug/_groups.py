@@ -88,7 +88,7 @@ class Groups:
         self, target: Start | Places, logs: Sequence[Log], lenient: bool, deadline: Deadline
     ) -> dict[Log, GroupPosition]:
         if isinstance(target, Mapping):
-            named = {log: _place(each) for log, each in by_log(target, logs).items()}
+            named = {log: _place(each) for log, each in by_log(self._connection, target, logs).items()}
         else:
             named = _plain(resolve(self._backend, self._connection, target, logs, deadline))
             if not isinstance(target, Before | After | Position):

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import math
 import re
+from bisect import bisect_right
 from collections import deque
 from collections.abc import Sequence
+from operator import itemgetter
 
 from mqplug._batch import Batch
 from mqplug._consume.delivery import ACKED, Decide, Delivery, StillHolds, nothing
@@ -18,6 +20,7 @@ from mqplug.spi._positions import tidy
 
 _UNACKED = re.compile(b"[^%c]" % ACKED, re.DOTALL)
 _ACKED_RUN = re.compile(b"%c+" % ACKED)
+_FIRST = itemgetter(0)
 
 
 class Tracker:
@@ -26,7 +29,7 @@ class Tracker:
     def __init__(self, owner: object, start: GroupPosition, *, keeps: bool) -> None:
         self.owner = owner  # tells this consumer's messages from another's
         self._position = start.position
-        self._restored = start.acked
+        self._restored = tidy(start).acked
         self._keeps = keeps
         self._deliveries: deque[Delivery] = deque()
         self.kept = 0  # messages of all deliveries: no fewer than are unsettled, and known without a look at each
@@ -40,12 +43,13 @@ class Tracker:
         """The batch less what the group had acked before it was opened."""
         if not self._restored:
             return batch
-        rows = [
-            index
-            for index, coordinates in enumerate(batch.coordinates)
-            if not any(first <= coordinates <= last for first, last in self._restored)
-        ]
+        rows = [index for index, coordinates in enumerate(batch.coordinates) if not self._was_acked(coordinates)]
         return batch if len(rows) == len(batch) else batch.take(rows, batch.next_position)
+
+    def _was_acked(self, coordinates: Numbers) -> bool:
+        """Whether a range that was restored has this message; there may be a hundred thousand."""
+        behind = bisect_right(self._restored, coordinates, key=_FIRST)
+        return behind > 0 and coordinates <= self._restored[behind - 1][1]
 
     def deliver(self, batch: Batch, still_holds: StillHolds | None = None) -> Delivery:
         """Begin to hand a batch out."""

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from mqplug._consume.fetching import SLICE
-from mqplug._consume.starts import check_log, position_of, refuse_lost, resolve
+from mqplug._consume.starts import position_of, refuse_lost, resolve
 from mqplug._deadline import Deadline
 from mqplug._errors import NotAssigned, Timeout
 from mqplug._plugins.backend import NO_END
@@ -37,8 +37,7 @@ class Seeker:
 
     def _positions(self, start: Start, partition: int | None, deadline: Deadline) -> dict[Log, Position]:
         if isinstance(start, Before | After | Position):
-            position = position_of(self._grip.connection, start)
-            check_log(position.log, self._grip.logs)
+            position = position_of(self._grip.connection, start, self._grip.logs)
             self.await_assignment(deadline)
             logs = [position.log]
         else:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, NoReturn
 from mqplug._batch import Batch
 from mqplug._consume.acks import Tracker
 from mqplug._consume.delivery import ACKED, Delivery
+from mqplug._consume.starts import check_place
 from mqplug._deadline import Deadline, kind_of
 from mqplug._errors import ConfigError, Error, InvalidMessageId, Timeout, Unsupported
 from mqplug._ids import MessageId
@@ -107,8 +108,10 @@ class Settler:
             return None, 0
         with self._holdings.committing:
             found = held.tracker.find(message_id)
-            if found is None and held.tracker.has_acked(message_id):
-                return held.tracker.passed, 0
+            if found is None:
+                check_place(self._grip.connection, message_id)
+                if held.tracker.has_acked(message_id):
+                    return held.tracker.passed, 0
         return found or (None, 0)
 
     def _refuse(self, message: Message | MessageId, operation: str) -> NoReturn:

@@ -75,7 +75,7 @@ def check_log(log: Log, logs: Sequence[Log]) -> None:
     )  # fmt: skip
 
 
-def by_log(places: Mapping[int, Place], logs: Sequence[Log]) -> dict[Log, Place]:
+def by_log(connection: Connection, places: Mapping[int, Place], logs: Sequence[Log]) -> dict[Log, Place]:
     """Positions by partition, as callers give them, by log; each has to be of one of these logs."""
     if not isinstance(places, Mapping):
         raise TypeError(f"positions come as a mapping of partition to Position, not as {type(places).__name__}")
@@ -87,12 +87,26 @@ def by_log(places: Mapping[int, Place], logs: Sequence[Log]) -> dict[Log, Place]
         check_log(position.log, logs)
         if position.log.partition != partition:
             raise ValueError(f"for partition {partition} a position of it is wanted, not {position!r}")
+        check_place(connection, position)
         found[position.log] = place
     return found
 
 
-def position_of(connection: Connection, start: Before | After | Position) -> Position:
-    """The position that a start with an id means."""
+def check_place(connection: Connection, place: MessageId | Position) -> None:
+    """``InvalidMessageId`` for coordinates that nothing of this backend can have."""
+    is_possible = getattr(connection, "is_possible", None)  # see CheckingConnection
+    if is_possible is not None and not is_possible(place.coordinates):
+        raise InvalidMessageId(
+            f"{place!r} was never given out: {place.log.backend} has no such coordinates",
+            topic=place.log.topic, fix="Use ids and positions as they came from mqplug",
+        )  # fmt: skip
+
+
+def position_of(connection: Connection, start: Before | After | Position, logs: Sequence[Log]) -> Position:
+    """The position that a start with an id means, if it is of one of these logs."""
+    place = start if isinstance(start, Position) else start.id
+    check_log(place.log, logs)
+    check_place(connection, place)
     match start:
         case Before(message_id):
             return Position(message_id.log, message_id.coordinates)
@@ -107,8 +121,7 @@ def resolve(
 ) -> dict[Log, Position]:
     """A position for each log that the start speaks of."""
     if isinstance(start, Before | After | Position):
-        position = position_of(connection, start)
-        check_log(position.log, logs)
+        position = position_of(connection, start, logs)
         return {position.log: position}
     return dict(backend.resolve(connection, symbolic(connection, start), logs, deadline))
 

@@ -29,6 +29,7 @@ from mqplug.spi import (
     Ingest,
     ListGroups,
     ListTopics,
+    Numbers,
     StageDriver,
     SymbolicStart,
     TopicInfo,
@@ -48,6 +49,9 @@ class MemoryConnection:
     def after(self, message_id: MessageId) -> Position:
         behind = self.store.personality.numbering.behind
         return Position(message_id.log, behind(message_id.coordinates, message_id.detail))
+
+    def is_possible(self, coordinates: Numbers) -> bool:
+        return self.store.personality.numbering.is_possible(coordinates)
 
     def health(self, timeout: float) -> None:
         """Memory is always well."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from mqplug._batch import Batch
-from mqplug._errors import Error, InvalidMessageId, NotAssigned
+from mqplug._errors import Error, NotAssigned
 from mqplug._log import Log
 from mqplug._position import Position
 from mqplug.memory._connection import MemoryConnection
@@ -132,8 +132,8 @@ class MemoryConsumer:
         if missing := [log for log in positions if log not in self._positions]:
             raise NotAssigned(f"{missing[0]!r} is not held by this consumer")
         if self._store.personality.early_errors:
-            for position in positions.values():
-                check_position(self._store.partition(position.log), position)
+            for log in positions:
+                self._store.partition(log)
 
     def commit(self, positions: Mapping[Log, GroupPosition], timeout: float) -> None:
         if self._group is not None:
@@ -144,10 +144,3 @@ class MemoryConsumer:
         if self._seat is not None:
             self._seat.leave()
         self._positions.clear()
-
-
-def check_position(partition: Partition, position: Position) -> None:
-    """``InvalidMessageId`` for coordinates that no message here has."""
-    width = partition.numbering.width
-    if len(position.coordinates) != width:
-        raise InvalidMessageId(f"{position!r} is none of {partition.log!r}: its coordinates are {width} numbers")

@@ -33,6 +33,11 @@ class Numbering(Protocol):
         """The position just behind a message."""
         ...
 
+    @staticmethod
+    def is_possible(coordinates: Numbers) -> bool:
+        """Whether an id or a position can have these."""
+        ...
+
     def removable(self, places: Sequence[Numbers], wanted: int) -> int:
         """How many of the first messages can be removed, where so many are wanted away."""
         ...
@@ -69,6 +74,10 @@ class Dense:
     def behind(coordinates: Numbers, detail: Numbers) -> Numbers:  # noqa: ARG004 - one offset tells all
         return (coordinates[0] + 1,)
 
+    @staticmethod
+    def is_possible(coordinates: Numbers) -> bool:
+        return len(coordinates) == 1 and coordinates[0] >= 0
+
     def removable(self, places: Sequence[Numbers], wanted: int) -> int:
         return wanted
 
@@ -87,10 +96,15 @@ class Marked(Dense):
         self._next += 1
         return placed
 
+    @staticmethod
+    def is_possible(coordinates: Numbers) -> bool:
+        return len(coordinates) == 1 and 0 <= coordinates[0] < LARGEST
+
     def count(self, places: Sequence[Numbers], begin: Numbers) -> int:
         return max(0, self._next - begin[0]) if places else 0
 
 
+LARGEST = 2**63 - 1  # what brokers count with has 64 bits, and one more is the position behind a message
 BATCH = 10  # messages of one entry
 LEDGER = 5  # entries of one ledger
 
@@ -140,6 +154,13 @@ class Entries:
         if index < 0 or (detail and index + 1 >= detail[0]):
             return (ledger, entry + 1, -1)
         return (ledger, entry, index + 1)
+
+    @staticmethod
+    def is_possible(coordinates: Numbers) -> bool:
+        match coordinates:
+            case (ledger, entry, index):
+                return 0 <= ledger < LARGEST and 0 <= entry < LARGEST and -1 <= index < LARGEST
+        return False
 
     def removable(self, places: Sequence[Numbers], wanted: int) -> int:
         kept = places[wanted][0] if wanted < len(places) else self._ledger

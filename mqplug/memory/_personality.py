@@ -23,10 +23,11 @@ Storing = Callable[["GroupPosition | None", GroupPosition, "Partition"], GroupPo
 class Personality:
     """One way to be.
 
-    ``incarnations``: a topic that was made again is told from the one before. ``early_errors``: a seek looks where it
-    goes; else the next poll does. ``tells_loss``: what retention removed is told by the first poll; else a reader hears
-    of it when the next message comes, and a group never does. ``whole_entries``: what is not acked of an entry comes
-    back with the whole of it. ``takes_over``: the store moves partitions between members itself, and tells nobody.
+    ``incarnations``: a topic that was made again is told from the one before. ``early_errors``: a seek looks whether
+    the topic is there; else the next poll does. ``tells_loss``: what retention removed is told by the first poll; else
+    a reader hears of it when the next message comes, and a group never does. ``whole_entries``: what is not acked of an
+    entry comes back with the whole of it. ``takes_over``: the store moves partitions between members itself, and tells
+    nobody.
     """
 
     name: str

@@ -60,6 +60,7 @@ from mqplug.spi._actions import (
 )
 from mqplug.spi._descriptor import API_VERSION, Address, Capabilities, Descriptor, Url
 from mqplug.spi._drivers import (
+    CheckingConnection,
     Connection,
     ConsumerDriver,
     Listener,
@@ -93,6 +94,7 @@ __all__ = [
     "Batch",
     "Bell",
     "Capabilities",
+    "CheckingConnection",
     "Columns",
     "ColumnsProxy",
     "Connection",

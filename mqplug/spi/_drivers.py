@@ -49,6 +49,14 @@ class Connection(Protocol):
         ...
 
 
+class CheckingConnection(Connection, Protocol):
+    """What a connection may have beside, so that the core refuses ids and positions which cannot be of its backend."""
+
+    def is_possible(self, coordinates: Numbers) -> bool:
+        """Whether an id or a position can have these coordinates: as many numbers, and none out of range. Pure."""
+        ...
+
+
 class Sending(Protocol):
     """One record on its way. The driver settles it exactly once, from any thread."""
 

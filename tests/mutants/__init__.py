@@ -9,12 +9,14 @@ from mutants import (
     edges_of_groups,
     giving_back,
     groups,
+    handing_over,
     large,
     lasting,
     members,
     mistakes,
     more,
     oddities,
+    rarely,
     reading,
     seeking,
     staging,
@@ -25,7 +27,7 @@ from mutants.core import CORE_MUTANTS
 
 SECTIONS = (
     answers, reading, seeking, groups, giving_back, members, storing, lasting, mistakes, large, asynchronous, more,
-    edges, edges_of_groups, staging, oddities,
+    edges, edges_of_groups, staging, oddities, handing_over, rarely,
 )  # fmt: skip
 
 

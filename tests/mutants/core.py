@@ -25,7 +25,7 @@ from mqplug import (
 )
 from mqplug._batch import Batch
 from mqplug._config import reading, settings, urls
-from mqplug._consume import opening, seeking
+from mqplug._consume import opening, seeking, starts
 from mqplug._consume.acks import Tracker
 from mqplug._consume.gate import Gate
 from mqplug._consume.holdings import Holdings
@@ -98,7 +98,7 @@ WRONG = [
     ("KEY-06", partitioners, "cycle", lambda order: repeat(order[0])),
     ("TOP-02", _administration, "_differences", lambda wanted, there: []),
     ("ERR-06", urls, "shown", lambda url: url),
-    ("SEEK-26", seeking, "check_log", lambda log, logs: None),
+    ("SEEK-26", starts, "check_log", lambda log, logs: None),
     ("SEEK-27", Seeker, "_positions", lambda seeker, start, partition, deadline: {}),
     ("CC-02", Gate, "receiving", contextlib.nullcontext),
     ("TO-02", _deadline, "check_timeout", lambda timeout: None),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from concurrent.futures import ThreadPoolExecutor
+from queue import Queue
 from threading import Event, Thread
 
 from mqplug import EARLIEST, LATEST, Closed, Consumer, Message, MessageId, Record, after, before
@@ -232,3 +233,50 @@ with mqplug.connect(url) as client, client.producer(topic) as producer:
     print(producer.send(b"from elsewhere", partition=0))
     time.sleep(600)
 """
+
+
+@case(19, timed=True)
+def test_polling(bench: Bench) -> None:
+    """A receive with no time to wait returns at once: the quickest of twenty takes less than 50 milliseconds."""
+    topic, ids = bench.filled(1)
+    consumers = [bench.reader(topic), bench.reader(bench.topic())]
+    if bench.client.capabilities.groups:
+        consumers.append(bench.member(topic, bench.name()))
+    for consumer in consumers[::2]:
+        bench.delivers(consumer, ids)
+    for consumer in consumers:
+        bench.that(min(_seconds(consumer) for _ in range(20)) < 0.05, "a receive(0) took 50 ms")
+
+
+def _seconds(consumer: Consumer) -> float:
+    began = time.perf_counter()
+    consumer.receive(0)
+    return time.perf_counter() - began
+
+
+WAKE_UPS = 460  # of one in fifty that is lost, three are found so with 99.5 percent
+LATE = 0.06  # seconds; whoever is not woken looks again after 0.1
+
+
+@case(20, timed=True, timeout=300, profile="full")
+def test_woken_each_time(bench: Bench) -> None:
+    """A consumer that waits is woken by each of 460 messages, not only by most of them."""
+    topic, came = bench.topic(), Queue[None]()
+    reader, late = bench.reader(topic, LATEST), 0
+    with ThreadPoolExecutor(2) as others:
+        for _ in range(WAKE_UPS):
+            waiting = others.submit(_receive_at, reader, bench.patience)
+            beside = others.submit(_get_at, came)  # as late as this one the machine makes everybody
+            time.sleep(0.002)
+            sent = bench.filler(topic).send(b"now", partition=0)
+            stored = time.perf_counter()
+            came.put(None)
+            message, arrived = waiting.result()
+            bench.equal(message and message.id, sent)
+            late += arrived - stored > LATE * bench.scale and beside.result() - stored < LATE * bench.scale / 3
+    bench.that(late < 3, f"{late} of {WAKE_UPS} messages came late")
+
+
+def _get_at(queue: Queue[None]) -> float:
+    queue.get()
+    return time.perf_counter()

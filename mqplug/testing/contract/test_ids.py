@@ -226,3 +226,32 @@ def test_strangers(bench: Bench) -> None:
         bench.that(ids[0] != stranger, "and so they are unequal")
     with bench.raises(TypeError):
         after("text")  # type: ignore[arg-type]
+
+
+@case(17)
+def test_too_many_or_too_few(bench: Bench) -> None:
+    """An id or position with a number too many or too few is ``InvalidMessageId``, and moves nothing."""
+    topic, ids = bench.filled(4)
+    able, whole = bench.client.capabilities, ids[1].coordinates
+    reader, group = bench.reader(topic), bench.name()
+    bench.delivers(reader, ids[:2])
+    for coordinates in ((*whole, 0), (*whole, whole[-1]), whole[:-1]):
+        bad, position = MessageId(ids[1].log, coordinates, ids[1].detail), Position(ids[1].log, coordinates)
+        for start in (before(bad), after(bad), position):
+            with bench.raises(InvalidMessageId):
+                reader.seek(start)
+            with bench.raises(InvalidMessageId):
+                bench.reader(topic, start)
+            if able.durable_groups:
+                with bench.raises(InvalidMessageId):
+                    bench.client.reset_group(group, topic, start)
+        if able.trim:
+            with bench.raises(InvalidMessageId):
+                bench.client.trim(topic, {0: position})
+        if able.groups:
+            member = bench.member(topic, bench.name())
+            taken = bench.delivers(member, ids)
+            with bench.raises(InvalidMessageId):
+                member.ack(bad)
+            member.ack(taken[0])
+    bench.delivers(reader, ids[2:])

@@ -130,3 +130,27 @@ def test_behind_low(bench: Bench) -> None:
     else:
         bench.that(0 < lag <= marks.count, f"a lag of {lag}, where {marks.count} are stored")
     bench.equal(bench.client.lag(topic, group=done), {0: 0})
+
+
+@case(24, hooks=("trim_before",))
+def test_just_behind(bench: Bench) -> None:
+    """Low lies just behind the last message that was removed: where the backend can tell, nothing is lost there."""
+    topic, ids = bench.dripped(4)
+    bench.roll(topic)
+    left = bench.fill(topic, 4, begin=4)
+    reader = bench.reader(topic, after(ids[-1]))
+    behind = reader.position()[0]
+    bench.delivers(reader, left)
+    bench.trim(topic, behind)
+    low = bench.marks(topic).low
+    if bench.client.capabilities.trim:
+        bench.equal(low, behind)
+    for place in (after(ids[-1]), low):
+        try:
+            reader.seek(place)
+        except PositionLost:
+            bench.that(low > behind, f"{behind!r} is not behind {low!r}")
+            reader.seek(EARLIEST)
+        bench.delivers(reader, left)
+    with bench.raises(PositionLost):
+        reader.seek(ids[-2], inclusive=False)

@@ -12,6 +12,7 @@ from mqplug import (
     TopicNotFound,
     after,
     at_time,
+    before,
 )
 from mqplug.testing._bench import Bench
 from mqplug.testing._registry import Registry
@@ -256,3 +257,16 @@ def test_count(bench: Bench) -> None:
             bench.client.trim(topic, {0: Position(ids[3].log, ids[3].coordinates)})
             marks = bench.marks(topic)
             bench.equal(marks.count, sum(marks.low.precedes(each) for each in ids))
+
+
+@case(23, needs=("durable_groups",))
+def test_count_behind_a_position(bench: Bench) -> None:
+    """Where the count is exact, so is the lag of a group, wherever it stands; it is 0 only where none is left."""
+    topic, group = bench.topic(), bench.name()
+    ids = [each for count in (3, 1, 7, 2) for each in bench.fill(topic, count)]
+    exact = bench.marks(topic).exact
+    for behind in range(len(ids) + 1):
+        start = after(ids[behind - 1]) if behind else before(ids[0])
+        bench.client.reset_group(group, topic, start)
+        lag, left = bench.client.lag(topic, group=group)[0], len(ids) - behind
+        bench.that(lag == left if exact else lag or not left, f"a lag of {lag}, and {left} are left after {start!r}")

@@ -11,12 +11,13 @@ from confluent_kafka import KafkaException, TopicCollection
 from confluent_kafka.admin import AdminClient, TopicDescription  # pyright: ignore[reportPrivateImportUsage]
 
 from mqplug import Capabilities, ConnectError, Log, MessageId, Position, Timeout, TopicNotFound
-from mqplug.spi import TopicInfo
+from mqplug.spi import Numbers, TopicInfo
 from mqplug_kafka._errors import translate
 from mqplug_kafka._native import PATIENCE, Patient, Worker
 from mqplug_kafka._sender import Senders
 from mqplug_kafka._settings import KafkaSettings, administering, producing
 
+OFFSET_MAX = 2**63 - 1
 LOOK = 5.0  # seconds that a look at a topic may take
 
 
@@ -52,6 +53,10 @@ class KafkaConnection:
     def after(self, message_id: MessageId) -> Position:
         """Offsets are dense enough: the next message lies at this one plus 1 or behind."""
         return Position(message_id.log, (message_id.coordinates[0] + 1,))
+
+    def is_possible(self, coordinates: Numbers) -> bool:
+        """One offset of 64 bits, and one that the next one can have, too."""
+        return len(coordinates) == 1 and 0 <= coordinates[0] < OFFSET_MAX
 
     def health(self, timeout: float) -> None:
         """Ask the cluster who it is."""

@@ -54,6 +54,9 @@ class PulsarConnection:
     def after(self, message_id: MessageId) -> Position:
         return Position(message_id.log, _ids.behind(message_id.coordinates, message_id.detail))
 
+    def is_possible(self, coordinates: Numbers) -> bool:
+        return _ids.is_possible(coordinates)
+
     def health(self, timeout: float) -> None:
         try:
             self.calls.run(lambda: self.client.get_topic_partitions(self.names.home + PROBE), timeout)

@@ -12,6 +12,8 @@ from typing import Any
 from mqplug.spi import Numbers
 
 BEGIN: Numbers = (0, 0, -1)
+LARGEST = 2**63 - 1
+INDEX_MAX = 2**31 - 1
 _BATCH_SIZE, _FIRST_CHUNK = 6, 7  # field numbers of Pulsar's MessageIdData
 _LEDGER, _ENTRY = 1, 2
 _FIXED64 = 1
@@ -51,6 +53,16 @@ def behind(place: Numbers, size: Numbers) -> Numbers:
     if index < 0 or (size and index + 1 >= size[0]):
         return (ledger, entry + 1, -1)
     return (ledger, entry, index + 1)
+
+
+def is_possible(place: Numbers) -> bool:
+    """Whether an id or a position can have these coordinates; the largest ledger stands for the end of a topic."""
+    match place:
+        case (ledger, entry, index):
+            return 0 <= ledger < LARGEST and 0 <= entry < LARGEST and -1 <= index < INDEX_MAX
+        case (ledger, entry, -1, first, first_entry):
+            return all(0 <= each < LARGEST for each in (ledger, entry, first, first_entry))
+    return False
 
 
 def before(place: Numbers) -> Numbers:

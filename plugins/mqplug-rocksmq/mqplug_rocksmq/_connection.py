@@ -13,6 +13,7 @@ from mqplug.spi import (
     GroupPosition,
     Listener,
     Mode,
+    Numbers,
     ProducerDriver,
     Settlement,
     SymbolicStart,
@@ -27,7 +28,7 @@ from mqplug_rocksmq._lingering import LingeringProducer
 from mqplug_rocksmq._log import Extent
 from mqplug_rocksmq._members import members
 from mqplug_rocksmq._origins import Request
-from mqplug_rocksmq._places import number_of, offset_of, place_of, position_at
+from mqplug_rocksmq._places import is_possible, number_of, offset_of, place_of, position_at
 from mqplug_rocksmq._producer import RocksMQProducer
 from mqplug_rocksmq._sinks import LocalSink
 from mqplug_rocksmq._stage import RocksMQStage
@@ -47,6 +48,9 @@ class RocksMQConnection:
 
     def after(self, message_id: MessageId) -> Position:
         return position_at(message_id.log, message_id.coordinates[0] + 1)
+
+    def is_possible(self, coordinates: Numbers) -> bool:
+        return is_possible(coordinates)
 
     def health(self, timeout: float) -> None:
         self.store.check()

@@ -18,6 +18,7 @@ from mqplug.spi import (
     GroupPosition,
     Listener,
     Mode,
+    Numbers,
     Settlement,
     SymbolicStart,
     TopicInfo,
@@ -29,7 +30,7 @@ from mqplug_rocksmq._leased import NEWCOMER, Bearing
 from mqplug_rocksmq._link import Gone
 from mqplug_rocksmq._origins import Request
 from mqplug_rocksmq._outlets import Outlet, StoreOutlet
-from mqplug_rocksmq._places import position_at
+from mqplug_rocksmq._places import is_possible, position_at
 from mqplug_rocksmq._producer import RocksMQProducer
 from mqplug_rocksmq._remote import RemoteConnection
 from mqplug_rocksmq._roaming import RoamingConsumer
@@ -107,6 +108,9 @@ class GuestConnection:
 
     def after(self, message_id: MessageId) -> Position:
         return position_at(message_id.log, message_id.coordinates[0] + 1)
+
+    def is_possible(self, coordinates: Numbers) -> bool:
+        return is_possible(coordinates)
 
     def health(self, timeout: float) -> None:
         self._at_home(lambda home, left: home.health(left), timeout)

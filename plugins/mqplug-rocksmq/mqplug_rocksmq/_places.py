@@ -6,11 +6,12 @@ from functools import lru_cache
 from typing import Final
 
 from mqplug import Log, Position, TopicNotFound
-from mqplug.spi import GroupPosition
+from mqplug.spi import GroupPosition, Numbers
 from mqplug_rocksmq._layout import Place
 from mqplug_rocksmq._topics import Topic
 
 BACKEND: Final = "rocksmq"
+LARGEST: Final = 2**63 - 1  # offsets have 64 bits
 
 
 def logs_of(store: str, topic: Topic) -> tuple[Log, ...]:
@@ -38,6 +39,11 @@ def number_of(store: str, log: Log) -> int:
 def offset_of(position: Position) -> int:
     """Return the offset of the next message at a position."""
     return position.coordinates[0]
+
+
+def is_possible(coordinates: Numbers) -> bool:
+    """Return whether an id or a position can have these: one offset, and room for the next."""
+    return len(coordinates) == 1 and 0 <= coordinates[0] < LARGEST
 
 
 def position_at(log: Log, offset: int) -> Position:

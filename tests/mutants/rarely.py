@@ -1,0 +1,225 @@
+"""Backends that are wrong far away, at a number of two digits, with much in hand, or once in a while."""
+
+from __future__ import annotations
+
+import threading
+import time
+
+import attrs
+
+from mqplug import ConnectError, Position, PositionLost, TopicNotFound
+from mqplug.spi import CreateTopic, DeleteTopic, DescribeTopic, GroupPosition, TopicInfo
+from mutants.base import Mutant, Proxy, Sender
+
+# places ----------------------------------------------------------------------------------------------------
+
+
+class OffsetsOf32Bits(Mutant):
+    case = "SEEK-36"
+
+    class Consumer(Proxy):
+        def seek(self, positions, timeout):
+            short = {log: Position(log, (at.coordinates[0] & 0xFFFFFFFF,)) for log, at in positions.items()}
+            self.inner.seek(short, timeout)
+
+
+class OffsetsOf64Bits(Mutant):
+    """What does not fit is taken to the server, and is what that says of it."""
+
+    case = "SEEK-37"
+
+    class Consumer(Proxy):
+        def seek(self, positions, timeout):
+            if any(at.coordinates[0] >= 2**63 for at in positions.values()):
+                raise ConnectError("the server says: invalid argument")
+            self.inner.seek(positions, timeout)
+
+
+class NegativeIsFromTheEnd(Mutant):
+    """What is negative counts from the end, as in a list."""
+
+    case = "SEEK-37"
+
+    class Connection(Proxy):
+        def is_possible(self, coordinates):
+            return len(coordinates) == 1
+
+    class Consumer(Proxy):
+        def seek(self, positions, timeout):
+            high = {log: self.inner._store.partition(log).high[0] for log in positions}
+            found = {log: (at.coordinates[0], high[log]) for log, at in positions.items()}
+            places = {log: place if place >= 0 else max(0, end + place) for log, (place, end) in found.items()}
+            self.inner.seek({log: Position(log, (place,)) for log, place in places.items()}, timeout)
+
+
+class ReadsTheFirstNumber(Mutant):
+    """Of the coordinates only the first number is looked at."""
+
+    case = "ID-17"
+
+    class Connection(Proxy):
+        def is_possible(self, coordinates):
+            return self.inner.is_possible(coordinates[:1])
+
+
+class BehindTheRemovedIsLost(Mutant):
+    """To go on behind the last message that was removed is refused, though nothing behind it was."""
+
+    case = "WM-24"
+
+    def __init__(self, name):
+        super().__init__(name)
+        self.behind = set()
+
+    class Connection(Proxy):
+        def after(self, message_id):
+            found = self.inner.after(message_id)
+            self.mutant.behind.add(found)
+            return found
+
+    class Consumer(Proxy):
+        def seek(self, positions, timeout):
+            for log, at in positions.items():
+                low = self.inner._store.partition(log).low
+                if at in self.mutant.behind and at.coordinates == low:
+                    raise PositionLost("it was removed", log=log, low=Position(log, low))
+            self.inner.seek(positions, timeout)
+
+
+class CountsFromAnIndex(Mutant):
+    """How much lies behind a position is counted from the nearest place before it that an index knows."""
+
+    case = "WM-23"
+
+    def since(self, positions):
+        return {log: Position(log, (at.coordinates[0] // 5 * 5 or at.coordinates[0],)) for log, at in positions.items()}
+
+
+# many of something -----------------------------------------------------------------------------------------
+
+
+class PartitionsByText(Mutant):
+    """Partitions come in the order of their names."""
+
+    case = "TOP-11"
+
+    def administer(self, connection, action):
+        found = super().administer(connection, action)
+        if isinstance(action, DescribeTopic):
+            found = attrs.evolve(found, logs=tuple(sorted(found.logs, key=lambda log: str(log.partition))))
+        return found
+
+
+class SeekForgetsWhatIsAhead(Mutant):
+    """A seek of one partition drops what was fetched ahead of all."""
+
+    case = "SEEK-25"
+
+    class Consumer(Proxy):
+        ahead = ()
+
+        def poll(self, most, timeout):
+            batches = self.ahead or self.inner.poll(most, timeout)
+            self.ahead = [batch[200:] for batch in batches if len(batch) > 200]
+            return [batch[:200] for batch in batches]
+
+        def seek(self, positions, timeout):
+            self.ahead = ()
+            self.inner.seek(positions, timeout)
+
+
+# topics that go --------------------------------------------------------------------------------------------
+
+
+class PositionsByName(Mutant):
+    """Where groups stood in a topic that was deleted, they stand in the next one of that name."""
+
+    case = "TOP-16"
+
+    def __init__(self, name):
+        super().__init__(name)
+        self.kept = {}
+
+    def administer(self, connection, action):
+        groups = connection.store._groups
+        if isinstance(action, DeleteTopic):
+            logs = [each.log for each in connection.store.topic(action.topic)]
+            self.kept[action.topic] = {name: group.positions(logs) for name, group in groups.items()}
+        found = super().administer(connection, action)
+        if isinstance(action, CreateTopic) and isinstance(found, TopicInfo):
+            for name, positions in self.kept.pop(action.topic, {}).items():
+                for at in positions.values():
+                    log = found.logs[at.position.log.partition]
+                    connection.store.group(name).commit({log: GroupPosition(Position(log, at.position.coordinates))})
+        return found
+
+
+class DeletedIsAway(Mutant):
+    """To a consumer whose topic was deleted, the server is away."""
+
+    case = "TOP-17"
+
+    class Consumer(Proxy):
+        def poll(self, most, timeout):
+            try:
+                return self.inner.poll(most, timeout)
+            except TopicNotFound as error:
+                raise ConnectError("the server does not answer") from error
+
+
+# now and then ----------------------------------------------------------------------------------------------
+
+
+class NapsWhenAsked(Mutant):
+    """To look whether there is something takes a moment, also when nobody wants to wait."""
+
+    case = "CON-19"
+
+    class Consumer(Proxy):
+        def poll(self, most, timeout):
+            time.sleep(0.06)
+            return self.inner.poll(most, timeout)
+
+
+class LosesAWakeUp(Mutant):
+    """Once in fifty times a consumer that waits is not woken, and looks again at the end of its time."""
+
+    case = "CON-20"
+    waits = 0
+
+    class Consumer(Proxy):
+        def poll(self, most, timeout):
+            if found := self.inner.poll(most, 0):
+                return found
+            self.mutant.waits += 1
+            if self.mutant.waits % 50 == 0:
+                time.sleep(timeout)
+                return self.inner.poll(most, 0)
+            return self.inner.poll(most, timeout)
+
+
+class LosesAmongSenders(Mutant):
+    """Of twenty sends during which another began, one is called stored and is not."""
+
+    case = "ORD-15"
+
+    def __init__(self, name):
+        super().__init__(name)
+        self.lock = threading.Lock()
+        self.inside = self.together = 0
+
+    class Producer(Sender):
+        def send(self, sendings):
+            mutant = self.mutant
+            with mutant.lock:
+                mutant.inside += 1
+            time.sleep(0)
+            with mutant.lock:
+                mutant.together += mutant.inside > 1
+                lost = mutant.inside > 1 and mutant.together % 20 == 0
+                mutant.inside -= 1
+            if lost and len(sendings) == 1:
+                partition = self.inner._store.topic(sendings[0].topic)[sendings[0].partition]
+                sendings[0].stored(partition.log, partition.high)
+            else:
+                self.inner.send(sendings)
