@@ -25,8 +25,10 @@ class Harness:
     ``extended`` connects as ``connect`` does, with these extensions.
     ``second_process`` is a URL by which ``mqplug.connect`` reaches the same backend from another process.
 
+    The history check then has its actors in processes, which it kills and stops. ``process_behind_network`` is such a
+    URL, too, of clients that ``cut_network`` takes the network away from.
     ``host`` is for a backend that lives in its clients' processes: it names the one that it lives in just now, by its
-    number. The history check then has its actors in processes, which it kills and stops, that one before all.
+    number. The history check strikes that one before all.
 
     What happens to a broker or store:
 
@@ -73,6 +75,7 @@ class Harness:
     connect: Callable[[], Client]
     extended: Callable[[Sequence[object]], Client] | None = None
     second_process: str | None = None
+    process_behind_network: str | None = None
     host: Callable[[], int | None] | None = None
     restart: Callable[[], None] | None = None
     kill: Callable[[], None] | None = None

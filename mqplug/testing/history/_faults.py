@@ -83,9 +83,10 @@ class Troublemaker:
         while self._stage.running:
             self._stage.nap(self._lots.uniform(0.15, 0.35) * seconds)
             if self._stage.running:
-                self._make(self._lots.choice(self._choice))
+                self.make(self._lots.choice(self._choice))
 
-    def _make(self, trouble: Trouble) -> None:
+    def make(self, trouble: Trouble) -> None:
+        """Make this one, and undo it."""
         recorder = self._stage.recorder
         began = recorder.now()
         try:

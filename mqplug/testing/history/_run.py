@@ -27,7 +27,7 @@ from mqplug.testing.history._plan import Plan
 from mqplug.testing.history._producing import Draft, Outbox
 from mqplug.testing.history._shrink import shrink
 from mqplug.testing.history._stage import Actor, Stage
-from mqplug.testing.history._troupe import Troupe, host_of
+from mqplug.testing.history._troupe import Troupe
 from mqplug.testing.history._verdict import WORST, Counts, Example, Verdict, around
 
 LEAVING = 60.0  # seconds that an actor has to come back when it is called
@@ -100,8 +100,8 @@ def _run(harness: Harness, plan: Plan, *, faults: bool, defects: Sequence[Rule])
         _begin(stage, client, groups)
     guarantee = Guarantee.of(able)
     try:
-        if faults and (hosted := host_of(stage)):
-            happened = Troupe(stage, *hosted).perform()
+        if faults and not defects and harness.second_process:
+            happened = Troupe(stage, harness.second_process).perform()
         else:
             _act(stage, cast(stage, groups, able), troubles(harness) if faults else [])
             happened = len(injected.happened)

@@ -1,4 +1,4 @@
-"""Actors in processes of their own, for a backend that lives in them: they are killed and stopped, and come again."""
+"""Actors in processes of their own: these are killed and stopped, and come again, and so is what they talk to."""
 
 from __future__ import annotations
 
@@ -14,12 +14,14 @@ from typing import Final
 import attrs
 
 from mqplug.testing.history._events import Broke, Event, Left, Opened, Sent, Troubled
+from mqplug.testing.history._faults import Troublemaker, troubles
 from mqplug.testing.history._history import from_json
 from mqplug.testing.history._player import Part
 from mqplug.testing.history._stage import Stage
 
 PROCESSES: Final = 4
 NAME: Final = "troublemaker"
+STARTING: Final = 60.0  # seconds that processes have to begin
 LEAVING: Final = 90.0  # seconds that a process has to come back when it is called
 
 
@@ -40,7 +42,14 @@ class Player:
 
     def _listen(self) -> None:
         assert self.process.stdout is not None
-        self._lines += (line for line in self.process.stdout if line.endswith("\n"))
+        for line in self.process.stdout:
+            if line.endswith("\n"):
+                self._lines.append(line)
+
+    @property
+    def works(self) -> bool:
+        """Whether it has begun to do anything, or is gone."""
+        return bool(self._lines) or self.process.poll() is not None
 
     def kill(self, now: Callable[[], int]) -> None:
         """End it as ``kill -9`` does."""
@@ -109,31 +118,51 @@ def _torn_away(events: Sequence[Event], killed: int) -> Iterator[Event]:
 class Troupe:
     """All processes of a run. Whoever is killed comes again, under another name."""
 
-    def __init__(self, stage: Stage, url: str, host: Callable[[], int | None]) -> None:
+    def __init__(self, stage: Stage, url: str) -> None:
         self._stage = stage
-        self._host = host
+        self._host = stage.harness.host
+        self._troubles = [] if self._host else [each for each in troubles(stage.harness) if not each.alone]
         self._lots = stage.plan.lots(NAME)
+        urls = [url, stage.harness.process_behind_network or url]
         parts = [
-            Part(url, stage.topic, stage.plan, share, PROCESSES, 0, stage.recorder.origin) for share in range(PROCESSES)
+            Part(urls[share % 2], stage.topic, stage.plan, share, PROCESSES, 0, stage.recorder.origin)
+            for share in range(PROCESSES)
         ]
         self._here = [Player(part) for part in parts]
         self._gone: list[Player] = []
 
     def perform(self) -> int:
         """Let them work for as long as the plan says, and write down what they did; how many faults were injected."""
-        end = time.monotonic() + self._stage.plan.seconds
+        seconds = self._stage.plan.seconds
+        # Clients of a server need time to find it again, and members to be missed.
+        calm = (1.0, 4.0) if self._host else (0.1 * seconds, 0.3 * seconds)
+        self._await_beginning()
+        end = time.monotonic() + seconds
         try:
             while (left := end - time.monotonic()) > 0:
-                self._stage.nap(min(left, self._lots.uniform(1.0, 4.0)))
+                self._stage.nap(min(left, self._lots.uniform(*calm)))
                 if time.monotonic() < end:
                     self._make_trouble()
         finally:
             self._call_back()
         return self._write_down()
 
+    def _await_beginning(self) -> None:
+        """Wait until each process works: on a busy machine some take as long to start as a short run lasts."""
+        end = time.monotonic() + STARTING
+        while not all(player.works for player in self._here) and time.monotonic() < end:
+            self._stage.nap(0.02)
+
     def _make_trouble(self) -> None:
+        if self._troubles and self._lots.random() < 0.5:
+            Troublemaker(self._stage, self._troubles).make(self._lots.choice(self._troubles))
+        else:
+            self._strike()
+
+    def _strike(self) -> None:
+        """Kill or stop one of the processes, or whichever the backend lives in."""
         lots, recorder, harness = self._lots, self._stage.recorder, self._stage.harness
-        host, began = self._host(), recorder.now()
+        host, began = self._host() if self._host else None, recorder.now()
         mine = [player for player in self._here if player.process.pid == host]
         what = "kill of a process"
         if host is not None and not mine and harness.kill and harness.start:
@@ -185,9 +214,3 @@ class Troupe:
         events.sort(key=lambda event: event.ended)
         events[:] = (attrs.evolve(event, number=number) for number, event in enumerate(events))
         return total
-
-
-def host_of(stage: Stage) -> tuple[str, Callable[[], int | None]] | None:
-    """The URL and the host of a backend that lives in its clients' processes."""
-    harness = stage.harness
-    return (harness.second_process, harness.host) if harness.second_process and harness.host else None

@@ -18,6 +18,7 @@ def harness(kafka_server):
             over_any_broker,
             absent={},
             second_process=f"{kafka_server.url}?session_timeout=4",
+            process_behind_network=f"{kafka_server.relayed_url}?session_timeout=4",
             behind_network=lambda: mqplug.connect(kafka_server.relayed_url),
             **kafka_server.hooks(),
             enforce=lambda client, topic: None,

@@ -23,6 +23,7 @@ def harness(pulsar_server, rest):
             absent={},
             trim_before=trim,
             roll=lambda client, topic: rest.roll(topic),
+            process_behind_network=pulsar_server.relayed_url,
             behind_network=lambda: mqplug.connect(pulsar_server.relayed_url),
             **pulsar_server.hooks(),
             enforce=lambda client, topic: rest.enforce(topic),

@@ -9,6 +9,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import attrs
 import pytest
 
 from mqplug.testing import check_history
@@ -23,6 +24,17 @@ def test_nothing_is_lost_by_kills(path: Path, sync: str, seconds: float) -> None
         verdict = check_history(held, seconds, rerun=False)
     assert not verdict.anomalies, str(verdict)
     assert verdict.delivery == "exactly once"
+    assert min(verdict.counts.stored, verdict.counts.received, verdict.counts.faults) > 0
+
+
+@pytest.mark.timeout(180)
+def test_without_a_host_processes_are_killed_all_the_same(path: Path) -> None:
+    """Wherever other processes reach the backend they act, and are killed, in turn with what they talk to."""
+    with harness(f"rocksmq://{path}") as held:
+        verdict = check_history(attrs.evolve(held, host=None), 10, seed=5, rerun=False)
+    assert not verdict.anomalies, str(verdict)
+    troubles = {event.did.what for event in verdict.history.events if type(event.did).__name__ == "Troubled"}
+    assert troubles & {"kill of a process", "stop of a process"}
     assert min(verdict.counts.stored, verdict.counts.received, verdict.counts.faults) > 0
 
 
