@@ -59,7 +59,7 @@ def test_help_names_each_verb(capsys):
     """`mqplug --help` lists the verbs."""
     assert run(["--help"]) == 0
     printed = capsys.readouterr().out
-    verbs = ("completion", "demo", "doctor", "plugins", "schema", "test", "topics", "watermarks")
+    verbs = ("completion", "demo", "docs", "doctor", "plugins", "schema", "test", "topics", "watermarks")
     assert [verb for verb in verbs if f"  {verb} " not in printed] == []
 
 
@@ -285,7 +285,7 @@ def test_completion_prints_a_script(capsys, shell):
 
 def test_completion_completes():
     """What the script asks for, the command answers."""
-    done = command(_MQPLUG_COMPLETE="bash_complete", COMP_WORDS="mqplug doc", COMP_CWORD="1")
+    done = command(_MQPLUG_COMPLETE="bash_complete", COMP_WORDS="mqplug doct", COMP_CWORD="1")
     assert done.stdout.split() == ["plain,doctor"]
 
 
@@ -346,3 +346,25 @@ def test_a_broken_backend_is_told_in_one_line(tmp_path, capsys):
         assert run(["broken", "check"]) == 1
         assert "no such library" in capsys.readouterr().err
         assert run(["plugins"]) == 0
+
+
+def test_docs_lists_the_pages(capsys):
+    """Each with its title, and the file that it is in."""
+    assert run(["docs", "--json"]) == 0
+    listed = {each["page"]: each for each in json.loads(capsys.readouterr().out)}
+    assert {"rules", "contract-rules", "configuration", "milvus", "changelog", "compatibility"} <= listed.keys()
+    assert listed["contract-rules"]["about"] == "The contract, rule by rule"
+    assert all(Path(each["file"]).is_file() for each in listed.values())
+
+
+@pytest.mark.parametrize("page", ["contract-rules", "contract-rules#seek-33", "contract-rules.md"])
+def test_docs_prints_a_page(capsys, page):
+    """By its name, also as failures of the kit write it."""
+    assert run(["docs", page]) == 0
+    assert "**SEEK-33**" in capsys.readouterr().out
+
+
+def test_docs_names_the_nearest_page(capsys):
+    """An unknown page is wrong usage."""
+    assert run(["docs", "ruels"]) == 2
+    assert "Did you mean 'rules'?" in capsys.readouterr().err

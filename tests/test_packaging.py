@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
-from importlib.metadata import entry_points, requires
+from importlib.metadata import entry_points, metadata, requires
 from pathlib import Path
 
 import pytest
@@ -17,6 +18,15 @@ import mqplug
 def test_what_is_tested_is_the_built_wheel():
     """Under tox the package comes from the environment, not from the checkout."""
     assert Path(mqplug.__file__).is_relative_to(sys.prefix)
+
+
+@pytest.mark.skipif("TOX_ENV_NAME" not in os.environ, reason="outside tox the source itself is tested")
+def test_the_description_has_no_broken_link():
+    """What an index shows links to no file: there is none beside it."""
+    text = metadata("mqplug").get_payload() or metadata("mqplug")["Description"]
+    assert "# mqplug" in text
+    assert re.findall(r"\]\((?!https?://|#)[^)]*\)", text) == []
+    assert "`mqplug docs rules`" in text
 
 
 def test_import_is_lazy():

@@ -17,6 +17,7 @@ from mqplug.cli._brought import Verbs
 from mqplug.cli._errors import DEBUG, described
 from mqplug.cli.completion import completion
 from mqplug.cli.demo import demo
+from mqplug.cli.docs import docs
 from mqplug.cli.doctor import doctor
 from mqplug.cli.plugins import plugins
 from mqplug.cli.schema import schema
@@ -37,7 +38,7 @@ def app() -> None:
     """
 
 
-for _verb in (completion, demo, doctor, plugins, schema, test, topics, watermarks):
+for _verb in (completion, demo, docs, doctor, plugins, schema, test, topics, watermarks):
     app.add_command(_verb)
 
 
