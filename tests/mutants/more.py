@@ -127,6 +127,17 @@ class FullDiskTakesMore(Hardware):
         sending.stored(self.store.topic(sending.topic)[sending.partition].log, (10**6,))
 
 
+class FullDiskIsADeadEnd(Hardware):
+    """Topics can be neither trimmed nor deleted where there is no room: nobody can make any."""
+
+    case = "ERR-14"
+
+    def administer(self, connection, action):
+        if self.full:
+            raise StorageFull("there is no room", fix="Remove something")
+        return super().administer(connection, action)
+
+
 class ServesTheDamaged(Hardware):
     case = "ERR-12"
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mqplug import EARLIEST, Corrupt, Error, MessageId, Start, StorageFull, before
+from mqplug import EARLIEST, Corrupt, Error, MessageId, Position, Start, StorageFull, before
 from mqplug.testing._bench import Bench
 from mqplug.testing._registry import Registry
 
@@ -43,6 +43,35 @@ def _until_refused(bench: Bench, topic: str) -> tuple[list[MessageId], Error]:
         except Error as error:
             return stored, error
     raise AssertionError(f"{MOST * PIECE} bytes were stored on a full disk")
+
+
+@case(14, needs=("persistent", "durable_groups"), hooks=("fill_disk", "trim_before"), timeout=180)
+def test_full_disk_goes_on(bench: Bench) -> None:
+    """On a full disk all but sending works, and after it was opened there too: reading, committing, trim, delete."""
+    topic, ids = bench.dripped(6)
+    other, group = bench.topic(), bench.name()
+    assert bench.harness.fill_disk is not None
+    make_room = bench.harness.fill_disk()
+    try:
+        _until_refused(bench, other)
+        bench.equal([message.id for message in bench.read(topic)], ids)
+        with bench.member(topic, group) as member:
+            for message in bench.take(member, 2):
+                member.ack(message)
+            member.commit(timeout=bench.patience)
+        bench.trim(topic, Position(ids[3].log, ids[3].coordinates))
+        with bench.away():
+            pass
+        bench.equal([message.id for message in bench.read(topic)], ids[3:], "after it was opened without room")
+        bench.stands(bench.client.positions(topic, group=group)[0].position, ids, 2)
+        bench.client.reset_group(group, topic, ids[4])
+        bench.make_gone(other)
+        bench.that(other not in bench.client.topics(), "a topic was deleted")
+    finally:
+        make_room()
+    bench.stands(bench.client.positions(topic, group=group)[0].position, ids, 4)
+    later = bench.fill(topic, 3)
+    bench.equal([message.id for message in bench.read(topic)], ids[3:] + later)
 
 
 @case(12, needs=("persistent",), hooks=("corrupt_tail",), timeout=180)
