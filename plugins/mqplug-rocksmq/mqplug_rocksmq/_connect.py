@@ -36,6 +36,8 @@ def connect(
         settings.session_timeout,
         settings.compression,
         settings.ballast_max_bytes,
+        guests_max_bytes=settings.guests_max_bytes,
+        guest_connections_max=settings.guest_connections_max,
     )
     try:
         examine(settings.directory, create=settings.create)

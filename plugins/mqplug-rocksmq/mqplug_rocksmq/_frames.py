@@ -53,6 +53,11 @@ class Inbox:
     def __len__(self) -> int:
         return self._size
 
+    @property
+    def wanted(self) -> int:
+        """How many bytes the frame has that is under way; no more than a few before its beginning has come."""
+        return self._wanted
+
     def feed(self, data: bytes) -> None:
         """Add bytes that came."""
         self._pieces.append(data)

@@ -26,6 +26,9 @@ if TYPE_CHECKING:
 
 HELLO_WITHIN: Final = 5.0
 ANSWER_WITHIN: Final = 30.0  # seconds that a guest may take to read an answer, or to give up what it holds
+STALLED_WITHIN: Final = 30.0  # seconds that a guest may be silent in the midst of a large request
+UNCOUNTED: Final = 1 << 14  # bytes of a request, or an answer, that need no room of the allowance
+COPIES: Final = 4  # how often a request is in memory while it is stored, at the most
 _PIECE: Final = 1 << 18
 _TIMEVAL: Final = Struct("ll")
 _log = logging.getLogger("mqplug.rocksmq")
@@ -56,6 +59,7 @@ class Guest:
         self._inbox = Inbox()
         self._role: Role | None = None
         self._hung_up = False
+        self._taken = 0  # of the allowance, for the request that is under way
         self._thread = threading.Thread(target=self._run, name="mqplug-rocksmq-guest", daemon=True)
 
     def start(self) -> None:
@@ -72,6 +76,8 @@ class Guest:
             self._greet()
             while frame := self.hear(None):
                 self._serve(*frame)
+                del frame
+                self._give_back()
         except TimeoutError:
             _log.warning("a process that stands still, or does not answer in time, is no guest any more")
         except OSError:
@@ -84,6 +90,7 @@ class Guest:
             self._end()
 
     def _end(self) -> None:
+        self._give_back()
         try:
             if self._role is not None:
                 self._role.leave(for_good=not (self._hung_up or self.server.closing))
@@ -112,7 +119,12 @@ class Guest:
         except Exception as error:  # noqa: BLE001 - the guest is told
             self.say({"error": error_words(error)})
         else:
-            self._limit(socket.SO_RCVTIMEO, self._role.silence or 0)
+            self._limit_silence()
+
+    def _limit_silence(self) -> None:
+        """Hang up on who says nothing for too long: in the midst of a large request, or at all."""
+        silence = self._role.silence if self._role is not None else None
+        self._limit(socket.SO_RCVTIMEO, STALLED_WITHIN if self._taken else silence or 0)
 
     def _limit(self, what: int, seconds: float) -> None:
         """Have the system end a call that takes longer; 0 is no limit."""
@@ -133,19 +145,48 @@ class Guest:
 
     def _hear(self, before: Callable[[], None] | None = None) -> Frame | None:
         while not (frame := self._inbox.take()):
+            piece = self._make_room(self._inbox.wanted)
             if before is not None:
                 before()
             try:
-                data = self.connection.recv(_PIECE)
+                data = self.connection.recv(piece)
             except BlockingIOError as error:  # it was silent for too long
                 raise TimeoutError from error
             if not data:
                 return None
             self._inbox.feed(data)
+        if self._taken:
+            self._limit_silence()
         return frame
+
+    def _make_room(self, size: int) -> int:
+        """Wait until a large request fits into memory; return how much of it to take in at once."""
+        if size <= UNCOUNTED:
+            return UNCOUNTED
+        if not self._taken:
+            self._taken = self.server.allowance.take(COPIES * size)
+            self._limit_silence()
+        return min(_PIECE, size - len(self._inbox))
+
+    def _give_back(self) -> None:
+        taken, self._taken = self._taken, 0
+        if taken:
+            self.server.freed(taken)
 
     def say(self, header: Header, *body: bytes) -> None:
         """Send a frame. A guest that does not read it in time is no guest any more."""
+        size = sum(map(len, body))
+        if size <= UNCOUNTED:
+            self._send(header, *body)
+            return
+        self._give_back()  # or two that have a large request would wait for each other
+        taken = self.server.allowance.take(2 * size)
+        try:
+            self._send(header, *body)
+        finally:
+            self.server.freed(taken)
+
+    def _send(self, header: Header, *body: bytes) -> None:
         with self._saying:
             self.connection.sendall(pack(header, *body))
 

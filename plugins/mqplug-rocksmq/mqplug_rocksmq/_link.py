@@ -42,6 +42,18 @@ class OtherProtocol(AlreadyOpen):
         )  # fmt: skip
 
 
+class Crowded(ConnectError):
+    """The owner has as many guests as it may."""
+
+    def __init__(self, path: Path, said: Header) -> None:
+        super().__init__(
+            f"process {said.get('pid')} owns the store {path}, and has {said['full']} connections of other processes"
+            " already, as many as guest_connections_max allows",
+            fix="Close producers, consumers or clients, or have the owner connect with a larger guest_connections_max",
+            backend="rocksmq",
+        )
+
+
 class Link:
     """One connection to the owner. One thread at a time receives; any may ``say`` something."""
 
@@ -73,8 +85,9 @@ class Link:
             )  # fmt: skip
 
     def _greet(self, path: Path, timeout: float) -> Header:
-        self.say({"call": "hello", "protocol": PROTOCOL}, timeout=timeout)
         try:
+            with suppress(Gone):  # it may have said all that it has to say, and hung up
+                self.say({"call": "hello", "protocol": PROTOCOL}, timeout=timeout)
             frame = self.hear(timeout)
         except Gone:
             raise
@@ -86,6 +99,8 @@ class Link:
             raise OtherProtocol(path, frame[0])
         if not isinstance(frame[0].get("store"), str):
             raise _stranger(path)
+        if "full" in frame[0]:
+            raise Crowded(path, frame[0])
         return frame[0]
 
     def ask(self, request: Header, *body: bytes, timeout: float) -> Frame:

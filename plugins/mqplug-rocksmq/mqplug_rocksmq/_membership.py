@@ -19,11 +19,11 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from mqplug_rocksmq._own_files import open_own
+from mqplug_rocksmq._settings import MOST_GUEST_CONNECTIONS
 from mqplug_rocksmq._site import MEMBERS
 
-MOST_MEMBERS: Final = 2048
 _TOKEN_BYTES: Final = 8
-_FILE_BYTES: Final = MOST_MEMBERS * _TOKEN_BYTES
+_FILE_BYTES: Final = MOST_GUEST_CONNECTIONS * _TOKEN_BYTES
 _UNGUARDED: Final = "members in other processes may hand out what others have acked meanwhile: %s"
 _log = logging.getLogger("mqplug.rocksmq")
 
@@ -40,7 +40,7 @@ class Memberships:
 
     def __init__(self, path: Path) -> None:
         self._lock = threading.Lock()
-        self._free = list(reversed(range(MOST_MEMBERS)))
+        self._free = list(reversed(range(MOST_GUEST_CONNECTIONS)))
         self._file: int | None = open_own(path / MEMBERS, os.O_RDWR | os.O_CREAT)
         try:
             # Written, not mapped: where a disk is full, to write to what is mapped would kill the process.

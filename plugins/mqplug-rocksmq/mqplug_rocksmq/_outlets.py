@@ -107,9 +107,10 @@ def store_parcel(store: Store, producer: bytes, parcel: Parcel, settled: Callabl
     """Store what another process has made pages of."""
     topic = store.topics.get(parcel.topic)
     log = log_of(store.id, topic, parcel.partition)
+    sequence = parcel.sequence
 
-    def done(first: int, error: Error | None, /) -> None:
-        settled(Outcome(parcel.sequence, log, first, error))
+    def done(first: int, error: Error | None, /) -> None:  # it may be called late, and keeps no pages till then
+        settled(Outcome(sequence, log, first, error))
 
-    origin = Origin(producer, parcel.sequence, parcel.again)
+    origin = Origin(producer, sequence, parcel.again)
     store.append_bodies(topic.logs[parcel.partition], [Page(raw).unsealed() for raw in parcel.pages], done, origin)

@@ -12,6 +12,7 @@ from mqplug_rocksmq._bodies import bodies_of
 from mqplug_rocksmq._page import Body, Columns, encode_one
 
 ENOUGH: Final = 1000  # messages that go at once
+PORTION_BYTES: Final = 1 << 20  # of messages that were sent one by one, and go at once
 
 
 def by_partition(sendings: Sequence[Sending]) -> Iterable[tuple[tuple[str, int], Sequence[Sending]]]:
@@ -20,6 +21,18 @@ def by_partition(sendings: Sequence[Sending]) -> Iterable[tuple[tuple[str, int],
     for sending in sendings:
         logs.setdefault((sending.topic, sending.partition), []).append(sending)
     return logs.items()
+
+
+def portions(sendings: Sequence[Sending]) -> Iterator[Sequence[Sending]]:
+    """Cut messages for one partition where they are too many bytes for one request to the store's owner."""
+    first = size = 0
+    for index, sending in enumerate(sendings):
+        size += len(sending.value or b"")
+        if size >= PORTION_BYTES:
+            yield sendings[first : index + 1]
+            first, size = index + 1, 0
+    if first < len(sendings):
+        yield sendings[first:]
 
 
 class Loose:

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from mqplug import Error, Log, OutcomeUnknown, PluginError
 from mqplug.spi import Run, Sending
-from mqplug_rocksmq._parcels import ENOUGH, Loose, Packed, by_partition
+from mqplug_rocksmq._parcels import ENOUGH, Loose, Packed, by_partition, portions
 from mqplug_rocksmq._sinks import Sink
 
 
@@ -38,7 +38,8 @@ class RocksMQProducer:
                 sendings, self._collected = self._collected, []
                 self._on_their_way += 1
             for (topic, partition), together in by_partition(sendings):
-                self._append(topic, partition, Loose(together))
+                for portion in portions(together):
+                    self._append(topic, partition, Loose(portion))
         self._arrived()
 
     def send_run(self, run: Run) -> None:

@@ -15,16 +15,16 @@ from typing import Final
 from mqplug import Error
 from mqplug.spi import Capabilities
 from mqplug_rocksmq import __version__
+from mqplug_rocksmq._allowance import Allowance, trim
 from mqplug_rocksmq._answers import Consumers
 from mqplug_rocksmq._connection import RocksMQConnection
-from mqplug_rocksmq._frames import PROTOCOL, Header
+from mqplug_rocksmq._frames import PROTOCOL, Header, pack
 from mqplug_rocksmq._guests import Guest
 from mqplug_rocksmq._membership import Memberships
 from mqplug_rocksmq._peer import user_of
 from mqplug_rocksmq._store import Store
 from mqplug_rocksmq._watch import Watch
 
-MOST_GUESTS: Final = 2000
 FORGET_EVERY: Final = 600.0  # seconds after which producers that did not come back are forgotten
 MANNERS: Final = 3.0  # seconds in which guests get the answers that they wait for when the store is closed
 _ROUND: Final = 60.0
@@ -39,6 +39,8 @@ class Server:
         self.memberships = memberships
         self.home = RocksMQConnection(store, Capabilities(), lambda *_: None)
         self.consumers = Consumers()
+        self.allowance = Allowance(store.settings.guests_max_bytes)
+        self._freed, self._trim_at = 0, store.settings.guests_max_bytes // 2
         self.closing = False
         self.hello: Header = {
             "protocol": PROTOCOL,
@@ -70,9 +72,12 @@ class Server:
                 self._welcome(connection)
 
     def _welcome(self, connection: socket.socket) -> None:
-        if user_of(connection) not in {None, os.getuid()} or len(self._guests) >= MOST_GUESTS:
-            _log.warning("a process was turned away: it is another user's, or there are %d guests", len(self._guests))
+        if user_of(connection) not in {None, os.getuid()}:
+            _log.warning("a process of another user was turned away")
             connection.close()
+            return
+        if len(self._guests) >= self.store.settings.guest_connections_max:
+            self._turn_away(connection)
             return
         guest = Guest(connection, self)
         with self._lock:
@@ -81,6 +86,21 @@ class Server:
                 return
             self._guests.add(guest)
             guest.start()
+
+    def _turn_away(self, connection: socket.socket) -> None:
+        """Tell a guest too many why it is not served, without waiting for it."""
+        most = self.store.settings.guest_connections_max
+        _log.warning("a connection was turned away: there are %d already (guest_connections_max)", most)
+        with connection, suppress(OSError):
+            connection.send(pack({**self.hello, "full": most}), socket.MSG_DONTWAIT)
+
+    def freed(self, size: int) -> None:
+        """A large request, or answer, is over: let others have its room."""
+        self.allowance.give_back(size)
+        self._freed += size
+        if self._freed >= self._trim_at:  # no lock: now and then is enough
+            self._freed = 0
+            trim()
 
     def left(self, guest: Guest) -> None:
         """A guest has ended. While this closes, its connection stays until the store is closed."""
@@ -107,6 +127,7 @@ class Server:
         end = time.monotonic() + (MANNERS if timeout is None else min(timeout, MANNERS))
         for guest in guests:
             guest.hang_up()
+        self.allowance.close()
         for guest in guests:
             guest.join(max(0.0, end - time.monotonic()))
 

@@ -16,6 +16,10 @@ LEAST_DISK: Final = 64 << 20
 LEAST_MEMORY: Final = 64 << 20
 MOST_DISK: Final = 1 << 60
 MOST_MEMORY: Final = 1 << 40
+LEAST_GUESTS_BYTES: Final = 16 << 20
+GUESTS_BYTES: Final = 256 << 20
+GUEST_CONNECTIONS: Final = 2000
+MOST_GUEST_CONNECTIONS: Final = 1 << 14
 SYNC_INTERVAL: Final = 0.1
 LONGEST: Final = 1_000_000.0  # seconds
 LARGEST: Final = 1 << 29  # bytes of one message: offsets in a page have 31 bits
@@ -68,8 +72,10 @@ class RocksMQSettings:
     RocksDB takes of the memory stays below ``memory_max_bytes``. ``compression`` is that of the tables on disk.
     ``session_timeout`` is how many seconds a member of a group in another process may stand still until others get what
     it holds. ``ballast_max_bytes`` bounds the room on disk that a store holds for when the disk is full: as much as it
-    takes itself, up to half of ``memory_max_bytes``, or an eighth of ``disk_max_bytes``; 0 is none. ``create`` says
-    whether a store is made where there is none, which is an error otherwise.
+    takes itself, up to half of ``memory_max_bytes``, or an eighth of ``disk_max_bytes``; 0 is none.
+    ``guests_max_bytes`` bounds what the requests and answers of other processes take of the owner's memory while they
+    are under way, and ``guest_connections_max`` how many connections those have: one for each producer, each consumer,
+    and each call under way. ``create`` says whether a store is made where there is none, which is an error otherwise.
     """
 
     path: str = attrs.field(validator=_directory, metadata={"address": True})
@@ -88,6 +94,8 @@ class RocksMQSettings:
     ballast_max_bytes: int | None = attrs.field(
         default=None, validator=attrs.validators.optional(_between(0, MOST_DISK))
     )
+    guests_max_bytes: int = attrs.field(default=GUESTS_BYTES, validator=_between(LEAST_GUESTS_BYTES, MOST_MEMORY))
+    guest_connections_max: int = attrs.field(default=GUEST_CONNECTIONS, validator=_between(1, MOST_GUEST_CONNECTIONS))
     create: bool = attrs.field(default=True, metadata={"creates": True})
 
     def __attrs_post_init__(self) -> None:

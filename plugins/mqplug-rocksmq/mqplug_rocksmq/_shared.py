@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Final
 
 from mqplug import AlreadyOpen, ConfigError, ConnectError
-from mqplug_rocksmq._link import OtherProtocol
+from mqplug_rocksmq._link import Crowded, OtherProtocol
 from mqplug_rocksmq._membership import Memberships
 from mqplug_rocksmq._ownership import Ownership, socket_path
 from mqplug_rocksmq._remote import RemoteConnection
@@ -132,7 +132,7 @@ def open_or_connect(
             return RemoteConnection(path.resolve(), max(0.1, end - time.monotonic()))
         except (AlreadyOpen, ConnectError) as error:
             # The owner has only begun, or has just gone: look again, not all at once.
-            if isinstance(error, OtherProtocol) or not (error.retryable or isinstance(error, AlreadyOpen)):
+            if isinstance(error, OtherProtocol | Crowded) or not (error.retryable or isinstance(error, AlreadyOpen)):
                 raise
             if time.monotonic() >= end:
                 raise refused from None

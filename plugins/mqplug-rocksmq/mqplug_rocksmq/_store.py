@@ -38,7 +38,7 @@ from mqplug_rocksmq._page import Body, Columns
 from mqplug_rocksmq._pages import Changes, Pages
 from mqplug_rocksmq._reading import Slice, Trimmed
 from mqplug_rocksmq._retention import Janitor
-from mqplug_rocksmq._settings import Compression
+from mqplug_rocksmq._settings import GUEST_CONNECTIONS, GUESTS_BYTES, Compression
 from mqplug_rocksmq._site import FORMAT, examine, expect_database, identify, make_directory, refuse_newer
 from mqplug_rocksmq._staging import Staging
 from mqplug_rocksmq._statistics import RocksMQStatistics
@@ -67,6 +67,8 @@ class StoreSettings:
     session_timeout: float = attrs.field(default=30.0, validator=attrs.validators.gt(0))
     compression: Compression = "lz4"
     ballast_max_bytes: int | None = None
+    guests_max_bytes: int = attrs.field(default=GUESTS_BYTES, kw_only=True)
+    guest_connections_max: int = attrs.field(default=GUEST_CONNECTIONS, kw_only=True)
 
     @property
     def tuning(self) -> Tuning:

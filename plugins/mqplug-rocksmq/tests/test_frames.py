@@ -26,7 +26,6 @@ from mqplug_rocksmq._frames import MAX_BODY, PROTOCOL, Inbox, pack
 from mqplug_rocksmq._link import Link
 from mqplug_rocksmq._ownership import Ownership, owner_of
 from mqplug_rocksmq._page import Columns, Page, encode
-from mqplug_rocksmq._serve import MOST_GUESTS
 from mqplug_rocksmq._shared import close_store, open_store
 from mqplug_rocksmq._store import Store, StoreSettings
 
@@ -247,17 +246,6 @@ def test_other_users(path: Path, shared: Store, monkeypatch: pytest.MonkeyPatch)
     with pytest.raises(ConnectError, match="another user") as refused:
         serves(path, shared)
     assert not refused.value.retryable
-
-
-def test_too_many_guests(path: Path, shared: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    """An owner takes so many connections and no more, and goes on with those it has."""
-    assert MOST_GUESTS >= 1000
-    monkeypatch.setattr("mqplug_rocksmq._serve.MOST_GUESTS", 1)
-    with dial(path) as first:
-        first.sendall(pack(HELLO))
-        assert first.recv(4) == b"MQF1"
-        with dial(path) as second:
-            assert heard(second) == b""
 
 
 # versions ------------------------------------------------------------------------------------------------------
