@@ -14,7 +14,8 @@ from mqplug.testing._manifest import check_known
 from mqplug.testing._waiting import Waiting
 
 OUTAGE: Final = "outage"
-BESIDE: Final = frozenset({"connect", "waiting", "absent", "known_failures"})  # of a harness, and no hooks
+BESIDE: Final = frozenset({"connect", "waiting", "absent", "known_failures", "hands_out_current"})
+"""The fields of a harness that are no hooks."""
 
 
 @attrs.frozen(kw_only=True)
@@ -50,6 +51,9 @@ class Harness:
     which no such server answers.
     ``intruder`` connects with credentials that are wrong, and a timeout.
 
+    ``hands_out_current`` is True where a member hands out nothing that another one acked, and stored, before it was
+    asked for, however late it notices that it lost its partition. The history check then looks for that.
+
     What happens to its topics:
 
     ``trim_before`` removes what lies before a position of a topic, as near to it as the backend can; where it is None,
@@ -77,6 +81,7 @@ class Harness:
     second_process: str | None = None
     process_behind_network: str | None = None
     host: Callable[[], int | None] | None = None
+    hands_out_current: bool = False
     restart: Callable[[], None] | None = None
     kill: Callable[[], None] | None = None
     start: Callable[[], None] | None = None

@@ -83,6 +83,8 @@ class Epochs:
         self.acks: dict[tuple[str, int, Place], list[Ack]] = defaultdict(list)
         self.gave_back: dict[tuple[int, Place], set[str]] = defaultdict(set)
         self._now: dict[tuple[str, int], Epoch] = {}
+        self._over: dict[tuple[str, int], Epoch] = {}  # the one before
+        self._last: dict[tuple[str, int], tuple[int, Epoch]] = {}  # when what came last was asked for
         self._got_in: dict[tuple[str, int, Place], Epoch] = {}  # where each message was handed out last
         self._unstored: dict[str, list[tuple[Ack, Epoch]]] = defaultdict(list)
         for event in history.events:
@@ -91,7 +93,7 @@ class Epochs:
     def _note(self, event: Event) -> None:
         match event.did:
             case Received():
-                epoch = self._at(event, event.did.consumer, event.did.partition)
+                epoch = self._handed_out_in(event, event.did.consumer, event.did.partition)
                 epoch.deliveries.append(event)
                 self._got_in[event.did.consumer, event.did.partition, event.did.id] = epoch
             case GaveBack():
@@ -126,6 +128,19 @@ class Epochs:
             start = landing(self._logs, opened.did.start, partition, opened, lenient=_lenient(opened.did))
         return self._begin(opened, consumer, partition, start)
 
+    def _handed_out_in(self, event: Event, consumer: str, partition: int) -> Epoch:
+        """The epoch of a delivery. What one call returned is of one epoch, also what is noted when that was over."""
+        before = self._last.get((consumer, partition))
+        if before is not None and before[0] == event.began:
+            return before[1]
+        ended = self._over.get((consumer, partition))
+        if (consumer, partition) not in self._now and ended is not None and event.began <= (ended.ended or 0):
+            epoch = ended
+        else:
+            epoch = self._at(event, consumer, partition)
+        self._last[consumer, partition] = event.began, epoch
+        return epoch
+
     def _opened(self, consumer: str, event: Event) -> Event:
         """When it was opened. Of one that nobody saw opening, nothing is expected."""
         if consumer not in self.opened:
@@ -144,6 +159,7 @@ class Epochs:
         before = self._now.pop((consumer, partition), None)
         if before is not None:
             before.ended = event.ended
+            self._over[consumer, partition] = before
 
     def _note_seek(self, event: Event, seek: Sought) -> None:
         """A seek that was refused changes nothing; of one whose end is not known, nobody knows where it led.

@@ -40,7 +40,8 @@ REFUSALS: Final = (
 class Guarantee:
     """What the backend promises, as far as it decides what is an anomaly.
 
-    ``tells_trim``: a consumer that retention overtook hears of it.
+    ``tells_trim``: a consumer that retention overtook hears of it. ``hands_out_current``: a member hands out nothing
+    that another one acked, and stored, before it was asked for.
     """
 
     idempotent_producer: bool = True
@@ -48,9 +49,10 @@ class Guarantee:
     assignment_events: bool = True
     ack_granularity: Literal["message", "entry"] = "message"
     tells_trim: bool = True
+    hands_out_current: bool = False
 
     @classmethod
-    def of(cls, able: Capabilities) -> Guarantee:
+    def of(cls, able: Capabilities, *, hands_out_current: bool = False) -> Guarantee:
         """What follows from capabilities. A backend that cannot be asked to trim need not tell a group of it."""
         return cls(
             idempotent_producer=able.idempotent_producer,
@@ -58,6 +60,7 @@ class Guarantee:
             assignment_events=able.assignment_events,
             ack_granularity=able.ack_granularity,
             tells_trim=able.trim,
+            hands_out_current=hands_out_current,
         )
 
 

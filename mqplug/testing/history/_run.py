@@ -98,7 +98,7 @@ def _run(harness: Harness, plan: Plan, *, faults: bool, defects: Sequence[Rule])
         if not able.partitions:
             stage.partitions = 1
         _begin(stage, client, groups)
-    guarantee = Guarantee.of(able)
+    guarantee = Guarantee.of(able, hands_out_current=harness.hands_out_current)
     try:
         if faults and not defects and harness.second_process:
             happened = Troupe(stage, harness.second_process).perform()

@@ -33,7 +33,8 @@ def _acked_before(logs: Logs, groups: Groups, epoch: Epoch, event: Event, got: R
     long as any is missing, and then all of them have to be acked anew.
     """
     assert epoch.group is not None
-    began = epoch.began if epoch.consumer.mode in {"ordered", "exclusive"} else event.began
+    reads_ahead = epoch.consumer.mode in {"ordered", "exclusive"} and not logs.guarantee.hands_out_current
+    began = epoch.began if reads_ahead else event.began
     mine = groups.stored_acks(epoch.group, got.partition, got.id, began, event.ended)
     if mine and logs.guarantee.ack_granularity == "entry":
         for place in logs.entry(got.partition, got.id):

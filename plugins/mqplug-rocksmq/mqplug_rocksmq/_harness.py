@@ -56,6 +56,7 @@ def owned(path: Path, url: str) -> Harness:
         restart=lambda: None,  # the last client closes the store
         second_process=url,
         host=lambda: _owner(path),
+        hands_out_current=True,
         enforce=lambda client, _: _enforce(client),
         tear_tail=lambda: tear_tail(path),
         corrupt_tail=lambda topic: corrupt_tail(path, url, topic),
@@ -79,6 +80,7 @@ class Held(ServerProcess):
             extended=self.connect,
             second_process=self._url,
             host=lambda: _owner(self._path),
+            hands_out_current=True,
             enforce=lambda *_: _compact(self._path),
             tear_tail=self._tear_tail,
             corrupt_tail=self._corrupt_tail,
