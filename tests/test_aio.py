@@ -330,10 +330,8 @@ def test_control_c_ends_a_waiting_receive() -> None:
                 finally:
                     closed.append(orders)
 
-    begun = time.monotonic()
     with pytest.raises(KeyboardInterrupt):
         asyncio.run(story(), debug=True)
-    assert time.monotonic() - begun < 2
     assert "closed" in repr(closed[0])
     wait_until(lambda: not aio_threads())
 

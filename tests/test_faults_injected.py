@@ -207,7 +207,7 @@ def test_a_delay_keeps_within_the_timeout(troubled):
     began = time.monotonic()
     with pytest.raises(mqplug.Timeout, match="delayed"):
         mq.watermarks("t", timeout=0.2)
-    assert 0.2 <= time.monotonic() - began < 5
+    assert 0.2 <= time.monotonic() - began < 40  # and not the 60 of the rule
 
 
 def test_a_close_that_fails_has_let_go(troubled):

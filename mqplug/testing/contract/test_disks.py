@@ -13,7 +13,7 @@ from mqplug.testing.contract.test_faults import RECOVERY, SENDS_BATCHES
 case = Registry("FLT")
 
 
-@case(8, needs=("persistent",), hooks=("second_process",), timeout=180)
+@case(8, needs=("persistent",), hooks=("second_process",), timeout=180, timed=True)
 def test_lock_of_the_dead(bench: Bench) -> None:
     """When a process that had the backend open is killed, it can be opened again at once."""
     topic, ids = bench.filled(2)

@@ -200,7 +200,7 @@ with mqplug.connect(url) as client, client.producer(topic) as producer:
 """
 
 
-@case(13, needs=("persistent",), hooks=OUTAGE, timeout=300, profile="full")
+@case(13, needs=("persistent",), hooks=OUTAGE, timeout=300, profile="full", timed=True)
 def test_while_it_is_away(bench: Bench) -> None:
     """While the broker is away every call ends within its timeout, with a retryable error; then all work again."""
     topic, ids = bench.filled(3)

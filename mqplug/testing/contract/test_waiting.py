@@ -68,7 +68,7 @@ def test_honoured(bench: Bench) -> None:
     bench.only_new(reader, topic)
 
 
-@case(5, needs=("persistent",), hooks=OUTAGE, timeout=300, profile="full")
+@case(5, needs=("persistent",), hooks=OUTAGE, timeout=300, profile="full", timed=True)
 def test_watermarks_of_the_dead(bench: Bench) -> None:
     """To ask for watermarks while the broker is away ends within the timeout, with a retryable error."""
     topic, _ = bench.filled(2)

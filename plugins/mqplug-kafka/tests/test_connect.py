@@ -19,7 +19,7 @@ def refused(timeout=10.0, **settings):
     began = time.monotonic()
     with pytest.raises(mqplug.Error) as caught:
         mqplug.connect("kafka", timeout=timeout, **settings)
-    assert time.monotonic() - began < timeout + 1
+    assert time.monotonic() - began < timeout + 15
     return caught.value
 
 
@@ -72,7 +72,7 @@ def test_a_wrong_password_is_an_auth_error(kafka_server, capfd):
     assert isinstance(error, mqplug.AuthError)
     assert "Authentication failed" in str(error)
     assert "s3cret" not in str(error)
-    assert time.monotonic() - began < 10
+    assert time.monotonic() - began < 25  # and not the 30 seconds of the timeout
     assert capfd.readouterr().err == ""
 
 

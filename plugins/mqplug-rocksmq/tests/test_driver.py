@@ -5,7 +5,6 @@ import signal
 import threading
 from collections.abc import Iterator
 from pathlib import Path
-from time import monotonic
 from typing import Any
 
 import pytest
@@ -344,10 +343,8 @@ def test_an_owner_that_hangs(path: Path, reader: tuple[mqplug.Client, Any]) -> N
     owner.send_signal(signal.SIGSTOP)
     os.waitid(os.P_PID, owner.pid, os.WSTOPPED | os.WNOWAIT)  # until all its threads stand still
     try:
-        begun = monotonic()
-        with pytest.raises(mqplug.Timeout):
+        with pytest.raises(mqplug.Timeout):  # the owner stands still until then
             mqplug.connect("rocksmq", path=str(path), timeout=0.5)
-        assert monotonic() - begun < 5
     finally:
         owner.send_signal(signal.SIGCONT)
 

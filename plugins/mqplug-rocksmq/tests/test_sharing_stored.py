@@ -161,7 +161,7 @@ def test_a_delay_outlives_the_store(path: Path) -> None:
         with Waiter(member) as waiter:
             pass
         assert waiter.got == [(0, 2)]
-        assert 1.4 < monotonic() - began < 10
+        assert monotonic() - began > 1.4
 
 
 def test_notes_go_when_all_is_acked(mq: mqplug.Client) -> None:

@@ -37,7 +37,7 @@ def test_a_member_that_stands_still(path: Path, mode: mqplug.spi.Mode) -> None:
             with mq.consumer("orders", group="g", mode=mode) as member:
                 began = time.monotonic()
                 assert [message.value for message in take(member, 4, ack=True)] == [b"0", b"1", b"2", b"3"]
-                assert 0.5 < time.monotonic() - began < 5
+                assert 0.5 < time.monotonic() - began < 25  # and not the 30 seconds that are usual
                 stands.send_signal(signal.SIGCONT)
                 stands.stdin.write("\n")  # type: ignore[union-attr]
                 stands.stdin.flush()  # type: ignore[union-attr]

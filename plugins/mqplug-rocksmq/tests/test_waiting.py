@@ -113,7 +113,7 @@ def interrupted(path: Path, call: str, frozen: subprocess.Popen[str] | None = No
         process.send_signal(signal.SIGINT)
         what, _, when = line(process).partition(" ")
         assert what == "interrupted"
-        assert float(when) - began < 2.0
+        assert float(when) - began < 20.0  # and not the 60 seconds of the call
         yield process
 
 
