@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
-from mqplug import Consumer, Error, OutcomeUnknown, Producer, SendHandle
+from mqplug import Consumer, Error, MessageId, OutcomeUnknown, Producer, SendHandle
 from mqplug.testing._bench import Bench
 from mqplug.testing._registry import Registry
 from mqplug.testing.contract.test_faults import RECOVERY, check_values, patiently
@@ -44,10 +44,11 @@ def _trouble(bench: Bench, begin: Callable[[], None] | None) -> None:
     consumers = [client.consumer(topic, start=bench.marks(topic).low)]
     if able.durable_groups and able.ordered:
         consumers.append(bench.connect(bench.harness.behind_network).consumer(topic, group=bench.name()))
+    came: list[list[MessageId]] = [[] for _ in consumers]
     for _ in range(ROUNDS):
         bench.wait(lambda: sent.one(producer, bench.patience), "what is sent now is stored", within=RECOVERY)
-        for consumer in consumers:
-            _takes_one(bench, consumer)
+        for consumer, ids in zip(consumers, came, strict=True):
+            ids.append(_takes_one(bench, consumer))
         begin()
         try:
             sent.some(producer)
@@ -69,9 +70,11 @@ def _trouble(bench: Bench, begin: Callable[[], None] | None) -> None:
     failed = {handle.value for handle in sent.handles if handle.error and not isinstance(handle.error, OutcomeUnknown)}
     bench.equal(failed & set(found.values()), set(), "what was called failed is not there")
     check_values(bench, [value or b"" for value in found.values()], len(sent.handles))
-    for consumer in consumers:
-        came = [message.id for message in patiently(bench, consumer, {list(found)[-1]})]
-        bench.equal(came, list(found)[-len(came) :], "nothing was passed over, and nothing came twice")
+    for consumer, ids in zip(consumers, came, strict=True):
+        ids += [message.id for message in patiently(bench, consumer, {list(found)[-1]})]
+        # A member that is told nothing of hand-overs may be given again what it had not stored.
+        seen = ids if consumer.group is None or able.assignment_events else list(dict.fromkeys(ids))
+        bench.equal(seen, list(found), "nothing was passed over, and nothing came twice")
 
 
 class Sent:
@@ -98,8 +101,9 @@ class Sent:
         return self.handles[-1]
 
 
-def _takes_one(bench: Bench, consumer: Consumer) -> None:
-    """Receive, and ack what came if there is a group."""
+def _takes_one(bench: Bench, consumer: Consumer) -> MessageId:
+    """Receive a message, and ack it if there is a group."""
+    found: list[MessageId] = []
 
     def came() -> bool:
         try:
@@ -107,11 +111,14 @@ def _takes_one(bench: Bench, consumer: Consumer) -> None:
         except Error as error:
             bench.that(error.retryable, f"{error!r} is retryable")
             return False
-        if message is not None and consumer.group is not None:
-            consumer.ack(message)
-        return message is not None
+        if message is not None:
+            found.append(message.id)
+            if consumer.group is not None:
+                consumer.ack(message)
+        return bool(found)
 
     bench.wait(came, "a message comes", within=RECOVERY)
+    return found[0]
 
 
 def _commits(bench: Bench, consumer: Consumer) -> None:
