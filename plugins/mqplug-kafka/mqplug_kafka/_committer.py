@@ -16,8 +16,8 @@ from threading import Event, Lock, get_ident
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
 from mqplug import Timeout
-from mqplug_kafka._errors import native, translate
-from mqplug_kafka._native import PASSING, Worker
+from mqplug_kafka._errors import PASSING, native, translate
+from mqplug_kafka._native import Worker
 
 AGAIN = 0.05
 PATIENCE = 2.0  # seconds that a refused commit is repeated for

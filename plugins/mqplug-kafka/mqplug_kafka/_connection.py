@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from concurrent.futures import Future
+from functools import cached_property
 from typing import Any
 
 import attrs
@@ -13,9 +14,10 @@ from confluent_kafka.admin import AdminClient, TopicDescription  # pyright: igno
 from mqplug import Capabilities, ConnectError, Log, MessageId, Position, Timeout, TopicNotFound
 from mqplug.spi import Numbers, TopicInfo
 from mqplug_kafka._errors import translate
+from mqplug_kafka._group_offsets import GroupOffsets
 from mqplug_kafka._native import PATIENCE, Patient, Worker
 from mqplug_kafka._sender import Senders
-from mqplug_kafka._settings import KafkaSettings, administering, producing
+from mqplug_kafka._settings import KafkaSettings, common, coordinating, inquiring, producing
 
 OFFSET_MAX = 2**63 - 1
 LOOK = 5.0  # seconds that a look at a topic may take
@@ -28,10 +30,11 @@ class KafkaConnection:
         self.settings = settings
         self.capabilities = attrs.evolve(capabilities, message_max_bytes=settings.message_max_bytes)
         try:
-            self.patient = Patient(administering(settings))
+            self.patient = Patient(common(settings))
         except KafkaException as error:
             raise translate(error, "the settings were refused") from error
         self.worker = Worker("mqplug-kafka-admin")
+        self.group_offsets = GroupOffsets(inquiring(settings), self.patient.reasons)
         self.senders = Senders(producing(settings), self.patient.reasons)
         self._topics: dict[str, TopicInfo] = {}
         self.cluster = self._greet(timeout)
@@ -49,6 +52,11 @@ class KafkaConnection:
     def admin(self) -> AdminClient:
         """The native admin client."""
         return self.patient.admin
+
+    @cached_property
+    def coordinators(self) -> Patient:
+        """The native admin client for what the coordinators of groups are asked."""
+        return Patient(coordinating(self.settings))
 
     def after(self, message_id: MessageId) -> Position:
         """Offsets are dense enough: the next message lies at this one plus 1 or behind."""
@@ -69,6 +77,7 @@ class KafkaConnection:
     def close(self, timeout: float) -> None:
         """The native admin client ends when it is let go of."""
         self.worker.stop()
+        self.group_offsets.close()
 
     # topics ------------------------------------------------------------------------------------------------
 

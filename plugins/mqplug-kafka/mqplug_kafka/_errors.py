@@ -77,6 +77,18 @@ _FIXES: dict[type[Error], str] = {
     Timeout: "Allow more time, and see that the brokers are well",
 }
 
+PASSING = {
+    K.COORDINATOR_LOAD_IN_PROGRESS,
+    K.COORDINATOR_NOT_AVAILABLE,
+    K.NOT_COORDINATOR,
+    K.NOT_CONTROLLER,
+    K.NOT_LEADER_FOR_PARTITION,
+    K.LEADER_NOT_AVAILABLE,
+    K.FENCED_LEADER_EPOCH,
+    K.UNKNOWN_LEADER_EPOCH,
+}
+"""Refusals of a broker that is not ready yet, or is not the right one any more."""
+
 PROVEN = {
     K.MSG_SIZE_TOO_LARGE,
     K.RECORD_LIST_TOO_LARGE,
@@ -112,7 +124,7 @@ def translate(error: KafkaError | KafkaException, what: str, kind: type[Error] |
     kind = kind or _KINDS.get(inner.code(), Error)
     made = kind(f"{what}: {inner.str()} ({inner.name()})", fix=_FIXES.get(kind))
     if kind is Error:
-        made.retryable = inner.retriable()
+        made.retryable = inner.retriable() or inner.code() in PASSING
     made.__cause__ = error if isinstance(error, KafkaException) else KafkaException(error)
     return made
 

@@ -26,15 +26,11 @@ def as_native(positions: Mapping[Log, GroupPosition]) -> list[TopicPartition]:
 def stored(connection: KafkaConnection, group: str, logs: Iterable[Log], timeout: float) -> dict[Log, GroupPosition]:
     """Where the group stands, for those logs where it has a position."""
     names = {(log.topic, log.partition): log for log in logs}
-    wanted = [ConsumerGroupTopicPartitions(group, [TopicPartition(*name) for name in names])]
-    answer = connection.patient.ask(
-        f"group {group!r}",
-        lambda left: connection.admin.list_consumer_group_offsets(wanted, request_timeout=left)[group],
-        timeout,
-        _raise_first,
-    )
+    if not names:
+        return {}
+    asked = connection.group_offsets.ask(group, [TopicPartition(*name) for name in names], timeout)
     found = {}
-    for each in answer.topic_partitions or ():
+    for each in connection.patient.wait(f"group {group!r}", asked, timeout):
         if each.offset >= 0:
             log = names[each.topic, each.partition]
             found[log] = GroupPosition(Position(log, (each.offset,)), unpack(each.offset, each.metadata))
@@ -44,9 +40,9 @@ def stored(connection: KafkaConnection, group: str, logs: Iterable[Log], timeout
 def move(connection: KafkaConnection, group: str, positions: Mapping[Log, GroupPosition], timeout: float) -> None:
     """Store positions of a group without members; ``ConsumerBusy`` if it has any."""
     wanted = [ConsumerGroupTopicPartitions(group, as_native(positions))]
-    connection.patient.ask(
+    connection.coordinators.ask(
         f"group {group!r}",
-        lambda left: connection.admin.alter_consumer_group_offsets(wanted, request_timeout=left)[group],
+        lambda left: connection.coordinators.admin.alter_consumer_group_offsets(wanted, request_timeout=left)[group],
         timeout,
         _raise_first,
     )

@@ -17,7 +17,7 @@ from confluent_kafka.admin import AdminClient
 
 from mqplug import AuthError, ConnectError, Error, Timeout
 from mqplug_kafka._calm import Calm
-from mqplug_kafka._errors import code_of, native, translate
+from mqplug_kafka._errors import PASSING, code_of, native, translate
 
 T = TypeVar("T")
 
@@ -30,18 +30,6 @@ logger = logging.getLogger("mqplug.kafka")
 logger.addHandler(logging.NullHandler())
 logger.addFilter(Calm())
 """Where the native client's own log goes, instead of stderr."""
-
-PASSING = {
-    KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
-    KafkaError.COORDINATOR_NOT_AVAILABLE,
-    KafkaError.NOT_COORDINATOR,
-    KafkaError.NOT_CONTROLLER,
-    KafkaError.NOT_LEADER_FOR_PARTITION,
-    KafkaError.LEADER_NOT_AVAILABLE,
-    KafkaError.FENCED_LEADER_EPOCH,
-    KafkaError.UNKNOWN_LEADER_EPOCH,
-}
-"""Refusals of a broker that is not ready yet, or is not the right one any more."""
 
 _REFUSED = {KafkaError._AUTHENTICATION, KafkaError._SSL}
 _NO_ANSWER = {

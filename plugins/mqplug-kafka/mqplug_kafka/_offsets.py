@@ -12,8 +12,8 @@ from confluent_kafka.admin import OffsetSpec  # pyright: ignore[reportPrivateImp
 from mqplug import Bounds, Error, Log, MessageId, Position, Timeout, Watermarks
 from mqplug.spi import AtTime, Earliest, Last, Latest, SymbolicStart
 from mqplug_kafka._connection import KafkaConnection
-from mqplug_kafka._errors import code_of
-from mqplug_kafka._native import AGAIN, PASSING
+from mqplug_kafka._errors import PASSING, code_of
+from mqplug_kafka._native import AGAIN
 from mqplug_kafka._probe import Probe
 
 COUNTED = 10_000  # last(n) counts messages up to here, and offsets beyond

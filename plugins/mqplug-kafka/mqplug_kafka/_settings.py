@@ -140,9 +140,10 @@ def common(settings: KafkaSettings) -> dict[str, Any]:
     }
 
 
-def administering(settings: KafkaSettings) -> dict[str, Any]:
-    """Native options of the admin client."""
-    # Else librdkafka 2.16, once all brokers were away, waits for ever for the group coordinator that it had known.
+def coordinating(settings: KafkaSettings) -> dict[str, Any]:
+    """Native options of the admin client that asks the coordinators of groups."""
+    # Else librdkafka 2.16, once all brokers were away, waits for ever for the group coordinator that it had known. For
+    # the other questions it must not be said: while no broker answers them, it would cost a whole processor.
     return {"metadata.recovery.strategy": "none", **common(settings)}
 
 
@@ -191,6 +192,12 @@ def membership(settings: KafkaSettings) -> dict[str, Any]:
         "session.timeout.ms": session,
         "heartbeat.interval.ms": min(1000, max(1, session // 3)),  # how soon members hear of a rebalance
     }
+
+
+def inquiring(settings: KafkaSettings) -> dict[str, Any]:
+    """Native options of a consumer that only asks where its group stands."""
+    quiet = {"log_level": 0, "enable.auto.commit": False, "isolation.level": "read_uncommitted"}
+    return {**common(settings), **membership(settings), **quiet}
 
 
 def _security(settings: KafkaSettings) -> dict[str, Any]:

@@ -1,0 +1,188 @@
+"""Asking where groups stand: what it costs, what it survives, and what must not be called for it."""
+
+from __future__ import annotations
+
+import ast
+import os
+import subprocess
+import sys
+import threading
+import time
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+from kafka_steps import administer, fill, new_name, take
+
+import mqplug
+import mqplug_kafka
+from mqplug import spi
+from mqplug_devbrokers import KafkaServer
+from mqplug_kafka import _group_offsets
+
+RESTARTS = int(os.environ.get("MQPLUG_RESTARTS", "3"))
+QUESTIONER = Path(__file__).with_name("questioner.py")
+PATIENCE = 120.0  # seconds that a process has for one round after a restart, on however busy a machine
+
+
+class Questioner:
+    """A process that goes round and round, and a thread that counts its rounds."""
+
+    def __init__(self, *arguments):
+        self.arguments = arguments
+        self.rounds = 0
+        self.process = subprocess.Popen(
+            [sys.executable, str(QUESTIONER), *arguments],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        )  # fmt: skip
+        self._errors = []
+        self._readers = [threading.Thread(target=each, daemon=True) for each in (self._count, self._read_errors)]
+        for reader in self._readers:
+            reader.start()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        if self.process.poll() is None:
+            self.process.kill()
+        self.process.wait()
+        for reader in self._readers:
+            reader.join()
+        for pipe in (self.process.stdin, self.process.stdout, self.process.stderr):
+            pipe.close()
+
+    def _count(self):
+        for _ in self.process.stdout:
+            self.rounds += 1
+
+    def _read_errors(self):
+        self._errors += self.process.stderr
+
+    @property
+    def said(self):
+        """The end of what it wrote about errors."""
+        return "".join(self._errors)[-2000:]
+
+    def check(self):
+        """It is alive; a negative code is the signal that killed it."""
+        code = self.process.poll()
+        assert code is None, f"{self.arguments[0]} ended with {code}: {self.said}"
+
+    def go_on(self):
+        """See it through one more whole round."""
+        wanted, end = self.rounds + 2, time.monotonic() + PATIENCE
+        while self.rounds < wanted:
+            self.check()
+            assert time.monotonic() < end, f"{self.arguments[0]} does not go on: {self.said}"
+            time.sleep(0.02)
+
+    def end(self):
+        """It ends well when it is told to."""
+        self.process.stdin.close()
+        assert self.process.wait(PATIENCE) == 0, self.said
+
+
+@pytest.mark.timeout(120 + 60 * RESTARTS)
+def test_restarts_of_the_broker_kill_nobody():
+    """Members, ``lag`` and ``groups``, in processes of their own, go on after each restart of the broker."""
+    with KafkaServer() as server, ExitStack() as stack:
+        topic, group = new_name(), new_name()
+        with mqplug.connect(server.url) as mq:
+            mq.create_topic(topic, partitions=4)
+            fill(mq, topic, 1000)
+            mq.reset_group(group, topic, mqplug.EARLIEST)
+        roles = ["member", "member", "lag", "groups"]
+        all_of_them = [stack.enter_context(Questioner(role, server.url, topic, group)) for role in roles]
+        for number in range(RESTARTS + 1):
+            for each in all_of_them:
+                each.go_on()
+            if number < RESTARTS:
+                server.restart()
+        for each in all_of_them:
+            each.end()
+
+
+def test_the_call_that_crashes_is_not_used():
+    """No module of the plugin asks the admin client for stored offsets (librdkafka issue 5040: SIGSEGV)."""
+    sources = list(Path(mqplug_kafka.__file__).parent.rglob("*.py"))
+    assert sources
+    for source in sources:
+        names = {getattr(node, "attr", getattr(node, "id", None)) for node in ast.walk(ast.parse(source.read_text()))}
+        assert "list_consumer_group_offsets" not in names, source.name
+
+
+def test_few_connections_are_kept_for_many_groups(mq, topic):
+    """However many groups are asked about, few consumers wait for the next question, and a close ends them all."""
+    names = [new_name() for _ in range(_group_offsets.KEPT + 4)]
+    for name in names:
+        mq.reset_group(name, topic, mqplug.LATEST)
+    listed = {each.name for each in mq.groups(topic)}
+    assert listed == set(names)
+    kept = mq._connection.group_offsets._idle
+    assert 0 < len(kept) <= _group_offsets.KEPT
+    mq.close()
+    assert not mq._connection.group_offsets._idle
+
+
+def test_a_question_leaves_no_trace(mq, topic):
+    """Whoever asks about a group is no member of it, and asking makes no group."""
+    group = new_name()
+    log = mq.partitions(topic)[0]
+    assert administer(mq, spi.DescribeGroup(group, (log,))) == {}
+    assert group not in {each.name for each in mq.groups()}
+    mq.reset_group(group, topic, mqplug.EARLIEST)
+    assert [each.members for each in mq.groups(topic) if each.name == group] == [0]
+
+
+def test_questions_go_on_after_an_outage(kafka_server, mq, topic):
+    """A consumer that is kept for the next question, and missed the broker's restart, does not keep the answer away."""
+    fill(mq, topic, 3)
+    group = new_name()
+    mq.reset_group(group, topic, mqplug.EARLIEST)
+    assert mq.lag(topic, group=group) == {0: 3}
+    kafka_server.restart()
+    assert mq.lag(topic, group=group, timeout=60) == {0: 3}
+    assert group in {each.name for each in mq.groups(topic, timeout=60)}
+
+
+def test_a_question_is_bounded(kafka_server, mq, topic):
+    """While the broker is silent a question ends in its own time, and Ctrl-C need not wait for it."""
+    group = new_name()
+    mq.reset_group(group, topic, mqplug.EARLIEST)
+    log = mq.partitions(topic)[0]
+    kafka_server.pause()
+    try:
+        began = time.monotonic()
+        with pytest.raises((mqplug.Timeout, mqplug.ConnectError)):
+            mqplug_kafka.mqplug_administer(mq._connection, spi.DescribeGroup(group, (log,)), 1.0)
+        assert time.monotonic() - began < 5
+        began = time.monotonic()
+        _interrupt_soon()
+        with pytest.raises(KeyboardInterrupt):
+            mqplug_kafka.mqplug_administer(mq._connection, spi.DescribeGroup(group, (log,)), 30.0)
+        assert time.monotonic() - began < 5
+    finally:
+        kafka_server.unpause()
+    assert administer(mq, spi.DescribeGroup(group, (log,)))[log].position.coordinates == (0,)
+
+
+def _interrupt_soon():
+    import _thread
+
+    threading.Timer(0.3, _thread.interrupt_main).start()
+
+
+def test_acks_of_single_messages_come_back_with_the_position(mq, topic):
+    """What a member acked out of order is told, and is not delivered again."""
+    sent = fill(mq, topic, 6)
+    group = new_name()
+    with mq.consumer(topic, group=group) as consumer:
+        taken = take(consumer, 6)
+        for index in (0, 2, 4):
+            consumer.ack(taken[index])
+    stored = mq.positions(topic, group=group)[0]
+    assert stored.position.coordinates == (1,)
+    assert list(stored.acked) == [((2,), (2,)), ((4,), (4,))]
+    with mq.consumer(topic, group=group) as consumer:
+        assert [m.id for m in take(consumer, 3)] == [sent[1], sent[3], sent[5]]
