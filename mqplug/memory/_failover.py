@@ -54,10 +54,10 @@ class FailoverConsumer(MemoryConsumer):
         batch = super()._next(log, most)
         if batch is None:
             return None
-        stands = self._store.positions(self._group or "", [log])[log]
+        stands = self._store.positions(self._group or "", [log]).get(log)  # None: the topic was made again
         in_hand = self._in_hand[log]
         places = enumerate(batch.coordinates)
-        rows = [row for row, place in places if place not in in_hand and not is_acked(stands, place)]
+        rows = [row for row, place in places if place not in in_hand and not (stands and is_acked(stands, place))]
         in_hand.update(batch.coordinates[row] for row in rows)
         return batch if len(rows) == len(batch) else batch.take(rows, batch.next_position)
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import time
+
 import attrs
 
-from mqplug import Position
+from mqplug import Position, TopicNotFound
 from mqplug._position import AtTime, Last, Latest
-from mqplug.spi import GroupPosition, hookimpl
+from mqplug.spi import Batch, GroupPosition, hookimpl
 from mutants.base import Mutant, Proxy, Reading, Sending, moved, rebuilt
 
 # what is delivered -----------------------------------------------------------------------------------------
@@ -240,3 +242,67 @@ class ResetsTheBusy(Mutant):
         with connection.store.changed:
             connection.store.group(group).move(positions)
         return True
+
+
+# topics that are replaced ----------------------------------------------------------------------------------
+
+
+class TellsOfADeletedTopicInSilence(Mutant):
+    """That a topic is gone is told when nothing else has come for a moment."""
+
+    case = "CON-17"
+
+    class Consumer(Proxy):
+        heard = 0.0
+        gone = None
+
+        def poll(self, most, timeout):
+            try:
+                batches = self.inner.poll(most, timeout)
+            except TopicNotFound as error:
+                self.gone = error
+                self.inner._drop([log for log in self.inner._positions if not self.is_there(log)])
+                return []
+            self.heard = time.monotonic() if batches else self.heard
+            if self.gone is not None and time.monotonic() - self.heard > 1:
+                raise self.gone
+            return batches
+
+        def is_there(self, log):
+            try:
+                return self.inner._store.partition(log)
+            except TopicNotFound:
+                return False
+
+
+class ReadsOnInTheNewTopic(Mutant):
+    """A topic that was made again is read as if it were the old one, from the old position on."""
+
+    case = "CON-18"
+
+    class Consumer(Proxy):
+        def poll(self, most, timeout):
+            try:
+                return self.inner.poll(most, timeout)
+            except TopicNotFound:
+                store, held = self.inner._store, self.inner._positions
+                for log in list(held):
+                    new = store.topic(log.topic)[0]
+                    if new.log is not log and (batch := new.read(held[log], most, 1 << 20)) is not None:
+                        held[log] = batch.next_position.coordinates
+                        return [Batch(log, Position(log, held[log]), len(batch), batch._columns)]
+                return []
+
+
+class CommitsByName(Mutant):
+    """What was acked of a deleted topic is stored as the group's position in one that was made again."""
+
+    case = "CON-18"
+
+    class Consumer(Proxy):
+        def commit(self, positions, timeout):
+            found = {}
+            for log, at in positions.items():
+                new = self.inner._store.topic(log.topic)[log.partition].log
+                found[new] = attrs.evolve(at, position=Position(new, at.position.coordinates))
+            self.inner.commit(found, timeout)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import attrs
 
-from mqplug import MessageId, Position
+from mqplug import Bounds, MessageId, Position
+from mqplug._position import Last
 from mqplug.spi import DescribeGroup, GroupPosition, ListGroups, Trim, hookimpl
 from mutants.base import Mutant, Proxy, moved
 
@@ -148,3 +149,48 @@ class CountsWhatWasTrimmed(Mutant):
 
     def marks(self, marks):
         return attrs.evolve(marks, count=marks.count + marks.low.coordinates[0])
+
+
+class BoundsOfWhatHasAValue(Mutant):
+    """Messages with an empty value do not show in the bounds."""
+
+    case = "WM-21"
+
+    @hookimpl
+    def mqplug_bounds(self, connection, logs):
+        found = {}
+        for log in logs:
+            rows = connection.store.partition(log).rows
+            ids = [MessageId(log, at) for at, value in zip(rows.places, rows.values, strict=True) if value]
+            found[log] = Bounds(ids[0], ids[-1]) if ids else Bounds(None, None)
+        return found
+
+
+class LastCountsWhatHasAValue(Mutant):
+    """``last(n)`` passes over messages with an empty value."""
+
+    case = "WM-21"
+
+    @hookimpl
+    def mqplug_resolve_start(self, connection, start, logs):
+        found = super().mqplug_resolve_start(connection, start, logs)
+        for log in logs if isinstance(start, Last) else ():
+            rows = connection.store.partition(log).rows
+            places = [at for at, value in zip(rows.places, rows.values, strict=True) if value]
+            found[log] = Position(log, places[-start.count :][0]) if places else found[log]
+        return found
+
+
+class LastPassesOverTombstones(Mutant):
+    """``last(n)`` counts an empty value, and passes over a tombstone."""
+
+    case = "WM-21"
+
+    @hookimpl
+    def mqplug_resolve_start(self, connection, start, logs):
+        found = super().mqplug_resolve_start(connection, start, logs)
+        for log in logs if isinstance(start, Last) else ():
+            rows = connection.store.partition(log).rows
+            places = [at for at, value in zip(rows.places, rows.values, strict=True) if value is not None]
+            found[log] = Position(log, places[-start.count :][0]) if places else found[log]
+        return found

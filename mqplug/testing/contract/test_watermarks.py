@@ -8,11 +8,14 @@ from itertools import pairwise
 from threading import Event
 
 from mqplug import (
+    Message,
     Position,
+    Record,
     TopicNotFound,
     after,
     at_time,
     before,
+    last,
 )
 from mqplug.testing._bench import Bench
 from mqplug.testing._registry import Registry
@@ -270,3 +273,29 @@ def test_count_behind_a_position(bench: Bench) -> None:
         bench.client.reset_group(group, topic, start)
         lag, left = bench.client.lag(topic, group=group)[0], len(ids) - behind
         bench.that(lag == left if exact else lag or not left, f"a lag of {lag}, and {left} are left after {start!r}")
+
+
+@case(21)
+def test_values_that_are_nothing(bench: Bench) -> None:
+    """Messages with an empty value, and tombstones, count: in bounds and ``last(n)``, when read, and by time."""
+    for nothing in (b"", None) if bench.client.capabilities.null_payload else (b"",):
+        for values in ([nothing], [nothing, b"x"], [b"x", nothing], [b"x", nothing, b"x", nothing, nothing]):
+            topic = bench.topic()
+            ids = list(bench.filler(topic).send_many([Record(value, partition=0) for value in values]))
+            bounds = bench.bounds(topic)
+            bench.equal((bounds.first_id, bounds.last_id), (ids[0], ids[-1]), f"the bounds of {values}")
+            messages = bench.read(topic)
+            bench.equal([(message.id, message.value) for message in messages], list(zip(ids, values, strict=True)))
+            for count in range(1, len(ids) + 1):
+                bench.equal([each.id for each in bench.read(topic, start=last(count))], ids[-count:], f"last({count})")
+            _found_by_time(bench, topic, messages)
+
+
+def _found_by_time(bench: Bench, topic: str, messages: list[Message]) -> None:
+    if not bench.client.capabilities.seek_time:
+        return
+    reader = bench.reader(topic)
+    for message in messages:
+        first = next(each for each in messages if each.log_time >= message.log_time)
+        reader.seek(at_time(message.log_time))
+        bench.delivers(reader, [first.id], "the first message of its time")

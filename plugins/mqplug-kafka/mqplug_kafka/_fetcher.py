@@ -128,17 +128,19 @@ class Fetcher:
         end = time.monotonic() + timeout
         self._pauses.go_on(self._logs)
         self._look_beyond()
+        self.topics.look_now_and_then()
         if not self._kept:
             self._kept = self._fetch(most, timeout)
         if not self._kept:
-            self.topics.idle()
             return []
-        if self.topics.silent and not self._confirmed(end):
+        found = self._by_partition(self._kept)
+        if self.topics.silent(found) and not self._confirmed(end):
             return []
         messages, self._kept = self._kept, []
-        batches = self._batches(messages)
-        self.topics.heard()
-        self._next.update({_name(each.log): each.next_position.coordinates[0] for each in batches})
+        batches = self._batches(messages, found)
+        behind = {_name(each.log): each.next_position.coordinates[0] for each in batches}
+        self.topics.heard(behind)
+        self._next.update(behind)
         return batches
 
     def _rewind(self) -> None:
@@ -166,13 +168,13 @@ class Fetcher:
             return True
         return self.topics.confirm(self._fetched, max(0.005, end - time.monotonic()))
 
-    def _batches(self, messages: list[Message]) -> list[Batch]:
+    def _batches(self, messages: list[Message], found: dict[Name, list[Message]]) -> list[Batch]:
         ends: dict[Name, int] = {}
         if any(map(Message.error, messages)):  # an error compares with nothing, not even None, but is true
             failed = [message for message in messages if message.error() is not None]
             messages = [message for message in messages if message.error() is None]
             ends = self._events(failed, messages)
-        found = self._by_partition(messages) if messages else {}
+            found = {name: [each for each in some if each.error() is None] for name, some in found.items()}
         batches = []
         for name in found.keys() | ends.keys():
             made = self._batch(name, found.get(name, []), ends.get(name, 0))

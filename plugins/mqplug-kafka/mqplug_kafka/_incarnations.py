@@ -1,8 +1,9 @@
 """Telling a topic from another of the same name that took its place.
 
 The native client reads on in a topic that was deleted and made again, at the old offset: what was written below it is
-skipped without a word, and nothing tells that the topic is gone. So the topic's id is looked at now and then, and
-always before messages are delivered that come after a silence: no topic is replaced without one.
+skipped without a word, and nothing tells that the topic is gone. So the topics' ids are looked at now and then, also
+while messages keep coming, and always before those of a log are delivered that come after a silence of it: no topic is
+replaced without one. Offsets are stored by name: before that, too, the ids are looked at.
 """
 
 from __future__ import annotations
@@ -16,12 +17,15 @@ from confluent_kafka import KafkaException, TopicCollection
 from confluent_kafka.admin import TopicDescription  # pyright: ignore[reportPrivateImportUsage]
 
 from mqplug import Log, TopicNotFound
+from mqplug_kafka._columns import Name
 from mqplug_kafka._connection import KafkaConnection, incarnation
 from mqplug_kafka._errors import native, translate
+from mqplug_kafka._native import AGAIN, SHORTEST
 
 SILENCE = 0.4  # seconds; a fetch that failed is not repeated for half a second
-EVERY = 2.0
+EVERY = 1.5  # seconds between two looks, so that what happened is told within two
 CERTAIN = 2  # times that a topic has to be missed in a row: a broker may be the last to hear of it
+SURE = 0.1  # seconds after a look in which positions are stored without another: no topic is made again faster
 
 Look = Callable[[], "dict[str, Future[TopicDescription]]"]
 
@@ -34,29 +38,32 @@ class Incarnations:
         names = sorted(self._ids)
         self._look: Look = lambda: connection.admin.describe_topics(TopicCollection(names), request_timeout=5)
         self._under_way: dict[str, Future[TopicDescription]] = {}
-        self._begun = self._heard = time.monotonic()
+        self._begun = self._opened = time.monotonic()
+        self._heard: dict[Name, float] = {}
         self._missed = 0
         self._gone: TopicNotFound | None = None
+        self._connection = connection
+        self._sure: dict[str, float] = {}  # when each topic was there for certain
 
     def incarnation(self, topic: str) -> str:
         """The id that the topic had when the consumer was opened."""
         return self._ids[topic]
 
-    def heard(self) -> None:
-        """Messages were delivered."""
-        self._heard = time.monotonic()
+    def heard(self, names: Iterable[Name]) -> None:
+        """Messages of these logs were delivered."""
+        self._heard.update(dict.fromkeys(names, time.monotonic()))
 
     def doubt(self) -> None:
         """Something looks wrong: look soon."""
         self._begun = 0.0
 
-    @property
-    def silent(self) -> bool:
-        """Whether there was a silence before what came just now."""
-        return time.monotonic() - self._heard > SILENCE
+    def silent(self, names: Iterable[Name]) -> bool:
+        """Whether there was a silence of any of these logs before what came just now."""
+        latest = time.monotonic() - SILENCE
+        return any(self._heard.get(name, self._opened) < latest for name in names)
 
-    def idle(self) -> None:
-        """Look now and then; raises ``TopicNotFound`` once a topic is gone."""
+    def look_now_and_then(self) -> None:
+        """Look, if it is time; raises ``TopicNotFound`` once a topic is gone."""
         self._judge(0.0)
         if not self._under_way and time.monotonic() - self._begun > EVERY:
             self._begin()
@@ -67,6 +74,39 @@ class Incarnations:
             self._begin()
         self._judge(timeout)
         return not self._under_way and self._begun >= since and not self._missed
+
+    def lost(self, topics: Iterable[str], timeout: float) -> dict[str, TopicNotFound]:
+        """Look now at those of these topics that were not looked at just before: what to say of those that are gone.
+
+        Any thread. Raises what keeps the brokers from telling.
+        """
+        end = time.monotonic() + timeout
+        due = sorted(topic for topic in set(topics) if time.monotonic() - self._sure.get(topic, -SURE) >= SURE)
+        gone: dict[str, TopicNotFound] = {}
+        for attempt in range(CERTAIN):
+            if due:
+                time.sleep(AGAIN * attempt)
+                gone = self._lost_of(due, end)
+                due = list(gone)
+        return gone
+
+    def _lost_of(self, topics: list[str], end: float) -> dict[str, TopicNotFound]:
+        began = time.monotonic()
+        asked = self._connection.admin.describe_topics(
+            TopicCollection(topics), request_timeout=max(SHORTEST, end - began)
+        )
+        gone = {}
+        for topic, future in asked.items():
+            try:
+                found = self._connection.patient.wait("commit", future, end - time.monotonic())
+                missing = self._other(topic, found)
+            except TopicNotFound:
+                missing = _deleted(topic)
+            if missing is None:
+                self._sure[topic] = began
+            else:
+                gone[topic] = missing
+        return gone
 
     def _begin(self) -> None:
         self._begun = time.monotonic()
@@ -98,10 +138,16 @@ class Incarnations:
         try:
             found = future.result(timeout)
         except KafkaException as error:
-            made = translate(native(error), f"topic {name!r}")
-            if isinstance(made, TopicNotFound):
-                return TopicNotFound(f"the topic {name!r} was deleted", topic=name)
+            if isinstance(translate(native(error), name), TopicNotFound):
+                return _deleted(name)
             raise
-        if incarnation(found) != self._ids[name]:
-            return TopicNotFound(f"the topic {name!r} was deleted and made again", topic=name)
-        return None
+        return self._other(name, found)
+
+    def _other(self, name: str, found: TopicDescription) -> TopicNotFound | None:
+        if incarnation(found) == self._ids[name]:
+            return None
+        return TopicNotFound(f"the topic {name!r} was deleted and made again", topic=name)
+
+
+def _deleted(name: str) -> TopicNotFound:
+    return TopicNotFound(f"the topic {name!r} was deleted", topic=name)

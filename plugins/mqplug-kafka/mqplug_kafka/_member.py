@@ -84,8 +84,13 @@ class Member:
         self._fetcher.move(positions)
 
     def commit(self, positions: Mapping[Log, GroupPosition], timeout: float) -> None:
-        """Store positions. The native call may block for 45 s: it runs elsewhere, and is waited for."""
-        self._committer.commit(as_native(positions), timeout)
+        """Store positions, but none in a topic that took the place of another; then ``TopicNotFound`` is raised."""
+        end = time.monotonic() + timeout
+        lost = self._fetcher.topics.lost({log.topic for log in positions}, timeout)
+        if kept := {log: at for log, at in positions.items() if log.topic not in lost}:
+            self._committer.commit(as_native(kept), max(0.0, end - time.monotonic()))
+        for error in lost.values():
+            raise error
 
     def close(self, timeout: float) -> None:
         """Leave the group, so that others need not wait for the session to end.

@@ -6,7 +6,7 @@ import time
 from collections.abc import Mapping
 from types import TracebackType
 
-from confluent_kafka import Consumer, KafkaError, TopicPartition
+from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
 
 from mqplug import Log
 from mqplug_kafka._connection import KafkaConnection
@@ -62,7 +62,7 @@ class Probe:
         while left:
             if time.monotonic() >= self._end:
                 raise self._connection.patient.reasons.explain("bounds", 0.0)
-            for message in self._consumer.consume(1000, 0) or filter(None, [self._consumer.poll(0.05)]):
+            for message in self._received():
                 log = names[message.topic() or "", message.partition() or 0]
                 offset, error = message.offset() or 0, message.error()
                 if error is not None and error.code() != KafkaError._PARTITION_EOF:
@@ -74,3 +74,10 @@ class Probe:
                 if error is not None or offset >= spans[log][1] - 1 or len(found[log]) == most:
                     left.discard(log)
         return found
+
+    def _received(self) -> list[Message]:
+        """Return what is there, or one that comes soon. A native message with an empty value counts as false."""
+        if messages := self._consumer.consume(1000, 0):
+            return messages
+        message = self._consumer.poll(0.05)
+        return [] if message is None else [message]

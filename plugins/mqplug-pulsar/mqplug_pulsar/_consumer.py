@@ -23,7 +23,7 @@ from mqplug_pulsar._unacked import Unacked
 
 LIKELY_BYTES = 16 * 1024  # of a message, when a queue that counts messages has to be bounded in bytes
 LARGEST_QUEUE = 1000
-LOOK_EVERY = 2.0  # seconds between looks whether topics are still there, while nothing comes
+LOOK_EVERY = 2.0  # seconds between looks whether topics are still there
 
 
 class PulsarConsumer:
@@ -78,6 +78,8 @@ class PulsarConsumer:
 
     def poll(self, most: int, timeout: float) -> Sequence[Batch]:
         self._tell()
+        if timeout > 0:
+            self._look()
         batches: list[Batch] = []
         feed = self._next_ready(timeout)
         while feed is not None:
@@ -92,8 +94,6 @@ class PulsarConsumer:
                 batches.append(batch)
                 most -= len(batch)
             feed = self._next_ready(0) if most > 0 else None
-        if not batches and timeout > 0:
-            self._look()
         return batches
 
     def wake(self) -> None:
