@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import time
+import warnings
 from concurrent.futures import Future
+from typing import Any, cast
 
-from confluent_kafka import KafkaError, KafkaException, TopicPartition
-from confluent_kafka.admin import (
-    ConsumerGroupDescription,  # pyright: ignore[reportPrivateImportUsage]
-    ListConsumerGroupsResult,  # pyright: ignore[reportPrivateImportUsage]
-)
+from confluent_kafka import TopicPartition
 
 from mqplug.spi import GroupInfo
 from mqplug_kafka._connection import KafkaConnection
-from mqplug_kafka._errors import translate
+from mqplug_kafka._errors import PASSING, translate
 
 AT_ONCE = 16  # groups that are asked at a time: each takes a connection
 
@@ -21,12 +19,9 @@ AT_ONCE = 16  # groups that are asked at a time: each takes a connection
 def groups(connection: KafkaConnection, topic: str | None, timeout: float) -> list[GroupInfo]:
     """The groups that have a position on a topic, or all that the cluster knows."""
     end = time.monotonic() + timeout
-    names = _names(connection, end)
-    if topic is not None:
-        names = _on(connection, topic, names, end)
-    if not names:
-        return []
-    return [GroupInfo(each.group_id, len(each.members)) for each in _described(connection, names, end)]
+    members = _members(connection, end)
+    names = sorted(members) if topic is None else _on(connection, topic, sorted(members), end)
+    return [GroupInfo(name, members[name]) for name in names]
 
 
 def delete(connection: KafkaConnection, group: str, timeout: float) -> None:
@@ -38,34 +33,31 @@ def delete(connection: KafkaConnection, group: str, timeout: float) -> None:
     )
 
 
-def _names(connection: KafkaConnection, end: float) -> list[str]:
-    answer = connection.patient.ask(
-        "list groups", lambda left: connection.admin.list_consumer_groups(request_timeout=left), _left(end), _complete
-    )
-    return sorted(each.group_id for each in answer.valid or ())
+def _members(connection: KafkaConnection, end: float) -> dict[str, int]:
+    """How many members each group of the cluster has.
+
+    Each broker is asked. To ask the groups' coordinators by the admin client can abort the process, when a connection
+    breaks at that moment (librdkafka issue 4605).
+    """
+
+    def ask(left: float) -> Future[list[Any]]:
+        return connection.worker.run(lambda: _list_groups(connection.admin, left))
+
+    listed = connection.patient.ask("list groups", ask, _left(end), _complete)
+    return {each.id: len(each.members) for each in listed if each.protocol_type in {"consumer", ""}}
 
 
-def _complete(answer: ListConsumerGroupsResult) -> None:
-    """Each broker knows some of the groups: without all of them the list would have holes."""
-    for error in answer.errors or ():
-        raise translate(error, "list groups") if isinstance(error, KafkaException | KafkaError) else error
+def _list_groups(admin: Any, timeout: float) -> list[Any]:
+    # It is deprecated in favour of the call that aborts.
+    warnings.filterwarnings("ignore", r"list_groups\(\) is deprecated", DeprecationWarning)
+    return cast("list[Any]", admin.list_groups(timeout=timeout))
 
 
-def _described(connection: KafkaConnection, names: list[str], end: float) -> list[ConsumerGroupDescription]:
-    """Describe the groups, all at once; those whose coordinator is moving are asked for again."""
-
-    def begin(some: list[str], left: float) -> dict[str, Future[ConsumerGroupDescription]]:
-        return connection.coordinators.admin.describe_consumer_groups(some, request_timeout=left)
-
-    asked = begin(names, _left(end))
-
-    def answer(name: str) -> ConsumerGroupDescription:
-        first = iter([asked[name]])
-        return connection.coordinators.ask(
-            f"group {name!r}", lambda left: next(first, None) or begin([name], left)[name], _left(end)
-        )
-
-    return [answer(name) for name in names]
+def _complete(listed: list[Any]) -> None:
+    """A coordinator that moves, or still loads, knows less than there is."""
+    for each in listed:
+        if each.error is not None and each.error.code() in PASSING:
+            raise translate(each.error, "list groups")
 
 
 def _on(connection: KafkaConnection, topic: str, names: list[str], end: float) -> list[str]:

@@ -126,6 +126,7 @@ class Incarnations:
             return  # later
         except KafkaException:
             self._begun = 0.0  # no answer: ask again
+            self._connection.patient.doubt()
         self._under_way = {}
         self._missed = self._missed + 1 if missing else 0
         if missing and self._missed >= CERTAIN:

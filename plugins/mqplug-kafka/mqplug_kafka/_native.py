@@ -5,11 +5,12 @@ from __future__ import annotations
 import logging
 import math
 import time
+from collections import deque
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeout
 from queue import SimpleQueue
-from threading import Thread
+from threading import Lock, Thread
 from typing import Any, TypeVar
 
 from confluent_kafka import KafkaError, KafkaException
@@ -24,6 +25,8 @@ T = TypeVar("T")
 SLICE = 0.05
 AGAIN = 0.02  # seconds before a question is asked again that a broker was not ready for
 SHORTEST = 0.01  # seconds: the native client refuses a request timeout of 0
+RENEW_S = 10.0  # seconds between two native admin clients: there are no more than that in an outage
+LINGER_S = 90.0  # seconds until a replaced one is let go of: what was asked of it has ended, to end it before is unsafe
 PATIENCE = 2.0  # seconds that a connect goes on after all brokers were down
 
 logger = logging.getLogger("mqplug.kafka")
@@ -36,6 +39,7 @@ _NO_ANSWER = {
     KafkaError._TIMED_OUT,
     KafkaError._TRANSPORT,
     KafkaError._WAIT_COORD,
+    KafkaError._DESTROY,
     KafkaError._DESTROY_BROKER,
 }
 
@@ -47,11 +51,14 @@ class Reasons:
         self._last: KafkaError | None = None
         self._moment = 0.0
         self._down_since: float | None = None
+        self.down_at = -math.inf
+        """When all brokers were down last."""
 
     def __call__(self, error: KafkaError) -> None:
         """Remember an error; serves as ``error_cb``."""
         if error.code() == KafkaError._ALL_BROKERS_DOWN:
-            self._down_since = self._down_since or time.monotonic()
+            self.down_at = time.monotonic()
+            self._down_since = self._down_since or self.down_at
             if self._last is not None:
                 return  # it says less than what came before
         self._last, self._moment = error, time.monotonic()
@@ -78,8 +85,32 @@ class Patient:
 
     def __init__(self, options: Mapping[str, Any]) -> None:
         self.reasons = Reasons()
-        settings: dict[str, Any] = {**options, "error_cb": self.reasons, "logger": logger}
-        self.admin = AdminClient(settings)
+        self._options: dict[str, Any] = {**options, "error_cb": self.reasons, "logger": logger}
+        self._lock = Lock()
+        self._former: deque[tuple[float, AdminClient]] = deque()  # those that were replaced, and when
+        self._admin = AdminClient(self._options)
+        self._made = time.monotonic()
+        self._unanswered = False
+
+    @property
+    def admin(self) -> AdminClient:
+        """The native admin client; a new one after an outage.
+
+        Where all brokers were away, librdkafka 2.16 now and then never answers again.
+        """
+        if self._unanswered or self.reasons.down_at > self._made:
+            with self._lock:
+                now = time.monotonic()
+                if now - self._made > RENEW_S:
+                    self._former.append((now, self._admin))
+                    self._admin, self._made, self._unanswered = AdminClient(self._options), now, False
+                while self._former and now - self._former[0][0] > LINGER_S:
+                    self._former.popleft()
+        return self._admin
+
+    def doubt(self) -> None:
+        """A question got no answer: the next one may be asked by a new native client."""
+        self._unanswered = True
 
     def ask(
         self, what: str, ask: Callable[[float], Future[T]], timeout: float, check: Callable[[T], None] | None = None
@@ -113,12 +144,14 @@ class Patient:
             try:
                 return future.result(max(0.0, min(SLICE, end - time.monotonic())))
             except FutureTimeout:
-                self.admin.poll(0)
+                self._admin.poll(0)
                 if time.monotonic() >= end or self.reasons.hopeless(began, patience):
+                    self.doubt()
                     raise self.reasons.explain(what, began) from None
             except KafkaException as error:
-                self.admin.poll(0)
+                self._admin.poll(0)
                 if native(error).code() in _NO_ANSWER:
+                    self.doubt()
                     raise self.reasons.explain(what, began, error) from error
                 raise translate(error, what) from error
 

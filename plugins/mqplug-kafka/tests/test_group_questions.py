@@ -103,13 +103,13 @@ def test_restarts_of_the_broker_kill_nobody():
             each.end()
 
 
-def test_the_call_that_crashes_is_not_used():
-    """No module of the plugin asks the admin client for stored offsets (librdkafka issue 5040: SIGSEGV)."""
+def test_calls_that_crash_are_not_used():
+    """No module asks the admin client for stored offsets, or describes groups by it (librdkafka issues 5040, 4605)."""
     sources = list(Path(mqplug_kafka.__file__).parent.rglob("*.py"))
     assert sources
     for source in sources:
         names = {getattr(node, "attr", getattr(node, "id", None)) for node in ast.walk(ast.parse(source.read_text()))}
-        assert "list_consumer_group_offsets" not in names, source.name
+        assert not {"list_consumer_group_offsets", "describe_consumer_groups"} & names, source.name
 
 
 def test_few_connections_are_kept_for_many_groups(mq, topic):
