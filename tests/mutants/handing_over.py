@@ -102,6 +102,43 @@ class Hurried(Proxy):
         pass
 
 
+class MovesWithoutGaps(Mutant):
+    """A group that is moved from outside is given a position, and not what was acked behind it."""
+
+    case = "GRP-25"
+
+    @hookimpl
+    def mqplug_move_group(self, connection, group, positions):
+        connection.move_group(group, {log: GroupPosition(at.position) for log, at in positions.items()})
+        return True
+
+
+class SeekOfSharersLeavesWhatIsOut(Mutant):
+    """Where members share a log, a seek says what comes next, and leaves with each what it has."""
+
+    case = "SEEK-38"
+
+    class Consumer(Proxy):
+        def seek(self, positions, timeout):
+            if not hasattr(self.inner, "settle"):
+                self.inner.seek(positions, timeout)
+                return
+            with self.inner._store.changed:
+                for log, at in positions.items():
+                    self.inner._table(log)._cursor = at.coordinates
+
+
+class ByKeyWithoutADeadline(Mutant):
+    """Who shares by key keeps a message for as long as it likes."""
+
+    case = "ACK-11-shared"
+
+    def open(self, connection, options, listener):
+        if options.mode == "key_shared":
+            options = attrs.evolve(options, max_processing=None)
+        return super().open(connection, options, listener)
+
+
 class GroupsInOneCase(Mutant):
     """The names of groups are kept in lower case, in which two may be one."""
 

@@ -6,7 +6,7 @@ import time
 
 import attrs
 
-from mqplug import Position
+from mqplug import MessageId, Position
 from mqplug._position import Earliest, Last
 from mqplug.spi import hookimpl
 from mutants.base import Mutant, Proxy, Reading, Sending, moved, rebuilt
@@ -68,6 +68,22 @@ class HighIsACount(Mutant):
     def marks(self, marks):
         stored = marks.high.coordinates[0] - marks.low.coordinates[0]
         return attrs.evolve(marks, high=Position(marks.high.log, (stored,))) if stored else marks
+
+
+class BoundsOfWhatIsGone(Mutant):
+    """A topic whose messages were all trimmed has the last of them as its bounds."""
+
+    case = "WM-03"
+
+    @hookimpl
+    def mqplug_bounds(self, connection, logs):
+        found = dict(connection.bounds(logs))
+        for log, bounds in found.items():
+            high = connection.store.partition(log).high[0]
+            if bounds.first_id is None and high:
+                gone = MessageId(log, (high - 1,))
+                found[log] = attrs.evolve(bounds, first_id=gone, last_id=gone)
+        return found
 
 
 class LagOfTheTrimmed(Mutant):

@@ -186,3 +186,23 @@ def test_moves_the_group(bench: Bench) -> None:
     again.seek(ids[8])
     again.close()
     bench.delivers(bench.member(topic, group), ids[8:], "what lies before counts as acked")
+
+
+@case(38, needs=("shared", "durable_groups"))
+def test_moves_sharers(bench: Bench) -> None:
+    """Where members share a log, a seek of one moves all: what any of them had counts no more, and all comes again."""
+    topic, ids = bench.dripped(8)
+    group = bench.name()
+    one, other = (bench.member(topic, group, mode="shared") for _ in range(2))
+    had = [*bench.take(one, 2), *bench.take(other, 2)]
+    other.ack(had[2])
+    other.commit()
+    one.seek(ids[1])
+    bench.stands(bench.client.positions(topic, group=group)[0].position, ids, 1)
+    other.ack(had[3])
+    one.close()
+    came = bench.take(other, 7)
+    bench.equal(sorted(message.id for message in came), ids[1:])
+    for message in came:
+        other.ack(message)
+    bench.only_new(other, topic)

@@ -9,6 +9,7 @@ import pytest
 from mqplug import (
     EARLIEST,
     LATEST,
+    Bounds,
     Consumer,
     InvalidMessageId,
     MessageId,
@@ -36,6 +37,7 @@ def test_all_trimmed(bench: Bench) -> None:
     bench.that(marks.low > fresh.low, "low moved up")
     bench.that(marks.high > fresh.high, "high did not fall back")
     bench.stands(marks.high, ids, len(ids))
+    bench.equal(bench.bounds(topic), Bounds(None, None), "nothing is left")
     later = bench.fill(topic, 1)
     bench.that(later[0] > ids[-1], "the next id lies above all that were")
 

@@ -146,12 +146,18 @@ def test_away_too_long(bench: Bench) -> None:
     bench.stands(other.committed()[0], ids, 4)
 
 
-@case(11, mode="shared", needs=("ack_timeout", "shared"), timeout=180, profile="full")
+@case(11, mode="shared", needs=("ack_timeout", "shared"), timeout=180)
 def test_kept_too_long(bench: Bench) -> None:
     """Where members share a log, a message is taken back from whoever has it for longer than ``max_processing``."""
+    for mode in ("shared", "key_shared"):
+        if getattr(bench.client.capabilities, mode):
+            _take_back(bench, mode)
+
+
+def _take_back(bench: Bench, mode: str) -> None:
     topic, ids = bench.dripped(2)
     group = bench.name()
-    slow, other = (bench.member(topic, group, mode="shared", max_processing=0.5) for _ in range(2))
+    slow, other = (bench.member(topic, group, mode=mode, max_processing=0.5) for _ in range(2))
     kept, done = bench.delivers(slow, ids)
     slow.ack(done)
     slow.commit()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from concurrent.futures import ThreadPoolExecutor
 from threading import Event, Lock
 
-from mqplug import MessageId
+from mqplug import GroupNotFound, MessageId, Unsupported
 from mqplug.testing._bench import Bench
 from mqplug.testing._registry import Registry
 from mqplug.testing.contract.test_handover import Team, one_each
@@ -133,3 +133,24 @@ def test_names_in_another_case(bench: Bench) -> None:
     other.close()
     bench.delivers(bench.member(topic, upper), ids)
     bench.delivers(bench.member(topic, lower), ids[4:])
+
+
+@case(25, needs=("durable_groups", "individual_ack", "ordered"))
+def test_reset_with_acks(bench: Bench) -> None:
+    """A group that is set to where another one stands, with what that had acked behind it, gets the same gaps."""
+    topic, ids = bench.dripped(8)
+    one, other = bench.name(), bench.name()
+    member = bench.member(topic, one)
+    for message in bench.delivers(member, ids):
+        if message.id in (ids[0], ids[2], ids[3], ids[6]):
+            member.ack(message)
+    member.close()
+    try:
+        bench.client.reset_group(other, topic, bench.client.positions(topic, group=one))
+    except Unsupported:
+        with bench.raises(GroupNotFound):
+            bench.client.positions(topic, group=other)
+        return
+    bench.equal(bench.client.positions(topic, group=other), bench.client.positions(topic, group=one))
+    for group in (other, one):
+        bench.delivers(bench.member(topic, group), [ids[1], ids[4], ids[5], ids[7]])
