@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 from conftest import OpenStore
 from rocksmq_words import in_a_namespace, native, new_log, put, values
 
@@ -14,6 +15,7 @@ import mqplug
 from mqplug import StorageFull
 from mqplug_rocksmq import RocksMQStatistics
 from mqplug_rocksmq._ballast import LEAST_BYTES
+from mqplug_rocksmq._commands.stats import stats
 from mqplug_rocksmq._site import BALLAST
 
 WORDS = """
@@ -282,6 +284,8 @@ def test_not_in_backups(path: Path, tmp_path: Path) -> None:
     with mqplug.connect("rocksmq", path=str(path)) as mq:
         assert mq.unwrap(RocksMQStatistics).ballast == taken(path)
         native(mq).back_up(tmp_path / "backup")
+    shown = CliRunner().invoke(stats, [str(path)])
+    assert "which are held for when the disk is full" in shown.output
     assert taken(tmp_path / "backup") == 0
 
 

@@ -41,6 +41,8 @@ def _show(found: dict[str, Any]) -> None:
     click.echo(f"disk     {sized(found['disk'])}: tables {sized(found['tables'])}, log {sized(found['log'])}")
     if found["staged"]:
         click.echo(f"staged   {sized(found['staged'])}, which nobody has taken in yet")
+    if found.get("ballast"):
+        click.echo(f"ballast  {sized(found['ballast'])}, which are held for when the disk is full")
     click.echo(f"memory   {sized(found['memory'])} of RocksDB's; about {found['pages']} pages")
     for name in ("writes", "commits"):
         if (taken := found[name])["count"]:
