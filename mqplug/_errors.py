@@ -144,7 +144,7 @@ class NotAssigned(Error):
 class GroupNotFound(Error):
     """The group has no position on this topic."""
 
-    fix = "Open a consumer with this group first, or drop must_exist=True"
+    fix = "See which groups there are, or open a consumer with this group first"
 
 
 class ConsumerBusy(Error):

@@ -14,7 +14,7 @@ from mqplug._consume.fetching import POLL_MESSAGES, SLICE
 from mqplug._consume.starts import check_start
 from mqplug._consume.state import ConsumerStatistics, PartitionState, describe
 from mqplug._deadline import Deadline, check_timeout
-from mqplug._errors import Closed, CloseIncomplete, Error, NotAssigned
+from mqplug._errors import Closed, CloseIncomplete, Error, NotAssigned, TopicNotFound
 from mqplug._ids import MessageId
 from mqplug._log import Log
 from mqplug._message import Message
@@ -351,7 +351,8 @@ class Consumer(Closable):
                     self._dead_letters.close(deadline)
                     self._settler.collect()
                 if self.group is not None and self._grip.is_open:
-                    self._settler.commit(deadline)
+                    with suppress(TopicNotFound):  # what was deleted does not come back; the rest is stored
+                        self._settler.commit(deadline)
         except Error as error:
             failure = error
         return failure

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import time
+from collections.abc import Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, NoReturn
 
@@ -12,7 +13,7 @@ from mqplug._consume.acks import Tracker
 from mqplug._consume.delivery import ACKED, Delivery
 from mqplug._consume.starts import check_place
 from mqplug._deadline import Deadline, kind_of
-from mqplug._errors import ConfigError, Error, InvalidMessageId, Timeout, Unsupported
+from mqplug._errors import ConfigError, Error, InvalidMessageId, Timeout, TopicNotFound, Unsupported
 from mqplug._ids import MessageId
 from mqplug._message import Message
 from mqplug._plugins.backend import NO_END
@@ -23,6 +24,9 @@ if TYPE_CHECKING:
     from mqplug._consume.grip import Grip
     from mqplug._consume.holdings import Held, Holdings
     from mqplug._consume.retry import Retry
+    from mqplug.spi._actions import GroupPosition, Settlement
+
+    Changes = Sequence[tuple[Held, GroupPosition | Settlement]]
 
 SOON = 5.0
 UNSETTLED = "whoever had it died, or was away for too long, each time"
@@ -220,14 +224,29 @@ class Settler:
             if not changes:
                 return
             try:
-                self._grip.store({held.log: change for held, change in changes}, deadline)
-            except BaseException:
-                for held, _ in changes:
-                    held.tracker.put_back()
+                self._store(changes, deadline)
+            except TopicNotFound:
+                self._store_topic_by_topic(changes, deadline)
                 raise
             self.commits += 1
         finally:
             committing.release()
+
+    def _store(self, changes: Changes, deadline: Deadline) -> None:
+        try:
+            self._grip.store({held.log: change for held, change in changes}, deadline)
+        except BaseException:
+            for held, _ in changes:
+                held.tracker.put_back()
+            raise
+
+    def _store_topic_by_topic(self, changes: Changes, deadline: Deadline) -> None:
+        """One topic is gone: that keeps no acks of the others from being stored."""
+        topics = {held.log.topic for held, _ in changes}
+        for topic in topics if len(topics) > 1 else ():
+            of_topic = [held for held, _ in changes if held.log.topic == topic]
+            with suppress(TopicNotFound):
+                self._store([(held, held.tracker.take_change()) for held in of_topic], deadline)
 
 
 def _given(value: object) -> str:

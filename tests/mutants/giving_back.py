@@ -178,6 +178,13 @@ class SharesWithoutBounds(Mutant):
     patches = ((Fetcher, "_appetite", lambda fetcher, most: most),)
 
 
+class StoresAllOrNothing(Mutant):
+    """A topic that is gone keeps the acks of the others from being stored."""
+
+    case = "ERR-13"
+    patches = ((Settler, "_store_topic_by_topic", lambda settler, changes, deadline: None),)
+
+
 class GivesUpAtClose(Mutant):
     """A close that fails lets go of nothing."""
 
