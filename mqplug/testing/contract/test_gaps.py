@@ -12,7 +12,7 @@ UNBOUNDED = 1_000_000  # acked ranges: who declares no bound has this one
 RUNS = 1000
 
 
-@case(29, needs=("ack_timeout", "nack", "ordered", "durable_groups"), timeout=180)
+@case(29, needs=("ack_timeout", "nack", "ordered", "durable_groups"), timeout=180, profile="full")
 def test_acked_by_the_loser(bench: Bench) -> None:
     """An ack by a member that lost the partition is passed over: when the new holder gives it back, it comes again."""
     topic, ids = bench.dripped(2)
@@ -31,7 +31,7 @@ def test_acked_by_the_loser(bench: Bench) -> None:
     bench.delivers(bench.member(topic, group), ids[1:], "what nobody acked who had it")
 
 
-@case(29, mode="shared", needs=("ack_timeout", "nack", "shared"), timeout=180)
+@case(29, mode="shared", needs=("ack_timeout", "nack", "shared"), timeout=180, profile="full")
 def test_acked_by_the_loser_of_a_message(bench: Bench) -> None:
     """An ack by a member that lost the message is passed over: when the other gives it back, it comes again."""
     topic, ids = bench.dripped(1)
