@@ -7,7 +7,7 @@ import os
 import signal
 import subprocess
 import sys
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 import pytest
 from fakes import fakes
@@ -368,3 +368,23 @@ def test_docs_names_the_nearest_page(capsys):
     """An unknown page is wrong usage."""
     assert run(["docs", "ruels"]) == 2
     assert "Did you mean 'rules'?" in capsys.readouterr().err
+
+
+def test_docs_of_a_checkout_are_there_beside_an_installed_plugin(capsys, monkeypatch, tmp_path):
+    """What a plugin's wheel brings hides nothing of the core's, where that is used as it lies here."""
+    page = tmp_path / "share/doc/mqplug-shelf/shelves.md"
+    page.parent.mkdir(parents=True)
+    page.write_text("# About shelves\n")
+
+    class Installed:
+        name = "mqplug-shelf"
+        files = (PurePosixPath("share/doc/mqplug-shelf/shelves.md"),)
+
+        def locate_file(self, file):
+            return tmp_path / file
+
+    monkeypatch.setattr("importlib.metadata.distributions", lambda: [Installed()])
+    monkeypatch.setattr(mqplug, "__file__", str(Path(__file__).parents[1] / "mqplug/__init__.py"))
+    assert run(["docs", "--json"]) == 0
+    about = {each["page"]: each["about"] for each in json.loads(capsys.readouterr().out)}
+    assert (about["mqplug-shelf/shelves"], about["rules"]) == ("About shelves", "The rules")

@@ -16,7 +16,9 @@ _INCLUDES: Final = "```{include}"
 def pages() -> dict[str, Path]:
     """Return each page by name, ``rules`` or ``mqplug-rocksmq/operations``; those of a checkout where it is used."""
     found = {name: path for each in metadata.distributions() for name, path in _brought(each) if path.is_file()}
-    return dict(sorted((found or _of_checkout(Path(mqplug.__file__).parents[1])).items()))
+    if all("/" in name for name in found):  # the core is used from a checkout, whatever plugins are installed
+        found |= _of_checkout(Path(mqplug.__file__).parents[1])
+    return dict(sorted(found.items()))
 
 
 def title_of(path: Path) -> str:
