@@ -159,3 +159,11 @@ def test_standby_takes_over(mq, topic, pulsar_server):
         left = [take(holders[1 - holder], 1)[0].id for _ in range(3)]
         assert left == ids[1:]
         holders[1 - holder].close()
+
+
+def test_dead_letters_for_the_same_topic_by_its_full_name(mq, topic):
+    """A dead-letter topic that is the consumer's own, written in full, is refused, and no group is made."""
+    own = f"persistent://public/default/{topic}"
+    with pytest.raises(ValueError, match="is a topic that this consumer reads"):
+        mq.consumer(topic, group="g", retry=mqplug.Retry(1), dead_letter=own)
+    assert mq.groups(topic) == []
