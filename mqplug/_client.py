@@ -404,9 +404,11 @@ class Client(Closable):
                 return
             self._children.shut()
             failures = self._children.close(deadline)
-            close_native(f"the connection to {self.backend}", self._connection.close, deadline)
+            of_driver = close_native(f"the connection to {self.backend}", self._connection.close, deadline)
             if failures:
                 raise failures[0]
+            if of_driver is not None:
+                raise of_driver.at(backend=self.backend, operation="close")
 
     def __repr__(self) -> str:
         return f"<Client {self.backend}{', closed' if self._closed else ''}>"

@@ -10,7 +10,7 @@ from contextlib import contextmanager, nullcontext, suppress
 from typing import TYPE_CHECKING, Self
 
 from mqplug._deadline import Deadline
-from mqplug._errors import Error
+from mqplug._errors import CloseIncomplete, Error, PluginError
 from mqplug._fork import ForkGuard
 
 if TYPE_CHECKING:
@@ -20,15 +20,20 @@ MOST = 30.0  # seconds that a close without a timeout gives to what it waits for
 GRACE = 0.5  # seconds that a native close may overrun its own timeout
 
 
-def close_native(what: str, close: Callable[[float], None], deadline: Deadline, most: float = MOST) -> None:
-    """Run a driver's close; one that overruns is abandoned on a daemon thread, with a ``ResourceWarning``."""
+def close_native(
+    what: str, close: Callable[[float], None], deadline: Deadline, most: float = MOST
+) -> CloseIncomplete | PluginError | None:
+    """Run a driver's close; one that overruns is abandoned on a daemon thread, with a ``ResourceWarning``.
+
+    Whatever it raises is returned, as what the caller raises once everything else is let go of.
+    """
     seconds = deadline.remaining(most)
     failure: list[BaseException] = []
 
     def run() -> None:
         try:
             close(seconds)
-        except BaseException as error:  # noqa: BLE001 - raised again by the thread that waits
+        except BaseException as error:  # noqa: BLE001 - told to the thread that waits
             failure.append(error)
 
     thread = threading.Thread(target=run, name=f"mqplug-close-{what}", daemon=True)
@@ -36,8 +41,19 @@ def close_native(what: str, close: Callable[[float], None], deadline: Deadline, 
     thread.join(seconds + GRACE)
     if thread.is_alive():
         warnings.warn(f"closing {what} took too long and was abandoned", ResourceWarning, stacklevel=3)
-    elif failure:
-        raise failure[0]
+    return _incomplete(what, failure[0]) if failure else None
+
+
+def _incomplete(what: str, cause: BaseException) -> CloseIncomplete | PluginError:
+    if isinstance(cause, PluginError):
+        return cause
+    said = cause.message if isinstance(cause, Error) else f"{type(cause).__name__}: {cause}"
+    made = CloseIncomplete(
+        f"{what} was let go of, but its close failed: {said}",
+        operation="close", fix="It is closed all the same; see the cause",
+    )  # fmt: skip
+    made.__cause__ = cause
+    return made
 
 
 class Closable(ABC):

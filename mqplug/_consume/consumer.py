@@ -14,7 +14,7 @@ from mqplug._consume.fetching import POLL_MESSAGES, SLICE
 from mqplug._consume.starts import check_start
 from mqplug._consume.state import ConsumerStatistics, PartitionState, describe
 from mqplug._deadline import Deadline, check_timeout
-from mqplug._errors import Closed, CloseIncomplete, Error, NotAssigned, TopicNotFound
+from mqplug._errors import Closed, CloseIncomplete, ConnectError, Error, NotAssigned, Timeout, TopicNotFound
 from mqplug._ids import MessageId
 from mqplug._log import Log
 from mqplug._message import Message
@@ -333,8 +333,9 @@ class Consumer(Closable):
         self.stop()
         failure = self._settle_at_close(deadline)
         driver = self._grip.release()
+        of_driver = None
         if driver is not None:
-            close_native(f"a consumer of {self._grip.topic}", driver.close, deadline)
+            of_driver = close_native(f"a consumer of {self._grip.topic}", driver.close, deadline)
         self._on_closed(self)
         self._holdings.drop_all()
         if failure is not None:
@@ -342,6 +343,8 @@ class Consumer(Closable):
                 f"the last acks could not be stored: {failure.message}",
                 **self._grip.where("close"), fix="The messages acked in the last second may come back",
             ) from failure  # fmt: skip
+        if of_driver is not None:
+            raise of_driver.at(**self._grip.where("close"))
 
     def _settle_at_close(self, deadline: Deadline) -> Error | None:
         failure = None
@@ -374,9 +377,13 @@ class Consumer(Closable):
                 if self._is_gone(now):
                     self._leave()
                 elif not self._closed:
-                    self._grip.open(Deadline(SLICE)).tend(SLICE)
+                    self._grip.tend(SLICE)
         if now - self._settler.last_commit > COMMIT_EVERY and self._grip.is_open:
-            self._settler.commit(Deadline(SLICE * 50))
+            try:
+                self._settler.commit(Deadline(SLICE * 50))
+            except (ConnectError, Timeout):
+                if not self._grip.outage.goes_on:  # else that was told
+                    raise
 
     def _is_gone(self, now: float) -> bool:
         """Whether the caller has taken nothing for longer than ``max_processing``."""
@@ -394,7 +401,9 @@ class Consumer(Closable):
         driver = self._grip.release()
         self._holdings.lost(list(self._holdings))
         if driver is not None:
-            close_native(f"a consumer of {self._grip.topic}", driver.close, Deadline(SLICE * 50))
+            failure = close_native(f"a consumer of {self._grip.topic}", driver.close, Deadline(SLICE * 50))
+            if failure is not None:
+                raise failure
 
 
 def check_most(most: int) -> None:

@@ -12,6 +12,7 @@ from mqplug._consume.gate import Gate
 from mqplug._deadline import Deadline
 from mqplug._errors import Closed, Unsupported
 from mqplug._fork import ForkGuard
+from mqplug._outage import Outage
 from mqplug._plugins.backend import NO_END
 
 if TYPE_CHECKING:
@@ -40,6 +41,7 @@ class Grip:
         self.closed = False
         self._listener = listener
         self.driver: ConsumerDriver | None = None
+        self.outage = Outage(f"a consumer of {self.topic}")
 
     @property
     def topic(self) -> str:
@@ -108,6 +110,16 @@ class Grip:
         store = driver.settle if self.shares else driver.commit
         try:
             store(changes, deadline.remaining(NO_END))
-        except Exception:
+        except Exception as error:
+            self.outage.note(error)
             with self.context("commit"):  # only errors pay for it
+                raise
+        self.outage.end()
+
+    def tend(self, timeout: float) -> None:
+        """Stay a member for a caller that is away. The gate is held. An outage is told to the log."""
+        try:
+            self.open(Deadline(timeout)).tend(timeout)
+        except Exception as error:
+            if not self.outage.note(error):
                 raise

@@ -266,7 +266,7 @@ class Producer(Closable):
                 self._queue.drain(deadline)
         finally:
             given_up = self._queue.give_up()
-            close_native(f"a producer of {self.topic}", self._driver.close, deadline)
+            of_driver = close_native(f"a producer of {self.topic or 'any topic'}", self._driver.close, deadline)
             self._on_closed(self)
         unseen = self._queue.unseen("close")
         if given_up:
@@ -276,6 +276,8 @@ class Producer(Closable):
             ) from unseen  # fmt: skip
         if unseen is not None:
             raise unseen
+        if of_driver is not None:
+            raise of_driver.at(backend=self._backend.name, topic=self.topic, operation="close")
 
     def _keep(self) -> None:
         """The keeper's round: serve reports when nobody waits for them."""

@@ -1,0 +1,133 @@
+"""When the server is away: the core tells the log, once; a close that fails in a driver has let go of everything."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+
+import pytest
+from waiting import wait_until
+
+import mqplug
+from mqplug.spi import ConnectionProxy, ConsumerProxy, ProducerProxy, hookimpl
+
+
+class Away:
+    """An extension whose drivers fail as those of a server that is away do, while ``calls`` names them."""
+
+    def __init__(self, error: Callable[[], Exception]) -> None:
+        self.error = error
+        self.calls: set[str] = set()
+
+    def check(self, call: str) -> None:
+        if call in self.calls:
+            raise self.error()
+
+    @hookimpl(wrapper=True)
+    def mqplug_connect(self):
+        return failing(ConnectionProxy)((yield), self, "connection.")
+
+    @hookimpl(wrapper=True)
+    def mqplug_open_consumer(self):
+        return failing(ConsumerProxy)((yield), self, "consumer.")
+
+    @hookimpl(wrapper=True)
+    def mqplug_open_producer(self):
+        return failing(ProducerProxy)((yield), self, "producer.")
+
+
+def failing(kind):
+    """A proxy of this kind whose calls ask first whether they fail."""
+
+    def init(self, inner, away, prefix):
+        kind.__init__(self, inner)
+        self._away, self._prefix = away, prefix
+
+    def made(name):
+        def call(self, *arguments):
+            self._away.check(self._prefix + name)
+            return getattr(kind, name)(self, *arguments)
+
+        return call
+
+    names = [name for name in ("commit", "tend", "close") if hasattr(kind, name)]
+    return type("Failing", (kind,), {"__init__": init, **{name: made(name) for name in names}})
+
+
+def lines(caplog):
+    """What was told at all, without what stands in it."""
+    return [record.name for record in caplog.records if record.levelno >= logging.WARNING]
+
+
+def opened(away):
+    """A client with a topic of three messages."""
+    client = mqplug.connect("memory", extensions=[away])
+    client.create_topic("orders")
+    with client.producer("orders") as out:
+        out.send_many([b"1", b"2", b"3"])
+    return client
+
+
+@pytest.mark.parametrize("kind", [mqplug.ConnectError, mqplug.Timeout])
+def test_an_outage_is_told_once_and_so_is_its_end(kind, caplog):
+    """However often commits fail in the background, the logger mqplug.outage says it once, and then that it is over."""
+    away = Away(lambda: kind("no broker answers"))
+    with opened(away) as client, client.consumer("orders", group="g") as member:
+        away.calls = {"consumer.commit"}
+        member.ack(member.receive(5))
+        wait_until(lambda: lines(caplog))
+        for _ in range(3):
+            with pytest.raises(kind):
+                member.commit()
+        assert lines(caplog) == ["mqplug.outage"]
+        away.calls = set()
+        wait_until(lambda: len(lines(caplog)) > 1)
+        assert lines(caplog) == ["mqplug.outage"] * 2
+        assert "answers again" in caplog.text
+
+
+def test_what_is_no_outage_is_told_as_it_is(caplog):
+    """A commit that fails in the background for another reason is logged by the core's own logger."""
+    away = Away(lambda: mqplug.NotAssigned("it went to another member"))
+    with opened(away) as client, client.consumer("orders", group="g") as member:
+        away.calls = {"consumer.commit"}
+        member.ack(member.receive(5))
+        wait_until(lambda: lines(caplog))
+        away.calls = set()
+    assert set(lines(caplog)) == {"mqplug"}
+
+
+@pytest.mark.parametrize("error", [mqplug.ConnectError("gone"), OSError("gone"), mqplug.Timeout("gone")])
+@pytest.mark.parametrize("part", ["consumer", "producer", "connection"])
+def test_an_error_in_a_drivers_close_is_close_incomplete(part, error):
+    """It is raised once as CloseIncomplete with the driver's error as its cause, and everything is let go of."""
+    away = Away(lambda: error)
+    client = opened(away)
+    parts = {
+        "consumer": client.consumer("orders", group="g"),
+        "producer": client.producer("orders"),
+        "connection": client,
+    }
+    away.calls = {f"{part}.close"}
+    with pytest.raises(mqplug.CloseIncomplete, match="gone") as caught:
+        parts[part].close()
+    assert caught.value.__cause__ is error
+    assert (caught.value.backend, caught.value.operation) == ("memory", "close")
+    parts[part].close()
+    away.calls = set()
+    client.close()
+    with pytest.raises(mqplug.Closed):
+        client.topics()
+
+
+def test_acks_that_were_not_stored_come_first():
+    """Where both storing the acks and the driver's close fail, the error tells of the acks."""
+    away = Away(lambda: mqplug.ConnectError("gone"))
+    with opened(away) as client:
+        member = client.consumer("orders", group="g")
+        member.ack(member.receive(5))
+        away.calls = {"consumer.commit", "consumer.close"}
+        with pytest.raises(mqplug.CloseIncomplete, match="last acks"):
+            member.close()
+        with pytest.raises(mqplug.Closed):
+            member.receive(0)
