@@ -87,7 +87,7 @@ class TakesTheAnswerOfAnother(Answers):
     def heal(self):
         self.trouble = ""
 
-    class Producer(Sender):
+    class Producer(Answers.Producer):
         def send(self, sendings):
             self.inner.send([Shifted(each, self.mutant) for each in sendings])
 
