@@ -56,7 +56,9 @@ def _consumers(bench: Bench, topics: list[str], group: str) -> list[Consumer]:
     """A reader, and a member where there are groups."""
     able = bench.client.capabilities
     found = [bench.client.consumer(topics, start=EARLIEST)]
-    return found + [bench.connect().consumer(topics, group=group)] * (able.durable_groups and able.ordered)
+    if able.durable_groups and able.ordered:
+        found.append(bench.connect().consumer(topics, group=group))
+    return found
 
 
 @contextmanager
