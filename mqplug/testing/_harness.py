@@ -18,6 +18,13 @@ BESIDE: Final = frozenset({"connect", "waiting", "absent", "known_failures", "ha
 """The fields of a harness that are no hooks."""
 
 
+def _check_absent(harness: Harness, _: object, absent: Mapping[str, str]) -> None:
+    if unknown := sorted(absent.keys() - hooks()):
+        raise ValueError(f"absent: a harness has no hook {', '.join(unknown)}")
+    if given := sorted(hook for hook in absent if hook != OUTAGE and getattr(harness, hook) is not None):
+        raise ValueError(f"absent: these are given all the same: {', '.join(given)}")
+
+
 @attrs.frozen(kw_only=True)
 class Harness:
     """What a plugin's author gives to the kit. Only ``connect`` is needed; each hook allows more cases.
@@ -108,15 +115,8 @@ class Harness:
     poll_limit: float = attrs.field(default=0.5, validator=gt(0))
     codecs: Mapping[str, Callable[[], Client]] | None = None
     waiting: Waiting = attrs.field(factory=Waiting)
-    absent: Mapping[str, str] = attrs.field(factory=dict)
+    absent: Mapping[str, str] = attrs.field(factory=dict, validator=_check_absent)
     known_failures: Mapping[str, str] = attrs.field(factory=dict, validator=check_known)
-
-    @absent.validator
-    def _check_absent(self, _: object, absent: Mapping[str, str]) -> None:
-        if unknown := sorted(absent.keys() - hooks()):
-            raise ValueError(f"absent: a harness has no hook {', '.join(unknown)}")
-        if given := sorted(hook for hook in absent if hook != OUTAGE and getattr(self, hook) is not None):
-            raise ValueError(f"absent: these are given all the same: {', '.join(given)}")
 
     def has(self, hook: str, client: Client) -> bool:
         """Whether a case that needs this hook can be run."""
