@@ -28,7 +28,7 @@ def delete(connection: KafkaConnection, group: str, timeout: float) -> None:
     """Forget a group; brokers refuse that while it has members."""
     connection.coordinators.ask(
         f"group {group!r}",
-        lambda left: connection.coordinators.admin.delete_consumer_groups([group], request_timeout=left)[group],
+        lambda admin, seconds: admin.delete_consumer_groups([group], request_timeout=seconds)[group],
         timeout,
     )
 

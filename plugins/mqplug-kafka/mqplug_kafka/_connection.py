@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from concurrent.futures import Future
-from functools import cached_property
 from typing import Any
 
 import attrs
@@ -13,6 +12,7 @@ from confluent_kafka.admin import AdminClient, TopicDescription  # pyright: igno
 
 from mqplug import Capabilities, ConnectError, Log, MessageId, Position, Timeout, TopicNotFound
 from mqplug.spi import Numbers, TopicInfo
+from mqplug_kafka._coordinators import Coordinators
 from mqplug_kafka._errors import translate
 from mqplug_kafka._group_offsets import GroupOffsets
 from mqplug_kafka._native import PATIENCE, Patient, Worker
@@ -35,6 +35,7 @@ class KafkaConnection:
             raise translate(error, "the settings were refused") from error
         self.worker = Worker("mqplug-kafka-admin")
         self.group_offsets = GroupOffsets(inquiring(settings), self.patient.reasons)
+        self.coordinators = Coordinators(coordinating(settings))
         self.senders = Senders(producing(settings), self.patient.reasons)
         self._topics: dict[str, TopicInfo] = {}
         self.cluster = self._greet(timeout)
@@ -52,11 +53,6 @@ class KafkaConnection:
     def admin(self) -> AdminClient:
         """The native admin client."""
         return self.patient.admin
-
-    @cached_property
-    def coordinators(self) -> Patient:
-        """The native admin client for what the coordinators of groups are asked."""
-        return Patient(coordinating(self.settings))
 
     def after(self, message_id: MessageId) -> Position:
         """Offsets are dense enough: the next message lies at this one plus 1 or behind."""
@@ -78,6 +74,7 @@ class KafkaConnection:
         """The native admin client ends when it is let go of."""
         self.worker.stop()
         self.group_offsets.close()
+        self.coordinators.close()
 
     # topics ------------------------------------------------------------------------------------------------
 

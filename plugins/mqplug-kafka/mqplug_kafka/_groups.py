@@ -42,7 +42,7 @@ def move(connection: KafkaConnection, group: str, positions: Mapping[Log, GroupP
     wanted = [ConsumerGroupTopicPartitions(group, as_native(positions))]
     connection.coordinators.ask(
         f"group {group!r}",
-        lambda left: connection.coordinators.admin.alter_consumer_group_offsets(wanted, request_timeout=left)[group],
+        lambda admin, seconds: admin.alter_consumer_group_offsets(wanted, request_timeout=seconds)[group],
         timeout,
         _raise_first,
     )

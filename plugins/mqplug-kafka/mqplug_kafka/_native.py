@@ -108,6 +108,18 @@ class Patient:
                     self._former.popleft()
         return self._admin
 
+    def is_fresh(self) -> bool:
+        """Whether a broker was in reach ever since the native admin client was made."""
+        self._admin.poll(0)
+        return not self._unanswered and self.reasons.down_at < self._made
+
+    def end(self) -> None:
+        """End the native admin client, whatever it was asked; does not wait."""
+        clients = [self._admin, *(admin for _, admin in self._former)]
+        self._former.clear()
+        del self._admin
+        Thread(target=clients.clear, name="mqplug-kafka-end", daemon=True).start()
+
     def doubt(self) -> None:
         """A question got no answer: the next one may be asked by a new native client."""
         self._unanswered = True

@@ -9,8 +9,12 @@ from __future__ import annotations
 import sys
 import threading
 import time
+from contextlib import suppress
+from functools import cache
 
 import mqplug
+import mqplug_kafka
+from mqplug import spi
 
 PAUSE = 0.05  # seconds between two rounds: a broker that starts needs the processor, too
 
@@ -34,6 +38,32 @@ def groups(mq, topic, group):
     mq.groups(topic, timeout=10)
 
 
+def mover(mq, topic, group):
+    """Move a group that nobody is in, there and back, and forget another one."""
+    for start in (mqplug.LATEST, mqplug.EARLIEST):
+        mq.reset_group(f"{group}-moved", topic, start, timeout=10)
+    mq.reset_group(f"{group}-short", topic, mqplug.EARLIEST, timeout=10)
+    with suppress(mqplug.GroupNotFound):  # an answer was lost, and the question asked again
+        mq.delete_group(f"{group}-short", timeout=10)
+
+
+def impatient(mq, topic, group):
+    """Begin a group that is new, and forget it, in less time than a broker takes that is paused."""
+    log = first_log(mq, topic)
+    new = f"{group}-{time.monotonic_ns()}"
+    try:
+        mqplug_kafka.mqplug_move_group(mq._connection, new, {log: spi.GroupPosition(mqplug.Position(log, (0,)))}, 0.5)
+    finally:
+        with suppress(mqplug.GroupNotFound):  # it was not begun
+            mqplug_kafka.mqplug_administer(mq._connection, spi.DeleteGroup(new), 0.5)
+
+
+@cache
+def first_log(mq, topic):
+    """What is known before the broker is paused."""
+    return mq.partitions(topic)[0]
+
+
 def rounds(mq, role, topic, group, ended):
     """Go round until it is enough."""
     while not ended.wait(PAUSE):
@@ -49,6 +79,9 @@ def rounds(mq, role, topic, group, ended):
             print("round", flush=True)  # noqa: T201
 
 
+ROLES = {each.__name__: each for each in (member, lag, groups, mover, impatient)}
+
+
 def main(role, url, topic, group):
     """Run until the parent lets go."""
     ended = threading.Event()
@@ -59,7 +92,7 @@ def main(role, url, topic, group):
 
     threading.Thread(target=listen, daemon=True).start()
     with mqplug.connect(url, timeout=60) as mq:
-        rounds(mq, {"member": member, "lag": lag, "groups": groups}[role], topic, group, ended)
+        rounds(mq, ROLES[role], topic, group, ended)
 
 
 if __name__ == "__main__":

@@ -77,6 +77,14 @@ class Questioner:
             assert time.monotonic() < end, f"{self.arguments[0]} does not go on: {self.said}"
             time.sleep(0.02)
 
+    def give_up(self):
+        """See it run out of time twice."""
+        wanted, end = len(self._errors) + 2, time.monotonic() + PATIENCE
+        while len(self._errors) < wanted:
+            self.check()
+            assert time.monotonic() < end, f"{self.arguments[0]} does not give up: {self.said}"
+            time.sleep(0.02)
+
     def end(self):
         """It ends well when it is told to."""
         self.process.stdin.close()
@@ -85,14 +93,14 @@ class Questioner:
 
 @pytest.mark.timeout(120 + 60 * RESTARTS)
 def test_restarts_of_the_broker_kill_nobody():
-    """Members, ``lag`` and ``groups``, in processes of their own, go on after each restart of the broker."""
+    """Members, ``lag``, ``groups`` and who moves groups, in processes of their own, go on after each restart."""
     with KafkaServer() as server, ExitStack() as stack:
         topic, group = new_name(), new_name()
         with mqplug.connect(server.url) as mq:
             mq.create_topic(topic, partitions=4)
             fill(mq, topic, 1000)
             mq.reset_group(group, topic, mqplug.EARLIEST)
-        roles = ["member", "member", "lag", "groups"]
+        roles = ["member", "member", "lag", "groups", "mover"]
         all_of_them = [stack.enter_context(Questioner(role, server.url, topic, group)) for role in roles]
         for number in range(RESTARTS + 1):
             for each in all_of_them:
@@ -101,6 +109,20 @@ def test_restarts_of_the_broker_kill_nobody():
                 server.restart()
         for each in all_of_them:
             each.end()
+
+
+def test_what_got_no_answer_kills_nobody(kafka_server, mq, topic):
+    """Who gave up moving or forgetting a group, while the broker was away, lives on when it is back."""
+    with Questioner("impatient", kafka_server.url, topic, new_name()) as impatient:
+        for _ in range(3):
+            impatient.go_on()
+            kafka_server.pause()
+            try:
+                impatient.give_up()
+            finally:
+                kafka_server.unpause()
+        impatient.go_on()
+        impatient.end()
 
 
 def test_calls_that_crash_are_not_used():
