@@ -8,6 +8,10 @@ from typing import Any
 import attrs
 
 from mqplug import Log, Position, memory
+from mqplug.debug import Rules
+from mqplug.debug._consumer import WatchedConsumer, WatchedListener
+from mqplug.debug._extension import WatchedConnection
+from mqplug.debug._producer import WatchedProducer
 from mqplug.spi import ConsumerOptions, CreateTopic, Earliest, GroupPosition, ProducerOptions, Trim
 
 
@@ -52,11 +56,16 @@ class Heard:
 class Seam:
     """A connection with a topic ``orders``, its producer, and as many consumers as are opened."""
 
-    def __init__(self, partitions: int = 1, **settings: Any) -> None:
-        self.connection = memory.mqplug_connect(memory.MemorySettings(**settings))
+    def __init__(self, partitions: int = 1, *, debug: bool = False, **settings: Any) -> None:
+        self.connection: Any = memory.mqplug_connect(memory.MemorySettings(**settings))
         self.store = self.connection.store
         self.logs = self.do(CreateTopic("orders", partitions)).logs
         self.producer = memory.mqplug_open_producer(self.connection, ProducerOptions())
+        self.rules = None
+        if debug:
+            self.connection = WatchedConnection(self.connection)
+            self.rules = self.connection.unwrap(Rules)
+            self.producer = WatchedProducer(self.producer, self.rules)
 
     def do(self, action: Any) -> Any:
         """Carry out an action."""
@@ -79,14 +88,18 @@ class Seam:
     def member(self, mode: Any = "ordered", group: str = "billing", listener: Any = None, **options: Any) -> Any:
         """A member of a group."""
         wanted = ConsumerOptions(logs=self.logs, group=group, start=Earliest(), mode=mode, **options)
-        return memory.mqplug_open_consumer(self.connection, wanted, listener or Heard())
+        return self._open(wanted, listener or Heard())
 
     def reader(self) -> Any:
         """A consumer without a group, from the beginning."""
         start = {log: Position(log, self.store.partition(log).low) for log in self.logs}
-        return memory.mqplug_open_consumer(
-            self.connection, ConsumerOptions(logs=self.logs, group=None, start=start), Heard()
-        )
+        return self._open(ConsumerOptions(logs=self.logs, group=None, start=start), Heard())
+
+    def _open(self, wanted: ConsumerOptions, listener: Any) -> Any:
+        if self.rules is None:
+            return memory.mqplug_open_consumer(self.connection, wanted, listener)
+        watched = WatchedListener(listener, self.rules, wanted)
+        return WatchedConsumer(memory.mqplug_open_consumer(self.connection, wanted, watched), watched, wanted)
 
 
 def values(batches: Iterable[Any]) -> list[Any]:

@@ -174,7 +174,7 @@ def test_each_setting_is_in_the_schema_with_a_description(name: str) -> None:
         pytest.skip(f"mqplug-{name} is not installed")
     kind = settings_of(name)
     properties = schema_of({name: kind})["properties"][name]["properties"]
-    assert list(properties) == list(fields_of(kind))
+    assert list(properties) == [*fields_of(kind), "debug"]
     assert [key for key, value in properties.items() if "description" not in value] == []
 
 

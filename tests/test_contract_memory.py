@@ -5,7 +5,7 @@ from __future__ import annotations
 import attrs
 import pytest
 
-from mqplug.memory import Rules
+from mqplug.debug import Rules
 from mqplug.memory._harness import harness as memory_harness
 from mqplug.testing import prove
 

@@ -10,7 +10,7 @@ from seam import Heard, Seam, values
 
 import mqplug
 from mqplug import Client, Position, PositionLost, Record
-from mqplug.memory import Rules
+from mqplug.debug import Rules
 from mqplug.spi import AddPartitions, Settlement
 
 

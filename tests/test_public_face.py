@@ -53,6 +53,7 @@ def test_the_packages_are_these():
     wanted = [
         "mqplug",
         "mqplug.aio",
+        "mqplug.debug",
         "mqplug.faults",
         "mqplug.memory",
         "mqplug.recording",

@@ -12,7 +12,7 @@ import pytest
 import mqplug
 
 ROOT = Path(__file__).parents[1]
-PUBLIC = {"mqplug", "mqplug.aio", "mqplug.faults", "mqplug.recording", "mqplug.spi", "mqplug.testing"}
+PUBLIC = {"mqplug", "mqplug.aio", "mqplug.debug", "mqplug.faults", "mqplug.recording", "mqplug.spi", "mqplug.testing"}
 PACKAGES = sorted(path.parent for path in ROOT.glob("*/mqplug-*/*mqplug*/__init__.py"))
 PAGES = [*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), *ROOT.glob("*/mqplug-*/*.md")]
 

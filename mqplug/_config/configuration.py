@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Literal, TypeVar
+from typing import Any, Final, Literal, TypeVar
 
 import attrs
 
@@ -32,6 +32,18 @@ class Top:
     mode: Literal["standalone", "cluster"] = "standalone"
     url: str | None = attrs.field(default=None, repr=False)
     extensions: list[str] = attrs.field(factory=list)
+
+
+@attrs.frozen(kw_only=True)
+class Watched:
+    """What the core reads among the settings of any backend. ``debug`` watches the backend's
+    driver, for whoever writes one.
+    """
+
+    debug: bool = False
+
+
+DEBUG: Final = "debug"
 
 
 @attrs.frozen(kw_only=True)
@@ -123,7 +135,7 @@ def _from_url(descriptor: Descriptor, given: Given) -> Iterator[tuple[str, Given
     for key, value in _parts(descriptor, url, given.value).items():
         yield key, Given(value, given.source, "")
     for key, text in query.items():
-        yield key, Given(Text(text) if key in fields else text, given.source, "")
+        yield key, Given(Text(text) if key in fields or key == DEBUG else text, given.source, "")
 
 
 def _parts(descriptor: Descriptor, url: Url, text: str) -> Mapping[str, Any]:

@@ -9,7 +9,7 @@ from typing import Any
 import attrs
 
 from mqplug._config.choice import Choice, choose
-from mqplug._config.configuration import Configuration, check_variables, checked
+from mqplug._config.configuration import DEBUG, Configuration, Watched, check_variables, checked
 from mqplug._config.documents import NAMED, TABLES, keywords, located, mapped, named
 from mqplug._config.environment import Environment
 from mqplug._config.fields import fields_of
@@ -62,9 +62,14 @@ def plan(target: Target, settings: Mapping[str, Any], extensions: Sequence[objec
     choice = choose(configuration)
     wanted = configuration.top().extensions if extensions is None else extensions
     around = [_extension(configuration, each, rules) if isinstance(each, str) else each for each in wanted]
-    backend = Backend(choice.name, load(choice.name, rules), around)
+    plugin = load(choice.name, rules)
+    backend = Backend(choice.name, plugin, around)
     givens = configuration.settings(backend.descriptor)
     kind = backend.descriptor.settings
+    if _is_watched(givens, kind, choice.name):
+        from mqplug.debug import Debug
+
+        backend = Backend(choice.name, plugin, [*around, Debug()])
     _check_tables(givens, kind)
     made = checked(kind, givens, choice.name, backend=choice.name)
     return Plan(backend, choice, made, givens, configuration.keys(), configuration.layers)
@@ -96,6 +101,13 @@ def _check_said_once(settings: Mapping[str, Any]) -> None:
     for key in ("backend", "url"):
         if key in settings:
             raise ConfigError(f"the backend is named, and {key}= names it again", fix=f"Leave {key}= out")
+
+
+def _is_watched(givens: dict[str, Given], kind: type[Any], name: str) -> bool:
+    """Whether a watcher is to stand next to the backend: that is no setting of the backend's, and is taken out."""
+    if DEBUG in fields_of(kind) or DEBUG not in givens:
+        return False
+    return checked(Watched, {DEBUG: givens.pop(DEBUG)}, name).debug
 
 
 def _check_tables(givens: Mapping[str, Given], kind: type[Any]) -> None:

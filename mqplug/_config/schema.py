@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import attrs
 
-from mqplug._config.configuration import Plugins, Top
+from mqplug._config.configuration import Plugins, Top, Watched
 from mqplug._config.fields import Field, fields_of
 
 Schema = dict[str, Any]
@@ -34,10 +34,16 @@ def schema_of(backends: Mapping[str, type[Any]]) -> Schema:
             **_properties(Top),
             "plugins": _table(Plugins),
             "extension": {**extension, "additionalProperties": {"type": "object"}},
-            **{name: {"title": name, **_table(kind)} for name, kind in sorted(backends.items())},
+            **{name: {"title": name, **_section(kind)} for name, kind in sorted(backends.items())},
         },
         "additionalProperties": False,
     }
+
+
+def _section(kind: type[Any]) -> Schema:
+    """The settings of a backend, and what the core reads beside them."""
+    table = _table(kind)
+    return {**table, "properties": {**table["properties"], **_properties(Watched)}}
 
 
 def _table(kind: type[Any]) -> Schema:

@@ -21,7 +21,6 @@ from mqplug.memory._consumer import MemoryConsumer
 from mqplug.memory._failover import FailoverConsumer
 from mqplug.memory._personality import FULL, PERSONALITIES
 from mqplug.memory._producer import MemoryProducer
-from mqplug.memory._rules import CheckedConsumer, CheckedListener, CheckedProducer, Rules
 from mqplug.memory._settings import MemorySettings
 from mqplug.memory._shared import SharedMember
 from mqplug.memory._store import Store, open_store
@@ -42,7 +41,7 @@ from mqplug.spi import (
 if TYPE_CHECKING:
     from mqplug.memory._client import MemoryClient
 
-__all__ = ["Clock", "MemoryClient", "MemorySettings", "Rules", "Store"]
+__all__ = ["Clock", "MemoryClient", "MemorySettings", "Store"]
 
 
 def __getattr__(name: str) -> Any:
@@ -71,14 +70,12 @@ def mqplug_connect(settings: MemorySettings) -> MemoryConnection:
     capabilities = personality.capabilities
     if settings.message_max_bytes is not None:
         capabilities = attrs.evolve(capabilities, message_max_bytes=settings.message_max_bytes)
-    rules = Rules() if settings.debug else None
-    return MemoryConnection(open_store(settings.name, personality), capabilities, rules)
+    return MemoryConnection(open_store(settings.name, personality), capabilities)
 
 
 @hookimpl
 def mqplug_open_producer(connection: MemoryConnection, options: ProducerOptions) -> ProducerDriver:
-    producer = MemoryProducer(connection.store)
-    return producer if connection.rules is None else CheckedProducer(producer, connection.rules)
+    return MemoryProducer(connection.store)
 
 
 @hookimpl
@@ -88,11 +85,7 @@ def mqplug_open_consumer(connection: MemoryConnection, options: ConsumerOptions,
         kind = SharedMember
     elif options.group is not None and connection.store.personality.takes_over:
         kind = FailoverConsumer
-    if connection.rules is None:
-        return kind(connection, options, listener)
-    held = options.logs if options.group is None else ()
-    checked = CheckedListener(listener, connection.rules, held)
-    return CheckedConsumer(kind(connection, options, checked), checked, options)
+    return kind(connection, options, listener)
 
 
 @hookimpl

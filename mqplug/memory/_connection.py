@@ -10,7 +10,6 @@ from mqplug._ids import MessageId
 from mqplug._log import Log
 from mqplug._position import Position
 from mqplug._watermarks import Bounds, Watermarks
-from mqplug.memory._rules import Rules
 from mqplug.memory._stage import MemoryStage
 from mqplug.memory._store import Store, let_go
 from mqplug.spi import (
@@ -40,10 +39,9 @@ from mqplug.spi import (
 class MemoryConnection:
     """What ``connect`` opens."""
 
-    def __init__(self, store: Store, capabilities: Capabilities, rules: Rules | None = None) -> None:
+    def __init__(self, store: Store, capabilities: Capabilities) -> None:
         self.store = store
         self.capabilities = capabilities
-        self.rules = rules
         self._open = True
 
     def after(self, message_id: MessageId) -> Position:
@@ -57,12 +55,10 @@ class MemoryConnection:
         """Memory is always well."""
 
     def unwrap(self, kind: type[Any]) -> Any | None:
-        parts = (self.store, self.store.clock, self.rules)
+        parts = (self.store, self.store.clock)
         return next((part for part in parts if isinstance(part, kind)), None)
 
     def close(self, timeout: float) -> None:
-        if self.rules is not None:
-            self.rules.check_closing()
         if self._open:
             self._open = False
             let_go(self.store)

@@ -12,11 +12,9 @@ from attrs.validators import gt, optional
 class MemorySettings:
     """``name`` chooses a store that the whole process shares, ``like`` what it is like.
 
-    ``debug`` makes the backend enforce the driver rules: it is for testing mqplug itself. ``message_max_bytes`` is the
-    largest message; by default what the personality takes.
+    ``message_max_bytes`` is the largest message; by default what the personality takes.
     """
 
     name: str | None = None
     like: Literal["full", "kafka", "pulsar"] = "full"
-    debug: bool = False
     message_max_bytes: int | None = attrs.field(default=None, validator=optional(gt(0)))

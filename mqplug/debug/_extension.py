@@ -1,0 +1,148 @@
+"""The extension: a watcher around every driver, and a look at every answer."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Mapping, Sequence
+from typing import Any
+
+from mqplug._ids import MessageId
+from mqplug._log import Log
+from mqplug._position import Position
+from mqplug._watermarks import Bounds, Watermarks
+from mqplug.debug._consumer import WatchedConsumer, WatchedListener
+from mqplug.debug._producer import WatchedProducer
+from mqplug.debug._rules import Rules
+from mqplug.spi import (
+    Action,
+    Connection,
+    ConnectionProxy,
+    ConsumerDriver,
+    ConsumerOptions,
+    DescribeGroup,
+    DescribeTopic,
+    GroupPosition,
+    ListenerRelay,
+    ProducerDriver,
+    TopicInfo,
+    hookimpl,
+)
+
+Wrapped = Generator[None, Any, Any]
+
+
+class Debug:
+    """Watches the drivers of each client that is opened with it, and the core above them.
+
+    What breaks a driver rule is a ``PluginError`` that names it. ``client.unwrap(Rules).broken`` lists what was found.
+    """
+
+    @hookimpl(wrapper=True)
+    def mqplug_connect(self) -> Wrapped:
+        connection: Connection | None = yield
+        return None if connection is None else WatchedConnection(connection)
+
+    @hookimpl(wrapper=True)
+    def mqplug_open_producer(self, connection: Connection) -> Wrapped:
+        driver: ProducerDriver | None = yield
+        return None if driver is None else WatchedProducer(driver, _rules(connection))
+
+    @hookimpl(wrapper=True)
+    def mqplug_open_consumer(
+        self, connection: Connection, options: ConsumerOptions, listener: ListenerRelay
+    ) -> Wrapped:
+        watched = WatchedListener(listener.inner, _rules(connection), options)
+        listener.insert(lambda _: watched)
+        driver: ConsumerDriver | None = yield
+        return None if driver is None else WatchedConsumer(driver, watched, options)
+
+    @hookimpl(wrapper=True)
+    def mqplug_resolve_start(self, connection: Connection, logs: Sequence[Log]) -> Wrapped:
+        answer: Mapping[Log, Position] | None = yield
+        rules = _rules(connection)
+        for log, position in _of(rules, answer, logs):
+            rules.check_position("answers", log, position)
+        return answer
+
+    @hookimpl(wrapper=True)
+    def mqplug_watermarks(self, connection: Connection, logs: Sequence[Log]) -> Wrapped:
+        answer: Mapping[Log, Watermarks] | None = yield
+        rules = _rules(connection)
+        for log, marks in _of(rules, answer, logs):
+            rules.check_position("answers", log, marks.low)
+            rules.check_position("answers", log, marks.high)
+            if marks.low > marks.high or marks.count < 0:
+                rules.breach("answers", f"the watermarks of {log!r} are {marks!r}")
+        return answer
+
+    @hookimpl(wrapper=True)
+    def mqplug_bounds(self, connection: Connection, logs: Sequence[Log]) -> Wrapped:
+        answer: Mapping[Log, Bounds] | None = yield
+        rules = _rules(connection)
+        for log, bounds in _of(rules, answer, logs):
+            first, last = bounds.first_id, bounds.last_id
+            if first is None or last is None:
+                fits = first is last
+            else:
+                fits = first.log == last.log == log and first.coordinates <= last.coordinates
+                rules.check_possible(first.coordinates)
+                rules.check_possible(last.coordinates)
+            if not fits:
+                rules.breach("answers", f"the bounds of {log!r} are {bounds!r}")
+        return answer
+
+    @hookimpl(wrapper=True)
+    def mqplug_administer(self, connection: Connection, action: Action) -> Wrapped:
+        answer: Any = yield
+        rules = _rules(connection)
+        match action, answer:
+            case DescribeGroup(), Mapping():
+                _check_group(rules, action.logs, answer)
+            case DescribeTopic(), TopicInfo():
+                partitions = [log.partition for log in answer.logs if log.topic == action.topic]
+                if answer.name != action.topic or partitions != list(range(len(answer.logs))):
+                    rules.breach("answers", f"the topic {action.topic!r} is {answer!r}")
+        return answer
+
+
+class WatchedConnection(ConnectionProxy):
+    """A connection whose positions are looked at, and which is closed last."""
+
+    def __init__(self, inner: Connection) -> None:
+        super().__init__(inner)
+        self._rules = Rules(inner)
+
+    def after(self, message_id: MessageId) -> Position:
+        position = self.inner.after(message_id)
+        self._rules.check_position("behind", message_id.log, position)
+        if position.coordinates <= message_id.coordinates:
+            self._rules.breach("behind", f"{position!r} does not lie behind {message_id!r}")
+        return position
+
+    def unwrap(self, kind: type[Any]) -> Any | None:
+        return self._rules if kind is Rules else self.inner.unwrap(kind)
+
+    def close(self, timeout: float) -> None:
+        self._rules.check_closing()
+        self.inner.close(timeout)
+
+
+def _rules(connection: Connection) -> Rules:
+    """Those of the watched connection, whatever other extensions put around it."""
+    rules = connection.unwrap(Rules)
+    return rules if isinstance(rules, Rules) else Rules(connection)
+
+
+def _of(rules: Rules, answer: Mapping[Log, Any] | None, logs: Sequence[Log]) -> Sequence[tuple[Log, Any]]:
+    """What a hook answered of each log; None means that nobody did, and the core says so."""
+    if answer is None:
+        return []
+    if set(answer) != set(logs):
+        rules.breach("answers", f"asked about {list(logs)!r}, it tells of {list(answer)!r}")
+    return list(answer.items())
+
+
+def _check_group(rules: Rules, logs: Sequence[Log], answer: Mapping[Log, GroupPosition]) -> None:
+    for log, stands in answer.items():
+        if log not in logs:
+            rules.breach("answers", f"it tells of {log!r}, which nobody asked about")
+        rules.check_stand(log, stands)

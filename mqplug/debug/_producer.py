@@ -1,0 +1,174 @@
+"""A producer's driver, watched: what the core asks of it, and how it settles what it was given."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from itertools import count
+from threading import Lock
+from typing import Any
+
+from mqplug._errors import Error, PluginError
+from mqplug._log import Log
+from mqplug.debug._rules import Calls, Rules
+from mqplug.spi import Numbers, ProducerDriver, ProducerProxy, Run, Sending, SendingProxy
+
+
+class WatchedProducer(ProducerProxy):
+    """What its driver breaks in threads of its own is raised by the core's next call, and by each after that."""
+
+    def __init__(self, inner: ProducerDriver, rules: Rules) -> None:
+        super().__init__(inner)
+        self._calls = Calls(rules)
+        self._outcomes = Outcomes(rules)
+        if hasattr(inner, "store"):
+            self.store = self._store  # the core asks whether there is one
+        rules.opened(self)
+
+    def send(self, sendings: Sequence[Sending]) -> None:
+        with self._call("send"):
+            self.inner.send([WatchedSending(each, self._outcomes) for each in sendings])
+
+    def send_run(self, run: Run) -> None:
+        with self._call("send"):
+            ProducerProxy(self.inner).send_run(WatchedRun(run, self._outcomes))
+
+    def _store(self, sending: Sending) -> None:
+        inner: Any = self.inner
+        watched = WatchedSending(sending, self._outcomes, in_order=False)  # several threads may be in here
+        with self._call("store"):
+            inner.store(watched)
+        if not watched.settled:
+            self._calls.rules.breach("settled-once", "store returned before the record was settled")
+
+    def pump(self, timeout: float) -> None:
+        with self._call("pump"):
+            self.inner.pump(timeout)
+
+    def flush(self, timeout: float) -> None:
+        with self._call("flush"):
+            self.inner.flush(timeout)
+
+    def close(self, timeout: float) -> None:
+        try:
+            with self._call("close"):
+                self.inner.close(timeout)
+        finally:
+            self._calls.rules.closed(self)
+
+    @contextmanager
+    def _call(self, name: str) -> Iterator[None]:
+        with self._calls.call(name):
+            yield
+        if self._outcomes.broken is not None:
+            raise self._outcomes.broken.with_traceback(None)
+
+
+class Outcomes:
+    """What became of the records of one producer."""
+
+    def __init__(self, rules: Rules) -> None:
+        self.broken: PluginError | None = None
+        self._rules = rules
+        self._lock = Lock()
+        self._numbers = count()
+        self._latest: dict[Log, tuple[int, Numbers]] = {}  # the one sent last of those that are stored
+
+    def number(self) -> int:
+        """The place of a record in the order of sending."""
+        return next(self._numbers)
+
+    def found(self, rule: str, what: str) -> None:
+        """The driver broke a rule, in whatever thread this is."""
+        error = self._rules.note(rule, what)
+        self.broken = self.broken or error
+
+    def check_stored(self, sent: Sending | Run, log: Log, coordinates: Numbers, number: int | None) -> None:
+        """It is stored where it was sent, and behind what was sent before it."""
+        if log.topic != sent.topic or sent.partition not in {-1, log.partition}:
+            self.found("stored-log", f"a record for {sent.topic}[{sent.partition}] is stored in {log!r}")
+        try:
+            self._rules.check_possible(coordinates)
+        except PluginError as error:
+            self.broken = self.broken or error
+        if number is None:
+            return
+        with self._lock:
+            latest, there = self._latest.get(log, (-1, ()))
+            if number > latest:
+                self._latest[log] = number, coordinates
+        if latest >= 0 and (number > latest) != (coordinates > there):
+            self.found("ascending", f"{coordinates} and {there} of {log!r} are not in the order of sending")
+
+
+class WatchedSending(SendingProxy):
+    """A record that is to be settled once."""
+
+    __slots__ = ("_number", "_outcomes", "settled")
+
+    def __init__(self, inner: Sending, outcomes: Outcomes, *, in_order: bool = True) -> None:
+        super().__init__(inner)
+        self._outcomes = outcomes
+        self._number = outcomes.number() if in_order else None
+        self.settled = ""
+
+    def stored(self, log: Log, coordinates: Numbers, detail: Numbers = ()) -> None:
+        self._settle("stored")
+        self._outcomes.check_stored(self, log, coordinates, self._number)
+        super().stored(log, coordinates, detail)
+
+    def failed(self, error: Error) -> None:
+        self._settle("failed")
+        super().failed(error)
+
+    def unknown(self, error: Error) -> None:
+        self._settle("unknown")
+        super().unknown(error)
+
+    def _settle(self, how: str) -> None:
+        if self.settled:
+            self._outcomes.found("settled-once", f"a record for {self.topic} is {how}, and was {self.settled} before")
+        self.settled = how
+
+
+class WatchedRun:
+    """A run that is to be settled once, or each of its records."""
+
+    def __init__(self, inner: Run, outcomes: Outcomes) -> None:
+        self._inner = inner
+        self._outcomes = outcomes
+        self._settled = ""
+        self._numbers = [outcomes.number() for _ in range(len(inner))]
+        self._sendings: list[WatchedSending] | None = None
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._inner, name)
+
+    def __len__(self) -> int:
+        return len(self._inner)
+
+    def sendings(self) -> Sequence[Sending]:
+        if self._sendings is None:
+            self._sendings = [WatchedSending(each, self._outcomes) for each in self._inner.sendings()]
+        return self._sendings
+
+    def stored(self, log: Log, coordinates: Sequence[Numbers], details: Sequence[Numbers] | None = None) -> None:
+        self._settle("stored")
+        if len(coordinates) != len(self):
+            self._outcomes.found("stored-log", f"{len(coordinates)} ids for a run of {len(self)} records")
+        for number, each in zip(self._numbers, coordinates, strict=False):
+            self._outcomes.check_stored(self._inner, log, each, number)
+        self._inner.stored(log, coordinates, details)
+
+    def failed(self, error: Error) -> None:
+        self._settle("failed")
+        self._inner.failed(error)
+
+    def unknown(self, error: Error) -> None:
+        self._settle("unknown")
+        self._inner.unknown(error)
+
+    def _settle(self, how: str) -> None:
+        if self._settled:
+            self._outcomes.found("settled-once", f"a run for {self.topic} is {how}, and was {self._settled} before")
+        self._settled = how
