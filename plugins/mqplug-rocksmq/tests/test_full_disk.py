@@ -97,6 +97,27 @@ def test_without_room(tmp_path: Path, sync: str) -> None:
     ]  # fmt: skip
 
 
+RETENTION = """
+from mqplug_rocksmq._store import Store
+with connect(sys.argv[2]) as mq:
+    for topic in "ab":
+        mq.create_topic(topic, retention=86_400 if topic == "a" else float("inf"))
+    with mq.producer() as out:
+        known, error = send_until_refused(out, "ab")
+        others_fill_it()
+        mq.unwrap(Store).enforce_retention(int(time.time() * 1000) + 2 * 86_400_000)
+        marks = mq.watermarks("a")[0]
+        print(marks.count, marks.low == marks.high, offsets(mq, "b") == known["b"])
+        print(soon(lambda: out.send(b"again", topic="a")).coordinates[0] == known["a"][-1] + 1)
+"""
+
+
+@pytest.mark.parametrize("sync", ["always", "os"])
+def test_retention_without_room(tmp_path: Path, sync: str) -> None:
+    """On a full disk retention removes what is too old, and what it frees is used again."""
+    assert run(RETENTION, tmp_path, "48m", sync) == ["0 True True", "True"]
+
+
 AFTERWARDS = """
 child = '''
 with connect() as mq:
