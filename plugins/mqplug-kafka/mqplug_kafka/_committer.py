@@ -15,7 +15,7 @@ from threading import Event, Lock, get_ident
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
-from mqplug import Timeout
+from mqplug import Error, NotAssigned, Timeout
 from mqplug_kafka._errors import PASSING, native, translate
 from mqplug_kafka._native import Worker
 
@@ -39,7 +39,7 @@ class Committer:
         self._turn = Lock()
         self._unwanted = Event()  # whether no commit waits for its turn: a poll lets commits go first
         self._unwanted.set()
-        self._revoking = False
+        self._refusal: Callable[[], Error] | None = None  # what commits of other threads get while partitions go away
         self._callback: int | None = None  # the thread that runs a rebalance callback now
 
     @contextmanager
@@ -55,13 +55,13 @@ class Committer:
                 self._turn.release()
 
     @contextmanager
-    def rebalancing(self, *, revoking: bool) -> Iterator[None]:
-        """Wraps a callback, inside a poll. While it revokes, commits of other threads fail instead of waiting."""
-        self._callback, self._revoking = get_ident(), revoking
+    def rebalancing(self, refusal: Callable[[], Error] | None = None) -> Iterator[None]:
+        """Wraps a callback, inside a poll. With a refusal, commits of other threads fail by it instead of waiting."""
+        self._callback, self._refusal = get_ident(), refusal
         try:
             yield
         finally:
-            self._callback, self._revoking = None, False
+            self._callback, self._refusal = None, None
 
     def commit(self, offsets: list[TopicPartition], timeout: float) -> None:
         """Store offsets; ``Timeout`` if they were not confirmed in time."""
@@ -73,7 +73,9 @@ class Committer:
         future = self._worker.run(lambda: self._repeat(offsets, end, self._attempt_in_turn))
         try:
             future.result(timeout)
-        except FutureTimeout:
+        except FutureTimeout as error:
+            if isinstance(error, Timeout):
+                raise  # the attempt's own answer is a timeout, too
             raise Timeout("the commit was not confirmed in time", fix="See that the brokers are well") from None
 
     def stop(self) -> None:
@@ -92,8 +94,10 @@ class Committer:
         self._unwanted.clear()
         try:
             while not self._turn.acquire(timeout=AGAIN):
-                if self._revoking or time.monotonic() >= end:
-                    raise Timeout("partitions change hands: nothing was stored yet", fix="Commit again")
+                if (refusal := self._refusal) is not None:
+                    raise refusal()
+                if time.monotonic() >= end:
+                    raise handing_over()
             try:
                 return self._attempt(offsets, end)
             finally:
@@ -110,6 +114,19 @@ class Committer:
         except KafkaException as error:
             return _refusal(error)
         return None
+
+
+def handing_over() -> Error:
+    """What a commit gets while partitions are given back: the callback stores what was acked."""
+    return Timeout("partitions change hands: nothing was stored yet", fix="Commit again")
+
+
+def shut_out() -> Error:
+    """What a commit gets while the group's partitions are lost: others may have them."""
+    return NotAssigned(
+        "the group went on without this member: nothing was stored",
+        fix="Receive again: what is not stored comes again",
+    )
 
 
 Attempt = Callable[[list[TopicPartition], float], KafkaException | None]

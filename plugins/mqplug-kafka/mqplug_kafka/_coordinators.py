@@ -21,6 +21,8 @@ T = TypeVar("T")
 REQUEST_S = 3600.0  # seconds that librdkafka waits at most
 LONGEST_S = 3000.0  # seconds that a caller waits at most: its wait ends first
 
+KEPT = 4  # clients that wait for the next request
+
 
 class Coordinators:
     """Admin clients that wait for the next request; each has got an answer to all of its former ones."""
@@ -46,7 +48,7 @@ class Coordinators:
             patient.ask(what, lambda _: ask(patient.admin, REQUEST_S), min(timeout, LONGEST_S), check)
             answered = True
         finally:
-            if answered:
+            if answered and len(self._idle) < KEPT:
                 self._idle.append(patient)
             else:
                 patient.end()

@@ -10,7 +10,7 @@ from confluent_kafka import Consumer, KafkaException, TopicPartition
 
 from mqplug import Batch, Log, NotAssigned, Position
 from mqplug.spi import ConsumerOptions, GroupPosition, Listener
-from mqplug_kafka._committer import Committer
+from mqplug_kafka._committer import Committer, handing_over, shut_out
 from mqplug_kafka._connection import KafkaConnection
 from mqplug_kafka._fetcher import Fetcher
 from mqplug_kafka._groups import as_native, begin, stored
@@ -120,7 +120,7 @@ class Member:
         if self._closing:
             return
         self._unplaced += [self._log(each) for each in partitions]
-        with self._committer.rebalancing(revoking=False), self._noting_faults():
+        with self._committer.rebalancing(), self._noting_faults():
             consumer.incremental_assign([])  # says that this was seen: nothing is assigned behind our back
             self._place()
 
@@ -128,7 +128,7 @@ class Member:
         if self._closing:
             return
         logs = [self._log(each) for each in partitions]
-        with self._committer.rebalancing(revoking=True), self._noting_faults():
+        with self._committer.rebalancing(handing_over), self._noting_faults():
             try:
                 if states := self._listener.revoked(logs):
                     self.commit(states, HAND_OVER)
@@ -139,7 +139,7 @@ class Member:
         if self._closing:
             return
         logs = [self._log(each) for each in partitions]
-        with self._committer.rebalancing(revoking=True), self._noting_faults():
+        with self._committer.rebalancing(shut_out), self._noting_faults():
             self._give_up(logs)
             self._listener.lost(logs)
 

@@ -10,7 +10,7 @@ from kafka_steps import Seam, administer, fill, new_name, take
 
 import mqplug
 from mqplug import spi
-from mqplug_kafka._committer import Committer
+from mqplug_kafka._committer import Committer, handing_over, shut_out
 from mqplug_kafka._gaps import RANGES, SPAN
 
 
@@ -205,26 +205,28 @@ def test_added_partitions_are_read_from_their_beginning(kafka_server):
             assert [m.id for m in take(consumer, 1)] == [sent]
 
 
-def test_a_commit_gives_way_to_a_rebalance():
-    """While partitions are revoked a commit of another thread fails at once: the callback may wait for its caller."""
+@pytest.mark.parametrize(("refusal", "kind"), [(handing_over, mqplug.Timeout), (shut_out, mqplug.NotAssigned)])
+def test_a_commit_gives_way_to_a_rebalance(refusal, kind):
+    """While partitions go away a commit of another thread fails at once: the callback may wait for its caller."""
     consumer = Committer(None)  # type: ignore[arg-type]
     failed: list[BaseException] = []
 
     def commit():
         try:
             consumer.commit([], 30)
-        except mqplug.Timeout as error:
+        except mqplug.Error as error:
             failed.append(error)
 
-    with consumer.polling(1) as mine, consumer.rebalancing(revoking=True):
+    with consumer.polling(1) as mine, consumer.rebalancing(refusal):
         assert mine
         thread = threading.Thread(target=commit)
         thread.start()
         thread.join(5)
         assert not thread.is_alive()
     consumer.stop()
-    assert failed
-    assert failed[0].retryable
+    assert [type(each) for each in failed] == [kind]
+    assert str(failed[0]) == str(refusal())
+    assert failed[0].retryable == (kind is mqplug.Timeout)
 
 
 def test_a_member_that_leaves_while_it_joins_is_let_go_at_once(mq):
