@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 import time
 
 from mqplug._errors import ConnectError, Timeout
@@ -17,25 +18,25 @@ class Outage:
 
     def __init__(self, what: str) -> None:
         self._what = what
-        self._said: float | None = None
-
-    @property
-    def goes_on(self) -> bool:
-        """Whether the server was away when it was asked last."""
-        return self._said is not None
+        self._said_at = -math.inf
+        self._told = False  # that it goes on, and not yet that it is over
+        self.goes_on = False  # the server was away when it was asked last
 
     def note(self, error: Exception | None) -> bool:
         """Take in what a driver's call raised; whether that is told here, and needs no other line."""
         if not isinstance(error, ConnectError | Timeout):
             return False
+        self.goes_on = True
         now = time.monotonic()
-        if self._said is None or now - self._said >= AGAIN_S:
-            self._said = now
+        if now - self._said_at >= AGAIN_S:
+            self._said_at = now
+            self._told = True
             logger.warning("%s: the server does not answer, it is tried again: %s", self._what, error)
         return True
 
     def end(self) -> None:
         """A call succeeded that needed the server."""
-        if self._said is not None:
-            self._said = None
+        self.goes_on = False
+        if self._told:
+            self._told = False
             logger.warning("%s: the server answers again", self._what)

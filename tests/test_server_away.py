@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Callable
 
 import pytest
 from waiting import wait_until
 
 import mqplug
+from mqplug._outage import Outage
 from mqplug.spi import ConnectionProxy, ConsumerProxy, ProducerProxy, hookimpl
 
 
@@ -50,7 +52,7 @@ def failing(kind):
 
         return call
 
-    names = [name for name in ("commit", "tend", "close") if hasattr(kind, name)]
+    names = [name for name in ("poll", "commit", "tend", "close") if hasattr(kind, name)]
     return type("Failing", (kind,), {"__init__": init, **{name: made(name) for name in names}})
 
 
@@ -84,6 +86,41 @@ def test_an_outage_is_told_once_and_so_is_its_end(kind, caplog):
         wait_until(lambda: len(lines(caplog)) > 1)
         assert lines(caplog) == ["mqplug.outage"] * 2
         assert "answers again" in caplog.text
+
+
+@pytest.mark.parametrize("group", [None, "g"])
+def test_a_poll_that_nobody_answers_brings_nothing(group, caplog):
+    """A driver's Timeout in poll is no error of receive; the log is told once, and when it is over."""
+    away = Away(lambda: mqplug.Timeout("no broker answers"))
+    with opened(away) as client, client.consumer("orders", group=group, start=mqplug.EARLIEST) as member:
+        away.calls = {"consumer.poll"}
+        begun = time.thread_time()
+        assert [member.receive(0.2) for _ in range(5)] == [None] * 5
+        assert time.thread_time() - begun < 0.5  # it waits between two polls
+        assert lines(caplog) == ["mqplug.outage"]
+        away.calls = set()
+        assert member.receive(5).value == b"1"
+        assert lines(caplog) == ["mqplug.outage"] * 2
+        assert "answers again" in caplog.text
+
+
+def test_what_cannot_mend_itself_comes_out_of_receive():
+    """A driver's ConnectError in poll is raised by receive."""
+    away = Away(lambda: mqplug.ConnectError("the client gave up"))
+    with opened(away) as client, client.consumer("orders", start=mqplug.EARLIEST) as member:
+        away.calls = {"consumer.poll"}
+        with pytest.raises(mqplug.ConnectError, match="gave up"):
+            member.receive(5)
+
+
+def test_servers_that_come_and_go_do_not_fill_the_log(caplog):
+    """Two outages within half a minute are told once, and so is the end."""
+    outage = Outage("a consumer")
+    for _ in range(3):
+        outage.note(mqplug.Timeout("no answer"))
+        outage.end()
+    assert lines(caplog) == ["mqplug.outage"] * 2
+    assert not outage.goes_on
 
 
 def test_what_is_no_outage_is_told_as_it_is(caplog):

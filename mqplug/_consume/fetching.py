@@ -14,7 +14,7 @@ from mqplug._batch import Batch, ListColumns
 from mqplug._consume.acks import Tracker
 from mqplug._consume.delivery import Delivery
 from mqplug._deadline import Deadline
-from mqplug._errors import PositionLost
+from mqplug._errors import PositionLost, Timeout
 
 if TYPE_CHECKING:
     from mqplug._consume.grip import Grip
@@ -48,6 +48,7 @@ class Fetcher:
         self.sift: Callable[[Held, Batch], Batch] | None = None  # what is to be handed out of what came
         self.stopping = False
         self.last_poll = time.monotonic()
+        self._unanswered = False  # a poll raised Timeout, and none has brought messages since
         self.polls = 0
         self.gaps = 0  # that retention made, and that were passed over
         self._counted = 0  # messages handed out, but for those of the deliveries that are still being handed out
@@ -251,7 +252,16 @@ class Fetcher:
 
     def _polled(self, driver: ConsumerDriver, wanted: int, timeout: float) -> Sequence[Batch]:
         try:
-            return driver.poll(wanted, timeout)
+            batches = driver.poll(wanted, timeout)
+            if self._unanswered and batches:
+                self._unanswered = False
+                self._grip.outage.end()
+            return batches
+        except Timeout as error:  # the caller's own time is counted elsewhere
+            self._unanswered = True
+            self._grip.outage.note(error)
+            time.sleep(max(0.0, self.last_poll + timeout - time.monotonic()))
+            return ()
         except Exception:
             with self._grip.context("receive"):  # only errors pay for it
                 raise

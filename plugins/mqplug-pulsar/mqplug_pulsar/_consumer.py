@@ -17,7 +17,6 @@ from mqplug_pulsar import _group, _ids
 from mqplug_pulsar._connection import PulsarConnection
 from mqplug_pulsar._feed import Feed
 from mqplug_pulsar._growth import Growth
-from mqplug_pulsar._outage import Outage
 from mqplug_pulsar._sifting import sift
 from mqplug_pulsar._unacked import Unacked
 
@@ -45,7 +44,6 @@ class PulsarConsumer:
         self._unacked: dict[Log, Unacked] = {}
         self._begin: dict[Log, GroupPosition] | None = None  # what the listener is still to be told
         self._next_look = time.monotonic() + LOOK_EVERY
-        self._outage = Outage()
         self._feeds = self._open(timeout)
         self._growth = Growth(connection, options.logs, lambda log: self._opening(log, None)())
 
@@ -78,8 +76,7 @@ class PulsarConsumer:
 
     def poll(self, most: int, timeout: float) -> Sequence[Batch]:
         self._tell()
-        if timeout > 0:
-            self._look()
+        away = self._look() if timeout > 0 else None
         batches: list[Batch] = []
         feed = self._next_ready(timeout)
         while feed is not None:
@@ -94,6 +91,8 @@ class PulsarConsumer:
                 batches.append(batch)
                 most -= len(batch)
             feed = self._next_ready(0) if most > 0 else None
+        if away is not None and not batches:
+            raise mqplug.Timeout(f"the broker cannot be reached, the client tries again: {away.message}") from away
         return batches
 
     def wake(self) -> None:
@@ -135,20 +134,22 @@ class PulsarConsumer:
             unacked.add(run)
         return Batch(feed.log, Position(feed.log, feed.wanted), len(run.messages), run)
 
-    def _look(self) -> None:
-        """A native consumer of a deleted topic is silent for ever: look whether the topics are still there."""
+    def _look(self) -> mqplug.Error | None:
+        """A native consumer of a deleted topic is silent for ever: look whether the topics are still there.
+
+        Returns why that cannot be told now; the native client goes on by itself.
+        """
         if time.monotonic() < self._next_look:
-            return
+            return None
         self._next_look = time.monotonic() + LOOK_EVERY
         for topic in {log.topic for log, feed in self._feeds.items() if feed.closed or not feed.native.is_connected()}:
             try:
                 self._connection.describe(topic, LOOK_EVERY)
             except (mqplug.Timeout, mqplug.ConnectError) as error:
-                self._outage.goes_on(error)  # the client tries again by itself
-                return
-        self._outage.ends()
+                return error
         if closed := [log for log, feed in self._feeds.items() if feed.closed]:
             raise mqplug.ConnectError(f"the native client gave {closed[0]!r} up", fix="Open another consumer")
+        return None
 
     def pause(self, logs: Sequence[Log]) -> None:
         """The native client goes on until its queue is full, and no further."""
