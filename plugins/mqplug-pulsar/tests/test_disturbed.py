@@ -9,6 +9,8 @@ import pytest
 from pulsar_steps import fill, take
 from stream import Stream
 
+from mqplug import EARLIEST
+
 
 def restarted(server):
     """Stopped in order, and started again."""
@@ -44,3 +46,29 @@ def test_all_goes_on(pulsar_server, mq, topic, disturb):
     with mq.consumer(topic, group="g") as successor:
         sent = fill(mq, topic, 1)
         assert [message.id for message in take(successor, 1)] == sent
+
+
+@pytest.mark.timeout(300)
+def test_an_outage_is_told_once_while_a_reader_waits(pulsar_server, mq, topic, caplog):
+    """A receive beside a dead broker brings nothing, and the core's logger says why, and when messages come again."""
+    fill(mq, topic, 1)
+    with mq.consumer(topic, start=EARLIEST) as reader:
+        take(reader, 1)
+        pulsar_server.kill()
+        try:
+            end = time.monotonic() + 60
+            while not outages(caplog):
+                assert reader.receive(0.5) is None
+                assert time.monotonic() < end, "nobody tells that the broker is away"
+            assert [reader.receive(1) for _ in range(5)] == [None] * 5
+            assert outages(caplog) == 1
+        finally:
+            pulsar_server.start()
+        sent = fill(mq, topic, 1)
+        assert [message.id for message in take(reader, 1)] == sent
+        assert outages(caplog) == 2
+
+
+def outages(caplog):
+    """How many lines tell of an outage."""
+    return [record.name for record in caplog.records].count("mqplug.outage")
