@@ -25,7 +25,7 @@ import mqplug
 Begin = Callable[[Callable[[Any, Any], None]], None]
 """Begins to open something; the callback gets the result, and what was opened."""
 
-PATIENCE = (2.0, 4.0, 8.0, 20.0)  # seconds: how long each attempt is waited for before the next
+PATIENCE = (2.0, 2.0, 2.0, 2.0, 4.0, 8.0, 14.0)  # seconds: how long each attempt is waited for before the next
 SLICE = 0.2  # seconds between looks whether the client was closed
 
 
