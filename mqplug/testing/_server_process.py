@@ -10,6 +10,7 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Final, Self, TypedDict
 
@@ -19,6 +20,7 @@ from mqplug import ConnectError
 FIRST_PORT: Final = 15000
 LAST_PORT: Final = 31999
 STOP_S: Final = 30.0  # for a clean end; then it is killed
+CHILDREN_S: Final = 5.0  # for what it started to be gone after it; where nobody reaps orphans they never are
 LOOK_S: Final = 0.01  # between two looks whether it is ready, or gone
 TAIL_LINES: Final = 25
 
@@ -165,11 +167,21 @@ class ServerProcess:
         except subprocess.TimeoutExpired:
             self.send_signal(signal.SIGKILL)
             process.wait()
+        wait_until_gone(process.pid)
         self._let_go()
 
     def _let_go(self) -> None:
         if self._process is not None and self._process.stdin is not None:
             self._process.stdin.close()
+
+
+def wait_until_gone(group: int) -> None:
+    """Wait until a group has no process left: those that an ended one has started are gone a moment later."""
+    end = time.monotonic() + CHILDREN_S
+    with suppress(ProcessLookupError):
+        while time.monotonic() < end:
+            os.killpg(group, 0)
+            time.sleep(LOOK_S)
 
 
 def wait_until_stopped(child: int) -> None:

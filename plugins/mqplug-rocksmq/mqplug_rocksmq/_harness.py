@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import os
 import resource
 import shutil
 import signal
@@ -33,6 +34,7 @@ _WAL_BLOCK: Final = 32 << 10
 @contextmanager
 def harness(url: str) -> Iterator[Harness]:
     """The store that a URL names, held open by another process, and all that can be done to it."""
+    url = for_worker(url)
     with mqplug.connect(url) as client:
         store = client.unwrap(Store)
         if store is None:
@@ -42,6 +44,13 @@ def harness(url: str) -> Iterator[Harness]:
         path = store.path
     with Held(path, url) as held:
         yield held.harness()
+
+
+def for_worker(url: str) -> str:
+    """Return the URL of a store for this worker of pytest-xdist alone: one must not kill or fill another's."""
+    worker = os.environ.get("PYTEST_XDIST_WORKER")
+    store, mark, query = url.partition("?")
+    return url if worker is None else f"{store.rstrip('/')}-{worker}{mark}{query}"
 
 
 def owned(path: Path, url: str) -> Harness:

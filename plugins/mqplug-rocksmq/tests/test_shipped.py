@@ -10,11 +10,22 @@ OUTAGES = ("FLT-12", "FLT-13", "TO-05")  # what they look at is no outage here
 
 def test_cases_about_an_outage_say_why_they_are_skipped(tmp_path):
     """When the owner is killed a guest takes over: the cases that look at an outage are skipped, and say so."""
-    only = [f"--only={case}" for case in OUTAGES]
-    done = subprocess.run(
-        [sys.executable, "-m", "mqplug.cli", "test", f"rocksmq://{tmp_path}/store", *only],
-        capture_output=True, text=True, timeout=110, check=False,
-    )  # fmt: skip
+    done = prove(f"rocksmq://{tmp_path}/store", f"--only={','.join(OUTAGES)}")
     assert done.returncode == 0, done.stdout + done.stderr
     why = "the harness has no outage: when the owner is killed one of its guests owns the store"
     assert f"skipped {' '.join(OUTAGES)}: {why}" in done.stdout.splitlines()
+
+
+def test_each_worker_has_a_store_of_its_own(tmp_path):
+    """Workers kill the owner of a store, and fill its disk, without one another."""
+    done = prove(f"rocksmq://{tmp_path}/store?sync=os", "--only=ERR-11,ERR-14,FLT-01,FLT-02,FLT-06", "--workers=2")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert {each.name for each in tmp_path.glob("store-*")} == {"store-gw0", "store-gw1"}
+
+
+def prove(*arguments):
+    """Run ``mqplug test``."""
+    return subprocess.run(
+        [sys.executable, "-m", "mqplug.cli", "test", *arguments],
+        capture_output=True, text=True, timeout=110, check=False,
+    )  # fmt: skip
