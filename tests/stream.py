@@ -19,8 +19,9 @@ class Stream:
     def __init__(self, mq, topic, group):
         self.mq, self.topic, self.group = mq, topic, group
         self.handles = []
-        self.read, self.taken, self.durable, self.sought = [], [], set(), 0
+        self.read, self.taken, self.durable, self.sought = [], [], {}, 0  # durable: when each was
         self._acked = set()
+        self._forgotten_since = None
         self._enough = Event()
         self._out = mq.producer(topic)
         self._reader = mq.consumer(topic, start=mqplug.EARLIEST)
@@ -53,6 +54,10 @@ class Stream:
         handles = list(self.handles)
         return {each.result(0): b"%d" % n for n, each in enumerate(handles) if each.done and each.error is None}
 
+    def forget(self, seconds):
+        """What became durable in the last seconds may come again, since a broker that was killed need not know it."""
+        self._forgotten_since = time.monotonic() - seconds
+
     def turn(self):
         """Do each thing once; it ends in its time, and fails only with what can be tried again."""
         in_time(self._read)
@@ -76,7 +81,10 @@ class Stream:
 
     def _take(self):
         batch = self._member.receive_many(500, 0.05)
-        again = self.durable & set(batch.ids)
+        if (since := self._forgotten_since) is not None:
+            self.durable = {each: when for each, when in self.durable.items() if when < since}
+            self._forgotten_since = None
+        again = self.durable.keys() & set(batch.ids)
         assert not again, f"{len(again)} messages came again that were acked for good"
         for message in batch:
             self.taken.append(message.id)
@@ -86,7 +94,7 @@ class Stream:
     def _commit(self):
         acked = set(self._acked)
         self._member.commit(PATIENCE)
-        self.durable |= acked
+        self.durable |= dict.fromkeys(acked - self.durable.keys(), time.monotonic())
 
     def _seek(self):
         if len(self.read) < 10:

@@ -143,7 +143,7 @@ class WatchedConsumer(ConsumerProxy):
         self._rules.check_possible(last)
 
     def _check_lost(self, error: PositionLost) -> None:
-        if error.log not in self._listener.held or error.low is None:
+        if error.log is None or error.log not in self._listener.held or error.low is None:
             self._rules.breach("position-lost", f"it names the log {error.log!r} and low {error.low!r}")
         self._rules.check_position("position-lost", error.log, error.low)
 

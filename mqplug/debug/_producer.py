@@ -30,8 +30,9 @@ class WatchedProducer(ProducerProxy):
             self.inner.send([WatchedSending(each, self._outcomes) for each in sendings])
 
     def send_run(self, run: Run) -> None:
+        watched: Any = WatchedRun(run, self._outcomes)  # has the rest by __getattr__
         with self._call("send"):
-            ProducerProxy(self.inner).send_run(WatchedRun(run, self._outcomes))
+            ProducerProxy(self.inner).send_run(watched)
 
     def _store(self, sending: Sending) -> None:
         inner: Any = self.inner
