@@ -57,8 +57,8 @@ def converter() -> Converter:
     for kind in (str, bytes, bool, int, float):
         made.register_structure_hook(kind, _exactly)
     made.register_structure_hook(timedelta, _durations)
+    made.register_structure_hook(Enum, _enumeration)
     made.register_structure_hook_factory(attrs.has, _tables)
-    made.register_structure_hook_factory(_is_enumeration, _enumerations)
     made.register_structure_hook_factory(_is_list, _lists)
     made.register_structure_hook_factory(_is_mapping, _mappings)
     made.register_structure_hook_factory(_is_choice, _choices)
@@ -145,18 +145,14 @@ def _choices(kind: Any, made: Converter) -> Hook:
     return read
 
 
-def _enumerations(kind: type[Enum], made: Converter) -> Hook:
-    members = {each.value: each for each in kind}
-
-    def read(value: Any, wanted: Any) -> Any:
-        if isinstance(value, kind):
-            return value
-        found = next((members[each] for each in members if value == each and not isinstance(value, bool)), None)
-        if found is None:
-            raise _none_of(tuple(members), value)
-        return found
-
-    return read
+def _enumeration(value: Any, kind: type[Enum]) -> Enum:
+    """The member of this value, or itself."""
+    if isinstance(value, kind):
+        return value
+    for member in kind:
+        if value == member.value and not isinstance(value, bool):
+            return member
+    raise _none_of([member.value for member in kind], value)
 
 
 def _none_of(choices: Sequence[Any], value: object) -> WrongValue:
@@ -205,10 +201,6 @@ def _is_mapping(kind: Any) -> bool:
 
 def _is_choice(kind: Any) -> bool:
     return typing.get_origin(kind) is typing.Literal
-
-
-def _is_enumeration(kind: Any) -> bool:
-    return isinstance(kind, type) and issubclass(kind, Enum)
 
 
 def _is_union(kind: Any) -> bool:
