@@ -247,6 +247,19 @@ class ResetsTheBusy(Mutant):
 # topics that are replaced ----------------------------------------------------------------------------------
 
 
+class SaysNotWhichTopicIsGone(Mutant):
+    """Of a consumer of several topics one is gone, and the error leaves open which."""
+
+    case = "CON-17"
+
+    class Consumer(Proxy):
+        def poll(self, most, timeout):
+            try:
+                return self.inner.poll(most, timeout)
+            except TopicNotFound:
+                raise TopicNotFound("a topic was deleted") from None
+
+
 class TellsOfADeletedTopicInSilence(Mutant):
     """That a topic is gone is told when nothing else has come for a moment."""
 

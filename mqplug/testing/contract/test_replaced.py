@@ -99,7 +99,9 @@ def _receive(consumer: Consumer, topic: str, got: list[MessageId]) -> bool:
     """Receive once, and note what comes of a topic; whether it is told that it is gone."""
     try:
         batch = consumer.receive_many(100, 1)
-    except (TopicNotFound, PositionLost):  # the latter where a log has no incarnation
+    except (TopicNotFound, PositionLost) as error:  # the latter where a log has no incarnation
+        named = error.log.topic if isinstance(error, PositionLost) and error.log else error.topic
+        assert named == topic, f"{error!r} names the topic that is gone"
         return True
     except Error as error:
         if not error.retryable:

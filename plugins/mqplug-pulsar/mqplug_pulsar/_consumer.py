@@ -82,10 +82,11 @@ class PulsarConsumer:
         while feed is not None:
             try:
                 batch = self._batch(feed, most)
-            except mqplug.Error:
+            except mqplug.Error as error:
                 self._ready.put(feed)  # it will say so again
                 if batches:
                     return batches
+                error.at(topic=feed.log.topic)
                 raise
             if batch is not None:
                 batches.append(batch)
@@ -147,6 +148,9 @@ class PulsarConsumer:
                 self._connection.describe(topic, LOOK_EVERY)
             except (mqplug.Timeout, mqplug.ConnectError) as error:
                 return error
+            except mqplug.Error as error:
+                error.at(topic=topic)  # one of several
+                raise
         if closed := [log for log, feed in self._feeds.items() if feed.closed]:
             raise mqplug.ConnectError(f"the native client gave {closed[0]!r} up", fix="Open another consumer")
         return None

@@ -66,9 +66,10 @@ class RocksMQConsumer:
         for log in self._reading():
             try:
                 batch = self._next(log, most)
-            except Error:
+            except Error as error:
                 if batches:
                     break  # the next poll says it again
+                error.at(topic=log.topic)
                 raise
             if batch is None:
                 continue
