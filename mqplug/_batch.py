@@ -251,6 +251,12 @@ class Batch(Sequence[Message]):
         return _Rows(self, rows, behind)
 
 
+def empty_batch(next_position: Position | None = None) -> Batch:
+    """Return a batch without messages, which at most says where reading goes on."""
+    log = None if next_position is None else next_position.log
+    return Batch(log, next_position, 0, ListColumns([], [], [], [], [], []))
+
+
 class _Rows(Batch):
     """Some rows of another batch.
 

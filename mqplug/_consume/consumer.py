@@ -8,7 +8,7 @@ from contextlib import contextmanager, suppress
 from itertools import chain
 from typing import TYPE_CHECKING, Literal
 
-from mqplug._batch import Batch, ListColumns
+from mqplug._batch import Batch, empty_batch
 from mqplug._closing import Closable, close_native
 from mqplug._consume.fetching import POLL_MESSAGES, SLICE
 from mqplug._consume.starts import check_start
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 AWAY = 1.0  # seconds after which the keeper polls for a caller that is busy elsewhere
 COMMIT_EVERY = 1.0
 
-IDLE = Batch(None, None, 0, ListColumns([], [], [], [], [], []))
+IDLE = empty_batch()
 
 
 class Consumer(Closable):

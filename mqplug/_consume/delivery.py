@@ -12,7 +12,7 @@ from itertools import repeat
 from operator import length_hint
 from typing import TYPE_CHECKING, Any, Protocol
 
-from mqplug._batch import Batch, ListColumns
+from mqplug._batch import Batch, empty_batch
 from mqplug._message import Message
 from mqplug._position import Position
 
@@ -165,6 +165,6 @@ class Delivery:
 
 def nothing(position: Position, tracker: Keeps) -> Delivery:
     """A delivery of nothing, over and done with."""
-    delivery = Delivery(Batch(position.log, position, 0, ListColumns([], [], [], [], [], [])), tracker)
+    delivery = Delivery(empty_batch(position), tracker)
     delivery.live = False
     return delivery

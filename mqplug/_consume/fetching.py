@@ -10,13 +10,14 @@ from collections.abc import Callable, Sequence
 from threading import Event
 from typing import TYPE_CHECKING, Any
 
-from mqplug._batch import Batch, ListColumns
+from mqplug._batch import empty_batch
 from mqplug._consume.acks import Tracker
 from mqplug._consume.delivery import Delivery
 from mqplug._deadline import Deadline
 from mqplug._errors import PositionLost, Timeout
 
 if TYPE_CHECKING:
+    from mqplug._batch import Batch
     from mqplug._consume.grip import Grip
     from mqplug._consume.holdings import Held, Holdings
     from mqplug._position import Position
@@ -322,5 +323,5 @@ class Fetcher:
         with self._holdings.committing:
             move({held.log: low}, PATIENCE)
         self.gaps += 1
-        if self._holdings.accept(Batch(held.log, low, 0, ListColumns([], [], [], [], [], []))) is not None:
+        if self._holdings.accept(empty_batch(low)) is not None:
             self._ready.append(held)

@@ -9,7 +9,7 @@ from typing import NamedTuple, Self, TypeVar
 
 import attrs
 
-from mqplug._batch import Batch, ListColumns
+from mqplug._batch import Batch, ListColumns, empty_batch
 from mqplug._errors import PositionLost
 from mqplug._ids import MessageId
 from mqplug._log import Log
@@ -151,7 +151,7 @@ class Partition:
         if row < stop:
             return self._batch(range(row, stop))
         if not self._entries and row == len(self.rows.places) and position < self.high:
-            return Batch(self.log, Position(self.log, self.high), 0, ListColumns([], [], [], [], [], []))
+            return empty_batch(Position(self.log, self.high))
         return None
 
     def upcoming(self, position: Numbers, most: int) -> Iterator[Upcoming]:

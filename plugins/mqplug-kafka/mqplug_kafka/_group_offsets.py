@@ -21,9 +21,7 @@ from mqplug_kafka._errors import PASSING, native
 from mqplug_kafka._native import AGAIN, SHORTEST, Reasons, logger
 
 KEPT = 8  # consumers that wait for the next question about their group, with three threads each
-ATTEMPT_S = (
-    1.0  # seconds that one attempt waits; a consumer of an earlier question that fails it is replaced by a new one
-)
+ATTEMPT_S = 1.0  # seconds that one attempt waits; a kept consumer that gives no answer in it is replaced
 
 _ASK_AGAIN = PASSING | {
     KafkaError._TIMED_OUT,
