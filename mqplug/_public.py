@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from mqplug._batch import Batch
-from mqplug._client import Client
-from mqplug._connect import configured, connect
+from mqplug._client.client import Client
+from mqplug._client.connect import configured, connect
+from mqplug._client.stage import Stage
 from mqplug._consume.consumer import Consumer
 from mqplug._consume.retry import Retry
 from mqplug._consume.state import ConsumerStatistics, PartitionState
-from mqplug._errors import (
+from mqplug._model.batch import Batch
+from mqplug._model.errors import (
     AccessDenied,
     AlreadyOpen,
     AuthError,
@@ -27,29 +28,26 @@ from mqplug._errors import (
     InvalidName,
     MessageTooLarge,
     NotAssigned,
-    OutcomeUnknown,
     PluginError,
-    PositionLost,
     QueueFull,
     SendFailed,
-    SendTimeout,
     StorageFull,
     Timeout,
     TopicExists,
     TopicNotFound,
     Unsupported,
 )
-from mqplug._ids import MessageId
-from mqplug._log import Log
-from mqplug._message import Message
+from mqplug._model.ids import MessageId
+from mqplug._model.log import Log
+from mqplug._model.message import Message
+from mqplug._model.outcome import OutcomeUnknown, SendTimeout
+from mqplug._model.position import EARLIEST, LATEST, Position, PositionLost, Start, after, ago, at_time, before, last
+from mqplug._model.statistics import ProducerStatistics
+from mqplug._model.watermarks import Bounds, Watermarks
 from mqplug._plugins.discovery import register
-from mqplug._position import EARLIEST, LATEST, Position, Start, after, ago, at_time, before, last
 from mqplug._produce.handle import SendHandle
 from mqplug._produce.producer import Producer
 from mqplug._produce.record import Record
-from mqplug._stage import Stage
-from mqplug._statistics import ProducerStatistics
-from mqplug._watermarks import Bounds, Watermarks
 from mqplug.spi._actions import GroupInfo, GroupPosition, Ingested, Staged, TopicInfo
 from mqplug.spi._descriptor import Capabilities
 

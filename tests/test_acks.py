@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mqplug import Log, Position
-from mqplug._consume.acks import Tracker
+from mqplug._consume.ack_tracker import Tracker
 from mqplug._consume.delivery import Delivery
 from mqplug.spi import Batch, GroupPosition, ListColumns
 

@@ -14,8 +14,9 @@ from aio_stories import aio_threads, at_once, connected, filled, run, until, wai
 
 import mqplug
 import mqplug.aio
-from mqplug._fork import ForkGuard
-from mqplug.spi import ConnectionProxy, ConsumerProxy, ProducerProxy, hookimpl
+from mqplug._base.fork import ForkGuard
+from mqplug.spi import hookimpl
+from mqplug.spi.proxies import ConnectionProxy, ConsumerProxy, ProducerProxy
 
 FACES = {
     mqplug.aio.AsyncClient: mqplug.Client,

@@ -13,7 +13,8 @@ from aio_stories import connected, filled, run, until
 
 import mqplug
 import mqplug.aio
-from mqplug.spi import ConsumerProxy, ProducerProxy, hookimpl
+from mqplug.spi import hookimpl
+from mqplug.spi.proxies import ConsumerProxy, ProducerProxy
 
 SLOW = 0.25  # seconds that everything takes in the slow backend
 HELD = 0.19  # seconds that the loop may not be held: a call that waited for the backend would hold it for longer

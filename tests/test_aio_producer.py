@@ -13,7 +13,8 @@ from held_backend import HeldBackend, HeldProducer
 
 import mqplug
 import mqplug.aio
-from mqplug.spi import ProducerProxy, hookimpl
+from mqplug.spi import hookimpl
+from mqplug.spi.proxies import ProducerProxy
 
 TRACE: ContextVar[str] = ContextVar("trace", default="none")
 

@@ -15,10 +15,10 @@ from narrowed import narrowed
 import mqplug
 import mqplug.aio
 from mqplug import EARLIEST
+from mqplug._client.stage import Stage
 from mqplug._consume.consumer import Consumer
 from mqplug._produce.handle import SendHandle
 from mqplug._produce.producer import Producer
-from mqplug._stage import Stage
 
 Call = Callable[[Any, Any], Any]
 

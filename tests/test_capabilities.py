@@ -13,7 +13,7 @@ from narrowed import STAGED, narrowed
 
 import mqplug
 from mqplug import EARLIEST, Capabilities
-from mqplug._capabilities import FLAGS, PROVIDED, public, support
+from mqplug._plugins.capabilities import FLAGS, PROVIDED, public, support
 from mqplug.spi import AddPartitions, DeleteGroup, DeleteTopic, DiscardStaged, Ingest, ListGroups, ListTopics, Trim
 
 PAGE = (Path(__file__).parents[1] / "docs/capabilities.md").read_text()

@@ -12,9 +12,9 @@ from test_config_schema import BACKENDS, complaints, settings_of
 
 from mqplug._config.choice import ORDER
 from mqplug._config.configuration import Plugins, Top
-from mqplug._config.fields import fields_of
 from mqplug._config.schema import schema_of
 from mqplug._plugins.discovery import installed
+from mqplug._settings.fields import fields_of
 
 PAGE = (Path(__file__).parents[1] / "docs/configuration.md").read_text()
 

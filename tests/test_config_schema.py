@@ -14,9 +14,9 @@ import pytest
 from fakes import KINDS, Kafka
 
 import mqplug
-from mqplug._config.fields import fields_of
 from mqplug._config.schema import schema_of
 from mqplug._plugins.discovery import installed, load
+from mqplug._settings.fields import fields_of
 from mqplug.cli._app import run
 
 PUBLISHED = Path(__file__).parents[1] / "docs/mqplug.schema.json"

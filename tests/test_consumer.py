@@ -17,8 +17,9 @@ import pytest
 from waiting import wait_until
 
 import mqplug
-from mqplug import EARLIEST, LATEST, memory
-from mqplug._deadline import Deadline
+from mqplug import EARLIEST, LATEST
+from mqplug._base.deadline import Deadline
+from mqplug.memory._consumer import MemoryConsumer
 
 
 @pytest.fixture
@@ -124,7 +125,7 @@ def test_a_timed_out_seek_leaves_the_partition_unpositioned(mq: mqplug.Client, m
     with mq.consumer("orders", start=EARLIEST, partitions=[0]) as orders:
         assert orders.receive(timeout=5).id == ids[0]  # type: ignore[union-attr]
         with monkeypatch.context() as patched:
-            patched.setattr(memory.MemoryConsumer, "seek", timing_out)
+            patched.setattr(MemoryConsumer, "seek", timing_out)
             with pytest.raises(mqplug.Timeout):
                 orders.seek(ids[0])
         with pytest.raises(mqplug.Timeout):

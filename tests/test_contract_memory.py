@@ -6,8 +6,8 @@ import attrs
 import pytest
 
 from mqplug.debug import Rules
-from mqplug.memory._harness import harness as memory_harness
 from mqplug.testing import prove
+from mqplug.testing._memory_harness import harness as memory_harness
 
 
 @pytest.fixture(scope="module", params=["full", "kafka", "pulsar"])

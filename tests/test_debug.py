@@ -14,16 +14,8 @@ from mqplug import Log, PluginError, Position, PositionLost, Watermarks
 from mqplug.debug import Debug, Rules
 from mqplug.debug._producer import WatchedProducer
 from mqplug.debug._rules import OF_DRIVERS
-from mqplug.spi import (
-    Batch,
-    ConnectionProxy,
-    ConsumerProxy,
-    GroupPosition,
-    ListenerProxy,
-    ProducerProxy,
-    SendingProxy,
-    hookimpl,
-)
+from mqplug.spi import Batch, GroupPosition, hookimpl
+from mqplug.spi.proxies import ConnectionProxy, ConsumerProxy, ListenerProxy, ProducerProxy, SendingProxy
 
 
 class Broken:

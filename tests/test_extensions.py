@@ -11,24 +11,13 @@ from planted import field
 
 import mqplug
 from mqplug import memory
-from mqplug._deadline import Deadline
+from mqplug._base.deadline import Deadline
 from mqplug._plugins.backend import Backend
 from mqplug._plugins.discovery import load_extension
 from mqplug._plugins.hooks import NAMES
-from mqplug.spi import (
-    ColumnsProxy,
-    ConnectionProxy,
-    ConsumerOptions,
-    ConsumerProxy,
-    CreateTopic,
-    GroupPosition,
-    Latest,
-    ListenerProxy,
-    ProducerOptions,
-    ProducerProxy,
-    SendingProxy,
-    hookimpl,
-)
+from mqplug.memory._connection import MemoryConnection
+from mqplug.spi import ConsumerOptions, CreateTopic, GroupPosition, Latest, ProducerOptions, hookimpl
+from mqplug.spi.proxies import ColumnsProxy, ConnectionProxy, ConsumerProxy, ListenerProxy, ProducerProxy, SendingProxy
 
 HOOKS = [name for name in NAMES if name != "mqplug_commands"]  # that one belongs to no client
 
@@ -422,13 +411,14 @@ def test_a_connection_proxy_is_the_connection_to_its_backend(store):
         with mq.producer("t") as out:
             first = out.send(b"x")
         assert mq.bounds("t")[0].first_id == first
-        assert mq.unwrap(memory.MemoryConnection) is None
+        assert mq.unwrap(MemoryConnection) is None
         assert mq.unwrap(object) is not None
         mq.health()
 
 
 PROXYING = """
-    from mqplug.spi import ConsumerProxy, ProducerProxy, hookimpl
+    from mqplug.spi import hookimpl
+    from mqplug.spi.proxies import ConsumerProxy, ProducerProxy
 
     class Consumer(ConsumerProxy):
         def {consumer}(self, *arguments):

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, initialize, invariant, multiple, rule
 
 from mqplug import Log, Position
-from mqplug.spi import GroupPosition, Lease, Leases, Numbers, Recalled, Settlement, Upcoming, tidy
+from mqplug.spi import GroupPosition, Numbers, Settlement
+from mqplug.spi.groups import Lease, Leases, Recalled, Upcoming, tidy
 
 LOG = Log("memory", "c", "orders", 0, "i")
 KEYS = (None, b"a", b"b")

@@ -21,7 +21,9 @@ PACKAGES = [
     for path in sorted((ROOT / "mqplug").rglob("__init__.py"))
     if "._" not in (name := ".".join(path.parent.relative_to(ROOT).parts)) and not name.startswith(PROGRAM)
 ]
-FACADES = ["mqplug", "mqplug.aio", "mqplug.spi", "mqplug.testing"]  # they define nothing, and export all they import
+FACADES = [
+    name for name in PACKAGES if name in {"mqplug", "mqplug.aio", "mqplug.testing"} or ".spi" in name
+]  # they export all they import
 
 
 def methods_of(kind: type) -> Iterator[FunctionType]:
@@ -58,6 +60,8 @@ def test_the_packages_are_these():
         "mqplug.memory",
         "mqplug.recording",
         "mqplug.spi",
+        "mqplug.spi.groups",
+        "mqplug.spi.proxies",
         "mqplug.testing",
         "mqplug.testing.contract",
         "mqplug.testing.history",

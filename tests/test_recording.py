@@ -14,7 +14,8 @@ from mqplug.faults import Faults, Rule
 from mqplug.recording import Call, Recorder, Settled, digest, read
 from mqplug.recording._consuming import RecordedConsumer
 from mqplug.recording._sending import RecordedProducer
-from mqplug.spi import ConsumerProxy, GroupPosition, Settlement
+from mqplug.spi import GroupPosition, Settlement
+from mqplug.spi.proxies import ConsumerProxy
 
 
 @pytest.fixture(params=["memory", "file"])

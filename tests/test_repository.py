@@ -12,7 +12,17 @@ import pytest
 import mqplug
 
 ROOT = Path(__file__).parents[1]
-PUBLIC = {"mqplug", "mqplug.aio", "mqplug.debug", "mqplug.faults", "mqplug.recording", "mqplug.spi", "mqplug.testing"}
+PUBLIC = {
+    "mqplug",
+    "mqplug.aio",
+    "mqplug.debug",
+    "mqplug.faults",
+    "mqplug.recording",
+    "mqplug.spi",
+    "mqplug.spi.groups",
+    "mqplug.spi.proxies",
+    "mqplug.testing",
+}
 PACKAGES = sorted(path.parent for path in ROOT.glob("*/mqplug-*/*mqplug*/__init__.py"))
 PAGES = [*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), *ROOT.glob("*/mqplug-*/*.md")]
 

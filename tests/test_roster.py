@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mqplug import ConsumerBusy, Log
-from mqplug.spi import Mode, Roster, Seat
+from mqplug.spi import Mode
+from mqplug.spi.groups import Roster, Seat
 
 LOGS = [Log("memory", "c", "orders", number, "i") for number in range(7)]
 

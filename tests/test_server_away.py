@@ -10,8 +10,9 @@ import pytest
 from waiting import wait_until
 
 import mqplug
-from mqplug._outage import Outage
-from mqplug.spi import ConnectionProxy, ConsumerProxy, ProducerProxy, hookimpl
+from mqplug._base.outage import Outage
+from mqplug.spi import hookimpl
+from mqplug.spi.proxies import ConnectionProxy, ConsumerProxy, ProducerProxy
 
 
 class Away:

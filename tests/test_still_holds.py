@@ -11,7 +11,8 @@ import pytest
 
 import mqplug
 import mqplug.aio
-from mqplug.spi import ConsumerProxy, hookimpl
+from mqplug.spi import hookimpl
+from mqplug.spi.proxies import ConsumerProxy
 
 
 class Shaken(ConsumerProxy):

@@ -1,1 +1,1 @@
-"""Which backend, with which settings: what files, the environment and callers say."""
+"""Where settings come from: calls, URLs, environment variables, files, and Milvus' own configuration."""

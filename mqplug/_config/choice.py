@@ -9,13 +9,13 @@ from typing import Any, Final
 import attrs
 
 from mqplug._config.configuration import Configuration
-from mqplug._config.fields import address_fields
 from mqplug._config.layers import Given, is_backend
-from mqplug._config.settings import Complaint, nearest, quoted, told, unknown
-from mqplug._config.urls import split_url
-from mqplug._errors import ConfigError
+from mqplug._model.errors import ConfigError
 from mqplug._plugins.backend import Backend
 from mqplug._plugins.discovery import load
+from mqplug._settings.fields import address_fields
+from mqplug._settings.settings import Complaint, nearest, quoted, told, unknown
+from mqplug._settings.urls import split_url
 
 ORDER: Final[Mapping[str, tuple[str, ...]]] = {
     "standalone": ("rocksmq", "pulsar", "kafka"),

@@ -7,13 +7,14 @@ from typing import Any, Final, Literal, TypeVar
 
 import attrs
 
-from mqplug._config.fields import fields_of
-from mqplug._config.layers import KEYS, Given, Layer, Text, unset
-from mqplug._config.secrets import redact
-from mqplug._config.settings import Complaint, quoted, structured, told
-from mqplug._config.urls import shown, split_url
-from mqplug._errors import ConfigError
+from mqplug._config.layers import KEYS, Given, Layer, unset
+from mqplug._model.errors import ConfigError
 from mqplug._plugins.discovery import Rules
+from mqplug._settings.fields import fields_of
+from mqplug._settings.secrets import redact
+from mqplug._settings.settings import Complaint, quoted, structured, told
+from mqplug._settings.text import Text
+from mqplug._settings.urls import shown, split_url
 from mqplug.spi._descriptor import Descriptor, Url
 
 T = TypeVar("T")

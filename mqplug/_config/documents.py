@@ -8,7 +8,7 @@ from typing import Any, Final
 import attrs
 
 from mqplug._config.layers import IN_TREE, KEYS, Given, is_backend
-from mqplug._config.settings import Complaint, nearest, quoted, told
+from mqplug._settings.settings import Complaint, nearest, quoted, told
 
 TABLES: Final = ("extension", "plugins")
 NAMED: Final = (IN_TREE, "rocksmq", "kafka", "pulsar")

@@ -10,7 +10,8 @@ from typing import Final, Literal
 
 import attrs
 
-from mqplug._config.layers import Given, Text
+from mqplug._config.layers import Given
+from mqplug._settings.text import Text
 
 PREFIX: Final = "MQPLUG_"
 Scope = Literal["all", "sections", "plugins"]

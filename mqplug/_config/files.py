@@ -9,10 +9,11 @@ from pathlib import Path
 from typing import Any, Final
 
 from mqplug._config.documents import Document
-from mqplug._config.layers import Text, Unset
+from mqplug._config.layers import Unset
 from mqplug._config.milvus import MilvusFile, is_milvus
 from mqplug._config.targets import store_at
-from mqplug._errors import ConfigError
+from mqplug._model.errors import ConfigError
+from mqplug._settings.text import Text
 
 NAMES: Final = ("mqplug.toml", "mqplug.yaml")
 VARIABLE: Final = "MQPLUG_CONFIG"

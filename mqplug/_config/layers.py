@@ -13,15 +13,6 @@ IN_TREE: Final = "memory"
 KEYS: Final = ("backend", "mode", "url", "extensions")  # what stands above the sections
 
 
-class Text(str):
-    """A value that was written as text because its place has nothing else: a URL, a variable, ``${…}`` in a file.
-
-    It is read as the type that the setting wants.
-    """
-
-    __slots__ = ()
-
-
 @attrs.frozen
 class Unset:
     """What stands for ``${NAME}`` where there is no such variable: an error only for who needs the value."""

@@ -13,7 +13,7 @@ from typing import Any, Final
 import attrs
 
 from mqplug._config import milvus_sections
-from mqplug._config.layers import Given, Text, Unset
+from mqplug._config.layers import Given, Unset
 from mqplug._config.milvus_keys import (
     KNOWN,
     SECTIONS,
@@ -26,7 +26,8 @@ from mqplug._config.milvus_keys import (
     sorted_out,
 )
 from mqplug._config.milvus_values import Said, is_blank
-from mqplug._config.settings import Complaint, quoted, told
+from mqplug._settings.settings import Complaint, quoted, told
+from mqplug._settings.text import Text
 
 BACKENDS: Final[Mapping[str, Callable[[Said], dict[str, Given]]]] = {
     "kafka": milvus_sections.kafka,

@@ -14,7 +14,7 @@ from typing import Any, Final
 import attrs
 
 from mqplug._config.layers import Given
-from mqplug._config.settings import Complaint, quoted
+from mqplug._settings.settings import Complaint, quoted
 
 SECTIONS: Final = ("mq", "kafka", "pulsar", "rocksmq")
 OPTIONS: Final = ("kafka.consumer", "kafka.producer")

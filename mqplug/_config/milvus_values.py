@@ -9,8 +9,8 @@ from typing import Any, Final
 import attrs
 
 from mqplug._config.layers import Given, Unset
-from mqplug._config.settings import Complaint, quoted, told
-from mqplug._errors import ConfigError
+from mqplug._model.errors import ConfigError
+from mqplug._settings.settings import Complaint, quoted, told
 
 _TRUTH: Final = {"1": True, "t": True, "true": True, "0": False, "f": False, "false": False}  # as Go reads them
 

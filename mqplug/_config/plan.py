@@ -8,20 +8,20 @@ from typing import Any
 
 import attrs
 
+from mqplug._base.deadline import Deadline
 from mqplug._config.choice import Choice, choose
 from mqplug._config.configuration import DEBUG, Configuration, Watched, check_variables, checked
 from mqplug._config.documents import NAMED, TABLES, keywords, located, mapped, named
 from mqplug._config.environment import Environment
-from mqplug._config.fields import fields_of
 from mqplug._config.files import find, read
 from mqplug._config.layers import Given, Layer
-from mqplug._config.secrets import redact, secrets_of
-from mqplug._config.settings import nearest
 from mqplug._config.targets import check_name
-from mqplug._deadline import Deadline
-from mqplug._errors import ConfigError
+from mqplug._model.errors import ConfigError
 from mqplug._plugins.backend import Backend
 from mqplug._plugins.discovery import Rules, load, load_extension
+from mqplug._settings.fields import fields_of
+from mqplug._settings.secrets import redact, secrets_of
+from mqplug._settings.settings import nearest
 from mqplug.spi._drivers import Connection
 
 Target = str | os.PathLike[str] | Mapping[str, Any] | None

@@ -13,7 +13,7 @@ from typing import Any, Final
 import attrs
 
 from mqplug._config.configuration import Plugins, Top, Watched
-from mqplug._config.fields import Field, fields_of
+from mqplug._settings.fields import Field, fields_of
 
 Schema = dict[str, Any]
 

@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 from typing import Final
 
-from mqplug._errors import ConfigError
+from mqplug._model.errors import ConfigError
 
 FILES: Final = (".toml", ".yaml", ".yml")
 _NAME: Final = re.compile(r"\w[\w.-]*")

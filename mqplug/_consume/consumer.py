@@ -8,29 +8,29 @@ from contextlib import contextmanager, suppress
 from itertools import chain
 from typing import TYPE_CHECKING, Literal
 
-from mqplug._batch import Batch, empty_batch
-from mqplug._closing import Closable, close_native
+from mqplug._base.closing import Closable, close_native
+from mqplug._base.deadline import Deadline, check_timeout
 from mqplug._consume.fetching import POLL_MESSAGES, SLICE
 from mqplug._consume.starts import check_start
 from mqplug._consume.state import ConsumerStatistics, PartitionState, describe
-from mqplug._deadline import Deadline, check_timeout
-from mqplug._errors import Closed, CloseIncomplete, ConnectError, Error, NotAssigned, Timeout, TopicNotFound
-from mqplug._ids import MessageId
-from mqplug._log import Log
-from mqplug._message import Message
-from mqplug._position import After, Before, Position, Start
-from mqplug._topics import check_partition
+from mqplug._model.batch import Batch, empty_batch
+from mqplug._model.errors import Closed, CloseIncomplete, ConnectError, Error, NotAssigned, Timeout, TopicNotFound
+from mqplug._model.ids import MessageId
+from mqplug._model.log import Log
+from mqplug._model.message import Message
+from mqplug._model.names import check_partition
+from mqplug._model.position import After, Before, Position, Start
 
 if TYPE_CHECKING:
+    from mqplug._consume.acking import Settler
+    from mqplug._consume.assignment import Held, Holdings
     from mqplug._consume.dead_letters import DeadLetters
     from mqplug._consume.delivery import Delivery
+    from mqplug._consume.driver_session import Grip
     from mqplug._consume.fetching import Fetcher
-    from mqplug._consume.grip import Grip
-    from mqplug._consume.holdings import Held, Holdings
     from mqplug._consume.running import Handler
     from mqplug._consume.seeking import Seeker
-    from mqplug._consume.settling import Settler
-    from mqplug._watermarks import Watermarks
+    from mqplug._model.watermarks import Watermarks
 
 AWAY = 1.0  # seconds after which the keeper polls for a caller that is busy elsewhere
 COMMIT_EVERY = 1.0

@@ -8,12 +8,12 @@ import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from mqplug._deadline import Deadline
-from mqplug._errors import ConfigError
+from mqplug._base.deadline import Deadline
+from mqplug._model.errors import ConfigError
 
 if TYPE_CHECKING:
-    from mqplug._errors import Error
-    from mqplug._message import Message
+    from mqplug._model.errors import Error
+    from mqplug._model.message import Message
     from mqplug._produce.handle import SendHandle
     from mqplug._produce.producer import Producer
 

@@ -12,14 +12,13 @@ from itertools import repeat
 from operator import length_hint
 from typing import TYPE_CHECKING, Any, Protocol
 
-from mqplug._batch import Batch, empty_batch
-from mqplug._message import Message
-from mqplug._position import Position
+from mqplug._model.batch import Batch, empty_batch
+from mqplug._model.message import Message
+from mqplug._model.position import Position
 
 if TYPE_CHECKING:
-    from mqplug._consume.returned import Returned
-    from mqplug._ids import MessageId
-    from mqplug._text import Numbers
+    from mqplug._model.ids import MessageId
+    from mqplug._model.text import Numbers
 
 OPEN, ACKED, RETURNED, STORED = range(4)
 
@@ -168,3 +167,21 @@ def nothing(position: Position, tracker: Keeps) -> Delivery:
     delivery = Delivery(empty_batch(position), tracker)
     delivery.live = False
     return delivery
+
+
+class Returned:
+    """One message that was given back: where it was delivered first, when it is due, and its present delivery."""
+
+    __slots__ = ("attempt", "delivery", "due", "present", "row")
+
+    def __init__(self, delivery: Delivery, row: int, attempt: int, due: float) -> None:
+        self.delivery = delivery
+        self.row = row
+        self.attempt = attempt
+        self.due = due
+        self.present: Delivery | None = None
+
+    @property
+    def coordinates(self) -> Numbers:
+        """Where it lies in its log."""
+        return self.delivery.batch.coordinates[self.row]

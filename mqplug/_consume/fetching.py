@@ -10,17 +10,18 @@ from collections.abc import Callable, Sequence
 from threading import Event
 from typing import TYPE_CHECKING, Any
 
-from mqplug._batch import empty_batch
-from mqplug._consume.acks import Tracker
+from mqplug._base.deadline import Deadline
+from mqplug._consume.ack_tracker import Tracker
 from mqplug._consume.delivery import Delivery
-from mqplug._deadline import Deadline
-from mqplug._errors import PositionLost, Timeout
+from mqplug._model.batch import empty_batch
+from mqplug._model.errors import Timeout
+from mqplug._model.position import PositionLost
 
 if TYPE_CHECKING:
-    from mqplug._batch import Batch
-    from mqplug._consume.grip import Grip
-    from mqplug._consume.holdings import Held, Holdings
-    from mqplug._position import Position
+    from mqplug._consume.assignment import Held, Holdings
+    from mqplug._consume.driver_session import Grip
+    from mqplug._model.batch import Batch
+    from mqplug._model.position import Position
     from mqplug.spi._drivers import ConsumerDriver
 
 logger = logging.getLogger("mqplug")

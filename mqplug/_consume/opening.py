@@ -8,24 +8,24 @@ from typing import TYPE_CHECKING, Literal
 
 import attrs
 
+from mqplug._base.deadline import kind_of
+from mqplug._consume.acking import Settler
+from mqplug._consume.assignment import Holdings, OnChange
 from mqplug._consume.consumer import Consumer
 from mqplug._consume.dead_letters import DeadLetters
+from mqplug._consume.driver_session import Grip
 from mqplug._consume.fetching import Fetcher
-from mqplug._consume.grip import Grip
-from mqplug._consume.holdings import Holdings, OnChange
 from mqplug._consume.retry import PATIENT, Retry
 from mqplug._consume.seeking import Seeker
-from mqplug._consume.settling import Settler
 from mqplug._consume.starts import check_start, everywhere, group_start, refuse_lost, resolve
-from mqplug._deadline import kind_of
-from mqplug._errors import Unsupported
-from mqplug._position import EARLIEST, After, Before, Position, Start
-from mqplug._topics import check_group, check_partition, check_topic
+from mqplug._model.errors import Unsupported
+from mqplug._model.names import check_group, check_partition, check_topic
+from mqplug._model.position import EARLIEST, After, Before, Position, Start
 from mqplug.spi._actions import ConsumerOptions, Mode
 
 if TYPE_CHECKING:
-    from mqplug._deadline import Deadline
-    from mqplug._log import Log
+    from mqplug._base.deadline import Deadline
+    from mqplug._model.log import Log
     from mqplug._plugins.backend import Backend
     from mqplug._produce.producer import Producer
     from mqplug.spi._actions import GroupStart

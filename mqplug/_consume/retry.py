@@ -5,7 +5,7 @@ from __future__ import annotations
 import attrs
 from attrs.validators import ge, gt
 
-from mqplug._deadline import kind_of
+from mqplug._base.deadline import kind_of
 
 
 def _check_attempts(retry: object, attribute: object, value: int | None) -> None:

@@ -15,16 +15,16 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from mqplug._deadline import Deadline
-from mqplug._errors import Closed, Error
+from mqplug._base.deadline import Deadline
+from mqplug._model.errors import Closed, Error
 
 if TYPE_CHECKING:
+    from mqplug._consume.acking import Settler
+    from mqplug._consume.assignment import Holdings
     from mqplug._consume.delivery import Delivery
+    from mqplug._consume.driver_session import Grip
     from mqplug._consume.fetching import Fetcher
-    from mqplug._consume.grip import Grip
-    from mqplug._consume.holdings import Holdings
-    from mqplug._consume.settling import Settler
-    from mqplug._message import Message
+    from mqplug._model.message import Message
 
 logger = logging.getLogger("mqplug")
 

@@ -5,18 +5,18 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from mqplug._base.deadline import Deadline
 from mqplug._consume.fetching import SLICE
 from mqplug._consume.starts import position_of, refuse_lost, resolve
-from mqplug._deadline import Deadline
-from mqplug._errors import NotAssigned, Timeout
+from mqplug._model.errors import NotAssigned, Timeout
+from mqplug._model.position import After, Before, Position, Start
 from mqplug._plugins.backend import NO_END
-from mqplug._position import After, Before, Position, Start
 
 if TYPE_CHECKING:
+    from mqplug._consume.assignment import Holdings
+    from mqplug._consume.driver_session import Grip
     from mqplug._consume.fetching import Fetcher
-    from mqplug._consume.grip import Grip
-    from mqplug._consume.holdings import Holdings
-    from mqplug._log import Log
+    from mqplug._model.log import Log
 
 
 class Seeker:

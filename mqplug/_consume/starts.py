@@ -6,13 +6,25 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import TypeVar
 
-from mqplug._deadline import Deadline
-from mqplug._errors import InvalidMessageId, NotAssigned, PositionLost, Unsupported
-from mqplug._ids import MessageId
-from mqplug._log import Log
-from mqplug._message import Message
+from mqplug._base.deadline import Deadline
+from mqplug._model.errors import InvalidMessageId, NotAssigned, Unsupported
+from mqplug._model.ids import MessageId
+from mqplug._model.log import Log
+from mqplug._model.message import Message
+from mqplug._model.position import (
+    EARLIEST,
+    After,
+    Ago,
+    AtTime,
+    Before,
+    Earliest,
+    Last,
+    Latest,
+    Position,
+    PositionLost,
+    Start,
+)
 from mqplug._plugins.backend import Backend
-from mqplug._position import EARLIEST, After, Ago, AtTime, Before, Earliest, Last, Latest, Position, Start
 from mqplug.spi._actions import GroupPosition, GroupStart, SymbolicStart
 from mqplug.spi._drivers import Connection
 

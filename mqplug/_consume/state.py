@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING, Literal
 
 import attrs
 
-from mqplug._consume.acks import Tracker
+from mqplug._consume.ack_tracker import Tracker
 
 if TYPE_CHECKING:
-    from mqplug._consume.holdings import Held
-    from mqplug._errors import Error
-    from mqplug._ids import MessageId
-    from mqplug._log import Log
-    from mqplug._position import Position
+    from mqplug._consume.assignment import Held
+    from mqplug._model.errors import Error
+    from mqplug._model.ids import MessageId
+    from mqplug._model.log import Log
+    from mqplug._model.position import Position
 
 Waits = Literal["paused", "returned", "unacked", "fault"]
 

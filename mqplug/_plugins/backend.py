@@ -11,13 +11,13 @@ from typing import Any, cast
 
 import attrs
 
-from mqplug._capabilities import FLAGS, NEEDED
-from mqplug._deadline import Deadline
-from mqplug._errors import Error, PluginError, Timeout, Unsupported
-from mqplug._log import Log
+from mqplug._base.deadline import Deadline
+from mqplug._model.errors import Error, PluginError, Timeout, Unsupported
+from mqplug._model.log import Log
+from mqplug._model.position import Position
+from mqplug._model.watermarks import Bounds, Watermarks
+from mqplug._plugins.capabilities import FLAGS, NEEDED
 from mqplug._plugins.hooks import Hooks, check_version
-from mqplug._position import Position
-from mqplug._watermarks import Bounds, Watermarks
 from mqplug.spi._actions import (
     Action,
     AddPartitions,
@@ -43,7 +43,7 @@ from mqplug.spi._actions import (
 )
 from mqplug.spi._descriptor import Capabilities, Descriptor
 from mqplug.spi._drivers import Connection, ConsumerDriver, Listener, ProducerDriver, StageDriver, StagingConnection
-from mqplug.spi._proxy import ListenerRelay
+from mqplug.spi.proxies import ListenerRelay
 
 NO_END = 3600.0  # the longest that a driver is asked to wait when the caller waits for ever
 

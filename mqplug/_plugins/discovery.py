@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 import attrs
 
-from mqplug._errors import ConfigError, PluginError
+from mqplug._model.errors import ConfigError, PluginError
 from mqplug._plugins.extensions import Extension, build
 
 if TYPE_CHECKING:

@@ -8,8 +8,8 @@ from typing import Any
 
 import attrs
 
-from mqplug._config.settings import Complaint, structured, told, unknown
-from mqplug._errors import ConfigError, Error, PluginError
+from mqplug._model.errors import ConfigError, Error, PluginError
+from mqplug._settings.settings import Complaint, structured, told, unknown
 
 
 @attrs.frozen

@@ -13,7 +13,7 @@ from typing import Final, cast
 
 import pluggy
 
-from mqplug._errors import ConfigError, PluginError
+from mqplug._model.errors import ConfigError, PluginError
 from mqplug._plugins.discovery import Kind, package_of
 from mqplug._plugins.extensions import Extension
 from mqplug.spi import hookspecs

@@ -7,8 +7,8 @@ from functools import cached_property
 from itertools import pairwise
 from typing import Any
 
-from mqplug._errors import ConfigError
-from mqplug._produce.record import Headers
+from mqplug._model.errors import ConfigError
+from mqplug._model.headers import Headers
 
 try:
     import pyarrow as pa

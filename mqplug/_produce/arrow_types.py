@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as functions
 from pyarrow import types
 
-from mqplug._position import LATEST_TIME_MS
+from mqplug._model.position import LATEST_TIME_MS
 
 pc: Any = functions  # they are made when that is imported: type checkers know few of them
 

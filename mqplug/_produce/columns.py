@@ -9,9 +9,10 @@ from itertools import accumulate, repeat
 from operator import countOf, itemgetter, sub
 from typing import TYPE_CHECKING, Any, Protocol, Self, TypeVar, Union
 
-from mqplug._message import Message
-from mqplug._position import to_milliseconds
-from mqplug._produce.record import Headers, Record, check_bytes, check_headers, size_of
+from mqplug._model.headers import Headers
+from mqplug._model.message import Message
+from mqplug._model.position import to_milliseconds
+from mqplug._produce.record import Record, check_bytes, check_headers, size_of
 
 if TYPE_CHECKING:
     import pyarrow

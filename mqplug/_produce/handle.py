@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from mqplug._deadline import Deadline, check_timeout
-from mqplug._errors import Error, OutcomeUnknown, SendTimeout
-from mqplug._ids import MessageId
+from mqplug._base.deadline import Deadline, check_timeout
+from mqplug._model.errors import Error
+from mqplug._model.ids import MessageId
+from mqplug._model.outcome import SendTimeout, in_doubt
 
 if TYPE_CHECKING:
-    from mqplug._bell import Bell
-    from mqplug._log import Log
+    from mqplug._base.bell import Bell
+    from mqplug._model.headers import Headers
+    from mqplug._model.log import Log
+    from mqplug._model.text import Numbers
     from mqplug._produce.pump import Wait
-    from mqplug._produce.record import Headers
-    from mqplug._text import Numbers
 
     Place = tuple[Log, Numbers, Numbers]
     """Log, coordinates and detail: what makes an id."""
@@ -116,12 +117,3 @@ class SendHandle:
             return f"<SendHandle {self.topic}: on its way>"
         state = type(self.outcome).__name__ if isinstance(self.outcome, Error) else "stored"
         return f"<SendHandle {self.topic}: {state}>"
-
-
-def in_doubt(error: Error) -> OutcomeUnknown:
-    """An error that proves nothing, as ``OutcomeUnknown``."""
-    if isinstance(error, OutcomeUnknown):
-        return error
-    doubt = OutcomeUnknown(f"it may or may not be stored: {error.message}")
-    doubt.__cause__ = error
-    return doubt

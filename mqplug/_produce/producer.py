@@ -7,10 +7,10 @@ from contextlib import suppress
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from mqplug._closing import Closable, close_native
-from mqplug._deadline import Deadline
-from mqplug._errors import CloseIncomplete, Error, MessageTooLarge, SendFailed, Timeout
-from mqplug._ids import MessageId
+from mqplug._base.closing import Closable, close_native
+from mqplug._base.deadline import Deadline
+from mqplug._model.errors import CloseIncomplete, Error, MessageTooLarge, SendFailed, Timeout
+from mqplug._model.ids import MessageId
 from mqplug._produce.columns import Records, columns_of
 from mqplug._produce.handle import SendHandle
 from mqplug._produce.queue import SendQueue, WhenFull, check_when_full
@@ -19,12 +19,12 @@ from mqplug._produce.sent import SentBatch
 from mqplug._produce.sorting import Sorter
 
 if TYPE_CHECKING:
+    from mqplug._model.headers import Headers
+    from mqplug._model.statistics import ProducerStatistics
     from mqplug._plugins.backend import Backend
-    from mqplug._produce.record import Headers
     from mqplug._produce.routing import Route, Router
     from mqplug._produce.run import Run
     from mqplug._produce.sorting import Rows
-    from mqplug._statistics import ProducerStatistics
     from mqplug.spi._descriptor import Capabilities
     from mqplug.spi._drivers import ProducerDriver
 

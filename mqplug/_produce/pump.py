@@ -6,10 +6,10 @@ from collections.abc import Callable
 from threading import Lock
 from typing import TYPE_CHECKING, Protocol
 
-from mqplug._bell import Bell
+from mqplug._base.bell import Bell
 
 if TYPE_CHECKING:
-    from mqplug._deadline import Deadline
+    from mqplug._base.deadline import Deadline
 
 SLICE = 0.1  # seconds that a driver is asked to wait at most: Ctrl-C and deadlines wait no longer
 

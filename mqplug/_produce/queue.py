@@ -7,13 +7,14 @@ from collections.abc import Callable
 from threading import Lock
 from typing import TYPE_CHECKING, Any, Literal, NoReturn
 
-from mqplug._deadline import Deadline
-from mqplug._errors import Closed, Error, OutcomeUnknown, QueueFull, SendFailed, Timeout
-from mqplug._fork import ForkGuard
+from mqplug._base.deadline import Deadline
+from mqplug._base.fork import ForkGuard
+from mqplug._model.errors import Closed, Error, QueueFull, SendFailed, Timeout
+from mqplug._model.outcome import OutcomeUnknown
+from mqplug._model.statistics import ProducerStatistics
 from mqplug._produce.handle import SendHandle
 from mqplug._produce.pump import SLICE, Pump
 from mqplug._produce.run import Run
-from mqplug._statistics import ProducerStatistics
 
 if TYPE_CHECKING:
     from mqplug._plugins.backend import Backend

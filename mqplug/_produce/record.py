@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING
 
 import attrs
 
-from mqplug._errors import Unsupported
-from mqplug._message import Message
-from mqplug._position import to_milliseconds
+from mqplug._model.errors import Unsupported
+from mqplug._model.headers import Headers
+from mqplug._model.message import Message
+from mqplug._model.position import to_milliseconds
 
 if TYPE_CHECKING:
     from mqplug.spi._descriptor import Capabilities
 
-Headers = tuple[tuple[str, bytes | None], ...]
 HeadersArgument = Iterable[tuple[str, bytes | None]] | Mapping[str, bytes | None]
 
 

@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import attrs
 
 from mqplug._produce.partitioners import Chooser, Partitioner, PartitionerName, chooser
 
 if TYPE_CHECKING:
-    from mqplug._administration import Topics
-    from mqplug._deadline import Deadline
+    from mqplug._base.deadline import Deadline
     from mqplug.spi._actions import TopicInfo
+
+
+class FindsTopics(Protocol):
+    """Looks a topic up at the backend."""
+
+    def find(self, topic: str, deadline: Deadline) -> TopicInfo:
+        """Return what the backend says of the topic; ``TopicNotFound`` if there is none."""
+        ...
 
 
 @attrs.frozen
@@ -39,7 +46,9 @@ class Route:
 class Router:
     """Finds the routes of one producer."""
 
-    def __init__(self, topics: Topics, partitioner: PartitionerName | Partitioner, natively: Collection[str]) -> None:
+    def __init__(
+        self, topics: FindsTopics, partitioner: PartitionerName | Partitioner, natively: Collection[str]
+    ) -> None:
         self.name = _name(partitioner)
         self._partitioner: PartitionerName | Partitioner = partitioner
         self._native = self.name in natively

@@ -6,19 +6,20 @@ from collections.abc import Mapping, Sequence
 from itertools import repeat
 from typing import TYPE_CHECKING
 
-from mqplug._errors import Error
-from mqplug._produce.handle import SendHandle, in_doubt
+from mqplug._model.errors import Error
+from mqplug._model.outcome import in_doubt
+from mqplug._produce.handle import SendHandle
 
 if TYPE_CHECKING:
     import pyarrow
 
-    from mqplug._bell import Bell
-    from mqplug._log import Log
+    from mqplug._base.bell import Bell
+    from mqplug._model.headers import Headers
+    from mqplug._model.log import Log
+    from mqplug._model.text import Numbers
     from mqplug._produce.columns import SendColumns
     from mqplug._produce.handle import Place
     from mqplug._produce.pump import Wait
-    from mqplug._produce.record import Headers
-    from mqplug._text import Numbers
 
 
 class Run:

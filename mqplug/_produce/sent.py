@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, cast, overload
 
 import attrs
 
-from mqplug._errors import Error, SendFailed
-from mqplug._ids import MessageId
+from mqplug._model.errors import Error, SendFailed
+from mqplug._model.ids import MessageId
 from mqplug._produce.run import Run
 
 if TYPE_CHECKING:

@@ -22,7 +22,7 @@ from mqplug.aio._client import AsyncClient
 from mqplug.aio._connect import connect
 from mqplug.aio._consumer import AsyncConsumer
 from mqplug.aio._handle import AsyncSendHandle
-from mqplug.aio._home import Opening
+from mqplug.aio._loop import Opening
 from mqplug.aio._producer import AsyncProducer
 from mqplug.aio._stage import AsyncStage
 

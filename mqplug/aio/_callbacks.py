@@ -13,9 +13,9 @@ from contextvars import ContextVar
 from queue import Empty, SimpleQueue
 from typing import Any, TypeVar
 
-from mqplug._log import Log
-from mqplug.aio._crew import Job
-from mqplug.aio._home import Home
+from mqplug._model.log import Log
+from mqplug.aio._loop import Home
+from mqplug.aio._thread_pool import Job
 
 T = TypeVar("T")
 

@@ -6,23 +6,23 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
 
-from mqplug._capabilities import Support
-from mqplug._client import PREFETCH, Client
+from mqplug._base.deadline import Deadline
+from mqplug._client.client import PREFETCH, Client
+from mqplug._client.stage import Stage
 from mqplug._consume.retry import Retry
 from mqplug._consume.starts import Target
-from mqplug._deadline import Deadline
-from mqplug._errors import Error
-from mqplug._log import Log
-from mqplug._message import Message
-from mqplug._position import EARLIEST, LATEST, Position, Start
+from mqplug._model.errors import Error
+from mqplug._model.log import Log
+from mqplug._model.message import Message
+from mqplug._model.names import Names
+from mqplug._model.position import EARLIEST, LATEST, Position, Start
+from mqplug._model.retention import Retention
+from mqplug._model.watermarks import Bounds, Watermarks
+from mqplug._plugins.capabilities import Support
 from mqplug._produce.partitioners import Partitioner, PartitionerName
-from mqplug._retention import Retention
-from mqplug._stage import Stage
-from mqplug._topics import Names
-from mqplug._watermarks import Bounds, Watermarks
 from mqplug.aio._callbacks import Callbacks, OnChange
 from mqplug.aio._consumer import AsyncConsumer
-from mqplug.aio._home import Closable, Home, Opening, left
+from mqplug.aio._loop import Closable, Home, Opening, left
 from mqplug.aio._producer import AsyncProducer
 from mqplug.aio._stage import AsyncStage
 from mqplug.spi._actions import GroupInfo, GroupPosition, Ingested, Mode, Staged, TopicInfo

@@ -6,12 +6,12 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from mqplug._connect import connect as connect_now
+from mqplug._client.connect import connect as connect_now
 from mqplug.aio._client import AsyncClient
-from mqplug.aio._home import Home, Opening
+from mqplug.aio._loop import Home, Opening
 
 if TYPE_CHECKING:
-    from mqplug._client import Client
+    from mqplug._client.client import Client
     from mqplug._config.plan import Target
 
 

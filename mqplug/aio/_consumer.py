@@ -12,19 +12,19 @@ from contextlib import asynccontextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Literal, Self
 
-from mqplug._batch import Batch
+from mqplug._base.deadline import Deadline, check_timeout
 from mqplug._consume.consumer import IDLE, Consumer, check_most
 from mqplug._consume.fetching import POLL_MESSAGES
 from mqplug._consume.state import ConsumerStatistics, PartitionState
-from mqplug._deadline import Deadline, check_timeout
-from mqplug._errors import Closed, ConcurrentUse
-from mqplug._ids import MessageId
-from mqplug._log import Log
-from mqplug._message import Message
-from mqplug._position import Position, Start
-from mqplug._watermarks import Watermarks
+from mqplug._model.batch import Batch
+from mqplug._model.errors import Closed, ConcurrentUse
+from mqplug._model.ids import MessageId
+from mqplug._model.log import Log
+from mqplug._model.message import Message
+from mqplug._model.position import Position, Start
+from mqplug._model.watermarks import Watermarks
 from mqplug.aio._callbacks import Callbacks
-from mqplug.aio._home import Child, Home, left
+from mqplug.aio._loop import Child, Home, left
 
 if TYPE_CHECKING:
     from mqplug._consume.delivery import Delivery

@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Generator
 
-from mqplug._deadline import check_timeout
-from mqplug._errors import Error, SendTimeout
-from mqplug._ids import MessageId
+from mqplug._base.deadline import check_timeout
+from mqplug._model.errors import Error
+from mqplug._model.ids import MessageId
+from mqplug._model.outcome import SendTimeout
 from mqplug._produce.handle import SendHandle
 
 

@@ -16,16 +16,16 @@ from functools import partial
 from threading import Event, Lock
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from mqplug._bell import Bell
-from mqplug._deadline import Deadline
-from mqplug._errors import Error, PluginError
-from mqplug.aio._crew import Job
+from mqplug._base.bell import Bell
+from mqplug._base.deadline import Deadline
+from mqplug._model.errors import Error, PluginError
 from mqplug.aio._handle import AsyncSendHandle, ring
+from mqplug.aio._thread_pool import Job
 
 if TYPE_CHECKING:
     from mqplug._produce.handle import SendHandle
     from mqplug._produce.queue import SendQueue
-    from mqplug.aio._home import Home
+    from mqplug.aio._loop import Home
 
 T = TypeVar("T")
 

@@ -9,9 +9,10 @@ from datetime import datetime
 from functools import partial
 from threading import Event
 
-from mqplug._deadline import Deadline
-from mqplug._errors import Closed, QueueFull, Timeout
-from mqplug._ids import MessageId
+from mqplug._base.deadline import Deadline
+from mqplug._model.errors import Closed, QueueFull, Timeout
+from mqplug._model.ids import MessageId
+from mqplug._model.statistics import ProducerStatistics
 from mqplug._plugins.backend import NO_END
 from mqplug._produce.columns import Records, held
 from mqplug._produce.handle import SendHandle
@@ -19,9 +20,8 @@ from mqplug._produce.producer import Producer
 from mqplug._produce.queue import WhenFull, check_when_full
 from mqplug._produce.record import HeadersArgument, check
 from mqplug._produce.routing import Route
-from mqplug._statistics import ProducerStatistics
 from mqplug.aio._handle import AsyncSendHandle
-from mqplug.aio._home import Child, Home, left
+from mqplug.aio._loop import Child, Home, left
 from mqplug.aio._outbox import Outbox
 
 Fields = tuple[bytes | None, bytes | None, HeadersArgument, datetime | int | None, int | None]

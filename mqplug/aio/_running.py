@@ -14,12 +14,12 @@ from collections.abc import Awaitable, Callable, Coroutine, Hashable
 from typing import TYPE_CHECKING, Any
 
 from mqplug._consume.running import CHUNK, stopping_on_sigterm
-from mqplug._errors import Closed, Error
+from mqplug._model.errors import Closed, Error
 
 if TYPE_CHECKING:
     from mqplug._consume.consumer import Consumer
     from mqplug._consume.delivery import Delivery
-    from mqplug._message import Message
+    from mqplug._model.message import Message
 
 logger = logging.getLogger("mqplug")
 

@@ -6,9 +6,9 @@ from functools import partial
 from types import TracebackType
 from typing import Self
 
+from mqplug._client.stage import Stage
 from mqplug._produce.columns import Records
-from mqplug._stage import Stage
-from mqplug.aio._home import Home
+from mqplug.aio._loop import Home
 from mqplug.spi._actions import Staged
 
 

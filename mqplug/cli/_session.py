@@ -8,8 +8,8 @@ from contextlib import contextmanager, suppress
 import click
 
 import mqplug
+from mqplug._client.connect import look
 from mqplug._config.targets import target_of
-from mqplug._connect import look
 
 HASTE = 0.5  # seconds for closing after a failure or Ctrl-C
 

@@ -12,7 +12,7 @@ from mqplug.cli._session import json_option, timeout_option
 from mqplug.cli._tables import show, show_json
 
 if TYPE_CHECKING:
-    from mqplug._config.diagnosis import Diagnosis
+    from mqplug._client.diagnosis import Diagnosis
 
 
 @click.command()
@@ -30,7 +30,7 @@ def doctor(context: click.Context, url: str | None, config: Path | None, timeout
     """
     import attrs
 
-    from mqplug._config.diagnosis import diagnose
+    from mqplug._client.diagnosis import diagnose
 
     if url is not None and config is not None:
         raise click.UsageError("Give a URL or --config, not both.")

@@ -7,21 +7,12 @@ from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
 from typing import Final
 
-from mqplug._batch import Batch
-from mqplug._errors import PositionLost
-from mqplug._log import Log
-from mqplug._position import Position
+from mqplug._model.batch import Batch
+from mqplug._model.log import Log
+from mqplug._model.position import Position, PositionLost
 from mqplug.debug._rules import Calls, Rules
-from mqplug.spi import (
-    ConsumerDriver,
-    ConsumerOptions,
-    ConsumerProxy,
-    GroupPosition,
-    Listener,
-    ListenerProxy,
-    Numbers,
-    Settlement,
-)
+from mqplug.spi import ConsumerDriver, ConsumerOptions, GroupPosition, Listener, Numbers, Settlement
+from mqplug.spi.proxies import ConsumerProxy, ListenerProxy
 
 SLICE: Final = 0.1 + 1e-9  # seconds that a poll may last
 

@@ -5,27 +5,26 @@ from __future__ import annotations
 from collections.abc import Generator, Mapping, Sequence
 from typing import Any
 
-from mqplug._ids import MessageId
-from mqplug._log import Log
-from mqplug._position import Position
-from mqplug._watermarks import Bounds, Watermarks
+from mqplug._model.ids import MessageId
+from mqplug._model.log import Log
+from mqplug._model.position import Position
+from mqplug._model.watermarks import Bounds, Watermarks
 from mqplug.debug._consumer import WatchedConsumer, WatchedListener
 from mqplug.debug._producer import WatchedProducer
 from mqplug.debug._rules import Rules
 from mqplug.spi import (
     Action,
     Connection,
-    ConnectionProxy,
     ConsumerDriver,
     ConsumerOptions,
     DescribeGroup,
     DescribeTopic,
     GroupPosition,
-    ListenerRelay,
     ProducerDriver,
     TopicInfo,
     hookimpl,
 )
+from mqplug.spi.proxies import ConnectionProxy, ListenerRelay
 
 Wrapped = Generator[None, Any, Any]
 

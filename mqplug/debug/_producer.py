@@ -8,10 +8,11 @@ from itertools import count
 from threading import Lock
 from typing import Any
 
-from mqplug._errors import Error, PluginError
-from mqplug._log import Log
+from mqplug._model.errors import Error, PluginError
+from mqplug._model.log import Log
 from mqplug.debug._rules import Calls, Rules
-from mqplug.spi import Numbers, ProducerDriver, ProducerProxy, Run, Sending, SendingProxy
+from mqplug.spi import Numbers, ProducerDriver, Run, Sending
+from mqplug.spi.proxies import ProducerProxy, SendingProxy
 
 
 class WatchedProducer(ProducerProxy):

@@ -10,9 +10,9 @@ from contextlib import contextmanager
 from threading import Lock, get_ident
 from typing import Any, Final, NoReturn
 
-from mqplug._errors import PluginError
-from mqplug._log import Log
-from mqplug._position import Position
+from mqplug._model.errors import PluginError
+from mqplug._model.log import Log
+from mqplug._model.position import Position
 from mqplug.spi import GroupPosition, Numbers
 
 _STORING = frozenset({"commit", "settle"})

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
-from mqplug._errors import Timeout
+from mqplug._model.errors import Timeout
 from mqplug.faults._rules import Rule
 
 

@@ -8,12 +8,13 @@ from functools import partial
 from threading import Event
 from typing import Final
 
-from mqplug._batch import Batch
-from mqplug._log import Log
-from mqplug._position import Position
+from mqplug._model.batch import Batch
+from mqplug._model.log import Log
+from mqplug._model.position import Position
 from mqplug.faults._calls import carry_out, close
 from mqplug.faults._rules import Dice, Place
-from mqplug.spi import ConsumerDriver, ConsumerProxy, GroupPosition, Settlement
+from mqplug.spi import ConsumerDriver, GroupPosition, Settlement
+from mqplug.spi.proxies import ConsumerProxy
 
 OF_A_POLL: Final = frozenset({"fail", "delay"})
 OF_A_MESSAGE: Final = frozenset({"drop", "duplicate"})

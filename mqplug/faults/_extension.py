@@ -7,22 +7,14 @@ from typing import Any
 
 import attrs
 
-from mqplug._log import Log
+from mqplug._model.log import Log
 from mqplug._plugins.backend import action_name
 from mqplug.faults._calls import after, before, close
 from mqplug.faults._consumer import FaultyConsumer
 from mqplug.faults._producer import FaultyProducer
 from mqplug.faults._rules import Dice, Happened, Place, Rule
-from mqplug.spi import (
-    Action,
-    Connection,
-    ConnectionProxy,
-    ConsumerDriver,
-    ConsumerOptions,
-    GroupPosition,
-    ProducerDriver,
-    hookimpl,
-)
+from mqplug.spi import Action, Connection, ConsumerDriver, ConsumerOptions, GroupPosition, ProducerDriver, hookimpl
+from mqplug.spi.proxies import ConnectionProxy
 
 Wrapped = Generator[None, Any, Any]
 

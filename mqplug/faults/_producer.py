@@ -9,12 +9,14 @@ from heapq import heappop, heappush
 from itertools import count
 from threading import Lock
 
-from mqplug._errors import Error, OutcomeUnknown
-from mqplug._log import Log
-from mqplug._text import Numbers
+from mqplug._model.errors import Error
+from mqplug._model.log import Log
+from mqplug._model.outcome import OutcomeUnknown
+from mqplug._model.text import Numbers
 from mqplug.faults._calls import close
 from mqplug.faults._rules import Dice
-from mqplug.spi import ProducerDriver, ProducerProxy, Sending, SendingProxy
+from mqplug.spi import ProducerDriver, Sending
+from mqplug.spi.proxies import ProducerProxy, SendingProxy
 
 NAP = 0.01  # seconds between looks, while answers are held back
 

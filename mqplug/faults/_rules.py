@@ -11,8 +11,8 @@ from typing import Any, Final, Literal, get_args
 
 import attrs
 
-from mqplug import _errors
-from mqplug._errors import Error
+from mqplug._model import errors as _errors
+from mqplug._model.errors import Error
 from mqplug._plugins.backend import action_name
 from mqplug.spi import Action as Administration
 

@@ -6,37 +6,38 @@ last client that has it open is closed. ``?like=kafka`` and ``?like=pulsar`` can
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-import attrs
-
-from mqplug._errors import ConfigError
-from mqplug._log import Log
-from mqplug._position import Position
-from mqplug._watermarks import Bounds, Watermarks
 from mqplug.memory._clock import Clock
-from mqplug.memory._connection import MemoryConnection
-from mqplug.memory._consumer import MemoryConsumer
-from mqplug.memory._failover import FailoverConsumer
-from mqplug.memory._personality import FULL, PERSONALITIES
-from mqplug.memory._producer import MemoryProducer
-from mqplug.memory._settings import MemorySettings
-from mqplug.memory._shared import SharedMember
-from mqplug.memory._store import Store, open_store
-from mqplug.spi import (
-    Action,
-    ConsumerDriver,
-    ConsumerOptions,
-    Descriptor,
-    GroupPosition,
-    Listener,
-    ProducerDriver,
-    ProducerOptions,
-    SymbolicStart,
-    Url,
-    hookimpl,
+from mqplug.memory._hooks import (
+    mqplug_administer as mqplug_administer,
 )
+from mqplug.memory._hooks import (
+    mqplug_bounds as mqplug_bounds,
+)
+from mqplug.memory._hooks import (
+    mqplug_connect as mqplug_connect,
+)
+from mqplug.memory._hooks import (
+    mqplug_describe as mqplug_describe,
+)
+from mqplug.memory._hooks import (
+    mqplug_move_group as mqplug_move_group,
+)
+from mqplug.memory._hooks import (
+    mqplug_open_consumer as mqplug_open_consumer,
+)
+from mqplug.memory._hooks import (
+    mqplug_open_producer as mqplug_open_producer,
+)
+from mqplug.memory._hooks import (
+    mqplug_resolve_start as mqplug_resolve_start,
+)
+from mqplug.memory._hooks import (
+    mqplug_watermarks as mqplug_watermarks,
+)
+from mqplug.memory._settings import MemorySettings
+from mqplug.memory._store import Store
 
 if TYPE_CHECKING:
     from mqplug.memory._client import MemoryClient
@@ -51,68 +52,3 @@ def __getattr__(name: str) -> Any:
     from mqplug.memory._client import MemoryClient
 
     return MemoryClient
-
-
-def _from_url(url: Url) -> Mapping[str, Any]:
-    if len(url.hosts) > 1 or any(port is not None for _, port in url.hosts) or url.path.strip("/") or url.user:
-        raise ConfigError("a URL of memory has a name and nothing else", fix="Write memory://name")
-    return {"name": url.hosts[0].host} if url.hosts else {}
-
-
-@hookimpl
-def mqplug_describe() -> Descriptor:
-    return Descriptor(name="memory", settings=MemorySettings, capabilities=FULL.capabilities, from_url=_from_url)
-
-
-@hookimpl
-def mqplug_connect(settings: MemorySettings) -> MemoryConnection:
-    personality = PERSONALITIES[settings.like]
-    capabilities = personality.capabilities
-    if settings.message_max_bytes is not None:
-        capabilities = attrs.evolve(capabilities, message_max_bytes=settings.message_max_bytes)
-    return MemoryConnection(open_store(settings.name, personality), capabilities)
-
-
-@hookimpl
-def mqplug_open_producer(connection: MemoryConnection, options: ProducerOptions) -> ProducerDriver:
-    return MemoryProducer(connection.store)
-
-
-@hookimpl
-def mqplug_open_consumer(connection: MemoryConnection, options: ConsumerOptions, listener: Listener) -> ConsumerDriver:
-    kind = MemoryConsumer
-    if options.mode in {"shared", "key_shared"}:
-        kind = SharedMember
-    elif options.group is not None and connection.store.personality.takes_over:
-        kind = FailoverConsumer
-    return kind(connection, options, listener)
-
-
-@hookimpl
-def mqplug_resolve_start(
-    connection: MemoryConnection, start: SymbolicStart, logs: Sequence[Log]
-) -> Mapping[Log, Position]:
-    return connection.resolve(start, logs)
-
-
-@hookimpl
-def mqplug_move_group(connection: MemoryConnection, group: str, positions: Mapping[Log, GroupPosition]) -> bool:
-    connection.move_group(group, positions)
-    return True
-
-
-@hookimpl
-def mqplug_watermarks(
-    connection: MemoryConnection, logs: Sequence[Log], since: Mapping[Log, Position] | None
-) -> Mapping[Log, Watermarks]:
-    return connection.watermarks(logs, since or {})
-
-
-@hookimpl
-def mqplug_bounds(connection: MemoryConnection, logs: Sequence[Log]) -> Mapping[Log, Bounds]:
-    return connection.bounds(logs)
-
-
-@hookimpl
-def mqplug_administer(connection: MemoryConnection, action: Action) -> Any:
-    return connection.administer(action)

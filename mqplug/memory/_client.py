@@ -5,9 +5,9 @@ from __future__ import annotations
 import uuid
 from typing import Literal, Self
 
-from mqplug import memory
-from mqplug._client import Client
+from mqplug._client.client import Client
 from mqplug._plugins.backend import Backend
+from mqplug.memory import _hooks
 from mqplug.memory._clock import Clock
 from mqplug.memory._connection import MemoryConnection
 from mqplug.memory._settings import MemorySettings
@@ -22,8 +22,8 @@ class MemoryClient(Client):
     def fresh(cls, like: Literal["full", "kafka", "pulsar"] = "full") -> Self:
         """Open a store that nobody else has."""
         settings = MemorySettings(name=uuid.uuid4().hex[:16], like=like)
-        backend = Backend("memory", memory)
-        connection = memory.mqplug_connect(settings)
+        backend = Backend("memory", _hooks)
+        connection = _hooks.mqplug_connect(settings)
         client = cls(backend, connection)
         client._memory = connection
         return client

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from mqplug._errors import GroupNotFound, Unsupported
-from mqplug._ids import MessageId
-from mqplug._log import Log
-from mqplug._position import Position
-from mqplug._watermarks import Bounds, Watermarks
+from mqplug._model.errors import GroupNotFound, Unsupported
+from mqplug._model.ids import MessageId
+from mqplug._model.log import Log
+from mqplug._model.position import Position
+from mqplug._model.watermarks import Bounds, Watermarks
 from mqplug.memory._stage import MemoryStage
 from mqplug.memory._store import Store, let_go
 from mqplug.spi import (

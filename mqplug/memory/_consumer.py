@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from mqplug._batch import Batch
-from mqplug._errors import Error, NotAssigned
-from mqplug._log import Log
-from mqplug._position import Position
+from mqplug._model.batch import Batch
+from mqplug._model.errors import Error, NotAssigned
+from mqplug._model.log import Log
+from mqplug._model.position import Position
 from mqplug.memory._connection import MemoryConnection
 from mqplug.memory._partition import Partition
-from mqplug.spi import ConsumerOptions, GroupPosition, Listener, Numbers, Seat
+from mqplug.spi import ConsumerOptions, GroupPosition, Listener, Numbers
+from mqplug.spi.groups import Seat
 
 
 class MemoryConsumer:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Hashable
 
 from mqplug.memory._partition import Partition
-from mqplug.spi import GroupPosition, Leases, Numbers, Settlement
+from mqplug.spi import GroupPosition, Numbers, Settlement
+from mqplug.spi.groups import Leases
 
 
 class EntryAcks:

@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 
-from mqplug._batch import Batch
-from mqplug._errors import NotAssigned
-from mqplug._log import Log
-from mqplug._position import Position
+from mqplug._model.batch import Batch
+from mqplug._model.errors import NotAssigned
+from mqplug._model.log import Log
+from mqplug._model.position import Position
 from mqplug.memory._connection import MemoryConnection
 from mqplug.memory._consumer import MemoryConsumer
 from mqplug.memory._entries import is_acked
-from mqplug.spi import ConsumerOptions, GroupPosition, Listener, Numbers, Seat
+from mqplug.spi import ConsumerOptions, GroupPosition, Listener, Numbers
+from mqplug.spi.groups import Seat
 
 FAILOVER = 1.5  # seconds that a member keeps a partition which another one is to have, as long as it has some in hand
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Mapping
 
-from mqplug._log import Log
-from mqplug._position import Position
+from mqplug._model.log import Log
+from mqplug._model.position import Position
 from mqplug.memory._entries import EntryAcks
 from mqplug.memory._partition import Partition
 from mqplug.memory._personality import Personality
-from mqplug.spi import ConsumerOptions, GroupPosition, Leases, Roster, Seat
+from mqplug.spi import ConsumerOptions, GroupPosition
+from mqplug.spi.groups import Leases, Roster, Seat
 
 
 class Group:

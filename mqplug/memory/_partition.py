@@ -9,14 +9,14 @@ from typing import NamedTuple, Self, TypeVar
 
 import attrs
 
-from mqplug._batch import Batch, ListColumns, empty_batch
-from mqplug._errors import PositionLost
-from mqplug._ids import MessageId
-from mqplug._log import Log
-from mqplug._position import Position
-from mqplug._watermarks import Bounds, Watermarks
+from mqplug._model.batch import Batch, ListColumns, empty_batch
+from mqplug._model.ids import MessageId
+from mqplug._model.log import Log
+from mqplug._model.position import Position, PositionLost
+from mqplug._model.watermarks import Bounds, Watermarks
 from mqplug.memory._numbering import Numbering
-from mqplug.spi import AtTime, Earliest, Headers, Last, Latest, Lease, Numbers, Run, SymbolicStart, Upcoming
+from mqplug.spi import AtTime, Earliest, Headers, Last, Latest, Numbers, Run, SymbolicStart
+from mqplug.spi.groups import Lease, Upcoming
 
 
 @attrs.frozen

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Final
 import attrs
 
 from mqplug.memory._numbering import Dense, Entries, Marked
-from mqplug.spi import Capabilities, GroupPosition, tidy
+from mqplug.spi import Capabilities, GroupPosition
+from mqplug.spi.groups import tidy
 
 if TYPE_CHECKING:
     from mqplug.memory._partition import Partition

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import groupby
 
-from mqplug._errors import Error
+from mqplug._model.errors import Error
 from mqplug.memory._partition import Written
 from mqplug.memory._store import Store
 from mqplug.spi import Run, Sending

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from mqplug._batch import Batch
-from mqplug._log import Log
-from mqplug._position import Position
+from mqplug._model.batch import Batch
+from mqplug._model.log import Log
+from mqplug._model.position import Position
 from mqplug.memory._connection import MemoryConnection
 from mqplug.memory._consumer import MemoryConsumer
-from mqplug.spi import ConsumerOptions, GroupPosition, Leases, Listener, Settlement
+from mqplug.spi import ConsumerOptions, GroupPosition, Listener, Settlement
+from mqplug.spi.groups import Leases
 
 
 class SharedMember(MemoryConsumer):

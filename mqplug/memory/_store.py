@@ -7,15 +7,16 @@ from collections.abc import Iterable, Iterator, Mapping
 from itertools import count
 from threading import Condition, Lock
 
-from mqplug._errors import ConfigError, ConsumerBusy, GroupNotFound, TopicExists, TopicNotFound
-from mqplug._log import Log
-from mqplug._position import Position
+from mqplug._model.errors import ConfigError, ConsumerBusy, GroupNotFound, TopicExists, TopicNotFound
+from mqplug._model.log import Log
+from mqplug._model.position import Position
 from mqplug.memory._clock import Clock
 from mqplug.memory._groups import Group
 from mqplug.memory._partition import Partition, Retention
 from mqplug.memory._personality import FULL, Personality
 from mqplug.memory._staging import Staging
-from mqplug.spi import GroupInfo, GroupPosition, Roster, TopicInfo
+from mqplug.spi import GroupInfo, GroupPosition, TopicInfo
+from mqplug.spi.groups import Roster
 
 WEEK = 7 * 24 * 3600.0
 

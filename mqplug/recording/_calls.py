@@ -8,10 +8,10 @@ from typing import Literal
 
 import attrs
 
-from mqplug._log import Log
-from mqplug._position import Position
-from mqplug._text import Numbers
-from mqplug._watermarks import Watermarks
+from mqplug._model.log import Log
+from mqplug._model.position import Position
+from mqplug._model.text import Numbers
+from mqplug._model.watermarks import Watermarks
 from mqplug.spi import GroupPosition
 
 Outcome = Literal["ok", "failed", "unknown"]

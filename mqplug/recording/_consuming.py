@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from mqplug._batch import Batch
-from mqplug._log import Log
-from mqplug._position import Position
+from mqplug._model.batch import Batch
+from mqplug._model.log import Log
+from mqplug._model.position import Position
 from mqplug.recording._calls import Received, Settled, column
 from mqplug.recording._recording import Recording, at, spoken, watched
-from mqplug.spi import ConsumerDriver, ConsumerProxy, GroupPosition, Listener, ListenerProxy, Settlement
+from mqplug.spi import ConsumerDriver, GroupPosition, Listener, Settlement
+from mqplug.spi.proxies import ConsumerProxy, ListenerProxy
 
 
 class RecordedConsumer(ConsumerProxy):

@@ -8,26 +8,16 @@ from typing import Any
 
 import attrs
 
-from mqplug._log import Log
+from mqplug._model.log import Log
+from mqplug._model.position import Position
 from mqplug._plugins.backend import action_name
-from mqplug._position import Position
 from mqplug.recording._calls import Call, Payloads
 from mqplug.recording._consuming import RecordedConsumer, RecordedListener
 from mqplug.recording._file import FileBook
 from mqplug.recording._recording import MemoryBook, Recording, at, watched
 from mqplug.recording._sending import RecordedProducer
-from mqplug.spi import (
-    Action,
-    Connection,
-    ConnectionProxy,
-    ConsumerOptions,
-    DescribeGroup,
-    GroupPosition,
-    ListenerRelay,
-    TopicInfo,
-    Trim,
-    hookimpl,
-)
+from mqplug.spi import Action, Connection, ConsumerOptions, DescribeGroup, GroupPosition, TopicInfo, Trim, hookimpl
+from mqplug.spi.proxies import ConnectionProxy, ListenerRelay
 
 Wrapped = Generator[None, Any, Any]
 

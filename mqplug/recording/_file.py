@@ -10,9 +10,9 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from mqplug._errors import Corrupt
-from mqplug._log import Log
-from mqplug._position import Position
+from mqplug._model.errors import Corrupt
+from mqplug._model.log import Log
+from mqplug._model.position import Position
 from mqplug.recording._calls import Call
 
 if TYPE_CHECKING:

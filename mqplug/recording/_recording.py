@@ -12,9 +12,10 @@ from typing import Any, Final, Protocol
 
 import attrs
 
-from mqplug._errors import ConnectError, Error, OutcomeUnknown, Timeout
-from mqplug._log import Log
-from mqplug._position import Position
+from mqplug._model.errors import ConnectError, Error, Timeout
+from mqplug._model.log import Log
+from mqplug._model.outcome import OutcomeUnknown
+from mqplug._model.position import Position
 from mqplug.recording._calls import Call, Outcome, Payloads
 from mqplug.spi import GroupPosition
 

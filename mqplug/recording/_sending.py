@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from threading import Lock
 
-from mqplug._errors import Error
-from mqplug._log import Log
-from mqplug._text import Numbers
+from mqplug._model.errors import Error
+from mqplug._model.log import Log
+from mqplug._model.text import Numbers
 from mqplug.recording._calls import Call, Outcome, Sent, column
 from mqplug.recording._recording import Recording, spoken, watched
-from mqplug.spi import ProducerDriver, ProducerProxy, Sending, SendingProxy
+from mqplug.spi import ProducerDriver, Sending
+from mqplug.spi.proxies import ProducerProxy, SendingProxy
 
 
 class RecordedProducer(ProducerProxy):

@@ -25,12 +25,12 @@ Names that stand for several types, and so have no help of their own:
 
 from __future__ import annotations
 
-from mqplug._batch import Batch, Columns, ListColumns
-from mqplug._bell import Bell
-from mqplug._position import AtTime, Earliest, Last, Latest
-from mqplug._produce.record import Headers
-from mqplug._retention import Retention, retention_seconds
-from mqplug._text import Numbers
+from mqplug._base.bell import Bell
+from mqplug._model.batch import Batch, Columns, ListColumns
+from mqplug._model.headers import Headers
+from mqplug._model.position import AtTime, Earliest, Last, Latest
+from mqplug._model.retention import Retention, retention_seconds
+from mqplug._model.text import Numbers
 from mqplug.spi import _hookspecs as hookspecs
 from mqplug.spi._actions import (
     Action,
@@ -72,18 +72,6 @@ from mqplug.spi._drivers import (
     StagingConnection,
 )
 from mqplug.spi._hookspecs import hookimpl
-from mqplug.spi._leases import Lease, Leases, Recalled, Upcoming
-from mqplug.spi._positions import tidy
-from mqplug.spi._proxy import (
-    ColumnsProxy,
-    ConnectionProxy,
-    ConsumerProxy,
-    ListenerProxy,
-    ListenerRelay,
-    ProducerProxy,
-    SendingProxy,
-)
-from mqplug.spi._roster import Roster, Seat
 
 __all__ = [
     "API_VERSION",
@@ -96,12 +84,9 @@ __all__ = [
     "Capabilities",
     "CheckingConnection",
     "Columns",
-    "ColumnsProxy",
     "Connection",
-    "ConnectionProxy",
     "ConsumerDriver",
     "ConsumerOptions",
-    "ConsumerProxy",
     "CreateTopic",
     "DeleteGroup",
     "DeleteTopic",
@@ -119,26 +104,17 @@ __all__ = [
     "Ingested",
     "Last",
     "Latest",
-    "Lease",
-    "Leases",
     "ListColumns",
     "ListGroups",
     "ListTopics",
     "Listener",
-    "ListenerProxy",
-    "ListenerRelay",
     "Mode",
     "Numbers",
     "ProducerDriver",
     "ProducerOptions",
-    "ProducerProxy",
-    "Recalled",
     "Retention",
-    "Roster",
     "Run",
-    "Seat",
     "Sending",
-    "SendingProxy",
     "Settlement",
     "SharedConsumerDriver",
     "StageDriver",
@@ -147,10 +123,8 @@ __all__ = [
     "SymbolicStart",
     "TopicInfo",
     "Trim",
-    "Upcoming",
     "Url",
     "hookimpl",
     "hookspecs",
     "retention_seconds",
-    "tidy",
 ]

@@ -7,10 +7,10 @@ from typing import Any, Literal
 
 import attrs
 
-from mqplug._log import Log
-from mqplug._position import AtTime, Earliest, Last, Latest, Position
-from mqplug._text import Numbers
-from mqplug._watermarks import Bounds
+from mqplug._model.log import Log
+from mqplug._model.position import AtTime, Earliest, Last, Latest, Position
+from mqplug._model.text import Numbers
+from mqplug._model.watermarks import Bounds
 
 SymbolicStart = Earliest | Latest | AtTime | Last
 """The starts that only a driver can resolve. The core resolves the others."""

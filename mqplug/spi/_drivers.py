@@ -10,13 +10,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
-from mqplug._batch import Batch
-from mqplug._errors import Error
-from mqplug._ids import MessageId
-from mqplug._log import Log
-from mqplug._position import Position
-from mqplug._produce.record import Headers
-from mqplug._text import Numbers
+from mqplug._model.batch import Batch
+from mqplug._model.errors import Error
+from mqplug._model.headers import Headers
+from mqplug._model.ids import MessageId
+from mqplug._model.log import Log
+from mqplug._model.position import Position
+from mqplug._model.text import Numbers
 from mqplug.spi._actions import GroupPosition, Settlement, Staged, TopicInfo
 from mqplug.spi._descriptor import Capabilities
 

@@ -8,9 +8,9 @@ from typing import Any
 
 import pluggy
 
-from mqplug._log import Log
-from mqplug._position import Position
-from mqplug._watermarks import Bounds, Watermarks
+from mqplug._model.log import Log
+from mqplug._model.position import Position
+from mqplug._model.watermarks import Bounds, Watermarks
 from mqplug.spi._actions import Action, ConsumerOptions, GroupPosition, ProducerOptions, SymbolicStart
 from mqplug.spi._descriptor import Descriptor
 from mqplug.spi._drivers import Connection, ConsumerDriver, Listener, ProducerDriver

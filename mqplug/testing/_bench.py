@@ -31,7 +31,7 @@ from mqplug import (
 )
 from mqplug.aio._client import AsyncClient
 from mqplug.aio._connect import connecting
-from mqplug.aio._home import Opening
+from mqplug.aio._loop import Opening
 from mqplug.testing._broken import Broken, different, named, shown
 from mqplug.testing._harness import Harness
 from mqplug.testing._operations import MODES

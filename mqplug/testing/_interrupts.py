@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Generator, Sequence
 from typing import Any
 
-from mqplug.spi import ProducerDriver, ProducerProxy, Run, Sending, hookimpl
+from mqplug.spi import ProducerDriver, Run, Sending, hookimpl
+from mqplug.spi.proxies import ProducerProxy
 
 
 class Interrupts:

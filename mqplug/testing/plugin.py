@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from mqplug.memory import MemoryClient
 
-TIMED = ("_deadline", "_position", "_consume.returned")  # modules of the core by whose time a caller waits
+TIMED = ("_base.deadline", "_model.position", "_consume.nacked")  # modules of the core by whose time a caller waits
 
 
 @pytest.fixture

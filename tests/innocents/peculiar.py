@@ -10,9 +10,9 @@ from mutants.base import Mutant, Proxy
 from mutants.members import TakingAgain
 
 from mqplug import memory
-from mqplug.memory._harness import _roll
 from mqplug.memory._numbering import Dense, Entries
 from mqplug.memory._personality import FULL
+from mqplug.testing._memory_harness import _roll
 
 
 def _leave_gaps(numbering, count):

@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 import threading
 
-from mqplug._fork import ForkGuard
+from mqplug._base.fork import ForkGuard
 from mqplug.aio._consumer import AsyncConsumer
-from mqplug.aio._home import Closable, Home
+from mqplug.aio._loop import Closable, Home
 from mqplug.aio._outbox import Entry
 from mqplug.aio._producer import AsyncProducer
 from mutants.base import Mutant

@@ -18,22 +18,21 @@ from mqplug import (
     Timeout,
     TopicNotFound,
     Unsupported,
-    _administration,
-    _deadline,
-    _ids,
-    _text,
 )
-from mqplug._batch import Batch
-from mqplug._config import reading, settings, urls
+from mqplug._base import deadline
+from mqplug._client import topics
 from mqplug._consume import opening, seeking, starts
-from mqplug._consume.acks import Tracker
-from mqplug._consume.gate import Gate
-from mqplug._consume.holdings import Holdings
-from mqplug._consume.returned import ReturnedMessages
+from mqplug._consume.ack_tracker import Tracker
+from mqplug._consume.acking import Settler
+from mqplug._consume.assignment import Holdings
+from mqplug._consume.driver_lock import Gate
+from mqplug._consume.nacked import ReturnedMessages
 from mqplug._consume.seeking import Seeker
-from mqplug._consume.settling import Settler
+from mqplug._model import ids, text
+from mqplug._model.batch import Batch
 from mqplug._produce import partitioners, record
 from mqplug._produce.queue import SendQueue
+from mqplug._settings import reading, settings, urls
 from mutants.base import Mutant
 
 ACK_THROUGH = Tracker.ack_through
@@ -72,14 +71,14 @@ def _calls_the_unknown_failed(queue, operation):
 
 # Cases that are about the core rather than the backend: (case, object, attribute, what is put in its place).
 WRONG = [
-    ("ID-01", _text, "_read_number", lambda field: int(float(field)) + 1),
-    ("ID-02", _ids, "decode", lambda kind, text: (Log("b", "c", "t", 0), (len(text),), ())),
+    ("ID-01", text, "_read_number", lambda field: int(float(field)) + 1),
+    ("ID-02", ids, "decode", lambda kind, text: (Log("b", "c", "t", 0), (len(text),), ())),
     ("ID-04", MessageId, "__hash__", object.__hash__),
     ("ID-05", MessageId, "__lt__", lambda one, other: one.coordinates <= other.coordinates),
-    ("ID-07", _ids, "_same_log", lambda mine, other, coordinates: coordinates),
+    ("ID-07", ids, "_same_log", lambda mine, other, coordinates: coordinates),
     ("ID-09", MessageId, "__lt__", lambda one, other: one.coordinates < getattr(other, "coordinates", (0,))),
-    ("ID-11", _text, "crc32", zlib.adler32),
-    ("ID-13", _text, "_PLAIN", re.compile("[ -}]*")),
+    ("ID-11", text, "crc32", zlib.adler32),
+    ("ID-13", text, "_PLAIN", re.compile("[ -}]*")),
     ("ID-14", MessageId, "__setattr__", object.__setattr__),
     ("ID-15", MessageId, "__lt__", lambda one, other: all(map(operator.lt, one.coordinates, other.coordinates))),
     ("ID-16", MessageId, "__eq__", lambda one, other: str(one) == str(other)),
@@ -89,20 +88,20 @@ WRONG = [
     ("LIF-01", Client, "__repr__", object.__repr__),
     ("LIF-15", Client, "unwrap", lambda client, kind: client),
     ("LIF-16", urls, "_is_certain", lambda parts: True),
-    ("LIF-17", _administration, "retention_seconds", lambda retention: retention),
+    ("LIF-17", topics, "retention_seconds", lambda retention: retention),
     ("SEEK-07", seeking, "refuse_lost", lambda *anything: None),
     ("SEEK-08", seeking, "refuse_lost", lambda *anything: None),
     ("LIF-04", Client, "health", lambda client, timeout=30: None),
     ("PRO-08", Producer, "send_many", lambda producer, records: records[0]),
     ("PRO-24", SendQueue, "unseen", _calls_the_unknown_failed),
     ("KEY-06", partitioners, "cycle", lambda order: repeat(order[0])),
-    ("TOP-02", _administration, "_differences", lambda wanted, there: []),
+    ("TOP-02", topics, "_differences", lambda wanted, there: []),
     ("ERR-06", urls, "shown", lambda url: url),
     ("SEEK-26", starts, "check_log", lambda log, logs: None),
     ("SEEK-27", Seeker, "_positions", lambda seeker, start, partition, deadline: {}),
     ("CC-02", Gate, "receiving", contextlib.nullcontext),
-    ("TO-02", _deadline, "check_timeout", lambda timeout: None),
-    ("ERR-01", _administration, "check_new_topic", lambda name, most=249: name),
+    ("TO-02", deadline, "check_timeout", lambda timeout: None),
+    ("ERR-01", topics, "check_new_topic", lambda name, most=249: name),
     ("ERR-02", Error, "at", lambda error, **_: error),
     ("ERR-02", mqplug.TopicExists, "fix", None),
     ("ERR-03", TopicNotFound, "retryable", True),

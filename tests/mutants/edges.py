@@ -7,7 +7,7 @@ import time
 import attrs
 
 from mqplug import Position, TopicNotFound
-from mqplug._position import AtTime, Last, Latest
+from mqplug._model.position import AtTime, Last, Latest
 from mqplug.spi import Batch, GroupPosition, hookimpl
 from mutants.base import Mutant, Proxy, Reading, Sending, moved, rebuilt
 

@@ -7,12 +7,12 @@ import math
 import attrs
 
 from mqplug import Client, CloseIncomplete, ConfigError, Consumer
-from mqplug._batch import Batch
 from mqplug._consume import dead_letters, opening
-from mqplug._consume.acks import Tracker
+from mqplug._consume.ack_tracker import Tracker
+from mqplug._consume.acking import Settler
 from mqplug._consume.delivery import ACKED, Delivery
 from mqplug._consume.fetching import Fetcher
-from mqplug._consume.settling import Settler
+from mqplug._model.batch import Batch
 from mqplug.spi import Settlement
 from mutants.base import Mutant, Proxy
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from mqplug import (
     Position,
 )
-from mqplug._position import Latest
+from mqplug._model.position import Latest
 from mqplug.spi import (
     DescribeGroup,
     GroupPosition,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import attrs
 
 from mqplug import Consumer, Unsupported
-from mqplug._position import Earliest
+from mqplug._model.position import Earliest
 from mqplug.spi import AddPartitions, DeleteGroup
 from mutants.base import Mutant, Proxy
 

@@ -6,7 +6,7 @@ import time
 
 import mqplug
 from mqplug import ConnectError, TopicNotFound, memory
-from mqplug._position import Latest
+from mqplug._model.position import Latest
 from mqplug.spi import GroupPosition
 from mutants.base import Mutant, Proxy
 

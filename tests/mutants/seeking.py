@@ -9,9 +9,9 @@ from mqplug import (
     Position,
     TopicNotFound,
 )
+from mqplug._consume.assignment import Holdings
 from mqplug._consume.fetching import Fetcher
-from mqplug._consume.holdings import Holdings
-from mqplug._position import AtTime, Latest
+from mqplug._model.position import AtTime, Latest
 from mqplug.spi import (
     CreateTopic,
 )

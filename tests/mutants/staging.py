@@ -7,10 +7,10 @@ from contextlib import nullcontext
 
 import attrs
 
-import mqplug._client
+import mqplug._client.client
 from mqplug import Bounds
-from mqplug._consume.settling import Settler
-from mqplug._stage import Stage
+from mqplug._client.stage import Stage
+from mqplug._consume.acking import Settler
 from mqplug.memory import Store
 from mqplug.memory._groups import Group
 from mqplug.memory._stage import MemoryStage
@@ -214,7 +214,7 @@ class CountsFromAnywhere(Mutant):
     """Any number will do."""
 
     case = "STG-14"
-    patches = ((mqplug._client, "check_number", lambda number: number),)
+    patches = ((mqplug._client.client, "check_number", lambda number: number),)
 
 
 class TakesInWhatIsAnothers(Mutant):

@@ -10,7 +10,7 @@ from uuid import uuid4
 import attrs
 
 import mqplug
-from mqplug._config.urls import shown
+from mqplug._settings.urls import shown
 from mqplug.cli._demo.killing import kill_a_writer
 from mqplug.cli._demo.members import place_of, read_to_end, received_of, wait_for_shares
 from mqplug.cli._demo.verdict import Findings, Place, Run, judge, value_of

@@ -7,7 +7,8 @@ from contextlib import suppress
 
 import attrs
 
-from mqplug import Error, MessageId, OutcomeUnknown, Producer, Record, SendFailed, SendHandle
+from mqplug import Error, MessageId, OutcomeUnknown, Producer, Record, SendFailed
+from mqplug._model.outcome import PendingSend
 from mqplug.testing.history._events import Outcome, Sent
 from mqplug.testing.history._stage import Stage
 
@@ -76,7 +77,7 @@ class Outbox:
         self._producer = producer
         self._name = name
         self._number = 0
-        self._open: list[tuple[Sent, int, SendHandle]] = []
+        self._open: list[tuple[Sent, int, PendingSend]] = []
 
     def send(self, draft: Draft, *, timeout: float = PATIENCE) -> MessageId | None:
         """Send one and wait; where the time is up, its handle tells later."""

@@ -7,7 +7,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 from mqplug import Batch, Error, Log, NotAssigned, Position, PositionLost
-from mqplug.spi import ConsumerOptions, GroupPosition, Listener, Roster
+from mqplug.spi import ConsumerOptions, GroupPosition, Listener
+from mqplug.spi.groups import Roster
 from mqplug_rocksmq._columns import batches_of
 from mqplug_rocksmq._places import group_position, number_of, offset_of, place_of, position_at
 from mqplug_rocksmq._reading import Trimmed

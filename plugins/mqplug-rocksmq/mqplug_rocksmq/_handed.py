@@ -11,7 +11,8 @@ from itertools import repeat
 from time import monotonic
 from typing import TYPE_CHECKING, Final
 
-from mqplug.spi import Lease, Numbers, Recalled
+from mqplug.spi import Numbers
+from mqplug.spi.groups import Lease, Recalled
 from mqplug_rocksmq import _clock
 from mqplug_rocksmq._layout import after_prefix
 from mqplug_rocksmq._notes import Note, Span, note_value, notes_key, numbered, read_note, spans_of

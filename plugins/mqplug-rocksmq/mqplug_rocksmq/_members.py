@@ -8,7 +8,8 @@ from threading import Lock
 from weakref import WeakKeyDictionary
 
 from mqplug import ConsumerBusy, Log, Timeout
-from mqplug.spi import Mode, Roster
+from mqplug.spi import Mode
+from mqplug.spi.groups import Roster
 from mqplug_rocksmq._sharing import Sharing
 from mqplug_rocksmq._store import Store
 

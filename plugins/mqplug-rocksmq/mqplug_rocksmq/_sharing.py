@@ -14,7 +14,8 @@ from threading import Lock
 from typing import NamedTuple
 
 from mqplug import Batch, Log, Position, Timeout
-from mqplug.spi import GroupPosition, Lease, Leases, Numbers, Settlement
+from mqplug.spi import GroupPosition, Numbers, Settlement
+from mqplug.spi.groups import Lease, Leases
 from mqplug_rocksmq._consumer import lost
 from mqplug_rocksmq._groups import Plan
 from mqplug_rocksmq._handed import Handed

@@ -9,7 +9,8 @@ from itertools import repeat
 from typing import Final, TypeVar
 
 from mqplug import Batch, Corrupt, Log
-from mqplug.spi import Headers, Lease, Numbers, Upcoming
+from mqplug.spi import Headers, Numbers
+from mqplug.spi.groups import Lease, Upcoming
 from mqplug_rocksmq._page import Page
 from mqplug_rocksmq._places import position_at
 from mqplug_rocksmq._singles import Singles

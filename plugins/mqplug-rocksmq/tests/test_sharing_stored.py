@@ -12,7 +12,8 @@ from sharing_words import GROUP, Sharer, Waiter, jobs, stored
 
 import mqplug
 from mqplug import EARLIEST, Timeout
-from mqplug.spi import Lease, Mode, Recalled
+from mqplug.spi import Mode
+from mqplug.spi.groups import Lease, Recalled
 from mqplug_rocksmq._handed import GRACE, Handed
 from mqplug_rocksmq._layout import HANDED
 from mqplug_rocksmq._store import Store

@@ -1,0 +1,102 @@
+"""Closing: with ``with``, within a deadline whatever the native client does, and not by being forgotten."""
+
+from __future__ import annotations
+
+import threading
+import warnings
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext, suppress
+from typing import TYPE_CHECKING, Self
+
+from mqplug._base.deadline import Deadline
+from mqplug._base.fork import ForkGuard
+from mqplug._model.errors import CloseIncomplete, Error, PluginError
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+MOST = 30.0  # seconds that a close without a timeout gives to what it waits for
+GRACE = 0.5  # seconds that a native close may overrun its own timeout
+
+
+def close_native(
+    what: str, close: Callable[[float], None], deadline: Deadline, most: float = MOST
+) -> CloseIncomplete | PluginError | None:
+    """Run a driver's close; one that overruns is abandoned on a daemon thread, with a ``ResourceWarning``.
+
+    Whatever it raises is returned, as what the caller raises once everything else is let go of.
+    """
+    seconds = deadline.remaining(most)
+    failure: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            close(seconds)
+        except BaseException as error:  # noqa: BLE001 - told to the thread that waits
+            failure.append(error)
+
+    thread = threading.Thread(target=run, name=f"mqplug-close-{what}", daemon=True)
+    thread.start()
+    thread.join(seconds + GRACE)
+    if thread.is_alive():
+        warnings.warn(f"closing {what} took too long and was abandoned", ResourceWarning, stacklevel=3)
+    return _incomplete(what, failure[0]) if failure else None
+
+
+def _incomplete(what: str, cause: BaseException) -> CloseIncomplete | PluginError:
+    if isinstance(cause, PluginError):
+        return cause
+    said = cause.message if isinstance(cause, Error) else f"{type(cause).__name__}: {cause}"
+    made = CloseIncomplete(
+        f"{what} was let go of, but its close failed: {said}",
+        operation="close", fix="It is closed all the same; see the cause",
+    )  # fmt: skip
+    made.__cause__ = cause
+    return made
+
+
+class Closable(ABC):
+    """What is open until it is closed: clients, producers and consumers."""
+
+    _holds_something = False  # from the moment it is open: what is forgotten then warns
+
+    def __init__(self) -> None:
+        self._fork = ForkGuard()
+        self._closed = False
+        self._closer: int | None = None  # the thread that closes this
+        self._close_lock = threading.Lock()
+        self._ended = threading.Event()
+
+    @abstractmethod
+    def close(self, timeout: float | None = 30) -> None:
+        """Let go. May be called twice."""
+
+    @contextmanager
+    def _closing_once(self, deadline: Deadline) -> Iterator[bool]:
+        """Whether it is the caller who closes this. Where another thread does, it is waited for."""
+        with self._close_lock:
+            mine = not self._closed and not self._fork.crossed
+            self._closed = True
+            if mine:
+                self._closer = threading.get_ident()
+        if not mine and self._closer not in {None, threading.get_ident()} and not self._fork.crossed:
+            self._ended.wait(deadline.remaining(MOST))
+        try:
+            yield mine
+        finally:
+            if mine:
+                self._ended.set()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        with suppress(Error) if error is not None else nullcontext():  # the first error says more
+            self.close()
+
+    def __del__(self) -> None:
+        if self._holds_something and not self._closed and not self._fork.crossed:
+            warnings.warn(f"{self!r} was not closed", ResourceWarning, stacklevel=2, source=self)

@@ -1,0 +1,158 @@
+"""A diagnosis: which sources were read, what was chosen and why, each setting with its source, and does it connect.
+
+Secrets are masked.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any, Literal
+
+import attrs
+
+from mqplug._base.deadline import Deadline
+from mqplug._client.client import Client
+from mqplug._config.documents import Document
+from mqplug._config.layers import Given, Layer
+from mqplug._config.milvus import MilvusFile
+from mqplug._config.milvus_keys import LeftAlone
+from mqplug._config.plan import Plan, Target, plan, sources
+from mqplug._model.errors import Error
+from mqplug._plugins.capabilities import FLAGS
+from mqplug._settings.fields import fields_of
+from mqplug._settings.secrets import MASK
+from mqplug._settings.urls import without_logins
+
+
+@attrs.frozen
+class Setting:
+    """One setting as it is in force, and where it comes from."""
+
+    name: str
+    value: Any
+    source: str
+
+
+@attrs.frozen(kw_only=True)
+class Diagnosis:
+    """What was found out, up to the error that ended it."""
+
+    sources: list[str] = attrs.field(factory=list)
+    backend: str | None = None
+    reason: str | None = None
+    settings: list[Setting] = attrs.field(factory=list)
+    connects: bool = False
+    seconds: float | None = None
+    capabilities: Mapping[Literal["native", "core", "absent"], list[str]] = attrs.field(factory=dict)
+    left_alone: list[LeftAlone] = attrs.field(factory=list)
+    warnings: list[str] = attrs.field(factory=list)
+    error: str | None = None
+
+
+def diagnose(target: Target, timeout: float) -> Diagnosis:
+    """Find out what ``connect(target)`` would do, and whether it reaches something. Makes nothing."""
+    found = Diagnosis()
+    try:
+        layers = sources(target, {}).layers
+        found = attrs.evolve(
+            found, sources=[layer.source for layer in layers], left_alone=list(_left_alone(layers, None))
+        )
+        made = plan(target, {})
+        found = attrs.evolve(
+            found,
+            sources=_sources(made),
+            backend=made.choice.name,
+            reason=made.choice.reason,
+            settings=list(_settings(made)),
+            left_alone=list(_left_alone(made.layers, made.choice.name)),
+        )
+        with _warned() as warnings:
+            found = attrs.evolve(found, warnings=warnings)
+            return _connected(found, made, Deadline(timeout))
+    except (Error, TypeError, ValueError) as error:
+        return attrs.evolve(found, error=" ".join(str(error).split()))
+
+
+def _connected(found: Diagnosis, made: Plan, deadline: Deadline) -> Diagnosis:
+    began = time.monotonic()
+    client = Client(made.backend, made.looking().connect(deadline))
+    try:
+        client.health(deadline.remaining())
+        seconds = time.monotonic() - began
+        names = sorted(FLAGS)
+        kinds = {name: client.support(name) for name in names}
+    finally:
+        client.close(deadline.remaining())
+    return attrs.evolve(
+        found,
+        connects=True,
+        seconds=round(seconds, 4),
+        capabilities={kind: [name for name in names if kinds[name] == kind] for kind in ("native", "core", "absent")},
+    )
+
+
+def _left_alone(layers: Sequence[Layer], chosen: str | None) -> Iterator[LeftAlone]:
+    for layer in layers:
+        if isinstance(layer, MilvusFile):
+            yield from layer.left_alone(chosen)
+
+
+class _Warned(logging.Handler):
+    """Gathers what plugins warn of."""
+
+    def __init__(self, texts: list[str]) -> None:
+        super().__init__(logging.WARNING)
+        self._texts = texts
+
+    def emit(self, record: logging.LogRecord) -> None:
+        if record.name.startswith("mqplug"):
+            self._texts.append(without_logins(record.getMessage()))
+
+
+@contextmanager
+def _warned() -> Iterator[list[str]]:
+    texts: list[str] = []
+    handler = _Warned(texts)
+    logging.getLogger().addHandler(handler)
+    try:
+        yield texts
+    finally:
+        logging.getLogger().removeHandler(handler)
+
+
+def _sources(made: Plan) -> list[str]:
+    """Files, and those variables that said something."""
+    documents = [layer.source for layer in made.layers if isinstance(layer, Document | MilvusFile)]
+    said = [given.source for given in (*made.givens.values(), *made.keys.values())]
+    return list(dict.fromkeys([*said, *documents]))
+
+
+def _settings(made: Plan) -> Iterator[Setting]:
+    kind = type(made.settings)
+    for name, field in fields_of(kind).items():
+        value = getattr(made.settings, name)
+        source = _source(made.givens.get(name))
+        if field.nested is not None and value is not None:
+            for inner in fields_of(field.nested).values():
+                shown = MASK if inner.secret else getattr(value, inner.name)
+                yield Setting(f"{name}.{inner.name}", _plain(shown), source)
+        else:
+            yield Setting(name, MASK if field.secret and value else _plain(value), source)
+
+
+def _source(given: Given | None) -> str:
+    return "default" if given is None else given.source
+
+
+def _plain(value: Any) -> Any:
+    """The value as JSON has it, without logins."""
+    if isinstance(value, str):
+        return without_logins(value)
+    if isinstance(value, Mapping):
+        return {str(key): _plain(inner) for key, inner in value.items()}
+    if isinstance(value, list | tuple | set | frozenset):
+        return [_plain(inner) for inner in value]
+    return value if value is None or isinstance(value, bool | int | float) else str(value)

@@ -1,0 +1,125 @@
+"""Groups from outside: listed, looked at, moved and deleted."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from difflib import get_close_matches
+from typing import TYPE_CHECKING
+
+import attrs
+
+from mqplug._consume.starts import Target, by_log, check_start, refuse_lost, resolve
+from mqplug._model.errors import Error, GroupNotFound
+from mqplug._model.ids import MessageId
+from mqplug._model.position import EARLIEST, After, Before, Position, Start
+from mqplug.spi._actions import GroupInfo, GroupPosition
+
+if TYPE_CHECKING:
+    from mqplug._base.deadline import Deadline
+    from mqplug._client.topics import Topics
+    from mqplug._model.log import Log
+    from mqplug._plugins.backend import Backend
+    from mqplug.spi._drivers import Connection
+
+Places = Mapping[int, Position | GroupPosition]
+
+
+class Groups:
+    """The groups of one connection."""
+
+    def __init__(self, backend: Backend, connection: Connection, topics: Topics) -> None:
+        self._backend = backend
+        self._connection = connection
+        self._topics = topics
+
+    def all(self, topic: str | None, deadline: Deadline) -> list[GroupInfo]:
+        """Every group with a position, on one topic or on any."""
+        if topic is not None:
+            self._topics.find(topic, deadline)
+        found = self._backend.list_groups(self._connection, topic, deadline)
+        return sorted(found, key=lambda group: group.name)
+
+    def positions(self, group: str, topic: str, deadline: Deadline) -> dict[int, GroupPosition]:
+        """Where a group stands in a topic, by partition."""
+        logs = self._topics.find(topic, deadline).logs
+        found = self.stored(group, {topic: logs}, deadline)
+        return {log.partition: found[log] for log in logs if log in found}
+
+    def stored(self, group: str, logs: Mapping[str, Sequence[Log]], deadline: Deadline) -> Mapping[Log, GroupPosition]:
+        """Where a group stands in these topics; ``GroupNotFound`` if it has no position in one of them."""
+        every = [log for each in logs.values() for log in each]
+        found = self._backend.group_positions(self._connection, group, every, deadline)
+        for topic, partitions in logs.items():
+            if not any(log in found for log in partitions):
+                raise self._not_found(group, topic, deadline)
+        return found
+
+    def delete(self, group: str, deadline: Deadline) -> None:
+        """Forget a group."""
+        self._backend.delete_group(self._connection, group, deadline)
+
+    def reset(self, group: str, topic: str, to: Target, *, must_exist: bool, lenient: bool, deadline: Deadline) -> None:
+        """Move a group without members. What ``to`` does not name stays, or is placed at EARLIEST."""
+        target = _checked(to)
+        logs = self._topics.find(topic, deadline).logs
+        known = self._backend.group_positions(self._connection, group, logs, deadline)
+        if must_exist and not known:
+            raise self._not_found(group, topic, deadline)
+        moved = self._named(target, logs, lenient, deadline)
+        fresh = [log for log in logs if log not in moved and log not in known]
+        moved |= _plain(self._backend.resolve(self._connection, EARLIEST, fresh, deadline))
+        if moved:
+            self._backend.move_group(self._connection, group, moved, deadline)
+
+    def _not_found(self, group: str, topic: str, deadline: Deadline) -> GroupNotFound:
+        """What says that there is no such group, and which name was perhaps meant."""
+        near: list[str] = []
+        with suppress(Error):
+            there = [info.name for info in self._backend.list_groups(self._connection, topic, deadline)]
+            near = get_close_matches(group, there, 1)
+        meant = f"Did you mean {near[0]!r}? " if near else ""
+        return GroupNotFound(
+            f"the group {group!r} has no position on {topic!r}", topic=topic,
+            fix=f"{meant}groups({topic!r}) lists those that have one; a group has one since it was opened, or reset",
+        )  # fmt: skip
+
+    def _named(
+        self, target: Start | Places, logs: Sequence[Log], lenient: bool, deadline: Deadline
+    ) -> dict[Log, GroupPosition]:
+        if isinstance(target, Mapping):
+            named = {log: _place(each) for log, each in by_log(self._connection, target, logs).items()}
+        else:
+            named = _plain(resolve(self._backend, self._connection, target, logs, deadline))
+            if not isinstance(target, Before | After | Position):
+                return named  # resolved to what is there: never lost
+        if lenient:
+            return self._retained(named, deadline)
+        refuse_lost(self._backend, self._connection, {log: at.position for log, at in named.items()}, deadline)
+        return named
+
+    def _retained(self, named: Mapping[Log, GroupPosition], deadline: Deadline) -> dict[Log, GroupPosition]:
+        """The same places; where retention removed one, the first message that is left."""
+        marks = self._backend.watermarks(self._connection, list(named), None, deadline)
+        return {log: _not_before(at, marks[log].low) for log, at in named.items()}
+
+
+def _checked(to: Target) -> Start | Places:
+    if isinstance(to, Mapping):
+        return to
+    return Before(to) if isinstance(to, MessageId) else check_start(to)
+
+
+def _plain(positions: Mapping[Log, Position]) -> dict[Log, GroupPosition]:
+    return {log: GroupPosition(position) for log, position in positions.items()}
+
+
+def _place(given: Position | GroupPosition) -> GroupPosition:
+    return given if isinstance(given, GroupPosition) else GroupPosition(given)
+
+
+def _not_before(at: GroupPosition, low: Position) -> GroupPosition:
+    if at.position >= low:
+        return at
+    acked = tuple(span for span in at.acked if span[0] >= low.coordinates)
+    return attrs.evolve(at, position=low, acked=acked)

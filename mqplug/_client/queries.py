@@ -1,0 +1,60 @@
+"""Questions about what is stored: watermarks, bounds and lag. They move nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from mqplug._model.watermarks import Bounds, Watermarks
+
+if TYPE_CHECKING:
+    from mqplug._base.deadline import Deadline
+    from mqplug._client.groups import Groups
+    from mqplug._client.topics import Topics
+    from mqplug._model.log import Log
+    from mqplug._model.position import Position
+    from mqplug._plugins.backend import Backend
+    from mqplug.spi._drivers import Connection
+
+
+class Questions:
+    """Answers for many topics at once, with as few round trips as the backend allows."""
+
+    def __init__(self, backend: Backend, connection: Connection, topics: Topics, groups: Groups) -> None:
+        self._backend = backend
+        self._connection = connection
+        self._topics = topics
+        self._groups = groups
+
+    def watermarks(self, topics: Sequence[str], deadline: Deadline) -> dict[str, dict[int, Watermarks]]:
+        """The watermarks of each partition of each topic."""
+        logs = self._topics.find_all(topics, deadline)
+        marks = self._marks(logs, None, deadline)
+        return {topic: {log.partition: marks[log] for log in logs[topic]} for topic in topics}
+
+    def bounds(self, topic: str, deadline: Deadline) -> dict[int, Bounds]:
+        """The first and last id of each partition."""
+        logs = self._topics.find(topic, deadline).logs
+        found = self._backend.bounds(self._connection, logs, deadline)
+        return {log.partition: found[log] for log in logs}
+
+    def lag(self, topics: Sequence[str], group: str, deadline: Deadline) -> dict[str, dict[int, int]]:
+        """How many messages the group has before it, in each partition of each topic."""
+        logs = self._topics.find_all(topics, deadline)
+        stored = self._groups.stored(group, logs, deadline)
+        since = {log: place.position for log, place in stored.items()}
+        marks = self._marks(logs, since, deadline)
+        return {topic: {log.partition: _behind(since.get(log), marks[log]) for log in logs[topic]} for topic in topics}
+
+    def _marks(
+        self, logs: Mapping[str, Sequence[Log]], since: Mapping[Log, Position] | None, deadline: Deadline
+    ) -> Mapping[Log, Watermarks]:
+        every = [log for each in logs.values() for log in each]
+        return self._backend.watermarks(self._connection, every, since, deadline)
+
+
+def _behind(stands: Position | None, marks: Watermarks) -> int:
+    """An estimate, but 0 if and only if there is nothing more to come."""
+    if marks.low == marks.high or (stands is not None and stands >= marks.high):
+        return 0
+    return marks.count if marks.exact else max(marks.count, 1)

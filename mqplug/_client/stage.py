@@ -1,0 +1,152 @@
+"""Stages: many messages that are written where nobody reads them, until one step takes all of them in."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from typing import TYPE_CHECKING, Any, Self
+
+from mqplug._base.deadline import Deadline
+from mqplug._model.errors import Closed, InvalidName, MessageTooLarge
+from mqplug._plugins.backend import NO_END
+from mqplug._produce.columns import Records, SendColumns, columns_of
+from mqplug._produce.record import check_declared
+from mqplug._produce.sorting import Sorter
+from mqplug.spi._actions import Staged
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+    from mqplug._produce.routing import Route
+    from mqplug.spi._descriptor import Capabilities
+    from mqplug.spi._drivers import StageDriver
+
+NUMBER_MAX = (1 << 63) - 1
+
+
+class Stage:
+    """Takes messages of one topic. Made by ``Client.stage``; one thread at a time may use it.
+
+    Leaving the block without ``finish``, or by an exception, discards what was written.
+    """
+
+    def __init__(
+        self,
+        opened: Callable[[str], AbstractContextManager[None]],
+        driver: StageDriver,
+        route: Route,
+        able: Capabilities,
+    ) -> None:
+        self._opened = opened
+        self._driver = driver
+        self._route = route
+        self._able = able
+        self._sorter = Sorter(route.topic, able.batch_max_messages, able.batch_max_bytes, _never)
+        self._over = False
+
+    @property
+    def topic(self) -> str:
+        """The topic that its messages are for."""
+        return self._route.topic
+
+    def write(self, records: Records, *, timeout: float | None = 30) -> None:
+        """Add messages, which are what ``Producer.send_many`` takes, and go to the partitions that it would choose.
+
+        What is wrong with a record is raised before any of these is written. Any other error ends the stage.
+        """
+        deadline = Deadline(timeout)
+        with self._use("stage"):
+            columns = columns_of(records, self.topic)
+            if not len(columns):
+                return
+            self._check(columns)
+            runs = list(self._sorter.runs(columns, range(len(columns)), self._find))
+            with self._or_discard():
+                for run, _ in runs:
+                    self._driver.write(run, deadline.remaining(NO_END))
+
+    def finish(self, *, timeout: float | None = 30) -> Staged:
+        """Put on disk what was written, and return what ``Client.ingest`` takes. It may be nothing at all."""
+        deadline = Deadline(timeout)
+        with self._use("stage"), self._or_discard():
+            staged = self._driver.finish(deadline.remaining(NO_END))
+            self._over = True
+            return staged
+
+    def discard(self) -> None:
+        """Remove what was written. May be called twice; after ``finish`` it does nothing."""
+        if not self._over:
+            self._over = True
+            self._driver.discard()
+
+    # inside ------------------------------------------------------------------------------------------------
+
+    def _use(self, operation: str) -> AbstractContextManager[None]:
+        if self._over:
+            raise Closed(f"{self!r} is finished or discarded", topic=self.topic, fix="Open another stage")
+        return self._opened(operation)
+
+    @contextmanager
+    def _or_discard(self) -> Iterator[None]:
+        try:
+            yield
+        except BaseException:
+            self.discard()
+            raise
+
+    def _check(self, columns: SendColumns) -> None:
+        null, keys, headers, timestamps = columns.uses()
+        check_declared(self._able, null_payload=null, keys=keys, headers=headers, timestamps_producer=timestamps)
+        if (largest := max(columns.sizes)) > self._able.message_max_bytes:
+            raise MessageTooLarge(
+                f"a message has {largest} bytes, the most is {self._able.message_max_bytes}", topic=self.topic
+            )
+
+    def _find(self, topic: str | None, partition: int | None) -> Route:
+        if topic != self.topic:
+            raise ValueError(f"this stage is for the topic {self.topic!r}, and a record is for {topic!r}")
+        return self._route
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.discard()
+
+    def __repr__(self) -> str:
+        return f"<Stage of {self.topic}{', over' if self._over else ''}>"
+
+
+def _never(_: Any, __: Deadline) -> None:
+    """Nobody waits for a record that is staged."""
+
+
+def check_staged(staged: Staged | Sequence[Staged]) -> tuple[Staged, ...]:
+    """What was staged, one or several, as a tuple of at least one."""
+    several = (staged,) if isinstance(staged, Staged) else tuple(staged)
+    for each in several:
+        if not isinstance(each, Staged):
+            raise TypeError(f"what was staged is what Stage.finish returned, not {type(each).__name__}")
+    if not several:
+        raise ValueError("there is nothing to take in: name what was staged")
+    return several
+
+
+def check_writer(name: str) -> str:
+    """The name, if a writer may have it."""
+    if not isinstance(name, str):
+        raise TypeError(f"a writer is a str, not {type(name).__name__}")
+    if not 1 <= len(name) <= 249 or not name.isprintable():
+        raise InvalidName(f"{name[:80]!r} is not a name for a writer", fix="Use 1 to 249 printable characters")
+    return name
+
+
+def check_number(number: int) -> int:
+    """The number of a batch."""
+    if isinstance(number, bool) or not isinstance(number, int):
+        raise TypeError(f"the number of a batch is a whole number, not {type(number).__name__}")
+    if not 0 <= number <= NUMBER_MAX:
+        raise ValueError(f"the number of a batch is 0 to {NUMBER_MAX}, not {number}")
+    return number

@@ -1,0 +1,161 @@
+"""Topics: made, found, grown, trimmed and removed."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+from mqplug._consume.starts import by_log
+from mqplug._model.errors import TopicExists, TopicNotFound, Unsupported
+from mqplug._model.names import check_new_topic, check_topic
+from mqplug._model.retention import Retention, retention_seconds
+from mqplug.spi._actions import AddPartitions, CreateTopic, TopicInfo
+
+if TYPE_CHECKING:
+    from mqplug._base.deadline import Deadline
+    from mqplug._model.log import Log
+    from mqplug._model.position import Position
+    from mqplug._plugins.backend import Backend
+    from mqplug.spi._descriptor import Capabilities
+    from mqplug.spi._drivers import Connection
+
+ROUNDING = 60.0  # seconds: Pulsar counts retention in whole minutes, and rounds up
+
+
+class Topics:
+    """The topics of one connection. Names are checked before any I/O."""
+
+    def __init__(self, backend: Backend, connection: Connection) -> None:
+        self._backend = backend
+        self._connection = connection
+
+    def find(self, topic: str, deadline: Deadline) -> TopicInfo:
+        """A topic as it stands; ``TopicNotFound`` if there is none."""
+        return self._backend.topic(self._connection, check_topic(topic), deadline)
+
+    def find_all(self, topics: Sequence[str], deadline: Deadline) -> dict[str, Sequence[Log]]:
+        """The logs of each of these (checked) topics, with as few round trips as the backend allows."""
+        names = list(dict.fromkeys(topics))
+        found = self._backend.topics(self._connection, names, deadline)
+        return {name: info.logs for name, info in zip(names, found, strict=True)}
+
+    def find_or_create(self, topic: str, create: bool, deadline: Deadline) -> TopicInfo:
+        """A topic as it stands, made first where it is missing and ``create`` says so."""
+        try:
+            return self.find(topic, deadline)
+        except TopicNotFound:
+            if not create:
+                raise
+        check_new_topic(topic)
+        with suppress(TopicExists):
+            return self._backend.create_topic(self._connection, CreateTopic(topic), deadline)
+        return self.find(topic, deadline)
+
+    def logs(
+        self, topics: Sequence[str], partitions: Sequence[int] | None, create: bool, deadline: Deadline
+    ) -> list[Log]:
+        """The logs that a consumer of these (checked) topics reads: all, or those of the named partitions."""
+        if not topics:
+            raise ValueError("a consumer reads at least one topic")
+        every = [log for topic in topics for log in self.find_or_create(topic, create, deadline).logs]
+        if partitions is None:
+            return every
+        missing = set(partitions) - {log.partition for log in every}
+        if missing:
+            raise ValueError(f"{topics[0]!r} has no partition {missing.pop()!r}: it has {len(every)}")
+        return [log for log in every if log.partition in set(partitions)]
+
+    def create(self, wanted: CreateTopic, exist_ok: bool, deadline: Deadline) -> None:
+        """Create a topic; with ``exist_ok`` an existing one of the same settings will do."""
+        try:
+            self._backend.create_topic(self._connection, wanted, deadline)
+        except TopicExists as error:
+            if not exist_ok:
+                raise
+            self._check_same(wanted, deadline, error)
+
+    def _check_same(self, wanted: CreateTopic, deadline: Deadline, error: TopicExists) -> None:
+        if differences := _differences(wanted, self.find(wanted.topic, deadline)):
+            raise TopicExists(
+                f"the topic {wanted.topic!r} exists with {' and '.join(differences)}",
+                topic=wanted.topic, fix="Ask for what there is, or choose another name",
+            ) from error  # fmt: skip
+
+    def delete(self, topic: str, deadline: Deadline) -> None:
+        """Delete a topic."""
+        self._backend.delete_topic(self._connection, check_topic(topic), deadline)
+
+    def names(self, deadline: Deadline) -> list[str]:
+        """All topics but the backend's own."""
+        return sorted(self._backend.list_topics(self._connection, deadline))
+
+    def add_partitions(self, topic: str, total: int, deadline: Deadline) -> None:
+        """Have so many partitions in all; ``ValueError`` unless these are more than there are."""
+        there = len(self.find(topic, deadline).logs)
+        if total <= there:
+            raise ValueError(f"{topic!r} has {there} partitions, and can only have more, not {total}")
+        self._backend.add_partitions(self._connection, AddPartitions(topic, total), deadline)
+
+    def trim(self, topic: str, before: Mapping[int, Position], deadline: Deadline) -> None:
+        """Remove what lies before these positions."""
+        wanted = by_log(self._connection, before, self.find(topic, deadline).logs)
+        if wanted:
+            self._backend.trim(self._connection, wanted, deadline)
+
+
+def new_topic(
+    topic: str,
+    able: Capabilities,
+    *,
+    partitions: int,
+    retention: Retention | None,
+    retention_bytes: int | None,
+    options: Mapping[str, Any] | None,
+) -> CreateTopic:
+    """A topic to be created, if its name and settings are legal here."""
+    check_new_topic(topic, able.topic_name_max)
+    check_partitions(partitions, able)
+    if options is not None and not isinstance(options, Mapping):
+        raise TypeError(f"options are a mapping, not {type(options).__name__}")
+    seconds, size = retention_seconds(retention), _bytes(retention_bytes)
+    if not able.retention and (seconds, size) != (None, None):
+        raise Unsupported("retention")
+    return CreateTopic(topic, partitions, seconds, dict(options or {}), size)
+
+
+def check_partitions(count: int, able: Capabilities) -> int:
+    """So many partitions, if a topic of this backend may have them."""
+    if isinstance(count, bool) or not isinstance(count, int):
+        raise TypeError(f"partitions is a whole number, not {type(count).__name__}")
+    if not 1 <= count <= able.partitions_max:
+        raise ValueError(f"a topic has 1 to {able.partitions_max} partitions, not {count}")
+    if count > 1 and not able.partitions:
+        raise Unsupported("partitions", fix="Create the topic with one partition")
+    return count
+
+
+def _bytes(size: int | None) -> int | None:
+    if size is None:
+        return None
+    if isinstance(size, bool) or not isinstance(size, int):
+        raise TypeError(f"retention_bytes is a whole number, not {type(size).__name__}")
+    if size < 0:
+        raise ValueError(f"retention_bytes is at least 0, not {size}")
+    return size
+
+
+def _differences(wanted: CreateTopic, there: TopicInfo) -> Collection[str]:
+    """In what an existing topic differs from the wanted one, as far as both are known."""
+    found = []
+    if len(there.logs) != wanted.partitions:
+        found.append(f"{len(there.logs)} partitions, not {wanted.partitions}")
+    if not _as_long(wanted.retention, there.retention):
+        found.append(f"a retention of {there.retention:g} s, not {wanted.retention:g} s")
+    if None not in {wanted.retention_bytes, there.retention_bytes} and wanted.retention_bytes != there.retention_bytes:
+        found.append(f"{there.retention_bytes} bytes retained, not {wanted.retention_bytes}")
+    return found
+
+
+def _as_long(wanted: float | None, there: float | None) -> bool:
+    return wanted is None or there is None or wanted == there or 0 <= there - wanted < ROUNDING

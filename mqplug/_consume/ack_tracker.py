@@ -1,0 +1,208 @@
+"""Where a group stands in one log, worked out from what was delivered and what of it was acked."""
+
+from __future__ import annotations
+
+import math
+import re
+from bisect import bisect_right
+from collections import deque
+from collections.abc import Sequence
+from operator import itemgetter
+
+from mqplug._consume.delivery import ACKED, Decide, Delivery, StillHolds, nothing
+from mqplug._consume.nacked import ReturnedMessages
+from mqplug._model.batch import Batch
+from mqplug._model.ids import MessageId
+from mqplug._model.position import Position
+from mqplug._model.text import Numbers
+from mqplug.spi._actions import GroupPosition
+from mqplug.spi.groups._positions import tidy
+
+_UNACKED = re.compile(b"[^%c]" % ACKED, re.DOTALL)
+_ACKED_RUN = re.compile(b"%c+" % ACKED)
+_FIRST = itemgetter(0)
+
+
+class Tracker:
+    """Where a consumer stands in one log, in one epoch. Without a group nothing is kept to be acked."""
+
+    def __init__(self, owner: object, start: GroupPosition, *, keeps: bool) -> None:
+        self.owner = owner  # tells this consumer's messages from another's
+        self._position = start.position
+        self._restored = tidy(start).acked
+        self._keeps = keeps
+        self._deliveries: deque[Delivery] = deque()
+        self.kept = 0  # messages of all deliveries: no fewer than are unsettled, and known without a look at each
+        self.returned = ReturnedMessages()
+        self.dirty = False
+        self.awaited = False  # somebody waits for an ack here: more may be handed out then
+        self.ranges = 0  # how many acked ranges the last state had
+        self.passed = nothing(start.position, self)  # stands for all that was acked and forgotten
+
+    def without_acked(self, batch: Batch) -> Batch:
+        """The batch less what the group had acked before it was opened."""
+        if not self._restored:
+            return batch
+        rows = [index for index, coordinates in enumerate(batch.coordinates) if not self._was_acked(coordinates)]
+        return batch if len(rows) == len(batch) else batch.take(rows, batch.next_position)
+
+    def _was_acked(self, coordinates: Numbers) -> bool:
+        """Whether a range that was restored has this message; there may be a hundred thousand."""
+        behind = bisect_right(self._restored, coordinates, key=_FIRST)
+        return behind > 0 and coordinates <= self._restored[behind - 1][1]
+
+    def deliver(self, batch: Batch, still_holds: StillHolds | None = None) -> Delivery:
+        """Begin to hand a batch out."""
+        if not self._keeps:
+            self._forget_exhausted()
+        delivery = Delivery(batch, self, still_holds=still_holds)
+        self._deliveries.append(delivery)
+        self.kept += len(delivery.flags)
+        self.dirty |= self._keeps and not delivery.flags
+        return delivery
+
+    @property
+    def latest(self) -> Delivery | None:
+        """What was delivered last."""
+        return self._deliveries[-1] if self._deliveries else None
+
+    def drop(self) -> None:
+        """Forget all deliveries."""
+        for delivery in list(self._deliveries):
+            delivery.drop()
+        for again in self.returned:
+            if again.present is not None:
+                again.present.drop()
+
+    def find(self, message_id: MessageId) -> tuple[Delivery, int] | None:
+        """Where a message was handed out last, if that still counts."""
+        wanted = message_id.coordinates
+        for again in self.returned:
+            if again.present is not None and again.coordinates == wanted:
+                return again.present, 0
+        for delivery in list(self._deliveries):
+            if (row := delivery.row_of(wanted)) is not None:
+                return delivery, row
+        return None
+
+    def has_acked(self, message_id: MessageId) -> bool:
+        """Whether all up to and with this message is acked."""
+        self._advance()
+        return not self._position.precedes(message_id)
+
+    def ack_through(self, delivery: Delivery, index: int) -> None:
+        """Ack all that was handed out, up to and with this row."""
+        for again in list(self.returned):
+            if again.coordinates <= delivery.batch.coordinates[index]:
+                self.returned.forget(again)
+        origin, last = (delivery.again.delivery, delivery.again.row) if delivery.again else (delivery, index)
+        if origin not in self._deliveries:
+            return  # all up to it is acked, and forgotten
+        for earlier in list(self._deliveries):
+            rows = last + 1 if earlier is origin else len(earlier.flags)
+            earlier.flags[:rows] = bytes((ACKED,)) * rows
+            if earlier is origin:
+                break
+        self.dirty = True
+
+    def give_back(self, delivery: Delivery, row: int, delay: float) -> None:
+        """A message was nacked: it comes again after so many seconds, and the rest waits for it."""
+        self.returned.give_back(delivery, row, delay)
+
+    def set_aside(self, delivery: Delivery, row: int) -> Decide:
+        """A message is nobody's until it is decided that it is done, or comes again."""
+        again = self.returned.give_back(delivery, row, math.inf)
+
+        def decide(delay: float | None) -> None:
+            if delay is None:
+                self.returned.forget(again)
+                self.dirty = True
+            else:
+                self.returned.set_due(again, delay)
+
+        return decide
+
+    @property
+    def position(self) -> Position:
+        """The position of the next message that would be handed out."""
+        for again in self.returned:
+            if again.present is None:
+                return Position(self._position.log, again.coordinates)
+        return self._deliveries[-1].position if self._deliveries else self._position
+
+    @property
+    def unsettled(self) -> int:
+        """How many messages were handed out and are not acked."""
+        return sum(delivery.unsettled for delivery in list(self._deliveries)) + self.returned.unsettled
+
+    @property
+    def oldest(self) -> MessageId | None:
+        """The first message that was handed out and is not acked: what the stored position waits for."""
+        self._advance()
+        first = next(iter(self._deliveries), None)
+        if first is None:
+            return None
+        row = _first_unacked(first)
+        return first.batch.id(row) if row < first.handed_out else None
+
+    def state(self) -> GroupPosition:
+        """All before the position is acked, and the ranges behind it."""
+        self._advance()
+        ranges = [each for each in self._restored if each[1] >= self._position.coordinates]
+        deliveries = list(self._deliveries)  # the receiving thread may append meanwhile
+        ranges += _acked_ranges(deliveries)
+        state = tidy(GroupPosition(self._position, tuple(sorted(ranges))))
+        self.ranges = len(state.acked)
+        return state
+
+    def take_change(self) -> GroupPosition:
+        """The state that is to be stored now."""
+        self.dirty = False
+        return self.state()
+
+    def put_back(self) -> None:
+        """What was taken was not stored after all."""
+        self.dirty = True
+
+    def _advance(self) -> None:
+        self.returned.settle()
+        while self._deliveries:
+            delivery = self._deliveries[0]
+            first = _first_unacked(delivery)
+            if first < len(delivery.flags):
+                if first > 0:
+                    self._position = Position(delivery.batch.log, delivery.batch.coordinates[first])
+                return
+            self._forget_first()
+
+    def _forget_exhausted(self) -> None:
+        while self._deliveries and not self._deliveries[0].left:
+            self._forget_first()
+
+    def _forget_first(self) -> None:
+        delivery = self._deliveries.popleft()
+        self._position = delivery.end
+        self.kept -= len(delivery.batch)
+        delivery.part_from_batch(self.passed)
+
+
+def _first_unacked(delivery: Delivery) -> int:
+    """The first row that is not acked; the number of rows if there is none."""
+    found = _UNACKED.search(bytes(delivery.flags))
+    return found.start() if found else len(delivery.flags)
+
+
+def _acked_ranges(deliveries: Sequence[Delivery]) -> list[tuple[Numbers, Numbers]]:
+    """The runs of acked messages; one that reaches the end of a delivery goes on in the next."""
+    ranges: list[tuple[Numbers, Numbers]] = []
+    goes_on = False
+    for delivery in deliveries:
+        if not delivery.flags:
+            continue
+        coordinates, end = delivery.batch.coordinates, 0
+        for run in _ACKED_RUN.finditer(bytes(delivery.flags)):
+            first = ranges.pop()[0] if goes_on and not run.start() else coordinates[run.start()]
+            end = run.end()
+            ranges.append((first, coordinates[end - 1]))
+        goes_on = end == len(delivery.flags)
+    return ranges

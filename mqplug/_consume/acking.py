@@ -1,0 +1,267 @@
+"""What a caller says of a message: done (ack), or not done (nack); and the storing of it."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import TYPE_CHECKING, NoReturn
+
+from mqplug._base.deadline import Deadline, kind_of
+from mqplug._consume.ack_tracker import Tracker
+from mqplug._consume.delivery import ACKED, Delivery
+from mqplug._consume.starts import check_place
+from mqplug._model.batch import Batch
+from mqplug._model.errors import ConfigError, Error, InvalidMessageId, Timeout, TopicNotFound, Unsupported
+from mqplug._model.ids import MessageId
+from mqplug._model.message import Message
+from mqplug._plugins.backend import NO_END
+
+if TYPE_CHECKING:
+    from mqplug._consume.assignment import Held, Holdings
+    from mqplug._consume.dead_letters import DeadLetters
+    from mqplug._consume.driver_session import Grip
+    from mqplug._consume.fetching import Fetcher
+    from mqplug._consume.retry import Retry
+    from mqplug.spi._actions import GroupPosition, Settlement
+
+    Changes = Sequence[tuple[Held, GroupPosition | Settlement]]
+
+SOON = 5.0
+UNSETTLED = "whoever had it died, or was away for too long, each time"
+
+
+class Settler:
+    """Acks, nacks, dead letters and commits of one consumer. Any thread."""
+
+    def __init__(
+        self, grip: Grip, holdings: Holdings, fetcher: Fetcher, retry: Retry, dead_letters: DeadLetters | None
+    ) -> None:
+        self._grip = grip
+        self._holdings = holdings
+        self._fetcher = fetcher
+        self._owner = holdings if grip.group is not None else None  # of the deliveries that may be acked
+        self._retry = retry
+        self._dead_letters = dead_letters
+        self.last_commit = time.monotonic()
+        self.late = self.returned = self.commits = 0
+        if dead_letters is not None:
+            fetcher.between = self.collect
+            if grip.shares:
+                fetcher.sift = self.bury_spent
+
+    @property
+    def buried(self) -> int:
+        """How many messages went to the dead-letter topic."""
+        return self._dead_letters.sent if self._dead_letters is not None else 0
+
+    # ack ---------------------------------------------------------------------------------------------------
+
+    def ack(self, message: Message | MessageId) -> None:
+        """This one is done. What is right nearly always is told with as few steps as possible."""
+        if type(message) is Message:
+            delivery, index = message._batch.delivery, message._index
+            if delivery is not None and delivery.live and not delivery.flags[index]:
+                tracker = delivery.tracker
+                if tracker.owner is self._owner and not tracker.awaited:
+                    delivery.flags[index] = ACKED
+                    tracker.dirty = True
+                    return
+        self._ack_with_care(message)
+
+    def _ack_with_care(self, message: Message | MessageId) -> None:
+        delivery, index = self._delivered(message, "ack")
+        if not delivery.live or delivery.flags[index]:
+            self.late += 1
+            return
+        delivery.flags[index] = ACKED
+        tracker = delivery.tracker
+        tracker.dirty = True
+        if tracker.awaited:
+            self._fetcher.on_settled()
+
+    def ack_through(self, message: Message | MessageId) -> None:
+        """This one and all before it in its partition are done."""
+        delivery, index = self._delivered(message, "ack")
+        if not delivery.live:
+            self.late += 1
+            return
+        with self._holdings.committing:
+            delivery.tracker.ack_through(delivery, index)
+        if delivery.tracker.awaited:
+            self._fetcher.on_settled()
+
+    def _delivered(self, message: Message | MessageId, operation: str) -> tuple[Delivery, int]:
+        """Where this consumer handed a message out; ``InvalidMessageId`` if it never did."""
+        if isinstance(message, Message):
+            delivery, index = message._batch.delivery, message._index
+        else:
+            delivery, index = self._find(message, operation)
+        grip = self._grip
+        if delivery is None or grip.closed or grip.group is None or delivery.tracker.owner is not self._holdings:
+            self._refuse(message, operation)
+        return delivery, index
+
+    def _find(self, message_id: MessageId, operation: str) -> tuple[Delivery | None, int]:
+        """Where a message was handed out; a dead delivery if it was settled before, None if it never was."""
+        if not isinstance(message_id, MessageId):
+            raise TypeError(f"{operation} takes a Message or its id, not {_given(message_id)}")
+        held = self._holdings.get(message_id.log)
+        if held is None:
+            return None, 0
+        with self._holdings.committing:
+            found = held.tracker.find(message_id)
+            if found is None:
+                check_place(self._grip.connection, message_id)
+                if held.tracker.has_acked(message_id):
+                    return held.tracker.passed, 0
+        return found or (None, 0)
+
+    def _refuse(self, message: Message | MessageId, operation: str) -> NoReturn:
+        self._grip.check_open()
+        self._grip.require_group(operation)
+        raise InvalidMessageId(
+            f"{message!r} was not delivered by this consumer, or is not held any more",
+            **self._grip.where(operation), fix=f"{operation.capitalize()} what this consumer received",
+        )  # fmt: skip
+
+    # nack --------------------------------------------------------------------------------------------------
+
+    def nack(self, message: Message, delay: float | None, reason: object) -> None:
+        """This one is not done: it comes again, or goes to the dead letters when it was tried often enough."""
+        if not isinstance(message, Message):
+            raise TypeError(f"nack takes a Message, not {_given(message)}")
+        if delay is not None and (isinstance(delay, bool) or not isinstance(delay, int | float)):
+            raise TypeError(f"a delay is a number of seconds, not {kind_of(delay)}")
+        if delay is not None and not 0 <= delay < math.inf:
+            raise ValueError(f"a delay is at least 0 seconds, not {delay}")
+        self._require_nack()
+        delivery, index = self._delivered(message, "nack")
+        attempt = message.attempt
+        wait = delay if delay is not None else self._retry.delay_after(attempt)
+        with self._holdings.committing:
+            if not delivery.live or delivery.flags[index]:
+                self.late += 1
+                return
+            self.returned += 1
+            try:
+                if self._dead_letters is not None and self._retry.exhausted(attempt):
+                    self._bury(self._dead_letters, message, delivery, _spoken(reason))
+                else:
+                    delivery.tracker.give_back(delivery, index, wait)
+            finally:  # what cannot be buried comes again, too
+                self._hand_out_again(delivery)
+        if self._grip.shares:
+            with suppress(Error):  # the keeper tries again
+                self.commit(Deadline(SOON))
+        self._grip.wake()
+
+    def _hand_out_again(self, delivery: Delivery) -> None:
+        """The partition of a message that was given back waits for it."""
+        held = self._holdings.get(delivery.batch.log)
+        if held is not None and held.tracker is delivery.tracker and isinstance(delivery.tracker, Tracker):
+            self._fetcher.hold_back(held)
+
+    def _require_nack(self) -> None:
+        self._grip.check_open()
+        self._grip.require_group("nack")
+        if self._grip.shares and not self._grip.connection.capabilities.nack:
+            raise Unsupported("nack", **self._grip.where("nack"))
+
+    # dead letters ------------------------------------------------------------------------------------------
+
+    def _bury(self, dead_letters: DeadLetters, message: Message, delivery: Delivery, reason: str) -> None:
+        """Send a message to the dead letters. Until it is stored there, it is nobody's."""
+        decide = delivery.tracker.set_aside(delivery, message._index)
+
+        def done(error: Error | None) -> None:
+            if delivery.live:
+                decide(None if error is None else self._wait_after(error, message.attempt))
+
+        try:
+            dead_letters.send(message, reason, done)
+        except Error as error:
+            done(error)
+            raise
+
+    def _wait_after(self, error: Error, attempt: int) -> float:
+        """Seconds until what could not be buried comes again; trying soon does not help against wrong settings."""
+        return self._retry.longest if isinstance(error, ConfigError) else self._retry.delay_after(attempt)
+
+    def bury_spent(self, held: Held, batch: Batch) -> Batch:
+        """What was tried often enough, and nobody was left to say so, is not handed out again; the rest is."""
+        attempts, limit = batch.attempts, self._retry.attempts
+        if self._dead_letters is None or limit is None or max(attempts, default=0) <= limit:
+            return batch
+        spent = [row for row, each in enumerate(attempts) if each > limit]
+        rest = [row for row in range(len(batch)) if row not in set(spent)]
+        tried = batch.take(spent, batch.next_position).with_attempts([attempts[row] - 1 for row in spent])
+        delivery = held.tracker.deliver(tried)
+        delivery.hand_out_all()
+        with self._holdings.committing:
+            for message in tried:
+                with suppress(Error):  # it comes again
+                    self._bury(self._dead_letters, message, delivery, UNSETTLED)
+        return batch.take(rest, batch.next_position)
+
+    def collect(self) -> None:
+        """Ack what is stored among the dead letters; what is not is tried again."""
+        if self._dead_letters:
+            with self._holdings.committing:
+                self._dead_letters.collect()
+
+    # commit ------------------------------------------------------------------------------------------------
+
+    def commit(self, deadline: Deadline) -> None:
+        """Store all acks so far."""
+        committing = self._holdings.committing
+        if not committing.acquire(timeout=deadline.remaining(NO_END)):
+            raise Timeout("another commit is under way and did not end in time", operation="commit")
+        try:
+            changes = self._holdings.take_changes()
+            self.last_commit = time.monotonic()
+            if not changes:
+                return
+            try:
+                self._store(changes, deadline)
+            except TopicNotFound:
+                self._store_topic_by_topic(changes, deadline)
+                raise
+            self.commits += 1
+        finally:
+            committing.release()
+
+    def _store(self, changes: Changes, deadline: Deadline) -> None:
+        try:
+            self._grip.store({held.log: change for held, change in changes}, deadline)
+        except BaseException:
+            for held, _ in changes:
+                held.tracker.put_back()
+            raise
+
+    def _store_topic_by_topic(self, changes: Changes, deadline: Deadline) -> None:
+        """One topic is gone: that keeps no acks of the others from being stored."""
+        topics = {held.log.topic for held, _ in changes}
+        for topic in topics if len(topics) > 1 else ():
+            of_topic = [held for held, _ in changes if held.log.topic == topic]
+            with suppress(TopicNotFound):
+                self._store([(held, held.tracker.take_change()) for held in of_topic], deadline)
+
+
+def _given(value: object) -> str:
+    """What came instead of a message, and what may have been meant."""
+    match value:
+        case Batch() | list() | tuple():
+            return f"{'Batch' if isinstance(value, Batch) else type(value).__name__}: say it for each of its messages"
+        case str():
+            return "str: MessageId.parse(text) reads the text of an id"
+        case MessageId():
+            return "MessageId: keep the message itself"
+    return type(value).__name__
+
+
+def _spoken(reason: object) -> str:
+    if isinstance(reason, BaseException):
+        return f"{type(reason).__name__}: {reason}"
+    return str(reason) if reason is not None else "given back"

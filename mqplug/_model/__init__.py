@@ -1,0 +1,1 @@
+"""What everything speaks of: errors, ids, positions, messages and batches. Imports nothing of mqplug above it."""

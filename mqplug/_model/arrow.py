@@ -1,0 +1,68 @@
+"""Batches as Arrow record batches. Imported when first asked for; needs pyarrow."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from mqplug._model.errors import ConfigError
+
+try:
+    import pyarrow as pa
+except ImportError as error:
+    raise ConfigError("to_arrow() needs pyarrow", fix="Run pip install 'mqplug[arrow]'") from error
+
+if TYPE_CHECKING:
+    from mqplug._model.batch import Batch
+
+_TIME = pa.timestamp("us", tz="UTC")
+_HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
+
+
+def record_batch(batch: Batch, columns: Sequence[str] | None = None) -> pa.RecordBatch:
+    """The chosen columns of a batch, or all of them."""
+    chosen = list(_MAKERS) if columns is None else list(columns)
+    unknown = [name for name in chosen if name not in _MAKERS]
+    if unknown:
+        raise ValueError(f"no column {unknown[0]!r}: there are {', '.join(_MAKERS)}")
+    ready = batch.arrow_columns(chosen)
+    arrays = [ready[name] if name in ready else _MAKERS[name](batch) for name in chosen]
+    return pa.record_batch(arrays, names=chosen)
+
+
+def _offsets(batch: Batch) -> pa.Array:
+    """The coordinate of each id where ids have but one, else null."""
+    coordinates = batch.coordinates
+    if any(len(numbers) != 1 for numbers in coordinates):
+        return pa.nulls(len(batch), pa.int64())
+    return pa.array([numbers[0] for numbers in coordinates], pa.int64())
+
+
+def _headers(batch: Batch) -> pa.Array:
+    rows = batch.headers
+    if not any(rows):
+        nothing, offsets = pa.array([], _HEADERS.value_type), pa.py_buffer(bytes(4 * len(batch) + 4))
+        return pa.Array.from_buffers(_HEADERS, len(batch), [None, offsets], children=[nothing])
+    return pa.array([[{"key": name, "value": value} for name, value in row] for row in rows], _HEADERS)
+
+
+def _times(milliseconds: Sequence[int]) -> pa.Array:
+    return pa.array(milliseconds, pa.int64()).cast(pa.timestamp("ms", tz="UTC")).cast(_TIME)
+
+
+def _same(value: Any, kind: pa.DataType, batch: Batch) -> pa.Array:
+    return pa.repeat(pa.scalar(value, kind), len(batch))
+
+
+_MAKERS: dict[str, Callable[[Batch], pa.Array]] = {
+    "key": lambda batch: pa.array(batch.keys, pa.binary()),
+    "value": lambda batch: pa.array(batch.values, pa.binary()),
+    "topic": lambda batch: _same(batch.log.topic, pa.string(), batch),
+    "partition": lambda batch: _same(batch.log.partition, pa.int32(), batch),
+    "offset": _offsets,
+    "id": lambda batch: pa.array([str(message_id) for message_id in batch.ids], pa.string()),
+    "headers": _headers,
+    "timestamp": lambda batch: _times(batch.timestamps),
+    "log_time": lambda batch: _times(batch.log_times),
+    "attempt": lambda batch: pa.array(batch.attempts, pa.int32()),
+}

@@ -1,0 +1,328 @@
+"""Batches: columns of received messages, of which each row can be looked at as a message."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
+from itertools import repeat
+from typing import TYPE_CHECKING, Any, Protocol, overload
+
+import attrs
+
+from mqplug._model.ids import MessageId
+from mqplug._model.message import Message
+from mqplug._model.position import Position
+
+if TYPE_CHECKING:
+    import pyarrow
+
+    from mqplug._model.headers import Headers
+    from mqplug._model.log import Log
+    from mqplug._model.text import Numbers
+
+
+class Columns(Protocol):
+    """What a driver hands over: one column a call, each called at most once for a batch.
+
+    A driver that has Arrow arrays already may also have ``arrow(names)``, which returns those of the named columns of
+    ``Batch.to_arrow`` that it has, with the types they have there.
+    """
+
+    def coordinates(self) -> Sequence[Numbers]:
+        """Those of the messages' ids, ascending."""
+        ...
+
+    def details(self) -> Sequence[Numbers] | None:
+        """What else the ids need, for a seek to be exact; None where that is nothing."""
+        ...
+
+    def keys(self) -> Sequence[bytes | None]:
+        """The keys; None for a message without one."""
+        ...
+
+    def values(self) -> Sequence[bytes | None]:
+        """The values; None for a tombstone."""
+        ...
+
+    def headers(self) -> Sequence[Headers]:
+        """The headers, in the order in which they were sent."""
+        ...
+
+    def timestamps(self) -> Sequence[int]:
+        """The producers' times, else the log's, in milliseconds since 1970."""
+        ...
+
+    def log_times(self) -> Sequence[int]:
+        """The times that ``at_time`` searches, in milliseconds since 1970."""
+        ...
+
+    def attempts(self) -> Sequence[int] | None:
+        """How many times each was delivered, this time included; None where the core counts."""
+        ...
+
+
+@attrs.frozen
+class ListColumns:
+    """Columns that are there as lists already."""
+
+    _coordinates: Sequence[Numbers]
+    _values: Sequence[bytes | None]
+    _keys: Sequence[bytes | None]
+    _headers: Sequence[Headers]
+    _timestamps: Sequence[int]
+    _log_times: Sequence[int]
+    _details: Sequence[Numbers] | None = None
+    _attempts: Sequence[int] | None = None
+
+    def coordinates(self) -> Sequence[Numbers]:
+        return self._coordinates
+
+    def details(self) -> Sequence[Numbers] | None:
+        return self._details
+
+    def keys(self) -> Sequence[bytes | None]:
+        return self._keys
+
+    def values(self) -> Sequence[bytes | None]:
+        return self._values
+
+    def headers(self) -> Sequence[Headers]:
+        return self._headers
+
+    def timestamps(self) -> Sequence[int]:
+        return self._timestamps
+
+    def log_times(self) -> Sequence[int]:
+        return self._log_times
+
+    def attempts(self) -> Sequence[int] | None:
+        return self._attempts
+
+
+class Batch(Sequence[Message]):
+    """A run of messages of one partition, with the position behind it.
+
+    It is a sequence of messages, and hands out its columns: ``values``, ``keys``, ``headers``, ``timestamps`` and
+    ``log_times`` (milliseconds), ``coordinates``, and all of them as ``to_arrow()``. ``next_position`` is where
+    reading goes on; an empty batch can move it too. What an idle receive returns is empty and has neither log
+    nor position.
+    """
+
+    def __init__(self, log: Log | None, next_position: Position | None, size: int, columns: Columns) -> None:
+        self._log = log
+        self._next = next_position
+        self._size = size
+        self._columns = columns
+        self.delivery: Any = None  # whose delivery this is: the consumer keeps its acks there
+
+    @property
+    def log(self) -> Log:
+        """The log that these messages are of."""
+        if self._log is None:
+            raise ValueError("nothing was received: this batch has no log")
+        return self._log
+
+    @property
+    def next_position(self) -> Position:
+        """The position behind the last message."""
+        if self._next is None:
+            raise ValueError("nothing was received: this batch has no position")
+        return self._next
+
+    @cached_property
+    def coordinates(self) -> Sequence[Numbers]:
+        """The coordinates of each id."""
+        return self._columns.coordinates()
+
+    @cached_property
+    def keys(self) -> Sequence[bytes | None]:
+        """The key of each message."""
+        return self._columns.keys()
+
+    @cached_property
+    def values(self) -> Sequence[bytes | None]:
+        """The payload of each message."""
+        return self._columns.values()
+
+    @cached_property
+    def headers(self) -> Sequence[Headers]:
+        """The headers of each message."""
+        return self._columns.headers()
+
+    @cached_property
+    def timestamps(self) -> Sequence[int]:
+        """The timestamp of each message, in milliseconds since 1970."""
+        return self._columns.timestamps()
+
+    @cached_property
+    def log_times(self) -> Sequence[int]:
+        """The log time of each message, in milliseconds since 1970."""
+        return self._columns.log_times()
+
+    @cached_property
+    def attempts(self) -> Sequence[int]:
+        """Which delivery of each message this is, as far as is known; counted from 1."""
+        known = self._columns.attempts()
+        return known if known is not None else [1] * self._size
+
+    @cached_property
+    def details(self) -> Sequence[Numbers]:
+        """What the driver needs beside the coordinates of each id."""
+        known = self._columns.details()
+        return known if known is not None else [()] * self._size
+
+    def id(self, index: int) -> MessageId:
+        """The id of one message."""
+        return MessageId(self.log, self.coordinates[index], self.details[index])
+
+    @property
+    def ids(self) -> list[MessageId]:
+        """The id of each message."""
+        return [self.id(index) for index in range(self._size)]
+
+    def __len__(self) -> int:
+        return self._size
+
+    @overload
+    def __getitem__(self, index: int) -> Message: ...
+    @overload
+    def __getitem__(self, index: slice) -> Batch: ...
+    def __getitem__(self, index: int | slice) -> Message | Batch:
+        if isinstance(index, slice):
+            return self._part(*index.indices(self._size))
+        if index < 0:
+            index += self._size
+        if not 0 <= index < self._size:
+            raise IndexError(f"no message {index}: the batch has {self._size}")
+        return Message(self, index)
+
+    def __iter__(self) -> Iterator[Message]:
+        return map(Message, repeat(self), range(self._size))
+
+    def __repr__(self) -> str:
+        where = f"{self._log.topic}[{self._log.partition}]" if self._log else "idle"
+        return f"Batch({where}, {self._size} messages)"
+
+    def take(self, indices: Sequence[int], next_position: Position) -> Batch:
+        """The batch of these rows only."""
+        return _Rows(self, indices, next_position)
+
+    def ending_at(self, next_position: Position) -> Batch:
+        """The same messages, with another position behind them."""
+        self._next = next_position
+        return self
+
+    def with_attempts(self, attempts: Sequence[int]) -> Batch:
+        """The same messages, delivered so often."""
+        self.attempts = attempts
+        return self
+
+    def detached(self) -> Batch:
+        """A copy that holds plain lists, and no consumer: it can be pickled and kept."""
+        columns = ListColumns(
+            list(self.coordinates), list(self.values), list(self.keys), list(self.headers),
+            list(self.timestamps), list(self.log_times), list(self.details), list(self.attempts),
+        )  # fmt: skip
+        return Batch(self._log, self._next, self._size, columns)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        plain = self.detached()
+        return Batch, (plain._log, plain._next, plain._size, plain._columns)
+
+    def to_arrow(self, columns: Sequence[str] | None = None) -> pyarrow.RecordBatch:
+        """The messages as an Arrow record batch; needs ``pip install mqplug[arrow]``.
+
+        ``columns`` chooses among key, value, topic, partition, offset, id, headers, timestamp, log_time, attempt.
+        """
+        from mqplug._model import arrow as _arrow
+
+        return _arrow.record_batch(self, columns)
+
+    def arrow_columns(self, names: Sequence[str]) -> Mapping[str, pyarrow.Array]:
+        """Those of the named columns that the driver has as Arrow arrays."""
+        ready = getattr(self._columns, "arrow", None)
+        return ready(names) if ready is not None else {}
+
+    def _part(self, start: int, stop: int, step: int) -> Batch:
+        rows = range(start, stop, step)
+        last = max(rows, default=self._size - 1)
+        whole = last == self._size - 1 or self._log is None
+        behind = self._next if whole else Position(self.log, self.coordinates[last + 1])
+        return _Rows(self, rows, behind)
+
+
+def empty_batch(next_position: Position | None = None) -> Batch:
+    """Return a batch without messages, which at most says where reading goes on."""
+    log = None if next_position is None else next_position.log
+    return Batch(log, next_position, 0, ListColumns([], [], [], [], [], []))
+
+
+class _Rows(Batch):
+    """Some rows of another batch.
+
+    Unless it is delivered by itself, its messages are those of the other batch, so that they can be acked.
+    """
+
+    def __init__(self, whole: Batch, rows: Sequence[int], next_position: Position | None) -> None:
+        super().__init__(whole._log, next_position, len(rows), _Taken(whole, rows))
+        self._whole = whole
+        self._rows = rows
+
+    @overload
+    def __getitem__(self, index: int) -> Message: ...
+    @overload
+    def __getitem__(self, index: slice) -> Batch: ...
+    def __getitem__(self, index: int | slice) -> Message | Batch:
+        if self.delivery is None and not isinstance(index, slice):
+            return self._whole[self._rows[index]]
+        return super().__getitem__(index)
+
+    def __iter__(self) -> Iterator[Message]:
+        if self.delivery is None:
+            return map(self._whole.__getitem__, self._rows)
+        return super().__iter__()
+
+
+class _Taken:
+    """Columns of some rows of another batch."""
+
+    def __init__(self, batch: Batch, rows: Sequence[int]) -> None:
+        self._batch = batch
+        self._rows = rows
+
+    def _of(self, column: Sequence[Any]) -> Sequence[Any]:
+        rows = self._rows
+        if isinstance(rows, range) and rows.step > 0 and isinstance(column, list):
+            return column[rows.start : rows.stop : rows.step]
+        return [column[row] for row in rows]
+
+    def arrow(self, names: Sequence[str]) -> Mapping[str, pyarrow.Array]:
+        rows = self._rows
+        if not isinstance(rows, range) or rows.step != 1:
+            return {}
+        ready = self._batch.arrow_columns(names)
+        return {name: array.slice(rows.start, len(rows)) for name, array in ready.items()}
+
+    def coordinates(self) -> Sequence[Numbers]:
+        return self._of(self._batch.coordinates)
+
+    def details(self) -> Sequence[Numbers] | None:
+        return self._of(self._batch.details)
+
+    def keys(self) -> Sequence[bytes | None]:
+        return self._of(self._batch.keys)
+
+    def values(self) -> Sequence[bytes | None]:
+        return self._of(self._batch.values)
+
+    def headers(self) -> Sequence[Headers]:
+        return self._of(self._batch.headers)
+
+    def timestamps(self) -> Sequence[int]:
+        return self._of(self._batch.timestamps)
+
+    def log_times(self) -> Sequence[int]:
+        return self._of(self._batch.log_times)
+
+    def attempts(self) -> Sequence[int] | None:
+        return self._of(self._batch.attempts)

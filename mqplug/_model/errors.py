@@ -1,0 +1,228 @@
+"""The one vocabulary of errors.
+
+Drivers map native errors to these once, at their edge. Each says what happened, where, whether trying
+again can help, and how to mend it. All can be pickled.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+
+class Error(Exception):
+    """The root of every error that mqplug raises, wrong types and numbers apart."""
+
+    retryable = False
+    fix: str | None = None
+    """How to mend it: as the place says where it was raised, else what helps with this kind of error."""
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        fix: str | None = None,
+        backend: str | None = None,
+        topic: str | None = None,
+        operation: str | None = None,
+        retryable: bool | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.message = message
+        if fix is not None:
+            self.fix = fix
+        self.backend = backend
+        self.topic = topic
+        self.operation = operation
+        if retryable is not None:
+            self.retryable = retryable
+
+    def __str__(self) -> str:
+        place = ", ".join(
+            f"{name} {value!r}"
+            for name, value in (("backend", self.backend), ("topic", self.topic), ("operation", self.operation))
+            if value
+        )
+        text = f"{self.message} ({place})" if place else self.message
+        return f"{text}. {self.fix}" if self.fix else text
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return rebuild, (type(self), self.args, self.__dict__)
+
+    def at(self, *, backend: str | None = None, topic: str | None = None, operation: str | None = None) -> Error:
+        """Fill in where it happened, as far as that was not known below; returns itself."""
+        self.backend = self.backend or backend
+        self.topic = self.topic or topic
+        self.operation = self.operation or operation
+        return self
+
+
+def rebuild(kind: type[Error], args: tuple[Any, ...], state: dict[str, Any]) -> Error:
+    error = kind.__new__(kind, *args)
+    error.__dict__.update(state)
+    return error
+
+
+class ConfigError(Error):
+    """A setting is unknown, missing, of the wrong type, or contradicts another."""
+
+    fix = "Mend the settings"
+
+
+class PluginError(Error):
+    """A plugin is missing, broken, too old, or raised what no driver may raise."""
+
+    fix = "Update the plugin, or report it to its authors"
+
+
+class ConnectError(Error):
+    """The server could not be reached, or did not answer in its own protocol."""
+
+    fix = "Check the address, and that the server runs and can be reached"
+    retryable = True
+
+
+class AuthError(Error):
+    """The server refused the credentials."""
+
+    fix = "Check the credentials"
+
+
+class AccessDenied(Error):
+    """The credentials are good, but do not allow this."""
+
+    fix = "Ask for the right to do this, or use other credentials"
+
+
+class TopicNotFound(Error):
+    """There is no topic of this name."""
+
+    fix = "Create it with create_topic, or open with create=True"
+
+
+class TopicExists(Error):
+    """A topic of this name exists already."""
+
+    fix = "Choose another name, or say exist_ok=True"
+
+
+class InvalidName(Error):
+    """A topic or group name that is not legal on every backend."""
+
+    fix = "Use 1 to 249 of A-Z a-z 0-9 . _ -"
+
+
+class InvalidMessageId(Error):
+    """An id or position that is damaged, or belongs to another backend, topic or incarnation."""
+
+    fix = "Use an id or position of the same topic, as it was given"
+
+
+class NotAssigned(Error):
+    """This consumer does not hold the partition (any more)."""
+
+    fix = "Use what assignment() lists"
+
+
+class GroupNotFound(Error):
+    """The group has no position on this topic."""
+
+    fix = "See which groups there are, or open a consumer with this group first"
+
+
+class ConsumerBusy(Error):
+    """The group is in use in a way that shuts this consumer, or this change, out."""
+
+    fix = "Close the other consumers of the group first"
+    retryable = True
+
+
+class Fenced(Error):
+    """A newer producer or member took this one's place."""
+
+    fix = "Open another one, and see that only one is open"
+
+
+class MessageTooLarge(Error):
+    """The message is larger than the backend takes."""
+
+    fix = "Send less, or raise the backend's limit"
+
+
+class QueueFull(Error):
+    """The producer's queue of messages on their way is full."""
+
+    fix = "Wait with flush(), or slow down"
+    retryable = True
+
+
+class SendFailed(Error):
+    """Not all messages are known to be stored; ``results`` has an id or an error for each."""
+
+    fix = "Look at results: each has an id or an error"
+
+    def __init__(self, message: str, *, results: Sequence[Any] = (), **where: Any) -> None:
+        super().__init__(message, **where)
+        self.results = list(results)
+
+
+class Timeout(Error, TimeoutError):
+    """The call did not end within its timeout."""
+
+    fix = "Allow more time, or try again"
+    retryable = True
+
+
+class ConcurrentUse(Error):
+    """Two threads received from one consumer at once."""
+
+    fix = "Receive from one thread, or open a consumer for each"
+
+
+class AlreadyOpen(Error):
+    """Another process, or an incompatible opener, has this store."""
+
+    fix = "Close it there first"
+
+
+class Closed(Error):
+    """The object was closed."""
+
+    fix = "Open another one"
+
+
+class CloseIncomplete(Error):
+    """Close ran out of time, or could not tell what became of some messages."""
+
+    fix = "Close with more time"
+
+
+class Corrupt(Error):
+    """Stored data is damaged; nothing of it was served."""
+
+    fix = "Restore from a backup"
+
+
+class StorageFull(Error):
+    """There is no room left to store messages."""
+
+    fix = "Make room"
+    retryable = True
+
+
+class Unsupported(Error):
+    """The backend does not have this capability, and nothing emulates it."""
+
+    fix = "Look at client.capabilities"
+
+    def __init__(self, capability: str, message: str | None = None, **where: Any) -> None:
+        super().__init__(message or f"{capability!r} is not supported here", **where)
+        self.capability = capability
+
+
+class ForkedClient(Error):
+    """A client was used in a child process that was forked after it had been opened."""
+
+    fix = "Connect in the child process"

@@ -1,0 +1,94 @@
+"""Messages: what is received."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from mqplug._model.position import from_milliseconds
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from mqplug._model.batch import Batch
+    from mqplug._model.headers import Headers
+    from mqplug._model.ids import MessageId
+
+
+class Message:
+    """One received message: a light view of a row of its batch. It cannot be changed."""
+
+    __slots__ = ("_batch", "_index")
+
+    def __init__(self, batch: Batch, index: int) -> None:
+        self._batch = batch
+        self._index = index
+
+    @property
+    def id(self) -> MessageId:
+        """Names this message for ever; made when it is asked for."""
+        return self._batch.id(self._index)
+
+    @property
+    def topic(self) -> str:
+        """The topic it was read from."""
+        return self._batch.log.topic
+
+    @property
+    def partition(self) -> int:
+        """The partition it was read from."""
+        return self._batch.log.partition
+
+    @property
+    def key(self) -> bytes | None:
+        """The key, or None; an empty key is not None."""
+        return self._batch.keys[self._index]
+
+    @property
+    def value(self) -> bytes | None:
+        """The payload; None is a tombstone."""
+        return self._batch.values[self._index]
+
+    @property
+    def headers(self) -> Headers:
+        """Pairs of name and value, in the order in which they were sent."""
+        return self._batch.headers[self._index]
+
+    @property
+    def timestamp(self) -> datetime:
+        """When it was made, in UTC: the producer's time if it gave one, else the log's."""
+        return from_milliseconds(self._batch.timestamps[self._index])
+
+    @property
+    def log_time(self) -> datetime:
+        """The time that ``at_time`` searches, in UTC."""
+        return from_milliseconds(self._batch.log_times[self._index])
+
+    @property
+    def attempt(self) -> int:
+        """1 for the first delivery that this consumer knows of."""
+        return self._batch.attempts[self._index]
+
+    def __repr__(self) -> str:
+        log, value = self._batch.log, self.value
+        size = "tombstone" if value is None else f"{len(value)} bytes"
+        where = ":".join(map(str, self._batch.coordinates[self._index]))
+        return f"Message({log.backend} {log.topic}[{log.partition}] {where}, {size})"
+
+    def __eq__(self, other: object) -> bool:
+        """Equal when id and content are."""
+        if not isinstance(other, Message):
+            return NotImplemented
+        return self.id == other.id and self._content() == other._content()
+
+    def __hash__(self) -> int:
+        return hash(self.id)
+
+    def _content(self) -> tuple[Any, ...]:
+        return self.key, self.value, self.headers, self.timestamp
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _alone, (self._batch[self._index : self._index + 1].detached(),)
+
+
+def _alone(batch: Batch) -> Message:
+    return Message(batch, 0)

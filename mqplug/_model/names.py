@@ -1,0 +1,60 @@
+"""Names of topics and groups."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from mqplug._model.errors import InvalidName
+
+Names = list[str] | tuple[str, ...]
+"""Several topics; a ``str`` is one."""
+
+_LEGAL = re.compile(r"[A-Za-z0-9._-]{1,249}", re.ASCII)
+_PARTITION = "-partition-"  # Pulsar keeps names with this for the partitions of topics, and refuses all others
+
+
+def check_new_topic(name: str, most: int = 249) -> str:
+    """The name, if a topic may be created with it: legal on every backend, and not too long for this one."""
+    check_topic(name)
+    if not _LEGAL.fullmatch(name) or name in {".", ".."} or _PARTITION in name or len(name) > most:
+        raise InvalidName(
+            f"{name[:80]!r} is not a name for a topic",
+            topic=name,
+            fix=f"Use 1 to {min(249, most)} of A-Z a-z 0-9 . _ -, not '.' or '..', without '-partition-'",
+        )
+    return name
+
+
+def check_topic(name: str) -> str:
+    """The name, if a topic of any backend may have it."""
+    if not isinstance(name, str):
+        raise TypeError(f"a topic is a str, not {type(name).__name__}")
+    if not name or "\0" in name:
+        raise InvalidName(f"{name[:80]!r} is not a name for a topic", fix="Give a name without NUL")
+    return name
+
+
+def check_topics(names: object) -> list[str]:
+    """One name or several, as a list."""
+    if isinstance(names, str):
+        return [check_topic(names)]
+    if isinstance(names, bytes) or not isinstance(names, Sequence):
+        raise TypeError(f"topics are a str, or a list of str, not {type(names).__name__}")
+    return [check_topic(name) for name in names]
+
+
+def check_partition(number: int) -> int:
+    """The number, if a partition may have it."""
+    if isinstance(number, bool) or not isinstance(number, int):
+        raise TypeError(f"a partition is a whole number, not {type(number).__name__}")
+    return number
+
+
+def check_group(name: str) -> str:
+    """The name, if a group may have it."""
+    if not isinstance(name, str):
+        raise TypeError(f"a group is a str, not {type(name).__name__}")
+    if not name or len(name) > 249 or any(ord(character) < 32 or character == "/" for character in name):
+        raise InvalidName(f"{name[:80]!r} is not a name for a group", fix="Use 1 to 249 printable characters, no '/'")
+    return name

@@ -1,0 +1,53 @@
+"""Errors of sends whose outcome is not known, and the late result that they lead to."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Protocol
+
+from mqplug._model.errors import Error, Timeout, rebuild
+
+if TYPE_CHECKING:
+    from mqplug._model.ids import MessageId
+
+
+class PendingSend(Protocol):
+    """A send that is still under way, as an error refers to it."""
+
+    def result(self, timeout: float | None = 30) -> MessageId:
+        """Wait for the id of the stored message; raise the error if it was not stored."""
+        ...
+
+    @property
+    def done(self) -> bool:
+        """Whether the outcome is known."""
+        ...
+
+    @property
+    def error(self) -> Error | None:
+        """Why the message was not, or may not have been, stored; None while that is unknown."""
+        ...
+
+
+class OutcomeUnknown(Error):
+    """The message may or may not be stored. Sending it again may store it twice."""
+
+    fix = "Look whether it is stored before sending it again"
+    retryable = True
+    handle: PendingSend | None = None
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        state = {name: value for name, value in self.__dict__.items() if name != "handle"}
+        return rebuild, (type(self), self.args, state)
+
+
+class SendTimeout(OutcomeUnknown, Timeout):
+    """A send's timeout ran out; the send itself goes on, and ``handle`` gets its result."""
+
+
+def in_doubt(error: Error) -> OutcomeUnknown:
+    """An error that proves nothing, as ``OutcomeUnknown``."""
+    if isinstance(error, OutcomeUnknown):
+        return error
+    doubt = OutcomeUnknown(f"it may or may not be stored: {error.message}")
+    doubt.__cause__ = error
+    return doubt

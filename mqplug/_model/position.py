@@ -1,0 +1,234 @@
+"""Positions, and the requests for one."""
+
+from __future__ import annotations
+
+import time
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final
+
+import attrs
+
+from mqplug._model.errors import Error
+from mqplug._model.ids import MessageId, _same_log
+from mqplug._model.log import Log
+from mqplug._model.text import Numbers, decode, encode
+
+LATEST_TIME_MS: Final = 253_402_300_799_999  # the end of the year 9999
+
+
+class Position:
+    """A point between messages of one log: the coordinates of the next possible message.
+
+    Positions of one log are totally ordered, and never compare with ids. ``str(position)`` is the text form;
+    ``Position.parse(text)`` reads it back.
+    """
+
+    __slots__ = ("coordinates", "log")
+
+    log: Log
+    coordinates: Numbers
+
+    def __init__(self, log: Log, coordinates: Numbers) -> None:
+        object.__setattr__(self, "log", log)
+        object.__setattr__(self, "coordinates", coordinates)
+
+    @classmethod
+    def parse(cls, text: str) -> Position:
+        """The position that this text names; ``InvalidMessageId`` if it is not exactly such a text."""
+        log, coordinates, _ = decode("p", text)
+        return cls(log, coordinates)
+
+    def precedes(self, message_id: MessageId) -> bool:
+        """Whether that message lies after this point."""
+        return self.coordinates <= _same_log(self.log, message_id.log, message_id.coordinates)
+
+    def __str__(self) -> str:
+        return encode("p", self.log, self.coordinates)
+
+    def __repr__(self) -> str:
+        where = ":".join(map(str, self.coordinates))
+        return f"Position({self.log.backend} {self.log.topic}[{self.log.partition}] {where})"
+
+    def __setattr__(self, name: str, value: object) -> None:
+        raise AttributeError(f"a Position is immutable: cannot set {name!r}")
+
+    def __delattr__(self, name: str) -> None:
+        raise AttributeError(f"a Position is immutable: cannot delete {name!r}")
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Position, (self.log, self.coordinates)
+
+    def __hash__(self) -> int:
+        return hash((self.log, self.coordinates, "position"))
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Position):
+            return NotImplemented
+        return self.log is other.log and self.coordinates == other.coordinates
+
+    def __lt__(self, other: Position) -> bool:
+        if not isinstance(other, Position):
+            return NotImplemented
+        return self.coordinates < _same_log(self.log, other.log, other.coordinates)
+
+    def __le__(self, other: Position) -> bool:
+        if not isinstance(other, Position):
+            return NotImplemented
+        return self.coordinates <= _same_log(self.log, other.log, other.coordinates)
+
+    def __gt__(self, other: Position) -> bool:
+        if not isinstance(other, Position):
+            return NotImplemented
+        return self.coordinates > _same_log(self.log, other.log, other.coordinates)
+
+    def __ge__(self, other: Position) -> bool:
+        if not isinstance(other, Position):
+            return NotImplemented
+        return self.coordinates >= _same_log(self.log, other.log, other.coordinates)
+
+
+class PositionLost(Error):
+    """A message at or after the wanted position was removed by retention; ``low`` is where the log begins now."""
+
+    fix = "Seek to EARLIEST, or say missing='next'"
+
+    def __init__(self, message: str, *, log: Log | None = None, low: Position | None = None, **where: Any) -> None:
+        super().__init__(message, **where)
+        self.log = log
+        self.low = low
+
+
+@attrs.frozen
+class Earliest:
+    """The first message that is retained."""
+
+    def __repr__(self) -> str:
+        return "EARLIEST"
+
+
+@attrs.frozen
+class Latest:
+    """Behind the last message that is stored when the call is made."""
+
+    def __repr__(self) -> str:
+        return "LATEST"
+
+
+@attrs.frozen
+class Before:
+    """Just before a message: it is delivered first."""
+
+    id: MessageId
+
+
+@attrs.frozen
+class After:
+    """Just after a message: the next one is delivered first."""
+
+    id: MessageId
+
+
+@attrs.frozen
+class AtTime:
+    """The first message in log order whose ``log_time`` is at or after this (milliseconds since 1970, UTC)."""
+
+    milliseconds: int
+
+
+@attrs.frozen
+class Ago:
+    """As ``AtTime``, counted back from the moment the call is made."""
+
+    milliseconds: int
+
+    def resolved(self) -> AtTime:
+        """The time that this means now."""
+        return AtTime(max(0, time.time_ns() // 1_000_000 - self.milliseconds))
+
+
+@attrs.frozen
+class Last:
+    """The last so many messages of each partition."""
+
+    count: int
+
+
+EARLIEST: Final = Earliest()
+LATEST: Final = Latest()
+
+Start = Earliest | Latest | Before | After | AtTime | Ago | Last | Position
+
+
+def before(message_id: MessageId) -> Before:
+    """Start with this message."""
+    return Before(_an_id(message_id))
+
+
+def after(message_id: MessageId) -> After:
+    """Start with the message after this one."""
+    return After(_an_id(message_id))
+
+
+def at_time(moment: datetime | int) -> AtTime:
+    """Start with the first message whose ``log_time`` is at or after the moment.
+
+    The moment is a datetime with a time zone, or milliseconds since 1970.
+    """
+    return AtTime(to_milliseconds(moment))
+
+
+def ago(*, days: float = 0, hours: float = 0, minutes: float = 0, seconds: float = 0) -> Ago:
+    """Start so long before now; ``ago(hours=1)`` is the last hour."""
+    for part in (days, hours, minutes, seconds):
+        if isinstance(part, bool) or not isinstance(part, int | float):
+            raise TypeError(f"ago() takes numbers, as in ago(hours=1), not {type(part).__name__}")
+    span = timedelta(days=days, hours=hours, minutes=minutes, seconds=seconds)
+    if span < timedelta(0):
+        raise ValueError("ago() looks back: its parts may not be negative in sum")
+    return Ago(span // timedelta(milliseconds=1))
+
+
+def last(count: int) -> Last:
+    """Start so many messages before the end of each partition."""
+    if isinstance(count, bool) or not isinstance(count, int):
+        raise TypeError(f"last() takes a whole number of messages, not {type(count).__name__}")
+    if count < 0:
+        raise ValueError(f"last() takes a number of messages of at least 0, not {count}")
+    return Last(count)
+
+
+def to_milliseconds(moment: datetime | int) -> int:
+    """Milliseconds since 1970 of a moment; naive datetimes and impossible times are refused."""
+    if isinstance(moment, datetime):
+        if moment.tzinfo is None:
+            raise ValueError(f"{moment!r} has no time zone: say one, as in moment.replace(tzinfo=timezone.utc)")
+        moment = (moment - _EPOCH) // timedelta(milliseconds=1)
+    if isinstance(moment, bool) or not isinstance(moment, int):
+        hint = ": say int(seconds * 1000)" if isinstance(moment, float) else ""
+        raise TypeError(f"a time is a datetime or whole milliseconds since 1970, not {type(moment).__name__}{hint}")
+    if not 0 <= moment <= LATEST_TIME_MS:
+        raise ValueError(f"{moment} ms is not a time between the years 1970 and 9999")
+    return moment
+
+
+def from_milliseconds(milliseconds: int) -> datetime:
+    """The moment so many milliseconds after 1970, in UTC."""
+    return _EPOCH + timedelta(milliseconds=milliseconds)
+
+
+def _an_id(message_id: MessageId) -> MessageId:
+    if not isinstance(message_id, MessageId):
+        raise TypeError(f"a MessageId is wanted here, not {_no_id(message_id)}")
+    return message_id
+
+
+def _no_id(value: object) -> str:
+    match value:
+        case str():
+            return "str; MessageId.parse reads its text"
+        case Position():
+            return "Position, which is a start by itself"
+    return f"{type(value).__name__}; say message.id" if hasattr(value, "id") else type(value).__name__
+
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)

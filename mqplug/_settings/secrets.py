@@ -1,0 +1,77 @@
+"""Secrets: settings that are not in the repr of their class (``repr=False``), and texts that would show them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, Final
+
+from mqplug._model.errors import Error
+from mqplug._settings.fields import fields_of
+from mqplug._settings.urls import without_logins
+
+MASK: Final = "..."
+_SHORT: Final = 4  # a shorter text is a part of many a word, and counts as a word alone
+
+
+def secrets_of(kind: type[Any], given: object) -> set[str]:
+    """The texts that are secrets among settings: a mapping, right or wrong, or an object of their class."""
+    found: set[str] = set()
+    for name, field in fields_of(kind).items():
+        value = given.get(name) if isinstance(given, Mapping) else getattr(given, name, None)
+        if field.secret:
+            found.update(_texts(value))
+        elif field.nested is not None:
+            found |= secrets_of(field.nested, value)
+    return found
+
+
+def shows(text: str, secrets: Iterable[str]) -> bool:
+    """Whether a text holds one of the secrets, as it is or as Python writes it."""
+    return any(pattern.search(text) for pattern in map(_pattern, secrets))
+
+
+def hidden(text: str, secrets: Iterable[str]) -> str:
+    """A text with ``...`` for each secret, and for the login of each URL."""
+    for secret in sorted(secrets, key=len, reverse=True):
+        text = _pattern(secret).sub(MASK, text)
+    return without_logins(text)
+
+
+def redact(error: BaseException, secrets: Iterable[str]) -> None:
+    """Take secrets out of an error's texts, and drop what caused it if that shows one."""
+    known = list(secrets)
+    if isinstance(error, Error):
+        error.message = hidden(error.message, known)
+        error.fix = error.fix and hidden(error.fix, known)
+    error.args = tuple(hidden(arg, known) if isinstance(arg, str) else arg for arg in error.args)
+    if any(hidden(text, known) != text for text in _causes(error)):
+        error.__cause__ = error.__context__ = None
+
+
+def _pattern(secret: str) -> re.Pattern[str]:
+    spellings = "|".join(re.escape(each) for each in {secret, repr(secret)[1:-1]})
+    return re.compile(spellings if len(secret) >= _SHORT else rf"(?<!\w)(?:{spellings})(?!\w)")
+
+
+def _texts(value: object) -> Iterator[str]:
+    if isinstance(value, Mapping):
+        for inner in value.values():
+            yield from _texts(inner)
+    elif isinstance(value, list | tuple | set | frozenset):
+        for inner in value:
+            yield from _texts(inner)
+    elif isinstance(value, bytes):
+        yield value.decode(errors="replace")
+    elif value is not None and not isinstance(value, bool) and str(value):
+        yield str(value)
+
+
+def _causes(error: BaseException) -> Iterator[str]:
+    """The texts of all that led to an error."""
+    seen = [error]
+    for each in seen:
+        for cause in (each.__cause__, each.__context__):
+            if cause is not None and all(cause is not other for other in seen):
+                seen.append(cause)
+                yield f"{cause} {cause!r}"

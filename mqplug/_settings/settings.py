@@ -1,0 +1,155 @@
+"""Settings: from a mapping into a settings class. All that is wrong is named at once, with its path, and no value."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from difflib import get_close_matches
+from typing import Any, Final, TypeVar
+
+import attrs
+
+from mqplug._model.errors import ConfigError, Error
+from mqplug._settings.fields import fields_of
+from mqplug._settings.secrets import secrets_of, shows
+from mqplug._settings.urls import without_logins
+
+T = TypeVar("T")
+Path = tuple[str | int, ...]
+
+_FIRST: Final = re.compile(r"'?(\w+)'? ")
+_QUOTED: Final = re.compile(r"'(\w+)'")
+
+
+@attrs.frozen
+class Complaint:
+    """One thing that is wrong, and how to mend it."""
+
+    text: str
+    fix: str | None = None
+
+
+def structured(
+    kind: type[T],
+    given: Mapping[str, Any],
+    path: str,
+    *,
+    places: Mapping[str, str] | None = None,
+    backend: str | None = None,
+) -> T:
+    """Settings of this class; ``ConfigError`` for whatever is wrong with them.
+
+    ``path`` is where they stand, such as ``kafka``. ``places`` says what to call a key in an error, where its path
+    is not what somebody would look for, such as the name of an environment variable.
+    """
+    made, complaints = _attempt(kind, given, path, places or {})
+    if complaints:
+        raise told(complaints, backend)
+    return made  # type: ignore[return-value]
+
+
+def _attempt(
+    kind: type[T], given: Mapping[str, Any], path: str, places: Mapping[str, str]
+) -> tuple[T | None, list[Complaint]]:
+    from mqplug._settings.reading import converter  # cattrs takes its time: not at `import mqplug`
+
+    try:
+        return converter().structure(dict(given), kind), []
+    except Exception as error:  # noqa: BLE001 - whatever a validator raises
+        examiner = _Examiner(path, places, secrets_of(kind, given))
+        return None, list(examiner.complaints(error, kind, ()))
+
+
+def told(complaints: list[Complaint], backend: str | None = None) -> ConfigError:
+    """One error for all that is wrong."""
+    if len(complaints) == 1:
+        return ConfigError(complaints[0].text, fix=complaints[0].fix, backend=backend)
+    text = "; ".join(f"{each.text} ({each.fix})" if each.fix else each.text for each in complaints)
+    return ConfigError(text, backend=backend)
+
+
+def unknown(name: str, place: str, path: str, known: Iterable[str]) -> Complaint:
+    """A setting that is none of those known. ``place`` is what it is called, ``path`` what it is in."""
+    near = get_close_matches(name, list(known), n=1)
+    text = f"there is no setting {quoted(place)}"
+    if not near:
+        return Complaint(text, nearest(name, known))
+    if place.endswith(name.upper()):  # an environment variable
+        return Complaint(text, f"Did you mean {place.removesuffix(name.upper()) + near[0].upper()!r}?")
+    return Complaint(text, f"Did you mean {f'{path}.{near[0]}'.lstrip('.')!r}?")
+
+
+def quoted(place: str) -> str:
+    """A setting between quotes, with the file that it is in, if it is in one, behind them."""
+    key, where, file = place.partition(" in ")
+    return f"{key!r}{where}{file}"
+
+
+def nearest(name: str, known: Iterable[str]) -> str:
+    """Advice for a name that is none of those known."""
+    near = get_close_matches(name, list(known), n=1)
+    return f"Did you mean {near[0]!r}?" if near else f"There are {', '.join(sorted(known)) or 'none'}"
+
+
+@attrs.frozen
+class _Examiner:
+    """Puts into words what went wrong while settings were read."""
+
+    path: str
+    places: Mapping[str, str]
+    secrets: set[str]
+
+    def complaints(self, error: BaseException, kind: Any, at: Path) -> Iterator[Complaint]:
+        """What is wrong, from an error that may hold many."""
+        from cattrs.errors import ClassValidationError, ForbiddenExtraKeysError, IterableValidationError
+
+        if isinstance(error, ForbiddenExtraKeysError):
+            known, path = list(fields_of(error.cl)), ".".join(map(str, (self.path, *at)))
+            for name in sorted(error.extra_fields):
+                yield unknown(name, self._called((*at, name)), path, known)
+        elif isinstance(error, ClassValidationError):
+            inside, around = error.group_exceptions()
+            for each, field in inside:
+                if isinstance(each, KeyError) and each.args == (field.name,):
+                    yield Complaint(f"{quoted(self._called((*at, field.name)))} is missing")
+                else:
+                    yield from self.complaints(each, field.type, (*at, field.name))
+            for other in around:
+                yield from self.complaints(other, kind, at)
+        elif isinstance(error, IterableValidationError):
+            members, around = error.group_exceptions()
+            for each, member in members:
+                yield from self.complaints(each, member.type, (*at, member.index))
+            for other in around:
+                yield from self.complaints(other, kind, at)
+        else:
+            yield self._wrong(error, kind, at)
+
+    def _wrong(self, error: BaseException, kind: Any, at: Path) -> Complaint:
+        from mqplug._settings.reading import WrongValue
+
+        if isinstance(error, WrongValue):
+            return Complaint(f"{quoted(self._called(at))}: {error}", error.fix)
+        reason = error.message if isinstance(error, Error) else str(error.args[0] if error.args else type(error))
+        fix = error.fix if isinstance(error, Error) else None
+        if shows(f"{reason} {fix}", self.secrets):
+            return Complaint(f"{quoted(self._called(at))} is wrong; why is not shown, since that shows a secret")
+        if isinstance(kind, type) and attrs.has(kind):
+            at, reason = _attributed(reason, kind, at)
+        return Complaint(f"{quoted(self._called(at))}: {without_logins(reason)}", fix and without_logins(fix))
+
+    def _called(self, at: Path) -> str:
+        if not at:
+            return self.path
+        first, *rest = at
+        called = self.places.get(str(first)) or (f"{self.path}.{first}" if self.path else str(first))
+        return called + "".join(f"[{each}]" if isinstance(each, int) else f".{each}" for each in rest)
+
+
+def _attributed(reason: str, kind: type[Any], at: Path) -> tuple[Path, str]:
+    """Validators do not say where, but name the field: as their first word, or between quotes."""
+    first = _FIRST.match(reason)
+    if first is not None and first[1] in fields_of(kind):
+        return (*at, first[1]), reason[first.end() :]
+    quoted = [name for name in _QUOTED.findall(reason) if name in fields_of(kind)]
+    return ((*at, quoted[0]) if len(quoted) == 1 else at), reason

@@ -1,0 +1,140 @@
+"""Which loop an object belongs to, its calls that wait elsewhere, and what is entered with ``async with``."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Coroutine, Generator
+from contextlib import AbstractAsyncContextManager, nullcontext, suppress
+from functools import partial
+from threading import Event
+from types import TracebackType
+from typing import Any, Generic, Self, TypeVar
+
+from mqplug._base.deadline import Deadline
+from mqplug._base.fork import ForkGuard
+from mqplug._model.errors import ConcurrentUse, Error
+from mqplug._plugins.backend import NO_END
+from mqplug.aio._thread_pool import Crew
+
+T = TypeVar("T")
+
+TURN = 0.001  # seconds after which calls that need not wait let the loop's other tasks come in between
+
+
+class Home:
+    """The loop that a client and all that it opened belong to, and the threads that wait for them."""
+
+    def __init__(self) -> None:
+        self.loop = asyncio.get_running_loop()
+        self.crew = Crew(self.loop, "mqplug-aio")
+        self._fork = ForkGuard()
+        self.turn_ends = 0.0  # when calls that need not wait are to give way
+
+    def check(self) -> None:
+        """``ConcurrentUse`` when another loop is running, ``ForkedClient`` in a child process."""
+        self._fork.check()
+        if asyncio.get_running_loop() is not self.loop:
+            raise ConcurrentUse(
+                "this was opened in another event loop", fix="Connect again inside the loop that uses it"
+            )
+
+    async def call(self, work: Callable[[], T], undo: Callable[[T], object] | None = None) -> T:
+        """Do on a thread what may wait. Cancelled, it still ends there, and ``undo`` gets its result."""
+        self.check()
+        future = self.crew.start(work, undo)
+        try:
+            return await future
+        except asyncio.CancelledError:
+            if undo is not None and not future.cancelled() and future.exception() is None:  # it ended just before
+                self.crew.start(partial(undo, future.result()))
+            raise
+
+    @property
+    def is_due(self) -> bool:
+        """Whether it is time to give way."""
+        return time.monotonic() > self.turn_ends
+
+    async def give_way(self) -> None:
+        """Let the loop's other tasks come in between."""
+        self.check()
+        await asyncio.sleep(0)
+        self.turn_ends = time.monotonic() + TURN
+
+
+class Closable(ABC):
+    """What is open until it is closed, with ``async with``."""
+
+    @abstractmethod
+    async def close(self, timeout: float | None = 30) -> None:
+        """Let go. May be called twice."""
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        with suppress(Error) if error is not None else nullcontext():  # the first error says more
+            await self.close()
+
+
+class Child(Closable):
+    """What a client opened. It is closed once, on a thread; who closes it again waits until that has ended."""
+
+    def __init__(self, home: Home, on_closed: Callable[[Any], object]) -> None:
+        self._home = home
+        self._on_closed = on_closed
+        self._closed = False
+        self._close_ended = Event()
+
+    def begin_close(self) -> Callable[[Deadline], None]:
+        """Refuse what comes later. What is returned is to be done on a thread, and ends when all is closed."""
+        if self._closed:
+            return self._await_end
+        self._closed = True
+        return partial(self._end, self._prepare_close())
+
+    @abstractmethod
+    def _prepare_close(self) -> Callable[[Deadline], None]:
+        """What closes it, on a thread."""
+
+    def _end(self, close: Callable[[Deadline], None], deadline: Deadline) -> None:
+        try:
+            close(deadline)
+        finally:
+            self._close_ended.set()
+            self._home.crew.tell(self._on_closed, self)
+
+    def _await_end(self, deadline: Deadline) -> None:
+        self._close_ended.wait(deadline.remaining(NO_END))
+
+
+C = TypeVar("C", bound=AbstractAsyncContextManager[Any, Any])
+
+
+class Opening(Generic[C]):
+    """Something that is being opened: ``await`` it, or enter it with ``async with``."""
+
+    def __init__(self, opened: Coroutine[Any, Any, C]) -> None:
+        self._opened = opened
+        self._made: C | None = None
+
+    def __await__(self) -> Generator[Any, None, C]:
+        return self._opened.__await__()
+
+    async def __aenter__(self) -> C:
+        self._made = await self
+        return self._made
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._made is not None:
+            await self._made.__aexit__(kind, error, trace)
+
+
+def left(deadline: Deadline) -> float | None:
+    """What is left of a deadline, as a timeout."""
+    return None if deadline.timeout is None else deadline.remaining()

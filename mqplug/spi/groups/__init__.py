@@ -1,0 +1,9 @@
+"""For backends that keep groups themselves: who has which partition or message, and where a group is."""
+
+from __future__ import annotations
+
+from mqplug.spi.groups._leases import Lease, Leases, Recalled, Upcoming
+from mqplug.spi.groups._positions import tidy
+from mqplug.spi.groups._roster import Roster, Seat
+
+__all__ = ["Lease", "Leases", "Recalled", "Roster", "Seat", "Upcoming", "tidy"]

@@ -1,0 +1,185 @@
+"""Whose turn it is: the messages of a shared log that nobody has, and who may have the next one.
+
+What a call costs does not grow with how many messages wait. Entries of the heaps may be out of date: those are thrown
+out when they come to the top.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping
+from heapq import heapify, heappop, heappush
+from math import inf
+
+from mqplug._model.text import Numbers
+
+
+class Open:
+    """A message that was read and is not acked: with a member until ``ends``, or with nobody until it is ``due``."""
+
+    __slots__ = ("attempt", "before", "behind", "coordinates", "due", "ends", "idle", "key", "member")
+
+    def __init__(self, coordinates: Numbers, key: bytes | None, before: Open | None) -> None:
+        self.coordinates = coordinates
+        self.key = key
+        self.before = before  # the open message before it
+        self.behind: Open | None = None
+        self.attempt = 1
+        self.member: Hashable | None = None
+        self.ends = inf
+        self.idle = False  # whether it waits for its turn
+        self.due = -inf
+
+
+class _Key:
+    """The member that has messages of a key, how many, and those of it that wait, the first of which is next."""
+
+    __slots__ = ("count", "member", "waiting")
+
+    def __init__(self) -> None:
+        self.member: Hashable | None = None
+        self.count = 0
+        self.waiting: list[Numbers] = []
+
+
+class Turns:
+    """Those of ``messages`` that nobody has. With ``by_key`` only the first that waits of each key is ever ready."""
+
+    def __init__(self, messages: Mapping[Numbers, Open], *, by_key: bool) -> None:
+        self._messages = messages
+        self._by_key = by_key
+        self._keys: dict[bytes, _Key] = {}
+        self._ready: dict[Hashable | None, list[Numbers]] = {None: []}  # what anybody may have, or a member alone
+        self._put_off: list[tuple[float, Numbers]] = []
+        self._waiting: list[Numbers] = []
+
+    def wait(self, each: Open, due: float = -inf) -> None:
+        """Nobody has this message from now on, and nobody may before it is due."""
+        each.idle, each.due = True, due
+        heappush(self._waiting, each.coordinates)
+        if len(self._waiting) > 2 * len(self._messages) + 1000:
+            self._waiting = [at for at, other in self._messages.items() if other.idle]
+            heapify(self._waiting)
+        if key := self._key_of(each):
+            heappush(key.waiting, each.coordinates)
+        if due > -inf:
+            heappush(self._put_off, (due, each.coordinates))
+        else:
+            self._announce(each, key)
+
+    def next(self, member: Hashable, now: float) -> Open | None:
+        """Return the first message that is due and that this member may have."""
+        if not self._waiting:
+            return None
+        self._ripen(now)
+        first = self._top(None)
+        if self._by_key and (mine := self._top(member)) and (not first or mine.coordinates < first.coordinates):
+            return mine
+        return first
+
+    def may_have(self, member: Hashable, each: Open) -> bool:
+        """Whether a member may have a message that comes behind all that wait."""
+        key = self._key_of(each)
+        return key is None or (not key.waiting and key.member in {None, member})
+
+    def may_keep(self, member: Hashable, each: Open) -> bool:
+        """Whether a member may go on with a message that it had before."""
+        key = self._key_of(each)
+        return key is None or key.member in {None, member}
+
+    def taken(self, each: Open, member: Hashable) -> None:
+        """A member has this message from now on."""
+        each.idle = False
+        if key := self._key_of(each):
+            key.member, key.count = member, key.count + 1
+            self._announce_first(key)
+
+    def freed(self, each: Open) -> None:
+        """The member has this message no more."""
+        if key := self._key_of(each):
+            key.count -= 1
+            if not key.count:
+                key.member = None
+                self._announce_first(key)
+                self._forget_key(each, key)
+
+    def dropped(self, each: Open) -> None:
+        """This message waits no more."""
+        each.idle = False
+        if key := self._key_of(each):
+            self._announce_first(key)
+            self._forget_key(each, key)
+
+    def forget(self, member: Hashable) -> None:
+        """This member asks for nothing any more, and has nothing."""
+        self._ready.pop(member, None)
+
+    @property
+    def first(self) -> Numbers | None:
+        """The first message that waits, due or not."""
+        return self._clean(self._waiting)
+
+    def next_due(self, now: float) -> float:
+        """When the next message is due that is not due yet."""
+        self._ripen(now)
+        while self._put_off and not self._is_put_off(*self._put_off[0]):
+            heappop(self._put_off)
+        return self._put_off[0][0] if self._put_off else inf
+
+    def _ripen(self, now: float) -> None:
+        """What is due by now is put off no more."""
+        while self._put_off and self._put_off[0][0] <= now:
+            due, at = heappop(self._put_off)
+            if self._is_put_off(due, at):
+                each = self._messages[at]
+                each.due = -inf
+                self._announce(each, self._key_of(each))
+
+    def _is_put_off(self, due: float, at: Numbers) -> bool:
+        each = self._messages.get(at)
+        return each is not None and each.idle and each.due == due
+
+    def _key_of(self, each: Open) -> _Key | None:
+        if not self._by_key or each.key is None:
+            return None
+        key = self._keys.get(each.key)
+        if key is None:
+            key = self._keys[each.key] = _Key()
+        return key
+
+    def _forget_key(self, each: Open, key: _Key) -> None:
+        if each.key is not None and not key.count and not key.waiting:
+            del self._keys[each.key]
+
+    def _announce(self, each: Open, key: _Key | None) -> None:
+        """A message that waits is due: it is ready, unless another of its key comes first."""
+        if key is None:
+            heappush(self._ready[None], each.coordinates)
+        elif key.waiting[0] == each.coordinates:
+            heappush(self._ready.setdefault(key.member, []), each.coordinates)
+
+    def _announce_first(self, key: _Key) -> None:
+        """Another message of a key is the first, or another member may have it."""
+        at = self._clean(key.waiting)
+        if at is not None and self._messages[at].due == -inf:
+            heappush(self._ready.setdefault(key.member, []), at)
+
+    def _top(self, owner: Hashable | None) -> Open | None:
+        """The first message that is ready for this owner."""
+        heap = self._ready.get(owner)
+        while heap:
+            each = self._messages.get(heap[0])
+            if each is not None and each.idle and each.due == -inf:
+                key = self._key_of(each)
+                if key is None or (key.member == owner and key.waiting[0] == each.coordinates):
+                    return each
+            heappop(heap)
+        return None
+
+    def _clean(self, heap: list[Numbers]) -> Numbers | None:
+        """Return the top of a heap, once what does not wait any more is thrown out."""
+        while heap:
+            each = self._messages.get(heap[0])
+            if each is not None and each.idle:
+                return heap[0]
+            heappop(heap)
+        return None

@@ -1,0 +1,331 @@
+"""Who has which message of a log that the members of a group share.
+
+One table for each log of a group, in memory. It does no I/O and takes no lock: the backend calls it under a lock of
+its own, tells it what comes next in the log, and stores ``state()`` where groups are to last.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
+from heapq import heapify, heappop, heappush
+from math import inf
+from typing import Final, NamedTuple
+
+from mqplug._model.position import Position
+from mqplug._model.text import Numbers
+from mqplug.spi._actions import GroupPosition, Settlement
+from mqplug.spi.groups._delivery_order import Open, Turns
+from mqplug.spi.groups._positions import AckedRange, tidy
+
+_AT_ONCE: Final = 1000  # messages that are looked at in one go
+
+
+class Upcoming(NamedTuple):
+    """A message of the log, as the table wants to know it: ``behind`` is the position just behind it."""
+
+    coordinates: Numbers
+    key: bytes | None
+    behind: Numbers
+
+
+class Lease(NamedTuple):
+    """A message that a member has from now on, and which delivery of it this is, counted from 1."""
+
+    coordinates: Numbers
+    attempt: int
+
+
+class Recalled(NamedTuple):
+    """What is known of a message from before: how often it was handed out, and in how many seconds it may be again."""
+
+    attempts: int
+    delay: float = 0.0
+
+
+Read = Callable[[Numbers, int], Iterable[Upcoming]]
+"""What a backend gives to ``take``: the messages at and after a position, so many at most, in order."""
+
+
+class Leases:
+    """The lease table of one log.
+
+    A message is one member's until that settles it, leaves, or has had it for ``max_processing`` seconds; what was
+    not acked goes to whoever asks next, with its attempt counted. With ``by_key`` the messages of one key come in
+    order, and are with one member at a time: a message that is to be delivered again holds back those behind it.
+
+    The table keeps what is open, ``most_open`` messages at most, and one range of acked ones for each; that is 300 to
+    600 bytes a message. When so many are open, with members, put off, or held back by their keys, nothing new is handed
+    out until some are acked. What a call costs grows with what it hands out or takes back, not with what is open.
+    """
+
+    def __init__(
+        self,
+        start: GroupPosition,
+        *,
+        by_key: bool = False,
+        most_open: int = 100_000,
+        now: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.by_key = by_key
+        self._log = start.position.log
+        self._most_open = most_open
+        self._now = now
+        self._begin(start)
+
+    def _begin(self, start: GroupPosition) -> None:
+        start = tidy(start)
+        self._cursor = start.position.coordinates  # all before it was read
+        self._acked_ahead = deque(start.acked)
+        self._open: dict[Numbers, Open] = {}
+        self._first: Open | None = None
+        self._last: Open | None = None
+        self._acked: dict[Numbers, AckedRange] = {}  # behind an open message: those acked up to the next open one
+        self._turns = Turns(self._open, by_key=self.by_key)
+        self._ends: list[tuple[float, Numbers]] = []  # a heap; some of it may be out of date
+
+    # going on ----------------------------------------------------------------------------------------------
+
+    def recall(self, known: Mapping[Numbers, Recalled], read: Read) -> None:
+        """Take up what a table before this one had handed out; to be called before anything is handed out here."""
+        now, last = self._now(), max(known)
+        for each in self._new(read, _AT_ONCE):
+            attempts, delay = known.get(each.coordinates, (0, 0.0))
+            each.attempt += attempts
+            self._turns.wait(each, now + delay if delay > 0 else -inf)
+            if self._cursor > last:
+                return
+
+    def claim(self, member: Hashable, coordinates: Iterable[Numbers], max_processing: float | None = None) -> bool:
+        """A member goes on with what it was handed out by a table before this one; False if others have some of it.
+
+        What is settled by now, or not known, is passed over.
+        """
+        ends = inf if max_processing is None else self._now() + max_processing
+        for each in filter(None, map(self._open.get, coordinates)):
+            if each.member is not None or not self._turns.may_keep(member, each):
+                return False
+            each.attempt = max(1, each.attempt - 1)
+            self._give(each, member, ends)
+        return True
+
+    # handing out -------------------------------------------------------------------------------------------
+
+    def take(self, member: Hashable, most: int, read: Read, max_processing: float | None = None) -> list[Lease]:
+        """Hand out so many messages at most, ascending: returned ones that are due, then new ones."""
+        now = self._now()
+        self._expire(now)
+        ends = inf if max_processing is None else now + max_processing
+        leases: list[Lease] = []
+        while len(leases) < most and (each := self._turns.next(member, now)):
+            leases.append(self._give(each, member, ends))
+        try:
+            for each in self._new(read, most - len(leases)):
+                if self.by_key and not self._turns.may_have(member, each):
+                    self._turns.wait(each)
+                    continue
+                leases.append(self._give(each, member, ends))
+                if len(leases) == most:
+                    break
+        except Exception:
+            # What was handed out goes its way; if the log still cannot be read, the next call says so.
+            if not leases:
+                raise
+        return leases
+
+    def _new(self, read: Read, most: int) -> Iterator[Open]:
+        """Open what comes next in the log, as far as it was not acked before and there is room."""
+        while most > 0 and (room := self._most_open - len(self._open)):
+            came = list(read(self._cursor, min(most, room)))
+            if not came:
+                return
+            for coordinates, key, behind in came:
+                if self._acked_ahead and coordinates >= self._acked_ahead[0][0]:
+                    self._pass_over(read, *self._acked_ahead.popleft())
+                    break
+                self._cursor = behind
+                yield self._open_one(coordinates, key)
+
+    def _open_one(self, coordinates: Numbers, key: bytes | None) -> Open:
+        self._open[coordinates] = each = Open(coordinates, key, self._last)
+        if self._last is None:
+            self._first = each
+        else:
+            self._last.behind = each
+        self._last = each
+        return each
+
+    def _pass_over(self, read: Read, first: Numbers, last: Numbers) -> None:
+        """Go on behind a range that was acked before; its last message may have been removed meanwhile."""
+        behind = last
+        for coordinates, _, after in read(last, 1):
+            behind = after if coordinates == last else coordinates
+        self._cursor = max(self._cursor, behind)
+        if self._last is not None:
+            self._add_acked(self._last, first, last)
+
+    def _give(self, each: Open, member: Hashable, ends: float) -> Lease:
+        if self.by_key or each.idle:
+            self._turns.taken(each, member)
+        each.member, each.ends = member, ends
+        if ends < inf:
+            heappush(self._ends, (ends, each.coordinates))
+            if len(self._ends) > 2 * len(self._open) + 1000:
+                self._ends = [(other.ends, at) for at, other in self._open.items() if other.ends < inf]
+                heapify(self._ends)
+        return Lease(each.coordinates, each.attempt)
+
+    # taking back -------------------------------------------------------------------------------------------
+
+    def settle(self, member: Hashable, settled: Settlement) -> None:
+        """What became of messages. What the member does not have, or has no more, is passed over."""
+        now = self._now()
+        self._expire(now)
+        for coordinates in settled.acked:
+            if each := self._held(member, coordinates):
+                self._let_go(each)
+                self._close(each)
+        for coordinates, delay in settled.returned:
+            if each := self._held(member, coordinates):
+                self._return(each, now + delay if delay > 0 else -inf)
+
+    def settle_late(self, settled: Settlement) -> None:
+        """The same for what a table before this one had handed out, whoever has it now."""
+        unread: list[AckedRange] = []
+        for coordinates in settled.acked:
+            if each := self._open.get(coordinates):
+                if each.member is not None:
+                    self._let_go(each)
+                self._close(each)
+            elif coordinates >= self._cursor:
+                unread.append((coordinates, coordinates))
+        if unread:
+            ahead = GroupPosition(Position(self._log, self._cursor), (*self._acked_ahead, *unread))
+            self._acked_ahead = deque(tidy(ahead).acked)
+        for coordinates, delay in settled.returned:
+            each = self._open.get(coordinates)
+            if each is not None and each.member is None:
+                self._turns.wait(each, self._now() + delay if delay > 0 else -inf)
+
+    def leave(self, member: Hashable) -> None:
+        """The member is gone: others get what it had at once."""
+        for each in list(self._open.values()):
+            if each.member == member:
+                self._return(each)
+        self._turns.forget(member)
+
+    def seek(self, position: Position) -> None:
+        """Go on there. Nobody has anything any more, and what was acked behind it is forgotten."""
+        self._begin(GroupPosition(position))
+
+    def trim(self, low: Position) -> None:
+        """What lies before was removed: it counts as acked, whoever has it."""
+        while (each := self._first) is not None and each.coordinates < low.coordinates:
+            if each.member is not None:
+                self._let_go(each)
+            self._close(each)
+        self._cursor = max(self._cursor, low.coordinates)
+        while self._acked_ahead and self._acked_ahead[0][1] < self._cursor:
+            self._acked_ahead.popleft()
+
+    def _held(self, member: Hashable, coordinates: Numbers) -> Open | None:
+        each = self._open.get(coordinates)
+        return each if each is not None and each.member == member else None
+
+    def _expire(self, now: float) -> None:
+        """Take back what members had for too long."""
+        while self._ends and self._ends[0][0] <= now:
+            ends, at = heappop(self._ends)
+            if self._ends_at(at) == ends:
+                self._return(self._open[at])
+
+    def _ends_at(self, at: Numbers) -> float:
+        each = self._open.get(at)
+        return each.ends if each is not None else inf
+
+    def _return(self, each: Open, due: float = -inf) -> None:
+        self._let_go(each)
+        each.attempt += 1
+        self._turns.wait(each, due)
+
+    def _let_go(self, each: Open) -> None:
+        each.member, each.ends = None, inf
+        if self.by_key:
+            self._turns.freed(each)
+
+    def _close(self, each: Open) -> None:
+        """A message is acked. So are those up to the next open one now, behind the open one before it."""
+        at, before, behind = each.coordinates, each.before, each.behind
+        del self._open[at]
+        if each.idle:
+            self._turns.dropped(each)
+        acked = self._acked.pop(at, (at, at))
+        if before is None:
+            self._first = behind
+        else:
+            before.behind = behind
+            self._add_acked(before, at, acked[1])
+        if behind is None:
+            self._last = before
+        else:
+            behind.before = before
+
+    def _add_acked(self, before: Open, first: Numbers, last: Numbers) -> None:
+        """More is acked behind an open message."""
+        known = self._acked.get(before.coordinates)
+        self._acked[before.coordinates] = (known[0] if known else first, last)
+
+    # asking ------------------------------------------------------------------------------------------------
+
+    def state(self) -> GroupPosition:
+        """Where the group stands. What this costs grows with the number of acked ranges."""
+        at = self._first.coordinates if self._first is not None else self._cursor
+        if self._acked:  # kept in order, so that the next time there is little to sort
+            self._acked = {before: self._acked[before] for before in sorted(self._acked)}
+        return GroupPosition(Position(self._log, at), (*self._acked.values(), *self._acked_ahead))
+
+    def __len__(self) -> int:
+        """How many messages are open."""
+        return len(self._open)
+
+    def is_open(self, coordinates: Numbers) -> bool:
+        """Whether a message was read and is not acked."""
+        return coordinates in self._open
+
+    def is_idle(self, coordinates: Numbers) -> bool:
+        """Whether a message is open, and no member has it."""
+        each = self._open.get(coordinates)
+        return each is not None and each.member is None
+
+    def holds(self, member: Hashable, coordinates: Numbers) -> bool:
+        """Whether a member has this message now."""
+        return self._held(member, coordinates) is not None
+
+    def attempts(self, coordinates: Numbers) -> int:
+        """How often a message was handed out that is open."""
+        each = self._open.get(coordinates)
+        return 0 if each is None else each.attempt - (each.member is None)
+
+    @property
+    def wanted(self) -> Position:
+        """The first message that is still to be handed out: where it was removed, it is lost."""
+        first = self._turns.first
+        return Position(self._log, self._cursor if first is None else first)
+
+    @property
+    def has_waiting(self) -> bool:
+        """Whether a message that was read waits for its turn, its time or its key."""
+        return self._turns.first is not None
+
+    @property
+    def is_full(self) -> bool:
+        """Whether nothing new is handed out until something is acked."""
+        return len(self._open) >= self._most_open
+
+    def next_due(self) -> float | None:
+        """When, by the table's clock, time alone makes a message free that is not free now; None if it never does."""
+        while self._ends and self._ends_at(self._ends[0][1]) != self._ends[0][0]:
+            heappop(self._ends)
+        soonest = min(self._ends[0][0] if self._ends else inf, self._turns.next_due(self._now()))
+        return soonest if soonest < inf else None

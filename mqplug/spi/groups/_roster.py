@@ -1,0 +1,168 @@
+"""Who holds which log of a group, among members that live in one process.
+
+A log moves only when its holder has released it, so no two members ever hold one at once. Moves are few: a
+member keeps what it has as long as that is balanced. In the modes ``shared`` and ``key_shared`` all members hold all
+logs that they read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from threading import Lock
+
+from mqplug._model.errors import ConsumerBusy
+from mqplug._model.log import Log
+from mqplug.spi._actions import Mode
+
+
+class Roster:
+    """The members of one group. Thread-safe."""
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._seats: list[Seat] = []
+        self._mode: Mode = "ordered"
+
+    def join(self, logs: Iterable[Log], wake: Callable[[], None], mode: Mode = "ordered") -> Seat:
+        """Add a member that reads these logs; ``wake`` tells it to look at its changes.
+
+        ``ConsumerBusy`` while there are members in another mode, or any where one of them wants to be the only one.
+        """
+        seat = Seat(self, frozenset(logs), wake)
+        with self._lock:
+            self._admit(mode)
+            self._seats.append(seat)
+            self._plan()
+        self._wake_others(seat)
+        return seat
+
+    def extend(self, known: Log, added: Iterable[Log]) -> None:
+        """A topic got more partitions: members that read the log ``known`` of it read the added ones too."""
+        more = frozenset(added)
+        with self._lock:
+            seats = list(self._seats)
+            for seat in seats:
+                seat.wanted |= more if known in seat.wanted else frozenset()
+            self._plan()
+        for seat in seats:
+            seat.wake()
+
+    def __len__(self) -> int:
+        return len(self._seats)
+
+    @property
+    def mode(self) -> Mode:
+        """The mode of its members, or of the last ones that it had."""
+        return self._mode
+
+    @property
+    def moving(self) -> bool:
+        """Whether a log is on its way from one member to another, or to its first."""
+        with self._lock:
+            return any(seat.held != seat.planned for seat in self._seats)
+
+    def holds(self, log: Log) -> bool:
+        """Whether any member has this log now."""
+        with self._lock:
+            return any(log in seat.held for seat in self._seats)
+
+    def _admit(self, mode: Mode) -> None:
+        if self._seats and mode != self._mode:
+            raise ConsumerBusy(f"the group has members in the mode {self._mode!r}, so nobody joins it as {mode!r}")
+        if self._seats and mode == "exclusive":
+            raise ConsumerBusy("the group has its only member already")
+        self._mode = mode
+
+    @property
+    def _shared(self) -> bool:
+        return self._mode in {"shared", "key_shared"}
+
+    def _plan(self) -> None:
+        plan = assign({seat: (seat.wanted, seat.held) for seat in self._seats}) if not self._shared else {}
+        for seat in self._seats:
+            seat.planned = frozenset(plan.get(seat, seat.wanted))
+
+    def _changes(self, seat: Seat) -> tuple[list[Log], list[Log]]:
+        with self._lock:
+            leaving = sorted(seat.held - seat.planned, key=_order)
+            others = [] if self._shared else [other for other in self._seats if other is not seat]
+            busy = {log for other in others for log in other.held}
+            taken = sorted(seat.planned - seat.held - busy, key=_order)
+            seat.held |= set(taken)
+            return leaving, taken
+
+    def _release(self, seat: Seat, logs: Iterable[Log]) -> None:
+        with self._lock:
+            seat.held -= set(logs)
+        self._wake_others(seat)
+
+    def _leave(self, seat: Seat) -> None:
+        with self._lock:
+            if seat not in self._seats:
+                return
+            self._seats.remove(seat)
+            seat.held = set()
+            self._plan()
+        self._wake_others(seat)
+
+    def _wake_others(self, seat: Seat) -> None:
+        for other in list(self._seats):
+            if other is not seat:
+                other.wake()
+
+
+class Seat:
+    """One member's place in a roster."""
+
+    def __init__(self, roster: Roster, wanted: frozenset[Log], wake: Callable[[], None]) -> None:
+        self._roster = roster
+        self.wanted = wanted
+        self.wake = wake
+        self.held: set[Log] = set()
+        self.planned: frozenset[Log] = frozenset()
+
+    def changes(self) -> tuple[list[Log], list[Log]]:
+        """Logs to give up (then call ``release``), and logs that are this member's from now on."""
+        if self.held == self.planned:
+            return [], []
+        return self._roster._changes(self)
+
+    def release(self, logs: Iterable[Log]) -> None:
+        """Give logs up, once their positions are stored."""
+        self._roster._release(self, logs)
+
+    def leave(self) -> None:
+        """Give up the place and all that it holds."""
+        self._roster._leave(self)
+
+
+def assign(members: Mapping[Seat, tuple[frozenset[Log], set[Log]]]) -> dict[Seat, set[Log]]:
+    """Share logs out evenly: each member has (what it wants, what it holds), and keeps what it can."""
+    shares: dict[Seat, set[Log]] = {seat: set(held & wanted) for seat, (wanted, held) in members.items()}
+    wants = {seat: wanted for seat, (wanted, _) in members.items()}
+    placed = set().union(*shares.values()) if shares else set()
+    everything = set().union(*wants.values()) if wants else set()
+    for log in sorted(everything - placed, key=_order):
+        takers = [seat for seat in shares if log in wants[seat]]
+        shares[min(takers, key=lambda seat: len(shares[seat]))].add(log)
+    while _move_one(shares, wants):
+        pass
+    return shares
+
+
+def _move_one(shares: dict[Seat, set[Log]], wants: Mapping[Seat, frozenset[Log]]) -> bool:
+    """Move one log from a member to another that wants it and has at least two fewer; False when there is none."""
+    for giver in sorted(shares, key=lambda seat: -len(shares[seat])):
+        for taker in sorted(shares, key=lambda seat: len(shares[seat])):
+            if len(shares[giver]) - len(shares[taker]) < 2:
+                break
+            movable: Sequence[Log] = sorted(shares[giver] & wants[taker], key=_order)
+            if movable:
+                shares[giver].remove(movable[-1])
+                shares[taker].add(movable[-1])
+                return True
+    return False
+
+
+def _order(log: Log) -> tuple[str, int, str]:
+    return log.topic, log.partition, log.incarnation

@@ -1,0 +1,23 @@
+"""For extensions: proxies that pass every call on to a driver, to be subclassed where a call is to change."""
+
+from __future__ import annotations
+
+from mqplug.spi.proxies._proxy import (
+    ColumnsProxy,
+    ConnectionProxy,
+    ConsumerProxy,
+    ListenerProxy,
+    ListenerRelay,
+    ProducerProxy,
+    SendingProxy,
+)
+
+__all__ = [
+    "ColumnsProxy",
+    "ConnectionProxy",
+    "ConsumerProxy",
+    "ListenerProxy",
+    "ListenerRelay",
+    "ProducerProxy",
+    "SendingProxy",
+]

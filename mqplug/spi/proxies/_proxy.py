@@ -1,0 +1,214 @@
+"""Proxies: what an extension puts around a driver to see what goes through it, batch by batch.
+
+Each passes everything on to ``inner``. A subclass overrides what it wants to see. An extension returns it from the
+hook that opened the driver::
+
+    @hookimpl(wrapper=True)
+    def mqplug_open_producer(self):
+        return Watched((yield))
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from mqplug._model.batch import Batch
+from mqplug._model.errors import Error
+from mqplug._model.headers import Headers
+from mqplug._model.ids import MessageId
+from mqplug._model.log import Log
+from mqplug._model.position import Position
+from mqplug._model.text import Numbers
+from mqplug.spi._actions import GroupPosition, Settlement
+from mqplug.spi._descriptor import Capabilities
+from mqplug.spi._drivers import Connection, ConsumerDriver, Listener, ProducerDriver, Run, Sending
+
+
+class ConnectionProxy:
+    """A connection. The backend's own hooks get it too, so it has all that ``inner`` has."""
+
+    def __init__(self, inner: Connection) -> None:
+        self.inner = inner
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.inner, name)
+
+    @property
+    def capabilities(self) -> Capabilities:
+        return self.inner.capabilities
+
+    def after(self, message_id: MessageId) -> Position:
+        return self.inner.after(message_id)
+
+    def health(self, timeout: float) -> None:
+        self.inner.health(timeout)
+
+    def unwrap(self, kind: type[Any]) -> Any | None:
+        return self.inner.unwrap(kind)
+
+    def close(self, timeout: float) -> None:
+        self.inner.close(timeout)
+
+
+class ProducerProxy:
+    """A producer's driver.
+
+    Runs come through ``send`` where a subclass overrides that and not ``send_run``, so that it sees every record.
+    """
+
+    def __init__(self, inner: ProducerDriver) -> None:
+        self.inner = inner
+
+    def send(self, sendings: Sequence[Sending]) -> None:
+        self.inner.send(sendings)
+
+    def send_run(self, run: Run) -> None:
+        """A run goes on as it is, unless ``send`` wants to see each of its records."""
+        inner: Any = self.inner
+        if type(self).send is not ProducerProxy.send:
+            self.send(run.sendings())
+        elif hasattr(inner, "send_run"):
+            inner.send_run(run)
+        else:
+            inner.send(run.sendings())
+
+    def pump(self, timeout: float) -> None:
+        self.inner.pump(timeout)
+
+    def flush(self, timeout: float) -> None:
+        self.inner.flush(timeout)
+
+    def close(self, timeout: float) -> None:
+        self.inner.close(timeout)
+
+
+class SendingProxy:
+    """A record on its way, whose fields and outcome a subclass may see and change."""
+
+    __slots__ = ("headers", "inner", "key", "partition", "timestamp", "topic", "value")
+
+    def __init__(self, inner: Sending) -> None:
+        self.inner = inner
+        self.topic: str = inner.topic
+        self.partition: int = inner.partition
+        self.value: bytes | None = inner.value
+        self.key: bytes | None = inner.key
+        self.headers: Headers = inner.headers
+        self.timestamp: int | None = inner.timestamp
+
+    def stored(self, log: Log, coordinates: Numbers, detail: Numbers = ()) -> None:
+        self.inner.stored(log, coordinates, detail)
+
+    def failed(self, error: Error) -> None:
+        self.inner.failed(error)
+
+    def unknown(self, error: Error) -> None:
+        self.inner.unknown(error)
+
+
+class ConsumerProxy:
+    """A consumer's driver, in any mode."""
+
+    def __init__(self, inner: ConsumerDriver) -> None:
+        self.inner = inner
+
+    @property
+    def still_holds(self) -> Callable[[], bool] | None:
+        """What tells whether the logs are still this member's, where the driver has it."""
+        return getattr(self.inner, "still_holds", None)
+
+    def poll(self, most: int, timeout: float) -> Sequence[Batch]:
+        return self.inner.poll(most, timeout)
+
+    def wake(self) -> None:
+        self.inner.wake()
+
+    def tend(self, timeout: float) -> None:
+        self.inner.tend(timeout)
+
+    def pause(self, logs: Sequence[Log]) -> None:
+        self.inner.pause(logs)
+
+    def resume(self, logs: Sequence[Log]) -> None:
+        self.inner.resume(logs)
+
+    def seek(self, positions: Mapping[Log, Position], timeout: float) -> None:
+        self.inner.seek(positions, timeout)
+
+    def commit(self, positions: Mapping[Log, GroupPosition], timeout: float) -> None:
+        self.inner.commit(positions, timeout)
+
+    def settle(self, settled: Mapping[Log, Settlement], timeout: float) -> None:
+        inner: Any = self.inner  # has it where the mode is a shared one
+        inner.settle(settled, timeout)
+
+    def pass_over(self, positions: Mapping[Log, Position], timeout: float) -> None:
+        """Go on behind what retention removed."""
+        inner: Any = self.inner  # may have it where the mode is a shared one
+        getattr(inner, "pass_over", inner.seek)(positions, timeout)
+
+    def close(self, timeout: float) -> None:
+        self.inner.close(timeout)
+
+
+class ColumnsProxy:
+    """The columns of a batch, of which a subclass changes some.
+
+    There is no ``arrow`` here: Arrow columns are made of these, so that what was changed is changed there too.
+    """
+
+    def __init__(self, batch: Batch) -> None:
+        self.batch = batch
+
+    def as_batch(self) -> Batch:
+        """The batch with these columns."""
+        return Batch(self.batch.log, self.batch.next_position, len(self.batch), self)
+
+    def coordinates(self) -> Sequence[Numbers]:
+        return self.batch.coordinates
+
+    def details(self) -> Sequence[Numbers] | None:
+        return self.batch.details
+
+    def keys(self) -> Sequence[bytes | None]:
+        return self.batch.keys
+
+    def values(self) -> Sequence[bytes | None]:
+        return self.batch.values
+
+    def headers(self) -> Sequence[Headers]:
+        return self.batch.headers
+
+    def timestamps(self) -> Sequence[int]:
+        return self.batch.timestamps
+
+    def log_times(self) -> Sequence[int]:
+        return self.batch.log_times
+
+    def attempts(self) -> Sequence[int] | None:
+        return self.batch.attempts
+
+
+class ListenerProxy:
+    """What a driver tells of assignments, on its way to the core."""
+
+    def __init__(self, inner: Listener) -> None:
+        self.inner = inner
+
+    def assigned(self, positions: Mapping[Log, GroupPosition]) -> None:
+        self.inner.assigned(positions)
+
+    def revoked(self, logs: Sequence[Log]) -> Mapping[Log, GroupPosition]:
+        return self.inner.revoked(logs)
+
+    def lost(self, logs: Sequence[Log]) -> None:
+        self.inner.lost(logs)
+
+
+class ListenerRelay(ListenerProxy):
+    """The listener as ``mqplug_open_consumer`` gets it: before the driver is opened, others can be put before it."""
+
+    def insert(self, proxy: Callable[[Listener], Listener]) -> None:
+        """Put ``proxy(listener)`` between the driver and whoever listened so far."""
+        self.inner = proxy(self.inner)

@@ -1,0 +1,56 @@
+"""What the contract kit can do to a memory store."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+import mqplug
+from mqplug import Client, Position
+from mqplug.memory._store import Store
+from mqplug.testing._harness import Harness
+
+
+@contextmanager
+def harness(url: str) -> Iterator[Harness]:
+    """A store of its own, that lives as long as the harness; the URL says what it is like."""
+    name = uuid.uuid4().hex
+
+    def connect(extensions: Sequence[object] = ()) -> Client:
+        return mqplug.connect(url, name=name, extensions=extensions)
+
+    with connect():
+        yield Harness(
+            connect=connect,
+            extended=connect,
+            restart=lambda: None,  # a store that somebody has open outlasts every other client
+            trim_before=_trim,
+            roll=_roll,
+            enforce=_enforce,
+        )
+
+
+def _store(client: Client) -> Store:
+    store = client.unwrap(Store)
+    if store is None:
+        raise TypeError(f"{client!r} has no memory store")
+    return store
+
+
+def _trim(client: Client, topic: str, before: Position) -> None:
+    """What retention does, on a backend where nobody can ask for it."""
+    store = _store(client)
+    with store.changed:
+        store.partition(before.log).trim(before.coordinates)
+
+
+def _roll(client: Client, topic: str) -> None:
+    store = _store(client)
+    with store.changed:
+        for partition in store.topic(topic):
+            partition.numbering.roll()
+
+
+def _enforce(client: Client, topic: str) -> None:
+    """Retention is looked at whenever anything is."""
