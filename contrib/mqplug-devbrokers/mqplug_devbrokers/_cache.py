@@ -16,7 +16,7 @@ from mqplug_devbrokers._errors import BrokerError
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-LOCK_TIMEOUT = 900.0  # another process may be downloading a quarter of a gigabyte over a slow line
+LOCK_TIMEOUT_S = 900.0  # another process may be downloading a quarter of a gigabyte over a slow line
 
 
 def cache_root() -> Path:
@@ -57,12 +57,12 @@ def _build_aside(root: Path, target: Path, build: Callable[[Path], None]) -> Non
 @contextmanager
 def _locked(path: Path) -> Iterator[None]:
     """Hold an exclusive lock on `path` among all processes; it ends with its process."""
-    deadline = time.monotonic() + LOCK_TIMEOUT
+    deadline = time.monotonic() + LOCK_TIMEOUT_S
     with path.open("w") as file:
         while not _try_lock(file.fileno()):
             if time.monotonic() > deadline:
                 raise BrokerError(
-                    f"{path} has been locked by another process for {LOCK_TIMEOUT:.0f} s; "
+                    f"{path} has been locked by another process for {LOCK_TIMEOUT_S:.0f} s; "
                     "end that process, or choose another folder with MQPLUG_DEVBROKERS_CACHE"
                 )
             time.sleep(0.1)

@@ -12,9 +12,9 @@ from mqplug_devbrokers._tools import find_java, java_version
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from mqplug_devbrokers._server import Server
+    from mqplug_devbrokers._server import BrokerServer
 
-FLAGS = ["-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-XX:-UsePerfData", "-Xshare:auto"]
+JAVA_FLAGS = ["-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-XX:-UsePerfData", "-Xshare:auto"]
 
 
 def class_path(jars: Path) -> str:
@@ -22,27 +22,27 @@ def class_path(jars: Path) -> str:
     return ":".join(str(jar) for jar in sorted(jars.glob("*.jar")))
 
 
-def java_command(server: Server, classes: str) -> list[str]:
+def java_command(server: BrokerServer, classes: str) -> list[str]:
     """The start of a broker's command line, up to its own options and main class."""
     scratch = server.directory / "tmp"  # native libraries are unpacked there, and stay after a kill
     scratch.mkdir(exist_ok=True)
     archive = _archive_flag(server, classes)
-    return [find_java(), *FLAGS, archive, f"-Djava.io.tmpdir={scratch}", "-cp", classes]
+    return [find_java(), *JAVA_FLAGS, archive, f"-Djava.io.tmpdir={scratch}", "-cp", classes]
 
 
-def _archive_flag(server: Server, classes: str) -> str:
+def _archive_flag(server: BrokerServer, classes: str) -> str:
     if server.recording is not None:
         return f"-XX:ArchiveClassesAtExit={server.recording}"
     return f"-XX:SharedArchiveFile={class_archive(type(server), classes) / 'classes.jsa'}"
 
 
-def class_archive(kind: type[Server], classes: str) -> Path:
+def class_archive(kind: type[BrokerServer], classes: str) -> Path:
     """The folder with the class archive, made once by a throw-away broker; it halves every later start."""
-    mark = hashlib.sha256(f"{java_version(find_java())} {FLAGS} {classes}".encode()).hexdigest()[:12]
+    mark = hashlib.sha256(f"{java_version(find_java())} {JAVA_FLAGS} {classes}".encode()).hexdigest()[:12]
     return provide(f"{kind.name}-{kind.version}-classes-{mark}", lambda folder: _record(kind, folder))
 
 
-def _record(kind: type[Server], folder: Path) -> None:
+def _record(kind: type[BrokerServer], folder: Path) -> None:
     server = kind()
     server.recording = folder / "classes.jsa"
     with server:

@@ -16,10 +16,10 @@ if TYPE_CHECKING:
 
 PRODUCE, CREATE_TOPICS, DELETE_TOPICS = (0, 8), (19, 4), (20, 3)
 TOPIC_EXISTS = 36
-MILLISECONDS = 5000
+REQUEST_TIMEOUT_MS = 5000
 
 
-class KafkaConnection:
+class KafkaWire:
     """One connection, one request at a time."""
 
     def __init__(self, port: int, timeout: float) -> None:
@@ -34,19 +34,19 @@ class KafkaConnection:
     def create_topic(self, name: str) -> None:
         """Create a topic of one partition; one that is there already is fine."""
         topic = _text(name) + struct.pack(">ihii", 1, 1, 0, 0)  # no explicit replicas, no settings
-        answer = self._ask(CREATE_TOPICS, _array(topic) + struct.pack(">i?", MILLISECONDS, False))
+        answer = self._ask(CREATE_TOPICS, _array(topic) + struct.pack(">i?", REQUEST_TIMEOUT_MS, False))
         _raise_for(_number(answer, ">h", 4 + 4 + len(_text(name))), "create a topic", allowed=TOPIC_EXISTS)
 
     def delete_topic(self, name: str) -> None:
         """Delete a topic."""
-        answer = self._ask(DELETE_TOPICS, _array(_text(name)) + struct.pack(">i", MILLISECONDS))
+        answer = self._ask(DELETE_TOPICS, _array(_text(name)) + struct.pack(">i", REQUEST_TIMEOUT_MS))
         _raise_for(_number(answer, ">h", 4 + 4 + len(_text(name))), "delete a topic")
 
     def produce(self, topic: str, value: bytes) -> None:
         """Append one message to partition 0 and wait until it is stored."""
-        records = record_batch(value)
+        records = kafka_record_batch(value)
         data = _array(_text(topic) + _array(struct.pack(">ii", 0, len(records)) + records))
-        answer = self._ask(PRODUCE, struct.pack(">hhi", -1, -1, MILLISECONDS) + data)
+        answer = self._ask(PRODUCE, struct.pack(">hhi", -1, -1, REQUEST_TIMEOUT_MS) + data)
         _raise_for(_number(answer, ">h", 4 + len(_text(topic)) + 4 + 4), "produce")
 
     def _ask(self, api: tuple[int, int], body: bytes) -> bytes:
@@ -64,7 +64,7 @@ class KafkaConnection:
         return data
 
 
-def record_batch(value: bytes) -> bytes:
+def kafka_record_batch(value: bytes) -> bytes:
     """A batch (format 2) of one record without key, headers and time."""
     record = b"\0\0\0\x01" + _varint(len(value)) + value + b"\0"  # attributes, two deltas, no key
     record = _varint(len(record)) + record

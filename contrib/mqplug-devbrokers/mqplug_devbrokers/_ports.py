@@ -13,15 +13,15 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 # Below what the kernel gives to outgoing connections, which could else take the port of a killed server.
-FIRST, LAST = 15000, 31999
+FIRST_PORT, LAST_PORT = 15000, 31999
 
 
-def free_port() -> int:
+def unused_port() -> int:
     """A port on loopback that nobody listens on.
 
     Not that of `mqplug.testing`: to start a broker from a command line takes no test kit, which is slow to import.
     """
-    for port in random.SystemRandom().sample(range(FIRST, LAST + 1), 200):
+    for port in random.SystemRandom().sample(range(FIRST_PORT, LAST_PORT + 1), 200):
         with socket.socket() as probe:
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             try:
@@ -29,7 +29,7 @@ def free_port() -> int:
             except OSError:
                 continue
             return port
-    raise BrokerError(f"no free port was found between {FIRST} and {LAST}")
+    raise BrokerError(f"no free port was found between {FIRST_PORT} and {LAST_PORT}")
 
 
 def choose_ports(file: Path, names: list[str], main: int) -> dict[str, int]:
@@ -39,7 +39,7 @@ def choose_ports(file: Path, names: list[str], main: int) -> dict[str, int]:
     """
     ports: dict[str, int] = json.loads(file.read_text()) if file.exists() else {}
     for name in names:
-        ports.setdefault(name, free_port())
+        ports.setdefault(name, unused_port())
     if main:
         ports[names[0]] = main
     file.write_text(json.dumps(ports))

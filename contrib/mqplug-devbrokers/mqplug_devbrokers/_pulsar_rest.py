@@ -12,7 +12,7 @@ from urllib.request import ProxyHandler, Request, build_opener
 from mqplug_devbrokers._errors import BrokerError
 
 NAMESPACE = "persistent/public/default"
-SCHEMA = json.dumps({"name": "", "schema": "", "type": "STRING", "properties": {}})
+STRING_SCHEMA = json.dumps({"name": "", "schema": "", "type": "STRING", "properties": {}})
 
 
 class PulsarRest:
@@ -33,7 +33,7 @@ class PulsarRest:
 
     def produce(self, topic: str, value: str) -> None:
         """Append one message and wait until it is stored."""
-        body = {"producerName": "mqplug", "valueSchema": SCHEMA, "messages": [{"payload": value}]}
+        body = {"producerName": "mqplug", "valueSchema": STRING_SCHEMA, "messages": [{"payload": value}]}
         results = json.loads(self._ask("POST", f"topics/{NAMESPACE}/{topic}", body))["messagePublishResults"]
         if len(results) != 1 or results[0].get("errorCode") or not results[0].get("messageId"):
             raise BrokerError(f"the server refused to produce: {results}")

@@ -9,8 +9,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
+from mqplug_devbrokers._broker_process import BrokerProcess
 from mqplug_devbrokers._errors import BrokerError
-from mqplug_devbrokers._kept import KeptProcess
 from mqplug_devbrokers._ports import choose_ports
 
 if TYPE_CHECKING:
@@ -23,12 +23,13 @@ if TYPE_CHECKING:
         """What can be done to a broker, and to the network before it."""
 
 
-STOP_TIMEOUT = 60.0  # writing a class archive takes its time on a busy machine
-AFTER_A_KILL = 30.0  # seconds for the first attempt of a broker that was killed
-TAIL = 25
+STOP_TIMEOUT_S = 60.0  # writing a class archive takes its time on a busy machine
+START_AFTER_KILL_S = 30.0  # seconds for the first attempt of a broker that was killed
+LOG_TAIL_LINES = 25
+PROBE_TOPIC = "mqplug-devbrokers-ready"
 
 
-class Server(ABC):
+class BrokerServer(ABC):
     """A broker of one node on loopback, held by this process.
 
     `port` is that of the clients (0: a free one), `directory` a folder to keep the data in (else they are
@@ -52,7 +53,7 @@ class Server(ABC):
         self.settings = dict(settings or {})
         self.recording: Path | None = None  # where Java is to write its class archive at the end
         self._timeout = timeout
-        self._process: KeptProcess | None = None
+        self._process: BrokerProcess | None = None
         self._network: Proxy | None = None
         self._ports: dict[str, int] = {}
         self._pid: int | None = None
@@ -143,7 +144,7 @@ class Server(ABC):
         if self._in_use.exists():
             # A broker that was killed now and then hangs when it comes back, and does not when it is started again.
             with suppress(BrokerError):
-                self._launch(self._process, min(AFTER_A_KILL, self._timeout))
+                self._launch(self._process, min(START_AFTER_KILL_S, self._timeout))
                 return
         self._launch(self._process, self._timeout)
 
@@ -154,7 +155,7 @@ class Server(ABC):
             return
         self.unpause()
         self._signal(signal.SIGTERM)
-        if self._ended_within(STOP_TIMEOUT):
+        if self._ended_within(STOP_TIMEOUT_S):
             self._in_use.unlink(missing_ok=True)
             self._pid = None
         else:
@@ -163,7 +164,7 @@ class Server(ABC):
     def kill(self) -> None:
         """Kill the broker (SIGKILL); its data stay for another `start`."""
         self._signal(signal.SIGKILL)
-        if not self._ended_within(STOP_TIMEOUT):
+        if not self._ended_within(STOP_TIMEOUT_S):
             raise BrokerError(f"process {self._pid} of the {self.name} server does not die")
         self._pid = None
 
@@ -235,14 +236,14 @@ class Server(ABC):
         """A file that is there while the broker runs, and after it was killed."""
         return self.directory / "in-use"
 
-    def _make_directory(self) -> KeptProcess:
+    def _make_directory(self) -> BrokerProcess:
         if self._wanted_directory is not None:
             self._wanted_directory.mkdir(parents=True, exist_ok=True)
-        process = KeptProcess(self.name, self._wanted_directory)
+        process = BrokerProcess(self.name, self._wanted_directory)
         self._ports = choose_ports(process.directory / "ports.json", self.port_names, self._wanted_port)
         return process
 
-    def _launch(self, process: KeptProcess, timeout: float) -> None:
+    def _launch(self, process: BrokerProcess, timeout: float) -> None:
         if self._in_use.exists():
             self._recover()
         self._in_use.touch()
@@ -280,7 +281,7 @@ class Server(ABC):
         if self._pid is None or not self._held().signal(number):
             raise BrokerError(f"the {self.name} server is not running; call start()")
 
-    def _held(self) -> KeptProcess:
+    def _held(self) -> BrokerProcess:
         if self._process is None:
             raise BrokerError(f"the {self.name} server is not started; call start(), or use `with`")
         return self._process
@@ -305,4 +306,4 @@ class Server(ABC):
 
     def _log_tail(self) -> str:
         lines = self.log.read_text(errors="replace").splitlines() if self.log.exists() else []
-        return f"the end of its log ({self.log}):\n" + "\n".join(lines[-TAIL:] or ["(empty)"])
+        return f"the end of its log ({self.log}):\n" + "\n".join(lines[-LOG_TAIL_LINES:] or ["(empty)"])

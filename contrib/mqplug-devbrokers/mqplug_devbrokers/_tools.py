@@ -12,8 +12,8 @@ from pathlib import Path
 
 from mqplug_devbrokers._errors import BrokerError, MissingTool
 
-OLDEST_JAVA = 17  # Kafka 4 and Pulsar 4 are compiled for it
-MAVEN_TIMEOUT = 900.0
+MIN_JAVA_VERSION = 17  # Kafka 4 and Pulsar 4 are compiled for it
+MAVEN_TIMEOUT_S = 900.0
 
 
 def template(name: str) -> str:
@@ -34,22 +34,22 @@ def find_java() -> str:
     if java is None:
         place = f"under JAVA_HOME ({home})" if home else "on the search path"
         raise MissingTool(
-            f"no java was found {place}; install a Java runtime, version {OLDEST_JAVA} or newer "
+            f"no java was found {place}; install a Java runtime, version {MIN_JAVA_VERSION} or newer "
             "(Debian, Ubuntu: apt install openjdk-17-jre-headless), or set JAVA_HOME"
         )
     found = java_version(java)
-    if int(found.partition(".")[0]) < OLDEST_JAVA:
-        raise MissingTool(f"{java} is Java {found}; install version {OLDEST_JAVA} or newer, or set JAVA_HOME")
+    if int(found.partition(".")[0]) < MIN_JAVA_VERSION:
+        raise MissingTool(f"{java} is Java {found}; install version {MIN_JAVA_VERSION} or newer, or set JAVA_HOME")
     return java
 
 
 @functools.cache
 def java_version(java: str) -> str:
     """The version that this Java tells of itself, such as `17.0.15`."""
-    answer = run([java, "-version"], timeout=60)
+    answer = run_tool([java, "-version"], timeout=60)
     match = re.search(r'version "([^"]+)"', answer)
     if match is None:
-        raise MissingTool(f"{java} tells no version; install Java {OLDEST_JAVA} or newer. It said: {answer}")
+        raise MissingTool(f"{java} tells no version; install Java {MIN_JAVA_VERSION} or newer. It said: {answer}")
     return match[1]
 
 
@@ -67,10 +67,10 @@ def maven(pom: str, version: str, goal: str, output: Path) -> None:
     file = project / "pom.xml"
     file.write_text(template(pom).replace("@VERSION@", version), encoding="utf-8")
     quiet = ["-B", "-q", "-Dstyle.color=never"]
-    run([mvn, *quiet, "-f", str(file), goal, f"-DoutputDirectory={output}"], timeout=MAVEN_TIMEOUT)
+    run_tool([mvn, *quiet, "-f", str(file), goal, f"-DoutputDirectory={output}"], timeout=MAVEN_TIMEOUT_S)
 
 
-def run(command: list[str], *, timeout: float) -> str:
+def run_tool(command: list[str], *, timeout: float) -> str:
     """The output of a command that ends by itself; a failure carries the end of what it said."""
     try:
         done = subprocess.run(  # noqa: S603  the command is ours

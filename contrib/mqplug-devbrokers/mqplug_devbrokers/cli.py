@@ -18,9 +18,9 @@ from mqplug_devbrokers.pulsar import PulsarServer
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from mqplug_devbrokers._server import Server
+    from mqplug_devbrokers._server import BrokerServer
 
-SERVERS: dict[str, type[Server]] = {"kafka": KafkaServer, "pulsar": PulsarServer}
+SERVERS: dict[str, type[BrokerServer]] = {"kafka": KafkaServer, "pulsar": PulsarServer}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -43,7 +43,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 0
 
 
-def _up(server: Server) -> None:
+def _up(server: BrokerServer) -> None:
     """Run a server until a signal comes, or until it ends by itself."""
     _say(f"starting {server.name} {server.version} ...")
     with server:

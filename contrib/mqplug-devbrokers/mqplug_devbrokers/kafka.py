@@ -9,15 +9,14 @@ import uuid
 from typing import TYPE_CHECKING, ClassVar
 
 from mqplug_devbrokers._cache import provide
-from mqplug_devbrokers._jvm import FLAGS, class_archive, class_path, java_command
-from mqplug_devbrokers._kafka_wire import KafkaConnection
-from mqplug_devbrokers._server import Server
-from mqplug_devbrokers._tools import fill_in, find_java, maven, run
+from mqplug_devbrokers._jvm import JAVA_FLAGS, class_archive, class_path, java_command
+from mqplug_devbrokers._kafka_wire import KafkaWire
+from mqplug_devbrokers._server import PROBE_TOPIC, BrokerServer
+from mqplug_devbrokers._tools import fill_in, find_java, maven, run_tool
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-PROBE_TOPIC = "mqplug-devbrokers-ready"
 LOGGING = [
     "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn",
     "-Dorg.slf4j.simpleLogger.showDateTime=true",
@@ -25,7 +24,7 @@ LOGGING = [
 ]
 
 
-class KafkaServer(Server):
+class KafkaServer(BrokerServer):
     """A real Kafka for tests: `with KafkaServer() as kafka: mqplug.connect(kafka.url)`.
 
     Topics are not created by themselves, and nothing is deleted by age unless a topic says so. Listeners that
@@ -74,7 +73,7 @@ class KafkaServer(Server):
         return {self._port("relay"): self._port("behind")}
 
     def _probe(self) -> None:
-        with KafkaConnection(self.port, timeout=10) as kafka:
+        with KafkaWire(self.port, timeout=10) as kafka:
             kafka.create_topic(PROBE_TOPIC)
             kafka.produce(PROBE_TOPIC, b"ready")
             kafka.delete_topic(PROBE_TOPIC)
@@ -98,7 +97,7 @@ def _format(folder: Path) -> None:
     ports = {name: number for number, name in enumerate(KafkaServer.port_names, 19092)}
     config.write_text(_properties(ports, folder, {}))
     tool = ["kafka.tools.StorageTool", "format", "-t", _cluster_id(), "-c", str(config)]
-    run([find_java(), *FLAGS, *LOGGING, "-cp", _classes(), *tool], timeout=120)
+    run_tool([find_java(), *JAVA_FLAGS, *LOGGING, "-cp", _classes(), *tool], timeout=120)
 
 
 def _copy_formatted(data: Path) -> None:

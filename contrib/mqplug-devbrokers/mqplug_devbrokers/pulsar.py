@@ -8,15 +8,14 @@ from typing import TYPE_CHECKING, ClassVar
 from mqplug_devbrokers._cache import provide
 from mqplug_devbrokers._jvm import class_archive, class_path, java_command
 from mqplug_devbrokers._pulsar_rest import PulsarRest
-from mqplug_devbrokers._server import Server
-from mqplug_devbrokers._tools import fill_in, maven, run, template
+from mqplug_devbrokers._server import PROBE_TOPIC, BrokerServer
+from mqplug_devbrokers._tools import fill_in, maven, run_tool, template
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-PROBE_TOPIC = "mqplug-devbrokers-ready"
 MAIN_CLASS = "org.apache.pulsar.PulsarStandaloneStarter"
-OPENED = [  # the packages that Pulsar's own launcher opens
+OPENED_PACKAGES = [  # the packages that Pulsar's own launcher opens
     "java.base/java.io",
     "java.base/java.nio",
     "java.base/java.util.zip",
@@ -25,8 +24,8 @@ OPENED = [  # the packages that Pulsar's own launcher opens
     "java.management/sun.management",
     "jdk.management/com.sun.management.internal",
 ]
-OPTIONS = [
-    *(f"--add-opens={package}=ALL-UNNAMED" for package in OPENED),
+PULSAR_JAVA_OPTIONS = [
+    *(f"--add-opens={package}=ALL-UNNAMED" for package in OPENED_PACKAGES),
     "-XX:MaxDirectMemorySize=256m",
     "-XX:+ExitOnOutOfMemoryError",
     "-Dio.netty.tryReflectionSetAccessible=true",
@@ -36,13 +35,13 @@ OPTIONS = [
     "-Dlog4j2.is.webapp=false",
 ]
 METADATA = "org.apache.pulsar.metadata.bookkeeper"
-DRIVERS = [  # how the bookie's tools find Pulsar's metadata
+METADATA_DRIVERS = [  # how the bookie's tools find Pulsar's metadata
     f"-Dbookkeeper.metadata.client.drivers={METADATA}.PulsarMetadataClientDriver",
     f"-Dbookkeeper.metadata.bookie.drivers={METADATA}.PulsarMetadataBookieDriver",
 ]
 
 
-class PulsarServer(Server):
+class PulsarServer(BrokerServer):
     """A real Pulsar for tests: `with PulsarServer() as pulsar: mqplug.connect(pulsar.url)`.
 
     Topics are not created by themselves; messages are kept for seven days, acknowledged or not.
@@ -88,7 +87,7 @@ class PulsarServer(Server):
     def _java(self) -> list[str]:
         logging = self.directory / "log4j2.xml"
         logging.write_text(template("pulsar-log4j2.xml"))
-        return [*java_command(self, _classes()), *OPTIONS, f"-Dlog4j.configurationFile={logging}"]
+        return [*java_command(self, _classes()), *PULSAR_JAVA_OPTIONS, f"-Dlog4j.configurationFile={logging}"]
 
     def _arguments(self) -> list[str]:
         config = self.directory / "standalone.conf"
@@ -117,8 +116,15 @@ class PulsarServer(Server):
         """
         config = self.directory / "shell.conf"
         config.write_text(f"metadataServiceUri=metadata-store:rocksdb://{self.directory / 'metadata'}\n")
-        shell = [*DRIVERS, "org.apache.bookkeeper.bookie.BookieShell", "-conf", str(config), "listbookies", "-rw"]
-        run([*self._java(), *shell], timeout=60)
+        shell = [
+            *METADATA_DRIVERS,
+            "org.apache.bookkeeper.bookie.BookieShell",
+            "-conf",
+            str(config),
+            "listbookies",
+            "-rw",
+        ]
+        run_tool([*self._java(), *shell], timeout=60)
 
     def _probe(self) -> None:
         rest = PulsarRest(self.admin_url, timeout=30)

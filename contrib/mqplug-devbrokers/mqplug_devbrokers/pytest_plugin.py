@@ -15,9 +15,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from mqplug_devbrokers import KafkaServer, PulsarServer
-    from mqplug_devbrokers._server import Server
+    from mqplug_devbrokers._server import BrokerServer
 
-ServerT = TypeVar("ServerT", bound="Server")
+ServerT = TypeVar("ServerT", bound="BrokerServer")
 
 
 @pytest.fixture(scope="session")

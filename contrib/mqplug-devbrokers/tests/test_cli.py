@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from mqplug_devbrokers import KafkaServer, PulsarServer, cli
-from mqplug_devbrokers._ports import free_port
+from mqplug_devbrokers._ports import unused_port
 
 
 def listens(url: str) -> bool:
@@ -42,7 +42,7 @@ def test_up_runs_until_a_signal_and_leaves_nothing(scratch: Path, number: int) -
 
 def test_port_and_directory_are_taken(tmp_path: Path) -> None:
     """The broker listens where it was told to, and its data stay."""
-    port = free_port()
+    port = unused_port()
     command = [sys.executable, "-m", "mqplug_devbrokers", "up", "kafka", f"--port={port}", f"--keep={tmp_path}"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None

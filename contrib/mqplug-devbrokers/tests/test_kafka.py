@@ -10,7 +10,7 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from mqplug_devbrokers import BrokerError, KafkaServer
-from mqplug_devbrokers.kafka import PROBE_TOPIC
+from mqplug_devbrokers._server import PROBE_TOPIC
 
 
 @pytest.fixture

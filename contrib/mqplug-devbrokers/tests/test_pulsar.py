@@ -14,7 +14,7 @@ import pulsar
 import pytest
 
 from mqplug_devbrokers import PulsarServer
-from mqplug_devbrokers.pulsar import PROBE_TOPIC
+from mqplug_devbrokers._server import PROBE_TOPIC
 
 
 def rest(server: PulsarServer, method: str, path: str, body: object = None) -> Any:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from mqplug_devbrokers import BrokerError, KafkaServer, _server
-from mqplug_devbrokers._ports import FIRST, LAST, choose_ports, free_port
+from mqplug_devbrokers._ports import FIRST_PORT, LAST_PORT, choose_ports, unused_port
 
 
 def test_a_broker_that_ends_by_itself_shows_its_log() -> None:
@@ -74,8 +74,8 @@ def test_a_forked_child_does_not_stop_the_server(kafka_server: KafkaServer) -> N
 
 def test_a_free_port_is_one_that_nobody_gets_by_chance() -> None:
     """It lies below the range of outgoing connections, and can be bound."""
-    port = free_port()
-    assert FIRST <= port <= LAST
+    port = unused_port()
+    assert FIRST_PORT <= port <= LAST_PORT
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", port))
 
@@ -109,7 +109,7 @@ def test_a_killed_broker_that_hangs_is_started_again(monkeypatch: pytest.MonkeyP
     with KafkaServer() as server:
         server.kill()
         launch, tried = server._launch, list[float]()
-        monkeypatch.setattr(_server, "AFTER_A_KILL", 0.01)
+        monkeypatch.setattr(_server, "START_AFTER_KILL_S", 0.01)
         monkeypatch.setattr(server, "_launch", lambda *how: (tried.append(how[1]), launch(*how)))
         server.start()
         assert server.running

@@ -85,7 +85,7 @@ def test_a_maven_that_hangs_is_ended(path: Path, tmp_path: Path, monkeypatch: py
     """The download has a deadline."""
     install(path / "java", "echo 'java version \"21.0.1\"'")
     install(path / "mvn", "exec /bin/sleep 1000")
-    monkeypatch.setattr(_tools, "MAVEN_TIMEOUT", 0.2)
+    monkeypatch.setattr(_tools, "MAVEN_TIMEOUT_S", 0.2)
     with pytest.raises(BrokerError, match="timed out"):
         maven("kafka-pom.xml", "1", "goal", tmp_path / "out")
 

@@ -37,7 +37,7 @@ _TYPES: Final[dict[str, tuple[DataType, pa.DataType]]] = {
 
 
 @attrs.frozen
-class Columns:
+class ReadColumns:
     """The columns that a read yields, in order."""
 
     names: tuple[str, ...]
@@ -59,16 +59,16 @@ def _array(stored: pa.RecordBatch, name: str, rows: int) -> pa.Array:
     return pa.nulls(rows, kind) if name == "timestampType" else stored.column(name).cast(kind)
 
 
-def all_columns(*, include_headers: bool) -> Columns:
+def all_columns(*, include_headers: bool) -> ReadColumns:
     """What a read yields unless a schema says otherwise."""
-    return Columns(tuple(name for name in _TYPES if include_headers or name != "headers"))
+    return ReadColumns(tuple(name for name in _TYPES if include_headers or name != "headers"))
 
 
-def chosen_columns(schema: StructType) -> Columns:
+def chosen_columns(schema: StructType) -> ReadColumns:
     """The columns of a schema, which may be fewer than all, in any order."""
     for field in schema.fields:
         _check_field(field)
-    return Columns(tuple(field.name for field in schema.fields))
+    return ReadColumns(tuple(field.name for field in schema.fields))
 
 
 def _check_field(field: StructField) -> None:

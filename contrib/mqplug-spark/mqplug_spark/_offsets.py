@@ -13,16 +13,16 @@ from typing import Any, Final, Literal
 
 from mqplug import ConfigError, InvalidMessageId, MessageId, Position
 
-EARLIEST: Final = -2
-LATEST: Final = -1
+EARLIEST_OFFSET: Final = -2
+LATEST_OFFSET: Final = -1
 
 Point = int | Position
-Offsets = Literal["earliest", "latest"] | Mapping[str, Mapping[int, Point]]
+OffsetsOption = Literal["earliest", "latest"] | Mapping[str, Mapping[int, Point]]
 
 _NUMBER = re.compile(r"0|[1-9][0-9]{0,8}", re.ASCII)
 
 
-def parse_offsets(option: str, text: str, topics: Sequence[str]) -> Offsets:
+def parse_offsets(option: str, text: str, topics: Sequence[str]) -> OffsetsOption:
     """The word or the points that an option's text means; ``ConfigError`` names what is wrong with it."""
     word = text.strip().lower()
     if word == "latest":
@@ -80,11 +80,11 @@ def _points(option: str, topic: str, value: object) -> dict[int, Point]:
 def _point(option: str, where: str, value: object) -> Point:
     if isinstance(value, str):
         return _place(option, where, value)
-    lowest = EARLIEST if option == "startingOffsets" else LATEST
+    lowest = EARLIEST_OFFSET if option == "startingOffsets" else LATEST_OFFSET
     if isinstance(value, bool) or not isinstance(value, int) or value < lowest:
         raise ConfigError(
             f"{option}: {where} is {_short(value)}",
-            fix=f"Write an offset, {'-2 for the earliest, ' if lowest == EARLIEST else ''}-1 for the latest, "
+            fix=f"Write an offset, {'-2 for the earliest, ' if lowest == EARLIEST_OFFSET else ''}-1 for the latest, "
             f"or the text of a position or a message id",
         )
     return value

@@ -9,7 +9,7 @@ from typing import Final
 import attrs
 
 from mqplug import ConfigError
-from mqplug_spark._offsets import Offsets, parse_offsets
+from mqplug_spark._offsets import OffsetsOption, parse_offsets
 
 _NAMES: Final = {
     name.lower(): name
@@ -27,25 +27,25 @@ _NAMES: Final = {
 
 
 @attrs.frozen(kw_only=True)
-class Options:
+class ReadOptions:
     """What a read was asked for. The URL may hold a password: it is never shown."""
 
     url: str = attrs.field(repr=False)
     topics: tuple[str, ...]
-    starting: Offsets
-    ending: Offsets
+    starting: OffsetsOption
+    ending: OffsetsOption
     include_headers: bool
     fail_on_data_loss: bool
     poll_timeout: float
 
 
-def parse_options(given: Mapping[str, str]) -> Options:
+def parse_options(given: Mapping[str, str]) -> ReadOptions:
     """The options that Spark hands over, whatever the case of their names; what is wrong is a ``ConfigError``."""
     found = {name.lower(): text for name, text in given.items()}
     for name in found:
         _check_known(name)
     topics = _topics(found)
-    return Options(
+    return ReadOptions(
         url=_required(found, "url", "kafka://host:9092"),
         topics=topics,
         starting=parse_offsets("startingOffsets", found.get("startingoffsets", "earliest"), topics),

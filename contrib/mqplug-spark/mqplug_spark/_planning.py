@@ -7,12 +7,12 @@ from collections.abc import Mapping
 import attrs
 
 from mqplug import ConfigError, Position, PositionLost, Watermarks
-from mqplug_spark._offsets import EARLIEST, LATEST, Offsets, Point
-from mqplug_spark._options import Options
+from mqplug_spark._offsets import EARLIEST_OFFSET, LATEST_OFFSET, OffsetsOption, Point
+from mqplug_spark._options import ReadOptions
 
 
 @attrs.frozen
-class Range:
+class ReadRange:
     """What one task reads: the messages of one partition from ``start`` to just before ``until``, as text."""
 
     topic: str
@@ -21,7 +21,7 @@ class Range:
     until: str
 
 
-def plan(options: Options, marks: Mapping[str, Mapping[int, Watermarks]]) -> list[Range]:
+def plan_ranges(options: ReadOptions, marks: Mapping[str, Mapping[int, Watermarks]]) -> list[ReadRange]:
     """The ranges to read, in the order of topics and partitions; none for a partition with nothing to read."""
     ranges = []
     for topic in options.topics:
@@ -33,14 +33,14 @@ def plan(options: Options, marks: Mapping[str, Mapping[int, Watermarks]]) -> lis
             _check_order(wanted, until)
             start = wanted if wanted >= mark.low else _what_is_left(wanted, mark, options)
             if start < until:
-                ranges.append(Range(topic, partition, str(start), str(until)))
+                ranges.append(ReadRange(topic, partition, str(start), str(until)))
     return ranges
 
 
-def _points(option: str, offsets: Offsets, topic: str, marks: Mapping[int, Watermarks]) -> Mapping[int, Point]:
+def _points(option: str, offsets: OffsetsOption, topic: str, marks: Mapping[int, Watermarks]) -> Mapping[int, Point]:
     """A point for each partition. JSON has to name exactly the partitions that there are."""
     if isinstance(offsets, str):
-        return dict.fromkeys(marks, EARLIEST if offsets == "earliest" else LATEST)
+        return dict.fromkeys(marks, EARLIEST_OFFSET if offsets == "earliest" else LATEST_OFFSET)
     points = offsets[topic]
     missing, extra = set(marks) - set(points), set(points) - set(marks)
     if missing:
@@ -56,7 +56,7 @@ def _points(option: str, offsets: Offsets, topic: str, marks: Mapping[int, Water
     return points
 
 
-def _what_is_left(wanted: Position, mark: Watermarks, options: Options) -> Position:
+def _what_is_left(wanted: Position, mark: Watermarks, options: ReadOptions) -> Position:
     """Where the log begins now, if it is allowed to go on there."""
     if options.fail_on_data_loss:
         raise PositionLost(
@@ -70,7 +70,7 @@ def _what_is_left(wanted: Position, mark: Watermarks, options: Options) -> Posit
 def _resolve(option: str, point: Point, mark: Watermarks) -> Position:
     """The position that a point means, no further than the end of the log."""
     if isinstance(point, int) and point < 0:
-        return mark.low if point == EARLIEST else mark.high
+        return mark.low if point == EARLIEST_OFFSET else mark.high
     position = _offset(option, point, mark) if isinstance(point, int) else _same_log(option, point, mark)
     if position > mark.high:
         raise ConfigError(

@@ -8,11 +8,11 @@ from typing import Literal
 
 import mqplug
 from mqplug import Batch, Client, ConnectError, Consumer, Position, PositionLost, Timeout, Unsupported
-from mqplug_spark._options import Options
-from mqplug_spark._planning import Range
+from mqplug_spark._options import ReadOptions
+from mqplug_spark._planning import ReadRange
 
-MOST = 10_000  # messages of one record batch: as many as Spark itself puts into one
-PAUSE = 0.2  # seconds between two attempts to connect
+MAX_BATCH_ROWS = 10_000  # messages of one record batch: as many as Spark itself puts into one
+RECONNECT_PAUSE_S = 0.2  # seconds between two attempts to connect
 
 
 def connect(url: str) -> Client:
@@ -28,7 +28,7 @@ def connect(url: str) -> Client:
     )  # fmt: skip
 
 
-def read_range(opening: Callable[[], Client], planned: Range, options: Options) -> Iterator[Batch]:
+def read_planned(opening: Callable[[], Client], planned: ReadRange, options: ReadOptions) -> Iterator[Batch]:
     """The messages of a range in batches. A connection that is lost is made again, and reading goes on where it was.
 
     ``PositionLost`` where retention overtook the range, unless that was allowed. Where nothing comes for as long as
@@ -47,10 +47,10 @@ def read_range(opening: Callable[[], Client], planned: Range, options: Options) 
         except ConnectError:
             if time.monotonic() - heard > options.poll_timeout:
                 raise
-            time.sleep(PAUSE)
+            time.sleep(RECONNECT_PAUSE_S)
 
 
-def _read(client: Client, start: Position, until: Position, options: Options) -> Iterator[Batch]:
+def _read(client: Client, start: Position, until: Position, options: ReadOptions) -> Iterator[Batch]:
     """What one connection yields."""
     log = start.log
     missing: Literal["error", "next"] = "error" if options.fail_on_data_loss else "next"
@@ -67,11 +67,11 @@ def _read(client: Client, start: Position, until: Position, options: Options) ->
                 )  # fmt: skip
 
 
-def _receive(consumer: Consumer, options: Options) -> Batch:
+def _receive(consumer: Consumer, options: ReadOptions) -> Batch:
     """The next messages. What was lost is stepped over where that was allowed."""
     while True:
         try:
-            return consumer.receive_many(MOST, options.poll_timeout)
+            return consumer.receive_many(MAX_BATCH_ROWS, options.poll_timeout)
         except PositionLost as error:
             if options.fail_on_data_loss or error.low is None:
                 raise

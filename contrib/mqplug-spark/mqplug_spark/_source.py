@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql.types import StructType
 
-    from mqplug_spark._columns import Columns
-    from mqplug_spark._options import Options
+    from mqplug_spark._columns import ReadColumns
+    from mqplug_spark._options import ReadOptions
 
 
 class MqplugDataSource(DataSource):
@@ -62,29 +62,29 @@ class MqplugDataSource(DataSource):
 class MqplugReader(DataSourceReader):
     """Plans a read once, at the driver, and reads one range of one partition in each task."""
 
-    def __init__(self, options: Options, columns: Columns) -> None:
+    def __init__(self, options: ReadOptions, columns: ReadColumns) -> None:
         self._options = options
         self._columns = columns
 
     def partitions(self) -> list[InputPartition]:
         """One range for each partition that has messages; what the topics hold is asked once, here."""
-        from mqplug_spark._planning import plan
+        from mqplug_spark._planning import plan_ranges
         from mqplug_spark._reading import connect
 
         options = self._options
         with _errors_cut_short():
             with connect(options.url) as client:
                 marks = {topic: client.watermarks(topic) for topic in options.topics}
-            return [InputPartition(planned) for planned in plan(options, marks)]
+            return [InputPartition(planned) for planned in plan_ranges(options, marks)]
 
     def read(self, partition: InputPartition | None) -> Iterator[pa.RecordBatch]:
         """The rows of one range. Where nothing was planned Spark hands over a partition of None, or just None."""
-        from mqplug_spark._reading import connect, read_range
+        from mqplug_spark._reading import connect, read_planned
 
         if partition is None or partition.value is None:
             return
         with _errors_cut_short():
-            for batch in read_range(partial(connect, self._options.url), partition.value, self._options):
+            for batch in read_planned(partial(connect, self._options.url), partition.value, self._options):
                 yield self._columns.record_batch(batch)
 
 

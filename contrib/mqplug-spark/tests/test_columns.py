@@ -9,7 +9,7 @@ from pyspark.sql.types import ArrayType, BinaryType, StringType, StructField, St
 import mqplug
 from mqplug import Batch, ConfigError, Log, MessageId, Position
 from mqplug.spi import ListColumns
-from mqplug_spark._columns import Columns, all_columns, chosen_columns
+from mqplug_spark._columns import ReadColumns, all_columns, chosen_columns
 
 HEADER = StructType([StructField("key", StringType(), nullable=False), StructField("value", BinaryType())])
 
@@ -71,20 +71,20 @@ def test_each_message_is_a_row(mq: mqplug.Client) -> None:
 def test_a_schema_of_spark_chooses_columns() -> None:
     """Columns that are named with their types are those that are read."""
     wanted = StructType([StructField("id", StringType()), StructField("value", BinaryType())])
-    assert chosen_columns(wanted) == Columns(("id", "value"))
+    assert chosen_columns(wanted) == ReadColumns(("id", "value"))
 
 
 def test_offset_is_null_where_ids_have_several_parts() -> None:
     """A backend whose ids are more than one number has no offsets; its ids are there all the same."""
     log = Log("pulsar", "here", "orders", 0)
     batch = Batch(log, Position(log, (7, 1, 1)), 1, ListColumns([(7, 1, 0)], [b"v"], [None], [()], [0], [0]))
-    (row,) = Columns(("offset", "id")).record_batch(batch).to_pylist()
+    (row,) = ReadColumns(("offset", "id")).record_batch(batch).to_pylist()
     assert row == {"offset": None, "id": str(MessageId(log, (7, 1, 0)))}
 
 
 def test_columns_come_in_the_order_of_the_schema(mq: mqplug.Client) -> None:
     """A schema may name fewer columns, in any order."""
-    made = Columns(("timestampType", "offset", "value")).record_batch(received(mq))
+    made = ReadColumns(("timestampType", "offset", "value")).record_batch(received(mq))
     assert made.to_pydict() == {"timestampType": [None, None], "offset": [0, 1], "value": [b"v", None]}
     assert made.schema.types == [pa.int32(), pa.int64(), pa.binary()]
 

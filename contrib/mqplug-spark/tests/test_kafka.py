@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 from confluent_kafka import Producer
-from samples import options
+from spark_options import options
 
 import mqplug
-from mqplug_spark._planning import plan
-from mqplug_spark._reading import read_range
+from mqplug_spark._planning import plan_ranges
+from mqplug_spark._reading import read_planned
 
 if TYPE_CHECKING:
     from mqplug_devbrokers import KafkaServer
@@ -31,10 +31,10 @@ def test_a_range_that_ends_in_a_transaction_marker_ends(kafka_server: KafkaServe
                 native.abort_transaction(30)
             else:
                 native.commit_transaction(30)
-        (planned,) = plan(hasty, {"payments": mq.watermarks("payments")})
+        (planned,) = plan_ranges(hasty, {"payments": mq.watermarks("payments")})
         values = [
             value
-            for batch in read_range(lambda: mqplug.connect(kafka_server.url), planned, hasty)
+            for batch in read_planned(lambda: mqplug.connect(kafka_server.url), planned, hasty)
             for value in batch.values
         ]
     assert values == [b"0", b"2"]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from samples import options
+from spark_options import options
 
 from mqplug import ConfigError
 from mqplug_spark._options import parse_options

@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 
 import pytest
-from samples import options
+from spark_options import options
 
 import mqplug
 from mqplug import ConfigError, Log, Position, PositionLost, Watermarks
 from mqplug_spark._options import parse_options
-from mqplug_spark._planning import Range, plan
+from mqplug_spark._planning import ReadRange, plan_ranges
 
 
 def at(partition: int, *coordinates: int, topic: str = "orders", incarnation: str = "") -> Position:
@@ -33,7 +33,7 @@ def offsets(**partitions: object) -> str:
     return json.dumps({"orders": {name[1:]: point for name, point in partitions.items()}})
 
 
-def spans(ranges: list[Range]) -> list[tuple[str, int, int, int]]:
+def spans(ranges: list[ReadRange]) -> list[tuple[str, int, int, int]]:
     """The ranges as numbers."""
     return [
         (each.topic, each.partition, *Position.parse(each.start).coordinates, *Position.parse(each.until).coordinates)
@@ -43,23 +43,23 @@ def spans(ranges: list[Range]) -> list[tuple[str, int, int, int]]:
 
 def test_everything_is_one_range_for_each_partition() -> None:
     """By default each partition is read from low to high."""
-    assert spans(plan(options(), marks((0, 7), (3, 9)))) == [("orders", 0, 0, 7), ("orders", 1, 3, 9)]
+    assert spans(plan_ranges(options(), marks((0, 7), (3, 9)))) == [("orders", 0, 0, 7), ("orders", 1, 3, 9)]
 
 
 def test_an_empty_partition_has_no_range() -> None:
     """Nothing is planned where nothing is stored."""
-    assert spans(plan(options(), marks((0, 0), (3, 9), (5, 5)))) == [("orders", 1, 3, 9)]
+    assert spans(plan_ranges(options(), marks((0, 0), (3, 9), (5, 5)))) == [("orders", 1, 3, 9)]
 
 
 def test_a_read_from_the_latest_is_empty() -> None:
     """What a batch read finds behind the latest is nothing."""
-    assert plan(options(startingOffsets="latest"), marks((0, 7))) == []
+    assert plan_ranges(options(startingOffsets="latest"), marks((0, 7))) == []
 
 
 def test_several_topics_keep_their_order() -> None:
     """Ranges come in the order in which topics were named."""
     made = parse_options({"url": "kafka://localhost", "subscribe": "orders,audit"})
-    assert spans(plan(made, marks((0, 2), topic="audit") | marks((0, 1), topic="orders"))) == [
+    assert spans(plan_ranges(made, marks((0, 2), topic="audit") | marks((0, 1), topic="orders"))) == [
         ("orders", 0, 0, 1),
         ("audit", 0, 0, 2),
     ]
@@ -70,7 +70,7 @@ def test_points_begin_and_end_ranges() -> None:
     made = options(
         startingOffsets=offsets(p0=2, p1=-2, p2=str(at(2, 5))), endingOffsets=offsets(p0=6, p1=str(at(1, 8)), p2=-1)
     )
-    assert spans(plan(made, marks((0, 7), (3, 9), (4, 10)))) == [
+    assert spans(plan_ranges(made, marks((0, 7), (3, 9), (4, 10)))) == [
         ("orders", 0, 2, 6),
         ("orders", 1, 3, 8),
         ("orders", 2, 5, 10),
@@ -79,7 +79,7 @@ def test_points_begin_and_end_ranges() -> None:
 
 def test_the_end_of_the_log_is_a_legal_point() -> None:
     """An offset just behind the last message is no error: nothing is read from there."""
-    assert plan(options(startingOffsets=offsets(p0=7)), marks((0, 7))) == []
+    assert plan_ranges(options(startingOffsets=offsets(p0=7)), marks((0, 7))) == []
 
 
 @pytest.mark.parametrize(
@@ -101,7 +101,7 @@ def test_the_end_of_the_log_is_a_legal_point() -> None:
 def test_points_that_do_not_fit_are_named(given: dict[str, str], says: str) -> None:
     """Points of other partitions, other topics or beyond the end are a ConfigError, and nothing is planned."""
     with pytest.raises(ConfigError, match=says):
-        plan(options(**given), marks((0, 7), (0, 9)))
+        plan_ranges(options(**given), marks((0, 7), (0, 9)))
 
 
 def test_an_offset_means_nothing_where_ids_have_several_parts() -> None:
@@ -109,30 +109,30 @@ def test_an_offset_means_nothing_where_ids_have_several_parts() -> None:
     log = Log("pulsar", "here", "orders", 0)
     high = Watermarks(Position(log, (5, 0, 0)), Position(log, (9, 4, 0)), 30)
     with pytest.raises(ConfigError, match="pulsar has none: its ids have several parts"):
-        plan(options(startingOffsets=offsets(p0=3)), {"orders": {0: high}})
+        plan_ranges(options(startingOffsets=offsets(p0=3)), {"orders": {0: high}})
 
 
 def test_a_lost_start_is_an_error() -> None:
     """A start that retention removed is PositionLost, with where the log begins now."""
     with pytest.raises(PositionLost, match="failOnDataLoss=false") as lost:
-        plan(options(startingOffsets=offsets(p0=2)), marks((4, 7)))
+        plan_ranges(options(startingOffsets=offsets(p0=2)), marks((4, 7)))
     assert lost.value.low == at(0, 4)
 
 
 def test_a_lost_start_is_stepped_over_where_allowed() -> None:
     """With failOnDataLoss=false a read begins with the first message that is left."""
     made = options(startingOffsets=offsets(p0=2), failOnDataLoss="false")
-    assert spans(plan(made, marks((4, 7)))) == [("orders", 0, 4, 7)]
+    assert spans(plan_ranges(made, marks((4, 7)))) == [("orders", 0, 4, 7)]
 
 
 def test_a_range_that_is_lost_as_a_whole_is_empty_where_allowed() -> None:
     """With failOnDataLoss=false a range of which nothing is left is not read; it is no error."""
     made = options(startingOffsets=offsets(p0=2), endingOffsets=offsets(p0=3), failOnDataLoss="false")
-    assert plan(made, marks((4, 7))) == []
+    assert plan_ranges(made, marks((4, 7))) == []
 
 
 def test_the_watermarks_of_a_backend_are_planned(mq: mqplug.Client) -> None:
     """What a client's watermarks say is what is planned."""
     with mq.producer("orders") as out:
         out.send(b"one", partition=1)
-    assert spans(plan(options(), {"orders": mq.watermarks("orders")})) == [("orders", 1, 0, 1)]
+    assert spans(plan_ranges(options(), {"orders": mq.watermarks("orders")})) == [("orders", 1, 0, 1)]

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import pytest
-from samples import options
+from spark_options import options
 
 import mqplug
 from mqplug import ConnectError, Position, PositionLost, Timeout, Unsupported
-from mqplug_spark._options import Options
-from mqplug_spark._planning import Range, plan
-from mqplug_spark._reading import connect, read_range
+from mqplug_spark._options import ReadOptions
+from mqplug_spark._planning import ReadRange, plan_ranges
+from mqplug_spark._reading import connect, read_planned
 
 
 def another() -> mqplug.Client:
@@ -24,14 +24,14 @@ def send(mq: mqplug.Client, count: int, partition: int = 0) -> list[mqplug.Messa
     return [each for each in sent if isinstance(each, mqplug.MessageId)]
 
 
-def planned(mq: mqplug.Client, made: Options) -> Range:
+def planned(mq: mqplug.Client, made: ReadOptions) -> ReadRange:
     """The first range that is planned now."""
-    return plan(made, {"orders": mq.watermarks("orders")})[0]
+    return plan_ranges(made, {"orders": mq.watermarks("orders")})[0]
 
 
-def values(wanted: Range, made: Options) -> list[int]:
+def values(wanted: ReadRange, made: ReadOptions) -> list[int]:
     """The numbers of a range."""
-    return [int(value) for batch in read_range(another, wanted, made) for value in batch.values]
+    return [int(value) for batch in read_planned(another, wanted, made) for value in batch.values]
 
 
 def trim(mq: mqplug.Client, message_id: mqplug.MessageId) -> None:
@@ -94,7 +94,7 @@ def test_retention_overtakes_a_reader(mq: mqplug.Client, allowed: bool) -> None:
     """What is removed between two batches is an error, or is stepped over where that was allowed."""
     made = options(failOnDataLoss=str(not allowed))
     sent = [message_id for _ in range(3) for message_id in send(mq, 15_000)]
-    batches = read_range(another, planned(mq, made), made)
+    batches = read_planned(another, planned(mq, made), made)
     seen = len(next(batches))
     trim(mq, sent[44_990])
     if allowed:
@@ -111,7 +111,7 @@ def test_a_backend_that_does_not_answer_ends_in_a_timeout(mq: mqplug.Client) -> 
     wanted = planned(mq, hasty)
     beyond = str(Position(Position.parse(wanted.until).log, (2,)))
     with pytest.raises(Timeout, match=r"nothing came from orders\[0\] for 0.2 s"):
-        values(Range(wanted.topic, wanted.partition, wanted.start, beyond), hasty)
+        values(ReadRange(wanted.topic, wanted.partition, wanted.start, beyond), hasty)
 
 
 def test_a_connection_that_fails_is_tried_again(mq: mqplug.Client) -> None:
@@ -124,7 +124,7 @@ def test_a_connection_that_fails_is_tried_again(mq: mqplug.Client) -> None:
             raise failures.pop()
         return another()
 
-    batches = read_range(opening, planned(mq, options()), options())
+    batches = read_planned(opening, planned(mq, options()), options())
     assert [int(value) for batch in batches for value in batch.values] == [0, 1, 2, 3, 4]
     assert failures == []
 
@@ -138,7 +138,7 @@ def test_a_connection_that_goes_on_failing_is_an_error(mq: mqplug.Client) -> Non
         raise ConnectError("nobody is there")
 
     with pytest.raises(ConnectError, match="nobody is there"):
-        list(read_range(opening, planned(mq, hasty), hasty))
+        list(read_planned(opening, planned(mq, hasty), hasty))
 
 
 def test_a_store_in_one_process_is_refused() -> None:

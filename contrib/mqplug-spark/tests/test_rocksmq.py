@@ -7,11 +7,11 @@ import sys
 from functools import partial
 from pathlib import Path
 
-from samples import options
+from spark_options import options
 
 import mqplug
-from mqplug_spark._planning import plan
-from mqplug_spark._reading import read_range
+from mqplug_spark._planning import plan_ranges
+from mqplug_spark._reading import read_planned
 
 OWNER = """
 import sys, mqplug
@@ -33,8 +33,8 @@ def test_the_owner_of_a_store_dies_while_it_is_read(tmp_path: Path) -> None:
         assert owner.stdout is not None
         assert owner.stdout.readline() == "ready\n"
         with mqplug.connect(url) as mq:
-            (planned,) = plan(options(), {"orders": mq.watermarks("orders")})
-        batches = read_range(partial(mqplug.connect, url), planned, options())
+            (planned,) = plan_ranges(options(), {"orders": mq.watermarks("orders")})
+        batches = read_planned(partial(mqplug.connect, url), planned, options())
         values = list(next(batches).values)
         owner.kill()
         owner.wait()

@@ -6,7 +6,7 @@ import traceback
 
 import pytest
 from pyspark.sql.datasource import InputPartition
-from samples import options
+from spark_options import options
 
 from mqplug import ConnectError, Error
 from mqplug_spark._columns import all_columns

@@ -28,11 +28,11 @@ from mqplug.spi import (
     Trim,
     hookimpl,
 )
-from mqplug_kafka._gaps import RANGES
+from mqplug_kafka._admin.commit_metadata import MAX_RANGES
 from mqplug_kafka._settings import KafkaSettings, from_url
 
 if TYPE_CHECKING:
-    from mqplug_kafka._connection import KafkaConnection
+    from mqplug_kafka._cluster.connection import KafkaConnection
 
 __all__ = ["KafkaSettings"]
 
@@ -41,7 +41,7 @@ _CAPABILITIES = Capabilities(
     retention=True, null_payload=True, headers=True, keys=True, partitions=True, timestamps_producer=True, auth=True,
     individual_ack=True, cumulative_ack=True, commit=True, assignment_events=True, header_duplicates=True,
     idempotent_producer=True, batch_index=True, time_index=True, multi_client=True, multi_node=True, persistent=True,
-    add_partitions=True, pause_resume=True, multi_process=True, acked_ranges_max=RANGES,
+    add_partitions=True, pause_resume=True, multi_process=True, acked_ranges_max=MAX_RANGES,
 )  # fmt: skip
 
 
@@ -58,14 +58,14 @@ def mqplug_describe() -> Descriptor:
 
 @hookimpl
 def mqplug_connect(settings: KafkaSettings, timeout: float) -> KafkaConnection:
-    from mqplug_kafka._connection import KafkaConnection
+    from mqplug_kafka._cluster.connection import KafkaConnection
 
     return KafkaConnection(settings, _CAPABILITIES, timeout)
 
 
 @hookimpl
 def mqplug_open_producer(connection: KafkaConnection, options: ProducerOptions) -> ProducerDriver:
-    from mqplug_kafka._producer import KafkaProducer
+    from mqplug_kafka._produce.producer import KafkaProducer
 
     return KafkaProducer(connection)
 
@@ -75,19 +75,19 @@ def mqplug_open_consumer(
     connection: KafkaConnection, options: ConsumerOptions, listener: Listener, timeout: float
 ) -> ConsumerDriver:
     if options.group is None:
-        from mqplug_kafka._reader import Reader
+        from mqplug_kafka._consume.reader import KafkaReader
 
-        return Reader(connection, options)
-    from mqplug_kafka._member import Member
+        return KafkaReader(connection, options)
+    from mqplug_kafka._consume.group_member import KafkaGroupMember
 
-    return Member(connection, options.group, options, listener, timeout)
+    return KafkaGroupMember(connection, options.group, options, listener, timeout)
 
 
 @hookimpl
 def mqplug_resolve_start(
     connection: KafkaConnection, start: SymbolicStart, logs: Sequence[Log], timeout: float
 ) -> Mapping[Log, Position]:
-    from mqplug_kafka._offsets import resolve
+    from mqplug_kafka._admin.log_offsets import resolve
 
     return resolve(connection, start, logs, timeout)
 
@@ -96,9 +96,9 @@ def mqplug_resolve_start(
 def mqplug_move_group(
     connection: KafkaConnection, group: str, positions: Mapping[Log, GroupPosition], timeout: float
 ) -> bool:
-    from mqplug_kafka._groups import move
+    from mqplug_kafka._admin.group_positions import move_group
 
-    move(connection, group, positions, timeout)
+    move_group(connection, group, positions, timeout)
     return True
 
 
@@ -106,46 +106,46 @@ def mqplug_move_group(
 def mqplug_watermarks(
     connection: KafkaConnection, logs: Sequence[Log], since: Mapping[Log, Position] | None, timeout: float
 ) -> Mapping[Log, Watermarks]:
-    from mqplug_kafka._offsets import watermarks
+    from mqplug_kafka._admin.log_offsets import watermarks
 
     return watermarks(connection, logs, since or {}, timeout)
 
 
 @hookimpl
 def mqplug_bounds(connection: KafkaConnection, logs: Sequence[Log], timeout: float) -> Mapping[Log, Bounds]:
-    from mqplug_kafka._offsets import bounds
+    from mqplug_kafka._admin.log_offsets import bounds
 
     return bounds(connection, logs, timeout)
 
 
 @hookimpl
 def mqplug_administer(connection: KafkaConnection, action: Action, timeout: float) -> Any:
-    from mqplug_kafka import _census, _groups, _topics
+    from mqplug_kafka._admin import group_listing, group_positions, topics
 
     match action:
         case CreateTopic():
-            return _topics.create(connection, action, timeout)
+            return topics.create(connection, action, timeout)
         case AddPartitions(topic, partitions):
-            return _topics.grow(connection, topic, partitions, timeout)
+            return topics.grow(connection, topic, partitions, timeout)
         case DeleteTopic(topic):
-            _topics.delete(connection, topic, timeout)
+            topics.delete(connection, topic, timeout)
             return True
         case ListTopics():
-            return _topics.names(connection, timeout)
+            return topics.names(connection, timeout)
         case DescribeTopic(topic):
-            return _topics.describe(connection, topic, timeout)
-        case DescribeTopics(topics):
-            found = connection.describe(topics, timeout)
-            return [found[topic] for topic in topics]
+            return topics.describe(connection, topic, timeout)
+        case DescribeTopics(names):
+            found = connection.describe(names, timeout)
+            return [found[name] for name in names]
         case DescribeGroup(group, logs):
-            return _groups.stored(connection, group, logs, timeout)
+            return group_positions.stored_positions(connection, group, logs, timeout)
         case ListGroups(topic):
-            return _census.groups(connection, topic, timeout)
+            return group_listing.groups(connection, topic, timeout)
         case DeleteGroup(group):
-            _census.delete(connection, group, timeout)
+            group_listing.delete(connection, group, timeout)
             return True
         case Trim(before):
-            _topics.trim(connection, before, timeout)
+            topics.trim(connection, before, timeout)
             return True
         case _:
             raise Unsupported(type(action).__name__)

@@ -1,4 +1,4 @@
-"""Settings, and what they mean in the native client's own words. Imports no client library."""
+"""The settings of the Kafka backend, and their checks. Imports no client library."""
 
 from __future__ import annotations
 
@@ -41,9 +41,8 @@ PROTECTED = {
 
 DEFAULT_PORT = 9092
 Mechanism = Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER"]
-OAUTH = "sasl.oauthbearer."
-OAUTH_NEEDS = ("client.id", "client.secret", "token.endpoint.url")
-OVERHEAD = 48_576  # what keys, headers and framing may add to a value: broker and client count them, callers do not
+OAUTH_PREFIX = "sasl.oauthbearer."
+OAUTH_REQUIRED = ("client.id", "client.secret", "token.endpoint.url")
 
 
 @attrs.frozen(kw_only=True)
@@ -109,12 +108,15 @@ def _check_oauth(settings: KafkaSettings) -> None:
         return
     if settings.username is not None:
         raise ConfigError(
-            "OAUTHBEARER takes no username and password", fix=f"Say {OAUTH}client.id and {OAUTH}client.secret in native"
+            "OAUTHBEARER takes no username and password",
+            fix=f"Say {OAUTH_PREFIX}client.id and {OAUTH_PREFIX}client.secret in native",
         )
-    missing = [f"{OAUTH}{name}" for name in OAUTH_NEEDS if not settings.native.get(f"{OAUTH}{name}")]
-    if settings.native.get(f"{OAUTH}method") != "oidc" or missing:
+    missing = [f"{OAUTH_PREFIX}{name}" for name in OAUTH_REQUIRED if not settings.native.get(f"{OAUTH_PREFIX}{name}")]
+    if settings.native.get(f"{OAUTH_PREFIX}method") != "oidc" or missing:
         fix = "Give them, such as native={'sasl.oauthbearer.method': 'oidc', 'sasl.oauthbearer.client.id': …}"
-        raise ConfigError(f"OAUTHBEARER needs in native {OAUTH}method=oidc and {', '.join(missing) or 'that'}", fix=fix)
+        raise ConfigError(
+            f"OAUTHBEARER needs in native {OAUTH_PREFIX}method=oidc and {', '.join(missing) or 'that'}", fix=fix
+        )
 
 
 def _check_servers(servers: Sequence[str]) -> None:
@@ -125,91 +127,3 @@ def _check_servers(servers: Sequence[str]) -> None:
             Address.parse(server)
         except ValueError as error:  # librdkafka would take a port modulo 65536
             raise ConfigError(f"servers[{number}] names no broker: {error}", fix="Write host:9092") from None
-
-
-def common(settings: KafkaSettings) -> dict[str, Any]:
-    """Native options of every client."""
-    return {
-        "client.id": "mqplug",
-        "reconnect.backoff.max.ms": 2000,
-        "topic.metadata.propagation.max.ms": 5000,
-        **_security(settings),
-        **settings.native,
-        "bootstrap.servers": ",".join(settings.servers),
-        "allow.auto.create.topics": False,
-    }
-
-
-def coordinating(settings: KafkaSettings) -> dict[str, Any]:
-    """Native options of the admin client that asks the coordinators of groups."""
-    # Else librdkafka 2.16, once all brokers were away, waits for ever for the group coordinator that it had known. For
-    # the other questions it must not be said: while no broker answers them, it would cost a whole processor.
-    return {"metadata.recovery.strategy": "none", **common(settings)}
-
-
-def producing(settings: KafkaSettings) -> dict[str, Any]:
-    """Native options of the producer. Its queue has no limits: the core's producers have theirs."""
-    largest = settings.message_max_bytes + OVERHEAD
-    return {
-        # A batch larger than what the broker takes fails as a whole: the client does not split it.
-        "batch.size": min(1_000_000, largest),
-        "linger.ms": 0,  # records are collected before the native client gets them
-        **common(settings),
-        "acks": "all",
-        "enable.idempotence": True,
-        "message.max.bytes": largest,
-        "partitioner": "murmur2_random",
-        "queue.buffering.max.kbytes": 2_147_483_647,
-        "queue.buffering.max.messages": 0,
-    }
-
-
-def consuming(settings: KafkaSettings, group: str, prefetch_bytes: int) -> dict[str, Any]:
-    """Native options of a consumer."""
-    return {
-        # A fetch under way keeps a seek waiting for as long as this: half a second by default.
-        "fetch.wait.max.ms": 100,
-        # The fetcher of a full queue sleeps for so long, a second by default: Python empties the queue much sooner.
-        "fetch.queue.backoff.ms": 10,
-        # A topic that a broker has not heard of yet, and partitions that were added, are found within so long.
-        "topic.metadata.refresh.interval.ms": 10_000,
-        **common(settings),
-        "group.id": group,
-        "auto.offset.reset": "error",
-        "enable.auto.commit": False,
-        "enable.auto.offset.store": False,
-        "enable.partition.eof": True,
-        "isolation.level": "read_committed",
-        "queued.max.messages.kbytes": min(2_097_151, max(1, prefetch_bytes // 1024)),
-    }
-
-
-def membership(settings: KafkaSettings) -> dict[str, Any]:
-    """Native options of a group's member."""
-    session = round(settings.session_timeout * 1000)
-    return {
-        "partition.assignment.strategy": "cooperative-sticky",
-        "session.timeout.ms": session,
-        "heartbeat.interval.ms": min(1000, max(1, session // 3)),  # how soon members hear of a rebalance
-    }
-
-
-def inquiring(settings: KafkaSettings) -> dict[str, Any]:
-    """Native options of a consumer that only asks where its group stands."""
-    quiet = {"log_level": 0, "enable.auto.commit": False, "isolation.level": "read_uncommitted"}
-    return {**common(settings), **membership(settings), **quiet}
-
-
-def _security(settings: KafkaSettings) -> dict[str, Any]:
-    sasl = settings.username is not None or settings.mechanism == "OAUTHBEARER"
-    protocol = f"{'sasl_' if sasl else ''}{'ssl' if settings.tls else 'plaintext'}"
-    options = {
-        "sasl.username": settings.username,
-        "sasl.password": settings.password,
-        "sasl.mechanism": settings.mechanism if sasl else None,
-        "ssl.ca.location": settings.ca_file,
-        "ssl.certificate.location": settings.cert_file,
-        "ssl.key.location": settings.key_file,
-        "ssl.key.password": settings.key_password,
-    }
-    return {"security.protocol": protocol, **{name: value for name, value in options.items() if value is not None}}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from kafka_steps import free_ports, new_name
+from kafka_driver import free_ports, new_name
 
 import mqplug
 from mqplug_devbrokers import KafkaServer

@@ -9,7 +9,7 @@ import time
 import confluent_kafka
 import confluent_kafka.admin
 import pytest
-from kafka_steps import free_ports
+from kafka_driver import free_ports
 
 import mqplug
 

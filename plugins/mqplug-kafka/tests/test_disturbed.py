@@ -6,7 +6,7 @@ import time
 from threading import Thread
 
 import pytest
-from kafka_steps import fill, new_name, take
+from kafka_driver import fill, new_name, take
 from stream import Stream
 
 import mqplug

@@ -6,12 +6,12 @@ import threading
 import time
 
 import pytest
-from kafka_steps import Seam, administer, fill, new_name, take
+from kafka_driver import Seam, administer, fill, new_name, take
 
 import mqplug
 from mqplug import spi
-from mqplug_kafka._committer import Committer, handing_over, shut_out
-from mqplug_kafka._gaps import RANGES, SPAN
+from mqplug_kafka._admin.commit_metadata import MAX_RANGES, MAX_SPAN_OFFSETS
+from mqplug_kafka._consume.committer import Committer, handing_over, shut_out
 
 
 def join(consumer, seconds=20):
@@ -127,8 +127,8 @@ def test_as_many_gaps_as_are_promised_are_stored(mq, topic):
     """The broker takes the largest metadata that the promised number of runs can come to, and gives it back."""
     group, log = new_name(), mq.partitions(topic)[0]
     mq.consumer(topic, group=group).close()
-    step = SPAN // RANGES
-    ranges = tuple(((start + step // 2,), (start + step - 1,)) for start in range(0, RANGES * step, step))
+    step = MAX_SPAN_OFFSETS // MAX_RANGES
+    ranges = tuple(((start + step // 2,), (start + step - 1,)) for start in range(0, MAX_RANGES * step, step))
     place = spi.GroupPosition(mqplug.Position(log, (0,)), ranges)
     with Seam(mq, topic, group) as member:
         member.join(1)

@@ -12,16 +12,16 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
-from kafka_steps import administer, fill, new_name, take
+from kafka_driver import administer, fill, new_name, take
 
 import mqplug
 import mqplug_kafka
 from mqplug import spi
 from mqplug_devbrokers import KafkaServer
-from mqplug_kafka import _group_offsets
+from mqplug_kafka._cluster import group_offsets
 
 RESTARTS = int(os.environ.get("MQPLUG_RESTARTS", "3"))
-QUESTIONER = Path(__file__).with_name("questioner.py")
+GROUP_CLIENT_PROGRAM = Path(__file__).with_name("group_client_program.py")
 PATIENCE = 120.0  # seconds that a process has for one round after a restart, on however busy a machine
 
 
@@ -32,7 +32,7 @@ class Questioner:
         self.arguments = arguments
         self.rounds = 0
         self.process = subprocess.Popen(
-            [sys.executable, str(QUESTIONER), *arguments],
+            [sys.executable, str(GROUP_CLIENT_PROGRAM), *arguments],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
         )  # fmt: skip
         self._errors = []
@@ -136,13 +136,13 @@ def test_calls_that_crash_are_not_used():
 
 def test_few_connections_are_kept_for_many_groups(mq, topic):
     """However many groups are asked about, few consumers wait for the next question, and a close ends them all."""
-    names = [new_name() for _ in range(_group_offsets.KEPT + 4)]
+    names = [new_name() for _ in range(group_offsets.MAX_IDLE_CONSUMERS + 4)]
     for name in names:
         mq.reset_group(name, topic, mqplug.LATEST)
     listed = {each.name for each in mq.groups(topic)}
     assert listed == set(names)
     kept = mq._connection.group_offsets._idle
-    assert 0 < len(kept) <= _group_offsets.KEPT
+    assert 0 < len(kept) <= group_offsets.MAX_IDLE_CONSUMERS
     mq.close()
     assert not mq._connection.group_offsets._idle
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from kafka_steps import new_name
+from kafka_driver import new_name
 
 import mqplug
 

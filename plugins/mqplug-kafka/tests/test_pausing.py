@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from kafka_steps import Seam, new_name
+from kafka_driver import Seam, new_name
 
 import mqplug
 

@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import confluent_kafka
 import pytest
-from kafka_steps import fill, new_name, take
+from kafka_driver import fill, new_name, take
 
 import mqplug
 

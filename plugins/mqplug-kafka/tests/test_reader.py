@@ -7,7 +7,7 @@ import threading
 import time
 
 import pytest
-from kafka_steps import fill, new_name, take
+from kafka_driver import fill, new_name, take
 
 import mqplug
 

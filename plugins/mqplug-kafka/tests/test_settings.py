@@ -10,7 +10,8 @@ import pytest
 import mqplug
 from mqplug.spi import Address, Url
 from mqplug_kafka import KafkaSettings
-from mqplug_kafka._settings import PROTECTED, common, from_url
+from mqplug_kafka._cluster.native_options import common
+from mqplug_kafka._settings import PROTECTED, from_url
 
 
 @pytest.mark.parametrize("key", sorted(PROTECTED))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from kafka_steps import fill, new_name, take
+from kafka_driver import fill, new_name, take
 
 import mqplug
 

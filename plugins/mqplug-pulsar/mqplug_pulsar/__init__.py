@@ -28,9 +28,9 @@ from mqplug.spi import (
 from mqplug_pulsar._settings import PulsarSettings, from_url
 
 if TYPE_CHECKING:
-    from mqplug_pulsar._connection import PulsarConnection
-    from mqplug_pulsar._consumer import PulsarConsumer
-    from mqplug_pulsar._producer import PulsarProducer
+    from mqplug_pulsar._cluster.connection import PulsarConnection
+    from mqplug_pulsar._consume.consumer import PulsarConsumer
+    from mqplug_pulsar._produce.producer import PulsarProducer
 
 __all__ = ["PulsarSettings"]
 
@@ -54,14 +54,14 @@ def mqplug_describe() -> Descriptor:
 
 @hookimpl
 def mqplug_connect(settings: PulsarSettings, timeout: float) -> PulsarConnection:
-    from mqplug_pulsar._connecting import connect
+    from mqplug_pulsar._cluster.connect import connect
 
     return connect(settings, _CAPABILITIES, timeout)
 
 
 @hookimpl
 def mqplug_open_producer(connection: PulsarConnection, options: ProducerOptions) -> PulsarProducer:
-    from mqplug_pulsar._producer import PulsarProducer
+    from mqplug_pulsar._produce.producer import PulsarProducer
 
     return PulsarProducer(connection)
 
@@ -70,7 +70,7 @@ def mqplug_open_producer(connection: PulsarConnection, options: ProducerOptions)
 def mqplug_open_consumer(
     connection: PulsarConnection, options: ConsumerOptions, listener: Listener, timeout: float
 ) -> PulsarConsumer:
-    from mqplug_pulsar._consumer import PulsarConsumer
+    from mqplug_pulsar._consume.consumer import PulsarConsumer
 
     return PulsarConsumer(connection, options, listener, timeout)
 
@@ -79,7 +79,7 @@ def mqplug_open_consumer(
 def mqplug_resolve_start(
     connection: PulsarConnection, start: SymbolicStart, logs: Sequence[Log], timeout: float
 ) -> Mapping[Log, Position]:
-    from mqplug_pulsar._starts import resolve
+    from mqplug_pulsar._admin.log_positions import resolve
 
     return resolve(connection, start, logs, timeout)
 
@@ -88,7 +88,7 @@ def mqplug_resolve_start(
 def mqplug_move_group(
     connection: PulsarConnection, group: str, positions: Mapping[Log, GroupPosition], timeout: float
 ) -> bool:
-    from mqplug_pulsar._group import move_group
+    from mqplug_pulsar._admin.subscriptions import move_group
 
     move_group(connection, group, positions, timeout)
     return True
@@ -98,40 +98,40 @@ def mqplug_move_group(
 def mqplug_watermarks(
     connection: PulsarConnection, logs: Sequence[Log], since: Mapping[Log, Position] | None, timeout: float
 ) -> Mapping[Log, Watermarks]:
-    from mqplug_pulsar._starts import watermarks
+    from mqplug_pulsar._admin.log_positions import watermarks
 
     return watermarks(connection, logs, since or {}, timeout)
 
 
 @hookimpl
 def mqplug_bounds(connection: PulsarConnection, logs: Sequence[Log], timeout: float) -> Mapping[Log, Bounds]:
-    from mqplug_pulsar._starts import bounds
+    from mqplug_pulsar._admin.log_positions import bounds
 
     return bounds(connection, logs, timeout)
 
 
 @hookimpl
 def mqplug_administer(connection: PulsarConnection, action: Action, timeout: float) -> Any:
-    from mqplug_pulsar import _census, _group, _topics
+    from mqplug_pulsar._admin import group_listing, subscriptions, topics
 
     match action:
         case CreateTopic():
-            return _topics.create(connection, action, timeout)
+            return topics.create(connection, action, timeout)
         case AddPartitions(topic, partitions):
-            return _topics.grow(connection, topic, partitions, timeout)
+            return topics.grow(connection, topic, partitions, timeout)
         case DeleteTopic(topic):
-            _topics.delete(connection, topic, timeout)
+            topics.delete(connection, topic, timeout)
             return True
         case ListTopics():
-            return _topics.names(connection, timeout)
+            return topics.names(connection, timeout)
         case DescribeTopic(topic):
-            return _topics.describe(connection, topic, timeout)
+            return topics.describe(connection, topic, timeout)
         case DescribeGroup(group, logs):
-            return _group.stored(connection, logs, group, timeout)
+            return subscriptions.stored_positions(connection, logs, group, timeout)
         case ListGroups(topic):
-            return _census.groups(connection, topic, timeout)
+            return group_listing.groups(connection, topic, timeout)
         case DeleteGroup(group):
-            _census.delete(connection, group, timeout)
+            group_listing.delete(connection, group, timeout)
             return True
         case _:
             raise Unsupported(type(action).__name__.lower(), topic=None)

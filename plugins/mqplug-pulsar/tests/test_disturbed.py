@@ -6,7 +6,7 @@ import time
 from threading import Thread
 
 import pytest
-from pulsar_steps import fill, take
+from pulsar_driver import fill, take
 from stream import Stream
 
 from mqplug import EARLIEST

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mqplug_pulsar._escapes import (
+from mqplug_pulsar._format.escapes import (
     ESCAPE,
     INDEX,
     headers_from_properties,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from pulsar_steps import fill, take
+from pulsar_driver import fill, take
 
 import mqplug
 from mqplug import EARLIEST, LATEST, after, last

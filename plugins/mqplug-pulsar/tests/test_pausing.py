@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from pulsar_steps import Seam
+from pulsar_driver import Seam
 
 import mqplug
 

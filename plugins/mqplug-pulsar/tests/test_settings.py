@@ -10,11 +10,11 @@ import pytest
 import mqplug
 from mqplug.spi import Address, Capabilities, Url
 from mqplug_pulsar import PulsarSettings
-from mqplug_pulsar._login import authentication, header, with_token
-from mqplug_pulsar._names import Names
+from mqplug_pulsar._cluster.credentials import authentication, header, with_token
+from mqplug_pulsar._format.topic_names import TopicNames
 from mqplug_pulsar._settings import from_url
 
-NAMES = Names("public", "default")
+NAMES = TopicNames("public", "default")
 
 
 def test_url():
@@ -78,7 +78,7 @@ def test_wrong_settings(settings):
 
 def test_the_largest_message_can_be_said():
     """Without an admin interface nobody tells what the broker takes."""
-    from mqplug_pulsar._connecting import _ask_cluster
+    from mqplug_pulsar._cluster.connect import _ask_cluster
 
     facts = _ask_cluster(PulsarSettings(message_max_bytes=1000), None, Capabilities(), 1)
     assert facts.capabilities.message_max_bytes == 1000

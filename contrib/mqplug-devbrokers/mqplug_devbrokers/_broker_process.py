@@ -1,0 +1,102 @@
+"""The owner's end of the pipe to the keeper process."""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import shutil
+import subprocess
+import sys
+import threading
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+
+from mqplug_devbrokers import _supervisor_process
+from mqplug_devbrokers._errors import BrokerError
+
+if TYPE_CHECKING:
+    from io import BufferedReader, BufferedWriter, FileIO
+
+REPLY_TIMEOUT_S = 30.0
+SUPERVISOR_GONE = "the process that keeps the server has ended or hangs; close the server and make a new one"
+
+
+class BrokerProcess:
+    """A process that dies, and a directory that goes, with the process that made this object."""
+
+    def __init__(self, name: str, directory: Path | None) -> None:
+        self._owner = os.getpid()
+        self._temporary = directory is None
+        self._lock = threading.Lock()
+        self._supervisor = subprocess.Popen(  # noqa: S603  our own script
+            [sys.executable, "-I", "-S", _supervisor_process.__file__, name, str(directory or "")],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+            start_new_session=True,  # Ctrl-C in the terminal is for the owner, who stops the broker in order
+        )  # fmt: skip
+        self._requests = cast("BufferedWriter", self._supervisor.stdin)
+        self._stdout = cast("BufferedReader", self._supervisor.stdout)
+        self._answers = cast("FileIO", self._stdout.raw)  # in a buffer an answer would hide from select
+        self._number = 0
+        self.directory = Path(self._answer())
+
+    @property
+    def owned(self) -> bool:
+        """Whether this is the process that started it, and not a forked child with a copy."""
+        return os.getpid() == self._owner
+
+    def start(self, command: list[str], log: Path) -> int:
+        """Start the process; its number."""
+        return int(self._ask({"start": command, "log": str(log)}))
+
+    def signal(self, number: int) -> bool:
+        """Send a signal; False if the process has ended."""
+        return bool(self._ask({"signal": number}))
+
+    def status(self) -> int | None:
+        """The exit status; None while the process runs, or before it was started."""
+        status: int | None = self._ask({"poll": True})
+        return status
+
+    def close(self) -> None:
+        """Kill what still runs and delete the directory, unless it is the user's own."""
+        with self._lock, suppress(BrokenPipeError):
+            self._requests.close()
+        try:
+            self._supervisor.wait(REPLY_TIMEOUT_S)
+        except subprocess.TimeoutExpired:
+            self._supervisor.kill()  # which kills the broker
+            self._supervisor.wait()
+        self._stdout.close()
+        if self._temporary:
+            shutil.rmtree(self.directory, ignore_errors=True)  # there is something left if the keeper was killed
+
+    def _ask(self, request: dict[str, Any]) -> Any:
+        if not self.owned:
+            raise BrokerError("this server belongs to the process that started it; its children only connect")
+        with self._lock:
+            if self._requests.closed:
+                raise BrokerError("the server is closed; make a new one")
+            self._number += 1
+            try:
+                self._requests.write(json.dumps([self._number, request]).encode() + b"\n")
+                self._requests.flush()
+            except BrokenPipeError as error:
+                raise BrokerError(SUPERVISOR_GONE) from error
+            answer = self._answer()
+        if isinstance(answer, dict):
+            raise BrokerError(f"the server could not be started: {answer['error']}")
+        return answer
+
+    def _answer(self) -> Any:
+        """The answer to the last request; those to requests that Ctrl-C has interrupted are passed over."""
+        number = -1
+        answer = None
+        while number != self._number:
+            ready, _, _ = select.select([self._answers], [], [], REPLY_TIMEOUT_S)
+            line = self._answers.readline() if ready else b""
+            if not line:
+                raise BrokerError(SUPERVISOR_GONE)
+            number, answer = json.loads(line)
+        return answer

@@ -1,0 +1,10 @@
+"""Options as tests need them."""
+
+from __future__ import annotations
+
+from mqplug_spark._options import ReadOptions, parse_options
+
+
+def options(**given: str) -> ReadOptions:
+    """Options for the topic ``orders``, with others added."""
+    return parse_options({"url": "kafka://localhost:9092", "subscribe": "orders", **given})

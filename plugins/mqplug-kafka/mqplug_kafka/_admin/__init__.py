@@ -1,0 +1,1 @@
+"""Topics, groups and offsets, as administration and consumers need them."""

@@ -1,0 +1,78 @@
+"""The groups of the cluster: which there are, how many members they have, and forgetting one."""
+
+from __future__ import annotations
+
+import time
+import warnings
+from concurrent.futures import Future
+from typing import Any, cast
+
+from confluent_kafka import TopicPartition
+
+from mqplug.spi import GroupInfo
+from mqplug_kafka._cluster.connection import KafkaConnection
+from mqplug_kafka._cluster.errors import TRANSIENT_CODES, error_from_native
+
+CONCURRENT_GROUPS = 16  # groups that are asked at a time: each takes a connection
+
+
+def groups(connection: KafkaConnection, topic: str | None, timeout: float) -> list[GroupInfo]:
+    """The groups that have a position on a topic, or all that the cluster knows."""
+    end = time.monotonic() + timeout
+    members = _members(connection, end)
+    names = sorted(members) if topic is None else _on(connection, topic, sorted(members), end)
+    return [GroupInfo(name, members[name]) for name in names]
+
+
+def delete(connection: KafkaConnection, group: str, timeout: float) -> None:
+    """Forget a group; brokers refuse that while it has members."""
+    connection.coordinators.ask(
+        f"group {group!r}",
+        lambda admin, seconds: admin.delete_consumer_groups([group], request_timeout=seconds)[group],
+        timeout,
+    )
+
+
+def _members(connection: KafkaConnection, end: float) -> dict[str, int]:
+    """How many members each group of the cluster has.
+
+    Each broker is asked. To ask the groups' coordinators by the admin client can abort the process, when a connection
+    breaks at that moment (librdkafka issue 4605).
+    """
+
+    def ask(left: float) -> Future[list[Any]]:
+        return connection.worker.run(lambda: _list_groups(connection.admin, left))
+
+    listed = connection.requests.ask("list groups", ask, _left(end), _complete)
+    return {each.id: len(each.members) for each in listed if each.protocol_type in {"consumer", ""}}
+
+
+def _list_groups(admin: Any, timeout: float) -> list[Any]:
+    # It is deprecated in favour of the call that aborts.
+    warnings.filterwarnings("ignore", r"list_groups\(\) is deprecated", DeprecationWarning)
+    return cast("list[Any]", admin.list_groups(timeout=timeout))
+
+
+def _complete(listed: list[Any]) -> None:
+    """A coordinator that moves, or still loads, knows less than there is."""
+    for each in listed:
+        if each.error is not None and each.error.code() in TRANSIENT_CODES:
+            raise error_from_native(each.error, "list groups")
+
+
+def _on(connection: KafkaConnection, topic: str, names: list[str], end: float) -> list[str]:
+    """Return those groups that have a position on a topic: each group is asked, some of them at a time."""
+    logs = connection.describe([topic], _left(end))[topic].logs
+    wanted = [TopicPartition(log.topic, log.partition) for log in logs]
+    found: list[str] = []
+    for first in range(0, len(names), CONCURRENT_GROUPS):
+        some = names[first : first + CONCURRENT_GROUPS]
+        asked = [connection.group_offsets.ask(name, wanted, _left(end)) for name in some]
+        for name, answer in zip(some, asked, strict=True):
+            stored = connection.requests.wait(f"group {name!r}", answer, _left(end))
+            found += [name] * any(each.offset >= 0 for each in stored)
+    return found
+
+
+def _left(end: float) -> float:
+    return max(0.01, end - time.monotonic())

@@ -1,0 +1,96 @@
+"""Groups: their stored positions."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Mapping, Sequence
+
+from confluent_kafka import ConsumerGroupTopicPartitions, KafkaError, TopicPartition
+
+from mqplug import EARLIEST, ConsumerBusy, GroupNotFound, Log, Position
+from mqplug.spi import ConsumerOptions, GroupPosition, GroupStart
+from mqplug_kafka._admin.commit_metadata import pack_acked, unpack_acked
+from mqplug_kafka._admin.log_offsets import resolve
+from mqplug_kafka._cluster.connection import KafkaConnection
+from mqplug_kafka._cluster.errors import error_from_native
+
+
+def as_native(positions: Mapping[Log, GroupPosition]) -> list[TopicPartition]:
+    """Positions as the native client commits them."""
+    return [
+        TopicPartition(
+            log.topic, log.partition, to.position.coordinates[0], pack_acked(to.position.coordinates[0], to.acked)
+        )
+        for log, to in positions.items()
+    ]
+
+
+def stored_positions(
+    connection: KafkaConnection, group: str, logs: Iterable[Log], timeout: float
+) -> dict[Log, GroupPosition]:
+    """Where the group stands, for those logs where it has a position."""
+    names = {(log.topic, log.partition): log for log in logs}
+    if not names:
+        return {}
+    asked = connection.group_offsets.ask(group, [TopicPartition(*name) for name in names], timeout)
+    found = {}
+    for each in connection.requests.wait(f"group {group!r}", asked, timeout):
+        if each.offset >= 0:
+            log = names[each.topic, each.partition]
+            found[log] = GroupPosition(Position(log, (each.offset,)), unpack_acked(each.offset, each.metadata))
+    return found
+
+
+def move_group(connection: KafkaConnection, group: str, positions: Mapping[Log, GroupPosition], timeout: float) -> None:
+    """Store positions of a group without members; ``ConsumerBusy`` if it has any."""
+    wanted = [ConsumerGroupTopicPartitions(group, as_native(positions))]
+    connection.coordinators.ask(
+        f"group {group!r}",
+        lambda admin, seconds: admin.alter_consumer_group_offsets(wanted, request_timeout=seconds)[group],
+        timeout,
+        _raise_first,
+    )
+
+
+def _raise_first(answer: ConsumerGroupTopicPartitions) -> None:
+    """A group's answer has an error for each partition."""
+    for each in answer.topic_partitions or ():
+        if each.error is not None:
+            busy = each.error.code() in {KafkaError.UNKNOWN_MEMBER_ID, KafkaError.NON_EMPTY_GROUP}
+            group = f"group {answer.group_id!r}{' has members' if busy else ''}"
+            raise error_from_native(each.error, group, ConsumerBusy if busy else None)
+
+
+def begin_group(
+    connection: KafkaConnection, group: str, options: ConsumerOptions, timeout: float
+) -> dict[Log, Position]:
+    """Store the start of each log where the group has no position; partitions that were added begin with EARLIEST.
+
+    Kafka lets nobody do that while the group has members. They have positions, as a rule; where they have not,
+    the positions are returned instead, and the member stores them when it is given the log.
+    """
+    end = time.monotonic() + timeout
+    known = stored_positions(connection, group, options.logs, timeout)
+    if options.must_exist and not known:
+        raise GroupNotFound(f"the group {group!r} has no position here", fix="Drop must_exist=True")
+    missing = [log for log in options.logs if log not in known]
+    if not missing:
+        return {}
+    topics = {log.topic for log in known}
+    added = [log for log in missing if log.topic in topics]
+    fresh = [log for log in missing if log.topic not in topics]
+    starts = _starts(connection, options.start, fresh, end) | _starts(connection, EARLIEST, added, end)
+    try:
+        move_group(connection, group, {log: GroupPosition(at) for log, at in starts.items()}, end - time.monotonic())
+    except ConsumerBusy:
+        known = stored_positions(connection, group, missing, end - time.monotonic())
+        return {log: at for log, at in starts.items() if log not in known}
+    return {}
+
+
+def _starts(connection: KafkaConnection, start: GroupStart, logs: Sequence[Log], end: float) -> dict[Log, Position]:
+    if not logs:
+        return {}
+    if isinstance(start, Mapping):
+        return {log: start[log] for log in logs}
+    return resolve(connection, start, logs, max(0.0, end - time.monotonic()))

@@ -1,0 +1,135 @@
+"""Watermarks, bounds and starts: where the logs begin and end."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+from confluent_kafka import IsolationLevel, KafkaError, TopicPartition
+from confluent_kafka.admin import OffsetSpec  # pyright: ignore[reportPrivateImportUsage]
+
+from mqplug import Bounds, Error, Log, MessageId, Position, Timeout, Watermarks
+from mqplug.spi import AtTime, Earliest, Last, Latest, SymbolicStart
+from mqplug_kafka._admin.offset_scan import OffsetScan
+from mqplug_kafka._cluster.admin_requests import RETRY_PAUSE_S
+from mqplug_kafka._cluster.connection import KafkaConnection
+from mqplug_kafka._cluster.errors import TRANSIENT_CODES, code_of
+
+MAX_COUNTED_MESSAGES = 10_000  # last(n) counts messages up to here, and offsets beyond
+
+LOG_START: OffsetSpec = OffsetSpec.earliest()  # type: ignore[no-untyped-call]
+LOG_END: OffsetSpec = OffsetSpec.latest()  # type: ignore[no-untyped-call]
+
+_RETRIED_CODES = TRANSIENT_CODES | {KafkaError._NOENT}
+
+LogOffsets = dict[Log, int]
+PendingOffsets = Callable[[float], LogOffsets]
+
+
+def look_up(
+    connection: KafkaConnection, logs: Iterable[Log], spec: OffsetSpec, *, stored: bool = False
+) -> PendingOffsets:
+    """Begin to ask for an offset of each log; call what is returned for the answer.
+
+    The end of a log is where the committed messages end, or with ``stored`` where all that is stored ends.
+    """
+    level = IsolationLevel.READ_UNCOMMITTED if stored else IsolationLevel.READ_COMMITTED
+    wanted = {TopicPartition(log.topic, log.partition): log for log in logs}
+    asked: list[Any] = []
+
+    def ask() -> None:
+        asked[:] = [connection.admin.list_offsets(dict.fromkeys(wanted, spec), isolation_level=level)] if wanted else []
+
+    def answer(timeout: float) -> LogOffsets:
+        end = time.monotonic() + timeout
+        while True:
+            try:
+                return {
+                    log: connection.requests.wait("offsets", asked[0][each], _left(end)).offset
+                    for each, log in wanted.items()
+                }
+            except Error as error:
+                if code_of(error) not in _RETRIED_CODES:
+                    raise
+                if time.monotonic() >= end:
+                    raise Timeout("no broker leads each partition", fix="See that the brokers are well") from error
+            time.sleep(RETRY_PAUSE_S)
+            ask()
+
+    ask()
+    return answer
+
+
+def range_of(connection: KafkaConnection, logs: Sequence[Log], timeout: float) -> tuple[LogOffsets, LogOffsets]:
+    """Low and high of each log, in one round trip each."""
+    low = look_up(connection, logs, LOG_START)
+    high = look_up(connection, logs, LOG_END)
+    connection.check(logs, timeout)
+    return low(timeout), high(timeout)
+
+
+def watermarks(
+    connection: KafkaConnection, logs: Sequence[Log], since: Mapping[Log, Position], timeout: float
+) -> dict[Log, Watermarks]:
+    """The watermarks; the count is of offsets, which compaction and transactions leave gaps in."""
+    low, high = range_of(connection, logs, timeout)
+    begin = {log: max(low[log], since[log].coordinates[0] if log in since else 0) for log in logs}
+    return {log: Watermarks(_at(log, low[log]), _at(log, high[log]), max(0, high[log] - begin[log])) for log in logs}
+
+
+def resolve(
+    connection: KafkaConnection, start: SymbolicStart, logs: Sequence[Log], timeout: float
+) -> dict[Log, Position]:
+    """A position for each log."""
+    end = time.monotonic() + timeout
+    low, high = range_of(connection, logs, timeout)
+    found: Mapping[Log, int]
+    match start:
+        case Earliest():
+            found = low
+        case Latest():
+            found = high
+        case AtTime(milliseconds):
+            later = look_up(connection, logs, OffsetSpec.for_timestamp(milliseconds))(_left(end))
+            found = {log: offset if offset >= 0 else high[log] for log, offset in later.items()}
+        case Last(count):
+            found = _last(connection, {log: (low[log], high[log]) for log in logs}, count, end)
+    return {log: _at(log, offset) for log, offset in found.items()}
+
+
+def bounds(connection: KafkaConnection, logs: Sequence[Log], timeout: float) -> dict[Log, Bounds]:
+    """The ids of the first and last message: they are read, because markers and gaps take offsets too."""
+    end = time.monotonic() + timeout
+    low, high = range_of(connection, logs, timeout)
+    spans = {log: (low[log], high[log]) for log in logs if low[log] < high[log]}
+    found = {log: Bounds(None, None) for log in logs}
+    if not spans:
+        return found
+    with OffsetScan(connection, end) as probe:
+        first = probe.first(spans)
+        last = probe.last({log: (low, high) for log, (low, high) in spans.items() if log in first}, 1)
+    return found | {log: Bounds(_id(log, first[log]), _id(log, last[log][-1])) for log in last}
+
+
+def _last(connection: KafkaConnection, spans: Mapping[Log, tuple[int, int]], count: int, end: float) -> LogOffsets:
+    if not 0 < count <= MAX_COUNTED_MESSAGES:
+        return {log: max(low, high - count) for log, (low, high) in spans.items()}
+    filled = {log: span for log, span in spans.items() if span[0] < span[1]}
+    found = {log: high for log, (_, high) in spans.items()}
+    if filled:
+        with OffsetScan(connection, end) as probe:
+            found |= {log: offsets[0] for log, offsets in probe.last(filled, count).items() if offsets}
+    return found
+
+
+def _at(log: Log, offset: int) -> Position:
+    return Position(log, (offset,))
+
+
+def _id(log: Log, offset: int) -> MessageId:
+    return MessageId(log, (offset,))
+
+
+def _left(end: float) -> float:
+    return max(0.0, end - time.monotonic())

@@ -1,0 +1,83 @@
+"""Reading a little, to know at which offsets there are messages."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from types import TracebackType
+
+from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
+
+from mqplug import Log
+from mqplug_kafka._cluster.connection import KafkaConnection
+from mqplug_kafka._cluster.errors import error_from_native
+from mqplug_kafka._cluster.log_throttle import logger
+from mqplug_kafka._cluster.native_options import consuming
+
+NO_GROUP_ID = "mqplug-without-group"
+"""The native client wants a group id; nothing is ever stored under this one."""
+
+Spans = Mapping[Log, tuple[int, int]]
+
+
+class OffsetScan:
+    """A short-lived reader."""
+
+    def __init__(self, connection: KafkaConnection, end: float) -> None:
+        options = consuming(connection.settings, NO_GROUP_ID, 1024 * 1024)
+        self._connection = connection
+        self._end = end
+        self._consumer = Consumer({**options, "error_cb": connection.requests.failures, "logger": logger})
+
+    def __enter__(self) -> OffsetScan:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._consumer.close()
+
+    def first(self, spans: Spans) -> dict[Log, int]:
+        """The offset of the first message of each span that holds one."""
+        return {log: offsets[0] for log, offsets in self._scan(spans, 1).items() if offsets}
+
+    def last(self, spans: Spans, count: int) -> dict[Log, list[int]]:
+        """The offsets of the last messages of each span: so many, or all that there are."""
+        found: dict[Log, list[int]] = {}
+        reach = dict.fromkeys(spans, count)
+        while reach:
+            windows = {log: (max(spans[log][0], spans[log][1] - far), spans[log][1]) for log, far in reach.items()}
+            seen = self._scan(windows, None)
+            done = {log for log, each in seen.items() if len(each) >= count or windows[log][0] == spans[log][0]}
+            found |= {log: seen[log][-count:] for log in done}
+            reach = {log: far * 4 for log, far in reach.items() if log not in done}
+        return found
+
+    def _scan(self, spans: Spans, most: int | None) -> dict[Log, list[int]]:
+        """The offsets of the messages in each span, of the first few or of all."""
+        found: dict[Log, list[int]] = {log: [] for log in spans}
+        names = {(log.topic, log.partition): log for log in spans}
+        left = set(spans)
+        self._consumer.assign([TopicPartition(log.topic, log.partition, start) for log, (start, _) in spans.items()])
+        while left:
+            if time.monotonic() >= self._end:
+                raise self._connection.requests.failures.explain("bounds", 0.0)
+            for message in self._received():
+                log = names[message.topic() or "", message.partition() or 0]
+                offset, error = message.offset() or 0, message.error()
+                if error is not None and error.code() != KafkaError._PARTITION_EOF:
+                    raise error_from_native(error, "bounds")
+                if log not in left:
+                    continue
+                if error is None and offset < spans[log][1]:
+                    found[log].append(offset)
+                if error is not None or offset >= spans[log][1] - 1 or len(found[log]) == most:
+                    left.discard(log)
+        return found
+
+    def _received(self) -> list[Message]:
+        """Return what is there, or one that comes soon. A native message with an empty value counts as false."""
+        if messages := self._consumer.consume(1000, 0):
+            return messages
+        message = self._consumer.poll(0.05)
+        return [] if message is None else [message]

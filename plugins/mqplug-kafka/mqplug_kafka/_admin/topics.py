@@ -1,0 +1,123 @@
+"""Administration of topics."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from contextlib import suppress
+
+import attrs
+from confluent_kafka import OFFSET_END, KafkaError, TopicPartition
+from confluent_kafka.admin import (
+    ConfigResource,  # pyright: ignore[reportPrivateImportUsage]
+    NewPartitions,  # pyright: ignore[reportPrivateImportUsage]
+    NewTopic,  # pyright: ignore[reportPrivateImportUsage]
+)
+
+from mqplug import AccessDenied, ConfigError, Error, Log, Position, Timeout, TopicNotFound
+from mqplug.spi import CreateTopic, TopicInfo
+from mqplug_kafka._admin.log_offsets import LOG_END, look_up
+from mqplug_kafka._admin.retention import retention_from_config, retention_options, segment_options
+from mqplug_kafka._cluster.connection import KafkaConnection
+from mqplug_kafka._cluster.errors import code_of
+
+TOPIC_CHECK_PAUSE_S = 0.02  # between two looks for a topic that is being made or deleted
+
+
+def create(connection: KafkaConnection, action: CreateTopic, timeout: float) -> TopicInfo:
+    """Create a topic. The option ``replication_factor`` is a number, all others are the topic's configuration."""
+    end = time.monotonic() + timeout
+    config = segment_options(action.retention, action.retention_bytes)
+    config |= {key: str(value) for key, value in action.options.items() if key != "replication_factor"}
+    config |= retention_options(action.retention, action.retention_bytes)
+    replicas = action.options.get("replication_factor", -1)
+    if not isinstance(replicas, int):
+        raise ConfigError(f"replication_factor is a whole number, not {replicas!r}")
+    topic = NewTopic(action.topic, num_partitions=action.partitions, replication_factor=replicas, config=config)
+    connection.requests.ask(
+        f"create topic {action.topic!r}",
+        lambda left: connection.admin.create_topics([topic], request_timeout=left)[action.topic],
+        timeout,
+    )
+    _until_described(connection, action.topic, action.partitions, end)
+    return describe(connection, action.topic, max(0.0, end - time.monotonic()))
+
+
+def grow(connection: KafkaConnection, topic: str, partitions: int, timeout: float) -> TopicInfo:
+    """Have more partitions."""
+    end = time.monotonic() + timeout
+    there = len(connection.describe([topic], timeout)[topic].logs)
+    if partitions <= there:
+        raise ValueError(f"the topic {topic!r} has {there} partitions already: {partitions} would not be more")
+    wanted = NewPartitions(topic, partitions)
+    connection.requests.ask(
+        f"add partitions to {topic!r}",
+        lambda left: connection.admin.create_partitions([wanted], request_timeout=left)[topic],
+        end - time.monotonic(),
+    )
+    _until_described(connection, topic, partitions, end)
+    return describe(connection, topic, max(0.0, end - time.monotonic()))
+
+
+def _until_described(connection: KafkaConnection, topic: str, partitions: int, end: float) -> None:
+    """The controller made the partitions; brokers hear of them a moment later, and each gets a leader."""
+    logs: tuple[Log, ...] = ()
+    while len(logs) < partitions:
+        if time.monotonic() >= end:
+            raise Timeout(f"the brokers have not heard of all partitions of {topic!r} in time", topic=topic)
+        with suppress(TopicNotFound):
+            logs = connection.describe([topic], max(0.0, end - time.monotonic()))[topic].logs
+        time.sleep(TOPIC_CHECK_PAUSE_S * (len(logs) < partitions))
+    look_up(connection, logs, LOG_END)(max(0.0, end - time.monotonic()))
+
+
+def describe(connection: KafkaConnection, topic: str, timeout: float) -> TopicInfo:
+    """A topic, and what it retains, where the broker tells that to us; both are asked at once."""
+    wanted = ConfigResource(ConfigResource.Type.TOPIC, topic)
+    config = connection.admin.describe_configs([wanted], request_timeout=max(timeout, 0.01))[wanted]
+    info = connection.describe([topic], timeout)[topic]
+    try:
+        return attrs.evolve(info, **retention_from_config(connection.requests.wait("describe", config, timeout)))
+    except AccessDenied:
+        return info
+
+
+def delete(connection: KafkaConnection, topic: str, timeout: float) -> None:
+    """Delete a topic, and wait until it is gone."""
+    end = time.monotonic() + timeout
+    connection.requests.ask(
+        f"delete topic {topic!r}",
+        lambda left: connection.admin.delete_topics([topic], request_timeout=left)[topic],
+        timeout,
+    )
+    connection.forget(topic)
+    while time.monotonic() < end:
+        try:
+            connection.describe([topic], max(0.0, end - time.monotonic()))
+        except TopicNotFound:
+            return
+        time.sleep(TOPIC_CHECK_PAUSE_S)
+
+
+def names(connection: KafkaConnection, timeout: float) -> list[str]:
+    """All topics but Kafka's own, whose names begin with two underscores."""
+    listed = connection.worker.run(lambda: connection.admin.list_topics(timeout=max(timeout, 0.01)))
+    return [name for name in connection.requests.wait("list topics", listed, timeout).topics if name[:2] != "__"]
+
+
+def trim(connection: KafkaConnection, before: Mapping[Log, Position], timeout: float) -> None:
+    """Delete records; a position beyond the end deletes all that is there."""
+    end = time.monotonic() + timeout
+    connection.check(before, timeout)
+    wanted = [TopicPartition(log.topic, log.partition, to.coordinates[0]) for log, to in before.items()]
+    asked = connection.admin.delete_records(wanted, request_timeout=max(timeout, 0.01))
+    for each in wanted:
+        left = max(0.0, end - time.monotonic())
+        try:
+            connection.requests.wait("trim", asked[each], left)
+        except Error as error:
+            if code_of(error) != KafkaError.OFFSET_OUT_OF_RANGE:
+                raise
+            everything = TopicPartition(each.topic, each.partition, OFFSET_END)
+            again = connection.admin.delete_records([everything], request_timeout=max(left, 0.01))
+            connection.requests.wait("trim", again[everything], left)

@@ -1,0 +1,122 @@
+"""The connection: one admin client, and what is known of the cluster."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from concurrent.futures import Future
+from typing import Any
+
+import attrs
+from confluent_kafka import KafkaException, TopicCollection
+from confluent_kafka.admin import AdminClient, TopicDescription  # pyright: ignore[reportPrivateImportUsage]
+
+from mqplug import Capabilities, ConnectError, Log, MessageId, Position, Timeout, TopicNotFound
+from mqplug.spi import Numbers, TopicInfo
+from mqplug_kafka._cluster.admin_requests import OUTAGE_LIMIT_S, AdminRequests
+from mqplug_kafka._cluster.coordinators import Coordinators
+from mqplug_kafka._cluster.errors import error_from_native
+from mqplug_kafka._cluster.group_offsets import GroupOffsets
+from mqplug_kafka._cluster.native_options import common, coordinating, inquiring, producing
+from mqplug_kafka._cluster.shared_producer import SharedProducers
+from mqplug_kafka._cluster.worker import NativeWorker
+from mqplug_kafka._settings import KafkaSettings
+
+MAX_OFFSET = 2**63 - 1
+DESCRIBE_TIMEOUT_S = 5.0  # seconds that a look at a topic may take
+
+
+class KafkaConnection:
+    """A client's hold on a cluster."""
+
+    def __init__(self, settings: KafkaSettings, capabilities: Capabilities, timeout: float) -> None:
+        self.settings = settings
+        self.capabilities = attrs.evolve(capabilities, message_max_bytes=settings.message_max_bytes)
+        try:
+            self.requests = AdminRequests(common(settings))
+        except KafkaException as error:
+            raise error_from_native(error, "the settings were refused") from error
+        self.worker = NativeWorker("mqplug-kafka-admin")
+        self.group_offsets = GroupOffsets(inquiring(settings), self.requests.failures)
+        self.coordinators = Coordinators(coordinating(settings))
+        self.shared_producers = SharedProducers(producing(settings), self.requests.failures)
+        self._topics: dict[str, TopicInfo] = {}
+        self.cluster = self._greet(timeout)
+
+    def _greet(self, timeout: float) -> str:
+        """The cluster's id, from the first answer."""
+        found = self.admin.describe_cluster(request_timeout=timeout)
+        try:
+            return str(self.requests.wait("connect", found, timeout, OUTAGE_LIMIT_S).cluster_id)
+        except (ConnectError, Timeout) as error:
+            servers = ", ".join(self.settings.servers)
+            raise ConnectError(f"no Kafka broker answered at {servers}: {error.message}", fix=error.fix) from error
+
+    @property
+    def admin(self) -> AdminClient:
+        """The native admin client."""
+        return self.requests.admin
+
+    def after(self, message_id: MessageId) -> Position:
+        """Offsets are dense enough: the next message lies at this one plus 1 or behind."""
+        return Position(message_id.log, (message_id.coordinates[0] + 1,))
+
+    def is_possible(self, coordinates: Numbers) -> bool:
+        """One offset of 64 bits, and one that the next one can have, too."""
+        return len(coordinates) == 1 and 0 <= coordinates[0] < MAX_OFFSET
+
+    def health(self, timeout: float) -> None:
+        """Ask the cluster who it is."""
+        self.requests.ask("health", lambda left: self.admin.describe_cluster(request_timeout=left), timeout)
+
+    def unwrap(self, kind: type[Any]) -> Any | None:
+        """The ``AdminClient``, or the ``Producer`` of an open producer."""
+        return next((each for each in (self.admin, *self.shared_producers.natives) if isinstance(each, kind)), None)
+
+    def close(self, timeout: float) -> None:
+        """The native admin client ends when it is let go of."""
+        self.worker.stop()
+        self.group_offsets.close()
+        self.coordinators.close()
+
+    # topics ------------------------------------------------------------------------------------------------
+
+    def describe(self, names: Iterable[str], timeout: float) -> dict[str, TopicInfo]:
+        """These topics as they stand; ``TopicNotFound`` if one is missing."""
+        wanted = sorted(set(names))
+        asked = self.admin.describe_topics(TopicCollection(wanted), request_timeout=max(timeout, 0.01))
+        return {name: self.take_in(self.requests.wait(f"topic {name!r}", asked[name], timeout)) for name in wanted}
+
+    def look(self, topic: str) -> Future[TopicDescription]:
+        """Begin to describe a topic; ``take_in`` the answer."""
+        return self.admin.describe_topics(TopicCollection([topic]), request_timeout=DESCRIBE_TIMEOUT_S)[topic]
+
+    def take_in(self, topic: TopicDescription) -> TopicInfo:
+        """Remember what was described."""
+        logs = [self.log(topic.name, each.id, incarnation(topic)) for each in topic.partitions]
+        info = self._topics[topic.name] = TopicInfo(topic.name, tuple(sorted(logs, key=lambda log: log.partition)))
+        return info
+
+    def check(self, logs: Iterable[Log], timeout: float) -> None:
+        """``TopicNotFound`` unless each log is there still, and is no other of the same name."""
+        logs = list(logs)
+        found = self.describe({log.topic for log in logs}, timeout)
+        for log in logs:
+            if log not in found[log.topic].logs:
+                raise TopicNotFound(f"the topic {log.topic!r} was deleted and made again", topic=log.topic)
+
+    def known(self, topic: str) -> TopicInfo | None:
+        """A topic as it was described last; no I/O."""
+        return self._topics.get(topic)
+
+    def forget(self, topic: str) -> None:
+        """The topic was deleted."""
+        self._topics.pop(topic, None)
+
+    def log(self, topic: str, partition: int, incarnation: str) -> Log:
+        """The log of a partition."""
+        return Log("kafka", self.cluster, topic, partition, incarnation)
+
+
+def incarnation(topic: TopicDescription) -> str:
+    """The topic's UUID, as Kafka's own tools write it."""
+    return str(topic.topic_id).rstrip("=").replace("/", "_").replace("+", "-")

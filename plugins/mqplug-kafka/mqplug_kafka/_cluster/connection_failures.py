@@ -1,0 +1,49 @@
+"""Why the connection fails, which the native client reports to its error callback alone."""
+
+from __future__ import annotations
+
+import math
+import time
+
+from confluent_kafka import KafkaError
+
+from mqplug import AuthError, ConnectError, Error, Timeout
+from mqplug_kafka._cluster.errors import error_from_native
+
+_REFUSED = {KafkaError._AUTHENTICATION, KafkaError._SSL}
+
+
+class ConnectionFailures:
+    """Why the connection fails: the native client tells only its error callback, calls just time out."""
+
+    def __init__(self) -> None:
+        self._last: KafkaError | None = None
+        self._moment = 0.0
+        self._down_since: float | None = None
+        self.down_at = -math.inf
+        """When all brokers were down last."""
+
+    def __call__(self, error: KafkaError) -> None:
+        """Remember an error; serves as ``error_cb``."""
+        if error.code() == KafkaError._ALL_BROKERS_DOWN:
+            self.down_at = time.monotonic()
+            self._down_since = self._down_since or self.down_at
+            if self._last is not None:
+                return  # it says less than what came before
+        self._last, self._moment = error, time.monotonic()
+
+    def hopeless(self, since: float, patience: float) -> bool:
+        """Whether to wait makes no sense: credentials or certificates were refused, or all brokers are down."""
+        if self._last is None or self._moment < since:
+            return False
+        down = self._down_since is not None and time.monotonic() - self._down_since > patience
+        return down or self._last.code() in _REFUSED
+
+    def explain(self, what: str, since: float, cause: BaseException | None = None) -> Error:
+        """The error for a call that got no answer."""
+        if self._last is None or self._moment < since:
+            silent = Timeout(f"{what}: no answer in time", fix="Allow more time, and see that the brokers are well")
+            silent.__cause__ = cause
+            return silent
+        refused = self._last.code() == KafkaError._AUTHENTICATION
+        return error_from_native(self._last, what, AuthError if refused else ConnectError)

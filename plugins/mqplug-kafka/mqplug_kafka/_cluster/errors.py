@@ -1,0 +1,151 @@
+"""Native errors, mapped once."""
+
+from __future__ import annotations
+
+from confluent_kafka import KafkaError, KafkaException
+
+from mqplug import (
+    AccessDenied,
+    AuthError,
+    ConfigError,
+    ConnectError,
+    ConsumerBusy,
+    Error,
+    Fenced,
+    GroupNotFound,
+    InvalidName,
+    MessageTooLarge,
+    NotAssigned,
+    OutcomeUnknown,
+    Timeout,
+    TopicExists,
+    TopicNotFound,
+    Unsupported,
+)
+
+K = KafkaError
+
+_KINDS: dict[int, type[Error]] = {
+    K._AUTHENTICATION: AuthError,
+    K.SASL_AUTHENTICATION_FAILED: AuthError,
+    K.UNSUPPORTED_SASL_MECHANISM: AuthError,
+    K.TOPIC_AUTHORIZATION_FAILED: AccessDenied,
+    K.GROUP_AUTHORIZATION_FAILED: AccessDenied,
+    K.CLUSTER_AUTHORIZATION_FAILED: AccessDenied,
+    K.TRANSACTIONAL_ID_AUTHORIZATION_FAILED: AccessDenied,
+    K._SSL: ConnectError,
+    K._TRANSPORT: ConnectError,
+    K._RESOLVE: ConnectError,
+    K._ALL_BROKERS_DOWN: ConnectError,
+    K._TIMED_OUT: Timeout,
+    K._TIMED_OUT_QUEUE: Timeout,
+    K.REQUEST_TIMED_OUT: Timeout,
+    K._WAIT_COORD: Timeout,
+    K.UNKNOWN_TOPIC_OR_PART: TopicNotFound,
+    K.UNKNOWN_TOPIC_ID: TopicNotFound,
+    K._UNKNOWN_TOPIC: TopicNotFound,
+    K._UNKNOWN_PARTITION: TopicNotFound,
+    K.TOPIC_ALREADY_EXISTS: TopicExists,
+    K.TOPIC_EXCEPTION: InvalidName,
+    K.INVALID_CONFIG: ConfigError,
+    K.INVALID_PARTITIONS: ConfigError,
+    K.INVALID_REPLICATION_FACTOR: ConfigError,
+    K.INVALID_SESSION_TIMEOUT: ConfigError,
+    K.POLICY_VIOLATION: ConfigError,
+    K._INVALID_ARG: ConfigError,
+    K.MSG_SIZE_TOO_LARGE: MessageTooLarge,
+    K.RECORD_LIST_TOO_LARGE: MessageTooLarge,
+    K.NON_EMPTY_GROUP: ConsumerBusy,
+    K.GROUP_ID_NOT_FOUND: GroupNotFound,
+    K.OFFSET_METADATA_TOO_LARGE: ConfigError,
+    K.ILLEGAL_GENERATION: NotAssigned,
+    K.UNKNOWN_MEMBER_ID: NotAssigned,
+    K.FENCED_INSTANCE_ID: Fenced,
+    K.INVALID_PRODUCER_EPOCH: Fenced,
+    K.PRODUCER_FENCED: Fenced,
+    K._FENCED: Fenced,
+}
+
+_FIXES: dict[type[Error], str] = {
+    AuthError: "Check username, password and mechanism",
+    AccessDenied: "Ask for the right in the broker's access control lists",
+    ConnectError: "Check servers, and whether TLS and SASL are meant",
+    TopicNotFound: "Create it with create_topic, or open with create=True",
+    ConfigError: "Mend the settings or options",
+    MessageTooLarge: "Send less, or raise the limit of the topic and of the broker",
+    ConsumerBusy: "Close the group's consumers first",
+    Timeout: "Allow more time, and see that the brokers are well",
+}
+
+TRANSIENT_CODES = {
+    K.COORDINATOR_LOAD_IN_PROGRESS,
+    K.COORDINATOR_NOT_AVAILABLE,
+    K.NOT_COORDINATOR,
+    K.NOT_CONTROLLER,
+    K.NOT_LEADER_FOR_PARTITION,
+    K.LEADER_NOT_AVAILABLE,
+    K.FENCED_LEADER_EPOCH,
+    K.UNKNOWN_LEADER_EPOCH,
+}
+"""Refusals of a broker that is not ready yet, or is not the right one any more."""
+
+NOT_STORED_CODES = {
+    K.MSG_SIZE_TOO_LARGE,
+    K.RECORD_LIST_TOO_LARGE,
+    K.INVALID_RECORD,
+    K.INVALID_TIMESTAMP,
+    K.POLICY_VIOLATION,
+    K.TOPIC_EXCEPTION,
+    K.TOPIC_AUTHORIZATION_FAILED,
+    K.CLUSTER_AUTHORIZATION_FAILED,
+    K.UNSUPPORTED_FOR_MESSAGE_FORMAT,
+    K.UNKNOWN_TOPIC_OR_PART,
+    K._UNKNOWN_TOPIC,
+    K._UNKNOWN_PARTITION,
+    K._PURGE_QUEUE,
+}
+"""Reports that prove that a record was not stored: each attempt meets the same refusal, so none before succeeded."""
+
+
+def native(error: KafkaError | KafkaException) -> KafkaError:
+    """The native error itself: exceptions only wrap it."""
+    return error.args[0] if isinstance(error, KafkaException) else error
+
+
+def code_of(error: Error) -> int | None:
+    """The native code behind a typed error."""
+    cause = error.__cause__
+    return native(cause).code() if isinstance(cause, KafkaException) else None
+
+
+def error_from_native(error: KafkaError | KafkaException, what: str, kind: type[Error] | None = None) -> Error:
+    """The typed error for a native one; ``kind`` overrules the table."""
+    inner = native(error)
+    kind = kind or _KINDS.get(inner.code(), Error)
+    made = kind(f"{what}: {inner.str()} ({inner.name()})", fix=_FIXES.get(kind))
+    if kind is Error:
+        made.retryable = inner.retriable() or inner.code() in TRANSIENT_CODES
+    made.__cause__ = error if isinstance(error, KafkaException) else KafkaException(error)
+    return made
+
+
+def not_stored(error: KafkaError | KafkaException) -> Error:
+    """What a record that is proven not to be stored gets."""
+    if native(error).code() in {K.INVALID_RECORD, K.INVALID_TIMESTAMP}:
+        return error_from_native(error, "the broker refused the record, or another of its batch")
+    return error_from_native(error, "the record was refused")
+
+
+def maybe_stored(error: KafkaError) -> OutcomeUnknown:
+    """What a record gets that may or may not be stored."""
+    made = OutcomeUnknown(
+        f"no broker confirmed the record: {error.str()} ({error.name()})",
+        fix="Look for it in the topic before you send it again",
+    )
+    made.__cause__ = KafkaException(error)
+    return made
+
+
+def bad_time(milliseconds: int, why: str) -> Unsupported:
+    """A timestamp that Kafka cannot store as it is."""
+    return Unsupported("timestamps_producer", f"a record with the timestamp {milliseconds} ms cannot be stored: {why}")

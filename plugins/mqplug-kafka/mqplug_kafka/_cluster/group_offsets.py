@@ -1,0 +1,128 @@
+"""Asking for the offsets that groups have stored.
+
+Consumers that carry the group's name, and never join it, ask. The admin client has a call for it, too,
+``list_consumer_group_offsets``, which must not be used: when a broker answers NOT_COORDINATOR, as it does for a moment
+after a restart, librdkafka follows a null pointer, and the process is gone (librdkafka issue 5040).
+"""
+
+from __future__ import annotations
+
+import time
+from collections import OrderedDict
+from collections.abc import Mapping, Sequence
+from concurrent.futures import Future
+from contextlib import suppress
+from threading import Lock, Thread
+from typing import Any
+
+from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
+
+from mqplug_kafka._cluster.admin_requests import MIN_TIMEOUT_S, RETRY_PAUSE_S
+from mqplug_kafka._cluster.connection_failures import ConnectionFailures
+from mqplug_kafka._cluster.errors import TRANSIENT_CODES, native
+from mqplug_kafka._cluster.log_throttle import logger
+
+MAX_IDLE_CONSUMERS = 8  # consumers that wait for the next question about their group, with three threads each
+ATTEMPT_TIMEOUT_S = 1.0  # seconds that one attempt waits; a kept consumer that gives no answer in it is replaced
+
+_RETRIED_CODES = TRANSIENT_CODES | {
+    KafkaError._TIMED_OUT,
+    KafkaError._TRANSPORT,
+    KafkaError._WAIT_COORD,
+    KafkaError.REQUEST_TIMED_OUT,
+    KafkaError.UNSTABLE_OFFSET_COMMIT,
+}
+
+
+class GroupOffsets:
+    """Asks for stored offsets, each question on a thread of its own.
+
+    The first question about a group costs a connection to its coordinator, 60 ms or so; those after it a round trip.
+    """
+
+    def __init__(self, options: Mapping[str, Any], failures: ConnectionFailures) -> None:
+        self._options = options
+        self._failures = failures
+        self._lock = Lock()
+        self._idle: OrderedDict[str, Consumer] = OrderedDict()
+        self._closed = False
+
+    def ask(self, group: str, partitions: Sequence[TopicPartition], timeout: float) -> Future[list[TopicPartition]]:
+        """Begin to ask where a group stands. An offset below 0 says that nothing is stored."""
+        future: Future[list[TopicPartition]] = Future()
+
+        def work() -> None:
+            try:
+                future.set_result(self._answer(group, partitions, time.monotonic() + max(timeout, MIN_TIMEOUT_S)))
+            except Exception as error:  # noqa: BLE001  # it belongs to whoever waits
+                future.set_exception(error)
+
+        Thread(target=work, name="mqplug-kafka-group-offsets", daemon=True).start()
+        return future
+
+    def close(self) -> None:
+        """Let go of all consumers."""
+        with self._lock:
+            self._closed = True
+            idle, self._idle = self._idle, OrderedDict()
+        for consumer in idle.values():
+            consumer.close()
+
+    def _answer(self, group: str, partitions: Sequence[TopicPartition], end: float) -> list[TopicPartition]:
+        with self._lock:
+            idle = self._idle.pop(group, None)
+        if idle is not None:
+            with suppress(KafkaException):  # it may have missed too much meanwhile: a new one tells
+                return self._attempt(group, idle, partitions, min(end, time.monotonic() + ATTEMPT_TIMEOUT_S))
+        options = {**self._options, "group.id": group, "error_cb": self._failures, "logger": logger}
+        return self._attempt(group, Consumer(options), partitions, end)
+
+    def _attempt(
+        self, group: str, consumer: Consumer, partitions: Sequence[TopicPartition], end: float
+    ) -> list[TopicPartition]:
+        """Ask one consumer until it answers; it is kept for the next question if it does, else closed."""
+        answered = False
+        try:
+            found = _insist(consumer, partitions, end)
+            answered = True
+        finally:
+            self._put_away(group, consumer, keep=answered)
+        return found
+
+    def _put_away(self, group: str, consumer: Consumer, *, keep: bool) -> None:
+        surplus = [consumer]
+        with self._lock:
+            if keep and not self._closed and group not in self._idle:
+                self._idle[group] = surplus.pop()
+            while len(self._idle) > MAX_IDLE_CONSUMERS:
+                surplus.append(self._idle.popitem(last=False)[1])
+        for each in surplus:
+            each.close()
+
+
+def _insist(consumer: Consumer, partitions: Sequence[TopicPartition], end: float) -> list[TopicPartition]:
+    """Ask until there is an answer, or the time is over: a coordinator may be moving, or still loading."""
+    while True:
+        try:
+            return _committed(consumer, partitions, min(end, time.monotonic() + ATTEMPT_TIMEOUT_S))
+        except KafkaException as error:
+            if native(error).code() not in _RETRIED_CODES or time.monotonic() + RETRY_PAUSE_S >= end:
+                raise
+        time.sleep(RETRY_PAUSE_S)
+
+
+def _committed(consumer: Consumer, partitions: Sequence[TopicPartition], end: float) -> list[TopicPartition]:
+    """Ask once. A group that is refused gets no answer: the reason comes as an event."""
+    wanted = [TopicPartition(each.topic, each.partition) for each in partitions]
+    try:
+        found = consumer.committed(wanted, timeout=max(MIN_TIMEOUT_S, end - time.monotonic()))
+    except KafkaException:
+        event = consumer.poll(0)
+        error = event.error() if event is not None else None
+        if error is not None and error.code() == KafkaError.GROUP_AUTHORIZATION_FAILED:
+            raise KafkaException(error) from None
+        raise
+    for each in found:
+        if each.error is not None:
+            raise KafkaException(each.error)
+    return found

@@ -1,0 +1,1 @@
+"""Consumers, in a group and without one."""

@@ -1,0 +1,265 @@
+"""Fetching: what readers and group members have in common."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
+
+from mqplug import Batch, Error, Fenced, Log, NotAssigned, Position, PositionLost
+from mqplug_kafka._admin.log_offsets import LOG_END, LOG_START, look_up
+from mqplug_kafka._cluster.connection import KafkaConnection
+from mqplug_kafka._cluster.errors import error_from_native
+from mqplug_kafka._cluster.log_throttle import logger
+from mqplug_kafka._consume.message_columns import Name, batch, messages_by_partition, name_of
+from mqplug_kafka._consume.paused_partitions import PausedPartitions
+from mqplug_kafka._consume.topic_watch import TopicWatch
+
+END_CHECK_S = 0.5  # seconds between two looks whether a position beyond the end has come into reach
+LOOKUP_TIMEOUT_S = 5.0
+
+_IGNORED_CODES = {
+    KafkaError._ALL_BROKERS_DOWN,
+    KafkaError._TRANSPORT,
+    KafkaError._RESOLVE,
+    KafkaError._TIMED_OUT,
+    KafkaError._MAX_POLL_EXCEEDED,
+    KafkaError._WAIT_COORD,
+}
+"""Events that the native client mends by itself, or that a callback tells better."""
+
+
+class PartitionFetcher:
+    """Reads the logs it was told to, each from its own offset."""
+
+    def __init__(self, connection: KafkaConnection, options: Mapping[str, Any], logs: Iterable[Log]) -> None:
+        try:
+            self.native = Consumer({**options, "error_cb": connection.requests.failures, "logger": logger})
+        except KafkaException as error:
+            raise error_from_native(error, "the settings were refused") from error
+        self.topics = TopicWatch(connection, logs)
+        self.tolerant = False  # of a missing right on the group: a reader has none
+        self._connection = connection
+        self._logs: dict[Name, Log] = {}
+        self._pauses = PausedPartitions(self.native)
+        self._changed = False  # since the last batches: what came may be of a log that is held no more
+        self._next: dict[Name, int] = {}
+        self._beyond: dict[Name, int] = {}
+        self._looked = 0.0
+        self._kept: list[Message] = []
+        self._fetched = 0.0
+
+    # what is held ------------------------------------------------------------------------------------------
+
+    def __contains__(self, log: Log) -> bool:
+        return self._logs.get(_name(log)) is log
+
+    def take(self, positions: Mapping[Log, Position]) -> None:
+        """Hold these logs from now on."""
+        self._set(positions)
+        self.native.incremental_assign(_native(positions))
+        self._pauses.taken(list(map(_name, positions)))
+
+    def drop(self, logs: Iterable[Log]) -> None:
+        """Hold these logs no more."""
+        dropped = [name for log in logs if (name := _name(log)) in self._logs]
+        self.forget(dropped)
+        self.native.incremental_unassign([TopicPartition(*name) for name in dropped])
+
+    def forget(self, names: Iterable[Name]) -> None:
+        """These are gone already."""
+        self._changed = True
+        for name in names:
+            self._next.pop(name, None)
+            self._beyond.pop(name, None)
+            self._pauses.paused.discard(name)
+            if self._logs.pop(name, None):
+                self._kept = [message for message in self._kept if name_of(message) != name]
+
+    def move(self, positions: Mapping[Log, Position]) -> None:
+        """Read on elsewhere: to let go and take again drops what was fetched, and works after any error."""
+        for log in positions:
+            if log not in self:
+                raise NotAssigned(f"{log!r} is not held by this consumer", fix="Seek what assignment() lists")
+        paused = self._pauses.paused & set(map(_name, positions))
+        self.drop(positions)
+        self.take(positions)
+        self._pauses.pause(paused)
+
+    def _set(self, positions: Mapping[Log, Position]) -> None:
+        self._changed = True
+        for log, position in positions.items():
+            name = _name(log)
+            self._logs[name] = log
+            self._next[name] = position.coordinates[0]
+
+    # pausing -----------------------------------------------------------------------------------------------
+
+    def pause(self, logs: Iterable[Log]) -> None:
+        """Fetch nothing of these logs; what was fetched of them is fetched again after ``resume``."""
+        names = {name for log in logs if (name := _name(log)) in self._logs}
+        if kept := names & set(map(name_of, self._kept)):
+            self.move({self._logs[name]: Position(self._logs[name], (self._next[name],)) for name in kept})
+        self._pauses.pause(names)
+
+    def resume(self, logs: Iterable[Log]) -> None:
+        """Go on with these logs."""
+        self._pauses.resume(map(_name, logs))
+
+    def rest(self) -> None:
+        """Fetch nothing at all, until the next poll."""
+        self._pauses.rest(self._logs)
+
+    # reading -----------------------------------------------------------------------------------------------
+
+    def poll(self, most: int, timeout: float) -> list[Batch]:
+        """What is there, or comes in time."""
+        try:
+            return self._poll(most, timeout)
+        except Error:
+            raise
+        except BaseException:  # Ctrl-C, or a callback that failed: what the native call had in hand is gone
+            self._rewind()
+            raise
+
+    def _poll(self, most: int, timeout: float) -> list[Batch]:
+        end = time.monotonic() + timeout
+        self._pauses.go_on(self._logs)
+        self._look_beyond()
+        self.topics.check_in_turn()
+        if not self._kept:
+            self._kept = self._fetch(most, timeout)
+        if not self._kept:
+            return []
+        found = self._by_partition(self._kept)
+        if self.topics.silent(found) and not self._confirmed(end):
+            return []
+        messages, self._kept = self._kept, []
+        batches = self._batches(messages, found)
+        behind = {_name(each.log): each.next_position.coordinates[0] for each in batches}
+        self.topics.heard(behind)
+        self._next.update(behind)
+        return batches
+
+    def _rewind(self) -> None:
+        """Read again all that was not delivered."""
+        self.move({log: Position(log, (self._next[name],)) for name, log in self._logs.items()})
+
+    def serve(self) -> None:
+        """Serve callbacks; what else comes is kept for the next poll."""
+        message = self.native.poll(0)
+        if message is not None:
+            self._kept.append(message)
+            self._fetched = time.monotonic()
+
+    def _fetch(self, most: int, timeout: float) -> list[Message]:
+        """The native call for many messages waits for all of them: so one is waited for, and the others taken."""
+        first = self.native.poll(timeout)
+        if first is None:
+            return []
+        rest = self.native.consume(most - 1, 0) if most > 1 else []
+        self._fetched = time.monotonic()
+        return [first, *rest]
+
+    def _confirmed(self, end: float) -> bool:
+        if all(message.error() is not None for message in self._kept):
+            return True
+        return self.topics.confirm(self._fetched, max(0.005, end - time.monotonic()))
+
+    def _batches(self, messages: list[Message], found: dict[Name, list[Message]]) -> list[Batch]:
+        ends: dict[Name, int] = {}
+        if any(map(Message.error, messages)):  # an error compares with nothing, not even None, but is true
+            failed = [message for message in messages if message.error() is not None]
+            messages = [message for message in messages if message.error() is None]
+            ends = self._events(failed, messages)
+            found = {name: [each for each in some if each.error() is None] for name, some in found.items()}
+        batches = []
+        for name in found.keys() | ends.keys():
+            made = self._batch(name, found.get(name, []), ends.get(name, 0))
+            if made is not None:
+                batches.append(made)
+        return batches
+
+    def _by_partition(self, messages: list[Message]) -> dict[Name, list[Message]]:
+        if len(self._logs) == 1 and not self._changed:
+            return {next(iter(self._logs)): messages}
+        self._changed = False
+        return messages_by_partition(messages)
+
+    def _batch(self, name: Name, messages: list[Message], end: int) -> Batch | None:
+        log = self._logs.get(name)
+        if log is None:  # it was revoked while these came
+            return None
+        behind = max(end, (messages[-1].offset() or 0) + 1 if messages else 0)
+        if not messages and behind <= self._next[name]:
+            return None
+        return batch(log, messages, behind)
+
+    # events ------------------------------------------------------------------------------------------------
+
+    def _events(self, failed: list[Message], messages: list[Message]) -> dict[Name, int]:
+        """The ends that were reached; raises what is wrong, and keeps the messages for the next poll."""
+        ends: dict[Name, int] = {}
+        for index, event in enumerate(failed):
+            error = event.error()
+            if error is None or error.code() in _IGNORED_CODES:
+                continue
+            if error.code() == KafkaError._PARTITION_EOF:
+                ends[name_of(event)] = event.offset() or 0
+                continue
+            try:
+                raised = self._error(event, error)
+            except Error:  # what it means could not be found out: later
+                self._kept = messages + failed[index:]
+                raise
+            if raised is not None:
+                self._kept = messages + failed[index + 1 :]
+                raise raised
+        return ends
+
+    def _error(self, event: Message, error: KafkaError) -> Error | None:
+        code = error.code()
+        if code in {KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE}:
+            return self._out_of_range(name_of(event))
+        if code in {KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError.UNKNOWN_TOPIC_ID, KafkaError._UNKNOWN_PARTITION}:
+            self.topics.doubt()  # a broker may not have heard of it yet
+            return None
+        if code == KafkaError.GROUP_AUTHORIZATION_FAILED and self.tolerant:
+            return None
+        return error_from_native(error, "receive", Fenced if code == KafkaError._FATAL else None)
+
+    def _out_of_range(self, name: Name) -> Error | None:
+        """A position below what is retained is lost; one beyond the end waits."""
+        log = self._logs.get(name)
+        if log is None:
+            return None
+        self._connection.check([log], LOOKUP_TIMEOUT_S)
+        low = look_up(self._connection, [log], LOG_START)(LOOKUP_TIMEOUT_S)[log]
+        wanted = self._next[name]
+        if wanted >= low:
+            self._beyond[name] = wanted
+            return None
+        return PositionLost(
+            f"{log!r} has no message {wanted} any more: it begins at {low}",
+            log=log, low=Position(log, (low,)),
+        )  # fmt: skip
+
+    def _look_beyond(self) -> None:
+        """Begin to read where a position beyond the end has come into reach."""
+        if not self._beyond or time.monotonic() - self._looked < END_CHECK_S:
+            return
+        self._looked = time.monotonic()
+        logs = [self._logs[name] for name in self._beyond]
+        high = look_up(self._connection, logs, LOG_END, stored=True)(LOOKUP_TIMEOUT_S)
+        reached = {log: Position(log, (self._beyond[_name(log)],)) for log in logs}
+        self.move({log: at for log, at in reached.items() if at.coordinates[0] <= high[log]})
+
+
+def _name(log: Log) -> Name:
+    return log.topic, log.partition
+
+
+def _native(positions: Mapping[Log, Position]) -> list[TopicPartition]:
+    return [TopicPartition(log.topic, log.partition, to.coordinates[0]) for log, to in positions.items()]

@@ -1,0 +1,179 @@
+"""Members of a group."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+
+from confluent_kafka import Consumer, KafkaException, TopicPartition
+
+from mqplug import Batch, Log, NotAssigned, Position
+from mqplug.spi import ConsumerOptions, GroupPosition, Listener
+from mqplug_kafka._admin.group_positions import as_native, begin_group, stored_positions
+from mqplug_kafka._admin.log_offsets import LOG_START, look_up
+from mqplug_kafka._cluster.connection import KafkaConnection
+from mqplug_kafka._cluster.native_options import consuming, membership
+from mqplug_kafka._consume.committer import Committer, handing_over, shut_out
+from mqplug_kafka._consume.fetcher import PartitionFetcher
+
+LEAVE_TIMEOUT_S = 3.0  # seconds that a close waits until the group has let go of the member
+REBALANCE_IO_TIMEOUT_S = 10.0  # seconds that storing and reading positions may take while partitions change hands
+
+
+class KafkaGroupMember:
+    """Holds what the group gives it. Rebalances happen inside ``poll`` and ``tend``."""
+
+    def __init__(
+        self, connection: KafkaConnection, group: str, options: ConsumerOptions, listener: Listener, timeout: float
+    ) -> None:
+        self._starts = begin_group(connection, group, options, timeout)
+        settings = connection.settings
+        native_options = consuming(settings, group, options.prefetch_bytes) | membership(settings)
+        self._fetcher = PartitionFetcher(connection, native_options, options.logs)
+        self._committer = Committer(self._fetcher.native)
+        self._connection = connection
+        self._group = group
+        self._listener = listener
+        self._closing = False
+        self._fault: Exception | None = None
+        self._unplaced: list[Log] = []  # assigned, but it is not known yet where to begin
+        self._fetcher.native.subscribe(
+            sorted({log.topic for log in options.logs}),
+            on_assign=self._on_assign, on_revoke=self._on_revoke, on_lost=self._on_lost,
+        )  # fmt: skip
+
+    def poll(self, most: int, timeout: float) -> Sequence[Batch]:
+        """Batches as they come."""
+        with self._committer.polling(timeout) as mine:
+            if not mine:
+                return []
+            self._check()
+            self._place()
+            batches = self._fetcher.poll(most, timeout)
+            if not batches:
+                self._check()
+            return batches
+
+    def wake(self) -> None:
+        """A poll is short."""
+
+    def tend(self, timeout: float) -> None:
+        """Stay a member, with everything paused."""
+        with self._committer.polling(timeout) as mine:
+            if not mine:
+                return
+            self._fetcher.rest()
+            self._place()
+            self._fetcher.serve()
+
+    def pause(self, logs: Sequence[Log]) -> None:
+        """Fetch nothing of these."""
+        self._fetcher.pause(logs)
+
+    def resume(self, logs: Sequence[Log]) -> None:
+        """Go on with these, unless the caller is away: then when it is back."""
+        self._fetcher.resume(logs)
+
+    def seek(self, positions: Mapping[Log, Position], timeout: float) -> None:
+        """Store the new positions, then read on there."""
+        for log in positions:
+            if log not in self._fetcher:
+                raise NotAssigned(f"{log!r} is not held by this consumer", fix="Seek what assignment() lists")
+        self.commit({log: GroupPosition(position) for log, position in positions.items()}, timeout)
+        self._fetcher.move(positions)
+
+    def commit(self, positions: Mapping[Log, GroupPosition], timeout: float) -> None:
+        """Store positions, but none in a topic that took the place of another; then ``TopicNotFound`` is raised."""
+        end = time.monotonic() + timeout
+        lost = self._fetcher.topics.lost({log.topic for log in positions}, timeout)
+        if kept := {log: at for log, at in positions.items() if log.topic not in lost}:
+            self._committer.commit(as_native(kept), max(0.0, end - time.monotonic()))
+        for error in lost.values():
+            raise error
+
+    def close(self, timeout: float) -> None:
+        """Leave the group, so that others need not wait for the session to end.
+
+        A broker takes one request of a connection at a time: while it holds a join back, it does not see the leave,
+        and the native close does not wait for that.
+        """
+        self._closing = True
+        native = self._fetcher.native
+        native.unsubscribe()
+        end = time.monotonic() + min(timeout / 2, LEAVE_TIMEOUT_S)
+        while native.memberid() and time.monotonic() < end:
+            with suppress(KafkaException, SystemError):  # partitions that were never taken up cannot be given back
+                native.poll(0.02)
+        native.close()
+        self._committer.stop()
+
+    def _check(self) -> None:
+        """Raise, once, what failed in a callback."""
+        fault, self._fault = self._fault, None
+        if fault is not None:
+            raise fault
+
+    # rebalances: called by the native client inside poll ---------------------------------------------------
+
+    def _on_assign(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
+        if self._closing:
+            return
+        self._unplaced += [self._log(each) for each in partitions]
+        with self._committer.rebalancing(), self._noting_faults():
+            consumer.incremental_assign([])  # says that this was seen: nothing is assigned behind our back
+            self._place()
+
+    def _on_revoke(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
+        if self._closing:
+            return
+        logs = [self._log(each) for each in partitions]
+        with self._committer.rebalancing(handing_over), self._noting_faults():
+            try:
+                if states := self._listener.revoked(logs):
+                    self.commit(states, REBALANCE_IO_TIMEOUT_S)
+            finally:
+                self._give_up(logs)
+
+    def _on_lost(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
+        if self._closing:
+            return
+        logs = [self._log(each) for each in partitions]
+        with self._committer.rebalancing(shut_out), self._noting_faults():
+            self._give_up(logs)
+            self._listener.lost(logs)
+
+    @contextmanager
+    def _noting_faults(self) -> Iterator[None]:
+        """What fails in a callback is raised by the poll around it: the native client would lose messages over it."""
+        try:
+            yield
+        except Exception as error:  # noqa: BLE001  # the listener calls the user's code
+            self._fault = error
+
+    def _give_up(self, logs: Sequence[Log]) -> None:
+        self._unplaced = [log for log in self._unplaced if log not in logs]
+        self._fetcher.drop(logs)
+
+    def _place(self) -> None:
+        """Begin to read what was assigned; what fails is tried again by the next poll."""
+        if not self._unplaced:
+            return
+        positions = self._positions(self._unplaced)
+        self._unplaced = []
+        self._fetcher.take({log: to.position for log, to in positions.items()})
+        self._listener.assigned(positions)
+
+    def _positions(self, logs: Sequence[Log]) -> dict[Log, GroupPosition]:
+        """Where the group stands; partitions that were added since it began are read from their beginning."""
+        found = stored_positions(self._connection, self._group, logs, REBALANCE_IO_TIMEOUT_S)
+        begun = {log: GroupPosition(self._starts[log]) for log in logs if log not in found and log in self._starts}
+        added = [log for log in logs if log not in found and log not in begun]
+        low = look_up(self._connection, added, LOG_START)(REBALANCE_IO_TIMEOUT_S)
+        begun |= {log: GroupPosition(Position(log, (offset,))) for log, offset in low.items()}
+        if begun:
+            self.commit(begun, REBALANCE_IO_TIMEOUT_S)
+        return found | begun
+
+    def _log(self, each: TopicPartition) -> Log:
+        return self._connection.log(each.topic, each.partition, self._fetcher.topics.incarnation(each.topic))

@@ -1,0 +1,75 @@
+"""Native messages as batches: columns are read when they are asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import cast
+
+from confluent_kafka import Message
+
+from mqplug import Batch, Log, Position
+from mqplug.spi import Headers, Numbers
+
+Name = tuple[str, int]
+"""Topic and partition: what the native client calls a log."""
+
+
+def name_of(message: Message) -> Name:
+    """The partition that a message, or an event about a partition, is of."""
+    return message.topic() or "", message.partition() or 0
+
+
+def messages_by_partition(messages: list[Message]) -> dict[Name, list[Message]]:
+    """The messages of each partition, in their order."""
+    topics, partitions = list(map(Message.topic, messages)), list(map(Message.partition, messages))
+    count = len(messages)
+    if topics.count(topics[0]) == count and partitions.count(partitions[0]) == count:
+        return {name_of(messages[0]): messages}
+    found: dict[Name, list[Message]] = {}
+    for name, message in zip(zip(topics, partitions, strict=True), messages, strict=True):
+        found.setdefault(cast(Name, name), []).append(message)
+    return found
+
+
+def batch(log: Log, messages: list[Message], next_offset: int) -> Batch:
+    """Messages of one partition."""
+    return Batch(log, Position(log, (next_offset,)), len(messages), MessageColumns(messages))
+
+
+class MessageColumns:
+    """Each column is one pass over the messages, in C."""
+
+    __slots__ = ("_messages",)
+
+    def __init__(self, messages: list[Message]) -> None:
+        self._messages = messages
+
+    def coordinates(self) -> Sequence[Numbers]:
+        """Offsets."""
+        return cast("list[Numbers]", list(zip(map(Message.offset, self._messages), strict=False)))
+
+    def details(self) -> None:
+        """An offset says all."""
+
+    def keys(self) -> Sequence[bytes | None]:
+        """Keys."""
+        return list(map(Message.key, self._messages))
+
+    def values(self) -> Sequence[bytes | None]:
+        """Values."""
+        return list(map(Message.value, self._messages))
+
+    def headers(self) -> Sequence[Headers]:
+        """Headers, in order, with their duplicates."""
+        return [tuple(cast(Headers, each)) if each else () for each in map(Message.headers, self._messages)]
+
+    def timestamps(self) -> Sequence[int]:
+        """Times of making or of arrival, as the topic is configured; 0 for messages of before Kafka 0.10."""
+        return [max(0, moment) for _, moment in map(Message.timestamp, self._messages)]
+
+    def log_times(self) -> Sequence[int]:
+        """Kafka searches by the one time that it keeps."""
+        return self.timestamps()
+
+    def attempts(self) -> None:
+        """Kafka does not count deliveries."""

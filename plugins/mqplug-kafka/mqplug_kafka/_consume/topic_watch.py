@@ -1,0 +1,160 @@
+"""Telling a topic from another of the same name that took its place.
+
+The native client reads on in a topic that was deleted and made again, at the old offset: what was written below it is
+skipped without a word, and nothing tells that the topic is gone. So the topics' ids are looked at now and then, also
+while messages keep coming, and always before those of a log are delivered that come after a silence of it: no topic is
+replaced without one. Offsets are stored by name: before that, too, the ids are looked at.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable
+from concurrent.futures import Future
+from concurrent.futures import TimeoutError as FutureTimeout
+
+from confluent_kafka import KafkaException, TopicCollection
+from confluent_kafka.admin import TopicDescription  # pyright: ignore[reportPrivateImportUsage]
+
+from mqplug import Log, TopicNotFound
+from mqplug_kafka._cluster.admin_requests import MIN_TIMEOUT_S, RETRY_PAUSE_S
+from mqplug_kafka._cluster.connection import KafkaConnection, incarnation
+from mqplug_kafka._cluster.errors import error_from_native, native
+from mqplug_kafka._consume.message_columns import Name
+
+SILENCE_S = 0.4  # seconds; a fetch that failed is not repeated for half a second
+TOPIC_CHECK_S = 1.5  # seconds between two looks, so that what happened is told within two
+MISSES_UNTIL_GONE = 2  # times that a topic has to be missed in a row: a broker may be the last to hear of it
+CONFIRMED_FOR_S = (
+    0.1  # seconds after a look in which positions are stored without another: no topic is made again faster
+)
+
+DescribeAll = Callable[[], "dict[str, Future[TopicDescription]]"]
+
+
+class TopicWatch:
+    """Watches the topics of one consumer."""
+
+    def __init__(self, connection: KafkaConnection, logs: Iterable[Log]) -> None:
+        self._ids = {log.topic: log.incarnation for log in logs}
+        names = sorted(self._ids)
+        self._look: DescribeAll = lambda: connection.admin.describe_topics(TopicCollection(names), request_timeout=5)
+        self._under_way: dict[str, Future[TopicDescription]] = {}
+        self._begun = self._opened = time.monotonic()
+        self._heard: dict[Name, float] = {}
+        self._missed = 0
+        self._gone: TopicNotFound | None = None
+        self._connection = connection
+        self._sure: dict[str, float] = {}  # when each topic was there for certain
+
+    def incarnation(self, topic: str) -> str:
+        """The id that the topic had when the consumer was opened."""
+        return self._ids[topic]
+
+    def heard(self, names: Iterable[Name]) -> None:
+        """Messages of these logs were delivered."""
+        self._heard.update(dict.fromkeys(names, time.monotonic()))
+
+    def doubt(self) -> None:
+        """Something looks wrong: look soon."""
+        self._begun = 0.0
+
+    def silent(self, names: Iterable[Name]) -> bool:
+        """Whether there was a silence of any of these logs before what came just now."""
+        latest = time.monotonic() - SILENCE_S
+        return any(self._heard.get(name, self._opened) < latest for name in names)
+
+    def check_in_turn(self) -> None:
+        """Look, if it is time; raises ``TopicNotFound`` once a topic is gone."""
+        self._judge(0.0)
+        if not self._under_way and time.monotonic() - self._begun > TOPIC_CHECK_S:
+            self._begin()
+
+    def confirm(self, since: float, timeout: float) -> bool:
+        """Whether all topics were there after that moment; False if the brokers did not say so in time."""
+        if not self._under_way and self._begun < since:
+            self._begin()
+        self._judge(timeout)
+        return not self._under_way and self._begun >= since and not self._missed
+
+    def lost(self, topics: Iterable[str], timeout: float) -> dict[str, TopicNotFound]:
+        """Look now at those of these topics that were not looked at just before: what to say of those that are gone.
+
+        Any thread. Raises what keeps the brokers from telling.
+        """
+        end = time.monotonic() + timeout
+        due = sorted(
+            topic
+            for topic in set(topics)
+            if time.monotonic() - self._sure.get(topic, -CONFIRMED_FOR_S) >= CONFIRMED_FOR_S
+        )
+        gone: dict[str, TopicNotFound] = {}
+        for attempt in range(MISSES_UNTIL_GONE):
+            if due:
+                time.sleep(RETRY_PAUSE_S * attempt)
+                gone = self._lost_of(due, end)
+                due = list(gone)
+        return gone
+
+    def _lost_of(self, topics: list[str], end: float) -> dict[str, TopicNotFound]:
+        began = time.monotonic()
+        asked = self._connection.admin.describe_topics(
+            TopicCollection(topics), request_timeout=max(MIN_TIMEOUT_S, end - began)
+        )
+        gone = {}
+        for topic, future in asked.items():
+            try:
+                found = self._connection.requests.wait("commit", future, end - time.monotonic())
+                missing = self._other(topic, found)
+            except TopicNotFound:
+                missing = _deleted(topic)
+            if missing is None:
+                self._sure[topic] = began
+            else:
+                gone[topic] = missing
+        return gone
+
+    def _begin(self) -> None:
+        self._begun = time.monotonic()
+        self._under_way = self._look()
+
+    def _judge(self, timeout: float) -> None:
+        """Take in what was answered."""
+        if self._gone is not None:
+            raise self._gone.with_traceback(None)
+        if not self._under_way:
+            return
+        missing: TopicNotFound | None = None
+        try:
+            for name, future in self._under_way.items():
+                missing = missing or self._missing(name, future, timeout)
+        except FutureTimeout:
+            return  # later
+        except KafkaException:
+            self._begun = 0.0  # no answer: ask again
+            self._connection.requests.doubt()
+        self._under_way = {}
+        self._missed = self._missed + 1 if missing else 0
+        if missing and self._missed >= MISSES_UNTIL_GONE:
+            self._gone = missing
+            raise missing
+        if missing:
+            self._begun = 0.0
+
+    def _missing(self, name: str, future: Future[TopicDescription], timeout: float) -> TopicNotFound | None:
+        try:
+            found = future.result(timeout)
+        except KafkaException as error:
+            if isinstance(error_from_native(native(error), name), TopicNotFound):
+                return _deleted(name)
+            raise
+        return self._other(name, found)
+
+    def _other(self, name: str, found: TopicDescription) -> TopicNotFound | None:
+        if incarnation(found) == self._ids[name]:
+            return None
+        return TopicNotFound(f"the topic {name!r} was deleted and made again", topic=name)
+
+
+def _deleted(name: str) -> TopicNotFound:
+    return TopicNotFound(f"the topic {name!r} was deleted", topic=name)

@@ -1,0 +1,1 @@
+"""The producer, and the delivery reports that settle its records."""

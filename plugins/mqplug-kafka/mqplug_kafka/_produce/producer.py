@@ -1,0 +1,197 @@
+"""Producers: records that come one by one are handed to the native client together, which takes a third of the time.
+
+They are collected until there are many, until somebody waits, or for two milliseconds.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import deque
+from collections.abc import Sequence
+from functools import partial
+from itertools import groupby
+from operator import attrgetter
+from typing import Any
+
+from confluent_kafka import KafkaError, KafkaException, Message
+
+from mqplug import Error, Log, OutcomeUnknown
+from mqplug.spi import Numbers, Run, Sending
+from mqplug_kafka._cluster.connection import KafkaConnection
+from mqplug_kafka._cluster.errors import bad_time, not_stored
+from mqplug_kafka._produce.current_logs import CurrentLogs
+from mqplug_kafka._produce.delivery_reports import DeliveryReports, settle_failure
+
+MAX_COLLECTED_RECORDS = 500  # records that go at once
+LINGER_S = 0.002  # seconds
+
+
+class SingleRecords:
+    """Records that came one by one, for one topic and partition."""
+
+    __slots__ = ("_sendings", "keys", "partition", "topic", "values")
+
+    def __init__(self, sendings: Sequence[Sending]) -> None:
+        self._sendings = sendings
+        self.topic = sendings[0].topic
+        self.partition = sendings[0].partition
+        self.values: Sequence[bytes | None] = [sending.value for sending in sendings]
+        keys = [sending.key for sending in sendings]
+        self.keys: Sequence[bytes | None] | None = None if keys.count(None) == len(keys) else keys
+
+    def __len__(self) -> int:
+        return len(self._sendings)
+
+    def sendings(self) -> Sequence[Sending]:
+        return self._sendings
+
+    def stored(self, log: Log, coordinates: Sequence[Numbers]) -> None:
+        for sending, place in zip(self._sendings, coordinates, strict=True):
+            sending.stored(log, place)
+
+    def failed(self, error: Error) -> None:
+        for sending in self._sendings:
+            sending.failed(error)
+
+
+class KafkaProducer:
+    """Hands records to the native producer, whose reports settle them."""
+
+    def __init__(self, connection: KafkaConnection) -> None:
+        self._shared_producers = connection.shared_producers
+        self._shared = self._shared_producers.acquire()
+        self._connection = connection
+        self._future_max = connection.settings.future_max
+        self._names = CurrentLogs(connection)
+        self._collected: deque[Sending] = deque()
+        self._handing_over = threading.Lock()
+        self._handed_over = 0  # how often
+        self._due = threading.Event()
+        self._closed = False
+        self._feeder: threading.Thread | None = None
+
+    def send(self, sendings: Sequence[Sending]) -> None:
+        """Collect them."""
+        self._collected.extend(sendings)
+        if len(self._collected) >= MAX_COLLECTED_RECORDS:
+            self._hand_over()
+        elif not self._due.is_set():
+            self._expect()
+
+    def send_run(self, run: Run) -> None:
+        """Hand over what came before, and then the run."""
+        if run.headers is not None or run.timestamps is not None:
+            self._collected.extend(run.sendings())
+            self._hand_over()
+            return
+        with self._handing_over:
+            self._produce_collected()
+            self._prepare(run.topic, run.partition)
+            DeliveryReports(run, self._names).produce(self._shared.native)
+
+    def pump(self, timeout: float) -> None:
+        """Serve reports."""
+        if self._collected:
+            self._hand_over()
+        self._shared.pump(timeout)
+        self._names.settle(timeout)
+
+    def flush(self, timeout: float) -> None:
+        """Have what is here, or lingers natively, sent."""
+        self._hand_over()
+        self._shared.hasten(timeout)
+
+    def close(self, timeout: float) -> None:
+        """Let go."""
+        self._hand_over()
+        self._closed = True
+        self._due.set()
+        if self._feeder is not None:
+            self._feeder.join(timeout)
+        self._shared_producers.release(self._shared, timeout)
+
+    # handing over ------------------------------------------------------------------------------------------
+
+    def _expect(self) -> None:
+        """Have what is collected go soon, whether or not anybody waits for it."""
+        self._due.set()
+        if self._feeder is None:
+            self._feeder = threading.Thread(target=self._feed, name="mqplug-kafka-feed", daemon=True)
+            self._feeder.start()
+
+    def _feed(self) -> None:
+        while not self._closed:
+            self._due.wait()
+            before = self._handed_over
+            time.sleep(LINGER_S)
+            if self._handed_over == before or not self._collected:  # else a busy sender does it, and better alone
+                self._due.clear()
+                self._hand_over()
+
+    def _hand_over(self) -> None:
+        with self._handing_over:
+            self._produce_collected()
+
+    def _produce_collected(self) -> None:
+        collected = self._collected
+        taken = [collected.popleft() for _ in range(len(collected))]
+        self._handed_over += bool(taken)
+        try:
+            for (topic, partition, headers, timestamp), group in groupby(taken, _alike):
+                self._prepare(topic, partition)
+                if not headers and timestamp is None:
+                    DeliveryReports(SingleRecords(list(group)), self._names).produce(self._shared.native)
+                else:
+                    for sending in group:
+                        self._produce(sending)
+        except BaseException:  # a sender that is never told would wait for ever
+            for sending in taken:
+                sending.unknown(OutcomeUnknown("the client failed while it took the record"))
+            raise
+
+    def _prepare(self, topic: str, partition: int) -> None:
+        """See that the names of a topic's logs are fresh, and that the native client knows the partition."""
+        now = time.monotonic()
+        if now >= self._names.due.get(topic, 0.0):
+            self._names.refresh(topic, now)
+        known = self._connection.known(topic)
+        if known is not None:
+            self._shared.learn(topic, partition, len(known.logs))
+
+    def _produce(self, sending: Sending) -> None:
+        """Hand over a record that has more than a key and a value, which goes alone."""
+        moment = sending.timestamp
+        if moment is not None and (why := self._bad_time(moment)):
+            sending.failed(bad_time(moment, why))
+            return
+        headers: Any = list(sending.headers) if sending.headers else None
+        try:
+            self._shared.native.produce(
+                sending.topic, sending.value, sending.key, sending.partition, partial(self._report, sending),
+                timestamp=moment or 0, headers=headers,
+            )  # fmt: skip
+        except KafkaException as error:
+            sending.failed(not_stored(error))  # refused here: it was never on its way
+
+    def _bad_time(self, moment: int) -> str | None:
+        """Why Kafka would not store this timestamp, if it would not."""
+        if moment == 0:
+            return "Kafka takes 0 for 'now'"
+        if moment > (time.time() + self._future_max) * 1000:
+            return "it lies too far in the future: see the setting future_max"
+        return None
+
+    def _report(self, sending: Sending, error: KafkaError | None, message: Message) -> None:
+        offset, partition = message.offset(), message.partition()
+        if error is not None or offset is None or partition is None or offset < 0:
+            settle_failure(sending, error)
+        else:
+            self._names.when_known(sending.topic, partial(self._stored, sending, partition, offset))
+
+    def _stored(self, sending: Sending, partition: int, offset: int) -> None:
+        sending.stored(self._names.log(sending.topic, partition), (offset,))
+
+
+_alike = attrgetter("topic", "partition", "headers", "timestamp")
+"""What records have in common that can go together."""

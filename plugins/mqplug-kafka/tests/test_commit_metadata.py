@@ -1,0 +1,78 @@
+"""Acks of single messages in the metadata of a commit."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mqplug_kafka._admin.commit_metadata import (
+    MAX_METADATA_BYTES,
+    MAX_RANGES,
+    MAX_SPAN_OFFSETS,
+    pack_acked,
+    unpack_acked,
+)
+
+RUNS = st.lists(st.tuples(st.integers(1, 10**6), st.integers(1, 10**6)), max_size=50)
+
+
+def ranges(offset, runs):
+    """Ascending ranges behind an offset, from gaps and lengths."""
+    found = []
+    for gap, length in runs:
+        first = offset + gap
+        offset = first + length
+        found.append(((first,), (offset - 1,)))
+    return tuple(found)
+
+
+@given(st.integers(0, 2**62), RUNS)
+def test_ranges_come_back(offset, runs):
+    """What fits is read back as it was."""
+    acked = ranges(offset, runs)
+    assert unpack_acked(offset, pack_acked(offset, acked)) == acked
+
+
+def test_what_does_not_fit_is_left_out_from_the_far_end(caplog):
+    """The nearest ranges are stored, within what a broker takes, and the log says how many are not."""
+    acked = ranges(0, [(1, 1)] * 5000)
+    text = pack_acked(0, acked)
+    assert f"of {len(acked)} ranges" in caplog.text
+    kept = unpack_acked(0, text)
+    assert MAX_METADATA_BYTES - 10 < len(text) <= MAX_METADATA_BYTES
+    assert kept == acked[: len(kept)]
+
+
+LENGTHS = st.lists(
+    st.integers(1, MAX_SPAN_OFFSETS // MAX_RANGES // 2), min_size=2 * MAX_RANGES, max_size=2 * MAX_RANGES
+)
+
+
+@given(st.integers(0, 2**62), LENGTHS)
+def test_so_many_ranges_always_fit(offset, lengths):
+    """What the capabilities say fits into a commit, as far as the span reaches, whatever the lengths."""
+    acked = ranges(offset, zip(lengths[::2], lengths[1::2], strict=True))
+    assert unpack_acked(offset, pack_acked(offset, acked)) == acked
+
+
+def test_the_worst_ranges_fit():
+    """The most digits that the span can hold: as many numbers as possible one above a power of ten."""
+    room, numbers = MAX_SPAN_OFFSETS, [1] * (2 * MAX_RANGES)
+    for power in range(1, 12):
+        more = min(len(numbers), room // 10**power)
+        numbers[:more] = [10**power] * more
+        room = MAX_SPAN_OFFSETS - sum(numbers)
+    acked = ranges(0, zip(numbers[::2], numbers[1::2], strict=True))
+    assert len(pack_acked(0, acked)) > 0.9 * MAX_METADATA_BYTES
+    assert unpack_acked(0, pack_acked(0, acked)) == acked
+
+
+def test_foreign_metadata_is_no_ack():
+    """What another program wrote there is left alone."""
+    for metadata in (None, "", "hello", "mqplug1:", "mqplug1:3+x", "mqplug2:1+1", "mqplug1:1+1,"):
+        assert unpack_acked(5, metadata) == ()
+
+
+def test_without_gaps_nothing_is_written():
+    """A group that acks in order has plain commits."""
+    assert pack_acked(7, ()) == ""

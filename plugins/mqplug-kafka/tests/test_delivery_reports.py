@@ -1,0 +1,188 @@
+"""Reports on a run: whatever their order, each record gets its own outcome. No broker is asked."""
+
+from __future__ import annotations
+
+import pytest
+from confluent_kafka import KafkaError
+
+import mqplug
+from mqplug_kafka._produce.delivery_reports import DeliveryReports
+
+LOG = mqplug.Log("kafka", "cluster", "topic", 0, "incarnation")
+TIMED_OUT = KafkaError(KafkaError._MSG_TIMED_OUT)
+TOO_LARGE = KafkaError(KafkaError.MSG_SIZE_TOO_LARGE)
+
+
+class Settled:
+    """A record that keeps what became of it."""
+
+    topic, partition = "topic", 0
+
+    def __init__(self, value, key):
+        self.value, self.key, self.outcome = value, key, None
+
+    def stored(self, log, coordinates):
+        self.outcome = coordinates if log is LOG else (log.partition, *coordinates)
+
+    def failed(self, error):
+        self.outcome = ("failed", error)
+
+    def unknown(self, error):
+        self.outcome = ("unknown", error)
+
+
+class Run:
+    """A run that keeps what became of it."""
+
+    topic = "topic"
+
+    def __init__(self, values, keys=None, partition=0):
+        self.values, self.keys, self.whole, self.alone = values, keys, None, []
+        self.partition = partition
+
+    def __len__(self):
+        return len(self.values)
+
+    def sendings(self):
+        self.alone = [Settled(*each) for each in zip(self.values, self.keys or [None] * len(self), strict=True)]
+        return self.alone
+
+    def stored(self, log, coordinates):
+        self.whole = (log, coordinates)
+
+    def outcomes(self):
+        return [each.outcome[0] if isinstance(each.outcome[0], str) else each.outcome for each in self.alone]
+
+
+class Native:
+    """Takes all but the rows that it refuses; reports when told, or at once."""
+
+    def __init__(self, refused=(), at_once=()):
+        self.refused, self.at_once = refused, at_once
+
+    def produce_batch(self, topic, messages, partition, on_delivery):
+        for row in self.refused:
+            messages[row]["_error"] = TOO_LARGE
+        for error, message in self.at_once:
+            on_delivery(error, message)
+
+
+class Report:
+    """The message of a report."""
+
+    def __init__(self, offset=None, value=b"", key=None, partition=0):
+        self._fields = offset, value, key, partition
+
+    def offset(self):
+        return self._fields[0]
+
+    def value(self):
+        return self._fields[1]
+
+    def key(self):
+        return self._fields[2]
+
+    def partition(self):
+        return self._fields[3]
+
+
+class Names:
+    """Knows what each log is called."""
+
+    def when_known(self, topic, settle):
+        settle()
+
+    def log(self, topic, partition):
+        return mqplug.Log("kafka", "cluster", topic, partition, "incarnation")
+
+
+@pytest.fixture
+def reports():
+    """Makes the reports of a run that was handed over."""
+
+    def make(run, native=None):
+        made = DeliveryReports(run, Names())
+        made.produce(native or Native())
+        return made
+
+    return make
+
+
+def test_a_run_that_is_stored_is_settled_at_once(reports):
+    """When the last report came, the run is stored at the offsets in order."""
+    run = Run([b"a", b"b", b"c"])
+    report = reports(run)
+    for offset in (7, 9):
+        report(None, Report(offset))
+    assert run.whole is None
+    report(None, Report(8))
+    assert run.whole == (LOG, [(7,), (8,), (9,)])
+
+
+def test_reports_may_come_before_the_call_returns(reports):
+    """A run whose reports another thread served meanwhile is settled too."""
+    run = Run([b"a", b"b"])
+    reports(run, Native(at_once=[(None, Report(0)), (None, Report(1))]))
+    assert run.whole == (LOG, [(0,), (1,)])
+
+
+def test_a_failure_is_its_own_records(reports):
+    """A record that failed is found by its content, in whatever order the reports come; the others have the offsets."""
+    run = Run([b"a", b"b", b"a", b"c"], [b"1", b"1", b"2", None])
+    report = reports(run)
+    report(TIMED_OUT, Report(value=b"a", key=b"2"))
+    report(None, Report(5))
+    report(TOO_LARGE, Report(value=b"b", key=b"1"))
+    report(None, Report(6))
+    assert run.outcomes() == [(5,), "failed", "unknown", (6,)]
+    assert isinstance(run.alone[2].outcome[1], mqplug.OutcomeUnknown)
+    assert isinstance(run.alone[1].outcome[1], mqplug.MessageTooLarge)
+
+
+def test_of_equal_records_one_failed(reports):
+    """Where one of two equal records failed, one has an id and the other the error."""
+    run = Run([b"same", b"same"])
+    report = reports(run)
+    report(None, Report(5))
+    report(TIMED_OUT, Report(value=b"same"))
+    assert sorted(run.outcomes(), key=str) == [(5,), "unknown"]
+
+
+def test_what_the_native_client_refuses_is_failed(reports):
+    """Records that were never on their way are failed; the reports on the others are waited for."""
+    run = Run([b"a", b"b", b"c"])
+    report = reports(run, Native(refused=[1]))
+    report(None, Report(0))
+    assert run.alone == []
+    report(None, Report(1))
+    assert run.outcomes() == [(0,), "failed", (1,)]
+
+
+def test_stored_nobody_knows_where(reports):
+    """A record that is stored at an offset which the broker did not tell is unknown."""
+    run = Run([b"a", b"b"])
+    report = reports(run)
+    report(None, Report(None, b"b"))
+    report(None, Report(3))
+    assert run.outcomes() == [(3,), "unknown"]
+
+
+def test_keys_tell_the_partition(reports):
+    """Where the native client chose the partitions, each record is found by its key, in the order of its partition."""
+    run = Run([b"1", b"2", b"3", b"4"], [b"a", b"b", b"a", b"b"], partition=-1)
+    report = reports(run)
+    report(None, Report(7, key=b"b", partition=2))
+    report(None, Report(0, key=b"a", partition=1))
+    report(None, Report(9, key=b"b", partition=2))
+    report(None, Report(1, key=b"a", partition=1))
+    assert run.outcomes() == [(1, 0), (2, 7), (1, 1), (2, 9)]
+
+
+def test_keys_tell_the_partition_when_one_failed(reports):
+    """The same with a failure in between."""
+    run = Run([b"1", b"2", b"3"], [b"a", b"a", b"b"], partition=-1)
+    report = reports(run)
+    report(TOO_LARGE, Report(value=b"1", key=b"a"))
+    report(None, Report(4, key=b"a", partition=1))
+    report(None, Report(4, key=b"b", partition=2))
+    assert run.outcomes() == ["failed", (1, 4), (2, 4)]

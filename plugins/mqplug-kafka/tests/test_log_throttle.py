@@ -1,0 +1,32 @@
+"""The native client's log."""
+
+from __future__ import annotations
+
+import logging
+
+from mqplug_kafka._cluster import log_throttle
+
+
+def record(text):
+    """A line of the log."""
+    return logging.LogRecord("mqplug.kafka", logging.ERROR, "", 0, text, None, None)
+
+
+def test_what_differs_in_numbers_only_is_said_once(monkeypatch):
+    """A line comes again only after a while; another line comes at once."""
+    now = [100.0]
+    monkeypatch.setattr(log_throttle.time, "monotonic", lambda: now[0])
+    throttle = log_throttle.LogThrottle()
+    assert throttle.filter(record("refused after 3 ms"))
+    assert not throttle.filter(record("refused after 15 ms"))
+    assert throttle.filter(record("timed out after 15 ms"))
+    now[0] += log_throttle.REPEAT_AFTER_S
+    assert throttle.filter(record("refused after 0 ms"))
+
+
+def test_the_lines_that_are_remembered_are_bounded(monkeypatch):
+    """A log of ever new lines takes no memory without end, and loses none."""
+    monkeypatch.setattr(log_throttle, "MAX_REMEMBERED_LINES", 10)
+    throttle = log_throttle.LogThrottle()
+    assert all(throttle.filter(record(chr(65 + number))) for number in range(25))
+    assert len(throttle._passed) <= 10

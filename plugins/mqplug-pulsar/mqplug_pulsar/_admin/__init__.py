@@ -1,0 +1,1 @@
+"""Topics, subscriptions and positions, as administration and consumers need them."""

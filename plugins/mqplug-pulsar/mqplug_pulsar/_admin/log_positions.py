@@ -1,0 +1,136 @@
+"""From starts to positions, and what logs retain."""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Any, TypeVar
+
+import _pulsar
+
+from mqplug import Bounds, Log, MessageId, Position, Timeout, Watermarks
+from mqplug.spi import AtTime, Earliest, Last, Latest, Numbers, SymbolicStart
+from mqplug_pulsar._cluster.broker_statistics import Ledgers
+from mqplug_pulsar._cluster.connection import PulsarConnection
+from mqplug_pulsar._cluster.native_calls import retry_while_cursor_moves
+from mqplug_pulsar._format import message_ids
+
+T = TypeVar("T")
+
+MAX_DISORDER_MS = (
+    30_000  # milliseconds: how long native producers try to send a message, which keeps its time meanwhile
+)
+
+
+def resolve(
+    connection: PulsarConnection, start: SymbolicStart, logs: Sequence[Log], timeout: float
+) -> dict[Log, Position]:
+    """A position for each log, now."""
+    found = _for_each(connection, logs, timeout, partial(_resolve, connection, start))
+    return {log: Position(log, place) for log, place in found.items()}
+
+
+def watermarks(
+    connection: PulsarConnection, logs: Sequence[Log], since: Mapping[Log, Position], timeout: float
+) -> dict[Log, Watermarks]:
+    """Low and high of each log; the count is of entries, each of which holds one message or a batch."""
+    found = _for_each(connection, logs, timeout, connection.ledgers)
+    return {log: _watermarks(log, ledgers, since.get(log)) for log, ledgers in found.items()}
+
+
+def bounds(connection: PulsarConnection, logs: Sequence[Log], timeout: float) -> dict[Log, Bounds]:
+    """The first and the last id of each log, read from it."""
+    return _for_each(connection, logs, timeout, partial(_bounds, connection))
+
+
+def _for_each(
+    connection: PulsarConnection, logs: Sequence[Log], timeout: float, ask: Callable[[Log, float], T]
+) -> dict[Log, T]:
+    return connection.calls.each({log: partial(ask, log, timeout) for log in logs}, timeout)
+
+
+def _resolve(connection: PulsarConnection, start: SymbolicStart, log: Log, timeout: float) -> Numbers:
+    ledgers = connection.ledgers(log, timeout)
+    match start:
+        case Earliest():
+            return ledgers.low
+        case Latest():
+            return ledgers.high
+        case AtTime(milliseconds):
+            return _at_time(connection, log, milliseconds, ledgers.high, timeout)
+        case Last(count):
+            return _last(connection, log, count, ledgers, timeout)
+
+
+def _at_time(connection: PulsarConnection, log: Log, milliseconds: int, high: Numbers, timeout: float) -> Numbers:
+    """The first message published at or after a time, which is the same for a whole batch; high if there is none.
+
+    The broker searches as if times grew along the log. They do not where there are several producers, or one that had
+    to send again. So it is asked for an earlier time, before which none of those that are wanted can lie.
+    """
+    end = time.monotonic() + timeout
+
+    def search(reader: Any) -> Numbers:
+        retry_while_cursor_moves(partial(reader.seek, max(0, milliseconds - MAX_DISORDER_MS)), end)
+        while retry_while_cursor_moves(reader.has_message_available, end):
+            message = _next(reader, end - time.monotonic())
+            place = message_ids.coordinates(message.message_id())
+            if place >= high:
+                break
+            if message.publish_timestamp() >= milliseconds:
+                return message_ids.before(place)
+        return high
+
+    return connection.reading(connection.native_topic(log), message_ids.LOG_BEGIN, search, queue=1000)
+
+
+def _last(connection: PulsarConnection, log: Log, count: int, ledgers: Ledgers, timeout: float) -> Numbers:
+    """So many messages before the high: no more entries than that are read, each holds a message at least."""
+    if not count or ledgers.low == ledgers.high:
+        return ledgers.high
+    end = time.monotonic() + timeout
+    start = ledgers.back(count) if connection.admin is not None else _entries_back(ledgers, count)
+
+    def read(reader: Any) -> Numbers:
+        places: deque[Numbers] = deque([start], maxlen=count)
+        behind = start
+        while behind < ledgers.high:
+            native = _next(reader, end - time.monotonic()).message_id()
+            places.append(message_ids.coordinates(native))
+            behind = message_ids.behind(places[-1], message_ids.detail(native))
+        return message_ids.before(places[0])
+
+    return connection.reading(connection.native_topic(log), start, read)
+
+
+def _entries_back(ledgers: Ledgers, count: int) -> Numbers:
+    """The same without a table of ledgers: in the last one, or from the low."""
+    ledger, entry, _ = ledgers.high[:3]
+    return (ledger, entry - count, -1) if count <= entry else ledgers.low
+
+
+def _watermarks(log: Log, ledgers: Ledgers, since: Position | None) -> Watermarks:
+    low, high = Position(log, ledgers.low), Position(log, ledgers.high)
+    start = max(low, since) if since is not None else low
+    return Watermarks(low, high, ledgers.entries_from(start.coordinates), exact=False)
+
+
+def _bounds(connection: PulsarConnection, log: Log, timeout: float) -> Bounds:
+    ledgers = connection.ledgers(log, timeout)
+    topic = connection.native_topic(log)
+    last = connection.last_id(topic)
+    if last is None or ledgers.low == ledgers.high:
+        return Bounds(None, None)
+    first = connection.reading(topic, ledgers.low, lambda reader: _next(reader, timeout).message_id())
+    return Bounds(MessageId(log, message_ids.coordinates(first), message_ids.detail(first)), MessageId(log, *last))
+
+
+def _next(reader: Any, timeout: float) -> Any:
+    if timeout <= 0:
+        raise Timeout("not all was read in time that had to be looked at", fix="Allow more time")
+    try:
+        return reader.read_next(max(1, int(timeout * 1000)))
+    except _pulsar.Timeout as error:
+        raise Timeout("the broker did not deliver a message that it has", fix="Allow more time") from error

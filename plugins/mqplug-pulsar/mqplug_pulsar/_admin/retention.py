@@ -1,0 +1,79 @@
+"""Retention: what Pulsar keeps of a topic, acked or not.
+
+Pulsar by itself deletes what was acked at once, and keeps for ever what was not. It has a limit for each, in time and
+in size, and the two are set alike here. Minutes and megabytes are its units: both are rounded up.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from typing import Any
+
+import mqplug
+from mqplug.spi import CreateTopic
+from mqplug_pulsar._cluster.admin_interface import AdminInterface, AdminRefused
+
+DEFAULT_RETENTION_S = 7 * 24 * 3600.0
+MEGABYTE = 1024 * 1024
+NO_LIMIT = -1
+
+
+def set_retention(admin: AdminInterface, path: str, action: CreateTopic, end: float) -> None:
+    """Set the limits of a new topic; the default may be refused by a broker that allows no policies of topics."""
+    seconds = DEFAULT_RETENTION_S if action.retention is None else action.retention
+    try:
+        for policy, body in _policies(seconds, action.retention_bytes):
+            admin.post(f"{path}/{policy}", body, max(0.01, end - time.monotonic()))
+    except (AdminRefused, mqplug.AccessDenied) as error:
+        if action.retention is not None or action.retention_bytes is not None:
+            raise mqplug.Error(
+                f"the topic was created, but its retention could not be set: {error}",
+                topic=action.topic, fix="Allow topic policies in the broker, or leave the retention out",
+            ) from error  # fmt: skip
+
+
+def _policies(seconds: float, size: int | None) -> list[tuple[str, Any]]:
+    for_ever = math.isinf(seconds)
+    minutes = NO_LIMIT if for_ever else max(1, math.ceil(seconds / 60))
+    megabytes = NO_LIMIT if size is None else max(1, math.ceil(size / MEGABYTE))
+    policies: list[tuple[str, Any]] = [
+        ("retention", {"retentionTimeInMinutes": minutes, "retentionSizeInMB": megabytes}),
+        (f"messageTTL?messageTTL={0 if for_ever else max(1, math.ceil(seconds))}", None),
+    ]
+    if size is not None:  # the broker wants this limit to be below the other
+        quota = {"limitSize": min(size, megabytes * MEGABYTE - 1), "policy": "consumer_backlog_eviction"}
+        policies.append(("backlogQuota?backlogQuotaType=destination_storage", quota))
+    return policies
+
+
+def retention_from_policies(admin: AdminInterface, path: str, timeout: float) -> dict[str, Any]:
+    """The fields of a ``TopicInfo`` that the topic's policies fill; none where they are not told."""
+    try:
+        told = admin.get(f"{path}/retention?applied=true", timeout) or {}
+        minutes, megabytes = int(told.get("retentionTimeInMinutes", 0)), int(told.get("retentionSizeInMB", 0))
+        if minutes == 0 or megabytes == 0:
+            return {}  # that depends on acks
+        return {
+            "retention": _seconds(admin, path, minutes, timeout),
+            "retention_bytes": _size(admin, path, megabytes, timeout),
+        }
+    except (AdminRefused, mqplug.Error):
+        return {}
+
+
+def _seconds(admin: AdminInterface, path: str, minutes: int, timeout: float) -> float:
+    """The limit of what is not acked tells the seconds that were asked for."""
+    if minutes < 0:
+        return math.inf
+    seconds = int(admin.get(f"{path}/messageTTL?applied=true", timeout) or 0)
+    return float(seconds if math.ceil(seconds / 60) == minutes else minutes * 60)
+
+
+def _size(admin: AdminInterface, path: str, megabytes: int, timeout: float) -> int | None:
+    if megabytes < 0:
+        return None
+    quotas = admin.get(f"{path}/backlogQuotaMap?applied=true", timeout) or {}
+    size = int(quotas.get("destination_storage", {}).get("limitSize", 0))
+    asked = megabytes * MEGABYTE
+    return size if asked - MEGABYTE < size < asked - 1 else asked

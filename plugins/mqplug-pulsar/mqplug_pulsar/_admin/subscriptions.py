@@ -1,0 +1,221 @@
+"""Groups: subscriptions and their stored positions."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from http import HTTPStatus
+from typing import Any
+
+import pulsar
+
+import mqplug
+from mqplug import Log, Position
+from mqplug.spi import ConsumerOptions, Earliest, GroupPosition, Latest, Mode
+from mqplug_pulsar._admin.log_positions import resolve
+from mqplug_pulsar._cluster.admin_interface import AdminRefused, error_from_refusal, group_path, topic_path
+from mqplug_pulsar._cluster.broker_statistics import WITHIN_PROPERTY, AckProgress, Cursor, Ledgers, cursor_of_group
+from mqplug_pulsar._cluster.connection import PulsarConnection
+from mqplug_pulsar._cluster.native_calls import retry_while_cursor_moves
+from mqplug_pulsar._format import message_ids
+
+_TYPES = {"ordered": pulsar.ConsumerType.Failover, "exclusive": pulsar.ConsumerType.Exclusive}
+END_OF_LOG = 2**63 - 1  # as ledger and entry: behind all there is
+CURSOR_CHECK_S = 0.02  # seconds between two looks at a cursor that is about to move
+ACK_RESEND_S = 2.0  # seconds after which an ack is taken for lost: with a connection that broke
+CURSOR_WRITE_S = 0.2  # seconds; if it takes longer, the broker puts the write off: it makes about one a second
+
+
+def subscribe(
+    connection: PulsarConnection,
+    log: Log,
+    group: str,
+    *,
+    latest: bool = False,
+    member: str | None = None,
+    mode: Mode = "exclusive",
+    queue: int = 1,
+) -> Any:
+    """A native consumer of one log; when it is exclusive, nobody else may be there."""
+    return connection.opener.consumer(
+        connection.native_topic(log),
+        group,
+        consumer_type=_TYPES[mode],
+        consumer_name=member,
+        receiver_queue_size=queue,
+        initial_position=pulsar.InitialPosition.Latest if latest else pulsar.InitialPosition.Earliest,
+        start_message_id_inclusive=True,
+        batch_index_ack_enabled=True,
+    )
+
+
+def prepare_group(connection: PulsarConnection, options: ConsumerOptions, timeout: float) -> None:
+    """Store the start for the logs where the group has none, as far as subscribing would not do so by itself."""
+    group = options.group or ""
+    simple = isinstance(options.start, Earliest | Latest)
+    if simple and not options.must_exist:
+        return
+    if connection.admin is None:
+        raise mqplug.ConfigError(
+            "without the admin interface a group can begin at EARLIEST and LATEST only, and must_exist= not be checked",
+            fix="Say admin_url=, or seek after opening",
+        )
+    stored_positions = cursors(connection, options.logs, group, timeout)
+    if options.must_exist and not stored_positions:
+        raise mqplug.GroupNotFound(f"the group {group!r} has no position here", fix="Drop must_exist=True")
+    fresh = [log for log in options.logs if log not in stored_positions]
+    if simple or not fresh:
+        return
+    starts = options.start if isinstance(options.start, Mapping) else resolve(connection, options.start, fresh, timeout)
+    create = {log: partial(_create, connection, group, starts[log], timeout) for log in fresh}
+    connection.calls.each(create, timeout)
+
+
+def cursors(connection: PulsarConnection, logs: Sequence[Log], group: str, timeout: float) -> dict[Log, Cursor]:
+    """Where the group stands, for the logs where it does. Needs the admin interface."""
+    found = connection.calls.each({log: partial(cursor, connection, log, group, timeout) for log in logs}, timeout)
+    return {log: each for log, each in found.items() if each is not None}
+
+
+def cursor(connection: PulsarConnection, log: Log, group: str, timeout: float) -> Cursor | None:
+    """Where the group stands on one log."""
+    if connection.admin is None:
+        raise mqplug.Unsupported(
+            "groups", "the stored position of a group is told by the admin interface alone", fix="Say admin_url="
+        )
+    topic = connection.native_topic(log)
+    stats = connection.admin.stats(topic, timeout)
+    found = cursor_of_group(stats, group)
+    if found is None:
+        return None
+    try:
+        properties = connection.admin.get(f"{group_path(topic, group)}/properties", timeout)
+    except AdminRefused:  # an older broker, or the group is gone meanwhile
+        properties = None
+    return Cursor.read(found, properties or {}, Ledgers.read(stats))
+
+
+def stored_positions(
+    connection: PulsarConnection, logs: Sequence[Log], group: str, timeout: float
+) -> dict[Log, GroupPosition]:
+    """The stored positions of a group, to the entry."""
+    return {log: _group_position(log, each) for log, each in cursors(connection, logs, group, timeout).items()}
+
+
+def move_cursor(connection: PulsarConnection, consumer: Any, group: str, position: Position, timeout: float) -> None:
+    """Move the group's stored position; acks beyond are forgotten. Without the admin interface to the entry."""
+    end = time.monotonic() + timeout
+    ledger, entry, index = message_ids.start_of(position.coordinates)
+    if connection.admin is None:
+        retry_while_cursor_moves(partial(consumer.seek, pulsar.MessageId(-1, ledger, entry, index)), end)
+        return
+    path = f"{group_path(connection.native_topic(position.log), group)}/resetcursor"
+    try:
+        connection.admin.post(path, _place(ledger, entry, index), timeout)
+    except AdminRefused as error:
+        raise error_from_refusal(error, position.log.topic) from error
+    note_batch_position(connection, group, position, end - time.monotonic())
+
+
+def note_batch_position(connection: PulsarConnection, group: str, position: Position, timeout: float) -> None:
+    """Note a position inside a batch: the broker keeps such a position, but does not tell it."""
+    there = cursor(connection, position.log, group, timeout)
+    if connection.admin is None or there is None or there.position == position.coordinates:
+        return
+    properties = {name: text for name, text in there.properties.items() if name != WITHIN_PROPERTY}
+    if position.coordinates[2] > 0:
+        properties[WITHIN_PROPERTY] = ":".join(map(str, position.coordinates[:3]))
+    if properties == there.properties:
+        return
+    try:
+        path = f"{group_path(connection.native_topic(position.log), group)}/properties"
+        connection.admin.put(path, properties, timeout)
+    except AdminRefused as error:
+        raise error_from_refusal(error, position.log.topic) from error
+
+
+def ack_and_wait(
+    connection: PulsarConnection, log: Log, group: str, member: str, ack: Callable[[], None], end: float
+) -> None:
+    """Ack, and return when the broker wrote it down: the client sends acks a little later, and waits for no answer."""
+    look = partial(_acks, connection, log, group, member, end)
+    before = look()
+    ack()
+    again = time.monotonic() + ACK_RESEND_S
+    arrived = None
+    while True:
+        acks, now = look(), time.monotonic()
+        if acks.received < before.received:  # it connected again meanwhile
+            before, arrived = acks, None
+        elif acks.received > before.received:
+            arrived = arrived or now
+            if acks.written_after(before) or now > arrived + CURSOR_WRITE_S:
+                return
+        if now > end:
+            raise mqplug.Timeout("the broker did not take the acks in time", topic=log.topic, fix="Commit again")
+        if arrived is None and now > again:
+            ack()
+            again = now + ACK_RESEND_S
+        time.sleep(CURSOR_CHECK_S)
+
+
+def _acks(connection: PulsarConnection, log: Log, group: str, member: str, end: float) -> AckProgress:
+    """What the broker did with the acks of a member."""
+    if connection.admin is None:
+        return AckProgress(0, (-1, -1))
+    topic, left = connection.native_topic(log), max(0.1, end - time.monotonic())
+    try:
+        stats = connection.admin.get(f"{topic_path(topic)}/stats", left)
+    except AdminRefused as error:
+        raise error_from_refusal(error, log.topic) from error
+    return AckProgress.read(stats, connection.admin.stats(topic, left), group, member)
+
+
+def move_group(
+    connection: PulsarConnection, group: str, positions: Mapping[Log, GroupPosition], timeout: float
+) -> None:
+    """Move a group without members; an exclusive consumer proves that there are none."""
+    end = time.monotonic() + timeout
+    if any(each.acked for each in positions.values()):
+        raise mqplug.Unsupported(
+            "individual_ack", "a group cannot be moved together with acks behind its position", fix="Leave the acks out"
+        )
+    members = {log: partial(subscribe, connection, log, group) for log in positions}
+    held = connection.calls.each(members, timeout, discard=lambda consumer: consumer.close())
+    try:
+        moves = {
+            log: partial(move_cursor, connection, held[log], group, each.position, end - time.monotonic())
+            for log, each in positions.items()
+        }
+        connection.calls.each(moves, end - time.monotonic())
+    finally:
+        for consumer in held.values():
+            consumer.close()
+
+
+def _create(connection: PulsarConnection, group: str, position: Position, timeout: float) -> None:
+    """Create the subscription at a position, unless it came to be meanwhile."""
+    if connection.admin is None:
+        return
+    topic = connection.native_topic(position.log)
+    ledger, entry, index = message_ids.start_of(position.coordinates)
+    if position.coordinates >= connection.ledgers(position.log, timeout).high:
+        ledger = entry = END_OF_LOG
+    try:
+        connection.admin.put(group_path(topic, group), _place(ledger, entry, index), timeout)
+        if index > 0:
+            connection.admin.post(f"{group_path(topic, group)}/resetcursor", _place(ledger, entry, index), timeout)
+            note_batch_position(connection, group, position, timeout)
+    except AdminRefused as error:
+        if error.status != HTTPStatus.CONFLICT:
+            raise error_from_refusal(error, position.log.topic) from error
+
+
+def _place(ledger: int, entry: int, index: int) -> dict[str, int]:
+    return {"ledgerId": ledger, "entryId": entry, "partitionIndex": -1, "batchIndex": index}
+
+
+def _group_position(log: Log, cursor: Cursor) -> GroupPosition:
+    ranges = tuple(((*first, -1), (*last, END_OF_LOG)) for first, last in cursor.ranges)
+    return GroupPosition(Position(log, cursor.position), ranges)

@@ -1,0 +1,154 @@
+"""Pulsar's administration over HTTP: the few requests that are needed here."""
+
+from __future__ import annotations
+
+import json
+import ssl
+from collections.abc import Mapping
+from contextlib import suppress
+from http import HTTPStatus
+from http.client import HTTPException
+from typing import Any
+from urllib.error import HTTPError, URLError
+from urllib.parse import quote, unquote
+from urllib.request import HTTPSHandler, ProxyHandler, Request, build_opener
+
+import mqplug
+from mqplug_pulsar._cluster.credentials import header
+from mqplug_pulsar._settings import PulsarSettings
+
+NO_OWNER_REASON = "find owner"  # what a broker says of topics that it is about to take over; with status 412
+_MAX_REASON_CHARS = 300  # characters of an answer that are worth showing
+
+
+class AdminRefused(Exception):
+    """An answer with a status of 400 or more that the caller may have a meaning for."""
+
+    def __init__(self, status: int, reason: str) -> None:
+        super().__init__(f"HTTP {status}: {reason}")
+        self.status = status
+        self.reason = reason
+
+
+class AdminInterface:
+    """Requests to one cluster's admin interface. Any thread may make them."""
+
+    def __init__(self, settings: PulsarSettings) -> None:
+        self._url = f"{(settings.admin_url or '').rstrip('/')}/admin/v2"
+        self._headers = {"Content-Type": "application/json"}
+        if (authorization := header(settings)) is not None:
+            self._headers["Authorization"] = authorization
+        # The broker's own port is reached without a proxy too: both or neither.
+        self._opener = build_opener(ProxyHandler({}), HTTPSHandler(context=_tls(settings)))
+
+    def get(self, path: str, timeout: float) -> Any:
+        """The answer to a GET."""
+        return self._ask("GET", path, None, timeout)
+
+    def put(self, path: str, body: Any, timeout: float) -> None:
+        """Create something."""
+        self._ask("PUT", path, body, timeout)
+
+    def post(self, path: str, body: Any, timeout: float) -> None:
+        """Change something."""
+        self._ask("POST", path, body, timeout)
+
+    def delete(self, path: str, timeout: float) -> None:
+        """Delete something."""
+        self._ask("DELETE", path, None, timeout)
+
+    def reason_against(self, timeout: float) -> str | None:
+        """Return why this is not the admin interface of a Pulsar that lets us in; None if it is."""
+        try:
+            clusters = self.get("clusters", timeout)
+        except (AdminRefused, mqplug.Error) as error:
+            return error.message if isinstance(error, mqplug.Error) else str(error)
+        named = isinstance(clusters, list) and all(isinstance(each, str) for each in clusters)
+        return None if named else "it answers, but not as Pulsar does"
+
+    def stats(self, topic: str, timeout: float) -> Mapping[str, Any]:
+        """The ledgers and cursors of one partition's topic; ``TopicNotFound`` if there is none."""
+        try:
+            found: Mapping[str, Any] = self.get(f"{topic_path(topic)}/internalStats", timeout)
+        except AdminRefused as error:
+            raise error_from_refusal(error, topic) from error
+        return found
+
+    def _ask(self, method: str, path: str, body: Any, timeout: float) -> Any:
+        data = None if body is None else json.dumps(body).encode()
+        request = Request(f"{self._url}/{path}", data, self._headers, method=method)  # noqa: S310  # http(s) by settings
+        try:
+            with self._opener.open(request, timeout=max(0.01, timeout)) as response:
+                answer = response.read()
+            return json.loads(answer) if answer else None
+        except HTTPError as error:
+            with error:
+                raise _refused(error) from error
+        except TimeoutError as error:
+            raise mqplug.Timeout("the admin interface did not answer in time", fix="Allow more time") from error
+        except (URLError, HTTPException, OSError, ValueError) as error:
+            if isinstance(getattr(error, "reason", None), TimeoutError):
+                raise mqplug.Timeout("the admin interface did not answer in time", fix="Allow more time") from error
+            raise mqplug.ConnectError(
+                f"the admin interface at {self._url} gave no usable answer: {error}", fix="Check admin_url="
+            ) from error
+
+
+def topic_path(full: str) -> str:
+    """The path of a topic, from its full name."""
+    domain, _, rest = full.partition("://")
+    return "/".join([domain, *(quote(part, safe="") for part in rest.split("/", 2))])
+
+
+def group_path(full: str, group: str) -> str:
+    """The path of a group on a topic."""
+    return f"{topic_path(full)}/subscription/{quote(group, safe='')}"
+
+
+def topic_name(listed: str) -> str:
+    """A full name as lists show it."""
+    return unquote(listed)
+
+
+def error_from_refusal(error: AdminRefused, topic: str | None = None) -> mqplug.Error:
+    """What a refusal means where the status has no meaning of its own."""
+    match error.status:
+        case HTTPStatus.NOT_FOUND:
+            return mqplug.TopicNotFound("there is no such topic", topic=topic, fix="Create it with create_topic")
+        case HTTPStatus.CONFLICT:
+            return mqplug.TopicExists("there is such a topic already", topic=topic)
+        case status if status >= HTTPStatus.INTERNAL_SERVER_ERROR or NO_OWNER_REASON in error.reason:
+            return mqplug.ConnectError(f"no broker serves this yet: {error}", topic=topic, fix="Try again")
+        case _:
+            return mqplug.Error(f"the admin interface refused: {error}", topic=topic)
+
+
+def _refused(error: HTTPError) -> Exception:
+    reason = error.read(10_000).decode(errors="replace").strip()
+    match error.code:
+        case HTTPStatus.UNAUTHORIZED:
+            return mqplug.AuthError("the credentials were refused by the admin interface", fix="Check token=")
+        case HTTPStatus.FORBIDDEN:
+            return mqplug.AccessDenied(
+                f"the credentials do not allow this: {_text(reason)}", fix="Ask for the permission, or use another role"
+            )
+        case _:
+            return AdminRefused(error.code, _text(reason))
+
+
+def _text(body: str) -> str:
+    """The reason in an answer of JSON; otherwise how it begins."""
+    with suppress(ValueError, KeyError, TypeError):
+        body = str(json.loads(body)["reason"])
+    return body[:_MAX_REASON_CHARS]
+
+
+def _tls(settings: PulsarSettings) -> ssl.SSLContext:
+    context = ssl.create_default_context(cafile=settings.tls_ca)
+    if settings.tls_allow_insecure:
+        context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    elif not settings.tls_validate_hostname:
+        context.check_hostname = False
+    if settings.tls_certificate is not None:
+        context.load_cert_chain(settings.tls_certificate, settings.tls_key)
+    return context

@@ -1,0 +1,117 @@
+"""What the broker's internal statistics say: what a log retains, and where a group stands."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+from urllib.parse import quote
+
+import attrs
+
+from mqplug.spi import Numbers
+
+WITHIN_PROPERTY = "mqplug.within"  # a property of the subscription: the position of a group that stands inside a batch
+_RANGE = re.compile(r"\((-?\d+):(-?\d+)\.\.(-?\d+):(-?\d+)\]")
+
+
+@attrs.frozen
+class Ledgers:
+    """The ledgers of one log: (number, entries) of those with entries; and its low and high."""
+
+    filled: tuple[tuple[int, int], ...]
+    low: Numbers
+    high: Numbers
+
+    @classmethod
+    def read(cls, stats: Mapping[str, Any]) -> Ledgers:
+        """From the broker's answer. The entries of the open ledger are told by the last confirmed entry alone."""
+        last_ledger, last_entry = (int(number) for number in stats["lastConfirmedEntry"].split(":"))
+        table = {int(each["ledgerId"]): int(each["entries"]) for each in stats["ledgers"]}
+        if last_ledger in table:
+            table[last_ledger] = max(table[last_ledger], last_entry + 1)
+        filled = tuple((ledger, entries) for ledger, entries in sorted(table.items()) if entries > 0)
+        if not filled:
+            end = max((min(table, default=0), 0), (last_ledger, last_entry + 1))
+            return cls((), (*end, -1), (*end, -1))
+        return cls(filled, (filled[0][0], 0, -1), (*filled[-1], -1))
+
+    def entries_from(self, position: Numbers) -> int:
+        """How many entries lie behind a position."""
+        ledger, entry = position[:2]
+        return sum(
+            entries if number > ledger else max(0, entries - entry)
+            for number, entries in self.filled
+            if number >= ledger
+        )
+
+    def entry_at(self, ledger: int, entry: int) -> tuple[int, int]:
+        """The entry at this place; the first of the next ledger behind the last one of a closed ledger."""
+        if entry < dict(self.filled).get(ledger, 0):
+            return (ledger, entry)
+        later = (number for number, _ in self.filled if number > ledger)
+        return next(((number, 0) for number in later), (ledger, entry))
+
+    def back(self, entries: int) -> Numbers:
+        """The position so many entries before the high; the low if there are not as many."""
+        for ledger, there in reversed(self.filled):
+            if entries <= there:
+                return (ledger, there - entries, -1)
+            entries -= there
+        return self.low
+
+
+@attrs.frozen
+class Cursor:
+    """Where a group stands on one log: all up to the mark is acked, and the entries in the ranges."""
+
+    mark: tuple[int, int]
+    next: tuple[int, int]  # the entry behind the mark
+    ranges: tuple[tuple[tuple[int, int], tuple[int, int]], ...]  # (first, last) entries
+    properties: Mapping[str, str]
+
+    @classmethod
+    def read(cls, cursor: Mapping[str, Any], properties: Mapping[str, str], ledgers: Ledgers) -> Cursor:
+        """From the broker's answers about the cursor, and about the subscription's properties."""
+        ledger, entry = (int(number) for number in cursor["markDeletePosition"].split(":"))
+        ranges = [tuple(map(int, match)) for match in _RANGE.findall(cursor.get("individuallyDeletedMessages", ""))]
+        acked = tuple(((a, b + 1), (c, d)) for a, b, c, d in ranges)
+        return cls((ledger, entry), ledgers.entry_at(ledger, entry + 1), acked, properties)
+
+    @property
+    def position(self) -> Numbers:
+        """The position behind the mark; inside a batch where that was noted, which the statistics do not tell."""
+        ledger, number, index = map(int, self.properties.get(WITHIN_PROPERTY, "-1:-1:-1").split(":"))
+        if (ledger, number) == self.next:
+            return (ledger, number, index)
+        return (self.mark[0], self.mark[1] + 1, -1)
+
+
+@attrs.frozen
+class AckProgress:
+    """How far the acks of a member have come at the broker."""
+
+    received: int
+    """When the last one came, in milliseconds; 0 if none did since the member connected."""
+    written: tuple[int, int]
+    """Where the broker wrote the group's position the last time: a ledger and its entry."""
+
+    @classmethod
+    def read(cls, stats: Mapping[str, Any], internal: Mapping[str, Any], group: str, member: str) -> AckProgress:
+        """From the broker's answers about the topic."""
+        consumers = stats["subscriptions"].get(group, {}).get("consumers", [])
+        times = [int(each["lastAckedTimestamp"]) for each in consumers if each["consumerName"] == member]
+        cursor = cursor_of_group(internal, group) or {}
+        written = (int(cursor.get("cursorLedger", -1)), int(cursor.get("cursorLedgerLastEntry", -1)))
+        return cls(max(times, default=0), written)
+
+    def written_after(self, before: AckProgress) -> bool:
+        """Whether a position was written since. The first entry of a ledger repeats an older one."""
+        return self.written > before.written and self.written[1] > 0
+
+
+def cursor_of_group(internal: Mapping[str, Any], group: str) -> Mapping[str, Any] | None:
+    """What the broker's internal statistics say about a group; None if it has no such group."""
+    cursors = internal["cursors"]
+    found: Mapping[str, Any] | None = cursors.get(group) or cursors.get(quote(group, safe=""))
+    return found

@@ -1,0 +1,159 @@
+"""The connection: one native client, the admin interface if there is one, and what is known of topics."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any, TypeVar
+from uuid import uuid4
+
+import _pulsar
+import attrs
+import pulsar
+
+import mqplug
+from mqplug import Log, MessageId, Position
+from mqplug.spi import Capabilities, Numbers, TopicInfo
+from mqplug_pulsar._cluster.admin_interface import AdminInterface
+from mqplug_pulsar._cluster.broker_statistics import Ledgers
+from mqplug_pulsar._cluster.native_calls import NativeCalls
+from mqplug_pulsar._cluster.open_retrying import RetryingOpener
+from mqplug_pulsar._format import message_ids
+from mqplug_pulsar._format.topic_names import TopicNames, partition_topic
+
+T = TypeVar("T")
+
+PROBE_NAME = "mqplug-probe"  # a topic that need not exist: the broker's answer is what is wanted
+
+
+@attrs.frozen
+class ClusterFacts:
+    """What is known of the cluster when the connection is made."""
+
+    cluster: str
+    capabilities: Capabilities
+
+
+class PulsarConnection:
+    """What the hooks get. Any thread may use it."""
+
+    def __init__(
+        self, address: str, names: TopicNames, client: pulsar.Client, admin: AdminInterface | None, facts: ClusterFacts
+    ) -> None:
+        self.address = address
+        self.client = client
+        self.admin = admin
+        self.calls = NativeCalls()
+        self.opener = RetryingOpener(client, self.calls.closed)
+        self.cluster = facts.cluster
+        self.names = names
+        self.capabilities = facts.capabilities
+        self._unpartitioned: dict[str, bool] = {}
+        self._known: dict[str, TopicInfo] = {}
+
+    def after(self, message_id: MessageId) -> Position:
+        return Position(message_id.log, message_ids.behind(message_id.coordinates, message_id.detail))
+
+    def is_possible(self, coordinates: Numbers) -> bool:
+        return message_ids.is_possible(coordinates)
+
+    def health(self, timeout: float) -> None:
+        try:
+            self.calls.run(lambda: self.client.get_topic_partitions(self.names.home + PROBE_NAME), timeout)
+        except (mqplug.TopicNotFound, mqplug.AccessDenied):
+            pass  # this is an answer too
+        except (mqplug.Timeout, mqplug.ConnectError) as error:
+            raise mqplug.ConnectError(
+                f"no Pulsar broker answered at {self.address} in time, or it rejected the credentials without a word",
+                fix="Check address, port (6650, with TLS 6651) and token=; with admin_url= credentials are checked",
+            ) from (error.__cause__ or error)
+
+    def unwrap(self, kind: type[Any]) -> Any | None:
+        return self.client if isinstance(self.client, kind) else None
+
+    def close(self, timeout: float) -> None:
+        self.calls.close()
+        with suppress(_pulsar.PulsarException):  # what could not be closed in order is gone with the client
+            self.client.close()
+
+    # topics ------------------------------------------------------------------------------------------------
+
+    def describe(self, topic: str, timeout: float) -> TopicInfo:
+        """A topic and its logs; ``TopicNotFound`` if there is none."""
+        full, name = self.names.full(topic), self.names.canonical(topic)
+        if timeout <= 0 and name in self._known:  # no time to ask: what was so the last time
+            return self._known[name]
+        topics = self.calls.run(lambda: self.client.get_topic_partitions(full), timeout)
+        self._unpartitioned[name] = topics == [full]
+        if self._unpartitioned[name] and self.admin is not None:
+            self.admin.stats(full, timeout)  # a broker that creates topics by itself knows every name
+        info = self._known[name] = TopicInfo(name, tuple(self.log(name, number) for number in range(len(topics))))
+        return info
+
+    def log(self, name: str, partition: int) -> Log:
+        """The log of one partition; the name is canonical."""
+        return Log("pulsar", self.cluster, name, partition)
+
+    def native_topic(self, log: Log) -> str:
+        """The topic that holds a log. May ask the broker."""
+        full = self.names.full(log.topic)
+        if log.topic not in self._unpartitioned:
+            self._unpartitioned[log.topic] = self.client.get_topic_partitions(full) == [full]
+        return full if self._unpartitioned[log.topic] else partition_topic(full, log.partition)
+
+    def forget(self, name: str) -> None:
+        """A topic was deleted or made: look again."""
+        self._unpartitioned.pop(name, None)
+        self._known.pop(name, None)
+
+    # what a log retains ------------------------------------------------------------------------------------
+
+    def ledgers(self, log: Log, timeout: float) -> Ledgers:
+        """What a log retains; through a subscription and a reader of a moment where there is no admin interface."""
+        topic = self.native_topic(log)
+        if self.admin is not None:
+            return Ledgers.read(self.admin.stats(topic, timeout))
+        high = self.high_by_subscription(topic)
+        if high is None:
+            return Ledgers((), message_ids.LOG_BEGIN, message_ids.LOG_BEGIN)
+        with_reader = self.reading(topic, message_ids.LOG_BEGIN, lambda reader: _first_position(reader, timeout))
+        low = with_reader or high
+        filled = ((high[0], high[1]),) if low[0] == high[0] else ((low[0], 1), (high[0], high[1]))
+        return Ledgers(filled if low < high else (), low, high)
+
+    def high_by_subscription(self, topic: str) -> Numbers | None:
+        """The position behind the last message; None if there is no message."""
+        last = self.last_id(topic)
+        return None if last is None else message_ids.behind(*last)
+
+    def last_id(self, topic: str) -> tuple[Numbers, Numbers] | None:
+        """Coordinates and detail of the last message, asked through a subscription that is removed again."""
+        consumer = self.opener.consumer(topic, f"{PROBE_NAME}-{uuid4().hex[:16]}")
+        try:
+            native = consumer.get_last_message_id()
+        finally:
+            consumer.unsubscribe()
+        if native.entry_id() < 0:
+            return None
+        index = native.batch_index()
+        return message_ids.coordinates(native), (index + 1,) if index >= 0 else ()
+
+    def reading(self, topic: str, start: Numbers, use: Callable[[Any], T], *, queue: int = 10) -> T:
+        """What a reader of a moment finds from a position on."""
+        reader = self.reader(topic, start, queue)
+        try:
+            return use(reader)
+        finally:
+            reader.close()
+
+    def reader(self, topic: str, start: Numbers, queue: int) -> Any:
+        """A native reader whose first message lies at the position, or behind it."""
+        native = pulsar.MessageId(-1, *message_ids.start_of(start))
+        return self.opener.reader(topic, native, receiver_queue_size=queue, start_message_id_inclusive=True)
+
+
+def _first_position(reader: Any, timeout: float) -> Numbers | None:
+    if not reader.has_message_available():
+        return None
+    message = reader.read_next(max(1, int(timeout * 1000)))
+    return message_ids.before(message_ids.coordinates(message.message_id()))

@@ -1,0 +1,70 @@
+"""Native errors in mqplug's words. The one place where they are mapped."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import mqplug
+
+Made = Callable[..., mqplug.Error]
+
+_MEANINGS: dict[str, tuple[Made, str, str | None]] = {
+    "Timeout": (mqplug.Timeout, "the broker did not answer in time", "Allow more time"),
+    "TopicNotFound": (
+        mqplug.TopicNotFound,
+        "there is no such topic",
+        "Create it with create_topic, or open with create=True",
+    ),
+    "ConsumerBusy": (
+        mqplug.ConsumerBusy,
+        "the group is in use in another mode, or by an exclusive consumer",
+        "Close the other consumers, or use another group",
+    ),
+    "ProducerBusy": (mqplug.Fenced, "another producer holds the topic", None),
+    "ProducerFenced": (mqplug.Fenced, "another producer took the topic over", None),
+    "AuthenticationError": (mqplug.AuthError, "the credentials were refused", "Check token= or the certificate files"),
+    "AuthorizationError": (mqplug.AccessDenied, "the credentials do not allow this", "Ask for the permission"),
+    "AlreadyClosed": (mqplug.Closed, "the native client was closed", None),
+    "InvalidTopicName": (mqplug.InvalidName, "Pulsar does not take this topic name", None),
+    "MessageTooBig": (mqplug.MessageTooLarge, "the message is larger than the broker takes", "Send less"),
+    "ProducerQueueIsFull": (mqplug.QueueFull, "the native client's queue is full", "Wait with flush(), or slow down"),
+    "MemoryBufferIsFull": (mqplug.QueueFull, "the native client's memory is full", "Wait with flush(), or slow down"),
+    "ProducerBlockedQuotaExceededError": (mqplug.StorageFull, "the backlog quota of the topic is used up", None),
+    "ProducerBlockedQuotaExceededException": (mqplug.StorageFull, "the backlog quota of the topic is used up", None),
+    "ConnectError": (mqplug.ConnectError, "the broker could not be reached", None),
+    "NotConnected": (mqplug.ConnectError, "the connection to the broker is lost; the client tries again", None),
+    "ServiceUnitNotReady": (mqplug.ConnectError, "the broker does not serve the topic yet", "Try again"),
+    "LookupError": (mqplug.ConnectError, "the broker that serves the topic was not found", "Try again"),
+}
+
+NOT_STORED_RESULTS = {
+    "MessageTooBig", "InvalidMessage", "ProducerQueueIsFull", "MemoryBufferIsFull", "AuthorizationError",
+    "TopicTerminated", "ProducerBlockedQuotaExceededError", "ProducerBlockedQuotaExceededException",
+    "IncompatibleSchema", "CryptoError", "ProducerFenced",
+}  # fmt: skip
+"""The results of a send that prove that the message was not stored. All others leave that open."""
+
+
+def error_from_exception(native: BaseException, topic: str | None = None) -> mqplug.Error:
+    """The mqplug error for a native exception, with it as the cause."""
+    error = error_from_name(type(native).__name__, topic)
+    error.__cause__ = native
+    return error
+
+
+def error_from_name(name: str, topic: str | None = None) -> mqplug.Error:
+    """The mqplug error for a native exception or result of this name."""
+    kind, message, fix = _MEANINGS.get(name, (mqplug.Error, f"the broker or its client said {name}", None))
+    return kind(message, topic=topic, fix=fix)
+
+
+def error_from_result(result: Any) -> tuple[bool, mqplug.Error]:
+    """For the result of a failed send: whether it proves that nothing was stored, and the error."""
+    if result.name in NOT_STORED_RESULTS:
+        return True, error_from_name(result.name)
+    error = mqplug.OutcomeUnknown(
+        f"{error_from_name(result.name).message}: the message may or may not be stored",
+        fix="Read the topic to find out, or send it again and expect it twice",
+    )
+    return False, error

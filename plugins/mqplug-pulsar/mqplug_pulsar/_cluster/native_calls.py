@@ -1,0 +1,96 @@
+"""Native calls, and requests, with a deadline of our own.
+
+The native client's calls cannot be interrupted, and share one timeout that is fixed when it connects. So they run on
+threads here; a call that does not end in time is left behind, and what it made later is let go.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import TimeoutError as Late
+from contextlib import suppress
+from threading import Event
+from typing import Any, TypeVar
+
+import _pulsar
+
+import mqplug
+from mqplug_pulsar._cluster.errors import error_from_exception
+
+T = TypeVar("T")
+Key = TypeVar("Key")
+
+CALL_THREADS = 16
+METADATA_RETRY_S = 0.02
+
+
+class NativeCalls:
+    """Runs calls on a few threads. Errors come out as mqplug's."""
+
+    def __init__(self) -> None:
+        self._threads = ThreadPoolExecutor(CALL_THREADS, thread_name_prefix="mqplug-pulsar")
+        self.closed = Event()
+
+    def run(self, call: Callable[[], T], timeout: float, *, discard: Callable[[T], Any] | None = None) -> T:
+        """The result of one call; ``discard`` lets go of one that comes too late."""
+        return self.each({None: call}, timeout, discard=discard)[None]
+
+    def each(
+        self, calls: Mapping[Key, Callable[[], T]], timeout: float, *, discard: Callable[[T], Any] | None = None
+    ) -> dict[Key, T]:
+        """The results of several calls at once. If one fails, the results of the others are let go."""
+        end = time.monotonic() + timeout
+        running = {key: self.start(call) for key, call in calls.items()}
+        try:
+            return {key: _result(future, end - time.monotonic(), timeout) for key, future in running.items()}
+        except BaseException:
+            for future in running.values():
+                if not future.cancel() and discard is not None:
+                    future.add_done_callback(lambda done: _let_go(done, discard))
+            raise
+
+    def start(self, call: Callable[[], T]) -> Future[T]:
+        """Begin a call."""
+        try:
+            return self._threads.submit(call)
+        except RuntimeError as error:
+            raise mqplug.Closed("the connection was closed", fix="Connect again") from error
+
+    def close(self) -> None:
+        """Begin no more calls; those begun go on."""
+        self.closed.set()
+        self._threads.shutdown(wait=False)
+
+
+def retry_while_cursor_moves(call: Callable[[], T], end: float) -> T:
+    """The result of a call that the broker refuses for a moment, as long as it moves a cursor."""
+    while True:
+        try:
+            return call()
+        except _pulsar.BrokerMetadataError:
+            if time.monotonic() > end:
+                raise
+        time.sleep(METADATA_RETRY_S)
+
+
+def _result(future: Future[T], left: float, timeout: float) -> T:
+    try:
+        return future.result(max(0.0, left))
+    except mqplug.Error:
+        raise
+    except Late:
+        if not future.done():
+            raise mqplug.Timeout(f"no answer within {timeout:.3g} s", fix="Allow more time") from None
+        raise
+    except Exception as error:
+        if type(error).__module__ == "_pulsar":
+            raise error_from_exception(error) from error
+        raise
+
+
+def _let_go(future: Future[T], discard: Callable[[T], Any]) -> None:
+    if not future.cancelled() and future.exception() is None:
+        with suppress(Exception):
+            discard(future.result())

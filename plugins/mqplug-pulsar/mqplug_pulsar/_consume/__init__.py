@@ -1,0 +1,1 @@
+"""The consumer: native readers and consumers for its partitions, and the messages they receive."""

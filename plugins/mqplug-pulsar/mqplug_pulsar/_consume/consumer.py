@@ -1,0 +1,257 @@
+"""The consumer: one native reader or consumer for each partition, and one place where all of them report."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from functools import partial
+from queue import Empty, SimpleQueue
+from typing import Any
+from uuid import uuid4
+
+import mqplug
+from mqplug import Batch, Log, Position
+from mqplug.spi import ConsumerOptions, GroupPosition, Latest, Listener, Numbers
+from mqplug_pulsar._admin import subscriptions
+from mqplug_pulsar._cluster.connection import PulsarConnection
+from mqplug_pulsar._consume.added_partitions import AddedPartitions
+from mqplug_pulsar._consume.partition_feed import PartitionFeed
+from mqplug_pulsar._consume.unacked import Unacked
+from mqplug_pulsar._consume.unwanted_messages import drop_unwanted
+from mqplug_pulsar._format import message_ids
+
+ASSUMED_MESSAGE_BYTES = 16 * 1024  # of a message, when a queue that counts messages has to be bounded in bytes
+MAX_QUEUE_MESSAGES = 1000
+CONNECTION_CHECK_S = 2.0  # seconds between looks whether topics are still there
+
+
+class PulsarConsumer:
+    """Reads its logs, with a group or without."""
+
+    def __init__(
+        self, connection: PulsarConnection, options: ConsumerOptions, listener: Listener, timeout: float
+    ) -> None:
+        self._connection = connection
+        self._options = options
+        self._listener = listener
+        self._group = options.group
+        # The same name on all partitions: the broker sorts members by it, and so shares partitions out evenly.
+        self._name = f"mqplug-{uuid4().hex[:16]}"
+        self._queue = max(
+            1, min(MAX_QUEUE_MESSAGES, options.prefetch_bytes // ASSUMED_MESSAGE_BYTES // max(1, len(options.logs)))
+        )
+        self._ready: SimpleQueue[PartitionFeed | None] = SimpleQueue()
+        self._paused: set[Log] = set()
+        self._set_aside: dict[Log, PartitionFeed] = {}  # paused feeds that have messages
+        self._unacked: dict[Log, Unacked] = {}
+        self._begin: dict[Log, GroupPosition] | None = None  # what the listener is still to be told
+        self._next_look = time.monotonic() + CONNECTION_CHECK_S
+        self._feeds = self._open(timeout)
+        self._growth = AddedPartitions(connection, options.logs, lambda log: self._opening(log, None)())
+
+    def _open(self, timeout: float) -> dict[Log, PartitionFeed]:
+        if self._group is None:
+            if not isinstance(self._options.start, Mapping):
+                raise TypeError("without a group the start is a position for each log")
+            return self._open_feeds(dict(self._options.start), timeout)
+        end = time.monotonic() + timeout
+        subscriptions.prepare_group(self._connection, self._options, timeout)
+        feeds = self._open_feeds(dict.fromkeys(self._options.logs), end - time.monotonic())
+        try:
+            self._begin = self._stored(self._group, end - time.monotonic())
+        except BaseException:
+            self._close(feeds, max(1.0, end - time.monotonic()))
+            raise
+        for log, begin in self._begin.items():
+            feeds[log].floor = _inside_a_batch(begin.position)
+        return feeds
+
+    def _stored(self, group: str, timeout: float) -> dict[Log, GroupPosition]:
+        """Where reading begins, as far as that can be known. What was acked behind it the broker leaves out itself."""
+        begin = {log: GroupPosition(Position(log, message_ids.LOG_BEGIN)) for log in self._options.logs}
+        if self._connection.admin is not None:
+            stored = subscriptions.stored_positions(self._connection, self._options.logs, group, timeout)
+            begin |= {log: GroupPosition(each.position) for log, each in stored.items()}
+        return begin
+
+    # receiving ---------------------------------------------------------------------------------------------
+
+    def poll(self, most: int, timeout: float) -> Sequence[Batch]:
+        self._tell()
+        away = self._look() if timeout > 0 else None
+        batches: list[Batch] = []
+        feed = self._next_ready(timeout)
+        while feed is not None:
+            try:
+                batch = self._batch(feed, most)
+            except mqplug.Error as error:
+                self._ready.put(feed)  # it will say so again
+                if batches:
+                    return batches
+                error.at(topic=feed.log.topic)
+                raise
+            if batch is not None:
+                batches.append(batch)
+                most -= len(batch)
+            feed = self._next_ready(0) if most > 0 else None
+        if away is not None and not batches:
+            raise mqplug.Timeout(f"the broker cannot be reached, the client tries again: {away.message}") from away
+        return batches
+
+    def wake(self) -> None:
+        self._ready.put(None)
+
+    def tend(self, timeout: float) -> None:
+        self._tell()
+
+    def _tell(self) -> None:
+        """Pulsar does not say which member is the active one: all logs are held from the start, or when they come."""
+        if self._begin is not None:
+            begin, self._begin = self._begin, None
+            self._listener.assigned(begin)
+        if self._group is not None and (opened := self._growth.opened()):
+            self._feeds |= {log: self._feed(log, native, None) for log, native in opened.items()}
+            self._listener.assigned({log: GroupPosition(Position(log, message_ids.LOG_BEGIN)) for log in opened})
+
+    def _next_ready(self, timeout: float) -> PartitionFeed | None:
+        """A feed that has messages; None when none has in time, and when woken."""
+        end = time.monotonic() + timeout
+        while True:
+            try:
+                feed = self._ready.get(timeout > 0, max(0.0, end - time.monotonic()))
+            except Empty:
+                return None
+            if feed is not None and feed.log in self._paused:
+                self._set_aside[feed.log] = feed
+            elif feed is None or not feed.closed:
+                return feed
+
+    def _batch(self, feed: PartitionFeed, most: int) -> Batch | None:
+        """What a feed has and is wanted."""
+        unacked = self._unacked[feed.log] if self._group is not None else None
+        run = drop_unwanted(self._connection, feed, feed.take(most), unacked)
+        if run is None:
+            return None
+        feed.wanted = message_ids.behind(run.coordinates()[-1], message_ids.detail(run.ids[-1]))
+        if unacked is not None:
+            unacked.add(run)
+        return Batch(feed.log, Position(feed.log, feed.wanted), len(run.messages), run)
+
+    def _look(self) -> mqplug.Error | None:
+        """A native consumer of a deleted topic is silent for ever: look whether the topics are still there.
+
+        Returns why that cannot be told now; the native client goes on by itself.
+        """
+        if time.monotonic() < self._next_look:
+            return None
+        self._next_look = time.monotonic() + CONNECTION_CHECK_S
+        for topic in {log.topic for log, feed in self._feeds.items() if feed.closed or not feed.native.is_connected()}:
+            try:
+                self._connection.describe(topic, CONNECTION_CHECK_S)
+            except (mqplug.Timeout, mqplug.ConnectError) as error:
+                return error
+            except mqplug.Error as error:
+                error.at(topic=topic)  # one of several
+                raise
+        if closed := [log for log, feed in self._feeds.items() if feed.closed]:
+            raise mqplug.ConnectError(f"the native client gave {closed[0]!r} up", fix="Open another consumer")
+        return None
+
+    def pause(self, logs: Sequence[Log]) -> None:
+        """The native client goes on until its queue is full, and no further."""
+        self._paused |= set(logs)
+
+    def resume(self, logs: Sequence[Log]) -> None:
+        for log in logs:
+            self._paused.discard(log)
+            if (feed := self._set_aside.pop(log, None)) is not None:
+                self._ready.put(feed)
+
+    # positions ---------------------------------------------------------------------------------------------
+
+    def seek(self, positions: Mapping[Log, Position], timeout: float) -> None:
+        if missing := [log for log in positions if log not in self._feeds]:
+            raise mqplug.NotAssigned(f"{missing[0]!r} is not held by this consumer", topic=missing[0].topic)
+        end = time.monotonic() + timeout
+        if self._group is not None:
+            self._move_group(self._group, positions, timeout)
+            self._close({log: self._feeds[log] for log in positions}, end - time.monotonic())
+        fresh = self._open_feeds(dict(positions), end - time.monotonic())
+        old = {log: self._feeds[log] for log in positions}
+        self._feeds |= fresh
+        if self._group is None:
+            self._close(old, max(1.0, end - time.monotonic()))
+
+    def _move_group(self, group: str, positions: Mapping[Log, Position], timeout: float) -> None:
+        moves = {
+            log: partial(subscriptions.move_cursor, self._connection, self._feeds[log].native, group, position, timeout)
+            for log, position in positions.items()
+        }
+        self._connection.calls.each(moves, timeout)
+
+    def commit(self, positions: Mapping[Log, GroupPosition], timeout: float) -> None:
+        if self._group is None:
+            return
+        end = time.monotonic() + timeout
+        stores = {
+            log: partial(self._store, self._group, log, state, end)
+            for log, state in positions.items()
+            if log in self._feeds and self._unacked[log].take(state)
+        }
+        self._connection.calls.each(stores, timeout)
+
+    def _store(self, group: str, log: Log, state: GroupPosition, end: float) -> None:
+        consumer, unacked = self._feeds[log].native, self._unacked[log]
+        ack = partial(unacked.ack, consumer)
+        if self._connection.admin is None:
+            ack()
+        else:
+            subscriptions.ack_and_wait(self._connection, log, group, self._name, ack, end)
+            if unacked.moved and state.position.coordinates[2] > 0:
+                left = max(0.1, end - time.monotonic())
+                subscriptions.note_batch_position(self._connection, group, state.position, left)
+        if time.monotonic() < end:  # later, the next commit may be under way
+            unacked.stored()
+
+    def close(self, timeout: float) -> None:
+        self._growth.stop()
+        feeds, self._feeds = self._feeds, {}
+        self._close(feeds, timeout)
+
+    # inside ------------------------------------------------------------------------------------------------
+
+    def _open_feeds(self, positions: Mapping[Log, Position | None], timeout: float) -> dict[Log, PartitionFeed]:
+        """New native readers or consumers. If one cannot be opened, none is."""
+        opened = self._connection.calls.each(
+            {log: self._opening(log, position) for log, position in positions.items()}, timeout, discard=_close_native
+        )
+        return {log: self._feed(log, native, positions[log]) for log, native in opened.items()}
+
+    def _feed(self, log: Log, native: Any, position: Position | None) -> PartitionFeed:
+        feed = PartitionFeed(log, native, position.coordinates if position else None, self._ready.put)
+        feed.floor = _inside_a_batch(position) if position and self._group is not None else None
+        self._unacked[log] = Unacked()
+        return feed
+
+    def _opening(self, log: Log, position: Position | None) -> Callable[[], Any]:
+        if self._group is not None:
+            return partial(
+                subscriptions.subscribe, self._connection, log, self._group,
+                latest=isinstance(self._options.start, Latest), queue=self._queue,
+                member=self._name, mode=self._options.mode,
+            )  # fmt: skip
+        start: Numbers = position.coordinates if position is not None else message_ids.LOG_BEGIN
+        return lambda: self._connection.reader(self._connection.native_topic(log), start, self._queue)
+
+    def _close(self, feeds: Mapping[Log, PartitionFeed], timeout: float) -> None:
+        with suppress(mqplug.Error):  # what the broker does not answer in time goes on by itself
+            self._connection.calls.each({log: feed.close for log, feed in feeds.items()}, timeout)
+
+
+def _inside_a_batch(position: Position) -> Numbers | None:
+    return position.coordinates if position.coordinates[2] > 0 else None
+
+
+def _close_native(native: Any) -> None:
+    native.close()

@@ -1,0 +1,91 @@
+"""What of the received messages is wanted: the broker may begin too early, send twice, or go on behind a gap."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from functools import partial
+from itertools import islice
+from operator import ge, lt
+from typing import Any
+
+from mqplug import Position, PositionLost
+from mqplug.spi import Numbers
+from mqplug_pulsar._cluster.connection import PulsarConnection
+from mqplug_pulsar._consume.partition_feed import PartitionFeed
+from mqplug_pulsar._consume.received_messages import ReceivedMessages
+from mqplug_pulsar._consume.unacked import Unacked
+from mqplug_pulsar._format import message_ids
+
+LEDGERS_TIMEOUT_S = 10.0
+
+
+def drop_unwanted(
+    connection: PulsarConnection, feed: PartitionFeed, messages: list[Any], unacked: Unacked | None
+) -> ReceivedMessages | None:
+    """The messages that are to be delivered, ascending; ``unacked`` is what a member of a group has in hand."""
+    run = ReceivedMessages(messages)
+    places = run.coordinates()
+    if not places:
+        return None
+    if unacked is not None:
+        return _of_group(feed, run, unacked)
+    wanted = feed.wanted or message_ids.LOG_BEGIN
+    if places[0][0] > wanted[0] > 0:
+        _check_gap(connection, feed, wanted, messages)
+    if places[-1][0] != places[0][0]:  # what is of another ledger is looked at the next time
+        turn = next(row for row, place in enumerate(places) if place[0] != places[0][0])
+        feed.keep(messages[turn:])
+        run = ReceivedMessages(messages[:turn])
+        places = run.coordinates()
+    if places[0] >= wanted and all(map(lt, places, islice(places, 1, None))):
+        return run
+    rows = []
+    for row, place in enumerate(places):
+        if place >= wanted:
+            rows.append(row)
+            wanted = (*place[:2], place[2] + 1)
+    return _rows(run, rows)
+
+
+def _check_gap(connection: PulsarConnection, feed: PartitionFeed, wanted: Numbers, messages: list[Any]) -> None:
+    """Pulsar silently goes on behind what was removed. That can only have happened where a ledger was left."""
+    feed.keep(messages)
+    low = connection.calls.run(partial(connection.ledgers, feed.log, LEDGERS_TIMEOUT_S), LEDGERS_TIMEOUT_S).low
+    if wanted < low:
+        raise PositionLost(
+            f"retention removed messages behind {Position(feed.log, wanted)!r}",
+            log=feed.log, low=Position(feed.log, low), topic=feed.log.topic,
+        )  # fmt: skip
+    feed.keep([])
+
+
+def _of_group(feed: PartitionFeed, run: ReceivedMessages, unacked: Unacked) -> ReceivedMessages | None:
+    """Less what lies before the position in a batch, and what the caller has in hand: a reconnect sends it again."""
+    if feed.floor is not None:
+        run = _above_floor(feed, feed.floor, run)
+    places = run.coordinates()
+    if places and feed.wanted is not None and places[0] < feed.wanted:
+        run = _rows(run, [row for row, place in enumerate(places) if not unacked.holds(place)]) or ReceivedMessages([])
+    places = run.coordinates()
+    back = next((row for row, step in enumerate(map(ge, places, islice(places, 1, None)), 1) if step), len(places))
+    if back < len(places):  # sent again in the middle: that is for the next time
+        feed.keep(run.messages[back:])
+    return _rows(run, list(range(back)))
+
+
+def _above_floor(feed: PartitionFeed, floor: Numbers, run: ReceivedMessages) -> ReceivedMessages:
+    if run.coordinates()[0][:2] != floor[:2]:  # the group was moved elsewhere meanwhile
+        feed.floor = None
+        return run
+    below = bisect_left(run.coordinates(), floor)
+    for native in run.ids[:below]:
+        feed.native.acknowledge(native)
+    if below < len(run.messages):
+        feed.floor = None
+    return ReceivedMessages(run.messages[below:])
+
+
+def _rows(run: ReceivedMessages, rows: list[int]) -> ReceivedMessages | None:
+    if len(rows) == len(run.messages):
+        return run if rows else None
+    return ReceivedMessages([run.messages[row] for row in rows]) if rows else None

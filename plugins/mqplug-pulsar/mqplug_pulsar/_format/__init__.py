@@ -1,0 +1,1 @@
+"""Message ids, keys, headers and topic names, between mqplug's form and Pulsar's. Imports no client library."""

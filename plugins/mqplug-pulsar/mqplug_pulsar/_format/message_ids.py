@@ -1,0 +1,106 @@
+"""Pulsar's message ids as coordinates, and back.
+
+A message has the coordinates (ledger, entry, index in its batch), with index -1 where it was not batched. A chunked
+message is found at the entry of its last chunk, and has the place of its first chunk as two more numbers. The
+partition is not asked of the native id, which tells it in some calls and not in others.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from mqplug.spi import Numbers
+
+LOG_BEGIN: Numbers = (0, 0, -1)
+MAX_LEDGER = 2**63 - 1
+INDEX_MAX = 2**31 - 1
+_BATCH_SIZE, _FIRST_CHUNK = 6, 7  # field numbers of Pulsar's MessageIdData
+_LEDGER, _ENTRY = 1, 2
+_FIXED64 = 1
+
+
+def coordinates(native: Any) -> Numbers:
+    """The coordinates of a native id."""
+    index = native.batch_index()
+    place = (native.ledger_id(), native.entry_id(), index)
+    if index >= 0:
+        return place
+    chunk = _fields(native.serialize()).get(_FIRST_CHUNK)
+    if not isinstance(chunk, bytes):
+        return place
+    first = _fields(chunk)
+    return (*place, int(first[_LEDGER]), int(first[_ENTRY]))
+
+
+def detail(native: Any) -> Numbers:
+    """The size of its batch, for a message in a batch; needed to know what lies behind it."""
+    if native.batch_index() < 0:
+        return ()
+    return batch_size(native.serialize())
+
+
+def batch_size(data: bytes) -> Numbers:
+    """The size of the batch in a serialized id; empty where it is not told."""
+    if data[-2] == _BATCH_SIZE << 3 and data[-1] < 0x80:  # it comes last: nearly always this is enough
+        return (data[-1],)
+    size = _fields(data).get(_BATCH_SIZE, 0)
+    return (int(size),) if size else ()
+
+
+def behind(place: Numbers, size: Numbers) -> Numbers:
+    """The position just behind a message of these coordinates and this detail."""
+    ledger, entry, index = place[:3]
+    if index < 0 or (size and index + 1 >= size[0]):
+        return (ledger, entry + 1, -1)
+    return (ledger, entry, index + 1)
+
+
+def is_possible(place: Numbers) -> bool:
+    """Whether an id or a position can have these coordinates; the largest ledger stands for the end of a topic."""
+    match place:
+        case (ledger, entry, index):
+            return 0 <= ledger < MAX_LEDGER and 0 <= entry < MAX_LEDGER and -1 <= index < INDEX_MAX
+        case (ledger, entry, -1, first, first_entry):
+            return all(0 <= each < MAX_LEDGER for each in (ledger, entry, first, first_entry))
+    return False
+
+
+def before(place: Numbers) -> Numbers:
+    """The position just before a message: the first of a batch lies where its entry begins."""
+    return place if place[2] > 0 else (*place[:2], -1, *place[3:])
+
+
+def start_of(position: Numbers) -> tuple[int, int, int]:
+    """Ledger, entry and index where reading has to begin in order to see what is at a position."""
+    if len(position) == 5:
+        return (position[3], position[4], -1)
+    return (position[0], position[1], position[2])
+
+
+def _fields(data: bytes) -> dict[int, int | bytes]:
+    """The fields of a protocol buffer, by number; of a repeated one the last."""
+    found: dict[int, int | bytes] = {}
+    at = 0
+    while at < len(data):
+        tag, at = _varint(data, at)
+        match tag & 7:
+            case 0:
+                found[tag >> 3], at = _varint(data, at)
+            case 2:
+                size, at = _varint(data, at)
+                found[tag >> 3] = data[at : at + size]
+                at += size
+            case kind:
+                at += 8 if kind == _FIXED64 else 4
+    return found
+
+
+def _varint(data: bytes, at: int) -> tuple[int, int]:
+    value = shift = 0
+    while True:
+        byte = data[at]
+        at += 1
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return value, at
+        shift += 7

@@ -1,0 +1,1 @@
+"""The producer: one native producer for each partition."""

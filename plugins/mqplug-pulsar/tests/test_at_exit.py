@@ -1,0 +1,68 @@
+"""Processes that end without closing anything."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from threading import Event
+
+from mqplug_pulsar._cluster.at_exit import ExitCloser
+
+ENDS_AT_ONCE = """
+import sys, mqplug
+url, topic = sys.argv[1:]
+client = mqplug.connect(url)
+producer, reader = client.producer(topic), client.consumer(topic, start=mqplug.EARLIEST)
+producer.submit(b"x")
+print(reader.receive(30).id)
+"""
+
+
+def test_a_process_that_closes_nothing_ends_well(pulsar_server, mq, topic):
+    """It does not abort, though the report of what it sent is on its way when it ends."""
+    (sent,) = mq.producer(topic).send_many([b"first"])
+    command = [sys.executable, "-W", "ignore::ResourceWarning", "-c", ENDS_AT_ONCE, pulsar_server.url, topic]
+
+    def ends(_):
+        done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+        return done.returncode, done.stdout.strip(), done.stderr
+
+    with ThreadPoolExecutor(2) as pool:
+        assert set(pool.map(ends, range(12))) == {(0, str(sent), "")}
+
+
+class Deaf:
+    """A client whose broker is gone: its close does not end."""
+
+    def __init__(self, until):
+        self._until = until
+
+    def close(self):
+        self._until.wait()
+
+
+def test_a_client_that_cannot_be_closed_does_not_keep_the_process(monkeypatch):
+    """The end of the process waits for a moment, and no longer."""
+    monkeypatch.setattr("mqplug_pulsar._cluster.at_exit.EXIT_TIMEOUT_S", 0.05)
+    until, exit_closer = Event(), ExitCloser()
+    client = Deaf(until)
+    exit_closer.add(client)
+    assert not exit_closer.close_all()
+    until.set()
+
+
+def test_all_are_closed_when_the_process_ends():
+    """Each client that is open then is closed, once; without any there is nothing to do."""
+    assert ExitCloser().close_all()
+    closed, exit_closer = [], ExitCloser()
+
+    class Client:
+        def close(self):
+            closed.append(self)
+
+    clients = [Client(), Client()]
+    for client in clients:
+        exit_closer.add(client)
+    assert exit_closer.close_all()
+    assert sorted(closed, key=id) == sorted(clients, key=id)
