@@ -5,22 +5,22 @@ from __future__ import annotations
 from collections import Counter
 
 from mqplug.testing.history import Event, Guarantee, History
-from mqplug.testing.history import _events as did
+from mqplug.testing.history._events import events as did
 
 STEP = 10  # microseconds from one call to the next; each takes one
 
-EARLIEST = did.Target("earliest")
-LATEST = did.Target("latest")
+EARLIEST = did.SeekTarget("earliest")
+LATEST = did.SeekTarget("latest")
 
 
-def before(place: int) -> did.Target:
+def before(place: int) -> did.SeekTarget:
     """At a message."""
-    return did.Target("before", 0, (place,))
+    return did.SeekTarget("before", 0, (place,))
 
 
-def after(place: int) -> did.Target:
+def after(place: int) -> did.SeekTarget:
     """Behind a message."""
-    return did.Target("after", 0, (place,))
+    return did.SeekTarget("after", 0, (place,))
 
 
 class Story:
@@ -50,60 +50,60 @@ class Story:
         number = self._numbers[producer]
         self._numbers[producer] += 1
         told = None if place is None else _place(place)
-        return self.do(did.Sent(producer, number, value, partition, told), **when)
+        return self.do(did.RecordSent(producer, number, value, partition, told), **when)
 
     def open(self, consumer, group=None, start=EARLIEST, mode="ordered"):
-        return self.do(did.Opened(consumer, group, mode, start))
+        return self.do(did.ConsumerOpened(consumer, group, mode, start))
 
     def get(self, consumer, value, place, *, partition=0, log_time=0, **when):
-        return self.do(did.Received(consumer, partition, _place(place), value, 1, log_time), **when)
+        return self.do(did.MessageReceived(consumer, partition, _place(place), value, 1, log_time), **when)
 
     def seek(self, consumer, to, *landed, missing="error", **when):
-        return self.do(did.Sought(consumer, to, missing, tuple((0, _place(each)) for each in landed)), **when)
+        return self.do(did.ConsumerSought(consumer, to, missing, tuple((0, _place(each)) for each in landed)), **when)
 
     def assign(self, consumer, *partitions):
-        return self.do(did.Assigned(consumer, partitions or (0,)))
+        return self.do(did.PartitionsAssigned(consumer, partitions or (0,)))
 
     def revoke(self, consumer, *partitions):
-        return self.do(did.Revoked(consumer, partitions or (0,)))
+        return self.do(did.PartitionsRevoked(consumer, partitions or (0,)))
 
     def ack(self, consumer, place, *, through=False):
-        return self.do(did.Acked(consumer, 0, _place(place), through))
+        return self.do(did.MessageAcked(consumer, 0, _place(place), through))
 
     def nack(self, consumer, place):
-        return self.do(did.GaveBack(consumer, 0, _place(place)))
+        return self.do(did.MessageNacked(consumer, 0, _place(place)))
 
     def commit(self, consumer, **when):
-        return self.do(did.Committed(consumer), **when)
+        return self.do(did.AcksCommitted(consumer), **when)
 
     def leave(self, consumer, **when):
-        return self.do(did.Left(consumer), **when)
+        return self.do(did.ConsumerClosed(consumer), **when)
 
     def trim(self, place):
-        return self.do(did.Trimmed(0, _place(place)))
+        return self.do(did.MessagesTrimmed(0, _place(place)))
 
     def marks(self, low, high, **when):
-        return self.do(did.Marked(((0, _place(low), _place(high)),)), **when)
+        return self.do(did.WatermarksRead(((0, _place(low), _place(high)),)), **when)
 
     def stands(self, group, place, **when):
-        return self.do(did.Stood(group, ((0, _place(place)),)), **when)
+        return self.do(did.PositionsRead(group, ((0, _place(place)),)), **when)
 
     def lag(self, group, count):
-        return self.do(did.Lagged(group, ((0, count),)))
+        return self.do(did.LagRead(group, ((0, count),)))
 
     def final(self, **places):
         """Everything is read, and this is there."""
         self.open("final")
         for value, place in places.items():
             self.get("final", value, place)
-        return self.do(did.ReadWhole("final"))
+        return self.do(did.AllMessagesRead("final"))
 
     def drain(self, group, **places):
         """The group is drained, and this comes."""
         self.open("drain", group).assign("drain")
         for value, place in places.items():
             self.get("drain", value, place)
-        return self.do(did.Drained("drain", group))
+        return self.do(did.GroupDrained("drain", group))
 
     def sent(self, **places):
         """All of these are sent, one after the other, and stored there."""

@@ -125,7 +125,7 @@ def test_a_secret_is_not_shown(capsys):
 
 def test_an_unforeseen_error_shows_no_traceback(capsys, monkeypatch):
     """A defect is one line, too, and says how to see more of it."""
-    monkeypatch.setattr("mqplug.cli._session.look", lambda *a, **k: 1 / 0)
+    monkeypatch.setattr("mqplug.cli._clients.look", lambda *a, **k: 1 / 0)
     assert run(["topics", "memory://x"]) == 1
     assert capsys.readouterr().err == (
         "error: ZeroDivisionError: division by zero. Set MQPLUG_DEBUG=1 to see where it comes from\n"

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from mqplug.testing import CASES, Case
-from mqplug.testing._manifest import NO_CALL_YET
+from mqplug.testing._case_ids import NO_CALL_YET
 
 ROOT = Path(__file__).parents[1]
 PAGE = (ROOT / "docs" / "contract-rules.md").read_text()

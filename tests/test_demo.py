@@ -11,14 +11,14 @@ import pytest
 
 import mqplug
 from mqplug.cli._app import run
-from mqplug.cli._demo import killing, play
-from mqplug.cli._demo.verdict import Findings, Run, judge, value_of
+from mqplug.cli._demo import demo_run, killed_writer
+from mqplug.cli._demo.verdict import DemoReading, Findings, judge, payload_of
 
 
 def history():
     """A faithful reading: ten messages of two writers on two partitions, as (place, value)."""
     return [
-        ((number % 2, (number // 2 + shift,)), value_of(writer, number))
+        ((number % 2, (number // 2 + shift,)), payload_of(writer, number))
         for shift, writer in ((0, "one"), (5, "two"))
         for number in range(10)
     ]
@@ -27,7 +27,7 @@ def history():
 def verdict(received, possible=()):
     """What is found if this was received where `history()` was acknowledged."""
     stored = {value: place for place, value in history()}
-    return judge(Run(stored, received, frozenset(possible)))
+    return judge(DemoReading(stored, received, frozenset(possible)))
 
 
 def test_a_faithful_reading_is_clean():
@@ -79,14 +79,14 @@ def test_order_between_partitions_does_not_matter():
 
 def test_a_writer_out_of_order_is_found_though_ids_ascend():
     """A log that stored a writer's messages in another order than they were sent is found out."""
-    received = [((0, (0,)), value_of("one", 1)), ((0, (1,)), value_of("one", 0))]
-    assert judge(Run({value: place for place, value in received}, received)) == Findings(reordered=1)
+    received = [((0, (0,)), payload_of("one", 1)), ((0, (1,)), payload_of("one", 0))]
+    assert judge(DemoReading({value: place for place, value in received}, received)) == Findings(reordered=1)
 
 
 def test_an_invented_message_is_altered():
     """What nobody sent is found, whatever it looks like."""
     assert verdict([*history(), ((0, (50,)), b"\xff\x00")]) == Findings(altered=1)
-    assert verdict([*history(), ((0, (50,)), value_of("one", 77))]) == Findings(altered=1)
+    assert verdict([*history(), ((0, (50,)), payload_of("one", 77))]) == Findings(altered=1)
 
 
 def test_a_message_under_another_id_is_altered():
@@ -98,7 +98,7 @@ def test_a_message_under_another_id_is_altered():
 
 def test_what_was_on_its_way_may_be_there_or_not():
     """A message that was not acknowledged when its sender died is neither lost nor invented."""
-    late = value_of("two", 10)
+    late = payload_of("two", 10)
     assert verdict(history(), possible=[late]).clean
     assert verdict([*history(), ((0, (10,)), late)], possible=[late]).clean
 
@@ -145,7 +145,7 @@ def test_figures_are_those_of_what_was_received(capsys):
 )
 def test_a_broken_store_fails_the_demo(monkeypatch, capsys, harm, found):
     """A message that is withheld, or comes again, fails the demo with exit code 1."""
-    faithful = play.read_to_end
+    faithful = demo_run.read_to_end
 
     def broken(mq, topic, members):
         reading = faithful(mq, topic, members)
@@ -153,8 +153,8 @@ def test_a_broken_store_fails_the_demo(monkeypatch, capsys, harm, found):
             reading.messages[:] = harm(reading.messages)
         return reading
 
-    monkeypatch.setattr(play, "read_to_end", broken)
-    monkeypatch.setattr(play, "BACK", 10)
+    monkeypatch.setattr(demo_run, "read_to_end", broken)
+    monkeypatch.setattr(demo_run, "BACK", 10)
     assert run(["demo", "--url", "memory://demo-broken", "--seconds", "0.2"]) == 1
     lines = capsys.readouterr().out.splitlines()
     assert lines[-2] == found
@@ -166,18 +166,18 @@ def test_another_process_is_killed_while_it_sends(tmp_path, monkeypatch):
     create = "import mqplug\nmq = mqplug.connect('memory://k')\nmq.create_topic('t', partitions=4)\n"
     (tmp_path / "sitecustomize.py").write_text(create)
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
-    killed = killing.kill_a_writer("memory://k", "t", 0.1)
+    killed = killed_writer.kill_writer("memory://k", "t", 0.1)
     numbers = range(len(killed.acknowledged))
     assert len(numbers) >= 1000
-    assert set(killed.acknowledged) == {value_of("victim", number) for number in numbers}
+    assert set(killed.acknowledged) == {payload_of("victim", number) for number in numbers}
     assert len(set(killed.acknowledged.values())) == len(numbers)
-    assert killed.possible == {value_of("victim", numbers.stop + number) for number in range(100)}
+    assert killed.possible == {payload_of("victim", numbers.stop + number) for number in range(100)}
 
 
 def test_a_process_that_cannot_send_is_an_error():
     """A writing process that ends by itself is no success; its own words are passed on."""
     with pytest.raises(mqplug.Error, match="TopicNotFound"):
-        killing.kill_a_writer("memory://k", "nowhere", 0.1)
+        killed_writer.kill_writer("memory://k", "nowhere", 0.1)
 
 
 @pytest.mark.skipif("rocksmq" not in mqplug._plugins.discovery.installed(), reason="mqplug-rocksmq is not installed")

@@ -11,9 +11,9 @@ import pytest
 import mqplug
 from mqplug import memory
 from mqplug.spi import hookimpl
-from mqplug.testing._broken import Broken
-from mqplug.testing._child import Child
-from mqplug.testing._peers import PEERS
+from mqplug.testing._cases.broken_promise import PromiseBroken
+from mqplug.testing._cases.child_process import ChildProcess
+from mqplug.testing._cases.wrong_servers import WRONG_SERVERS
 
 pytestmark = pytest.mark.kit
 
@@ -88,10 +88,10 @@ def _receive(consumer):
         return
 
 
-@pytest.mark.parametrize("name", PEERS)
+@pytest.mark.parametrize("name", WRONG_SERVERS)
 def test_the_peers_of_the_kit_are_what_they_say(name):
     """Nobody refuses, a silent server accepts and says nothing, the others give their answer."""
-    with PEERS[name]() as address:
+    with WRONG_SERVERS[name]() as address:
         if name == "nobody":
             with pytest.raises(ConnectionRefusedError):
                 socket.create_connection(address, 10)
@@ -119,7 +119,7 @@ def _read(connection):
 def test_a_child_is_killed_and_keeps_what_it_said():
     """The kit's child process is killed in the middle of its work; a line that was cut off is not counted."""
     program = "import sys, time\nprint('one')\nprint(sys.argv[1])\nsys.stdout.write('cut')\ntime.sleep(60)"
-    with Child(program, "two") as child:
+    with ChildProcess(program, "two") as child:
         child.wait_for(2, 30)
         child.kill()
         assert child.lines == ["one", "two"]
@@ -127,5 +127,5 @@ def test_a_child_is_killed_and_keeps_what_it_said():
 
 def test_a_child_that_ends_too_soon_fails_the_case():
     """A child that ends before it has said enough is a failure, and not a wait."""
-    with Child("print('one')") as child, pytest.raises(Broken, match="2 lines within"):
+    with ChildProcess("print('one')") as child, pytest.raises(PromiseBroken, match="2 lines within"):
         child.wait_for(2, 30)

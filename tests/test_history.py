@@ -11,16 +11,16 @@ import attrs
 import pytest
 from mutants import Mutant
 from mutants.groups import AcksNothing
+from mutants.producing import StoresInReverse
 from mutants.reading import DropsEveryTenth, SwapsNeighbours
 from mutants.seeking import HighIsShort
-from mutants.storing import StoresInReverse
 
 import mqplug
 from mqplug.faults import Rule
 from mqplug.memory import Store
 from mqplug.testing import Harness
 from mqplug.testing.history import Plan, check_history
-from mqplug.testing.history import _events as did
+from mqplug.testing.history._events import events as did
 
 pytestmark = pytest.mark.kit
 
@@ -143,7 +143,7 @@ def test_the_seed_fixes_the_lots():
     for _ in range(2):
         with memory() as harness:
             verdict = check_history(harness, 0.5, 6, plan=QUICK, faults=False)
-        sent = [event.did for event in events(verdict, did.Sent) if event.did.producer == "producer-0#1"]
+        sent = [event.did for event in events(verdict, did.RecordSent) if event.did.producer == "producer-0#1"]
         runs.append([each.key for each in sorted(sent, key=lambda each: each.number)])
     both = min(map(len, runs))
     assert both

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import json
 
-from mqplug.testing.history import _events as did
-from mqplug.testing.history._events import Event, Target
-from mqplug.testing.history._history import to_json
-from mqplug.testing.history._troupe import heard
+from mqplug.testing.history._events import events as did
+from mqplug.testing.history._events.events import Event, SeekTarget
+from mqplug.testing.history._events.history import to_json
+from mqplug.testing.history._run.processes import parse_report
 
-SENT = did.Sent("producer-0#1", 0, "producer-0#1.0", 0)
-TOLD = did.Sent("producer-0#1", 0, "producer-0#1.0", 0, (7,))
-OPENED = did.Opened("reader-0#1", start=Target("earliest"))
-ACKED = did.Acked("early/0#1", 0, (7,))
+SENT = did.RecordSent("producer-0#1", 0, "producer-0#1.0", 0)
+TOLD = did.RecordSent("producer-0#1", 0, "producer-0#1.0", 0, (7,))
+OPENED = did.ConsumerOpened("reader-0#1", start=SeekTarget("earliest"))
+ACKED = did.MessageAcked("early/0#1", 0, (7,))
 
 
 def begins(actor, action, key=None):
@@ -29,12 +29,12 @@ def ended(actor, action):
 def test_what_has_ended_is_known():
     """A call that began and ended is one event, as it was told."""
     lines = [begins("producer-0", SENT, SENT.value), ended("producer-0", TOLD), json.dumps({"injected": 3})]
-    assert heard(lines, None) == ([Event(0, "producer-0", 10, 20, TOLD)], 3)
+    assert parse_report(lines, None) == ([Event(0, "producer-0", 10, 20, TOLD)], 3)
 
 
 def test_what_a_kill_cut_off_may_be_done_or_not():
     """A send and an ack that were under way when their process was killed have an unknown outcome, till then."""
-    events, _ = heard([begins("producer-0", SENT, SENT.value), begins("early/0", ACKED)], 99)
+    events, _ = parse_report([begins("producer-0", SENT, SENT.value), begins("early/0", ACKED)], 99)
     assert [(event.did, event.actor, event.outcome, event.ended) for event in events] == [
         (SENT, "producer-0", "unknown", 99),
         (ACKED, "early/0", "unknown", 99),
@@ -43,6 +43,6 @@ def test_what_a_kill_cut_off_may_be_done_or_not():
 
 def test_nobody_is_open_after_a_kill():
     """A consumer that was open when its process was killed has left then."""
-    events, _ = heard([begins("reader-0", OPENED), ended("reader-0", OPENED)], 99)
-    assert [event.did for event in events] == [OPENED, did.Left("reader-0#1")]
+    events, _ = parse_report([begins("reader-0", OPENED), ended("reader-0", OPENED)], 99)
+    assert [event.did for event in events] == [OPENED, did.ConsumerClosed("reader-0#1")]
     assert (events[1].outcome, events[1].ended) == ("unknown", 99)

@@ -6,7 +6,7 @@ import pytest
 from innocents import LACKING, PECULIAR
 from innocents.lacking import concerned
 from mutants.base import Mutant
-from mutants.children import BY_ID, PATIENCE, outcomes
+from mutants.child_processes import BY_ID, PATIENCE, outcomes
 from mutants.trial import SOUND
 
 pytestmark = [pytest.mark.kit, pytest.mark.timeout(300)]

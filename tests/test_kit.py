@@ -17,9 +17,9 @@ from mutants import Mutant
 import mqplug
 from mqplug import memory, spi
 from mqplug.testing import CASES, Case, Harness, prove, run
-from mqplug.testing._harness import hooks
-from mqplug.testing._manifest import SINCE
-from mqplug.testing._operations import OPERATIONS
+from mqplug.testing._case_ids import SINCE
+from mqplug.testing._cases.operation_calls import OPERATION_CALLS
+from mqplug.testing._harness.harness import hooks
 
 pytestmark = pytest.mark.kit
 pytest_plugins = "pytester"
@@ -71,7 +71,7 @@ def test_a_narrow_backend_passes_or_skips(harness_of):
             reasons[case.id] = skip.msg
     pattern = re.compile(r"(narrow does not declare|the harness has no) [a-z_]+(, and the harness has no [a-z_]+)?")
     assert [reason for reason in reasons.values() if not pattern.fullmatch(reason)] == []
-    assert refused == {case.id for case in CASES if (set(case.needs) - declared) & set(OPERATIONS)}
+    assert refused == {case.id for case in CASES if (set(case.needs) - declared) & set(OPERATION_CALLS)}
     assert set(reasons) == {case.id for case in CASES if set(case.needs) - declared or case.hooks} - refused
 
 

@@ -11,8 +11,8 @@ import kit_backends  # noqa: F401 - once for all runs: no two mutants have one n
 import pytest
 
 from mqplug.testing import CASES
-from mqplug.testing._broken import MOST, Broken, different
-from mqplug.testing._child import Child
+from mqplug.testing._cases.broken_promise import MOST, PromiseBroken, difference_of
+from mqplug.testing._cases.child_process import ChildProcess
 
 pytestmark = pytest.mark.kit
 pytest_plugins = "pytester"
@@ -135,7 +135,7 @@ def test_a_known_failure_that_passes_says_so(prove):
 def test_pytest_still_shows_all(prove):
     """With ``--full-trace`` or a style of one's own pytest shows its frames, and the summary the rule."""
     lines = prove("TooEarly", "--tb=long")
-    assert any("_bench.py" in line for line in lines)
+    assert any("_cases/bench.py" in line for line in lines)
     assert any(line.startswith("FAILED ") and " - SEEK-33: A seek" in line for line in lines)
 
 
@@ -165,7 +165,7 @@ def test_the_seed_decides_what_is_drawn(prove):
 def test_long_lists_are_shown_around_their_difference():
     """Of lists that are too long those items are shown that lie around the first difference, and none is cut."""
     names = [f"message number {number:04} of the log" for number in range(1000)]
-    broken = different(names, [*names[:700], "another", *names[701:]], "in order")
+    broken = difference_of(names, [*names[:700], "another", *names[701:]], "in order")
     lines = str(broken).splitlines()
     assert lines[:2] == ["in order", f"expected: 1000 items, of which 680 to {680 + MOST - 1}"]
     assert f"    [700] {names[700]!r}" in lines
@@ -185,14 +185,14 @@ def test_long_lists_are_shown_around_their_difference():
 )
 def test_values_are_shown_whole(expected, seen, text):
     """What is short stands on one line, what is long has a line for each item."""
-    found = str(different(expected, seen))
+    found = str(difference_of(expected, seen))
     assert found.startswith("expected: {") if text is None else found == text
 
 
 def test_a_child_that_fails_shows_its_traceback():
     """Where a process of a case ends too early, its traceback is shown, with the lines that it printed."""
     program = "print('ready'); raise RuntimeError('no table')"
-    with Child(program) as child, pytest.raises(Broken) as caught:
+    with ChildProcess(program) as child, pytest.raises(PromiseBroken) as caught:
         child.wait_for(2, 60)
     assert caught.value.what.startswith(
         "a child process that ended with the code 1\nTraceback (most recent call last):"
@@ -203,7 +203,7 @@ def test_a_child_that_fails_shows_its_traceback():
 
 def test_it_can_be_pickled():
     """What a case raises comes whole from another process."""
-    broken = Broken("the order", expected="[1]", seen="[2]", difference="at [0]")
+    broken = PromiseBroken("the order", expected="[1]", seen="[2]", difference="at [0]")
     again = pickle.loads(pickle.dumps(broken))
     assert (str(again), again.brief) == (str(broken), broken.brief)
 

@@ -11,9 +11,9 @@ import pytest
 import mqplug.testing.contract
 from mqplug import spi
 from mqplug.testing import CASES
-from mqplug.testing._harness import hooks
-from mqplug.testing._manifest import NO_CALL_YET, SINCE
-from mqplug.testing._operations import BY_A_HOOK, OPERATIONS, WITHOUT_A_CALL
+from mqplug.testing._case_ids import NO_CALL_YET, SINCE
+from mqplug.testing._cases.operation_calls import HOOKS_OF_OPERATIONS, OPERATION_CALLS, WITHOUT_A_CALL
+from mqplug.testing._harness.harness import hooks
 
 pytestmark = pytest.mark.kit
 
@@ -30,9 +30,9 @@ def operations() -> set[str]:
 
 def test_each_operation_has_its_calls():
     """LIF-13: an operation is called, or a hook calls it, or nobody can declare it: there is no fourth way."""
-    known = [*OPERATIONS, *WITHOUT_A_CALL, *BY_A_HOOK]
+    known = [*OPERATION_CALLS, *WITHOUT_A_CALL, *HOOKS_OF_OPERATIONS]
     assert sorted(known) == sorted(operations())
-    assert {hook for case in CASES for hook in case.hooks} >= set(BY_A_HOOK.values())
+    assert {hook for case in CASES for hook in case.hooks} >= set(HOOKS_OF_OPERATIONS.values())
     assert {name for case in CASES for name in case.needs}.isdisjoint(WITHOUT_A_CALL)
 
 
@@ -44,7 +44,7 @@ def test_what_has_no_call_has_no_case():
 
 def test_each_hook_is_used():
     """A hook that nothing of the kit asks for is of no use."""
-    others = [mqplug.testing._bench.__file__, mqplug.testing.history._troupe.__file__]
+    others = [mqplug.testing._cases.bench.__file__, mqplug.testing.history._run.processes.__file__]
     text = "".join(path.read_text() for path in [*MODULES, *map(Path, others)])
     assert sorted(hook for hook in hooks() if hook not in text) == []
 

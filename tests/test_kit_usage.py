@@ -14,9 +14,8 @@ import pytest
 import mqplug
 from mqplug.cli._app import run as mqplug_command
 from mqplug.testing import CASES, Harness, Waiting, prove, run
-from mqplug.testing._registry import PROFILES
-from mqplug.testing._settings import Settings
-from mqplug.testing._turns import SHARED, turn
+from mqplug.testing._cases.run_settings import PROFILES, RunSettings
+from mqplug.testing._running.running_alone import SHARED_DIRECTORY_VARIABLE, running
 
 pytestmark = pytest.mark.kit
 pytest_plugins = "pytester"
@@ -90,7 +89,7 @@ def test_one_case_runs_alone(pytester):
 
 def test_a_backend_may_bring_its_harness():
     """The memory backend's own harness is found by the scheme of the URL, and has hooks that connecting alone lacks."""
-    from mqplug.testing._harnesses import harness_for
+    from mqplug.testing._harness.by_url import harness_for
 
     with harness_for("memory://") as harness, harness.connect() as one, harness.connect() as other:
         one.create_topic("seen-by-both")
@@ -100,7 +99,7 @@ def test_a_backend_may_bring_its_harness():
 
 def test_a_url_alone_can_connect(tmp_path):
     """Where a backend brings no harness, the kit connects by the URL, or by the file that stands for it."""
-    from mqplug.testing._harnesses import harness_for
+    from mqplug.testing._harness.by_url import harness_for
 
     path = tmp_path / "mine.toml"
     path.write_text("url = 'memory://harness-of-a-file'\n")
@@ -193,9 +192,9 @@ def test_several_are_chosen_at_once(contract):
 
 def test_newer_cases_do_not_fail(contract, monkeypatch):
     """With ``kit`` pinned, a case of a later version is reported, whether it fails or not."""
-    from mqplug.testing import _manifest
+    from mqplug.testing import _case_ids
 
-    monkeypatch.setitem(_manifest.SINCE, "WM-01", "0.2.0")
+    monkeypatch.setitem(_case_ids.SINCE, "WM-01", "0.2.0")
     monkeypatch.setattr("mqplug.testing.contract.test_watermarks.Bench.marks", lambda *_: None)
     contract("only=['WM-01'], kit='0.1.0'").assert_outcomes(xfailed=1)
     contract("only=['WM-01'], kit='0.2'").assert_outcomes(failed=1)
@@ -273,13 +272,13 @@ def test_undeclared_operations_are_refused(contract):
 def test_waiting_is_stretched():
     """KIT-06: one factor stretches all three kinds of waiting."""
     assert Waiting().scaled(3) == Waiting(something=90, nothing=0.6000000000000001, poll=0.03)
-    assert Settings().told(scale=2.0, kit=None).scale == 2
+    assert RunSettings().told(scale=2.0, kit=None).scale == 2
 
 
 PRESENCE = """
 import sys, time
 from pathlib import Path
-from mqplug.testing._turns import turn
+from mqplug.testing._running.running_alone import turn
 name, alone, folder = sys.argv[1], sys.argv[2] == "alone", Path(sys.argv[3])
 with turn(alone=alone):
     (folder / name).touch()
@@ -291,7 +290,7 @@ with turn(alone=alone):
 
 def test_timed_cases_run_alone(tmp_path, monkeypatch):
     """KIT-09: of several workers, one that measures the clock runs while no other does."""
-    monkeypatch.setenv(SHARED, str(tmp_path))
+    monkeypatch.setenv(SHARED_DIRECTORY_VARIABLE, str(tmp_path))
     present = tmp_path / "present"
     present.mkdir()
     started = [
@@ -301,7 +300,7 @@ def test_timed_cases_run_alone(tmp_path, monkeypatch):
     said = [process.communicate(timeout=60)[0].strip() for process in started]
     assert "timed ['timed']" in said
     assert all("timed" not in line for line in said if not line.startswith("timed"))
-    with turn(alone=True):
+    with running(alone=True):
         assert list(present.iterdir()) == []
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 from mutants import MUTANTS, Mutant
-from mutants.children import BY_ID
+from mutants.child_processes import BY_ID
 from mutants.matrix import TIME, kills, proofs, stored
 from mutants.trial import SOUND as LIVES
 from mutants.unproven import UNPROVEN

@@ -13,7 +13,7 @@ import attrs
 import pytest
 
 from mqplug.testing import CASES, Harness
-from mqplug.testing._harness import hooks
+from mqplug.testing._harness.harness import hooks
 
 PAGE = (Path(__file__).parents[1] / "docs" / "prove-your-backend.md").read_text()
 HOOKS = {"second_process", "restart", "copy_store"}  # of the page's harness

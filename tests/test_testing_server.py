@@ -13,7 +13,7 @@ import pytest
 
 import mqplug
 from mqplug.testing import Harness, Proxy, ServerProcess, free_port
-from mqplug.testing._server_process import FIRST_PORT, LAST_PORT
+from mqplug.testing._harness.server_process import FIRST_PORT, LAST_PORT
 
 PATIENCE = 20.0
 
@@ -105,7 +105,7 @@ def test_restart_is_another_process(server):
 
 def test_one_that_does_not_obey_is_killed(monkeypatch):
     """``stop`` ends whatever ignores SIGTERM."""
-    monkeypatch.setattr("mqplug.testing._server_process.STOP_S", 0.2)
+    monkeypatch.setattr("mqplug.testing._harness.server_process.STOP_S", 0.2)
     with ServerProcess([sys.executable, "-c", STAYS], says="ready") as server:
         server.stop()
         assert not server.running

@@ -12,23 +12,21 @@ from collections.abc import Sequence
 import click
 
 import mqplug
-from mqplug.cli import INTERRUPTED
-from mqplug.cli._brought import Verbs
-from mqplug.cli._errors import DEBUG, described
-from mqplug.cli.completion import completion
-from mqplug.cli.demo import demo
-from mqplug.cli.docs import docs
-from mqplug.cli.doctor import doctor
-from mqplug.cli.plugins import plugins
-from mqplug.cli.schema import schema
-from mqplug.cli.test import test
-from mqplug.cli.topics import topics
-from mqplug.cli.watermarks import watermarks
-
-FAILED = 1
+from mqplug.cli._commands.completion import completion
+from mqplug.cli._commands.demo import demo
+from mqplug.cli._commands.docs import docs
+from mqplug.cli._commands.doctor import doctor
+from mqplug.cli._commands.plugins import plugins
+from mqplug.cli._commands.schema import schema
+from mqplug.cli._commands.test import test
+from mqplug.cli._commands.topics import topics
+from mqplug.cli._commands.watermarks import watermarks
+from mqplug.cli._error_text import DEBUG_VARIABLE, error_line
+from mqplug.cli._exit_codes import FAILED, INTERRUPTED
+from mqplug.cli._plugin_commands import CommandGroup
 
 
-@click.group(cls=Verbs, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.group(cls=CommandGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
 @click.version_option(mqplug.__version__, prog_name="mqplug")
 def app() -> None:
     """One API over message logs: Kafka, Pulsar, and RocksMQ, a log embedded in your process.
@@ -56,8 +54,8 @@ def run(arguments: Sequence[str]) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return FAILED
     except Exception as error:
-        if os.environ.get(DEBUG):
+        if os.environ.get(DEBUG_VARIABLE):
             raise
-        click.echo(f"error: {described(error)}", err=True)
+        click.echo(f"error: {error_line(error)}", err=True)
         return FAILED
     return code if isinstance(code, int) else 0

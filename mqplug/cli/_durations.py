@@ -9,7 +9,7 @@ import click
 UNITS = {"": 1, "s": 1, "m": 60, "h": 3600}
 
 
-def seconds_of(context: click.Context, parameter: click.Parameter, text: str | None) -> float | None:
+def duration_option(context: click.Context, parameter: click.Parameter, text: str | None) -> float | None:
     """The seconds of an option's value, for its ``callback``."""
     if text is None:
         return None

@@ -8,10 +8,10 @@ from typing import Any
 
 import click
 
-Row = Mapping[str, Any]
+TableRow = Mapping[str, Any]
 
 
-def show(columns: Sequence[str], rows: Sequence[Row], as_json: bool) -> None:
+def show_rows(columns: Sequence[str], rows: Sequence[TableRow], as_json: bool) -> None:
     """Print rows under the names of their columns, or as one JSON list."""
     if as_json:
         show_json([{name: row[name] for name in columns} for row in rows])
@@ -24,7 +24,7 @@ def show_json(value: object) -> None:
     click.echo(json.dumps(value, indent=2))
 
 
-def _show_table(columns: Sequence[str], rows: Sequence[Row]) -> None:
+def _show_table(columns: Sequence[str], rows: Sequence[TableRow]) -> None:
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text

@@ -21,15 +21,17 @@ from __future__ import annotations
 import pytest
 
 # Before the modules are imported: failed comparisons then show both sides, also from an installed wheel.
-pytest.register_assert_rewrite("mqplug.testing._bench", "mqplug.testing.contract")
+pytest.register_assert_rewrite("mqplug.testing._cases.bench", "mqplug.testing.contract")
 
-from mqplug.testing._bench import Bench, Trimmed  # noqa: E402
-from mqplug.testing._harness import Harness  # noqa: E402
-from mqplug.testing._proxy import NetworkHooks, Proxy  # noqa: E402
-from mqplug.testing._registry import Case, Profile  # noqa: E402
-from mqplug.testing._running import prove, run  # noqa: E402
-from mqplug.testing._server_process import ServerHooks, ServerProcess, free_port  # noqa: E402
-from mqplug.testing._waiting import Waiting  # noqa: E402
+from mqplug.testing._cases.bench import Bench, Trimmed  # noqa: E402
+from mqplug.testing._cases.registry import Case  # noqa: E402
+from mqplug.testing._cases.run_settings import Profile  # noqa: E402
+from mqplug.testing._collection.prove import prove  # noqa: E402
+from mqplug.testing._harness.harness import Harness  # noqa: E402
+from mqplug.testing._harness.server_process import ServerHooks, ServerProcess, free_port  # noqa: E402
+from mqplug.testing._harness.tcp_proxy import NetworkHooks, Proxy  # noqa: E402
+from mqplug.testing._harness.waiting import Waiting  # noqa: E402
+from mqplug.testing._running.run_case import run  # noqa: E402
 from mqplug.testing.contract import CASES  # noqa: E402
 from mqplug.testing.history import History, Verdict, check_history  # noqa: E402
 

@@ -62,18 +62,18 @@ def pytest_configure(config: pytest.Config) -> None:
     """Register the marker of the cases."""
     config.addinivalue_line("markers", "mqplug_case(case): a case of mqplug's contract")
     if hasattr(config, "workerinput") and config.option.basetemp:  # a worker of pytest-xdist: they lie side by side
-        from mqplug.testing._turns import SHARED
+        from mqplug.testing._running.running_alone import SHARED_DIRECTORY_VARIABLE
 
-        os.environ[SHARED] = str(Path(config.option.basetemp).parent)
+        os.environ[SHARED_DIRECTORY_VARIABLE] = str(Path(config.option.basetemp).parent)
 
 
 @pytest.hookimpl(tryfirst=True)  # before pytest looks at -k
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Prepare what is part of the contract, and report about it; other runs do not load the kit."""
     if any(item.get_closest_marker("mqplug_case") for item in items):
-        from mqplug.testing._items import prepare
+        from mqplug.testing._collection.selection import select_cases
 
-        prepare(items, config)
+        select_cases(items, config)
 
 
 @pytest.hookimpl(trylast=True)

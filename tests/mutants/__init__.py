@@ -3,31 +3,31 @@
 from __future__ import annotations
 
 from mutants import (
-    answers,
     asynchronous,
-    edges,
-    edges_of_groups,
-    giving_back,
+    disks,
+    durability,
+    edge_cases,
+    group_edge_cases,
     groups,
-    handing_over,
+    hand_overs,
     large,
-    lasting,
+    lost_answers,
     members,
-    mistakes,
-    more,
-    oddities,
-    rarely,
+    misread_requests,
+    nacking,
+    producing,
+    rare_conditions,
     reading,
     seeking,
     staging,
-    storing,
+    unusual_input,
 )
 from mutants.base import Mutant, Proxy
 from mutants.core import CORE_MUTANTS
 
 SECTIONS = (
-    answers, reading, seeking, groups, giving_back, members, storing, lasting, mistakes, large, asynchronous, more,
-    edges, edges_of_groups, staging, oddities, handing_over, rarely,
+    lost_answers, reading, seeking, groups, nacking, members, producing, durability, misread_requests, large,
+    asynchronous, disks, edge_cases, group_edge_cases, staging, unusual_input, hand_overs, rare_conditions,
 )  # fmt: skip
 
 

@@ -18,8 +18,8 @@ from itertools import groupby
 from pathlib import Path
 
 from mutants.base import Mutant
-from mutants.children import BY_ID, outcomes, reach
-from mutants.reach import Reach
+from mutants.child_processes import BY_ID, outcomes, reach
+from mutants.executed_code import Reach
 from mutants.trial import SOUND
 
 STORED = Path(__file__).with_name("matrix.json")

@@ -17,7 +17,7 @@ from mqplug.memory._stage import MemoryStage
 from mqplug.memory._staging import Staging
 from mqplug.spi import DiscardStaged, Ingest
 from mutants.base import Mutant, Proxy
-from mutants.lasting import Lasting
+from mutants.durability import Lasting
 
 _write, _ingest, _find, _leave = MemoryStage.write, Staging.ingest, Staging._find, Group.leave
 

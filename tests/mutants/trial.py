@@ -16,9 +16,9 @@ import pytest
 import mqplug
 from mqplug.memory import Clock
 from mqplug.testing import Harness, Waiting
-from mqplug.testing._bench import Bench
-from mqplug.testing._running import attempt
-from mqplug.testing._settings import Settings
+from mqplug.testing._cases.bench import Bench
+from mqplug.testing._cases.run_settings import RunSettings
+from mqplug.testing._running.run_case import attempt
 from mqplug.testing.plugin import TIMED
 
 SOUND = ("passed", "refused", "skipped")
@@ -92,7 +92,7 @@ def trial(kind, case, patience=1.0):
 def _once(kind, case, patience):
     with warnings.catch_warnings(), harness_of(kind("mutant"), patience) as harness:
         warnings.simplefilter("ignore")
-        bench = Bench(harness, Settings(profile="quick", scale=kind.scale), case.id)
+        bench = Bench(harness, RunSettings(profile="quick", scale=kind.scale), case.id)
         try:
             return attempt(attrs.evolve(case, level="must"), bench)
         except pytest.skip.Exception:

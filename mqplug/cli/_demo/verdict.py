@@ -6,20 +6,20 @@ from collections.abc import Mapping, Sequence
 
 import attrs
 
-Place = tuple[int, tuple[int, ...]]  # the partition and the coordinates of an id
-Received = Sequence[tuple[Place, bytes]]
+StoredPlace = tuple[int, tuple[int, ...]]  # the partition and the coordinates of an id
+ReceivedValues = Sequence[tuple[StoredPlace, bytes]]
 
 
 @attrs.frozen
-class Run:
+class DemoReading:
     """One reading of the log: what had to be received, and what was, in the order in which it came.
 
     ``stored`` has the place that was acknowledged for each value; a value of ``possible`` was on its way when its
     sender died: it may be there or not. Values are unique, and name their writer and their number with it.
     """
 
-    stored: Mapping[bytes, Place]
-    received: Received
+    stored: Mapping[bytes, StoredPlace]
+    received: ReceivedValues
     possible: frozenset[bytes] = frozenset()
 
 
@@ -50,13 +50,13 @@ class Findings:
         return f"{text}  {self.altered} altered" if self.altered else text
 
 
-def judge(run: Run) -> Findings:
+def judge(run: DemoReading) -> Findings:
     """What went wrong in one reading.
 
     Lost: acknowledged, and not received. Twice: received again. Reordered: within a partition, an id or a writer's
     number came after a higher one. Altered: received, but never sent, or at another place than was acknowledged.
     """
-    first: dict[bytes, Place] = {}
+    first: dict[bytes, StoredPlace] = {}
     for place, value in run.received:
         first.setdefault(value, place)
     return Findings(
@@ -67,18 +67,18 @@ def judge(run: Run) -> Findings:
     )
 
 
-def value_of(writer: str, number: int) -> bytes:
+def payload_of(writer: str, number: int) -> bytes:
     """The payload of a writer's message of this number: 64 bytes."""
     return b"%s %d " % (writer.encode(), number) + b"." * (62 - len(writer) - len(str(number)))
 
 
-def _is_right(run: Run, value: bytes, place: Place) -> bool:
+def _is_right(run: DemoReading, value: bytes, place: StoredPlace) -> bool:
     if value in run.stored:
         return run.stored[value] == place
     return value in run.possible
 
 
-def _reordered(first: Mapping[bytes, Place]) -> int:
+def _reordered(first: Mapping[bytes, StoredPlace]) -> int:
     count = 0
     last_coordinates: dict[int, tuple[int, ...]] = {}
     last_number: dict[tuple[int, bytes], int] = {}

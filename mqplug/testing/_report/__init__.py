@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from mqplug.testing._report._collecting import ContractReport
+from mqplug.testing._report.collecting import ContractReport
 
 __all__ = ["ContractReport"]

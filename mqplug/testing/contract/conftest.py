@@ -7,9 +7,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from mqplug.testing import Harness
-from mqplug.testing._harnesses import harness_for
-from mqplug.testing._items import run_item
+from mqplug.testing._harness.by_url import harness_for
+from mqplug.testing._harness.harness import Harness
+from mqplug.testing._running.run_item import run_item
 
 
 @pytest.fixture(scope="session")

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from mqplug import Consumer, MessageId, Retry
-from mqplug.testing._bench import Bench
-from mqplug.testing._child import Child
-from mqplug.testing._registry import Registry
+from mqplug.testing._cases.bench import Bench
+from mqplug.testing._cases.child_process import ChildProcess
+from mqplug.testing._cases.registry import Registry
 
 case = Registry("ACK")
 
@@ -61,7 +61,7 @@ def test_attempts_outlive_processes(bench: Bench) -> None:
     topic, ids = bench.dripped(1)
     group = bench.name()
     for attempt in ("1", "2"):
-        with bench.away(), Child(TAKES, str(bench.harness.second_process), topic, group) as child:
+        with bench.away(), ChildProcess(TAKES, str(bench.harness.second_process), topic, group) as child:
             child.wait_for(1, 2 * bench.patience)
             child.kill()
         bench.equal(child.lines, [attempt])

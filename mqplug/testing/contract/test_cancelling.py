@@ -8,9 +8,9 @@ from collections.abc import Awaitable, Callable
 
 from mqplug import EARLIEST, LATEST, Message, MessageId, Record
 from mqplug.aio import AsyncClient, AsyncConsumer, AsyncProducer
-from mqplug.testing._bench import Bench
-from mqplug.testing._registry import Registry
-from mqplug.testing._stories import cancelled, tell, until
+from mqplug.testing._cases.asyncio_cases import cancelled, tell, until
+from mqplug.testing._cases.bench import Bench
+from mqplug.testing._cases.registry import Registry
 
 case = Registry("TO")
 

@@ -8,9 +8,9 @@ from queue import Queue
 from threading import Event, Thread
 
 from mqplug import EARLIEST, LATEST, Closed, Consumer, Message, MessageId, Record, after, before
-from mqplug.testing._bench import Bench
-from mqplug.testing._child import Child
-from mqplug.testing._registry import Registry
+from mqplug.testing._cases.bench import Bench
+from mqplug.testing._cases.child_process import ChildProcess
+from mqplug.testing._cases.registry import Registry
 
 case = Registry("CON")
 
@@ -218,7 +218,11 @@ def test_from_another_process(bench: Bench) -> None:
     """A consumer that waits at the end gets what another process sends."""
     topic = bench.topic()
     reader = bench.reader(topic, LATEST)
-    with ThreadPoolExecutor(1) as pool, Child(SENDS_ONE, str(bench.harness.second_process), topic) as child, reader:
+    with (
+        ThreadPoolExecutor(1) as pool,
+        ChildProcess(SENDS_ONE, str(bench.harness.second_process), topic) as child,
+        reader,
+    ):
         waiting = pool.submit(reader.receive, 2 * bench.patience)
         child.wait_for(1, 2 * bench.patience)
         message = waiting.result()

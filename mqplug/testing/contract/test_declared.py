@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from mqplug.testing._bench import Bench
-from mqplug.testing._operations import OPERATIONS, WITHOUT_A_CALL, refuses, works
-from mqplug.testing._registry import Registry
+from mqplug.testing._cases.bench import Bench
+from mqplug.testing._cases.operation_calls import OPERATION_CALLS, WITHOUT_A_CALL, refuses, works
+from mqplug.testing._cases.registry import Registry
 
 case = Registry("LIF")
 
@@ -13,7 +13,7 @@ case = Registry("LIF")
 def test_declared(bench: Bench) -> None:
     """An operation that is declared can be called; one that is not is ``Unsupported``, which names the capability."""
     able = bench.client.capabilities
-    for capability in OPERATIONS:
+    for capability in OPERATION_CALLS:
         (works if getattr(able, capability) else refuses)(bench, capability)
     for capability in WITHOUT_A_CALL:
         bench.that(not getattr(able, capability), f"{capability} is declared, and this version has no call for it")

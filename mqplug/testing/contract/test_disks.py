@@ -5,9 +5,9 @@ from __future__ import annotations
 import time
 
 from mqplug import MessageId
-from mqplug.testing._bench import Bench
-from mqplug.testing._child import Child
-from mqplug.testing._registry import Registry
+from mqplug.testing._cases.bench import Bench
+from mqplug.testing._cases.child_process import ChildProcess
+from mqplug.testing._cases.registry import Registry
 from mqplug.testing.contract.test_faults import RECOVERY, SENDS_BATCHES
 
 case = Registry("FLT")
@@ -17,7 +17,7 @@ case = Registry("FLT")
 def test_lock_of_the_dead(bench: Bench) -> None:
     """When a process that had the backend open is killed, it can be opened again at once."""
     topic, ids = bench.filled(2)
-    with bench.away(), Child(HOLDS_ON, str(bench.harness.second_process), topic) as child:
+    with bench.away(), ChildProcess(HOLDS_ON, str(bench.harness.second_process), topic) as child:
         child.wait_for(1, 2 * bench.patience)
         child.kill()
         began = time.monotonic()
@@ -51,7 +51,7 @@ def test_torn_tail(bench: Bench) -> None:
         with bench.away():
             bench.harness.tear_tail()
     else:  # whoever is killed has closed nothing
-        with bench.away(), Child(SENDS_BATCHES, bench.harness.second_process, topic) as child:
+        with bench.away(), ChildProcess(SENDS_BATCHES, bench.harness.second_process, topic) as child:
             child.wait_for(20, RECOVERY * bench.scale)
             child.kill()
             bench.harness.tear_tail()

@@ -28,9 +28,9 @@ from mqplug import (
     TopicNotFound,
     Unsupported,
 )
-from mqplug.testing._bench import Bench
-from mqplug.testing._logs import logged
-from mqplug.testing._registry import Registry
+from mqplug.testing._cases.bench import Bench
+from mqplug.testing._cases.captured_logs import captured_logs
+from mqplug.testing._cases.registry import Registry
 
 case = Registry("ERR")
 
@@ -155,7 +155,7 @@ def test_no_secrets(bench: Bench) -> None:
         lambda: mqplug.connect(backend, no_such_setting=1, **right),
         lambda: mqplug.connect(backend, no_such_setting=1, **wrong),
     ]
-    with logged("", logging.DEBUG) as lines:
+    with captured_logs("", logging.DEBUG) as lines:
         for attempt in attempts:
             with bench.raises(ConfigError) as caught:
                 attempt()

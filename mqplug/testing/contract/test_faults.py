@@ -9,9 +9,9 @@ from threading import Event, Thread
 from typing import Self
 
 from mqplug import EARLIEST, LATEST, Consumer, Error, Message, MessageId, Producer, Record, SendHandle
-from mqplug.testing._bench import Bench
-from mqplug.testing._child import Child
-from mqplug.testing._registry import Registry
+from mqplug.testing._cases.bench import Bench
+from mqplug.testing._cases.child_process import ChildProcess
+from mqplug.testing._cases.registry import Registry
 
 case = Registry("FLT")
 
@@ -158,7 +158,7 @@ def test_idle_during_an_outage(bench: Bench) -> None:
 def test_producer_killed(bench: Bench) -> None:
     """A process that sends is killed: every message that it had an id for is there, once, under that id."""
     topic = bench.topic()
-    with bench.away(), Child(SENDS_ONE_BY_ONE, str(bench.harness.second_process), topic) as child:
+    with bench.away(), ChildProcess(SENDS_ONE_BY_ONE, str(bench.harness.second_process), topic) as child:
         child.wait_for(50, RECOVERY * bench.scale)
         child.kill()
     stored = [MessageId.parse(line) for line in child.lines]
@@ -182,7 +182,7 @@ with mqplug.connect(url) as client, client.producer(topic) as producer:
 def test_killed_in_a_batch(bench: Bench) -> None:
     """A process that sends batches is killed: what is there has no holes, and has all that was called stored."""
     topic = bench.topic()
-    with bench.away(), Child(SENDS_BATCHES, str(bench.harness.second_process), topic) as child:
+    with bench.away(), ChildProcess(SENDS_BATCHES, str(bench.harness.second_process), topic) as child:
         child.wait_for(20, RECOVERY * bench.scale)
         child.kill()
     values = [message.value for message in bench.read(topic)]

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from mqplug import EARLIEST, LATEST, Consumer, Message, MessageId, NotAssigned, Unsupported
-from mqplug.testing._bench import Bench
-from mqplug.testing._child import Child
-from mqplug.testing._registry import Registry
+from mqplug.testing._cases.bench import Bench
+from mqplug.testing._cases.child_process import ChildProcess
+from mqplug.testing._cases.registry import Registry
 
 case = Registry("GRP")
 
@@ -69,7 +69,7 @@ def test_killed(bench: Bench) -> None:
     """When a member's process is killed another takes over, with exactly what was not committed."""
     topic, ids = bench.filled(20)
     group = bench.name()
-    with bench.away(), Child(RECEIVES, str(bench.harness.second_process), topic, group) as child:
+    with bench.away(), ChildProcess(RECEIVES, str(bench.harness.second_process), topic, group) as child:
         child.wait_for(15, 2 * bench.patience)
         child.kill()
     bench.equal([MessageId.parse(line) for line in child.lines], ids[:15])

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from mqplug import Consumer, MessageId
-from mqplug.testing._bench import Bench
-from mqplug.testing._child import Child
-from mqplug.testing._registry import Registry
-from mqplug.testing._undisturbed import undisturbed
+from mqplug.testing._cases.bench import Bench
+from mqplug.testing._cases.child_process import ChildProcess
+from mqplug.testing._cases.lone_member import as_lone_member
+from mqplug.testing._cases.registry import Registry
 
 case = Registry("ACK")
 
@@ -50,7 +50,7 @@ def test_acks_of_a_batch(bench: Bench) -> None:
 @case(20, needs=("ordered", "groups"))
 def test_bounded(bench: Bench) -> None:
     """With ``max_unacked=1`` the next message of a partition comes after the ack of the last one, and then at once."""
-    undisturbed(bench, _one_at_a_time, max_unacked=1)
+    as_lone_member(bench, _one_at_a_time, max_unacked=1)
 
 
 def _one_at_a_time(bench: Bench, topic: str, member: Consumer) -> None:
@@ -83,7 +83,7 @@ def test_crash(bench: Bench) -> None:
     """After a crash exactly what was not acked comes back, and at most the acks of the last second."""
     topic, ids = bench.dripped(12)
     group = bench.name()
-    with bench.away(), Child(CRASHES, str(bench.harness.second_process), topic, group) as child:
+    with bench.away(), ChildProcess(CRASHES, str(bench.harness.second_process), topic, group) as child:
         child.wait_for(10, 2 * bench.patience)
         child.kill()
     bench.equal([MessageId.parse(line) for line in child.lines], ids[:10])

@@ -8,9 +8,9 @@ from threading import Event, Thread
 import attrs
 
 from mqplug import ConfigError, Corrupt, InvalidName, Staged, TopicNotFound
-from mqplug.testing._bench import Bench
-from mqplug.testing._child import Child
-from mqplug.testing._registry import Registry
+from mqplug.testing._cases.bench import Bench
+from mqplug.testing._cases.child_process import ChildProcess
+from mqplug.testing._cases.registry import Registry
 from mqplug.testing.contract.test_faults import RECOVERY
 from mqplug.testing.contract.test_stages import NEEDS, numbers, partitions, records, staged
 
@@ -172,7 +172,7 @@ def test_after_a_kill(bench: Bench) -> None:
 def test_staged_elsewhere(bench: Bench) -> None:
     """What another process staged is taken in after that was killed; what it had not finished is not there."""
     topic = bench.topic()
-    with bench.away(), Child(STAGES, str(bench.harness.second_process), topic) as child:
+    with bench.away(), ChildProcess(STAGES, str(bench.harness.second_process), topic) as child:
         child.wait_for(1, RECOVERY * bench.scale)
         child.kill()
     found: Staged = pickle.loads(bytes.fromhex(child.lines[0]))
@@ -200,7 +200,7 @@ def test_killed_while_it_takes_in(bench: Bench) -> None:
     """A process that takes in batches is killed: each is there as a whole or not at all, and again adds none."""
     topic, writer, known = bench.topic(), bench.name(), 0
     for wanted in (1, bench.sized(5, 30)):
-        with bench.away(), Child(TAKES_IN, str(bench.harness.second_process), topic, writer) as child:
+        with bench.away(), ChildProcess(TAKES_IN, str(bench.harness.second_process), topic, writer) as child:
             child.wait_for(wanted, RECOVERY * bench.scale)
             child.kill()
         done = max(known, int(child.lines[-1]) + 1)  # its first batches may be repeats of those of the child before

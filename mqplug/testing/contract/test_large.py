@@ -9,9 +9,9 @@ from datetime import timedelta
 import pytest
 
 from mqplug import MessageId, MessageTooLarge, PositionLost, Record
-from mqplug.testing._bench import Bench
-from mqplug.testing._memory import MIB, resident
-from mqplug.testing._registry import Registry
+from mqplug.testing._cases.bench import Bench
+from mqplug.testing._cases.memory_use import MIB, resident_bytes
+from mqplug.testing._cases.registry import Registry
 from mqplug.testing.contract.test_produce import LARGEST_TRIED
 
 case = Registry("BIG")
@@ -112,12 +112,12 @@ def test_small_memory(bench: Bench) -> None:
         bench.filler(topic).send_many([Record(bytes(PIECE), partition=0) for _ in range(64)])
     reader = bench.reader(topic, prefetch_bytes=PREFETCH)
     came = len(bench.take(reader, 1))
-    before = most = resident()
+    before = most = resident_bytes()
     while came < count:
         batch = reader.receive_many(16, bench.patience)
         bench.that(len(batch), f"of {count} messages {came} came")
         came += len(batch)
-        most = max(most, resident())
+        most = max(most, resident_bytes())
     bench.equal(came, count)
     took, bound = most - before, min(3 * total // 4, 128 * MIB)
     bench.that(took < bound, f"to read {total / MIB:.0f} MiB took {took / MIB:.0f} MiB")

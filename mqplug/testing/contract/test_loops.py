@@ -6,10 +6,10 @@ from collections.abc import Awaitable, Callable
 
 from mqplug import EARLIEST, ConcurrentUse, ForkedClient
 from mqplug.aio import AsyncClient, AsyncConsumer, AsyncProducer
-from mqplug.testing._bench import Bench
-from mqplug.testing._forked import in_child
-from mqplug.testing._registry import Registry
-from mqplug.testing._stories import heartbeat, tell
+from mqplug.testing._cases.asyncio_cases import heartbeat, tell
+from mqplug.testing._cases.bench import Bench
+from mqplug.testing._cases.forked_child import in_child
+from mqplug.testing._cases.registry import Registry
 
 case = Registry("CC")
 

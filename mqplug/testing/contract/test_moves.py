@@ -18,8 +18,8 @@ from mqplug import (
     Position,
     after,
 )
-from mqplug.testing._bench import Bench
-from mqplug.testing._registry import Registry
+from mqplug.testing._cases.bench import Bench
+from mqplug.testing._cases.registry import Registry
 
 case = Registry("SEEK")
 

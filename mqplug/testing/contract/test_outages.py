@@ -9,9 +9,9 @@ from collections.abc import Callable
 from contextlib import suppress
 
 from mqplug import EARLIEST, LATEST, Client, Consumer, Error, MessageId
-from mqplug.testing._bench import Bench
-from mqplug.testing._logs import logged
-from mqplug.testing._registry import Registry
+from mqplug.testing._cases.bench import Bench
+from mqplug.testing._cases.captured_logs import captured_logs
+from mqplug.testing._cases.registry import Registry
 from mqplug.testing.contract.test_faults import (
     BROKER,
     OUTAGE,
@@ -92,7 +92,7 @@ def test_told(bench: Bench) -> None:
     topic, ids = bench.filled(3)
     reader = bench.reader(topic, LATEST)
     bench.rests(reader)
-    with logged("mqplug", logging.WARNING) as lines:
+    with captured_logs("mqplug", logging.WARNING) as lines:
         began = time.monotonic()
         with outage(bench):
             while time.monotonic() - began < 5 * bench.scale:

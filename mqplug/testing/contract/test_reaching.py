@@ -9,10 +9,10 @@ import attrs
 
 import mqplug
 from mqplug import ConfigError, ConnectError
-from mqplug.testing._bench import Bench
-from mqplug.testing._child import Child
-from mqplug.testing._peers import PEERS
-from mqplug.testing._registry import Registry
+from mqplug.testing._cases.bench import Bench
+from mqplug.testing._cases.child_process import ChildProcess
+from mqplug.testing._cases.registry import Registry
+from mqplug.testing._cases.wrong_servers import WRONG_SERVERS
 
 case = Registry("LIF")
 
@@ -22,7 +22,7 @@ def test_unreachable(bench: Bench) -> None:
     """A server that refuses, is silent, or speaks another protocol is a ``ConnectError`` within the timeout."""
     connect_to, timeout = bench.harness.unreachable, bench.sized(quick=1, full=3) * bench.scale
     assert connect_to is not None
-    for name, peer in PEERS.items():
+    for name, peer in WRONG_SERVERS.items():
         with peer() as (host, port):
             began = time.monotonic()
             with bench.raises(ConnectError) as caught, closing(connect_to(host, port, timeout)):
@@ -62,7 +62,7 @@ def test_open_elsewhere(bench: Bench) -> None:
 
 
 def _elsewhere(bench: Bench, topic: str) -> str:
-    with Child(OPENS, str(bench.harness.second_process), topic) as child:
+    with ChildProcess(OPENS, str(bench.harness.second_process), topic) as child:
         child.wait_for(1, bench.patience)
     return child.lines[0]
 

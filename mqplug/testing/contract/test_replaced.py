@@ -8,8 +8,8 @@ from functools import partial
 from threading import Event, Thread
 
 from mqplug import EARLIEST, CloseIncomplete, Consumer, Error, MessageId, PositionLost, TopicNotFound
-from mqplug.testing._bench import Bench
-from mqplug.testing._registry import Registry
+from mqplug.testing._cases.bench import Bench
+from mqplug.testing._cases.registry import Registry
 
 case = Registry("CON")
 
@@ -100,8 +100,8 @@ def _receive(consumer: Consumer, topic: str, got: list[MessageId]) -> bool:
     try:
         batch = consumer.receive_many(100, 1)
     except (TopicNotFound, PositionLost) as error:  # the latter where a log has no incarnation
-        named = error.log.topic if isinstance(error, PositionLost) and error.log else error.topic
-        assert named == topic, f"{error!r} names the topic that is gone"
+        error_text = error.log.topic if isinstance(error, PositionLost) and error.log else error.topic
+        assert error_text == topic, f"{error!r} names the topic that is gone"
         return True
     except Error as error:
         if not error.retryable:

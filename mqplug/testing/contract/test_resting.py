@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from mqplug import LATEST, Consumer, NotAssigned
-from mqplug.testing._bench import Bench
-from mqplug.testing._registry import Registry
-from mqplug.testing._undisturbed import undisturbed
+from mqplug.testing._cases.bench import Bench
+from mqplug.testing._cases.lone_member import as_lone_member
+from mqplug.testing._cases.registry import Registry
 
 case = Registry("CON")
 
@@ -32,7 +32,7 @@ def test_pause(bench: Bench) -> None:
     """A paused partition delivers nothing while the others go on; resumed, it goes on where it was."""
     able = bench.client.capabilities
     if members := able.groups and able.ordered:
-        undisturbed(bench, _pause, partitions=2)
+        as_lone_member(bench, _pause, partitions=2)
     if not members or bench.profile != "quick":
         topic = bench.topic(partitions=2)
         _pause(bench, topic, bench.reader(topic))

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from mqplug import Consumer, Message, MessageId, Retry
-from mqplug.testing._bench import Bench
-from mqplug.testing._registry import Registry
-from mqplug.testing._undisturbed import undisturbed
+from mqplug.testing._cases.bench import Bench
+from mqplug.testing._cases.lone_member import as_lone_member
+from mqplug.testing._cases.registry import Registry
 
 case = Registry("ACK")
 
@@ -86,9 +86,9 @@ def test_nack_among_many(bench: Bench) -> None:
 @case(8, needs=("nack", "ordered"))
 def test_held_back(bench: Bench) -> None:
     """In order, what is given back comes before all else of its partition, as one attempt more each time."""
-    undisturbed(bench, _held_back)
+    as_lone_member(bench, _held_back)
     if bench.client.capabilities.partitions:
-        undisturbed(bench, _others_go_on, partitions=2)
+        as_lone_member(bench, _others_go_on, partitions=2)
 
 
 def _held_back(bench: Bench, topic: str, member: Consumer) -> None:

@@ -6,8 +6,8 @@ from concurrent.futures import ThreadPoolExecutor
 from threading import Barrier
 
 from mqplug import MessageId, Record
-from mqplug.testing._bench import Bench
-from mqplug.testing._registry import Registry
+from mqplug.testing._cases.bench import Bench
+from mqplug.testing._cases.registry import Registry
 
 case = Registry("ORD")
 
@@ -24,8 +24,8 @@ def test_senders_at_once(bench: Bench) -> None:
 
     def send(number: int) -> list[tuple[MessageId, bytes]]:
         sent = []
-        for turn in range(ROUNDS):
-            values = [b"%d-%d-%d" % (number, turn, each) for each in range(1 + turn % 2)]
+        for running in range(ROUNDS):
+            values = [b"%d-%d-%d" % (number, running, each) for each in range(1 + running % 2)]
             together.wait(bench.patience)
             ids = producers[number].send_many([Record(value, partition=0) for value in values])
             sent += list(zip(ids, values, strict=True))

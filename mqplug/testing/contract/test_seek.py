@@ -15,8 +15,8 @@ from mqplug import (
     before,
     last,
 )
-from mqplug.testing._bench import Bench
-from mqplug.testing._registry import Registry
+from mqplug.testing._cases.bench import Bench
+from mqplug.testing._cases.registry import Registry
 
 case = Registry("SEEK")
 

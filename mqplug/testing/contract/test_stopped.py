@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from mqplug import Consumer, MessageId
-from mqplug.testing._bench import Bench
-from mqplug.testing._child import Child
-from mqplug.testing._registry import Registry
+from mqplug.testing._cases.bench import Bench
+from mqplug.testing._cases.child_process import ChildProcess
+from mqplug.testing._cases.registry import Registry
 
 case = Registry("GRP")
 
@@ -30,7 +30,7 @@ def test_stopped_for_long(bench: Bench) -> None:
 def _goes_on(bench: Bench, *, beside_the_heir: bool) -> None:
     topic, ids = bench.dripped(10)
     group, within = bench.name(), TAKES_OVER_S * bench.scale
-    with Child(STANDS_STILL, str(bench.harness.second_process), topic, group) as child:
+    with ChildProcess(STANDS_STILL, str(bench.harness.second_process), topic, group) as child:
         child.wait_for(5, within)
         child.wait_until_stopped()
         bench.equal([MessageId.parse(line) for line in child.lines], ids[:5])

@@ -17,9 +17,9 @@ from mqplug import (
     TopicExists,
     TopicNotFound,
 )
-from mqplug.testing._bench import Bench
-from mqplug.testing._memory import MIB, resident
-from mqplug.testing._registry import Registry
+from mqplug.testing._cases.bench import Bench
+from mqplug.testing._cases.memory_use import MIB, resident_bytes
+from mqplug.testing._cases.registry import Registry
 
 case = Registry("TOP")
 
@@ -260,7 +260,7 @@ def test_many_at_once(bench: Bench) -> None:
 def test_many_topics(bench: Bench) -> None:
     """Hundreds of topics are opened together, read and sent to, in bounded time and memory."""
     topics = [bench.topic() for _ in range(bench.sized(quick=20, full=100, soak=500))]
-    before = resident()
+    before = resident_bytes()
     producer = bench.client.producer()
     handles = [producer.submit(topic.encode(), topic=topic, partition=0) for topic in topics]
     producer.flush(bench.patience)
@@ -269,7 +269,7 @@ def test_many_topics(bench: Bench) -> None:
     bench.equal({message.id for message in found}, {handle.result() for handle in handles})
     bench.equal({message.topic: message.value for message in found}, {topic: topic.encode() for topic in topics})
     bench.equal(sorted(bench.client.watermarks(topics, timeout=bench.patience)), sorted(topics))
-    took = resident() - before
+    took = resident_bytes() - before
     most = 64 * MIB + len(topics) * MIB // 4
     bench.that(took < most, f"{len(topics)} topics took {took / MIB:.0f} MiB")
 

@@ -6,14 +6,14 @@ looked for, and what is legal.
 
 from __future__ import annotations
 
-from mqplug.testing.history._anomaly import KINDS, Anomaly
-from mqplug.testing.history._checker import check
-from mqplug.testing.history._events import Event
-from mqplug.testing.history._history import Guarantee, History
-from mqplug.testing.history._plan import Plan
-from mqplug.testing.history._run import check_history
-from mqplug.testing.history._shrink import shrink
-from mqplug.testing.history._verdict import Verdict
+from mqplug.testing.history._actors.plan import Plan
+from mqplug.testing.history._checker.anomaly import KINDS, Anomaly
+from mqplug.testing.history._checker.checker import check
+from mqplug.testing.history._checker.shrink import shrink
+from mqplug.testing.history._events.events import Event
+from mqplug.testing.history._events.history import Guarantee, History
+from mqplug.testing.history._run.check_history import check_history
+from mqplug.testing.history._run.verdict import Verdict
 
 __all__ = [
     "KINDS",

@@ -1,0 +1,35 @@
+"""``mqplug docs``: the pages of the documentation, where no web site is at hand."""
+
+from __future__ import annotations
+
+from difflib import get_close_matches
+
+import click
+
+from mqplug.cli._clients import json_option
+from mqplug.cli._tables import show_rows
+
+COLUMNS = ("page", "about", "file")
+
+
+@click.command()
+@click.argument("page", required=False)
+@json_option
+def docs(page: str | None, as_json: bool) -> None:
+    """Print a PAGE of the documentation, such as rules or contract-rules; without one, list them.
+
+    The pages come with what is installed, and are those of its version.
+    """
+    from mqplug.cli._documentation import installed_pages, title_of
+
+    found = installed_pages()
+    if page is None:
+        rows = [{"page": name, "about": title_of(path), "file": str(path)} for name, path in found.items()]
+        show_rows(COLUMNS, rows, as_json)
+        return
+    name = page.partition("#")[0].removesuffix(".md")
+    if name not in found:
+        near = get_close_matches(name, found, n=1)
+        hint = f"Did you mean {near[0]!r}?" if near else "'mqplug docs' lists them."
+        raise click.BadParameter(f"there is no page {name!r}. {hint}", param_hint="PAGE")
+    click.echo(found[name].read_text(encoding="utf-8"), nl=False)

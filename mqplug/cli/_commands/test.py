@@ -1,0 +1,92 @@
+"""``mqplug test``: does a backend keep the contract."""
+
+from __future__ import annotations
+
+import random
+import subprocess
+import sys
+from collections.abc import Iterator
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import click
+
+from mqplug.cli._clients import open_client, timeout_option, url_argument
+from mqplug.cli._durations import duration_option
+from mqplug.cli._exit_codes import FAILED, INTERRUPTED, WRONG_USAGE
+
+PYTEST_SAID = {2: INTERRUPTED, 4: WRONG_USAGE, 5: WRONG_USAGE}  # interrupted; a wrong option; no case was chosen
+
+file_type = click.Path(dir_okay=False, path_type=Path)
+
+
+@click.command()
+@url_argument
+@click.option("--profile", type=click.Choice(["quick", "full", "soak"]), default="full", show_default=True)
+@click.option("--only", multiple=True, metavar="IDS", help="Cases, or groups of cases, as in SEEK-05,WM.")
+@click.option("--known-failures", type=file_type, metavar="FILE", help='TOML lines that say why: SEEK-22 = "why"')
+@click.option("--kit", metavar="VERSION", help="Cases that are newer than this are reported, and do not fail.")
+@click.option("--report", type=file_type, multiple=True, metavar="FILE", help="JSON; Markdown if it ends with .md.")
+@click.option("--scale", type=click.FloatRange(min=0, min_open=True), metavar="FACTOR", help="Stretch all waiting.")
+@click.option("--workers", type=click.IntRange(min=1), metavar="N", help="Run in N processes. Needs pytest-xdist.")
+@click.option("--seed", type=int, metavar="N", help="Repeat the order and the draws, or the history, of this number.")
+@click.option("--history", callback=duration_option, metavar="TIME", help="Search a random history of so long instead.")
+@click.option(
+    "--history-file",
+    type=file_type,
+    metavar="FILE",
+    help="Keep the history in this file, which is written before the search.",
+)
+@timeout_option
+@click.pass_context
+def test(context: click.Context, /, url: str, timeout: float, **options: Any) -> None:
+    """Prove the backend that URL names: run the contract kit over it.
+
+    Each case is a promise of the contract, and runs over topics of its own, which it deletes. With --history, random
+    producers, consumers and faults use the backend for that long, as in 60s or 10m; what they saw is then searched for
+    anything lost, repeated or out of order.
+    """
+    if find_spec("pytest") is None or find_spec("pytest_timeout") is None:
+        raise click.UsageError("the contract kit needs pytest. Run pip install 'mqplug[testing]'")
+    with open_client(url, timeout, creates=True) as client:
+        click.echo(f"{client!r}")
+    if options["seed"] is None:
+        options["seed"] = random.randrange(2**31)  # noqa: S311  no secret
+    context.exit(_run_cases(url, options) if options["history"] is None else _search_history(url, options))
+
+
+def _run_cases(url: str, options: dict[str, Any]) -> int:
+    """Run them in a process of their own, in which pytest comes first."""
+    if options["workers"] and find_spec("xdist") is None:
+        raise click.UsageError("--workers needs pytest-xdist. Run pip install pytest-xdist")
+    command = [sys.executable, "-m", "pytest", *_arguments(url, options)]
+    click.echo(f"the order is --seed {options['seed']}")
+    process = subprocess.Popen(command)  # noqa: S603  our own
+    try:
+        code = process.wait()
+    except KeyboardInterrupt:  # pytest gets it too, and says how far it came
+        code = process.wait()
+    return PYTEST_SAID.get(code, min(code, FAILED))
+
+
+def _arguments(url: str, options: dict[str, Any]) -> Iterator[str]:
+    yield from ("-c", "/dev/null", "-q", "-rN", "-p", "no:cacheprovider", "--pyargs", "mqplug.testing.contract")
+    if options["workers"]:
+        yield from ("-n", str(options["workers"]))
+    for name in ("profile", "known_failures", "kit", "scale", "seed", "only", "report"):
+        value = options[name]
+        for each in value if isinstance(value, tuple) else (value,):
+            if each is not None:
+                yield f"--mqplug-{name.replace('_', '-')}={each}"
+    yield f"--mqplug-url={url}"
+
+
+def _search_history(url: str, options: dict[str, Any]) -> int:
+    from mqplug.testing import check_history
+    from mqplug.testing._harness.by_url import harness_for
+
+    with harness_for(url) as harness:
+        verdict = check_history(harness, seconds=options["history"], seed=options["seed"], keep=options["history_file"])
+    click.echo(str(verdict))
+    return FAILED if verdict.anomalies else 0

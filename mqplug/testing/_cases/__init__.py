@@ -1,0 +1,1 @@
+"""What cases are written with: the bench, the registry, child processes, wrong servers."""

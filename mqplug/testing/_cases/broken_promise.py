@@ -1,0 +1,94 @@
+"""A promise that is not kept: what was expected, and what was seen instead, each whole."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
+
+WIDTH: Final = 100  # characters of a value that stands on one line
+MOST: Final = 40  # items of a list that are shown; of a longer one those around the first difference
+
+
+class PromiseBroken(AssertionError):
+    """Raised by a case, with what was expected and seen as text; ``what`` says what was compared.
+
+    ``difference`` is where the two differ, in one line, if they are long.
+    """
+
+    def __init__(self, what: str = "", *, expected: str = "", seen: str = "", difference: str = "") -> None:
+        super().__init__(what, expected, seen, difference)
+        self.what = what
+        self.expected = expected
+        self.seen = seen
+        self.difference = difference
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _again, self.args
+
+    def __str__(self) -> str:
+        return "\n".join([*filter(None, [self.what]), *sides_of(self.expected, self.seen)]) or "a comparison failed"
+
+    @property
+    def brief(self) -> str:
+        """The same in one line."""
+        difference = self.difference or (f"expected {self.expected}, seen {self.seen}" if self.expected else "")
+        return " ".join(": ".join(filter(None, [self.what, difference])).split())
+
+
+def _again(what: str, expected: str, seen: str, difference: str) -> PromiseBroken:
+    return PromiseBroken(what, expected=expected, seen=seen, difference=difference)
+
+
+def difference_of(expected: object, seen: object, what: str = "") -> PromiseBroken:
+    """What to raise when two values differ that should be equal."""
+    at, difference = 0, ""
+    if isinstance(expected, (list, tuple)) and isinstance(seen, (list, tuple)):
+        at = _first_difference(expected, seen)
+        difference = f"at [{at}] expected {_item(expected, at)}, seen {_item(seen, at)}"
+    return PromiseBroken(what, expected=value_text(expected, at), seen=value_text(seen, at), difference=difference)
+
+
+def _item(values: Sequence[object], at: int) -> str:
+    return repr(values[at]) if at < len(values) else "nothing"
+
+
+def error_text(error: BaseException) -> str:
+    """An error as text."""
+    return f"{type(error).__name__}: {error}".removesuffix(": ")
+
+
+def value_text(value: object, at: int = 0) -> str:
+    """A value as text: on one line if it is short, else an item a line. No item is cut short."""
+    text = repr(value)
+    if len(text) <= WIDTH or not isinstance(value, (list, tuple, set, frozenset, Mapping)) or not value:
+        return text
+    items = list(_items(value))
+    if len(items) <= MOST:
+        return "\n".join([f"{len(items)} item{'s' if len(items) > 1 else ''}", *items])
+    begin = max(0, min(at - MOST // 2, len(items) - MOST))
+    end = begin + MOST
+    return "\n".join([f"{len(items)} items, of which {begin} to {end - 1}", *items[begin:end]])
+
+
+def _items(value: Sequence[object] | set[object] | frozenset[object] | Mapping[object, object]) -> Iterator[str]:
+    if isinstance(value, Mapping):
+        yield from (f"{name!r}: {each!r}" for name, each in value.items())
+    elif isinstance(value, (set, frozenset)):
+        yield from sorted(map(repr, value))
+    else:
+        yield from (f"[{number}] {each!r}" for number, each in enumerate(value))
+
+
+def _first_difference(one: Sequence[object], other: Sequence[object]) -> int:
+    pairs = enumerate(zip(one, other, strict=False))
+    return next((number for number, (a, b) in pairs if a != b), min(len(one), len(other)))
+
+
+def _side(name: str, text: str) -> str:
+    first, *others = text.splitlines() or [""]
+    return "\n".join([f"{name + ':':<9} {first}", *(f"    {line}" for line in others)]) if text else ""
+
+
+def sides_of(expected: str, seen: str) -> Iterator[str]:
+    """Both sides as lines."""
+    yield from filter(None, [_side("expected", expected), _side("seen", seen)])

@@ -1,0 +1,1 @@
+"""Cases as tests of pytest: which are collected, and how a plugin asks for them."""

@@ -1,0 +1,48 @@
+"""``prove``: the contract as a parametrised test in a plugin's own test suite."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+import pytest
+
+from mqplug.testing._cases.registry import Case
+from mqplug.testing._cases.run_settings import Profile, RunSettings
+from mqplug.testing._harness.harness import Harness
+from mqplug.testing._running.run_item import run_item
+from mqplug.testing.contract import CASES
+
+
+def prove(
+    *,
+    known_failures: Mapping[str, str] | None = None,
+    only: Iterable[str] = (),
+    profile: Profile | None = None,
+    scale: float | None = None,
+    kit: str | None = None,
+) -> Callable[[Case, Harness, pytest.FixtureRequest], None]:
+    """A test of the whole contract over the fixture ``harness``: assign it to ``test_contract``.
+
+    ``known_failures`` says for case ids why they fail; one that passes after all fails the run. ``only`` chooses
+    cases by id or by the first part of it, such as ``"SEEK"``. ``profile`` is quick, full or soak; ``scale`` stretches
+    all waiting. With ``kit``, a version, cases that are newer are reported and do not fail. What the command line or
+    the environment says of these comes first.
+    """
+    told = {"known_failures": known_failures, "profile": profile, "scale": scale, "kit": kit}
+    RunSettings().told(**told)  # refuses what is wrong, here where it is written
+    wanted = tuple(only)
+    chosen = [case for case in CASES if not wanted or case.id in wanted or case.group in wanted]
+    if strangers := [each for each in wanted if not any(each in (case.id, case.group) for case in chosen)]:
+        raise ValueError(f"there is no case {', '.join(strangers)}")
+
+    @pytest.mark.parametrize("case", [_parameter(case, told) for case in chosen])
+    def test_contract(case: Case, harness: Harness, request: pytest.FixtureRequest) -> None:
+        """Each promise of the contract holds."""
+        run_item(request.node, case, harness)
+
+    return test_contract
+
+
+def _parameter(case: Case, told: Mapping[str, Any]) -> Any:
+    return pytest.param(case, id=case.id, marks=pytest.mark.mqplug_case(case, told=told))

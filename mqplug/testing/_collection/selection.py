@@ -1,0 +1,118 @@
+"""Cases as pytest's items: which are run, with which settings, and what is noted about each."""
+
+from __future__ import annotations
+
+import random
+import re
+import tomllib
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from mqplug.testing._cases.registry import Case
+from mqplug.testing._cases.run_settings import Profile, RunSettings, from_environment
+from mqplug.testing._running.run_item import SETTINGS
+from mqplug.testing.contract import CASES
+
+LEFT_OUT = pytest.StashKey[dict[str, Profile]]()
+
+WORD = re.compile(r"(?<![\w:.+/\\\[\]-])[A-Z]+(?:-[\w-]*)?(?![\w:.+/\\\[\]-])")  # in capitals, as ids are
+
+
+def cases_of(items: list[pytest.Item]) -> Iterator[tuple[pytest.Item, Case]]:
+    """The items that are cases of the contract."""
+    for item in items:
+        if (marker := item.get_closest_marker("mqplug_case")) is not None:
+            yield item, marker.args[0]
+
+
+def settings_of(item: pytest.Item) -> RunSettings:
+    """What the test was told: by its author, then by the environment, then on the command line."""
+    option = item.config.getoption
+    marker = item.get_closest_marker("mqplug_case")
+    told = marker.kwargs.get("told", {}) if marker is not None else {}
+    known = _known(option("--mqplug-known-failures"))
+    return (
+        RunSettings()
+        .told(**told)
+        .told(**from_environment())
+        .told(profile=option("--mqplug-profile"), scale=option("--mqplug-scale"), kit=option("--mqplug-kit"))
+        .told(seed=option("--mqplug-seed"))
+        .told(known_failures={**(told.get("known_failures") or {}), **known} if known else None)
+    )
+
+
+@cache
+def _known(path: str | None) -> dict[str, str]:
+    if path is None:
+        return {}
+    try:
+        return {str(case): str(reason) for case, reason in tomllib.loads(Path(path).read_text()).items()}
+    except (OSError, tomllib.TOMLDecodeError) as error:
+        raise pytest.UsageError(f"--mqplug-known-failures: {error}") from None
+
+
+def select_cases(items: list[pytest.Item], config: pytest.Config) -> None:
+    """Drop what the profile leaves out; give each case its time limit, and mark what may or has to fail."""
+    left_out, out_of_profile = list[pytest.Item](), dict[str, Profile]()
+    wanted = _wanted(config.getoption("--mqplug-only") or [])
+    try:
+        for item, case in cases_of(items):
+            settings = item.stash[SETTINGS] = settings_of(item)
+            if not (case.id in wanted or case.group in wanted):
+                left_out.append(item)
+                continue
+            if not case.runs_in(settings.profile):
+                left_out.append(item)
+                out_of_profile[case.id] = case.profile
+                continue
+            item.user_properties += [("mqplug_id", case.id), ("mqplug_rule", case.title), ("mqplug_link", case.link)]
+            item.add_marker(pytest.mark.timeout(case.timeout * settings.scale))
+            if reason := settings.known_failures.get(case.id):
+                item.add_marker(pytest.mark.xfail(strict=True, reason=reason))
+            elif settings.is_new(case.id):
+                reason = f"new in {case.since}, and the kit is pinned to {settings.kit}"
+                item.add_marker(pytest.mark.xfail(strict=False, reason=reason))
+    except ValueError as error:
+        raise pytest.UsageError(str(error)) from None
+    if left_out:
+        config.hook.pytest_deselected(items=left_out)
+        items[:] = [item for item in items if item not in left_out]
+    config.option.keyword = _by_id(config.option.keyword, items)
+    config.stash[LEFT_OUT] = out_of_profile
+    if (seed := config.getoption("--mqplug-seed")) is not None:
+        _shuffle(items, seed)
+
+
+def _wanted(only: list[str]) -> set[str]:
+    known = {name for case in CASES for name in (case.id, case.group)}
+    chosen = {name.strip() for names in only for name in names.split(",")}
+    if strangers := sorted(chosen - known):
+        raise pytest.UsageError(f"there is no case {', '.join(strangers)}")
+    return chosen or known
+
+
+def _by_id(keyword: str, items: list[pytest.Item]) -> str:
+    """What ``-k`` is to find: in it a group, or the id of a case or its beginning, means cases by their ids alone.
+
+    Else ``CON`` would find every case, for all of them lie in ``contract``.
+    """
+    for item, case in cases_of(items):
+        item.extra_keyword_matches.add(f":{case.id}")
+
+    def marked(word: re.Match[str]) -> str:
+        group, dash, _ = word[0].partition("-")
+        known = any(case.id.startswith(word[0]) for case in CASES if case.group == group)
+        return f":{word[0]}{'' if dash else '-'}" if known else word[0]
+
+    return WORD.sub(marked, keyword)
+
+
+def _shuffle(items: list[pytest.Item], seed: int) -> None:
+    """Put the cases into an order that the seed decides; the other tests stay where they are."""
+    shuffled = sorted((item for item, _ in cases_of(items)), key=lambda item: item.nodeid)
+    random.Random(seed).shuffle(shuffled)
+    cases, drawn = set(shuffled), iter(shuffled)
+    items[:] = [next(drawn) if item in cases else item for item in items]

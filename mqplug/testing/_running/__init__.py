@@ -1,0 +1,1 @@
+"""How cases are selected and run, alone or as tests of pytest."""

@@ -1,0 +1,39 @@
+"""What a report says of the backend that was proven, and of what proved it."""
+
+from __future__ import annotations
+
+import platform
+from functools import cache
+from importlib.metadata import entry_points, version
+from typing import Any
+
+import attrs
+from packaging.requirements import Requirement
+
+import mqplug
+from mqplug.testing._harness.harness import Harness
+
+_seen: dict[int, tuple[Harness, dict[str, Any]]] = {}
+
+
+def facts_of(harness: Harness) -> dict[str, Any]:
+    """The backend's name, its versions and capabilities; a harness is asked once."""
+    if id(harness) not in _seen:
+        with harness.connect() as client:
+            capabilities = attrs.asdict(client.capabilities)
+            found = {"backend": client.backend, "capabilities": capabilities, "versions": versions(client.backend)}
+        _seen[id(harness)] = (harness, found)  # kept, so that no other gets its id
+    return _seen[id(harness)][1]
+
+
+@cache
+def versions(backend: str) -> dict[str, str]:
+    """The versions of Python, of mqplug with its kit, and of the distribution that the backend comes from."""
+    found = {"python": platform.python_version(), "mqplug": mqplug.__version__}
+    for entry in entry_points(group="mqplug.backends", name=backend):
+        if entry.dist is not None:
+            found[entry.dist.name] = entry.dist.version
+            for required in map(Requirement, entry.dist.requires or ()):
+                if required.marker is None or required.marker.evaluate({"extra": ""}):
+                    found[required.name] = version(required.name)
+    return found

@@ -1,0 +1,38 @@
+"""Cases that measure the clock run alone, also beside other workers of the same run."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+SHARED_DIRECTORY_VARIABLE = "MQPLUG_KIT_SHARED"
+"""The directory that the workers of a run share; where it is not set there are no other workers."""
+
+
+@contextmanager
+def running(*, alone: bool) -> Iterator[None]:
+    """Wait until this case may run: alone, or beside others that need not be alone.
+
+    Whoever waits to be alone holds the door meanwhile, so that nobody else comes in before.
+    """
+    shared = os.environ.get(SHARED_DIRECTORY_VARIABLE)
+    if shared is None:
+        yield
+        return
+    with _file(Path(shared, "mqplug-kit-door")) as door, _file(Path(shared, "mqplug-kit-room")) as room:
+        fcntl.flock(door, fcntl.LOCK_EX)
+        fcntl.flock(room, fcntl.LOCK_EX if alone else fcntl.LOCK_SH)
+        fcntl.flock(door, fcntl.LOCK_UN)
+        yield
+
+
+@contextmanager
+def _file(path: Path) -> Iterator[int]:
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)

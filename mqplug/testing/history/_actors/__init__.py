@@ -1,0 +1,1 @@
+"""The actors of a history run: producers, members, readers, an administrator, and faults."""

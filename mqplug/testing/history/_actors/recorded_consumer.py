@@ -1,0 +1,204 @@
+"""A consumer that writes down what it does and gets."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, TypeVar
+
+import attrs
+
+from mqplug import (
+    EARLIEST,
+    LATEST,
+    Client,
+    Consumer,
+    Error,
+    Log,
+    Message,
+    Position,
+    Start,
+    after,
+    at_time,
+    before,
+    last,
+)
+from mqplug.testing.history._actors.run_context import RunContext
+from mqplug.testing.history._events.events import (
+    AcksCommitted,
+    ConsumerClosed,
+    ConsumerOpened,
+    ConsumerSought,
+    Coordinates,
+    MessageAcked,
+    MessageNacked,
+    MessageReceived,
+    PartitionsAssigned,
+    PartitionsRevoked,
+    ReceiveFailed,
+    RunAction,
+    SeekTarget,
+)
+
+T = TypeVar("T")
+PATIENCE = 10.0  # seconds for a seek, a commit, a close
+
+
+@attrs.frozen
+class RecordedStart:
+    """A start, and how it is written down."""
+
+    start: Start
+    target: SeekTarget
+
+    @classmethod
+    def earliest(cls) -> RecordedStart:
+        return cls(EARLIEST, SeekTarget("earliest"))
+
+    @classmethod
+    def latest(cls) -> RecordedStart:
+        return cls(LATEST, SeekTarget("latest"))
+
+    @classmethod
+    def before(cls, message: Message) -> RecordedStart:
+        return cls(before(message.id), SeekTarget("before", message.partition, message.id.coordinates))
+
+    @classmethod
+    def after(cls, message: Message) -> RecordedStart:
+        return cls(after(message.id), SeekTarget("after", message.partition, message.id.coordinates))
+
+    @classmethod
+    def at(cls, position: Position) -> RecordedStart:
+        return cls(position, SeekTarget("position", position.log.partition, position.coordinates))
+
+    @classmethod
+    def last(cls, count: int) -> RecordedStart:
+        return cls(last(count), SeekTarget("last", number=count))
+
+    @classmethod
+    def time_of(cls, message: Message) -> RecordedStart:
+        moment = message.log_time
+        return cls(at_time(moment), SeekTarget("time", number=round(moment.timestamp() * 1000)))
+
+
+class RecordedConsumer:
+    """A consumer whose every call is recorded."""
+
+    def __init__(self, stage: RunContext, actor: str, name: str, inner: Consumer, *, shares: bool) -> None:
+        self.name = name
+        self._shares = shares
+        self.inner = inner
+        self._stage = stage
+        self._recorder = stage.recorder
+        self._actor = actor
+
+    @classmethod
+    @contextmanager
+    def opened(
+        cls,
+        stage: RunContext,
+        client: Client,
+        actor: str,
+        name: str,
+        aim: RecordedStart,
+        group: str | None = None,
+        **options: Any,
+    ) -> Iterator[RecordedConsumer]:
+        """A consumer, and in the end it is closed."""
+        recorder, mode = stage.recorder, options.get("mode", "ordered")
+
+        def tell(kind: Callable[[str, tuple[int, ...]], RunAction]) -> Callable[[Sequence[Log]], None]:
+            return lambda logs: recorder.add(actor, kind(name, tuple(log.partition for log in logs)))
+
+        if group is not None:
+            options |= {"group": group, "on_assigned": tell(PartitionsAssigned), "on_revoked": tell(PartitionsRevoked)}
+        began = recorder.begin(actor, ConsumerOpened(name, group, mode, aim.target))
+        try:
+            inner = client.consumer(stage.topic, start=aim.start, timeout=30, **options)
+        except Error as error:
+            recorder.add(actor, ConsumerOpened(name, group, mode, aim.target), began, error)
+            raise
+        landed = _places(inner.position()) if group is None else ()
+        recorder.add(actor, ConsumerOpened(name, group, mode, aim.target, landed), began)
+        watched = cls(stage, actor, name, inner, shares=mode in {"shared", "key_shared"})
+        try:
+            yield watched
+        finally:
+            watched._close()
+
+    def _close(self) -> None:
+        self._do(lambda: self.inner.close(PATIENCE), ConsumerClosed(self.name))
+
+    # receiving ---------------------------------------------------------------------------------------------
+
+    def receive(self, timeout: float) -> list[Message]:
+        """The next message, if one comes."""
+        return self._receive(lambda: [each for each in [self.inner.receive(timeout)] if each is not None])
+
+    def receive_many(self, most: int, timeout: float) -> list[Message]:
+        """The next messages of a partition, as far as they come."""
+        return self._receive(lambda: list(self.inner.receive_many(most, timeout)))
+
+    def _receive(self, call: Callable[[], list[Message]]) -> list[Message]:
+        began = self._recorder.now()
+        try:
+            found = call()
+        except Error as error:
+            self._recorder.add(self._actor, ReceiveFailed(self.name), began, error)
+            raise
+        for message in found:
+            did = MessageReceived(
+                self.name, message.partition, message.id.coordinates, (message.value or b"").decode(),
+                message.attempt, round(message.log_time.timestamp() * 1000),
+            )  # fmt: skip
+            self._recorder.add(self._actor, did, began)
+        return found
+
+    # settling ----------------------------------------------------------------------------------------------
+
+    def ack(self, message: Message, *, through: bool = False) -> None:
+        """Ack a message, or all up to it."""
+        call = self.inner.ack_through if through else self.inner.ack
+        self._do(lambda: call(message), MessageAcked(self.name, message.partition, message.id.coordinates, through))
+
+    def nack(self, message: Message, delay: float) -> None:
+        """Give a message back."""
+        did = MessageNacked(self.name, message.partition, message.id.coordinates)
+        self._do(lambda: self.inner.nack(message, delay), did)
+
+    def commit(self) -> None:
+        """Store the acks."""
+        self._do(lambda: self.inner.commit(PATIENCE), AcksCommitted(self.name))
+
+    def _do(self, call: Callable[[], object], did: RunAction) -> None:
+        began, failure = self._recorder.begin(self._actor, did), None
+        try:
+            call()
+        except Error as error:
+            failure = error
+        self._recorder.add(self._actor, did, began, failure)
+
+    # moving ------------------------------------------------------------------------------------------------
+
+    def seek(self, aim: RecordedStart, *, missing: Any = "error", partition: int | None = None) -> None:
+        """Go on elsewhere."""
+        before_it = self._stands()
+        target = aim.target if partition is None else attrs.evolve(aim.target, partition=partition)
+        began = self._recorder.begin(self._actor, ConsumerSought(self.name, target, missing))
+        try:
+            self.inner.seek(aim.start, missing=missing, partition=partition, timeout=PATIENCE)
+        except Error as error:
+            self._recorder.add(self._actor, ConsumerSought(self.name, target, missing), began, error)
+            raise
+        stands = self._stands()
+        moved = {target.partition} if target.partition is not None else {*before_it, *stands}
+        landed = tuple(each for each in _places(stands) if each[0] in moved)
+        self._recorder.add(self._actor, ConsumerSought(self.name, target, missing, landed), began)
+
+    def _stands(self) -> dict[int, Position]:
+        """Where the consumer stands; a member that shares its logs stands nowhere."""
+        return {} if self._shares else self.inner.position()
+
+
+def _places(positions: dict[int, Position]) -> tuple[tuple[int, Coordinates], ...]:
+    return tuple((partition, position.coordinates) for partition, position in sorted(positions.items()))

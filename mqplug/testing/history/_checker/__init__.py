@@ -1,0 +1,1 @@
+"""The search of a history for anomalies. It opens nothing and connects to nothing."""

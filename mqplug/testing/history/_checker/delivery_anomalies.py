@@ -1,0 +1,133 @@
+"""Anomalies of what one consumer got, in order."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from mqplug.testing.history._checker.anomaly import Anomaly
+from mqplug.testing.history._checker.consumer_epochs import Epoch, Epochs
+from mqplug.testing.history._checker.expected_positions import BEGIN, PositionRange, expected_range
+from mqplug.testing.history._checker.group_acks import GroupAcks
+from mqplug.testing.history._checker.seen_logs import SeenLogs
+from mqplug.testing.history._events.events import ConsumerSought, Coordinates, Event, MessageNacked, MessageReceived
+from mqplug.testing.history._events.history import History
+
+LOOK_BACK = 200  # messages before the first one of a hand-over that are looked at
+
+
+class Deliveries:
+    """Looks through the epochs of all consumers that read in order."""
+
+    def __init__(self, logs: SeenLogs, epochs: Epochs, groups: GroupAcks) -> None:
+        self._logs = logs
+        self._epochs = epochs
+        self._groups = groups
+        self._got: dict[tuple[str, int], set[Coordinates]] = {}
+
+    def anomalies(self) -> Iterator[Anomaly]:
+        """What was skipped, came again, or is not what was asked for."""
+        for epoch in self._epochs.all:
+            if epoch.consumer.mode in {"ordered", "exclusive"}:
+                yield from self._walk(epoch)
+
+    def _walk(self, epoch: Epoch) -> Iterator[Anomaly]:
+        got = self._got.setdefault((epoch.consumer.consumer, epoch.partition), set())
+        top: tuple[Coordinates, Event] | None = None
+        for event in epoch.deliveries:
+            assert isinstance(event.did, MessageReceived)
+            place = event.did.id
+            if top is None:
+                yield from self._check_first(epoch, event, place)
+            elif place > top[0]:
+                missing = self._logs.inside(epoch.partition, top[0], place)
+                yield from self._skipped(epoch, event, missing, top[1])
+            elif not self._may_come_again(epoch, event, place):
+                text = f"{epoch.consumer.consumer} got it after {':'.join(map(str, top[0]))}, and was not moved"
+                yield Anomaly("rewound", text, (event, top[1]), epoch.partition, place)
+            if top is None or place > top[0]:
+                top = (place, event)
+            got.add(place)
+
+    def _blind(self, epoch: Epoch) -> bool:
+        """Whether nobody is told when a partition goes from one member to another."""
+        return epoch.group is not None and not self._logs.guarantee.assignment_events
+
+    def _may_come_again(self, epoch: Epoch, event: Event, place: Coordinates) -> bool:
+        """What was given back comes again; so does what was not acked, after a hand-over that nobody sees."""
+        if self._blind(epoch):
+            return True
+        for each in epoch.given_back:
+            if isinstance(each.did, MessageNacked) and each.did.id == place and each.began <= event.ended:
+                epoch.given_back.remove(each)
+                return True
+        return False
+
+    # the first of an epoch ---------------------------------------------------------------------------------
+
+    def _check_first(self, epoch: Epoch, event: Event, place: Coordinates) -> Iterator[Anomaly]:
+        if self._blind(epoch):
+            return
+        if epoch.expected is None:
+            if epoch.group is not None:
+                before = self._logs.between(epoch.partition, BEGIN, place)[-LOOK_BACK:]
+                yield from self._skipped(epoch, event, before, epoch.cause)
+            return
+        yield from self._check_landing(epoch, event, place, epoch.expected)
+
+    def _check_landing(self, epoch: Epoch, event: Event, place: Coordinates, to: PositionRange) -> Iterator[Anomaly]:
+        if place < to.low:
+            text = f"{epoch.consumer.consumer} got it, and it lies before what was asked for"
+            yield Anomaly("seek landed wrong", text, (event, epoch.cause), epoch.partition, place)
+        elif to.high is not None:
+            for missing in self._logs.between(epoch.partition, to.high, place):
+                if not self._excused(epoch, event, missing, lenient=to.lenient):
+                    text = f"{epoch.consumer.consumer} did not get it first, though it asked for it"
+                    shown = self._shown(epoch, event, missing, epoch.cause)
+                    yield Anomaly("seek landed wrong", text, shown, epoch.partition, missing)
+                    return
+
+    # what was passed over ----------------------------------------------------------------------------------
+
+    def _skipped(self, epoch: Epoch, event: Event, missing: Sequence[Coordinates], before: Event) -> Iterator[Anomaly]:
+        for place in missing:
+            if not self._excused(epoch, event, place, lenient=False):
+                text = f"{epoch.consumer.consumer} got what lies behind it, and did not get it"
+                shown = self._shown(epoch, event, place, before)
+                yield Anomaly("skipped", text, shown, epoch.partition, place)
+
+    def _excused(self, epoch: Epoch, event: Event, place: Coordinates, *, lenient: bool) -> bool:
+        """Whether a message may be passed over: acked by the group, or removed and nobody need be told."""
+        tells = self._logs.guarantee.tells_trim
+        if (lenient or not tells) and self._logs.may_be_trimmed(epoch.partition, place, event.ended):
+            return True
+        if epoch.group is None:
+            return False
+        if self._blind(epoch) and place in self._got[epoch.consumer.consumer, epoch.partition]:
+            return True
+        return self._groups.possibly_acked(epoch.group, epoch.partition, place, event.ended)
+
+    def _shown(self, epoch: Epoch, event: Event, place: Coordinates, before: Event) -> tuple[Event, ...]:
+        others = self._logs.seen[epoch.partition, place].values()
+        return (event, before, *(each for each in others if each not in {event, before}))
+
+
+def wrong_seeks(history: History, logs: SeenLogs) -> Iterator[Anomaly]:
+    """Seeks whose consumer said right afterwards that it stood where nobody had asked it to."""
+    for event in history.events:
+        if not isinstance(event.did, ConsumerSought) or not event.ok:
+            continue
+        for partition, place in event.did.landed:
+            to = expected_range(logs, event.did.to, partition, event, lenient=True)
+            if (wrong := _between(logs, partition, place, to, event)) is not None:
+                stood, asked = ":".join(map(str, place)), event.did.to.kind
+                text = f"{event.did.consumer} asked for {asked}, and stood at {stood}"
+                shown = (event, *logs.seen[partition, wrong].values())
+                yield Anomaly("seek landed wrong", text, shown, partition, wrong)
+
+
+def _between(logs: SeenLogs, partition: int, place: Coordinates, to: PositionRange, event: Event) -> Coordinates | None:
+    """A message between where a consumer stood and where it should have."""
+    if place < to.low:
+        return next(iter(logs.between(partition, place, to.low)), None)
+    late = () if to.high is None else logs.between(partition, to.high, place)
+    return next((each for each in late if not logs.may_be_trimmed(partition, each, event.ended)), None)

@@ -1,0 +1,74 @@
+"""Where a start or a seek may lead: the earliest and the latest position that are both right."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+
+import attrs
+
+from mqplug.testing.history._checker.seen_logs import SeenLogs
+from mqplug.testing.history._events.events import Coordinates, Event, SeekTarget
+
+BEGIN: Coordinates = ()
+"""A position before everything."""
+
+
+@attrs.frozen
+class PositionRange:
+    """A position that is not less than ``low``, and not more than ``high``; None is nobody knows how far.
+
+    ``lenient``: what retention removed is passed over in silence.
+    """
+
+    low: Coordinates
+    high: Coordinates | None
+    lenient: bool = True
+
+    @classmethod
+    def exactly(cls, place: Coordinates, *, lenient: bool = True) -> PositionRange:
+        """The one position."""
+        return cls(place, place, lenient)
+
+
+ANYWHERE = PositionRange(BEGIN, None)
+
+
+def just_after(place: Coordinates) -> Coordinates:
+    """The position behind a message: ids may be sparse, so it is no other id's."""
+    return (*place, 0)
+
+
+def expected_range(logs: SeenLogs, target: SeekTarget, partition: int, event: Event, *, lenient: bool) -> PositionRange:
+    """Where this call may have led a partition."""
+    if target.partition not in {None, partition}:
+        return PositionRange.exactly(BEGIN)
+    match target.kind:
+        case "before" | "position":
+            return PositionRange.exactly(target.place, lenient=lenient)
+        case "after":
+            return PositionRange.exactly(just_after(target.place), lenient=lenient)
+        case "earliest":
+            return PositionRange.exactly(BEGIN)
+        case "latest":
+            return _behind(logs, partition, event, 0)
+        case "last":
+            return _behind(logs, partition, event, target.number)
+        case "time":
+            return _at_time(logs, partition, target.number)
+
+
+def _behind(logs: SeenLogs, partition: int, event: Event, count: int) -> PositionRange:
+    """So many messages before the end, as it was at some moment of the call."""
+    order = logs.order(partition)
+    end = bisect_right(order, logs.last_before(partition, event.began))
+    later = logs.first_after(partition, event.ended)
+    last = len(order) if later is None else max(bisect_left(order, later), end)
+    if count == 0:
+        return PositionRange(just_after(order[end - 1]) if end else BEGIN, order[last] if last < len(order) else None)
+    return PositionRange(order[end - count] if end >= count else BEGIN, order[last - count] if last >= count else BEGIN)
+
+
+def _at_time(logs: SeenLogs, partition: int, moment: int) -> PositionRange:
+    """The first message in log order that is not older."""
+    place = logs.first_at(partition, moment)
+    return ANYWHERE if place is None else PositionRange.exactly(place)

@@ -1,0 +1,131 @@
+"""What a group had acked at a moment: surely, or possibly."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+
+from mqplug.testing.history._checker.consumer_epochs import Ack, Epochs, seek_is_lenient
+from mqplug.testing.history._checker.expected_positions import ANYWHERE, BEGIN, PositionRange, expected_range
+from mqplug.testing.history._checker.group_moves import GroupMove, GroupMovesDone
+from mqplug.testing.history._checker.seen_logs import SeenLogs
+from mqplug.testing.history._events.events import ConsumerOpened, ConsumerSought, Coordinates, Event
+from mqplug.testing.history._events.history import History
+
+
+class GroupAcks:
+    """The acks and moves of each group."""
+
+    def __init__(self, history: History, logs: SeenLogs, epochs: Epochs) -> None:
+        self._logs = logs
+        self._epochs = epochs
+        self._moves: dict[tuple[str, int], list[GroupMove]] = defaultdict(list)
+        self._moved: tuple[tuple[str, int, int], GroupMovesDone] | None = None  # the one that was asked for last
+        self.names: set[str] = set()
+        self._settled: set[str] = set()  # groups that have a position
+        self._began: dict[str, int] = {}  # when a group surely had one
+        for event in history.events:
+            match event.did:
+                case ConsumerOpened(group=str(group)):
+                    self._note_open(event, event.did, group)
+                case ConsumerSought(consumer=consumer) if event.outcome != "failed":
+                    self._note_seek(event, event.did, consumer)
+                case _:
+                    pass
+
+    def _note_open(self, event: Event, opened: ConsumerOpened, group: str) -> None:
+        """The first member's start counts; later ones do not move the group."""
+        self.names.add(group)
+        if event.ok:
+            self._began.setdefault(group, event.ended)
+        if group in self._settled or event.outcome == "failed" or opened.start.kind == "earliest":
+            self._settled |= {group} if event.ok else set()
+            return
+        self._settled |= {group} if event.ok else set()
+        for partition in self._logs.partitions:
+            to = expected_range(self._logs, opened.start, partition, event, lenient=True)
+            self._moves[group, partition].append(GroupMove(event, to, event.ok))
+
+    def _note_seek(self, event: Event, seek: ConsumerSought, consumer: str) -> None:
+        opened = self._epochs.opened.get(consumer)
+        group = opened.did.group if opened is not None and isinstance(opened.did, ConsumerOpened) else None
+        if group is None:
+            return
+        if not event.ok or not seek.landed:  # nobody knows what moved, and where to
+            for partition in self._logs.partitions:
+                self._moves[group, partition].append(GroupMove(event, ANYWHERE, certain=False))
+        for partition, place in seek.landed:
+            # Retention may have left more behind than the seek was for: it stood there then.
+            to = expected_range(self._logs, seek.to, partition, event, lenient=seek_is_lenient(seek))
+            removed = self._passed_over(event, partition) if to.lenient else BEGIN
+            met = PositionRange(min(to.low, place), None if to.high is None else max(to.high, place, removed))
+            self._moves[group, partition].append(GroupMove(event, met, event.ok))
+
+    def _passed_over(self, seek: Event, partition: int) -> Coordinates:
+        """What lies before it may have been removed by the time at which something came after this seek."""
+        epoch = self._epochs.after.get((seek.number, partition))
+        came = epoch.deliveries[0] if epoch is not None and epoch.deliveries else None
+        return self._logs.trimmed_until(partition, seek.ended if came is None else came.ended)
+
+    # asking ------------------------------------------------------------------------------------------------
+
+    def possibly_acked(self, group: str, partition: int, place: Coordinates, moment: int) -> bool:
+        """Whether the group may have had this message behind it at that time."""
+        if self._logs.may_be_trimmed(partition, place, self._began.get(group, moment)):
+            return True  # EARLIEST lay behind it already
+        moved = self._moved_by(group, partition, moment)
+        forgotten = moved.forgotten(place)
+        if moved.may_have_passed(place, forgotten):
+            return True
+        acks = self._epochs.acks.get((group, partition, place), ())
+        if any(ack.event.began < moment and ack.event.ended >= forgotten for ack in acks):
+            return True
+        if not acks or self._logs.guarantee.assignment_events:
+            return False
+        moves = self._moves[group, partition]
+        seeks = [move.event for move in moves if move.event.ended < moment and move.forgets(place)]
+        return any(ack.event.began < moment and self._outlives(ack, seeks) for ack in acks)
+
+    def _moved_by(self, group: str, partition: int, moment: int) -> GroupMovesDone:
+        key = group, partition, moment
+        if self._moved is None or self._moved[0] != key:
+            self._moved = key, GroupMovesDone(self._moves[group, partition], moment)
+        return self._moved[1]
+
+    def surely_open(self, group: str, partition: int, place: Coordinates, moment: int) -> bool:
+        """Whether a message was still to come to the group at that time: not acked, not passed, not removed."""
+        return not self.possibly_acked(group, partition, place, moment) and not self._logs.may_be_trimmed(
+            partition, place, moment
+        )
+
+    def _outlives(self, ack: Ack, seeks: Sequence[Event]) -> bool:
+        """Whether an ack may be stored after these seeks: by another member, where nobody tells it of them."""
+        member = ack.consumer
+        left = self._epochs.left.get(member)
+        return all(
+            _consumer(seek) != member and (left is None or left >= seek.began)
+            for seek in seeks
+            if seek.began > ack.event.ended
+        )
+
+    def stored_acks(self, group: str, partition: int, place: Coordinates, began: int, ended: int) -> list[Ack]:
+        """The acks that were durable before ``began``, and that no seek up to ``ended`` may have undone."""
+        moves = [move for move in self._moves[group, partition] if move.event.began < ended and move.may_forget(place)]
+        return [
+            ack
+            for ack in self._epochs.acks.get((group, partition, place), ())
+            if ack.stored is not None and ack.stored.ended < began
+            if not any(move.event.ended >= ack.since for move in moves)
+        ]
+
+    def gave_back(self, partition: int, place: Coordinates) -> set[str]:
+        """Who gave this message back."""
+        return self._epochs.gave_back.get((partition, place), set())
+
+    def may_go_back(self, group: str, partition: int, since: int, until: int) -> bool:
+        """Whether a seek may have moved the group in that time."""
+        return any(m.event.ended >= since and m.event.began <= until for m in self._moves[group, partition])
+
+
+def _consumer(event: Event) -> str:
+    return str(getattr(event.did, "consumer", ""))

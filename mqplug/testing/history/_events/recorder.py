@@ -1,0 +1,72 @@
+"""Records the events of a run as they happen."""
+
+from __future__ import annotations
+
+import time
+from threading import Lock
+from typing import Final
+
+import attrs
+
+from mqplug import (
+    ConcurrentUse,
+    ConfigError,
+    ConsumerBusy,
+    Error,
+    GroupNotFound,
+    InvalidMessageId,
+    NotAssigned,
+    PositionLost,
+    TopicNotFound,
+    Unsupported,
+)
+from mqplug.testing.history._events.events import CallOutcome, Event, RunAction
+
+REFUSALS: Final = (
+    ConcurrentUse, ConfigError, ConsumerBusy, GroupNotFound, InvalidMessageId, NotAssigned, PositionLost,
+    TopicNotFound, Unsupported,
+)  # fmt: skip
+
+
+class HistoryRecorder:
+    """Where all actors of a run write down what they did. Thread-safe."""
+
+    def __init__(self, limit: int, began: int | None = None) -> None:
+        self._limit = limit
+        self.origin = time.monotonic_ns() if began is None else began
+        self._lock = Lock()
+        self.events: list[Event] = []
+
+    def now(self) -> int:
+        """Microseconds since the run began."""
+        return (time.monotonic_ns() - self.origin) // 1000
+
+    def begin(self, actor: str, did: RunAction) -> int:
+        """Something begins that may be done even if nobody is left to say so. Returns when."""
+        return self.now()
+
+    @property
+    def full(self) -> bool:
+        """Whether there is no room for more work. What is under way is written down all the same."""
+        return len(self.events) >= self._limit
+
+    def add(self, actor: str, did: RunAction, began: int | None = None, error: Error | None = None) -> None:
+        """Write down what was done, and what came of it."""
+        ended = self.now()
+        outcome: CallOutcome = "ok" if error is None else outcome_of(error)
+        told = "" if error is None else f"{type(error).__name__}: {error.message}"
+        self.note(Event(0, actor, ended if began is None else began, ended, did, outcome, told))
+
+    def add_sent(self, actor: str, did: RunAction, began: int, outcome: CallOutcome, error: str = "") -> None:
+        """Write down what came of a record."""
+        self.note(Event(0, actor, began, self.now(), did, outcome, error))
+
+    def note(self, event: Event) -> None:
+        """Write down an event, under the next number."""
+        with self._lock:
+            self.events.append(attrs.evolve(event, number=len(self.events)))
+
+
+def outcome_of(error: Error) -> CallOutcome:
+    """Whether an error of a call proves that nothing was done."""
+    return "failed" if isinstance(error, REFUSALS) else "unknown"
