@@ -248,7 +248,11 @@ def test_a_long_history_is_shrunk():
             made.get("r", "v77", 77)
     (anomaly,) = check(made.history)
     assert (anomaly.kind, anomaly.id) == ("rewound", (77,))
-    assert [type(event.did).__name__ for event in shrink(made.history, anomaly)] == ["ConsumerOpened", "MessageReceived", "MessageReceived"]
+    assert [type(event.did).__name__ for event in shrink(made.history, anomaly)] == [
+        "ConsumerOpened",
+        "MessageReceived",
+        "MessageReceived",
+    ]
 
 
 @pytest.mark.parametrize(("kind", "what", "told"), GUILTY + INNOCENT, ids=_names(GUILTY + INNOCENT))

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 import mqplug
 from mqplug import Client, Position
 from mqplug.memory._store import Store
-from mqplug.testing._harness import Harness
+from mqplug.testing._harness.harness import Harness
 
 
 @contextmanager
