@@ -72,6 +72,7 @@ from mqplug.spi._drivers import (
     StagingConnection,
 )
 from mqplug.spi._hookspecs import hookimpl
+from mqplug.spi._send_buffer import SendBuffer
 
 __all__ = [
     "API_VERSION",
@@ -114,6 +115,7 @@ __all__ = [
     "ProducerOptions",
     "Retention",
     "Run",
+    "SendBuffer",
     "Sending",
     "Settlement",
     "SharedConsumerDriver",

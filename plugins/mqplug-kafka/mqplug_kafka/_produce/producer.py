@@ -5,9 +5,7 @@ They are collected until there are many, until somebody waits, or for two millis
 
 from __future__ import annotations
 
-import threading
 import time
-from collections import deque
 from collections.abc import Sequence
 from functools import partial
 from itertools import groupby
@@ -16,8 +14,8 @@ from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException, Message
 
-from mqplug import Error, Log, OutcomeUnknown
-from mqplug.spi import Numbers, Run, Sending
+from mqplug import Error, Log
+from mqplug.spi import Numbers, Run, SendBuffer, Sending
 from mqplug_kafka._cluster.connection import KafkaConnection
 from mqplug_kafka._cluster.errors import bad_time, not_stored
 from mqplug_kafka._produce.current_logs import CurrentLogs
@@ -63,98 +61,56 @@ class KafkaProducer:
         self._shared = self._shared_producers.acquire()
         self._connection = connection
         self._future_max = connection.settings.future_max
-        self._names = CurrentLogs(connection)
-        self._collected: deque[Sending] = deque()
-        self._handing_over = threading.Lock()
-        self._handed_over = 0  # how often
-        self._due = threading.Event()
-        self._closed = False
-        self._feeder: threading.Thread | None = None
-
-    def send(self, sendings: Sequence[Sending]) -> None:
-        """Collect them."""
-        self._collected.extend(sendings)
-        if len(self._collected) >= MAX_COLLECTED_RECORDS:
-            self._hand_over()
-        elif not self._due.is_set():
-            self._expect()
+        self._current_logs = CurrentLogs(connection)
+        self._buffer = SendBuffer(
+            self._produce_all, linger_s=LINGER_S, max_records=MAX_COLLECTED_RECORDS, thread_name="mqplug-kafka-linger"
+        )
+        self.send = self._buffer.add
 
     def send_run(self, run: Run) -> None:
-        """Hand over what came before, and then the run."""
+        """Hand over the collected records, then the run."""
         if run.headers is not None or run.timestamps is not None:
-            self._collected.extend(run.sendings())
-            self._hand_over()
+            self._buffer.collected.extend(run.sendings())
+            self._buffer.flush()
             return
-        with self._handing_over:
-            self._produce_collected()
+        with self._buffer.lock:
+            self._buffer.hand_over_locked()
             self._prepare(run.topic, run.partition)
-            DeliveryReports(run, self._names).produce(self._shared.native)
+            DeliveryReports(run, self._current_logs).produce(self._shared.native)
 
     def pump(self, timeout: float) -> None:
-        """Serve reports."""
-        if self._collected:
-            self._hand_over()
+        """Serve delivery reports."""
+        if self._buffer.collected:
+            self._buffer.flush()
         self._shared.pump(timeout)
-        self._names.settle(timeout)
+        self._current_logs.settle(timeout)
 
     def flush(self, timeout: float) -> None:
-        """Have what is here, or lingers natively, sent."""
-        self._hand_over()
+        """Hand over the collected records, and make the native client send what lingers there."""
+        self._buffer.flush()
         self._shared.hasten(timeout)
 
     def close(self, timeout: float) -> None:
-        """Let go."""
-        self._hand_over()
-        self._closed = True
-        self._due.set()
-        if self._feeder is not None:
-            self._feeder.join(timeout)
+        """Hand over the collected records, and release the native producer."""
+        self._buffer.close(timeout)
         self._shared_producers.release(self._shared, timeout)
 
     # handing over ------------------------------------------------------------------------------------------
 
-    def _expect(self) -> None:
-        """Have what is collected go soon, whether or not anybody waits for it."""
-        self._due.set()
-        if self._feeder is None:
-            self._feeder = threading.Thread(target=self._feed, name="mqplug-kafka-feed", daemon=True)
-            self._feeder.start()
-
-    def _feed(self) -> None:
-        while not self._closed:
-            self._due.wait()
-            before = self._handed_over
-            time.sleep(LINGER_S)
-            if self._handed_over == before or not self._collected:  # else a busy sender does it, and better alone
-                self._due.clear()
-                self._hand_over()
-
-    def _hand_over(self) -> None:
-        with self._handing_over:
-            self._produce_collected()
-
-    def _produce_collected(self) -> None:
-        collected = self._collected
-        taken = [collected.popleft() for _ in range(len(collected))]
-        self._handed_over += bool(taken)
-        try:
-            for (topic, partition, headers, timestamp), group in groupby(taken, _alike):
-                self._prepare(topic, partition)
-                if not headers and timestamp is None:
-                    DeliveryReports(SingleRecords(list(group)), self._names).produce(self._shared.native)
-                else:
-                    for sending in group:
-                        self._produce(sending)
-        except BaseException:  # a sender that is never told would wait for ever
-            for sending in taken:
-                sending.unknown(OutcomeUnknown("the client failed while it took the record"))
-            raise
+    def _produce_all(self, sendings: Sequence[Sending]) -> None:
+        for (topic, partition, headers, timestamp), group in groupby(sendings, _alike):
+            self._prepare(topic, partition)
+            if not headers and timestamp is None:
+                DeliveryReports(SingleRecords(list(group)), self._current_logs).produce(self._shared.native)
+            else:
+                for sending in group:
+                    self._produce(sending)
 
     def _prepare(self, topic: str, partition: int) -> None:
         """See that the names of a topic's logs are fresh, and that the native client knows the partition."""
         now = time.monotonic()
-        if now >= self._names.due.get(topic, 0.0):
-            self._names.refresh(topic, now)
+        if now >= self._current_logs.due.get(topic, 0.0):
+            self._current_logs.refresh(topic, now)
         known = self._connection.known(topic)
         if known is not None:
             self._shared.learn(topic, partition, len(known.logs))
@@ -187,10 +143,10 @@ class KafkaProducer:
         if error is not None or offset is None or partition is None or offset < 0:
             settle_failure(sending, error)
         else:
-            self._names.when_known(sending.topic, partial(self._stored, sending, partition, offset))
+            self._current_logs.when_known(sending.topic, partial(self._stored, sending, partition, offset))
 
     def _stored(self, sending: Sending, partition: int, offset: int) -> None:
-        sending.stored(self._names.log(sending.topic, partition), (offset,))
+        sending.stored(self._current_logs.log(sending.topic, partition), (offset,))
 
 
 _alike = attrgetter("topic", "partition", "headers", "timestamp")
