@@ -27,7 +27,7 @@ from mqplug.testing._cases.bench import Bench, Trimmed  # noqa: E402
 from mqplug.testing._cases.registry import Case  # noqa: E402
 from mqplug.testing._cases.run_settings import Profile  # noqa: E402
 from mqplug.testing._collection.prove import prove  # noqa: E402
-from mqplug.testing._harness.harness import Harness  # noqa: E402
+from mqplug.testing._harness.harness import DISTURBING_HOOKS, Harness  # noqa: E402
 from mqplug.testing._harness.server_process import ServerHooks, ServerProcess, free_port  # noqa: E402
 from mqplug.testing._harness.tcp_proxy import NetworkHooks, Proxy  # noqa: E402
 from mqplug.testing._harness.waiting import Waiting  # noqa: E402
@@ -36,6 +36,6 @@ from mqplug.testing.contract import CASES  # noqa: E402
 from mqplug.testing.history import History, Verdict, check_history  # noqa: E402
 
 __all__ = [
-    "CASES", "Bench", "Case", "Harness", "History", "NetworkHooks", "Profile", "Proxy", "ServerHooks", "ServerProcess",
-    "Trimmed", "Verdict", "Waiting", "check_history", "free_port", "prove", "run",
+    "CASES", "DISTURBING_HOOKS", "Bench", "Case", "Harness", "History", "NetworkHooks", "Profile", "Proxy",
+    "ServerHooks", "ServerProcess", "Trimmed", "Verdict", "Waiting", "check_history", "free_port", "prove", "run",
 ]  # fmt: skip

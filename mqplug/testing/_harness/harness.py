@@ -16,6 +16,11 @@ from mqplug.testing._harness.waiting import Waiting
 OUTAGE: Final = "outage"
 BESIDE: Final = frozenset({"connect", "waiting", "absent", "known_failures", "hands_out_current"})
 """The fields of a harness that are no hooks."""
+DISTURBING_HOOKS: Final = (
+    "restart", "kill", "pause", "kill_node", "cut_network", "stall_replies", "drop_replies", "reset_replies",
+    "fill_disk", "corrupt_tail", "tear_tail",
+)  # fmt: skip
+"""The hooks that disturb a server, its network or its disk. A harness over a server that others run has none."""
 
 
 def _check_absent(harness: Harness, _: object, absent: Mapping[str, str]) -> None:

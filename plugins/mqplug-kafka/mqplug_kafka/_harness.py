@@ -12,23 +12,10 @@ from typing import Final
 
 import mqplug
 from mqplug import Client
-from mqplug.testing import Harness
+from mqplug.testing import DISTURBING_HOOKS, Harness
 
 POLL_LIMIT_S: Final = 6.0  # the shortest session that a broker allows unless it is told otherwise
 CODECS: Final = ("gzip", "snappy", "lz4", "zstd")
-NOT_OURS: Final = (
-    "restart",
-    "kill",
-    "pause",
-    "kill_node",
-    "cut_network",
-    "stall_replies",
-    "drop_replies",
-    "reset_replies",
-    "fill_disk",
-    "corrupt_tail",
-    "tear_tail",
-)
 
 
 @contextmanager
@@ -53,5 +40,5 @@ def harness(url: str) -> Iterator[Harness]:
         hasty=hasty,
         poll_limit=POLL_LIMIT_S,
         codecs={codec: partial(compressing, codec) for codec in CODECS},
-        absent=dict.fromkeys(NOT_OURS, "the broker is not the kit's to disturb"),
+        absent=dict.fromkeys(DISTURBING_HOOKS, "the broker is not the kit's to disturb"),
     )

@@ -11,21 +11,7 @@ from typing import Final
 
 import mqplug
 from mqplug import Client
-from mqplug.testing import Harness
-
-NOT_OURS: Final = (
-    "restart",
-    "kill",
-    "pause",
-    "kill_node",
-    "cut_network",
-    "stall_replies",
-    "drop_replies",
-    "reset_replies",
-    "fill_disk",
-    "corrupt_tail",
-    "tear_tail",
-)
+from mqplug.testing import DISTURBING_HOOKS, Harness
 
 UNANSWERED: Final = (
     "a commit of a member that stood still until another took over is not answered: it ends with Timeout"
@@ -46,6 +32,6 @@ def harness(url: str) -> Iterator[Harness]:
         extended=connect,
         second_process=url,
         unreachable=lambda host, port, timeout: mqplug.connect(f"pulsar://{host}:{port}", timeout=timeout),
-        absent=dict.fromkeys(NOT_OURS, "the broker is not the kit's to disturb"),
+        absent=dict.fromkeys(DISTURBING_HOOKS, "the broker is not the kit's to disturb"),
         known_failures=KNOWN_FAILURES,
     )
