@@ -6,8 +6,8 @@ import time
 from threading import Thread
 
 import pytest
+from broker_stream import Stream
 from kafka_driver import fill, new_name, take
-from stream import Stream
 
 import mqplug
 

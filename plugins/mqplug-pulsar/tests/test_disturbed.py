@@ -6,8 +6,8 @@ import time
 from threading import Thread
 
 import pytest
+from broker_stream import Stream
 from pulsar_driver import fill, take
-from stream import Stream
 
 from mqplug import EARLIEST
 

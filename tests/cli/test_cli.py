@@ -1,0 +1,390 @@
+"""The command line: what it prints, what it imports, and how it ends."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path, PurePosixPath
+
+import pytest
+from config_backends import fakes
+from made_distributions import BACKEND, field, plant_backend
+
+import mqplug
+from mqplug.cli._app import run
+
+__all__ = ["fakes"]
+
+MQPLUG = [sys.executable, "-m", "mqplug.cli"]
+RICH_OR_NOT = {"NO_COLOR": "1", "TERM": "dumb"}
+
+
+def command(*arguments, **environment):
+    """The finished process of one command line."""
+    env = {**os.environ, **RICH_OR_NOT, **environment}
+    return subprocess.run([*MQPLUG, *arguments], capture_output=True, text=True, check=False, env=env, timeout=60)
+
+
+@pytest.fixture
+def store(request):
+    """The URL of a store in memory with the topic "orders" of two partitions."""
+    url = f"memory://{request.node.name}"
+    with mqplug.connect(url) as mq:
+        mq.create_topic("orders", partitions=2)
+        with mq.producer("orders") as out:
+            out.send_many([mqplug.Record(b"x", partition=1)] * 3)
+        yield url
+
+
+def test_version_is_that_of_the_package():
+    """`mqplug --version` names the version."""
+    assert command("--version").stdout == f"mqplug, version {mqplug.__version__}\n"
+
+
+def test_help_is_lazy():
+    """`mqplug --help` imports nothing that it does not need."""
+    lazy = ["cattrs", "rich", "pyarrow", "importlib.metadata", "mqplug.memory", "mqplug.cli._demo"]
+    program = (
+        "import sys\nfrom mqplug.cli._app import run\ncode = run(['--help'])\n"
+        f"print('loaded', [name for name in {lazy} if name in sys.modules], code)"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1] == "loaded [] 0"
+
+
+def test_help_names_each_verb(capsys):
+    """`mqplug --help` lists the verbs."""
+    assert run(["--help"]) == 0
+    printed = capsys.readouterr().out
+    verbs = ("completion", "demo", "docs", "doctor", "plugins", "schema", "test", "topics", "watermarks")
+    assert [verb for verb in verbs if f"  {verb} " not in printed] == []
+
+
+def test_topics_are_listed_one_a_line(capsys, store):
+    """`mqplug topics` prints names alone, for people and for pipes."""
+    assert run(["topics", store]) == 0
+    assert capsys.readouterr().out == "orders\n"
+
+
+def test_a_configuration_file_stands_for_a_url(capsys, store, tmp_path):
+    """Where a URL is wanted, a file will do."""
+    path = tmp_path / "mine.toml"
+    path.write_text(f"url = '{store}'\n")
+    assert run(["topics", str(path)]) == 0
+    assert capsys.readouterr().out == "orders\n"
+
+
+def test_topics_as_json(capsys, store):
+    """`mqplug topics --json` prints a list of names."""
+    assert run(["topics", store, "--json"]) == 0
+    assert json.loads(capsys.readouterr().out) == ["orders"]
+
+
+def test_watermarks_of_each_partition(capsys, store):
+    """`mqplug watermarks` says for each partition what it retains."""
+    assert run(["watermarks", store, "orders", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out) == [
+        {"partition": 0, "low": "0", "high": "0", "messages": 0, "exact": True},
+        {"partition": 1, "low": "0", "high": "3", "messages": 3, "exact": True},
+    ]
+
+
+def test_watermarks_as_a_table(capsys, store):
+    """Without a format there is a line for each partition under the names of the columns."""
+    assert run(["watermarks", store, "orders"]) == 0
+    header, *rows = capsys.readouterr().out.splitlines()
+    assert header.split() == ["partition", "low", "high", "messages", "exact"]
+    assert [row.split() for row in rows] == [["0", "0", "0", "0", "yes"], ["1", "0", "3", "3", "yes"]]
+
+
+def test_an_error_is_one_line_with_its_fix(capsys, store):
+    """What goes wrong is one line on standard error that says how to mend it; the exit code is 1."""
+    assert run(["watermarks", store, "odrers"]) == 1
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    assert printed.err.startswith("error: there is no topic 'odrers' ")
+    assert printed.err.count("\n") == 1
+
+
+def test_a_missing_backend_names_its_package(capsys):
+    """A backend that could be installed is named with its pip line."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("mqplug._plugins.discovery._entry_points", lambda *_: [])
+        assert run(["topics", "kafka://localhost"]) == 1
+    assert capsys.readouterr().err.endswith("Run pip install mqplug-kafka\n")
+
+
+def test_a_secret_is_not_shown(capsys):
+    """The password of a URL appears in no error."""
+    assert run(["topics", "memory://me:hunter2@host?nonsense=1"]) == 1
+    assert "hunter2" not in capsys.readouterr().err
+
+
+def test_an_unforeseen_error_shows_no_traceback(capsys, monkeypatch):
+    """A defect is one line, too, and says how to see more of it."""
+    monkeypatch.setattr("mqplug.cli._clients.look", lambda *a, **k: 1 / 0)
+    assert run(["topics", "memory://x"]) == 1
+    assert capsys.readouterr().err == (
+        "error: ZeroDivisionError: division by zero. Set MQPLUG_DEBUG=1 to see where it comes from\n"
+    )
+
+
+def test_debug_shows_the_traceback():
+    """With MQPLUG_DEBUG the traceback is shown."""
+    done = command("topics", "nonsense://", MQPLUG_DEBUG="1")
+    assert done.returncode == 1
+    assert "Traceback" in done.stderr
+
+
+@pytest.mark.parametrize("arguments", [["nonsense"], ["topics"], ["watermarks", "memory://x"], ["demo", "--what"]])
+def test_wrong_usage_exits_with_2(arguments, capsys):
+    """An unknown verb, a missing argument and an unknown option are wrong usage."""
+    assert run(arguments) == 2
+    assert "Traceback" not in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("missing", ["click", "rich"])
+def test_without_the_extra_it_says_what_to_install(missing):
+    """Without click or rich the command says what to install, and exits with 1."""
+    program = (
+        f"import sys; sys.modules[{missing!r}] = None; sys.argv = ['mqplug', 'plugins']; "
+        "from mqplug.cli import main; main()"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (
+        1,
+        f"error: the command line needs {missing}. Run pip install 'mqplug[cli]'\n",
+    )
+
+
+@pytest.fixture
+def broken_plugin(tmp_path):
+    """A directory with an installed plugin that does not load."""
+    info = tmp_path / "mqplug_broken-4.2.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: mqplug-broken\nVersion: 4.2\n")
+    (info / "entry_points.txt").write_text("[mqplug.backends]\nbroken = mqplug_broken_is_not_there\n")
+    return str(tmp_path)
+
+
+def test_plugins_are_listed_with_their_state(broken_plugin):
+    """`mqplug plugins` names distribution, version and state of each; a broken one has its reason, and hides none."""
+    done = command("plugins", "--json", PYTHONPATH=broken_plugin)
+    assert done.returncode == 0
+    rows = {row["name"]: row for row in json.loads(done.stdout)}
+    memory = rows["memory"]
+    assert (memory["kind"], memory["distribution"], memory["version"]) == ("backend", "mqplug", mqplug.__version__)
+    assert (memory["state"], memory["api_version"], memory["reason"]) == ("ok", 1, "")
+    broken = rows["broken"]
+    assert (broken["distribution"], broken["version"], broken["state"]) == ("mqplug-broken", "4.2", "broken")
+    assert "No module named 'mqplug_broken_is_not_there'" in broken["reason"]
+
+
+def test_a_denied_plugin_is_listed_and_not_loaded(broken_plugin):
+    """What the configuration forbids is shown as denied."""
+    done = command("plugins", "--json", PYTHONPATH=broken_plugin, MQPLUG_DENY="broken")
+    assert {row["name"]: row["state"] for row in json.loads(done.stdout)}["broken"] == "denied"
+
+
+def test_check_fails_when_a_plugin_is_not_well(broken_plugin):
+    """`mqplug plugins --check` exits with 1 if anything is wrong."""
+    assert command("plugins", "--check", PYTHONPATH=broken_plugin).returncode == 1
+
+
+def doctor(capsys, *arguments):
+    """Exit code and report of the doctor."""
+    code = run(["doctor", *arguments, "--json"])
+    return code, json.loads(capsys.readouterr().out)
+
+
+def test_the_doctor_says_what_is_chosen_and_why(capsys, fakes, monkeypatch):
+    """Sources, the choice with its reason, each setting with its source, and that it connects."""
+    Path("mqplug.toml").write_text("mode = 'cluster'\n[rocksmq]\npath = 'x'\n[kafka]\nservers = ['file']\n")
+    monkeypatch.setenv("MQPLUG_KAFKA_MECHANISM", "SCRAM-SHA-256")
+    code, found = doctor(capsys)
+    assert (code, found["backend"], found["error"]) == (0, "kafka", None)
+    assert found["reason"] == "mode is cluster: the first of pulsar, kafka that is configured"
+    assert sorted(found["sources"]) == ["MQPLUG_KAFKA_MECHANISM", "mqplug.toml"]
+    sources = {each["name"]: each["source"] for each in found["settings"]}
+    assert (sources["servers"], sources["mechanism"], sources["tls"]) == (
+        "mqplug.toml",
+        "MQPLUG_KAFKA_MECHANISM",
+        "default",
+    )
+
+
+def test_the_doctor_connects(capsys):
+    """It says whether the backend answers, and which capabilities are native, the core's, or absent."""
+    code, found = doctor(capsys, "memory://doctor")
+    assert (code, found["connects"], found["reason"]) == (0, True, "the URL names it")
+    assert "groups" in found["capabilities"]["native"]
+    assert "pause_resume" in found["capabilities"]["core"] + found["capabilities"]["native"]
+    assert set(found["capabilities"]) == {"native", "core", "absent"}
+
+
+def test_the_doctor_as_a_page(capsys, fakes):
+    """For people it is a page."""
+    Path("mine.toml").write_text("[kafka]\nservers = ['one', 'two']\n")
+    assert run(["doctor", "--config", "mine.toml"]) == 0
+    printed = capsys.readouterr().out
+    for line in ("sources   mine.toml", "connects  yes, in ", "one, two"):
+        assert line in printed
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["kafka://host?tls=maybe"], "'kafka.tls'"),
+        (["nats://host?fail=refused"], "refused with None"),
+        (["nosuch://x"], "no backend 'nosuch'"),
+        (["--config", "absent.toml"], "cannot be read"),
+        ([], "none is configured"),
+    ],
+)
+def test_the_doctor_fails_with_the_reason(capsys, fakes, arguments, says):
+    """What is wrong is in the report, as far as it got; the exit code is 1."""
+    code, found = doctor(capsys, *arguments)
+    assert (code, found["connects"]) == (1, False)
+    assert says in found["error"]
+    assert run(["doctor", *arguments]) == 1
+    assert says in capsys.readouterr().out
+
+
+def test_the_doctor_takes_one_target(capsys):
+    """A URL and a file at once is wrong usage."""
+    assert run(["doctor", "memory://x", "--config", "x.toml"]) == 2
+    assert "not both" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("verb", [["topics"], ["watermarks"], ["doctor"]])
+@pytest.mark.parametrize(("query", "creates"), [("", False), ("?create=true", True)])
+def test_who_only_looks_makes_nothing(capsys, fakes, verb, query, creates):
+    """Verbs that only look tell a backend to make nothing, unless the URL says otherwise."""
+    topic = ["orders"] if verb == ["watermarks"] else []
+    run([*verb, f"nats://host{query}", *topic])
+    assert fakes["nats"].given.create is creates
+
+
+def test_the_doctor_shows_what_a_program_gets(capsys, fakes):
+    """Although the doctor makes nothing, it shows the setting that a program would have."""
+    _, found = doctor(capsys, "nats://host")
+    assert {"name": "create", "value": True, "source": "default"} in found["settings"]
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_completion_prints_a_script(capsys, shell):
+    """`mqplug completion SHELL` prints what the shell evaluates."""
+    assert run(["completion", shell]) == 0
+    printed = capsys.readouterr().out
+    assert "_MQPLUG_COMPLETE" in printed
+    assert "mqplug" in printed
+
+
+def test_completion_completes():
+    """What the script asks for, the command answers."""
+    done = command(_MQPLUG_COMPLETE="bash_complete", COMP_WORDS="mqplug doct", COMP_CWORD="1")
+    assert done.stdout.split() == ["plain,doctor"]
+
+
+def test_ctrl_c_ends_at_once():
+    """Ctrl-C in the midst of work ends the command with 130, without a word of Python."""
+    arguments = [*MQPLUG, "demo", "--url", "memory://demo", "--seconds", "100"]
+    with subprocess.Popen(arguments, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stdout.readline().startswith("mqplug ")
+        assert process.stdout.readline().startswith("shared ")
+        process.send_signal(signal.SIGINT)
+        _, complaint = process.communicate(timeout=5)
+    assert (process.returncode, complaint.strip()) == (130, "")
+
+
+def test_a_closed_pipe_is_no_traceback(store):
+    """Output that nobody reads any more ends the command quietly."""
+    arguments = f"{sys.executable} -m mqplug.cli --help | true"
+    done = subprocess.run(arguments, shell=True, capture_output=True, text=True, check=False)
+    assert done.stderr == ""
+
+
+WITH_COMMANDS = """
+    import click
+
+    @hookimpl
+    def mqplug_commands():
+        @click.command()
+        @click.argument("path")
+        def check(path):
+            '''Look for damage.'''
+            click.echo(f"looked at {path}")
+
+        return [check]
+"""
+
+
+def test_a_backend_brings_commands(tmp_path, capsys):
+    """`mqplug NAME COMMAND` runs a command of the backend NAME, which is loaded only then."""
+    with field(tmp_path) as plant:
+        plant_backend(plant, "careful", BACKEND.format(name="careful", version=1) + WITH_COMMANDS)
+        assert run(["careful", "check", "/data"]) == 0
+        assert capsys.readouterr().out == "looked at /data\n"
+        assert run(["careful", "--help"]) == 0
+        assert "Look for damage." in capsys.readouterr().out
+
+
+def test_a_word_that_is_no_verb_is_wrong_usage(capsys):
+    """What is neither a verb nor a backend with commands ends with exit code 2, and says so."""
+    for word in ("nothing", "memory"):
+        assert run([word]) == 2
+        assert f"No such command '{word}'" in capsys.readouterr().err
+
+
+def test_a_broken_backend_is_told_in_one_line(tmp_path, capsys):
+    """A backend that cannot be loaded ends its own command with its reason, and no other."""
+    with field(tmp_path) as plant:
+        plant_backend(plant, "broken", "raise ImportError('no such library')")
+        assert run(["broken", "check"]) == 1
+        assert "no such library" in capsys.readouterr().err
+        assert run(["plugins"]) == 0
+
+
+def test_docs_lists_the_pages(capsys):
+    """Each with its title, and the file that it is in."""
+    assert run(["docs", "--json"]) == 0
+    listed = {each["page"]: each for each in json.loads(capsys.readouterr().out)}
+    assert {"rules", "contract-rules", "configuration", "milvus", "changelog", "compatibility"} <= listed.keys()
+    assert listed["contract-rules"]["about"] == "The contract, rule by rule"
+    assert all(Path(each["file"]).is_file() for each in listed.values())
+
+
+@pytest.mark.parametrize("page", ["contract-rules", "contract-rules#seek-33", "contract-rules.md"])
+def test_docs_prints_a_page(capsys, page):
+    """By its name, also as failures of the kit write it."""
+    assert run(["docs", page]) == 0
+    assert "**SEEK-33**" in capsys.readouterr().out
+
+
+def test_docs_names_the_nearest_page(capsys):
+    """An unknown page is wrong usage."""
+    assert run(["docs", "ruels"]) == 2
+    assert "Did you mean 'rules'?" in capsys.readouterr().err
+
+
+def test_docs_of_a_checkout_are_there_beside_an_installed_plugin(capsys, monkeypatch, tmp_path):
+    """What a plugin's wheel brings hides nothing of the core's, where that is used as it lies here."""
+    page = tmp_path / "share/doc/mqplug-shelf/shelves.md"
+    page.parent.mkdir(parents=True)
+    page.write_text("# About shelves\n")
+
+    class Installed:
+        name = "mqplug-shelf"
+        files = (PurePosixPath("share/doc/mqplug-shelf/shelves.md"),)
+
+        def locate_file(self, file):
+            return tmp_path / file
+
+    monkeypatch.setattr("importlib.metadata.distributions", lambda: [Installed()])
+    monkeypatch.setattr(mqplug, "__file__", str(Path(__file__).parents[2] / "mqplug/__init__.py"))
+    assert run(["docs", "--json"]) == 0
+    about = {each["page"]: each["about"] for each in json.loads(capsys.readouterr().out)}
+    assert (about["mqplug-shelf/shelves"], about["rules"]) == ("About shelves", "The rules")

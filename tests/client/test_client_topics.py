@@ -1,0 +1,251 @@
+"""The client: topics, and questions about what is stored."""
+
+from __future__ import annotations
+
+import math
+from datetime import timedelta
+
+import pytest
+from limited_memory import narrowed
+
+import mqplug
+from mqplug import EARLIEST
+from mqplug.recording import Recorder
+from mqplug.spi import CreateTopic, DescribeTopic, DescribeTopics
+
+
+@pytest.fixture
+def mq():
+    """A client of a fresh store."""
+    with mqplug.connect("memory") as client:
+        yield client
+
+
+def fill(mq, topic, count, partition=0):
+    """Send so many messages to one partition; their ids."""
+    with mq.producer(topic) as out:
+        return list(out.send_many([mqplug.Record(b"%d" % number, partition=partition) for number in range(count)]))
+
+
+# topics ----------------------------------------------------------------------------------------------------
+
+
+def test_a_topic_is_described(mq):
+    """A topic has a name and one log for each partition, in order."""
+    mq.create_topic("orders", partitions=3)
+    info = mq.describe("orders")
+    assert (info.name, [log.partition for log in info.logs]) == ("orders", [0, 1, 2])
+    assert mq.partitions("orders") == list(info.logs)
+
+
+@pytest.mark.parametrize(
+    ("given", "seconds"),
+    [(90, 90.0), (60, 60.0), (timedelta(hours=1), 3600.0), (timedelta(seconds=7), 7.0), (math.inf, math.inf)],
+)
+def test_retention_is_seconds_or_a_timedelta(given, seconds):
+    """A driver gets seconds, however they were said."""
+    with narrowed(retention=True) as (mq, asked):
+        mq.create_topic("orders", retention=given, retention_bytes=5000)
+        assert asked[0] == CreateTopic("orders", retention=seconds, retention_bytes=5000)
+
+
+def test_exist_ok_takes_the_same_topic(mq):
+    """A topic that exists with the same settings will do, and keeps its messages."""
+    mq.create_topic("orders", partitions=2)
+    ids = fill(mq, "orders", 1)
+    mq.create_topic("orders", partitions=2, exist_ok=True)
+    assert [message.id for message in mq.read("orders")] == ids
+
+
+def test_exist_ok_names_the_difference(mq):
+    """A topic that exists with other settings is an error that says in what it differs."""
+    with narrowed(retention=True) as (mq, _):
+        mq.create_topic("orders", partitions=2, retention=3600, retention_bytes=1000)
+        with pytest.raises(mqplug.TopicExists) as caught:
+            mq.create_topic("orders", partitions=3, retention=7200, retention_bytes=2000, exist_ok=True)
+    text = "exists with 2 partitions, not 3 and a retention of 3600 s, not 7200 s and 1000 bytes retained, not 2000"
+    assert text in str(caught.value)
+    assert isinstance(caught.value.__cause__, mqplug.TopicExists)
+
+
+def test_exist_ok_asks_only_for_what_was_said():
+    """Settings that the caller left to the backend are no difference."""
+    with narrowed(retention=True) as (mq, _):
+        mq.create_topic("orders", retention=3600, retention_bytes=1000)
+        mq.create_topic("orders", exist_ok=True)
+
+
+def test_exist_ok_allows_for_rounding():
+    """A retention that the backend rounded up to whole minutes is no difference."""
+    with narrowed(retention=True) as (mq, _):
+        mq.create_topic("orders", retention=120)
+        mq.create_topic("orders", retention=90, exist_ok=True)
+
+
+def test_a_topic_grows(mq):
+    """Added partitions come behind the others, whose messages and ids stay."""
+    mq.create_topic("orders", partitions=2)
+    ids, before = fill(mq, "orders", 2), mq.partitions("orders")
+    mq.add_partitions("orders", 4)
+    assert mq.partitions("orders")[:2] == before
+    new = fill(mq, "orders", 1, partition=3)
+    assert [message.id for message in mq.read("orders")] == ids + new
+
+
+@pytest.mark.parametrize("total", [1, 2, 3])
+def test_a_topic_never_shrinks(mq, total):
+    """As many partitions as there are, or fewer, are a ValueError that says how many there are."""
+    mq.create_topic("orders", partitions=3)
+    with pytest.raises(ValueError, match="'orders' has 3 partitions"):
+        mq.add_partitions("orders", total)
+
+
+def test_trim_removes_what_lies_before(mq):
+    """What lies before the given position of a partition is gone, and other partitions stay."""
+    mq.create_topic("orders", partitions=2)
+    first, other = fill(mq, "orders", 3), fill(mq, "orders", 2, partition=1)
+    mq.trim("orders", {0: mqplug.Position(first[2].log, first[2].coordinates)})
+    assert [message.id for message in mq.read("orders")] == [first[2], *other]
+
+
+def test_trim_refuses_a_position_of_another_partition(mq):
+    """A position under the wrong partition is a mistake that removes nothing."""
+    mq.create_topic("orders", partitions=2)
+    fill(mq, "orders", 1, partition=1)
+    with pytest.raises(ValueError, match="for partition 0 a position of it is wanted"):
+        mq.trim("orders", {0: mq.watermarks("orders")[1].high})
+    assert mq.watermarks("orders")[1].count == 1
+
+
+@pytest.mark.parametrize("name", ["", "a/b", ".", "..", "a b", "x" * 250, "orders-partition-1"])
+def test_new_names_are_checked_before_any_io(name):
+    """An illegal name reaches no driver."""
+    with narrowed() as (mq, asked):
+        with pytest.raises(mqplug.InvalidName):
+            mq.create_topic(name)
+        assert asked == []
+
+
+def test_a_name_may_be_too_long_for_a_backend():
+    """A name that is longer than the backend takes reaches no driver, and the error says the limit."""
+    with narrowed(topic_name_max=20) as (mq, asked):
+        with pytest.raises(mqplug.InvalidName, match="Use 1 to 20 of"):
+            mq.create_topic("x" * 21)
+        assert asked == []
+
+
+# questions -------------------------------------------------------------------------------------------------
+
+
+def test_watermarks_of_many_topics_are_those_of_each(mq):
+    """Asked together, topics have the same watermarks as asked alone."""
+    mq.create_topic("orders", partitions=2)
+    mq.create_topic("audit")
+    fill(mq, "orders", 3, partition=1)
+    assert mq.watermarks(["orders", "audit"]) == {name: mq.watermarks(name) for name in ("orders", "audit")}
+    assert mq.watermarks([]) == {}
+
+
+def test_many_topics_are_described_at_once():
+    """A driver that describes many topics in one round trip is asked once."""
+    with narrowed() as (mq, asked):
+        for name in "abc":
+            mq.create_topic(name)
+        asked.clear()
+        assert list(mq.watermarks(["a", "b", "c", "a"])) == ["a", "b", "c"]
+        assert asked == [DescribeTopics(("a", "b", "c"))]
+
+
+def test_drivers_need_not_describe_many_at_once():
+    """A driver that does not know how is asked for one topic after the other."""
+    with narrowed(DescribeTopics) as (mq, asked):
+        for name in "ab":
+            mq.create_topic(name)
+        asked.clear()
+        assert list(mq.watermarks(["a", "b"])) == ["a", "b"]
+        assert asked[1:] == [DescribeTopic("a"), DescribeTopic("b")]
+
+
+def test_watermarks_of_ten_thousand_partitions_are_cheap():
+    """The watermarks of 10,000 partitions are one call of the driver: nothing is asked of each by itself."""
+    recorder = Recorder()
+    with mqplug.connect("memory", extensions=[recorder]) as mq:
+        mq.create_topic("wide", partitions=10_000)
+        before = len(list(recorder.calls()))
+        assert len(mq.watermarks("wide")) == 10_000
+        assert len(list(recorder.calls())) - before <= 2
+
+
+def test_lag_counts_down_to_zero(mq):
+    """The lag is what the group has before it in each partition, and 0 only at the end."""
+    mq.create_topic("orders", partitions=2)
+    fill(mq, "orders", 3)
+    with mq.consumer("orders", group="billing") as consumer:
+        assert mq.lag("orders", group="billing") == {0: 3, 1: 0}
+        consumer.ack_through(consumer.receive_many(2, 5)[1])
+        consumer.commit()
+        assert mq.lag("orders", group="billing") == {0: 1, 1: 0}
+
+
+def test_lag_of_many_topics_is_that_of_each(mq):
+    """Asked together, topics have the same lag as asked alone; one that the group does not read is GroupNotFound."""
+    for name, count in {"orders": 2, "audit": 1, "strange": 0}.items():
+        mq.create_topic(name)
+        fill(mq, name, count)
+    mq.reset_group("billing", "orders", EARLIEST)
+    mq.reset_group("billing", "audit", EARLIEST)
+    assert mq.lag(["orders", "audit"], group="billing") == {"orders": {0: 2}, "audit": {0: 1}}
+    with pytest.raises(mqplug.GroupNotFound, match="no position on 'strange'"):
+        mq.lag(["orders", "strange"], group="billing")
+
+
+def test_a_question_moves_nothing(mq):
+    """Watermarks, bounds, lag and positions leave a group where it stands."""
+    mq.create_topic("orders")
+    fill(mq, "orders", 2)
+    mq.reset_group("billing", "orders", EARLIEST)
+    before = mq.positions("orders", group="billing")
+    for ask in (mq.watermarks, mq.bounds, mq.describe, mq.groups):
+        ask("orders")
+    mq.lag("orders", group="billing")
+    assert mq.positions("orders", group="billing") == before
+
+
+# ending ----------------------------------------------------------------------------------------------------
+
+
+def test_what_opens_while_the_client_closes_is_closed(mq, monkeypatch):
+    """A producer that was being opened when the client closed is not left open: its opener gets Closed."""
+    mq.create_topic("orders")
+    made = []
+    open_producer = mq._backend.open_producer
+
+    def slow(*arguments):
+        made.append(open_producer(*arguments))
+        mq.close()
+        monkeypatch.setattr(made[0], "close", lambda timeout: made.append("closed"))
+        return made[0]
+
+    monkeypatch.setattr(mq._backend, "open_producer", slow)
+    with pytest.raises(mqplug.Closed):
+        mq.producer("orders")
+    assert made[1:] == ["closed"]
+
+
+def test_closing_goes_on_after_an_error(mq, monkeypatch):
+    """What goes wrong with one consumer keeps nothing else open, and is told in the end."""
+    mq.create_topic("orders")
+    consumers = [mq.consumer("orders", start=EARLIEST) for _ in range(2)]
+    for consumer in consumers:
+        close = consumer.close
+        monkeypatch.setattr(consumer, "close", lambda timeout, close=close: (close(timeout), fail())[0])
+    with pytest.raises(mqplug.ConnectError):
+        mq.close()
+    for consumer in consumers:
+        with pytest.raises(mqplug.Closed):
+            consumer.receive(0)
+
+
+def fail():
+    """Go wrong."""
+    raise mqplug.ConnectError("gone")

@@ -1,0 +1,191 @@
+"""The JSON Schema of ``mqplug.toml``: it covers every setting, and tells good files from bad ones."""
+
+from __future__ import annotations
+
+import json
+import re
+import tomllib
+from enum import Enum
+from pathlib import Path
+from typing import Any
+
+import attrs
+import pytest
+from config_backends import KINDS, Kafka
+
+import mqplug
+from mqplug._config.schema import schema_of
+from mqplug._plugins.discovery import installed, load
+from mqplug._settings.fields import fields_of
+from mqplug.cli._app import run
+
+PUBLISHED = Path(__file__).parents[2] / "docs/mqplug.schema.json"
+BACKENDS = ["kafka", "memory", "pulsar", "rocksmq"]
+
+GOOD = """
+mode = "cluster"
+extensions = ["faults"]
+
+[kafka]
+servers = ["one:9092"]
+message_max_bytes = "${LARGEST}"
+tls = true
+timeout_ratio = 1
+
+[kafka.sasl]
+username = "me"
+
+[kafka.native]
+"linger.ms" = "20"
+
+[rocksmq]
+path = "./mq"
+sync = "os"
+
+[extension.faults]
+seed = 7
+
+[plugins]
+deny = ["pulsar"]
+"""
+
+
+def complaints(schema: Any, value: Any, path: str = "$") -> list[str]:
+    """What a validator says: as much of JSON Schema as ours uses."""
+    if "anyOf" in schema:
+        found = [complaints(each, value, path) for each in schema["anyOf"]]
+        return [] if [] in found else found[0]
+    if "enum" in schema:
+        return [] if value in schema["enum"] else [path]
+    if not _is(schema.get("type"), value):
+        return [path]
+    if isinstance(value, str):
+        return [] if re.search(schema.get("pattern", ""), value) else [path]
+    if isinstance(value, list):
+        inside = schema.get("items", {})
+        return [each for index, item in enumerate(value) for each in complaints(inside, item, f"{path}[{index}]")]
+    if isinstance(value, dict):
+        return [each for key, inner in value.items() for each in _member(schema, key, inner, f"{path}.{key}")]
+    return []
+
+
+def _member(schema: Any, key: str, value: Any, path: str) -> list[str]:
+    known = schema.get("properties", {})
+    more = schema.get("additionalProperties", True)
+    if key in known:
+        return complaints(known[key], value, path)
+    return complaints(more, value, path) if isinstance(more, dict) else [] if more else [path]
+
+
+def _is(kind: str | None, value: Any) -> bool:
+    kinds = {"string": str, "integer": int, "number": int | float, "boolean": bool, "array": list, "object": dict}
+    if kind is None or kind == "boolean":
+        return kind is None or isinstance(value, bool)
+    return isinstance(value, kinds[kind]) and not isinstance(value, bool)
+
+
+def test_a_good_file_is_valid() -> None:
+    """Types, references, tables in tables, native options and extensions."""
+    assert complaints(schema_of(KINDS), tomllib.loads(GOOD)) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "path"),
+    [
+        ("[kafak]", "$.kafak"),
+        ("bakend = 'kafka'", "$.bakend"),
+        ("mode = 'clustre'", "$.mode"),
+        ("[kafka]\nservres = ['x']", "$.kafka.servres"),
+        ("[kafka]\nservers = 'x'", "$.kafka.servers"),
+        ("[kafka]\nservers = [3]", "$.kafka.servers[0]"),
+        ("[kafka]\ntls = 'yes'", "$.kafka.tls"),
+        ("[kafka]\nmessage_max_bytes = 1.5", "$.kafka.message_max_bytes"),
+        ("[kafka]\npassword = 3", "$.kafka.password"),
+        ("[kafka.native]\na = 3", "$.kafka.native.a"),
+        ("[kafka.sasl]\nusernme = 'x'", "$.kafka.sasl.usernme"),
+        ("[rocksmq]\nsync = 'never'", "$.rocksmq.sync"),
+        ("[plugins]\nalow = []", "$.plugins.alow"),
+        ("extension = 3", "$.extension"),
+    ],
+)
+def test_a_bad_file_is_not(text: str, path: str) -> None:
+    """A misspelt key, a wrong type and a value that is no choice are found where they stand."""
+    assert complaints(schema_of(KINDS), tomllib.loads(text)) == [path]
+
+
+def test_secrets_have_no_default() -> None:
+    """A default of a secret is not published."""
+    kind = attrs.make_class("Settings", {"token": attrs.field(default="s3cret", repr=False, type=str)})
+    assert "s3cret" not in json.dumps(schema_of({"x": kind}))
+
+
+def test_descriptions_come_from_docstrings() -> None:
+    """A setting is described by the sentences that name it."""
+    properties = schema_of({"kafka": Kafka})["properties"]["kafka"]["properties"]
+    assert properties["servers"]["description"] == "`servers` lists brokers."
+    assert properties["native"]["description"] == "`native` is for options of the client."
+
+
+def test_rare_types() -> None:
+    """Choices between types, enumerations, and what is written as text."""
+
+    class Color(Enum):
+        RED = "red"
+
+    kind = attrs.make_class(
+        "Settings",
+        {
+            "either": attrs.field(default=None, type=int | str | None),
+            "color": attrs.field(default=Color.RED, type=Color),
+            "path": attrs.field(default=Path("x"), type=Path),
+            "names": attrs.field(factory=set, type=frozenset[str]),
+            "any": attrs.field(default=None, type=Any),
+        },
+    )
+    schema = schema_of({"x": kind})
+    good = {"either": 3, "color": "red", "path": "x", "names": ["a"], "any": [3]}
+    assert complaints(schema, {"x": good}) == []
+    assert complaints(schema, {"x": {"color": "blue"}}) == ["$.x.color"]
+
+
+def test_the_command_prints_the_schema_of_what_is_installed(capsys: pytest.CaptureFixture[str]) -> None:
+    """`mqplug schema` has a section for each backend that is here."""
+    assert run(["schema"]) == 0
+    printed = json.loads(capsys.readouterr().out)
+    assert "memory" in printed["properties"]
+    assert printed["additionalProperties"] is False
+
+
+@pytest.mark.parametrize("name", BACKENDS)
+def test_the_published_schema_is_up_to_date(name: str) -> None:
+    """The page that docs publish says what the settings classes say: `mqplug schema > docs/mqplug.schema.json`."""
+    if name not in installed():
+        pytest.skip(f"mqplug-{name} is not installed")
+    published = json.loads(PUBLISHED.read_text())
+    made = json.loads(json.dumps(schema_of({name: settings_of(name)})))
+    assert published["properties"][name] == made["properties"][name]
+    assert sorted(published["properties"]) == sorted({*made["properties"], *BACKENDS})
+
+
+@pytest.mark.parametrize("name", BACKENDS)
+def test_each_setting_is_in_the_schema_with_a_description(name: str) -> None:
+    """None is forgotten, and none goes without a word."""
+    if name not in installed():
+        pytest.skip(f"mqplug-{name} is not installed")
+    kind = settings_of(name)
+    properties = schema_of({name: kind})["properties"][name]["properties"]
+    assert list(properties) == [*fields_of(kind), "debug"]
+    assert [key for key, value in properties.items() if "description" not in value] == []
+
+
+def settings_of(name: str) -> type[Any]:
+    """The settings class of an installed backend."""
+    plugin: Any = load(name)
+    kind: type[Any] = plugin.mqplug_describe().settings
+    return kind
+
+
+def test_what_is_published_names_no_reference() -> None:
+    """The schema is self-contained."""
+    assert "$ref" not in PUBLISHED.read_text()
+    assert mqplug.__name__ in PUBLISHED.read_text()

@@ -1,0 +1,253 @@
+"""The personalities of the memory backend: what Kafka and Pulsar do oddly, at the driver seam."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import attrs
+import pytest
+from memory_drivers import Seam
+
+import mqplug
+from mqplug import (
+    Client,
+    MessageId,
+    Position,
+    PositionLost,
+    Record,
+    TopicNotFound,
+    Unsupported,
+    before,
+)
+from mqplug.memory import Store
+from mqplug.memory._personality import KAFKA, PULSAR
+from mqplug.spi import Capabilities, DeleteTopic, GroupPosition
+
+ELSEWHERE = {"auth", "multi_node", "persistent", "multi_process", "message_max_bytes"}  # servers have it, memory not
+PULSAR_ITSELF = {"exclusive", "shared", "key_shared", "nack", "ack_timeout", "pause_resume", "add_partitions"}
+
+
+@pytest.fixture
+def kafka() -> Iterator[Client]:
+    """A store as odd as Kafka, with a topic."""
+    with mqplug.connect("memory", like="kafka", debug=True) as client:
+        client.create_topic("orders")
+        yield client
+
+
+@pytest.fixture
+def pulsar() -> Iterator[Client]:
+    """A store as odd as Pulsar, with a topic."""
+    with mqplug.connect("memory", like="pulsar", debug=True) as client:
+        client.create_topic("orders")
+        yield client
+
+
+def fill(mq: Client, count: int, partition: int = 0) -> Sequence[MessageId]:
+    """Send so many messages together."""
+    with mq.producer("orders") as out:
+        return out.send_many([Record(b"%d" % number, partition=partition) for number in range(count)])
+
+
+def with_store(mq: Client, do: Callable[[Store], object]) -> None:
+    """What retention does, on a backend where nobody can ask for it."""
+    store = mq.unwrap(Store)
+    assert store is not None
+    with store.changed:
+        do(store)
+
+
+def trim(mq: Client, before: MessageId) -> None:
+    """Remove what lies before a message."""
+    with_store(mq, lambda store: store.partition(before.log).trim(before.coordinates))
+
+
+def declared(capabilities: Capabilities) -> dict[str, object]:
+    """What is declared that memory could have too."""
+    return {name: value for name, value in attrs.asdict(capabilities).items() if name not in ELSEWHERE}
+
+
+def test_kafka_can_do_what_the_plugin_can() -> None:
+    """The personality declares exactly what the plugin does, as far as memory has it."""
+    plugin: Any = pytest.importorskip("mqplug_kafka")
+    assert declared(KAFKA.capabilities) == declared(plugin.mqplug_describe().capabilities)
+
+
+def test_pulsar_can_do_what_the_plugin_can_and_pulsar_itself() -> None:
+    """The personality declares all that the plugin does, and beside that only what Pulsar has."""
+    plugin: Any = pytest.importorskip("mqplug_pulsar")
+    native, like = declared(plugin.mqplug_describe().capabilities), declared(PULSAR.capabilities)
+    assert {name for name in native if native[name] != like[name]} <= PULSAR_ITSELF
+    assert not any(native[name] and not like[name] for name in native)
+
+
+@pytest.mark.parametrize("mode", ["exclusive", "shared", "key_shared"])
+def test_kafka_has_one_mode(kafka: Client, mode: Any) -> None:
+    """A test that shares a partition fails as it would in production."""
+    with pytest.raises(Unsupported, match=mode):
+        kafka.consumer("orders", group="billing", mode=mode)
+
+
+def test_markers_of_kafka_leave_gaps(kafka: Client) -> None:
+    """Behind each batch lies an offset that is no message; a read up to high steps over it and ends."""
+    ids = [*fill(kafka, 2), *fill(kafka, 2)]
+    assert [message_id.coordinates for message_id in ids] == [(0,), (1,), (3,), (4,)]
+    marks = kafka.watermarks("orders")[0]
+    assert (marks.high.coordinates, marks.count, marks.exact) == ((6,), 6, False)
+    assert [message.id for message in kafka.read("orders")] == ids
+
+
+def test_a_position_at_a_marker_of_kafka_is_stepped_over(kafka: Client) -> None:
+    """An empty batch moves a reader behind the marker, so that it comes to its end."""
+    last = fill(kafka, 2)[-1]
+    high = kafka.watermarks("orders")[0].high
+    with kafka.consumer("orders", start=mqplug.after(last), until=high) as orders:
+        assert list(orders) == []
+
+
+def test_kafka_keeps_as_many_ranges_as_fit(kafka: Client) -> None:
+    """Of too many acked ranges the nearest are stored; the others come back."""
+    ids = fill(kafka, 500)
+    stands = GroupPosition(
+        Position(ids[0].log, ids[0].coordinates),
+        tuple((each.coordinates, each.coordinates) for each in ids[1::2]),
+    )
+    with_store(kafka, lambda store: store.store_positions("billing", {ids[0].log: stands}))
+    stored = kafka.positions("orders", group="billing")[0]
+    assert len(stored.acked) == kafka.capabilities.acked_ranges_max
+
+
+def test_kafka_tells_of_a_bad_seek_late() -> None:
+    """A seek of a deleted topic succeeds, and the next poll says so."""
+    seam = Seam(like="kafka")
+    reader = seam.reader()
+    seam.do(DeleteTopic("orders"))
+    reader.seek({seam.logs[0]: Position(seam.logs[0], (0,))}, 1)
+    with pytest.raises(TopicNotFound):
+        reader.poll(10, 0)
+
+
+def test_memory_tells_of_a_bad_seek_at_once() -> None:
+    """A seek of a deleted topic is refused."""
+    seam = Seam()
+    reader = seam.reader()
+    seam.do(DeleteTopic("orders"))
+    with pytest.raises(TopicNotFound):
+        reader.seek({seam.logs[0]: Position(seam.logs[0], (0,))}, 1)
+
+
+def test_ids_of_pulsar_are_entries(pulsar: Client) -> None:
+    """What is sent together lies in one entry, up to its size; a single message is an entry without a batch."""
+    with pulsar.producer("orders") as out:
+        single = out.send(b"x")
+    batch = fill(pulsar, 12)
+    assert single.coordinates == (1, 0, -1)
+    assert [each.coordinates for each in (batch[0], batch[9], batch[10], batch[11])] == [
+        (1, 1, 0), (1, 1, 9), (1, 2, 0), (1, 2, 1),
+    ]  # fmt: skip
+    assert batch[9].detail == (10,)
+
+
+def test_pulsar_has_one_time_for_a_batch(pulsar: Client) -> None:
+    """A search by time looks at when a message was stored, whatever timestamp it has."""
+    with pulsar.producer("orders") as out:
+        out.send_many([Record(b"a", timestamp=1000), Record(b"b", timestamp=2000)])
+    first, second = pulsar.read("orders")
+    assert first.log_time == second.log_time > second.timestamp > first.timestamp
+    assert list(pulsar.read("orders", start=mqplug.at_time(first.timestamp))) == [first, second]
+
+
+def test_pulsar_removes_whole_ledgers(pulsar: Client) -> None:
+    """A trim keeps what lies in the ledger that it ends in."""
+    with pulsar.producer("orders") as out:
+        ids = [out.send(b"%d" % number) for number in range(12)]  # five to a ledger
+    trim(pulsar, ids[7])
+    assert [message.id for message in pulsar.read("orders")] == ids[5:]
+
+
+def test_a_reader_of_pulsar_hears_of_a_loss_when_something_follows(pulsar: Client) -> None:
+    """Nobody tells it that retention took what it wants; it sees so at the next message."""
+    ids = fill(pulsar, 3)
+    with pulsar.consumer("orders", start=before(ids[0])) as orders:
+        with_store(pulsar, lambda store: store.topic("orders")[0].numbering.roll())
+        with_store(pulsar, lambda store: store.topic("orders")[0].trim(store.topic("orders")[0].high))
+        assert orders.receive(timeout=0.1) is None
+        fill(pulsar, 1)
+        with pytest.raises(PositionLost):
+            orders.receive(timeout=5)
+
+
+@pytest.mark.parametrize("mode", ["ordered", "shared"])
+def test_a_group_of_pulsar_never_hears_of_a_loss(pulsar: Client, mode: Any) -> None:
+    """A subscription goes on behind what retention took."""
+    with pulsar.consumer("orders", group="billing", mode=mode) as orders:
+        assert orders.receive(timeout=0) is None
+        with pulsar.producer("orders") as out:
+            ids = [out.send(b"%d" % number) for number in range(8)]
+        trim(pulsar, ids[6])
+        received = orders.receive(timeout=5)
+        assert received is not None
+        assert received.id == ids[5]
+
+
+def test_acks_of_pulsar_count_by_the_entry(pulsar: Client) -> None:
+    """What is not acked of an entry comes back with the whole of it."""
+    ids = fill(pulsar, 20)
+    with pulsar.consumer("orders", group="billing") as orders:
+        received = [orders.receive(timeout=5) for _ in range(20)]
+        for message in received[12:15]:
+            orders.ack(message)  # type: ignore[arg-type]
+    with pulsar.consumer("orders", group="billing") as orders:
+        assert [orders.receive(timeout=5).id for _ in range(20)] == ids  # type: ignore[union-attr]
+
+
+def test_a_nack_on_pulsar_brings_back_the_whole_entry(pulsar: Client) -> None:
+    """Members that share a topic get an entry again as long as one message of it is not acked."""
+    fill(pulsar, 3)
+    with pulsar.consumer("orders", group="billing", mode="shared") as jobs:
+        messages = [jobs.receive(timeout=5) for _ in range(3)]
+        for message in messages[:2]:
+            jobs.ack(message)  # type: ignore[arg-type]
+        jobs.nack(messages[2], delay=0)  # type: ignore[arg-type]
+        again = [jobs.receive(timeout=5) for _ in range(3)]
+        assert sorted((message.value, message.attempt) for message in again if message) == [
+            (b"0", 2), (b"1", 2), (b"2", 2),
+        ]  # fmt: skip
+        for message in again:
+            jobs.ack(message)  # type: ignore[arg-type]
+        jobs.commit()
+    assert pulsar.lag("orders", group="billing") == {0: 0}
+
+
+def test_pulsar_tells_nobody_who_is_active(pulsar: Client) -> None:
+    """Every member believes to hold all; each message goes to one of them, also after the other has gone."""
+    assert not pulsar.capabilities.assignment_events
+    first, second = (pulsar.consumer("orders", group="billing") for _ in range(2))
+    assert [member.receive(timeout=0) for member in (first, second)] == [None, None]
+    assert [len(member.assignment()) for member in (first, second)] == [1, 1]
+    fill(pulsar, 1)
+    assert first.receive(timeout=5) is not None
+    assert second.receive(timeout=0.1) is None
+    first.close()
+    assert second.receive(timeout=5) is not None, "it was not acked"
+    second.close()
+
+
+def test_a_topic_of_pulsar_that_was_made_again_has_the_same_name() -> None:
+    """There is no incarnation: old ids lie below low, since ledgers are never used twice."""
+    with mqplug.connect("memory", like="pulsar") as mq:
+        mq.create_topic("orders")
+        old = fill(mq, 1)[0]
+        mq.delete_topic("orders")
+        mq.create_topic("orders")
+        assert mq.partitions("orders") == [old.log]
+        assert not mq.watermarks("orders")[0].low.precedes(old)
+
+
+def test_each_personality_is_a_setting() -> None:
+    """Another name is refused before anything is opened."""
+    with pytest.raises(mqplug.ConfigError, match="like"):
+        mqplug.connect("memory://x?like=nats")
+    assert importlib.import_module("mqplug.memory").MemorySettings().like == "full"

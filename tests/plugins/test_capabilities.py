@@ -1,0 +1,317 @@
+"""Capabilities: what is native, what the core adds, what is absent, and the page that says so."""
+
+from __future__ import annotations
+
+import re
+import time
+from importlib.metadata import entry_points
+from pathlib import Path
+
+import attrs
+import pytest
+from limited_memory import STAGED, narrowed
+
+import mqplug
+from mqplug import EARLIEST, Capabilities
+from mqplug._plugins.capabilities import FLAGS, PROVIDED, public, support
+from mqplug.spi import AddPartitions, DeleteGroup, DeleteTopic, DiscardStaged, Ingest, ListGroups, ListTopics, Trim
+
+PAGE = (Path(__file__).parents[2] / "docs/capabilities.md").read_text()
+HEADS = {"memory": "memory", "rocksmq": "RocksMQ", "kafka": "Kafka", "pulsar": "Pulsar"}
+INSTALLED = sorted({point.name for point in entry_points(group="mqplug.backends")} & set(HEADS))
+HEAD_OF_CALLS = "where it is absent, `Unsupported` comes from"
+WORDS = {"native": "native", "core": "core", "absent": "-"}
+
+GROUPED = Capabilities(groups=True, ordered=True)
+
+
+# what the core adds ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", sorted(PROVIDED))
+def test_the_core_provides(name):
+    """Where a group can be joined, all that the core can add is there, and support says that it is the core's."""
+    assert getattr(public(GROUPED), name)
+    assert support(GROUPED, name) == "core"
+
+
+@pytest.mark.parametrize("name", sorted(PROVIDED))
+def test_what_is_native_stays_native(name):
+    """Where the backend has it, the core does not claim it."""
+    assert support(attrs.evolve(GROUPED, **{name: True}), name) == "native"
+
+
+@pytest.mark.parametrize("mode", ["ordered", "exclusive", "shared", "key_shared"])
+def test_any_mode_will_do(mode):
+    """What the core adds for members is there in whatever mode a group can be joined, and in none without groups."""
+    able = Capabilities(groups=True, **{mode: True})
+    assert public(able).nack
+    assert not public(attrs.evolve(able, groups=False)).nack
+    assert not public(Capabilities(groups=True)).nack
+
+
+def test_acks_of_single_messages_need_room():
+    """Where no ranges of acks can be stored, acks in any order are not promised."""
+    assert public(GROUPED).individual_ack
+    assert not public(attrs.evolve(GROUPED, acked_ranges_max=0)).individual_ack
+    assert public(attrs.evolve(GROUPED, acked_ranges_max=0)).cumulative_ack
+
+
+def test_nothing_is_taken_away():
+    """The public capabilities are the native ones and more."""
+    for native in (Capabilities(), GROUPED, Capabilities(transactions=True, message_max_bytes=7)):
+        changed = {name for name, value in attrs.asdict(native).items() if getattr(public(native), name) != value}
+        assert changed <= set(PROVIDED)
+        assert not any(getattr(native, name) for name in changed)
+
+
+def test_a_client_shows_the_public_set():
+    """A client's capabilities are the public ones, and it says who provides each."""
+    with mqplug.connect("memory") as mq:
+        assert mq.capabilities == public(mq.capabilities)
+        assert (mq.support("groups"), mq.support("auto_commit")) == ("native", "core")
+        assert mq.support("transactions") == "absent"
+
+
+# what the core claims, on a backend that has nothing but ordered groups --------------------------------------
+
+
+@pytest.fixture
+def plain():
+    """A client of such a backend, with three messages in the topic "orders" and a topic for dead letters."""
+    absent = dict.fromkeys([*PROVIDED, "exclusive", "shared", "key_shared"], False)
+    with narrowed(**absent) as (mq, _):
+        for topic in ("orders", "dead"):
+            mq.create_topic(topic)
+        with mq.producer("orders") as out:
+            out.send_many([b"1", b"2", b"3"])
+        yield mq
+
+
+def values(consumer, count):
+    """The next so many values."""
+    return [consumer.receive(5).value for _ in range(count)]
+
+
+def test_core_auto_create_topics(plain):
+    """A topic that is missing is made on request."""
+    with plain.producer("new", create=True) as out:
+        out.send(b"x")
+    assert [message.value for message in plain.read("new")] == [b"x"]
+
+
+def test_core_pause_resume(plain):
+    """A paused partition delivers nothing, and then goes on where it was."""
+    with plain.consumer("orders", start=EARLIEST) as consumer:
+        consumer.pause()
+        assert consumer.receive(0.05) is None
+        consumer.resume()
+        assert values(consumer, 3) == [b"1", b"2", b"3"]
+
+
+def test_core_nack(plain):
+    """A message that was given back comes again, as another attempt."""
+    with plain.consumer("orders", group="billing") as consumer:
+        message = consumer.receive(5)
+        consumer.nack(message, delay=0)
+        again = consumer.receive(5)
+        assert (again.id, again.attempt) == (message.id, 2)
+
+
+def test_core_dead_letter(plain):
+    """A message whose attempts are used up goes to the other topic, and the next one comes."""
+    with plain.consumer("orders", group="billing", retry=mqplug.Retry(1), dead_letter="dead") as consumer:
+        consumer.nack(consumer.receive(5))
+        assert values(consumer, 1) == [b"2"]
+    assert [message.value for message in plain.read("dead")] == [b"1"]
+
+
+def test_core_ack_timeout(plain):
+    """A member that takes too long loses its work to another."""
+    with plain.consumer("orders", group="billing", max_processing=0.3) as slow:
+        assert values(slow, 1) == [b"1"]
+        with plain.consumer("orders", group="billing") as other:
+            assert values(other, 1) == [b"1"]
+
+
+def test_core_auto_commit(plain):
+    """An ack is stored without being asked for."""
+    with plain.consumer("orders", group="billing") as consumer:
+        consumer.ack(consumer.receive(5))
+        end = time.monotonic() + 10
+        while plain.lag("orders", group="billing") != {0: 2}:
+            assert time.monotonic() < end, "the ack was not stored by itself"
+            time.sleep(0.02)
+
+
+def test_core_commit(plain):
+    """An ack is stored when commit returns."""
+    with plain.consumer("orders", group="billing") as consumer:
+        consumer.ack(consumer.receive(5))
+        consumer.commit()
+        assert plain.lag("orders", group="billing") == {0: 2}
+
+
+def test_core_cumulative_ack(plain):
+    """One ack is for all messages up to it."""
+    with plain.consumer("orders", group="billing") as consumer:
+        consumer.ack_through([consumer.receive(5) for _ in range(2)][1])
+    with plain.consumer("orders", group="billing") as consumer:
+        assert values(consumer, 1) == [b"3"]
+
+
+def test_core_individual_ack(plain):
+    """An ack out of order is kept, and the gap comes again."""
+    with plain.consumer("orders", group="billing") as consumer:
+        consumer.ack([consumer.receive(5) for _ in range(2)][1])
+    with plain.consumer("orders", group="billing") as consumer:
+        assert values(consumer, 2) == [b"1", b"3"]
+
+
+@pytest.mark.parametrize("name", sorted(PROVIDED))
+def test_all_that_the_core_claims_is_tested(plain, name):
+    """Each capability that the core adds has its test here, where it is not native."""
+    assert plain.support(name) == "core"
+    assert f"test_core_{name}" in globals()
+
+
+# Unsupported -----------------------------------------------------------------------------------------------
+
+
+def send(mq, value, **fields):
+    """Send one message."""
+    with mq.producer("orders") as out:
+        out.send(value, **fields)
+
+
+CALLS = {
+    "delete_topic": lambda mq: mq.delete_topic("orders"),
+    "list_topics": lambda mq: mq.topics(),
+    "add_partitions": lambda mq: mq.add_partitions("orders", 2),
+    "trim": lambda mq: mq.trim("orders", {}),
+    "partitions": lambda mq: mq.create_topic("wide", partitions=2),
+    "retention": lambda mq: mq.create_topic("short", retention=60),
+    "groups": lambda mq: mq.groups(),
+    "durable_groups": lambda mq: mq.reset_group("billing", "orders", EARLIEST),
+    "ordered": lambda mq: mq.consumer("orders", group="billing"),
+    "exclusive": lambda mq: mq.consumer("orders", group="billing", mode="exclusive"),
+    "shared": lambda mq: mq.consumer("orders", group="billing", mode="shared"),
+    "key_shared": lambda mq: mq.consumer("orders", group="billing", mode="key_shared"),
+    "seek_time": lambda mq: mq.consumer("orders", start=mqplug.at_time(0)),
+    "null_payload": lambda mq: send(mq, None),
+    "headers": lambda mq: send(mq, b"x", headers={"a": b"b"}),
+    "keys": lambda mq: send(mq, b"x", key=b"k"),
+    "timestamps_producer": lambda mq: send(mq, b"x", timestamp=1),
+    "staged_ingest": lambda mq: mq.stage("orders"),
+}
+MORE_CALLS = [
+    ("retention", lambda mq: mq.create_topic("short", retention_bytes=60)),
+    ("groups", lambda mq: mq.lag("orders", group="billing")),
+    ("groups", lambda mq: mq.positions("orders", group="billing")),
+    ("groups", lambda mq: mq.consumer("orders", group="billing")),
+    ("durable_groups", lambda mq: mq.delete_group("billing")),
+    ("staged_ingest", lambda mq: mq.ingest(STAGED, writer="job", number=0)),
+    ("staged_ingest", lambda mq: mq.discard(STAGED)),
+    ("seek_time", lambda mq: mq.reset_group("billing", "orders", mqplug.ago(hours=1))),
+]
+
+
+@pytest.mark.parametrize(("capability", "call"), [*CALLS.items(), *MORE_CALLS])
+def test_what_is_absent_is_named(capability, call):
+    """A call without its capability raises Unsupported, which names it, the backend and the operation."""
+    with narrowed(**{capability: False}) as (mq, asked):
+        mq.create_topic("orders")
+        asked.clear()
+        with pytest.raises(mqplug.Unsupported) as caught:
+            call(mq)
+        assert caught.value.capability == capability
+        assert (caught.value.backend, bool(caught.value.operation)) == ("narrowed", True)
+
+
+@pytest.mark.parametrize(
+    ("action", "capability"),
+    [
+        (DeleteTopic, "delete_topic"),
+        (ListTopics, "list_topics"),
+        (AddPartitions, "add_partitions"),
+        (Trim, "trim"),
+        (ListGroups, "groups"),
+        (DeleteGroup, "durable_groups"),
+        (Ingest, "staged_ingest"),
+        (DiscardStaged, "staged_ingest"),
+    ],
+)
+def test_an_action_that_a_driver_does_not_know(action, capability):
+    """A driver that declared too much, and does not know the action, still gives the name of a capability."""
+    calls = CALLS | {
+        "trim": lambda mq: mq.trim("orders", {0: mq.watermarks("orders")[0].low}),
+        "durable_groups": lambda mq: mq.delete_group("billing"),
+        "staged_ingest": lambda mq: (
+            mq.ingest(STAGED, writer="job", number=0) if action is Ingest else mq.discard(STAGED)
+        ),
+    }
+    with narrowed(action, **{capability: True}) as (mq, _):
+        mq.create_topic("orders")
+        with pytest.raises(mqplug.Unsupported) as caught:
+            calls[capability](mq)
+        assert caught.value.capability == capability
+        assert caught.value.__cause__.capability == action.__name__
+
+
+# the page --------------------------------------------------------------------------------------------------
+
+
+def rows():
+    """Each row of the three tables: its cells by the words at their head."""
+    found = {}
+    for table in re.findall(r"(?m)^\| (?:operation|property|number) \|.*\n(?:\|.*\n)+", PAGE):
+        heads, _, *lines = [[cell.strip() for cell in line.strip("|").split(" | ")] for line in table.splitlines()]
+        for cells in lines:
+            name = cells[0].strip("`")
+            assert name not in found, f"{name} has two rows"
+            found[name] = dict(zip(heads, cells, strict=True))
+    return found
+
+
+def test_the_page_has_every_capability():
+    """Each capability has its row, operations with the call that raises Unsupported, and no row is of another."""
+    assert set(rows()) == set(attrs.fields_dict(Capabilities))
+    assert all(all(cells.values()) for cells in rows().values())
+
+
+def test_the_page_tells_which_operations_have_a_call():
+    """Each operation that the page gives a call is tested above; what the core provides is absent with groups only."""
+    calls = {name: cells.get(HEAD_OF_CALLS) for name, cells in rows().items() if HEAD_OF_CALLS in cells}
+    with_call = {name for name, call in calls.items() if not call.startswith(("no call", "none"))}
+    assert with_call == CALLS.keys() | {"nack", "dead_letter"}
+
+
+def test_what_the_core_provides_is_no_contradiction():
+    """The core's table has what the core can provide, and says so where every backend has it natively."""
+    table = PAGE.split("## What the core provides\n")[1].split("\n## ")[0]
+    marked = {}
+    for line in table.splitlines():
+        if line.startswith("| `"):
+            cell = line.split(" | ")[0]
+            marked.update(dict.fromkeys(re.findall(r"`(\w+)`", cell), "native on all four" in cell))
+    assert marked.keys() == PROVIDED.keys()
+    backends = sorted(HEADS.values())
+    assert marked == {name: all(rows()[name][head] == "native" for head in backends) for name in marked}
+
+
+@pytest.mark.parametrize("backend", INSTALLED)
+def test_the_page_says_what_is_native(backend):
+    """The page says of each backend what its descriptor says, and what the core adds to that."""
+    (point,) = entry_points(group="mqplug.backends", name=backend)
+    native = point.load().mqplug_describe().capabilities
+    wanted = {name: shown(native, name) for name in attrs.fields_dict(Capabilities)}
+    found = {name: cells[HEADS[backend]] for name, cells in rows().items()}
+    assert {name: cell for name, cell in wanted.items() if found[name] != cell} == {}
+
+
+def shown(native, name):
+    """How the page shows a capability of a backend."""
+    if name in FLAGS:
+        return WORDS[support(native, name)]
+    value = getattr(native, name)
+    return f"{value:,}" if isinstance(value, int) else f"`{value}`"

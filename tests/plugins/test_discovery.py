@@ -1,0 +1,263 @@
+"""Finding plugins: real little distributions, good ones and broken ones, side by side."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from textwrap import dedent
+
+import pytest
+from made_distributions import BACKEND, field, plant_backend
+
+import mqplug
+from mqplug import memory, spi
+from mqplug._plugins.discovery import Rules, installed, load, load_extension
+from mqplug._plugins.inspection import PluginState, inspect
+
+
+@pytest.fixture
+def plant(tmp_path):
+    """Plants a distribution for the time of the test."""
+    with field(tmp_path) as planted:
+        yield planted
+
+
+def state_of(name, rules=Rules()):  # noqa: B008
+    """What inspection says of the only plugin of this name."""
+    (state,) = [each for each in inspect(rules) if each.name == name]
+    return state
+
+
+def test_a_backend_is_found_by_its_entry_point(plant):
+    """A distribution that offers a backend is all that it takes to open it."""
+    plant_backend(plant, "planted")
+    with mqplug.connect("planted") as mq:
+        mq.create_topic("orders")
+        assert mq.topics() == ["orders"]
+    assert state_of("planted") == PluginState("backend", "planted", "acme-planted", "1.2.3", 1)
+
+
+def test_opening_one_backend_imports_no_other(plant):
+    """The module of another backend is not imported, however often the first is opened."""
+    plant_backend(plant, "planted")
+    plant_backend(plant, "other")
+    mqplug.connect("planted").close()
+    assert "acme_planted" in sys.modules
+    assert "acme_other" not in sys.modules
+
+
+def test_opening_memory_imports_no_plugin():
+    """In a fresh process, a client of memory has imported no backend and no extension beside it."""
+    program = """
+        import sys, mqplug
+        mqplug.connect("memory").close()
+        plugins = ["mqplug_kafka", "mqplug_pulsar", "mqplug_rocksmq"]
+        others = [*plugins, "mqplug.debug", "mqplug.faults", "mqplug.recording"]
+        print(*[name for name in others if name in sys.modules])
+    """
+    done = subprocess.run([sys.executable, "-c", dedent(program)], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == []
+
+
+def test_two_distributions_with_one_name_are_both_named(plant):
+    """A name that two distributions offer is an error that names both, and so they are listed."""
+    plant_backend(plant, "twice")
+    plant("zenith", "[mqplug.backends]\ntwice = acme_twice\n")
+    with pytest.raises(mqplug.PluginError, match=r"offered by acme-twice and by zenith.*Uninstall"):
+        mqplug.connect("twice")
+    states = [each for each in inspect() if each.name == "twice"]
+    assert [(each.distribution, each.state) for each in states] == [("acme-twice", "conflict"), ("zenith", "conflict")]
+    assert "acme_twice" not in sys.modules
+
+
+HOOKS = "from mqplug.spi import hookimpl\n"
+BROKEN = {
+    "import": ("import nothing_of_the_kind", "ModuleNotFoundError: No module named 'nothing_of_the_kind'"),
+    "syntax": ("def :", "SyntaxError"),
+    "raising": ("raise RuntimeError('at import')", "RuntimeError: at import"),
+    "leaving": ("raise SystemExit(3)", "SystemExit: 3"),
+    "hookless": ("x = 1", "has no hooks.*hookimpl"),
+    "unmarked": (
+        BACKEND.format(name="unmarked", version=1) + "\n    def mqplug_bounds(): ...",
+        "has a mqplug_bounds that is no hook",
+    ),
+    "misspelt": (HOOKS + "@hookimpl\ndef mqplug_conect(): ...", "mqplug_conect.*mean mqplug_connect"),
+    "argument": (
+        HOOKS + "@hookimpl\ndef mqplug_connect(setings): ...",
+        r"mqplug_connect\(setings\).*'setings'.*not be found",
+    ),
+    "misnamed": (BACKEND.format(name="other", version=1), "calls itself 'other'"),
+    "silent": (HOOKS + "@hookimpl\ndef mqplug_describe(): ...", "does not describe itself"),
+    "nonsense": (HOOKS + "@hookimpl\ndef mqplug_describe(): return {'name': 'nonsense'}", "describes itself by a dict"),
+    "describing": (HOOKS + "@hookimpl\ndef mqplug_describe(): return len(5)", "raised TypeError"),
+    "wordless": (
+        BACKEND.format(name="wordless", version=1).replace("name='wordless'", "name='wordless', settings=5"),
+        "wrong settings",
+    ),
+    "numberless": (BACKEND.format(name="numberless", version="'one'"), "no number for an api_version, but 'one'"),
+}
+
+
+@pytest.mark.parametrize("name", BROKEN)
+def test_a_broken_plugin_is_named_with_its_reason(plant, name):
+    """A plugin that is broken, in whatever way, is a PluginError, is listed as broken, and harms no other."""
+    source, reason = BROKEN[name]
+    plant_backend(plant, name, source)
+    plant_backend(plant, "sound")
+    with pytest.raises(mqplug.PluginError, match=f"(?s){reason}") as caught:
+        mqplug.connect(name)
+    assert name in str(caught.value)
+    assert state_of("sound").state == "ok"
+    assert state_of(name).state == "broken"
+    assert name in state_of(name).reason
+    mqplug.connect("sound").close()
+
+
+def test_an_entry_point_that_names_nothing_is_a_broken_plugin(plant):
+    """An entry point whose module lacks the named object says so."""
+    plant("acme", "[mqplug.backends]\nhollow = acme_hollow:Backend\n", acme_hollow="")
+    with pytest.raises(mqplug.PluginError, match=r"from acme: AttributeError.*Backend"):
+        mqplug.connect("hollow")
+
+
+def test_broken_metadata_hides_no_other_plugin(plant):
+    """A distribution whose file of entry points cannot be read leaves all others as they are."""
+    plant("garbled", "[mqplug.backends]\nthis is no entry point\n")
+    plant_backend(plant, "sound")
+    assert installed()["sound"] == "acme-sound"
+    mqplug.connect("sound").close()
+
+
+@pytest.mark.parametrize(
+    ("rules", "reason"),
+    [
+        (Rules(deny={"planted"}), "on the deny list"),
+        (Rules(allow={"memory"}), "not on the allow list"),
+        (Rules(allow=frozenset()), "not on the allow list"),
+        (Rules(allow={"planted"}, deny={"planted"}), "on the deny list"),
+    ],
+)
+def test_rules_are_read_before_anything_is_loaded(plant, rules, reason):
+    """A plugin that the rules forbid is refused, and listed, and its module is not imported."""
+    plant_backend(plant, "planted", "raise AssertionError('imported')")
+    with pytest.raises(mqplug.PluginError, match=f"'planted' is {reason}"):
+        load("planted", rules)
+    assert state_of("planted", rules).state == "denied"
+    assert reason in state_of("planted", rules).reason
+    assert "acme_planted" not in sys.modules
+
+
+def test_rules_hold_for_extensions_and_for_what_is_registered(plant):
+    """Neither an extension nor a registered plugin passes the rules."""
+    plant("acme", "[mqplug.extensions]\nspy = acme_spy\n", acme_spy="raise AssertionError('imported')")
+    with pytest.raises(mqplug.PluginError, match="deny list"):
+        load_extension("spy", {}, Rules(deny={"spy"}))
+    with mqplug.register("mine", object()), pytest.raises(mqplug.PluginError, match="deny list"):
+        load("mine", Rules(deny={"mine"}))
+
+
+def test_what_the_rules_allow_is_loaded(plant):
+    """A plugin on the allow list loads."""
+    plant_backend(plant, "planted")
+    assert load("planted", Rules(allow=["planted"])) is sys.modules["acme_planted"]
+
+
+@pytest.mark.parametrize(("version", "upgraded"), [(2, "mqplug"), (7, "mqplug"), (-1, "acme-other")])
+def test_another_version_of_the_interface_says_what_to_upgrade(plant, version, upgraded):
+    """A plugin that is too new asks for a newer mqplug, one that is too old for a newer plugin."""
+    plant_backend(plant, "other", api_version=version)
+    with pytest.raises(mqplug.PluginError, match=f"pip install --upgrade {upgraded}$"):
+        mqplug.connect("other")
+    found = state_of("other")
+    assert (found.state, found.api_version) == ("incompatible", version)
+
+
+def test_the_version_before_is_accepted(plant):
+    """A plugin that was written for the version of the interface before this one opens."""
+    plant_backend(plant, "older", api_version=spi.API_VERSION - 1)
+    mqplug.connect("older").close()
+    assert state_of("older").state == "ok"
+
+
+def test_a_registration_can_be_undone():
+    """What was registered for a while is gone afterwards, and what it hid is there again."""
+    first, second = object(), object()
+    with mqplug.register("mine", first):
+        registration = mqplug.register("mine", second)
+        assert load("mine") is second
+        registration.undo()
+        assert load("mine") is first
+        registration.undo()
+        assert load("mine") is first
+    with pytest.raises(mqplug.ConfigError, match="no backend 'mine'"):
+        load("mine")
+
+
+def test_what_is_registered_wins(plant):
+    """A registered plugin stands for the installed one, which is not imported."""
+    plant_backend(plant, "planted", "raise AssertionError('imported')")
+    with mqplug.register("planted", memory):
+        assert load("planted") is memory
+        assert state_of("planted").distribution == "registered"
+
+
+def test_backends_and_extensions_have_names_of_their_own():
+    """An extension may be called as a backend is."""
+    with mqplug.register("twin", "a backend"), mqplug.register("twin", object, kind="extension"):
+        assert load("twin") == "a backend"
+        assert isinstance(load_extension("twin").plugin, object)
+    with pytest.raises(ValueError, match="kind"):
+        mqplug.register("twin", object, kind="something")
+
+
+@pytest.mark.parametrize(
+    ("name", "reason"),
+    [("otel", "pip install mqplug-otel"), ("otle", "Did you mean 'otel'"), ("nothing-like-it", "There are .*otel")],
+)
+def test_a_missing_extension_says_what_there_is(name, reason):
+    """An extension that is not there names its distribution, the nearest name, or all names."""
+    with pytest.raises(mqplug.Error, match=reason):
+        load_extension(name)
+
+
+EXTENSIONS = {
+    "module": ("spying", HOOKS + "@hookimpl\ndef mqplug_connect(settings): ...", "ok"),
+    "made": (
+        "spying:Spy",
+        HOOKS + "class Spy:\n    def __init__(self, level): ...\n    @hookimpl\n    def mqplug_connect(self): ...",
+        "ok",
+    ),
+    "function": ("spying:make", "def make(level=1): ...", "ok"),
+    "misspelt": (
+        "spying:Spy",
+        HOOKS + "class Spy:\n    @hookimpl\n    def mqplug_conect(self): ...",
+        "broken",
+    ),
+    "older": (
+        "spying:Spy",
+        HOOKS + "class Spy:\n    api_version = -3\n    @hookimpl\n    def mqplug_connect(self): ...",
+        "incompatible",
+    ),
+    "gone": ("spying:Spi", "", "broken"),
+}
+
+
+@pytest.mark.parametrize("kind", EXTENSIONS)
+def test_extensions_are_looked_at_without_their_settings(plant, kind):
+    """Inspection finds out whether an extension's hooks fit, and starts none."""
+    value, source, state = EXTENSIONS[kind]
+    plant("acme-spy", f"[mqplug.extensions]\nspy = {value}\n", spying=source)
+    found = state_of("spy")
+    assert (found.kind, found.distribution, found.state) == ("extension", "acme-spy", state)
+
+
+def test_a_class_is_no_backend():
+    """A backend that is a class, whose hooks would miss their ``self``, is refused with what to give instead."""
+
+    class Forgotten:
+        @spi.hookimpl
+        def mqplug_describe(self):
+            return memory.mqplug_describe()
+
+    with mqplug.register("forgotten", Forgotten), pytest.raises(mqplug.PluginError, match="an instance of Forgotten"):
+        mqplug.connect("forgotten")

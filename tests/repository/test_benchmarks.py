@@ -1,0 +1,30 @@
+"""The benchmarks run, and what they write has the shape that is promised. No time is judged here."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+
+
+def test_core_benchmarks_write_every_sample(tmp_path):
+    """Each contest of the core names its sides in words, and has as many rounds of each."""
+    file = tmp_path / "core.json"
+    program = [sys.executable, "-m", "benchmarks", "core", "--quick", "--json", str(file)]
+    done = subprocess.run(program, capture_output=True, text=True, check=False, cwd=ROOT, timeout=100)
+    assert (done.returncode, done.stderr) == (0, "")
+    found = json.loads(file.read_text())
+    assert found["suite"] == "core"
+    assert len(found["contests"]) >= 10
+    for contest in found["contests"]:
+        ours, *rivals = contest["sides"]
+        assert ours["name"] == "mqplug"
+        assert rivals
+        assert set(contest["speed_ratios"]) == {rival["name"] for rival in rivals}
+        for side in contest["sides"]:
+            assert side["words"]
+            assert len(side["rounds"]) == 2
+            assert all(each["wall"] > 0 and each["cpu"] >= 0 for each in side["rounds"])

@@ -1,0 +1,128 @@
+"""The public face: what is exported is complete, and all of it is documented."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+from collections.abc import Iterator
+from importlib import import_module
+from pathlib import Path
+from types import FunctionType, ModuleType
+
+import pytest
+
+import mqplug
+from mqplug import spi
+
+ROOT = Path(__file__).parents[2]
+PROGRAM = "mqplug.cli"  # nobody imports it
+PACKAGES = [
+    name
+    for path in sorted((ROOT / "mqplug").rglob("__init__.py"))
+    if "._" not in (name := ".".join(path.parent.relative_to(ROOT).parts)) and not name.startswith(PROGRAM)
+]
+FACADES = [
+    name for name in PACKAGES if name in {"mqplug", "mqplug.aio", "mqplug.testing"} or ".spi" in name
+]  # they export all they import
+
+
+def methods_of(kind: type) -> Iterator[FunctionType]:
+    """The public methods and properties that a class of ours defines, or inherits from one of ours."""
+    for owner in kind.__mro__:
+        if not owner.__module__.startswith("mqplug"):
+            continue
+        for name, member in vars(owner).items():
+            function = (
+                member.fget if isinstance(member, property) else inspect.unwrap(getattr(member, "__func__", member))
+            )
+            if not name.startswith("_") and inspect.isfunction(function):
+                yield function
+
+
+HOOKS = {name: hook for name, hook in vars(spi.hookspecs).items() if name.startswith("mqplug_")}
+PROTOCOLS = [kind for name in spi.__all__ if getattr(kind := getattr(spi, name), "_is_protocol", False)]
+SEAM = HOOKS | {method.__name__: method for kind in PROTOCOLS for method in methods_of(kind)}
+
+
+@pytest.fixture(params=PACKAGES)
+def package(request) -> ModuleType:
+    """Each package that others may import."""
+    return import_module(request.param)
+
+
+def test_the_packages_are_these():
+    """Whoever adds a public package says so here and on the page of the API."""
+    wanted = [
+        "mqplug",
+        "mqplug.aio",
+        "mqplug.debug",
+        "mqplug.faults",
+        "mqplug.memory",
+        "mqplug.recording",
+        "mqplug.spi",
+        "mqplug.spi.groups",
+        "mqplug.spi.proxies",
+        "mqplug.testing",
+        "mqplug.testing.contract",
+        "mqplug.testing.history",
+    ]
+    assert wanted == PACKAGES
+    page = (ROOT / "docs/api.md").read_text()
+    assert [name for name in PACKAGES if f"## {name}\n" not in page] == []
+
+
+def test_what_is_promised_exists(package):
+    """Each name of `__all__` is there, and stands there once."""
+    assert [name for name in package.__all__ if not hasattr(package, name)] == []
+    assert len(set(package.__all__)) == len(package.__all__)
+
+
+def test_what_is_there_is_promised(package):
+    """Each public name that a package defines, or that a façade imports from a private module, is in `__all__`."""
+    names = set(defined(package)) | (set(imported(package)) if package.__name__ in FACADES else set())
+    assert {name for name in names if not name.startswith(("_", "mqplug_"))} - set(package.__all__) == set()
+
+
+def test_what_is_promised_has_a_docstring(package):
+    """Each exported class and function says what it is, and each public method, where no hook or protocol does."""
+    kinds = [getattr(package, name) for name in package.__all__]
+    kinds = [kind for kind in kinds if inspect.isclass(kind) or inspect.isfunction(kind)]
+    assert [kind.__name__ for kind in kinds if not inspect.getdoc(kind)] == []
+    methods = [method for kind in kinds if inspect.isclass(kind) for method in methods_of(kind)]
+    assert [each.__qualname__ for each in methods if not each.__doc__ and each.__name__ not in SEAM] == []
+
+
+def test_the_seam_is_documented():
+    """Each hook and each method of a driver's protocols has a docstring, and each hook a row on the page of the API."""
+    page = (ROOT / "docs/api.md").read_text()
+    assert [name for name, function in SEAM.items() if not function.__doc__] == []
+    assert [name for name in HOOKS if f"| `{name}` |" not in page] == []
+
+
+def test_every_call_of_a_client_is_in_the_rules():
+    """Each public method of a client is named on the page of rules."""
+    page = (ROOT / "docs/rules.md").read_text()
+    calls = [name for name, _ in inspect.getmembers(mqplug.Client, inspect.isfunction) if not name.startswith("_")]
+    assert [name for name in calls if f"`{name}" not in page and f"mq.{name}(" not in page] == []
+
+
+def defined(package: ModuleType) -> Iterator[str]:
+    """The names of the functions, classes and constants that a package's own file defines."""
+    for node in body(package):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            yield node.name
+        elif isinstance(node, ast.Assign | ast.AnnAssign):
+            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+            yield from (target.id for target in targets if isinstance(target, ast.Name))
+
+
+def imported(package: ModuleType) -> Iterator[str]:
+    """The names that a package's own file imports from private modules."""
+    for node in body(package):
+        if isinstance(node, ast.ImportFrom) and "._" in (node.module or ""):
+            yield from (alias.asname or alias.name for alias in node.names)
+
+
+def body(package: ModuleType) -> list[ast.stmt]:
+    """What stands in a package's `__init__.py`."""
+    return ast.parse(inspect.getsource(package)).body

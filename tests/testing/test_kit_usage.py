@@ -1,0 +1,336 @@
+"""The contract kit as its users meet it: by URL, as tests of a plugin, with known failures, and its reports."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import jsonschema
+import pytest
+
+import mqplug
+from mqplug.cli._app import run as mqplug_command
+from mqplug.testing import CASES, Harness, Waiting, prove, run
+from mqplug.testing._cases.run_settings import PROFILES, RunSettings
+from mqplug.testing._running.running_alone import SHARED_DIRECTORY_VARIABLE, running
+
+pytestmark = pytest.mark.kit
+pytest_plugins = "pytester"
+
+SCHEMA = json.loads((Path(__file__).parents[2] / "docs/contract-report.schema.json").read_text())
+
+CONTRACT = """
+import mqplug, pytest
+from mqplug.testing import Harness, prove
+
+@pytest.fixture
+def harness():
+    return Harness(connect=lambda: mqplug.connect("memory://pytester"))
+
+test_contract = prove({arguments})
+"""
+
+
+@pytest.fixture
+def contract(pytester, monkeypatch):
+    """Runs the contract as a plugin's test, with the arguments of ``prove`` and options of pytest."""
+    for name in ("MQPLUG_PROFILE", "MQPLUG_TIME_SCALE", "PYTEST_XDIST_TESTRUNUID"):
+        monkeypatch.delenv(name, raising=False)
+
+    def start(arguments="", *options):
+        pytester.makepyfile(CONTRACT.format(arguments=arguments))
+        return pytester.runpytest_inprocess("-p", "no:randomly", *options)
+
+    return start
+
+
+@pytest.fixture
+def by_url(pytester, monkeypatch):
+    """Runs the cases by URL, in a process of its own."""
+    monkeypatch.delenv("PYTEST_XDIST_TESTRUNUID", raising=False)
+
+    def start(*options):
+        return pytester.runpytest_subprocess("-p", "no:cacheprovider", "--pyargs", "mqplug.testing.contract", *options)
+
+    return start
+
+
+def names(result):
+    """The ids of the cases that ran, in their order."""
+    found = [re.search(r"::test_\w+(?:\[(.+?)\])? (?:PASSED|SKIPPED)", line) for line in result.outlines]
+    return [match[0] for match in found if match]
+
+
+def test_a_case_is_a_test_function():
+    """Each case is a function that pytest collects by its name, in a module that can be imported."""
+    for case in CASES:
+        assert case.check.__name__.startswith("test_"), case.id
+        assert case.check.__module__.startswith("mqplug.testing.contract.test_"), case.id
+        assert [mark.args for mark in case.check.pytestmark] == [(case,)], case.id
+
+
+def test_no_code_is_needed(by_url):
+    """``pytest --pyargs mqplug.testing.contract --mqplug-url`` runs the contract over what the URL names."""
+    result = by_url("--mqplug-url=memory://?like=kafka", "--mqplug-only=WM")
+    result.assert_outcomes(passed=sum(case.group == "WM" for case in CASES))
+    result.stdout.fnmatch_lines(["*mqplug contract: memory full*", "WM *", "mqplug contract: * cases, *"])
+
+
+def test_one_case_runs_alone(pytester):
+    """A single case runs by its file and name, as an editor runs it, over the memory backend if nothing is said."""
+    case = next(case for case in CASES if case.id == "SEEK-05")
+    module = sys.modules[case.check.__module__]
+    result = pytester.runpytest_subprocess("-p", "no:cacheprovider", f"{module.__file__}::{case.check.__name__}")
+    result.assert_outcomes(passed=1)
+
+
+def test_a_backend_may_bring_its_harness():
+    """The memory backend's own harness is found by the scheme of the URL, and has hooks that connecting alone lacks."""
+    from mqplug.testing._harness.by_url import harness_for
+
+    with harness_for("memory://") as harness, harness.connect() as one, harness.connect() as other:
+        one.create_topic("seen-by-both")
+        assert other.topics() == ["seen-by-both"]
+        assert harness.trim_before is not None
+
+
+def test_a_url_alone_can_connect(tmp_path):
+    """Where a backend brings no harness, the kit connects by the URL, or by the file that stands for it."""
+    from mqplug.testing._harness.by_url import harness_for
+
+    path = tmp_path / "mine.toml"
+    path.write_text("url = 'memory://harness-of-a-file'\n")
+    with harness_for(str(path)) as harness, harness.connect() as client:
+        client.create_topic("here")
+        with mqplug.connect("memory://harness-of-a-file") as other:
+            assert other.topics() == ["here"]
+        assert harness.trim_before is None
+
+
+def test_the_seed_decides_the_order(contract):
+    """KIT-09: the same seed gives the same order, another seed another; without one the cases come sorted."""
+    orders = [
+        names(contract("only=['ID']", "-v", *option))
+        for option in ((), ["--mqplug-seed=7"], ["--mqplug-seed=7"], ["--mqplug-seed=8"])
+    ]
+    assert orders[0] == sorted(orders[0])
+    assert orders[1] == orders[2]
+    assert orders[1] not in (orders[0], orders[3])
+    assert sorted(orders[3]) == orders[0]
+
+
+def test_profiles_contain_each_other():
+    """What quick runs, full runs too, and soak runs all."""
+    ran = [{case.id for case in CASES if case.runs_in(profile)} for profile in PROFILES]
+    assert ran[0] <= ran[1] <= ran[2] == {case.id for case in CASES}
+
+
+def test_a_profile_chooses_cases(contract, monkeypatch):
+    """The profile comes from the command line, else from the environment, else from the author."""
+    slow = next(case for case in CASES if case.profile == "full" and not case.hooks and not case.needs)
+    arguments = f"only=['{slow.id}'], profile='quick'"
+    contract(arguments).assert_outcomes(deselected=1)
+    contract(arguments, "--mqplug-profile=soak").assert_outcomes(passed=1)
+    monkeypatch.setenv("MQPLUG_PROFILE", "full")
+    contract(arguments).assert_outcomes(passed=1)
+
+
+@pytest.mark.parametrize("options", [[], ["-n1"]], ids=["alone", "workers"])
+def test_a_quick_run_names_what_only_a_full_one_runs(contract, monkeypatch, options):
+    """The summary of a quick run names the cases that it left to the full profile, of those that were asked for."""
+    monkeypatch.delenv("PYTEST_XDIST_WORKER", raising=False)
+    lines = contract("only=['FLT', 'TO', 'WM-01']", "--mqplug-profile=quick", *options).outlines
+    full = [case.id for case in CASES if case.group in ("FLT", "TO") and case.profile == "full"]
+    assert f"{len(full)} cases that only the profile full runs: {' '.join(full)}" in lines
+    assert "only the profile" not in contract("only=['WM-01']", "--mqplug-profile=quick").stdout.str()
+
+
+@pytest.mark.parametrize(
+    ("keyword", "found"),
+    [
+        ("CON", lambda case: case.group == "CON"),
+        ("TO", lambda case: case.group == "TO"),
+        ("SEEK-05", lambda case: case.id == "SEEK-05"),
+        ("SEEK-1 or WM-0", lambda case: case.id.startswith(("SEEK-1", "WM-0"))),
+        ("ACK-07", lambda case: case.id in ("ACK-07", "ACK-07-shared")),
+        ("WM and not WM-01", lambda case: case.group == "WM" and case.id != "WM-01"),
+        ("(SEEK-05)", lambda case: case.id == "SEEK-05"),
+        ("wm-01", lambda case: case.id == "WM-01"),
+        ("contract", lambda case: True),
+    ],
+)
+def test_a_keyword_is_looked_for_in_ids(contract, keyword, found):
+    """With ``-k`` a group or an id in capitals means cases by their ids alone, other words all that pytest looks in."""
+    result = contract("", "--collect-only", "-q", "-k", keyword, "--mqplug-profile=soak")
+    collected = {line.partition("[")[2].rstrip("]") for line in result.outlines if "::test_contract[" in line}
+    assert collected == {case.id for case in CASES if found(case)}
+
+
+def test_a_keyword_finds_cases_by_url(by_url):
+    """The same where the cases are run by URL, as functions without an id in their names."""
+    result = by_url("--collect-only", "-q", "-k", "CON-0 and not CON-01")
+    assert len([line for line in result.outlines if "::test_" in line]) == 8
+
+
+def test_a_keyword_leaves_other_tests_alone(contract, pytester):
+    """Tests beside the contract are found by what pytest looks in."""
+    pytester.makepyfile(test_other="def test_connects(): pass")
+    result = contract("", "--collect-only", "-q", "-k", "SEEK-05 or connects")
+    assert [line.rpartition("::")[2] for line in result.outlines if "::" in line] == [
+        "test_contract[SEEK-05]", "test_connects",
+    ]  # fmt: skip
+
+
+def test_several_are_chosen_at_once(contract):
+    """Cases and groups are chosen one by one or with commas."""
+    chosen = contract("", "--collect-only", "-q", "--mqplug-only=SEEK-05, WM-01", "--mqplug-only=ID-01").outlines
+    assert sum("::test_contract[" in line for line in chosen) == 3
+
+
+def test_newer_cases_do_not_fail(contract, monkeypatch):
+    """With ``kit`` pinned, a case of a later version is reported, whether it fails or not."""
+    from mqplug.testing import _case_ids
+
+    monkeypatch.setitem(_case_ids.SINCE, "WM-01", "0.2.0")
+    monkeypatch.setattr("mqplug.testing.contract.test_watermarks.Bench.marks", lambda *_: None)
+    contract("only=['WM-01'], kit='0.1.0'").assert_outcomes(xfailed=1)
+    contract("only=['WM-01'], kit='0.2'").assert_outcomes(failed=1)
+    contract("only=['WM-01']", "--mqplug-kit=0.1").assert_outcomes(xfailed=1)
+    contract("only=['WM-07'], kit='0.0.9'").assert_outcomes(xpassed=1)
+
+
+def test_known_failures_are_strict(contract, pytester):
+    """A known failure that passes fails the run, whether it stands in the test or in a file."""
+    contract("known_failures={'WM-01': 'once'}, only=['WM-01']").assert_outcomes(failed=1)
+    (pytester.path / "known.toml").write_text('WM-01 = "once"\n')
+    contract("only=['WM-01']", "--mqplug-known-failures=known.toml").assert_outcomes(failed=1)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ({"known_failures": {"SEEK-99": "no such case"}}, "there is no case SEEK-99"),
+        ({"known_failures": {"SEEK-01": ""}}, "say why these are known to fail: SEEK-01"),
+        ({"only": ["SEEK", "SEAK"]}, "there is no case SEAK"),
+        ({"kit": "one"}, "'one' is no version of mqplug"),
+        ({"scale": 0}, "scale"),
+        ({"profile": "fast"}, "profile"),
+    ],
+)
+def test_wrong_arguments_are_refused(arguments, said):
+    """What cannot be meant is refused where it is written."""
+    with pytest.raises(ValueError, match=said):
+        prove(**arguments)
+
+
+@pytest.mark.parametrize("option", ["--mqplug-only=SEAK", "--mqplug-kit=one", "--mqplug-known-failures=missing.toml"])
+def test_wrong_options_are_refused(contract, option):
+    """A wrong option ends the run before any case, with a line that says what is wrong."""
+    result = contract("", option)
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    assert any(line.startswith("ERROR: ") for line in result.errlines)
+
+
+def test_the_report_follows_its_schema(contract, pytester):
+    """The JSON report is valid against the published schema, and says what was proven, and by what."""
+    contract("only=['WM', 'LIF', 'ERR-05']", "--mqplug-report=report.json", "--mqplug-report=report.md")
+    report = json.loads((pytester.path / "report.json").read_text())
+    jsonschema.validate(report, SCHEMA)
+    (found,) = report["runs"]
+    assert (found["backend"], found["profile"]) == ("memory", "full")
+    assert found["versions"]["mqplug"] == mqplug.__version__
+    assert found["capabilities"]["groups"] is True
+    assert sum(found["counts"].values()) == len(found["cases"])
+    rows = {row["id"]: row for row in found["cases"]}
+    assert rows["WM-17"]["reason"] == "the harness has no restart"
+    assert rows["WM-01"]["outcome"] == "passed"
+
+
+def test_the_report_is_a_table(contract, pytester):
+    """The same as Markdown: a row for each group, and one that counts all."""
+    contract("only=['WM', 'ERR-05']", "--mqplug-report=report.md")
+    lines = (pytester.path / "report.md").read_text().splitlines()
+    assert lines[0].startswith("**The contract of mqplug over memory** (profile full; python 3")
+    assert "| group | passed | skipped |" in lines
+    assert [line for line in lines if line.startswith("| ERR |")] == ["| ERR |  | 1 |"]
+
+
+def test_undeclared_operations_are_refused(contract):
+    """Where an operation is not declared, its cases pass when its calls are ``Unsupported``, and are counted apart."""
+    result = contract("only=['GRP-13', 'ACK-08']", "--mqplug-report=report.json")
+    result.assert_outcomes(passed=2)
+    with mqplug.connect("memory://refusing?like=kafka") as keep:
+        harness = Harness(connect=lambda: mqplug.connect("memory://refusing?like=kafka"))
+        case = next(case for case in CASES if case.id == "GRP-13")
+        assert not keep.capabilities.shared
+        assert run(case, harness) == "refused"
+
+
+def test_waiting_is_stretched():
+    """KIT-06: one factor stretches all three kinds of waiting."""
+    assert Waiting().scaled(3) == Waiting(something=90, nothing=0.6000000000000001, poll=0.03)
+    assert RunSettings().told(scale=2.0, kit=None).scale == 2
+
+
+PRESENCE = """
+import sys, time
+from pathlib import Path
+from mqplug.testing._running.running_alone import turn
+name, alone, folder = sys.argv[1], sys.argv[2] == "alone", Path(sys.argv[3])
+with turn(alone=alone):
+    (folder / name).touch()
+    time.sleep(0.3)
+    print(name, sorted(each.name for each in folder.iterdir()))
+    (folder / name).unlink()
+"""
+
+
+def test_timed_cases_run_alone(tmp_path, monkeypatch):
+    """KIT-09: of several workers, one that measures the clock runs while no other does."""
+    monkeypatch.setenv(SHARED_DIRECTORY_VARIABLE, str(tmp_path))
+    present = tmp_path / "present"
+    present.mkdir()
+    started = [
+        subprocess.Popen([sys.executable, "-c", PRESENCE, name, how, str(present)], stdout=subprocess.PIPE, text=True)
+        for name, how in [("a", "beside"), ("b", "beside"), ("timed", "alone"), ("c", "beside"), ("d", "beside")]
+    ]
+    said = [process.communicate(timeout=60)[0].strip() for process in started]
+    assert "timed ['timed']" in said
+    assert all("timed" not in line for line in said if not line.startswith("timed"))
+    with running(alone=True):
+        assert list(present.iterdir()) == []
+
+
+def test_the_command_proves_a_backend(capfd):
+    """``mqplug test URL`` runs the cases, says in which order, and what came out."""
+    assert mqplug_command(["test", "memory://", "--only", "ID", "--seed", "3"]) == 0
+    printed = capfd.readouterr().out
+    assert "the order is --seed 3" in printed
+    assert f"mqplug contract: {sum(case.group == 'ID' for case in CASES)} cases" in printed
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "said"),
+    [
+        (["memory://", "--only", "SEAK"], 2, "there is no case SEAK"),
+        (["memory://", "--kit", "one"], 2, "'one' is no version of mqplug"),
+        (["memory://", "--history", "soon"], 2, "'soon' is no duration; write one such as 60s, 10m or 1h"),
+        (["memory://", "--profile", "fast"], 2, "'fast' is not one of"),
+        (["nowhere://"], 1, "there is no backend 'nowhere'"),
+    ],
+)
+def test_the_command_refuses(capfd, arguments, code, said):
+    """Wrong arguments have an exit code of their own, and one line that says what is wrong."""
+    assert mqplug_command(["test", *arguments]) == code
+    assert said in "".join(capfd.readouterr())
+
+
+def test_the_command_searches_a_history(capfd, tmp_path):
+    """``mqplug test URL --history`` prints a verdict in one line, and keeps the history if asked to."""
+    file = tmp_path / "history.jsonl"
+    assert mqplug_command(["test", "memory://", "--history", "1s", "--seed", "5", "--history-file", str(file)]) == 0
+    assert re.search(r"^exactly once: no anomaly; .*; seed 5$", capfd.readouterr().out, re.MULTILINE)
+    assert json.loads(file.read_text().splitlines()[0])["seed"] == "5"
