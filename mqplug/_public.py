@@ -6,8 +6,8 @@ from mqplug._client.client import Client
 from mqplug._client.connect import configured, connect
 from mqplug._client.stage import Stage
 from mqplug._consume.consumer import Consumer
-from mqplug._consume.retry import Retry
-from mqplug._consume.state import ConsumerStatistics, PartitionState
+from mqplug._consume.retry_policy import Retry
+from mqplug._consume.status import ConsumerStatistics, PartitionState
 from mqplug._model.batch import Batch
 from mqplug._model.errors import (
     AccessDenied,

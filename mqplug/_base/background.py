@@ -23,11 +23,11 @@ class Kept(Protocol):
     def _keep(self) -> None: ...
 
 
-class Keeper:
+class BackgroundThread:
     """Runs from the first thing it keeps until ``stop``. A failed round is logged; the caller's next call raises."""
 
     def __init__(self) -> None:
-        self._kept: WeakSet[Kept] = WeakSet()
+        self._attended: WeakSet[Kept] = WeakSet()
         self._lock = Lock()
         self._done = Event()
         self._thread: Thread | None = None
@@ -35,15 +35,15 @@ class Keeper:
     def add(self, kept: Kept) -> None:
         """Look after this from now on."""
         with self._lock:
-            self._kept.add(kept)
+            self._attended.add(kept)
             if self._thread is None:
-                self._thread = Thread(target=self._run, name="mqplug-keeper", daemon=True)
+                self._thread = Thread(target=self._run, name="mqplug-background", daemon=True)
                 self._thread.start()
 
     def remove(self, kept: Kept) -> None:
         """Look after this no more."""
         with self._lock:
-            self._kept.discard(kept)
+            self._attended.discard(kept)
 
     def stop(self) -> None:
         """End the thread; a round under way is not waited for longer than a second."""
@@ -54,7 +54,7 @@ class Keeper:
     def _run(self) -> None:
         while not self._done.wait(ROUND):
             with self._lock:
-                kept = list(self._kept)
+                kept = list(self._attended)
             for each in kept:
                 try:
                     each._keep()

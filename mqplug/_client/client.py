@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
 from mqplug._base.closing import Closable, close_native
 from mqplug._base.deadline import Deadline
 from mqplug._client.groups import Groups
-from mqplug._client.open_objects import Children
-from mqplug._client.queries import Questions
+from mqplug._client.open_objects import OpenObjects
+from mqplug._client.queries import Queries
 from mqplug._client.stage import Stage, check_number, check_staged, check_writer
 from mqplug._client.topics import Topics, check_partitions, new_topic
 from mqplug._consume.assignment import OnChange
 from mqplug._consume.consumer import Consumer
-from mqplug._consume.opening import Wanted, open_consumer, own_dead_letters
-from mqplug._consume.retry import Retry
-from mqplug._consume.starts import Target
+from mqplug._consume.opening import ConsumerRequest, open_consumer, own_dead_letters
+from mqplug._consume.retry_policy import Retry
+from mqplug._consume.start_positions import ResetTarget
 from mqplug._model.errors import Closed, Unsupported
 from mqplug._model.log import Log
 from mqplug._model.message import Message
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-PREFETCH = 64 * 1024 * 1024
+PREFETCH_BYTES = 64 * 1024 * 1024
 
 
 class Client(Closable):
@@ -51,8 +51,8 @@ class Client(Closable):
         self._connection = connection
         self._topics = Topics(backend, connection)
         self._groups = Groups(backend, connection, self._topics)
-        self._questions = Questions(backend, connection, self._topics, self._groups)
-        self._children = Children()
+        self._queries = Queries(backend, connection, self._topics, self._groups)
+        self._open_objects = OpenObjects()
         self._holds_something = True
 
     @property
@@ -140,7 +140,7 @@ class Client(Closable):
         deadline = Deadline(timeout)
         with self._open("add partitions", needs="add_partitions"):
             self._topics.add_partitions(topic, check_partitions(total, self.capabilities), deadline)
-        self._children.topic_changed(topic)
+        self._open_objects.topic_changed(topic)
 
     def trim(self, topic: str, before: Mapping[int, Position], *, timeout: float | None = 30) -> None:
         """Remove what lies before a position of each of these partitions."""
@@ -173,7 +173,9 @@ class Client(Closable):
             route = None if topic is None else router.route_of(self._topics.find_or_create(topic, create, deadline))
             options = ProducerOptions(partitioner=router.name, queue_bytes=queue_bytes)
             driver = self._backend.open_producer(self._connection, options, deadline)
-            producer = Producer(self._backend, driver, topic, router, limits, self.capabilities, self._children.forget)
+            producer = Producer(
+                self._backend, driver, topic, router, limits, self.capabilities, self._open_objects.forget
+            )
             if route is not None:
                 producer._know(route)
         return self._adopt(producer)
@@ -232,7 +234,7 @@ class Client(Closable):
         dead_letter: str | None = None,
         on_assigned: OnChange | None = None,
         on_revoked: OnChange | None = None,
-        prefetch_bytes: int = PREFETCH,
+        prefetch_bytes: int = PREFETCH_BYTES,
         timeout: float | None = 30,
     ) -> Consumer:
         """A consumer of one or many topics.
@@ -248,7 +250,7 @@ class Client(Closable):
         goes when its attempts are used up.
         """
         deadline = Deadline(timeout)
-        wanted = Wanted(
+        wanted = ConsumerRequest(
             group=group, start=start, until=until, partitions=partitions, mode=mode, missing=missing,
             must_exist=must_exist, auto_ack=auto_ack, max_unacked=max_unacked, max_processing=max_processing,
             retry=retry, dead_letter=dead_letter, on_assigned=on_assigned, on_revoked=on_revoked,
@@ -263,7 +265,7 @@ class Client(Closable):
                 letters = self._open_dead_letters(dead_letter, logs, create, deadline)
             try:
                 made = open_consumer(
-                    self._backend, self._connection, logs, wanted, deadline, letters, self._children.forget
+                    self._backend, self._connection, logs, wanted, deadline, letters, self._open_objects.forget
                 )
             except BaseException:
                 if letters is not None:
@@ -311,7 +313,7 @@ class Client(Closable):
         self,
         group: str,
         topic: str,
-        to: Target,
+        to: ResetTarget,
         *,
         missing: Literal["error", "next"] = "error",
         must_exist: bool = False,
@@ -351,14 +353,14 @@ class Client(Closable):
         """What each partition retains; for many topics at once, by topic."""
         deadline = Deadline(timeout)
         with self._open("watermarks"):
-            found = self._questions.watermarks(check_topics(topic), deadline)
+            found = self._queries.watermarks(check_topics(topic), deadline)
         return found[topic] if isinstance(topic, str) else found
 
     def bounds(self, topic: str, *, timeout: float | None = 30) -> dict[int, Bounds]:
         """The first and the last retained id of each partition."""
         deadline = Deadline(timeout)
         with self._open("bounds"):
-            return self._questions.bounds(topic, deadline)
+            return self._queries.bounds(topic, deadline)
 
     @overload
     def lag(self, topic: str, *, group: str, timeout: float | None = 30) -> dict[int, int]: ...
@@ -370,7 +372,7 @@ class Client(Closable):
         """For each partition: about how many messages the group has before it; 0 only when it has none."""
         deadline = Deadline(timeout)
         with self._open("lag", needs="groups"):
-            found = self._questions.lag(check_topics(topic), check_group(group), deadline)
+            found = self._queries.lag(check_topics(topic), check_group(group), deadline)
         return found[topic] if isinstance(topic, str) else found
 
     # inside ------------------------------------------------------------------------------------------------
@@ -388,8 +390,8 @@ class Client(Closable):
             self._require(needs, operation)
         return self._backend.context(operation)
 
-    def _adopt(self, child: Child) -> Child:
-        if not self._children.adopt(child):
+    def _adopt(self, child: OpenObject) -> OpenObject:
+        if not self._open_objects.adopt(child):
             child.close(0)
             raise Closed(f"{self!r} was closed meanwhile", backend=self.backend)
         return child
@@ -402,8 +404,8 @@ class Client(Closable):
         with self._closing_once(deadline) as mine:
             if not mine:
                 return
-            self._children.shut()
-            failures = self._children.close(deadline)
+            self._open_objects.shut()
+            failures = self._open_objects.close(deadline)
             of_driver = close_native(f"the connection to {self.backend}", self._connection.close, deadline)
             if failures:
                 raise failures[0]
@@ -414,7 +416,7 @@ class Client(Closable):
         return f"<Client {self.backend}{', closed' if self._closed else ''}>"
 
 
-Child = TypeVar("Child", Producer, Consumer)
+OpenObject = TypeVar("OpenObject", Producer, Consumer)
 
 
 def _drain(consumer: Consumer) -> Iterator[Message]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import attrs
 
-from mqplug._consume.starts import Target, by_log, check_start, refuse_lost, resolve
+from mqplug._consume.start_positions import ResetTarget, by_log, check_start, refuse_lost, resolve
 from mqplug._model.errors import Error, GroupNotFound
 from mqplug._model.ids import MessageId
 from mqplug._model.position import EARLIEST, After, Before, Position, Start
@@ -59,7 +59,9 @@ class Groups:
         """Forget a group."""
         self._backend.delete_group(self._connection, group, deadline)
 
-    def reset(self, group: str, topic: str, to: Target, *, must_exist: bool, lenient: bool, deadline: Deadline) -> None:
+    def reset(
+        self, group: str, topic: str, to: ResetTarget, *, must_exist: bool, lenient: bool, deadline: Deadline
+    ) -> None:
         """Move a group without members. What ``to`` does not name stays, or is placed at EARLIEST."""
         target = _checked(to)
         logs = self._topics.find(topic, deadline).logs
@@ -104,7 +106,7 @@ class Groups:
         return {log: _not_before(at, marks[log].low) for log, at in named.items()}
 
 
-def _checked(to: Target) -> Start | Places:
+def _checked(to: ResetTarget) -> Start | Places:
     if isinstance(to, Mapping):
         return to
     return Before(to) if isinstance(to, MessageId) else check_start(to)

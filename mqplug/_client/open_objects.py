@@ -5,7 +5,7 @@ from __future__ import annotations
 from threading import Lock
 from typing import TYPE_CHECKING
 
-from mqplug._base.background import Keeper
+from mqplug._base.background import BackgroundThread
 from mqplug._model.errors import Error
 from mqplug._produce.producer import Producer
 
@@ -14,11 +14,11 @@ if TYPE_CHECKING:
     from mqplug._consume.consumer import Consumer
 
 
-class Children:
+class OpenObjects:
     """The producers and consumers of a client, until it closes."""
 
     def __init__(self) -> None:
-        self._keeper = Keeper()
+        self._background = BackgroundThread()
         self._open: set[Producer | Consumer] = set()
         self._shut = False
         self._lock = Lock()
@@ -29,12 +29,12 @@ class Children:
             if self._shut:
                 return False
             self._open.add(child)
-            self._keeper.add(child)
+            self._background.add(child)
             return True
 
     def forget(self, child: Producer | Consumer) -> None:
         """It was closed."""
-        self._keeper.remove(child)
+        self._background.remove(child)
         with self._lock:
             self._open.discard(child)
 
@@ -60,5 +60,5 @@ class Children:
                 child.close(None if deadline.timeout is None else deadline.remaining())
             except Error as error:
                 failures.append(error)
-        self._keeper.stop()
+        self._background.stop()
         return failures

@@ -1,4 +1,4 @@
-"""Questions about what is stored: watermarks, bounds and lag. They move nothing."""
+"""Queries about what is stored: watermarks, bounds and lag. They move nothing."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from mqplug.spi._drivers import Connection
 
 
-class Questions:
+class Queries:
     """Answers for many topics at once, with as few round trips as the backend allows."""
 
     def __init__(self, backend: Backend, connection: Connection, topics: Topics, groups: Groups) -> None:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from mqplug.spi._descriptor import Capabilities
     from mqplug.spi._drivers import StageDriver
 
-NUMBER_MAX = (1 << 63) - 1
+MAX_BATCH_NUMBER = (1 << 63) - 1
 
 
 class Stage:
@@ -147,6 +147,6 @@ def check_number(number: int) -> int:
     """The number of a batch."""
     if isinstance(number, bool) or not isinstance(number, int):
         raise TypeError(f"the number of a batch is a whole number, not {type(number).__name__}")
-    if not 0 <= number <= NUMBER_MAX:
-        raise ValueError(f"the number of a batch is 0 to {NUMBER_MAX}, not {number}")
+    if not 0 <= number <= MAX_BATCH_NUMBER:
+        raise ValueError(f"the number of a batch is 0 to {MAX_BATCH_NUMBER}, not {number}")
     return number

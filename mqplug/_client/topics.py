@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from mqplug._consume.starts import by_log
+from mqplug._consume.start_positions import by_log
 from mqplug._model.errors import TopicExists, TopicNotFound, Unsupported
 from mqplug._model.names import check_new_topic, check_topic
 from mqplug._model.retention import Retention, retention_seconds
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from mqplug.spi._descriptor import Capabilities
     from mqplug.spi._drivers import Connection
 
-ROUNDING = 60.0  # seconds: Pulsar counts retention in whole minutes, and rounds up
+RETENTION_ROUNDING_S = 60.0  # seconds: Pulsar counts retention in whole minutes, and rounds up
 
 
 class Topics:
@@ -158,4 +158,4 @@ def _differences(wanted: CreateTopic, there: TopicInfo) -> Collection[str]:
 
 
 def _as_long(wanted: float | None, there: float | None) -> bool:
-    return wanted is None or there is None or wanted == there or 0 <= there - wanted < ROUNDING
+    return wanted is None or there is None or wanted == there or 0 <= there - wanted < RETENTION_ROUNDING_S

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from operator import itemgetter
 
 from mqplug._consume.delivery import ACKED, Decide, Delivery, StillHolds, nothing
-from mqplug._consume.nacked import ReturnedMessages
+from mqplug._consume.nacked import NackedMessages
 from mqplug._model.batch import Batch
 from mqplug._model.ids import MessageId
 from mqplug._model.position import Position
@@ -33,7 +33,7 @@ class Tracker:
         self._keeps = keeps
         self._deliveries: deque[Delivery] = deque()
         self.kept = 0  # messages of all deliveries: no fewer than are unsettled, and known without a look at each
-        self.returned = ReturnedMessages()
+        self.returned = NackedMessages()
         self.dirty = False
         self.awaited = False  # somebody waits for an ack here: more may be handed out then
         self.ranges = 0  # how many acked ranges the last state had

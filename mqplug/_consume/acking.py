@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NoReturn
 from mqplug._base.deadline import Deadline, kind_of
 from mqplug._consume.ack_tracker import Tracker
 from mqplug._consume.delivery import ACKED, Delivery
-from mqplug._consume.starts import check_place
+from mqplug._consume.start_positions import check_place
 from mqplug._model.batch import Batch
 from mqplug._model.errors import ConfigError, Error, InvalidMessageId, Timeout, TopicNotFound, Unsupported
 from mqplug._model.ids import MessageId
@@ -19,36 +19,41 @@ from mqplug._model.message import Message
 from mqplug._plugins.backend import NO_END
 
 if TYPE_CHECKING:
-    from mqplug._consume.assignment import Held, Holdings
+    from mqplug._consume.assignment import Assignment, HeldPartition
     from mqplug._consume.dead_letters import DeadLetters
-    from mqplug._consume.driver_session import Grip
+    from mqplug._consume.driver_session import DriverSession
     from mqplug._consume.fetching import Fetcher
-    from mqplug._consume.retry import Retry
+    from mqplug._consume.retry_policy import Retry
     from mqplug.spi._actions import GroupPosition, Settlement
 
-    Changes = Sequence[tuple[Held, GroupPosition | Settlement]]
+    Changes = Sequence[tuple[HeldPartition, GroupPosition | Settlement]]
 
-SOON = 5.0
-UNSETTLED = "whoever had it died, or was away for too long, each time"
+NACK_COMMIT_S = 5.0
+UNSETTLED_REASON = "whoever had it died, or was away for too long, each time"
 
 
-class Settler:
+class Acknowledgements:
     """Acks, nacks, dead letters and commits of one consumer. Any thread."""
 
     def __init__(
-        self, grip: Grip, holdings: Holdings, fetcher: Fetcher, retry: Retry, dead_letters: DeadLetters | None
+        self,
+        driver_session: DriverSession,
+        assignment: Assignment,
+        fetcher: Fetcher,
+        retry: Retry,
+        dead_letters: DeadLetters | None,
     ) -> None:
-        self._grip = grip
-        self._holdings = holdings
+        self._driver_session = driver_session
+        self._assignment = assignment
         self._fetcher = fetcher
-        self._owner = holdings if grip.group is not None else None  # of the deliveries that may be acked
+        self._owner = assignment if driver_session.group is not None else None  # of the deliveries that may be acked
         self._retry = retry
         self._dead_letters = dead_letters
         self.last_commit = time.monotonic()
         self.late = self.returned = self.commits = 0
         if dead_letters is not None:
             fetcher.between = self.collect
-            if grip.shares:
+            if driver_session.shares:
                 fetcher.sift = self.bury_spent
 
     @property
@@ -87,7 +92,7 @@ class Settler:
         if not delivery.live:
             self.late += 1
             return
-        with self._holdings.committing:
+        with self._assignment.committing:
             delivery.tracker.ack_through(delivery, index)
         if delivery.tracker.awaited:
             self._fetcher.on_settled()
@@ -98,8 +103,13 @@ class Settler:
             delivery, index = message._batch.delivery, message._index
         else:
             delivery, index = self._find(message, operation)
-        grip = self._grip
-        if delivery is None or grip.closed or grip.group is None or delivery.tracker.owner is not self._holdings:
+        driver_session = self._driver_session
+        if (
+            delivery is None
+            or driver_session.closed
+            or driver_session.group is None
+            or delivery.tracker.owner is not self._assignment
+        ):
             self._refuse(message, operation)
         return delivery, index
 
@@ -107,23 +117,23 @@ class Settler:
         """Where a message was handed out; a dead delivery if it was settled before, None if it never was."""
         if not isinstance(message_id, MessageId):
             raise TypeError(f"{operation} takes a Message or its id, not {_given(message_id)}")
-        held = self._holdings.get(message_id.log)
+        held = self._assignment.get(message_id.log)
         if held is None:
             return None, 0
-        with self._holdings.committing:
+        with self._assignment.committing:
             found = held.tracker.find(message_id)
             if found is None:
-                check_place(self._grip.connection, message_id)
+                check_place(self._driver_session.connection, message_id)
                 if held.tracker.has_acked(message_id):
                     return held.tracker.passed, 0
         return found or (None, 0)
 
     def _refuse(self, message: Message | MessageId, operation: str) -> NoReturn:
-        self._grip.check_open()
-        self._grip.require_group(operation)
+        self._driver_session.check_open()
+        self._driver_session.require_group(operation)
         raise InvalidMessageId(
             f"{message!r} was not delivered by this consumer, or is not held any more",
-            **self._grip.where(operation), fix=f"{operation.capitalize()} what this consumer received",
+            **self._driver_session.where(operation), fix=f"{operation.capitalize()} what this consumer received",
         )  # fmt: skip
 
     # nack --------------------------------------------------------------------------------------------------
@@ -140,7 +150,7 @@ class Settler:
         delivery, index = self._delivered(message, "nack")
         attempt = message.attempt
         wait = delay if delay is not None else self._retry.delay_after(attempt)
-        with self._holdings.committing:
+        with self._assignment.committing:
             if not delivery.live or delivery.flags[index]:
                 self.late += 1
                 return
@@ -152,22 +162,22 @@ class Settler:
                     delivery.tracker.give_back(delivery, index, wait)
             finally:  # what cannot be buried comes again, too
                 self._hand_out_again(delivery)
-        if self._grip.shares:
+        if self._driver_session.shares:
             with suppress(Error):  # the keeper tries again
-                self.commit(Deadline(SOON))
-        self._grip.wake()
+                self.commit(Deadline(NACK_COMMIT_S))
+        self._driver_session.wake()
 
     def _hand_out_again(self, delivery: Delivery) -> None:
         """The partition of a message that was given back waits for it."""
-        held = self._holdings.get(delivery.batch.log)
+        held = self._assignment.get(delivery.batch.log)
         if held is not None and held.tracker is delivery.tracker and isinstance(delivery.tracker, Tracker):
             self._fetcher.hold_back(held)
 
     def _require_nack(self) -> None:
-        self._grip.check_open()
-        self._grip.require_group("nack")
-        if self._grip.shares and not self._grip.connection.capabilities.nack:
-            raise Unsupported("nack", **self._grip.where("nack"))
+        self._driver_session.check_open()
+        self._driver_session.require_group("nack")
+        if self._driver_session.shares and not self._driver_session.connection.capabilities.nack:
+            raise Unsupported("nack", **self._driver_session.where("nack"))
 
     # dead letters ------------------------------------------------------------------------------------------
 
@@ -189,7 +199,7 @@ class Settler:
         """Seconds until what could not be buried comes again; trying soon does not help against wrong settings."""
         return self._retry.longest if isinstance(error, ConfigError) else self._retry.delay_after(attempt)
 
-    def bury_spent(self, held: Held, batch: Batch) -> Batch:
+    def bury_spent(self, held: HeldPartition, batch: Batch) -> Batch:
         """What was tried often enough, and nobody was left to say so, is not handed out again; the rest is."""
         attempts, limit = batch.attempts, self._retry.attempts
         if self._dead_letters is None or limit is None or max(attempts, default=0) <= limit:
@@ -199,27 +209,27 @@ class Settler:
         tried = batch.take(spent, batch.next_position).with_attempts([attempts[row] - 1 for row in spent])
         delivery = held.tracker.deliver(tried)
         delivery.hand_out_all()
-        with self._holdings.committing:
+        with self._assignment.committing:
             for message in tried:
                 with suppress(Error):  # it comes again
-                    self._bury(self._dead_letters, message, delivery, UNSETTLED)
+                    self._bury(self._dead_letters, message, delivery, UNSETTLED_REASON)
         return batch.take(rest, batch.next_position)
 
     def collect(self) -> None:
         """Ack what is stored among the dead letters; what is not is tried again."""
         if self._dead_letters:
-            with self._holdings.committing:
+            with self._assignment.committing:
                 self._dead_letters.collect()
 
     # commit ------------------------------------------------------------------------------------------------
 
     def commit(self, deadline: Deadline) -> None:
         """Store all acks so far."""
-        committing = self._holdings.committing
+        committing = self._assignment.committing
         if not committing.acquire(timeout=deadline.remaining(NO_END)):
             raise Timeout("another commit is under way and did not end in time", operation="commit")
         try:
-            changes = self._holdings.take_changes()
+            changes = self._assignment.take_changes()
             self.last_commit = time.monotonic()
             if not changes:
                 return
@@ -234,7 +244,7 @@ class Settler:
 
     def _store(self, changes: Changes, deadline: Deadline) -> None:
         try:
-            self._grip.store({held.log: change for held, change in changes}, deadline)
+            self._driver_session.store({held.log: change for held, change in changes}, deadline)
         except BaseException:
             for held, _ in changes:
                 held.tracker.put_back()

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from threading import Lock
 
 from mqplug._consume.ack_tracker import Tracker
-from mqplug._consume.shared_tracker import Leased
+from mqplug._consume.shared_tracker import SharedTracker
 from mqplug._model.batch import Batch
 from mqplug._model.errors import Error
 from mqplug._model.log import Log
@@ -22,7 +22,7 @@ from mqplug.spi._actions import GroupPosition, Settlement
 OnChange = Callable[[Sequence[Log]], None]
 
 
-class Held:
+class HeldPartition:
     """A partition in one epoch: reading at its tracker's position, or at fault until a seek.
 
     ``waiting`` is what was fetched and not delivered yet. ``paused`` says that the user paused it, ``busy`` that
@@ -31,7 +31,7 @@ class Held:
 
     __slots__ = ("busy", "fault", "lenient", "log", "paused", "silenced", "tracker", "waiting")
 
-    def __init__(self, log: Log, tracker: Tracker | Leased, *, lenient: bool) -> None:
+    def __init__(self, log: Log, tracker: Tracker | SharedTracker, *, lenient: bool) -> None:
         self.log = log
         self.tracker = tracker
         self.lenient = lenient
@@ -46,7 +46,7 @@ class Held:
             self.waiting.appendleft(latest.split())
 
 
-class Holdings:
+class Assignment:
     """The partitions of one consumer. It is what the driver tells of assignments."""
 
     def __init__(
@@ -65,7 +65,7 @@ class Holdings:
         self._lenient = lenient  # go on with what is left wherever retention is quicker
         self._on_assigned = on_assigned
         self._on_revoked = on_revoked
-        self._held: dict[Log, Held] = {}
+        self._held: dict[Log, HeldPartition] = {}
         self._failed_callbacks: deque[Exception] = deque()
         self.before_state: Callable[[], None] | None = None  # what acks are to be added before a state is taken
         self.committing = Lock()
@@ -107,7 +107,7 @@ class Holdings:
 
     # what the consumer asks and does
 
-    def get(self, log: Log) -> Held | None:
+    def get(self, log: Log) -> HeldPartition | None:
         """The present state of a log, if it is held."""
         return self._held.get(log)
 
@@ -144,7 +144,7 @@ class Holdings:
             if held.fault is not None:
                 raise held.fault.with_traceback(None)
 
-    def accept(self, batch: Batch) -> Held | None:
+    def accept(self, batch: Batch) -> HeldPartition | None:
         """Let a fetched batch wait, less what was acked before and what lies behind ``until``; None if not held."""
         held = self._held.get(batch.log)
         if held is None or held.fault is not None:
@@ -157,12 +157,12 @@ class Holdings:
         held.waiting.append(held.tracker.without_acked(batch))
         return held
 
-    def is_current(self, held: Held) -> bool:
+    def is_current(self, held: HeldPartition) -> bool:
         """Whether what waits there may still be delivered."""
         return self._held.get(held.log) is held
 
     @property
-    def all(self) -> list[Held]:
+    def all(self) -> list[HeldPartition]:
         """Each partition's present state."""
         return list(self._held.values())
 
@@ -177,7 +177,7 @@ class Holdings:
                 return False
         return bool(self._held)
 
-    def take_changes(self) -> list[tuple[Held, GroupPosition | Settlement]]:
+    def take_changes(self) -> list[tuple[HeldPartition, GroupPosition | Settlement]]:
         """What became of the logs with new acks. ``committing`` is held."""
         self._prepare()
         return [(held, held.tracker.take_change()) for held in self.all if held.tracker.dirty]
@@ -190,11 +190,11 @@ class Holdings:
         if self.before_state is not None:
             self.before_state()
 
-    def _begin(self, start: GroupPosition, *, lenient: bool) -> Held:
+    def _begin(self, start: GroupPosition, *, lenient: bool) -> HeldPartition:
         log = start.position.log
         self._drop([log] if log in self._held else [])
-        tracker = Leased(self, start) if self._shares else Tracker(self, start, keeps=self._grouped)
-        held = self._held[log] = Held(log, tracker, lenient=lenient or self._lenient)
+        tracker = SharedTracker(self, start) if self._shares else Tracker(self, start, keeps=self._grouped)
+        held = self._held[log] = HeldPartition(log, tracker, lenient=lenient or self._lenient)
         return held
 
     def _drop(self, logs: Sequence[Log]) -> None:

@@ -27,8 +27,8 @@ REASON, SOURCE, ATTEMPTS = "mqplug-dead-reason", "mqplug-dead-source", "mqplug-d
 HOPS = "mqplug-dead-hops"
 """How often a message was a dead letter, from the second time on."""
 
-MOST_HOPS = 10  # times that a message may be a dead letter: consumers may name each other's topics
-LONGEST_REASON = 1000
+MAX_HOPS = 10  # times that a message may be a dead letter: consumers may name each other's topics
+MAX_REASON_CHARS = 1000
 
 
 class DeadLetters:
@@ -49,11 +49,11 @@ class DeadLetters:
         ``ConfigError``: it went round in a circle.
         """
         hops = _hops(message)
-        if hops >= MOST_HOPS:
+        if hops >= MAX_HOPS:
             raise self._round_in_a_circle(message, hops)
         headers = [
             *((name, value) for name, value in message.headers if name not in {REASON, SOURCE, ATTEMPTS, HOPS}),
-            (REASON, reason[:LONGEST_REASON].encode()),
+            (REASON, reason[:MAX_REASON_CHARS].encode()),
             (SOURCE, str(message.id).encode()),
             (ATTEMPTS, b"%d" % message.attempt),
             *([(HOPS, b"%d" % (hops + 1))] if hops else []),

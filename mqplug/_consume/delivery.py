@@ -58,7 +58,7 @@ class Delivery:
         self,
         batch: Batch,
         tracker: Keeps,
-        again: Returned | None = None,
+        again: NackedMessage | None = None,
         still_holds: StillHolds | None = None,
     ) -> None:
         size = len(batch)
@@ -169,7 +169,7 @@ def nothing(position: Position, tracker: Keeps) -> Delivery:
     return delivery
 
 
-class Returned:
+class NackedMessage:
     """One message that was given back: where it was delivered first, when it is due, and its present delivery."""
 
     __slots__ = ("attempt", "delivery", "due", "present", "row")

@@ -10,7 +10,7 @@ from mqplug._base.deadline import Deadline
 from mqplug._model.errors import ConcurrentUse, Timeout
 
 
-class Gate:
+class DriverLock:
     """Guards the calls of a consumer driver that may not overlap."""
 
     def __init__(self) -> None:

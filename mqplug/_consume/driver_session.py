@@ -11,7 +11,7 @@ import attrs
 from mqplug._base.deadline import Deadline
 from mqplug._base.fork import ForkGuard
 from mqplug._base.outage import Outage
-from mqplug._consume.driver_lock import Gate
+from mqplug._consume.driver_lock import DriverLock
 from mqplug._model.errors import Closed, Unsupported
 from mqplug._plugins.backend import NO_END
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from mqplug.spi._drivers import Connection, ConsumerDriver, Listener
 
 
-class Grip:
+class DriverSession:
     """The ``driver`` of one consumer, opened when it is first needed, and again after it was let go.
 
     ``group`` is None where there is none; ``shares`` says whether the members read the same logs, message by message.
@@ -36,7 +36,7 @@ class Grip:
         self.group = options.group
         self.shares = options.mode in {"shared", "key_shared"}
         self.logs: list[Log] = list(options.logs)
-        self.gate = Gate()
+        self.lock = DriverLock()
         self.fork = ForkGuard()
         self.closed = False
         self._listener = listener
@@ -102,7 +102,7 @@ class Grip:
 
     def entering(self, deadline: Deadline) -> AbstractContextManager[None]:
         """Hold the driver for anything but a poll."""
-        return self.gate.entering(self.wake, deadline)
+        return self.lock.entering(self.wake, deadline)
 
     def store(self, changes: Mapping[Log, GroupPosition | Settlement], deadline: Deadline) -> None:
         """Store acks durably."""

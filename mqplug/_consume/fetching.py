@@ -18,36 +18,38 @@ from mqplug._model.errors import Timeout
 from mqplug._model.position import PositionLost
 
 if TYPE_CHECKING:
-    from mqplug._consume.assignment import Held, Holdings
-    from mqplug._consume.driver_session import Grip
+    from mqplug._consume.assignment import Assignment, HeldPartition
+    from mqplug._consume.driver_session import DriverSession
     from mqplug._model.batch import Batch
     from mqplug._model.position import Position
     from mqplug.spi._drivers import ConsumerDriver
 
 logger = logging.getLogger("mqplug")
 
-SLICE = 0.1  # the longest that one poll may last: what Ctrl-C and close wait for at most
+POLL_SLICE_S = 0.1  # the longest that one poll may last: what Ctrl-C and close wait for at most
 POLL_MESSAGES = 1000
-PATIENCE = 5.0
-UNLIMITED = 1_000_000  # acked ranges that a backend stores, from which on nobody counts them
+DRIVER_CALL_S = 5.0
+UNCOUNTED_RANGES = 1_000_000  # acked ranges that a backend stores, from which on nobody counts them
 
 
 class Fetcher:
     """Hands out deliveries, one at a time; one thread at a time asks for them."""
 
-    def __init__(self, grip: Grip, holdings: Holdings, *, max_unacked: int | None, auto_ack: bool) -> None:
-        self._grip = grip
-        self._holdings = holdings
+    def __init__(
+        self, driver_session: DriverSession, assignment: Assignment, *, max_unacked: int | None, auto_ack: bool
+    ) -> None:
+        self._driver_session = driver_session
+        self._assignment = assignment
         self._max_unacked = max_unacked
         self.auto_ack = auto_ack
-        self._ready: deque[Held] = deque()  # those with something waiting
-        self._nursed: set[Held] = set()  # those with messages that were given back
-        self._touched: deque[Held] = deque()  # those whose delivery was ended before its time
-        self._most_ranges = grip.connection.capabilities.acked_ranges_max
+        self._ready: deque[HeldPartition] = deque()  # those with something waiting
+        self._nursed: set[HeldPartition] = set()  # those with messages that were given back
+        self._touched: deque[HeldPartition] = deque()  # those whose delivery was ended before its time
+        self._most_ranges = driver_session.connection.capabilities.acked_ranges_max
         self._settled = Event()  # since the last time that nothing more could be taken before
         self.current: Delivery | None = None
         self.between: Callable[[], None] | None = None  # what is to be done before each poll
-        self.sift: Callable[[Held, Batch], Batch] | None = None  # what is to be handed out of what came
+        self.sift: Callable[[HeldPartition, Batch], Batch] | None = None  # what is to be handed out of what came
         self.stopping = False
         self.last_poll = time.monotonic()
         self._unanswered = False  # a poll raised Timeout, and none has brought messages since
@@ -56,28 +58,28 @@ class Fetcher:
         self._counted = 0  # messages handed out, but for those of the deliveries that are still being handed out
         self._counting: list[Delivery] = []
         if auto_ack:
-            holdings.before_state = self._see_through
+            assignment.before_state = self._see_through
 
     def next_delivery(self, deadline: Deadline, most: int) -> Delivery | None:
         """The next batch, as soon as there is one; None at the deadline, after stop, and at the end."""
         if self.auto_ack:
             self._see_through(more_wanted=True)
         while not self.stopping:
-            with self._grip.gate.polling():
-                self._grip.check_open()
-                self._holdings.check()
+            with self._driver_session.lock.polling():
+                self._driver_session.check_open()
+                self._assignment.check()
                 if self.between is not None:
                     self.between()
                 if (self._ready or self._touched or self._nursed) and (delivery := self._take(most)):
                     return delivery
-                if self._holdings.finished:
+                if self._assignment.finished:
                     return None
-                self._poll(most, deadline.remaining(min(SLICE, self._until_due())))
+                self._poll(most, deadline.remaining(min(POLL_SLICE_S, self._until_due())))
                 if delivery := self._take(most):
                     return delivery
             if deadline.expired:
                 return None
-        self._grip.check_open()
+        self._driver_session.check_open()
         return None
 
     # handing out -------------------------------------------------------------------------------------------
@@ -86,14 +88,14 @@ class Fetcher:
         """Begin to hand out the next batch that may be. The gate is held."""
         while self._touched:
             self._put_back(self._touched.popleft())
-        still_holds = self._grip.still_holds
+        still_holds = self._driver_session.still_holds
         if still_holds is not None and not still_holds():
             return None  # the next poll tells why
         if self._nursed and (again := self._take_returned()):
             return self._hand_out(again)
         for _ in range(len(self._ready)):
             held = self._ready[0]
-            if not held.waiting or not self._holdings.is_current(held):
+            if not held.waiting or not self._assignment.is_current(held):
                 self._ready.popleft()
                 continue
             if delivery := self._take_from(held, most):
@@ -104,7 +106,7 @@ class Fetcher:
                 self._ready.rotate(-1)
         return None
 
-    def _take_from(self, held: Held, most: int) -> Delivery | None:
+    def _take_from(self, held: HeldPartition, most: int) -> Delivery | None:
         while held.waiting:
             batch = held.waiting[0]
             size = len(batch)
@@ -119,7 +121,7 @@ class Fetcher:
             if size > room:
                 held.waiting.appendleft(batch[room:])
                 batch = batch[:room]
-            return held.tracker.deliver(batch, self._grip.still_holds)
+            return held.tracker.deliver(batch, self._driver_session.still_holds)
         return None
 
     def _hand_out(self, delivery: Delivery) -> Delivery:
@@ -137,7 +139,7 @@ class Fetcher:
         """How many messages were handed out."""
         return self._counted + sum(each.handed_out for each in list(self._counting))
 
-    def _room(self, held: Held) -> float:
+    def _room(self, held: HeldPartition) -> float:
         """How many messages of a partition may be handed out now."""
         tracker = held.tracker
         tracker.awaited = False
@@ -160,25 +162,25 @@ class Fetcher:
 
         As long as few messages are open a whole batch may: there are no more ranges than open messages.
         """
-        if self._most_ranges >= UNLIMITED or self._grip.group is None:
+        if self._most_ranges >= UNCOUNTED_RANGES or self._driver_session.group is None:
             return math.inf
         if 2 * tracker.kept <= self._most_ranges:
             return math.inf
         gaps = tracker.unsettled
         if 2 * gaps <= self._most_ranges:
             return math.inf
-        if tracker.dirty and self._holdings.committing.acquire(blocking=False):
+        if tracker.dirty and self._assignment.committing.acquire(blocking=False):
             try:
                 tracker.state()
             finally:
-                self._holdings.committing.release()
+                self._assignment.committing.release()
         return 2 * (self._most_ranges - min(gaps, tracker.ranges))
 
     def _take_returned(self) -> Delivery | None:
         """A message that was given back and is due again."""
         for held in list(self._nursed):
             tracker = held.tracker
-            if not isinstance(tracker, Tracker) or not self._holdings.is_current(held):
+            if not isinstance(tracker, Tracker) or not self._assignment.is_current(held):
                 self._nursed.discard(held)
                 continue
             if held.paused or held.busy:
@@ -201,7 +203,7 @@ class Fetcher:
 
     # taking back -------------------------------------------------------------------------------------------
 
-    def hold_back(self, held: Held) -> None:
+    def hold_back(self, held: HeldPartition) -> None:
         """Hand out no more of what was delivered last of a partition; it waits again. Any thread."""
         latest = held.tracker.latest
         if latest is not None:
@@ -214,12 +216,12 @@ class Fetcher:
         """What an iteration left of its batch waits again."""
         delivery = self.current
         if delivery is not None and delivery.live and delivery.left:
-            held = self._holdings.get(delivery.batch.log)
+            held = self._assignment.get(delivery.batch.log)
             if held is not None and held.tracker is delivery.tracker:
                 self.hold_back(held)
 
-    def _put_back(self, held: Held) -> None:
-        if self._holdings.is_current(held):
+    def _put_back(self, held: HeldPartition) -> None:
+        if self._assignment.is_current(held):
             held.put_back()
             self._ready.appendleft(held)
 
@@ -231,7 +233,7 @@ class Fetcher:
 
     def _poll(self, most: int, timeout: float) -> None:
         """One poll of the driver. The gate is held."""
-        driver = self._grip.driver or self._grip.open(Deadline(PATIENCE))
+        driver = self._driver_session.driver or self._driver_session.open(Deadline(DRIVER_CALL_S))
         self.quieten(driver)
         if (wanted := self._appetite(most)) <= 0:
             self._wait_for_acks(driver, timeout)
@@ -246,7 +248,7 @@ class Fetcher:
         finally:
             self.last_poll = time.monotonic()
         for batch in batches:
-            held = self._holdings.accept(batch)
+            held = self._assignment.accept(batch)
             if held is not None:
                 if self.sift is not None:
                     held.waiting.append(self.sift(held, held.waiting.pop()))
@@ -257,15 +259,15 @@ class Fetcher:
             batches = driver.poll(wanted, timeout)
             if self._unanswered and batches:
                 self._unanswered = False
-                self._grip.outage.end()
+                self._driver_session.outage.end()
             return batches
         except Timeout as error:  # the caller's own time is counted elsewhere
             self._unanswered = True
-            self._grip.outage.note(error)
+            self._driver_session.outage.note(error)
             time.sleep(max(0.0, self.last_poll + timeout - time.monotonic()))
             return ()
         except Exception:
-            with self._grip.context("receive"):  # only errors pay for it
+            with self._driver_session.context("receive"):  # only errors pay for it
                 raise
 
     def poll_once(self, timeout: float) -> None:
@@ -274,15 +276,15 @@ class Fetcher:
 
     def _appetite(self, most: int) -> int:
         """How many messages to ask the driver for. What a member of a shared group takes, nobody else gets."""
-        if not self._grip.shares:
+        if not self._driver_session.shares:
             return POLL_MESSAGES
         if self._max_unacked is None:
             return most
-        return min(most, self._max_unacked - sum(held.tracker.unsettled for held in self._holdings.all))
+        return min(most, self._max_unacked - sum(held.tracker.unsettled for held in self._assignment.all))
 
     def _wait_for_acks(self, driver: ConsumerDriver, timeout: float) -> None:
         self._settled.clear()
-        for held in self._holdings.all:
+        for held in self._assignment.all:
             held.tracker.awaited = True
         driver.tend(0)
         if (self._appetite(1)) <= 0:
@@ -292,11 +294,11 @@ class Fetcher:
     def on_settled(self) -> None:
         """An ack came that somebody waited for."""
         self._settled.set()
-        self._grip.wake()
+        self._driver_session.wake()
 
     def quieten(self, driver: ConsumerDriver) -> None:
         """Tell the driver to fetch no more of what cannot be handed out, and again of what can. The gate is held."""
-        changed = [held for held in self._holdings.all if held.silenced != (held.paused or bool(held.waiting))]
+        changed = [held for held in self._assignment.all if held.silenced != (held.paused or bool(held.waiting))]
         if not changed:
             return
         if silence := [held.log for held in changed if not held.silenced]:
@@ -308,21 +310,21 @@ class Fetcher:
 
     def _on_lost_position(self, driver: ConsumerDriver, error: PositionLost) -> None:
         """Retention overtook a partition: go on at low where that was allowed, else every receive says so."""
-        held = self._holdings.get(error.log) if error.log is not None else None
+        held = self._assignment.get(error.log) if error.log is not None else None
         if held is None:
             raise error
         if held.lenient and error.low is not None:
             self._pass_over_gap(driver, held, error, error.low)
         else:
-            self._holdings.fail(held.log, error)
-            self._holdings.check()
+            self._assignment.fail(held.log, error)
+            self._assignment.check()
 
-    def _pass_over_gap(self, driver: Any, held: Held, error: PositionLost, low: Position) -> None:
+    def _pass_over_gap(self, driver: Any, held: HeldPartition, error: PositionLost, low: Position) -> None:
         """Go on with the first message that is left. What was handed out, or acked behind it, stays as it is."""
         logger.warning("%s[%d]: %s; going on at %s", held.log.topic, held.log.partition, error.message, low.coordinates)
-        move = getattr(driver, "pass_over", driver.seek) if self._grip.shares else driver.seek
-        with self._holdings.committing:
-            move({held.log: low}, PATIENCE)
+        move = getattr(driver, "pass_over", driver.seek) if self._driver_session.shares else driver.seek
+        with self._assignment.committing:
+            move({held.log: low}, DRIVER_CALL_S)
         self.gaps += 1
-        if self._holdings.accept(empty_batch(low)) is not None:
+        if self._assignment.accept(empty_batch(low)) is not None:
             self._ready.append(held)

@@ -8,27 +8,27 @@ from bisect import insort
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 
-from mqplug._consume.delivery import ACKED, OPEN, RETURNED, Delivery, Returned
+from mqplug._consume.delivery import ACKED, OPEN, RETURNED, Delivery, NackedMessage
 
 
-class ReturnedMessages:
+class NackedMessages:
     """Those of one log, in log order."""
 
     def __init__(self, now: Callable[[], float] | None = None) -> None:
         self._now = now or time.monotonic
-        self._waiting: list[Returned] = []
+        self._waiting: list[NackedMessage] = []
 
     def __bool__(self) -> bool:
         return bool(self._waiting)
 
-    def __iter__(self) -> Iterator[Returned]:
+    def __iter__(self) -> Iterator[NackedMessage]:
         return iter(list(self._waiting))
 
-    def give_back(self, delivery: Delivery, row: int, delay: float) -> Returned:
+    def give_back(self, delivery: Delivery, row: int, delay: float) -> NackedMessage:
         """A message was nacked: it is due again after so many seconds."""
         again = delivery.again
         if again is None:
-            again = Returned(delivery, row, delivery.batch.attempts[row], math.inf)
+            again = NackedMessage(delivery, row, delivery.batch.attempts[row], math.inf)
             insort(self._waiting, again, key=lambda each: each.coordinates)
         delivery.flags[row] = RETURNED
         again.attempt += 1
@@ -36,7 +36,7 @@ class ReturnedMessages:
         self.set_due(again, delay)
         return again
 
-    def set_due(self, again: Returned, delay: float) -> None:
+    def set_due(self, again: NackedMessage, delay: float) -> None:
         """It comes again after so many seconds."""
         again.due = self._now() + delay
 
@@ -47,7 +47,7 @@ class ReturnedMessages:
             if present is not None and present.flags[0] == ACKED:
                 self.forget(again)
 
-    def forget(self, again: Returned) -> None:
+    def forget(self, again: NackedMessage) -> None:
         """This one is acked."""
         again.delivery.flags[again.row] = ACKED
         if again.present is not None:

@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING, Literal
 import attrs
 
 from mqplug._base.deadline import kind_of
-from mqplug._consume.acking import Settler
-from mqplug._consume.assignment import Holdings, OnChange
+from mqplug._consume.acking import Acknowledgements
+from mqplug._consume.assignment import Assignment, OnChange
 from mqplug._consume.consumer import Consumer
 from mqplug._consume.dead_letters import DeadLetters
-from mqplug._consume.driver_session import Grip
+from mqplug._consume.driver_session import DriverSession
 from mqplug._consume.fetching import Fetcher
-from mqplug._consume.retry import PATIENT, Retry
+from mqplug._consume.retry_policy import PATIENT, Retry
 from mqplug._consume.seeking import Seeker
-from mqplug._consume.starts import check_start, everywhere, group_start, refuse_lost, resolve
+from mqplug._consume.start_positions import check_start, everywhere, group_start, refuse_lost, resolve
 from mqplug._model.errors import Unsupported
 from mqplug._model.names import check_group, check_partition, check_topic
 from mqplug._model.position import EARLIEST, After, Before, Position, Start
@@ -32,11 +32,11 @@ if TYPE_CHECKING:
     from mqplug.spi._descriptor import Capabilities
     from mqplug.spi._drivers import Connection
 
-MODES = ("ordered", "exclusive", "shared", "key_shared")
+CONSUMER_MODES = ("ordered", "exclusive", "shared", "key_shared")
 
 
 @attrs.frozen(kw_only=True)
-class Wanted:
+class ConsumerRequest:
     """What ``Client.consumer`` was asked for."""
 
     group: str | None
@@ -97,8 +97,8 @@ class Wanted:
             raise TypeError(f"mode={self.mode!r} is for members of a group: say group= too")
 
     def _check_member(self, able: Capabilities, backend: str) -> None:
-        if self.mode not in MODES:
-            raise ValueError(f"mode is one of {', '.join(MODES)}, not {self.mode!r}")
+        if self.mode not in CONSUMER_MODES:
+            raise ValueError(f"mode is one of {', '.join(CONSUMER_MODES)}, not {self.mode!r}")
         if self.partitions is not None:
             raise TypeError("the members of a group share its partitions: partitions= is for consumers without a group")
         if self.shares and self.until is not None:
@@ -142,37 +142,39 @@ def open_consumer(
     backend: Backend,
     connection: Connection,
     logs: Sequence[Log],
-    wanted: Wanted,
+    wanted: ConsumerRequest,
     deadline: Deadline,
     dead_letters: Producer | None,
     on_closed: Callable[[Consumer], None],
 ) -> Consumer:
     """A consumer of these logs. Everything was checked."""
     end = resolve(backend, connection, wanted.until, logs, deadline) if wanted.until is not None else {}
-    holdings = Holdings(
+    assignment = Assignment(
         grouped=wanted.group is not None, shares=wanted.shares, until=end, lenient=wanted.missing == "next",
         on_assigned=wanted.on_assigned, on_revoked=wanted.on_revoked,
     )  # fmt: skip
     options = ConsumerOptions(
-        logs=logs, group=wanted.group, start=_begin(backend, connection, logs, wanted, holdings, deadline),
+        logs=logs, group=wanted.group, start=_begin(backend, connection, logs, wanted, assignment, deadline),
         must_exist=wanted.must_exist, mode=wanted.mode, prefetch_bytes=wanted.prefetch_bytes,
         max_processing=wanted.max_processing,
     )  # fmt: skip
-    grip = Grip(backend, connection, options, holdings)
-    fetcher = Fetcher(grip, holdings, max_unacked=wanted.max_unacked, auto_ack=wanted.auto_ack)
+    driver_session = DriverSession(backend, connection, options, assignment)
+    fetcher = Fetcher(driver_session, assignment, max_unacked=wanted.max_unacked, auto_ack=wanted.auto_ack)
     with_times = connection.capabilities.timestamps_producer
     letters = DeadLetters(dead_letters, with_times=with_times) if dead_letters is not None else None
-    settler = Settler(grip, holdings, fetcher, wanted.retry or PATIENT, letters)
-    grip.open(deadline)
-    return Consumer(grip, holdings, fetcher, settler, Seeker(grip, holdings, fetcher), letters, on_closed)
+    acks = Acknowledgements(driver_session, assignment, fetcher, wanted.retry or PATIENT, letters)
+    driver_session.open(deadline)
+    return Consumer(
+        driver_session, assignment, fetcher, acks, Seeker(driver_session, assignment, fetcher), letters, on_closed
+    )
 
 
 def _begin(
     backend: Backend,
     connection: Connection,
     logs: Sequence[Log],
-    wanted: Wanted,
-    holdings: Holdings,
+    wanted: ConsumerRequest,
+    assignment: Assignment,
     deadline: Deadline,
 ) -> GroupStart:
     start = wanted.start if wanted.start is not None else EARLIEST
@@ -181,7 +183,7 @@ def _begin(
     positions: Mapping[Log, Position] = everywhere(backend, connection, start, logs, deadline)
     if not wanted.lenient:
         refuse_lost(backend, connection, positions, deadline)
-    holdings.hold(positions, lenient=wanted.lenient)
+    assignment.hold(positions, lenient=wanted.lenient)
     return positions
 
 

@@ -12,10 +12,10 @@ from mqplug._model.position import Position
 from mqplug._model.text import Numbers
 from mqplug.spi._actions import GroupPosition, Settlement
 
-REMEMBERED = 10_000  # ids of settled messages: an ack of one of them is late, not wrong
+REMEMBERED_MESSAGES = 10_000  # ids of settled messages: an ack of one of them is late, not wrong
 
 
-class Leased:
+class SharedTracker:
     """The deliveries that are not settled yet, in one epoch."""
 
     def __init__(self, owner: object, start: GroupPosition) -> None:
@@ -28,7 +28,7 @@ class Leased:
         self._returned: list[tuple[Numbers, float]] = []
         self._taken = Settlement()
         self._owed: list[Numbers] = []  # acks that could not be stored yet
-        self._settled: deque[Numbers] = deque(maxlen=REMEMBERED)
+        self._settled: deque[Numbers] = deque(maxlen=REMEMBERED_MESSAGES)
         self.passed = nothing(start.position, self)
 
     def without_acked(self, batch: Batch) -> Batch:

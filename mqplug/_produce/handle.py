@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from mqplug._model.text import Numbers
     from mqplug._produce.pump import Wait
 
-    Place = tuple[Log, Numbers, Numbers]
+    IdParts = tuple[Log, Numbers, Numbers]
     """Log, coordinates and detail: what makes an id."""
 
 
@@ -48,7 +48,7 @@ class SendHandle:
         self.wait = wait
         self.looked_at = False
         self.waiter: Bell | None = None
-        self.outcome: Place | Error | None = None
+        self.outcome: IdParts | Error | None = None
 
     def result(self, timeout: float | None = 30) -> MessageId:
         """Wait for the id that the consumer will see.

@@ -15,9 +15,9 @@ Partitioner = Callable[[bytes | None, int], int]
 """From the key (None where there is none) and the number of partitions to the partition."""
 
 PartitionerName = Literal["murmur2", "pulsar-java", "round_robin"]
-NAMES: tuple[str, ...] = get_args(PartitionerName)
+PARTITIONER_NAMES: tuple[str, ...] = get_args(PartitionerName)
 
-STICKY_RUN = 100  # single records without a key that go to one partition before the next one's turn comes
+STICKY_RUN_MESSAGES = 100  # single records without a key that go to one partition before the next one's turn comes
 
 
 @lru_cache(maxsize=8192)
@@ -71,7 +71,7 @@ def chooser(partitioner: PartitionerName | Partitioner, partitions: int, *, nati
     match partitioner:
         case "murmur2" | "pulsar-java":
             order = _order(partitions)
-            single = chain.from_iterable(map(repeat, cycle(order), repeat(STICKY_RUN)))
+            single = chain.from_iterable(map(repeat, cycle(order), repeat(STICKY_RUN_MESSAGES)))
             batches = cycle(order)
             return _by_key(partitioner, partitions, native, single, lambda _: next(batches))
         case "round_robin":
@@ -80,7 +80,7 @@ def chooser(partitioner: PartitionerName | Partitioner, partitions: int, *, nati
         case _ if callable(partitioner):
             return _by_function(partitioner, partitions)
         case _:
-            raise ValueError(f"no partitioner {partitioner!r}: there are {', '.join(NAMES)}, or a function")
+            raise ValueError(f"no partitioner {partitioner!r}: there are {', '.join(PARTITIONER_NAMES)}, or a function")
 
 
 def _order(partitions: int) -> list[int]:

@@ -15,7 +15,7 @@ from mqplug._produce.columns import Records, columns_of
 from mqplug._produce.handle import SendHandle
 from mqplug._produce.queue import SendQueue, WhenFull, check_when_full
 from mqplug._produce.record import HeadersArgument, check, check_declared, size_of, takes_everything
-from mqplug._produce.sent import SentBatch
+from mqplug._produce.results import SentBatch
 from mqplug._produce.sorting import Sorter
 
 if TYPE_CHECKING:

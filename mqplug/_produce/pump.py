@@ -11,7 +11,7 @@ from mqplug._base.bell import Bell
 if TYPE_CHECKING:
     from mqplug._base.deadline import Deadline
 
-SLICE = 0.1  # seconds that a driver is asked to wait at most: Ctrl-C and deadlines wait no longer
+PUMP_SLICE_S = 0.1  # seconds that a driver is asked to wait at most: Ctrl-C and deadlines wait no longer
 
 
 class OnItsWay(Protocol):
@@ -58,7 +58,7 @@ class Pump:
             return False
         try:
             while wanted.awaited is not None:
-                self._pump(deadline.remaining(SLICE))
+                self._pump(deadline.remaining(PUMP_SLICE_S))
                 if deadline.expired:
                     break
         finally:
@@ -78,7 +78,7 @@ class Pump:
         self._sleepers.add(bell)
         try:  # whoever served until a moment ago may not have seen us
             if self._serving.locked() and target.awaited is not None:
-                bell.wait(deadline.remaining(SLICE))
+                bell.wait(deadline.remaining(PUMP_SLICE_S))
         finally:
             self._sleepers.discard(bell)
             if target.awaited is None:  # others may wait for the same

@@ -13,19 +13,19 @@ from mqplug._model.errors import Closed, Error, QueueFull, SendFailed, Timeout
 from mqplug._model.outcome import OutcomeUnknown
 from mqplug._model.statistics import ProducerStatistics
 from mqplug._produce.handle import SendHandle
-from mqplug._produce.pump import SLICE, Pump
+from mqplug._produce.pump import PUMP_SLICE_S, Pump
 from mqplug._produce.run import Run
 
 if TYPE_CHECKING:
     from mqplug._plugins.backend import Backend
-    from mqplug._produce.handle import Place
+    from mqplug._produce.handle import IdParts
     from mqplug.spi._drivers import ProducerDriver
 
 WhenFull = Literal["block", "raise"]
 OnWay = SendHandle | Run
 
-SOON = 1000  # messages after which it pays to let go of what is settled
-KEPT_FAILURES = 10_000  # so many failures that nobody looked at are kept; more are only counted
+RETIRE_AFTER_MESSAGES = 1000  # messages after which it pays to let go of what is settled
+MAX_KEPT_FAILURES = 10_000  # so many failures that nobody looked at are kept; more are only counted
 
 
 class SendQueue:
@@ -51,7 +51,10 @@ class SendQueue:
         self._lock = Lock()
         self._waiting: deque[OnWay] = deque()
         self._messages = self._bytes = 0  # waiting, or settled since the queue was looked over
-        self._soon, self._soon_bytes = min(SOON, self._most), self._most_bytes  # at so many that is due
+        self._soon, self._soon_bytes = (
+            min(RETIRE_AFTER_MESSAGES, self._most),
+            self._most_bytes,
+        )  # at so many that is due
         self._stored = self._failed = self._unknown = self._settled_bytes = 0
         self._unseen: list[Error | SendHandle] = []
         self._unseen_more = 0
@@ -109,7 +112,7 @@ class SendQueue:
                     f"{self._messages} messages of {self._bytes} bytes are on their way",
                     backend=self._backend.name, topic=unit.topic, operation="send",
                 )  # fmt: skip
-            self.pump.wait(oldest, Deadline(deadline.remaining(SLICE)))
+            self.pump.wait(oldest, Deadline(deadline.remaining(PUMP_SLICE_S)))
 
     def _has_room(self, messages: int, size: int) -> bool:
         return self._messages + messages <= self._most and self._bytes + size <= self._most_bytes
@@ -170,7 +173,7 @@ class SendQueue:
         self._messages -= stored
         self._bytes -= size
         self._settled_bytes += size
-        self._soon = min(self._most, self._messages + SOON)
+        self._soon = min(self._most, self._messages + RETIRE_AFTER_MESSAGES)
 
     def _sweep(self) -> None:
         """Let go of all that is settled, also behind what is not. The lock is held."""
@@ -195,7 +198,7 @@ class SendQueue:
         for outcome in unit.results():
             self._count(unit, outcome)
 
-    def _count(self, unit: OnWay, outcome: Place | Error | None) -> None:
+    def _count(self, unit: OnWay, outcome: IdParts | Error | None) -> None:
         if type(outcome) is tuple:
             self._stored += 1
         elif isinstance(outcome, Error):
@@ -208,7 +211,7 @@ class SendQueue:
     def _keep_unseen(self, unit: OnWay, error: Error) -> None:
         if unit.looked_at:
             return
-        if len(self._unseen) < KEPT_FAILURES:
+        if len(self._unseen) < MAX_KEPT_FAILURES:
             self._unseen.append(unit if isinstance(unit, SendHandle) else error)
         else:
             self._unseen_more += 1
@@ -229,7 +232,7 @@ class SendQueue:
         with self._lock:
             waiting = list(self._waiting)
         if waiting:
-            self._flush(deadline.remaining(SLICE))
+            self._flush(deadline.remaining(PUMP_SLICE_S))
         for unit in waiting:
             self.pump.wait(unit, deadline)
             if unit.awaited is not None:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from mqplug._model.log import Log
     from mqplug._model.text import Numbers
     from mqplug._produce.columns import SendColumns
-    from mqplug._produce.handle import Place
+    from mqplug._produce.handle import IdParts
     from mqplug._produce.pump import Wait
 
 
@@ -89,14 +89,14 @@ class Run:
         self._settled = settled
         return alone[settled] if settled < len(alone) else None
 
-    def places(self) -> list[Place]:
+    def places(self) -> list[IdParts]:
         """Where the records are, if all were stored at once."""
         if not isinstance(self._outcome, tuple):
             return []
         log, coordinates, details = self._outcome
         return list(zip(repeat(log), coordinates, details or repeat(()), strict=False))
 
-    def results(self) -> Sequence[Place | Error]:
+    def results(self) -> Sequence[IdParts | Error]:
         """What became of each record; what is still on its way has run out of time."""
         if self.is_stored:
             return self.places()

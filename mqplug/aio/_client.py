@@ -7,10 +7,10 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
 
 from mqplug._base.deadline import Deadline
-from mqplug._client.client import PREFETCH, Client
+from mqplug._client.client import PREFETCH_BYTES, Client
 from mqplug._client.stage import Stage
-from mqplug._consume.retry import Retry
-from mqplug._consume.starts import Target
+from mqplug._consume.retry_policy import Retry
+from mqplug._consume.start_positions import ResetTarget
 from mqplug._model.errors import Error
 from mqplug._model.log import Log
 from mqplug._model.message import Message
@@ -20,9 +20,10 @@ from mqplug._model.retention import Retention
 from mqplug._model.watermarks import Bounds, Watermarks
 from mqplug._plugins.capabilities import Support
 from mqplug._produce.partitioners import Partitioner, PartitionerName
-from mqplug.aio._callbacks import Callbacks, OnChange
+from mqplug.aio._assignment_callbacks import AsyncOnChange as OnChange
+from mqplug.aio._assignment_callbacks import Callbacks
 from mqplug.aio._consumer import AsyncConsumer
-from mqplug.aio._loop import Closable, Home, Opening, left
+from mqplug.aio._loop import AsyncClosable, ClientLoop, Opening, left
 from mqplug.aio._producer import AsyncProducer
 from mqplug.aio._stage import AsyncStage
 from mqplug.spi._actions import GroupInfo, GroupPosition, Ingested, Mode, Staged, TopicInfo
@@ -33,13 +34,13 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-class AsyncClient(Closable):
+class AsyncClient(AsyncClosable):
     """A client whose calls are awaited. It belongs to the event loop in which it was opened."""
 
-    def __init__(self, home: Home, client: Client) -> None:
+    def __init__(self, loop: ClientLoop, client: Client) -> None:
         self.sync = client
         """The client beneath, to be used from threads."""
-        self._home = home
+        self._loop = loop
         self._consumers: dict[AsyncConsumer, None] = {}
         self._producers: dict[AsyncProducer, None] = {}
         self._closed = False
@@ -56,16 +57,16 @@ class AsyncClient(Closable):
 
     async def support(self, capability: str) -> Support:
         """As ``Client.support``."""
-        self._home.check()
+        self._loop.check()
         return self.sync.support(capability)
 
     async def health(self, timeout: float | None = 30) -> None:
         """As ``Client.health``."""
-        await self._home.call(partial(self.sync.health, timeout))
+        await self._loop.call(partial(self.sync.health, timeout))
 
     async def unwrap(self, kind: type[T]) -> T | None:
         """As ``Client.unwrap``."""
-        return await self._home.call(partial(self.sync.unwrap, kind))
+        return await self._loop.call(partial(self.sync.unwrap, kind))
 
     # topics ------------------------------------------------------------------------------------------------
 
@@ -81,7 +82,7 @@ class AsyncClient(Closable):
         timeout: float | None = 30,
     ) -> None:
         """As ``Client.create_topic``."""
-        await self._home.call(
+        await self._loop.call(
             partial(
                 self.sync.create_topic, topic, partitions=partitions, retention=retention,
                 retention_bytes=retention_bytes, exist_ok=exist_ok, options=options, timeout=timeout,
@@ -90,27 +91,27 @@ class AsyncClient(Closable):
 
     async def delete_topic(self, topic: str, *, timeout: float | None = 30) -> None:
         """As ``Client.delete_topic``."""
-        await self._home.call(partial(self.sync.delete_topic, topic, timeout=timeout))
+        await self._loop.call(partial(self.sync.delete_topic, topic, timeout=timeout))
 
     async def topics(self, *, timeout: float | None = 30) -> list[str]:
         """As ``Client.topics``."""
-        return await self._home.call(partial(self.sync.topics, timeout=timeout))
+        return await self._loop.call(partial(self.sync.topics, timeout=timeout))
 
     async def describe(self, topic: str, *, timeout: float | None = 30) -> TopicInfo:
         """As ``Client.describe``."""
-        return await self._home.call(partial(self.sync.describe, topic, timeout=timeout))
+        return await self._loop.call(partial(self.sync.describe, topic, timeout=timeout))
 
     async def partitions(self, topic: str, *, timeout: float | None = 30) -> list[Log]:
         """As ``Client.partitions``."""
-        return await self._home.call(partial(self.sync.partitions, topic, timeout=timeout))
+        return await self._loop.call(partial(self.sync.partitions, topic, timeout=timeout))
 
     async def add_partitions(self, topic: str, total: int, *, timeout: float | None = 30) -> None:
         """As ``Client.add_partitions``."""
-        await self._home.call(partial(self.sync.add_partitions, topic, total, timeout=timeout))
+        await self._loop.call(partial(self.sync.add_partitions, topic, total, timeout=timeout))
 
     async def trim(self, topic: str, before: Mapping[int, Position], *, timeout: float | None = 30) -> None:
         """As ``Client.trim``."""
-        await self._home.call(partial(self.sync.trim, topic, before, timeout=timeout))
+        await self._loop.call(partial(self.sync.trim, topic, before, timeout=timeout))
 
     # producing and consuming -------------------------------------------------------------------------------
 
@@ -135,8 +136,8 @@ class AsyncClient(Closable):
         )  # fmt: skip
 
     async def _open_producer(self, opened: Callable[[], Any]) -> AsyncProducer:
-        producer = await self._home.call(opened, undo=lambda made: made.close(0))
-        made = AsyncProducer(self._home, producer, self._producers.pop)
+        producer = await self._loop.call(opened, undo=lambda made: made.close(0))
+        made = AsyncProducer(self._loop, producer, self._producers.pop)
         self._producers[made] = None
         return made
 
@@ -147,18 +148,18 @@ class AsyncClient(Closable):
         return Opening(self._open_stage(partial(self.sync.stage, topic, partitioner=partitioner, timeout=timeout)))
 
     async def _open_stage(self, opened: Callable[[], Stage]) -> AsyncStage:
-        return AsyncStage(self._home, await self._home.call(opened, undo=lambda made: made.discard()))
+        return AsyncStage(self._loop, await self._loop.call(opened, undo=lambda made: made.discard()))
 
     async def ingest(
         self, staged: Staged | Sequence[Staged], *, writer: str, number: int, timeout: float | None = 30
     ) -> Ingested:
         """As ``Client.ingest``."""
         ingest = partial(self.sync.ingest, staged, writer=writer, number=number, timeout=timeout)
-        return await self._home.call(ingest)
+        return await self._loop.call(ingest)
 
     async def discard(self, staged: Staged | Sequence[Staged], *, timeout: float | None = 30) -> None:
         """As ``Client.discard``."""
-        await self._home.call(partial(self.sync.discard, staged, timeout=timeout))
+        await self._loop.call(partial(self.sync.discard, staged, timeout=timeout))
 
     def consumer(
         self,
@@ -179,14 +180,14 @@ class AsyncClient(Closable):
         dead_letter: str | None = None,
         on_assigned: OnChange | None = None,
         on_revoked: OnChange | None = None,
-        prefetch_bytes: int = PREFETCH,
+        prefetch_bytes: int = PREFETCH_BYTES,
         timeout: float | None = 30,
     ) -> Opening[AsyncConsumer]:
         """As ``Client.consumer``; ``await`` it, or enter it with ``async with``.
 
         The callbacks may be ``async``. They run in the event loop, and the hand-over waits for them.
         """
-        callbacks = Callbacks(self._home)
+        callbacks = Callbacks(self._loop)
         opened = partial(
             self.sync.consumer, topics, group=group, start=start, until=until, partitions=partitions, mode=mode,
             missing=missing, must_exist=must_exist, create=create, auto_ack=auto_ack, max_unacked=max_unacked,
@@ -197,8 +198,8 @@ class AsyncClient(Closable):
         return Opening(self._open_consumer(opened, callbacks))
 
     async def _open_consumer(self, opened: Callable[[], Any], callbacks: Callbacks) -> AsyncConsumer:
-        consumer = await self._home.call(opened, undo=lambda made: made.close(0))
-        made = AsyncConsumer(self._home, consumer, callbacks, self._consumers.pop)
+        consumer = await self._loop.call(opened, undo=lambda made: made.close(0))
+        made = AsyncConsumer(self._loop, consumer, callbacks, self._consumers.pop)
         self._consumers[made] = None
         return made
 
@@ -224,17 +225,17 @@ class AsyncClient(Closable):
 
     async def groups(self, topic: str | None = None, *, timeout: float | None = 30) -> list[GroupInfo]:
         """As ``Client.groups``."""
-        return await self._home.call(partial(self.sync.groups, topic, timeout=timeout))
+        return await self._loop.call(partial(self.sync.groups, topic, timeout=timeout))
 
     async def positions(self, topic: str, *, group: str, timeout: float | None = 30) -> dict[int, GroupPosition]:
         """As ``Client.positions``."""
-        return await self._home.call(partial(self.sync.positions, topic, group=group, timeout=timeout))
+        return await self._loop.call(partial(self.sync.positions, topic, group=group, timeout=timeout))
 
     async def reset_group(
         self,
         group: str,
         topic: str,
-        to: Target,
+        to: ResetTarget,
         *,
         missing: Literal["error", "next"] = "error",
         must_exist: bool = False,
@@ -242,11 +243,11 @@ class AsyncClient(Closable):
     ) -> None:
         """As ``Client.reset_group``."""
         moved = partial(self.sync.reset_group, group, topic, to, missing=missing, must_exist=must_exist)
-        await self._home.call(partial(moved, timeout=timeout))
+        await self._loop.call(partial(moved, timeout=timeout))
 
     async def delete_group(self, group: str, *, timeout: float | None = 30) -> None:
         """As ``Client.delete_group``."""
-        await self._home.call(partial(self.sync.delete_group, group, timeout=timeout))
+        await self._loop.call(partial(self.sync.delete_group, group, timeout=timeout))
 
     # questions ---------------------------------------------------------------------------------------------
 
@@ -259,11 +260,11 @@ class AsyncClient(Closable):
     ) -> dict[int, Watermarks] | dict[str, dict[int, Watermarks]]:
         """As ``Client.watermarks``."""
         watermarks: Callable[..., Any] = self.sync.watermarks
-        return await self._home.call(partial(watermarks, topic, timeout=timeout))
+        return await self._loop.call(partial(watermarks, topic, timeout=timeout))
 
     async def bounds(self, topic: str, *, timeout: float | None = 30) -> dict[int, Bounds]:
         """As ``Client.bounds``."""
-        return await self._home.call(partial(self.sync.bounds, topic, timeout=timeout))
+        return await self._loop.call(partial(self.sync.bounds, topic, timeout=timeout))
 
     @overload
     async def lag(self, topic: str, *, group: str, timeout: float | None = 30) -> dict[int, int]: ...
@@ -274,23 +275,23 @@ class AsyncClient(Closable):
     ) -> dict[int, int] | dict[str, dict[int, int]]:
         """As ``Client.lag``."""
         lag: Callable[..., Any] = self.sync.lag
-        return await self._home.call(partial(lag, topic, group=group, timeout=timeout))
+        return await self._loop.call(partial(lag, topic, group=group, timeout=timeout))
 
     # ending ------------------------------------------------------------------------------------------------
 
     async def close(self, timeout: float | None = 30) -> None:
         """As ``Client.close``. Cancelled, it still ends."""
         deadline = Deadline(timeout)
-        self._home.check()
+        self._loop.check()
         if self._closed:
             return
         self._closed = True
         children = [consumer.begin_close() for consumer in list(self._consumers)]
         children += [producer.begin_close() for producer in list(self._producers)]
         try:
-            await self._home.call(partial(self._close, children, deadline))
+            await self._loop.call(partial(self._close, children, deadline))
         finally:
-            self._home.crew.dismiss()
+            self._loop.pool.dismiss()
 
     def _close(self, children: Sequence[Callable[[Deadline], None]], deadline: Deadline) -> None:
         failures: list[Error] = []

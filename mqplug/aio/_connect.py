@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from mqplug._client.connect import connect as connect_now
 from mqplug.aio._client import AsyncClient
-from mqplug.aio._loop import Home, Opening
+from mqplug.aio._loop import ClientLoop, Opening
 
 if TYPE_CHECKING:
     from mqplug._client.client import Client
@@ -33,9 +33,9 @@ def connecting(connected: Callable[[], Client]) -> Opening[AsyncClient]:
 
 
 async def _connect(connected: Callable[[], Client]) -> AsyncClient:
-    home = Home()
+    loop = ClientLoop()
     try:
-        return AsyncClient(home, await home.call(connected, undo=lambda client: client.close(0)))
+        return AsyncClient(loop, await loop.call(connected, undo=lambda client: client.close(0)))
     except BaseException:
-        home.crew.dismiss()
+        loop.pool.dismiss()
         raise

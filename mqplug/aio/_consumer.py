@@ -13,9 +13,9 @@ from functools import partial
 from typing import TYPE_CHECKING, Literal, Self
 
 from mqplug._base.deadline import Deadline, check_timeout
-from mqplug._consume.consumer import IDLE, Consumer, check_most
+from mqplug._consume.consumer import EMPTY_BATCH, Consumer, check_most
 from mqplug._consume.fetching import POLL_MESSAGES
-from mqplug._consume.state import ConsumerStatistics, PartitionState
+from mqplug._consume.status import ConsumerStatistics, PartitionState
 from mqplug._model.batch import Batch
 from mqplug._model.errors import Closed, ConcurrentUse
 from mqplug._model.ids import MessageId
@@ -23,17 +23,17 @@ from mqplug._model.log import Log
 from mqplug._model.message import Message
 from mqplug._model.position import Position, Start
 from mqplug._model.watermarks import Watermarks
-from mqplug.aio._callbacks import Callbacks
-from mqplug.aio._loop import Child, Home, left
+from mqplug.aio._assignment_callbacks import Callbacks
+from mqplug.aio._loop import AsyncChild, ClientLoop, left
 
 if TYPE_CHECKING:
     from mqplug._consume.delivery import Delivery
-    from mqplug.aio._running import Handler
+    from mqplug.aio._handler_tasks import AsyncHandler
 
-GRACE = 1.0
+FETCH_END_S = 1.0
 
 
-class Limit(Deadline):
+class CancellableDeadline(Deadline):
     """A deadline that can be brought forward."""
 
     __slots__ = ()
@@ -43,16 +43,16 @@ class Limit(Deadline):
         self._end = 0.0
 
 
-class AsyncConsumer(Child):
+class AsyncConsumer(AsyncChild):
     """A consumer whose calls are awaited, but for ``stop``. To cancel a receive loses no message: the next one gets it.
 
     One task at a time receives; all else may come from any task.
     """
 
     def __init__(
-        self, home: Home, consumer: Consumer, callbacks: Callbacks, on_closed: Callable[[AsyncConsumer], None]
+        self, loop: ClientLoop, consumer: Consumer, callbacks: Callbacks, on_closed: Callable[[AsyncConsumer], None]
     ) -> None:
-        super().__init__(home, on_closed)
+        super().__init__(loop, on_closed)
         self.sync = consumer
         """The consumer beneath, to be used from threads."""
         self._callbacks = callbacks
@@ -76,15 +76,15 @@ class AsyncConsumer(Child):
         """As ``Consumer.receive``. Cancelled, it has taken nothing."""
         if timeout is not None:
             check_timeout(timeout)  # before what is at hand already
-        if self._home.is_due:
-            await self._home.give_way()
+        if self._loop.is_due:
+            await self._loop.give_way()
         deadline = None
         while True:
             if not self._receiving:
                 for message in self._messages:
                     return message
-            deadline = deadline or Limit(timeout)
-            delivery = await self._fetch(deadline, 1 if self.sync._grip.shares else POLL_MESSAGES)
+            deadline = deadline or CancellableDeadline(timeout)
+            delivery = await self._fetch(deadline, 1 if self.sync._driver_session.shares else POLL_MESSAGES)
             if delivery is None:
                 return None
             self._messages = delivery.messages
@@ -92,11 +92,11 @@ class AsyncConsumer(Child):
     async def receive_many(self, most: int, timeout: float | None = None) -> Batch:
         """As ``Consumer.receive_many``. Cancelled, it has taken nothing."""
         check_most(most)
-        deadline = Limit(timeout)
+        deadline = CancellableDeadline(timeout)
         while True:
             delivery = await self._fetch(deadline, most, anew=True)
             if delivery is None:
-                return IDLE
+                return EMPTY_BATCH
             if (batch := _whole(delivery)) is not None:
                 return batch
 
@@ -120,7 +120,7 @@ class AsyncConsumer(Child):
         return self
 
     async def __anext__(self) -> Message:
-        if not self._receiving and time.monotonic() < self._home.turn_ends:
+        if not self._receiving and time.monotonic() < self._loop.turn_ends:
             for message in self._messages:
                 return message
         try:
@@ -131,9 +131,9 @@ class AsyncConsumer(Child):
             raise StopAsyncIteration
         return received
 
-    async def _fetch(self, deadline: Limit, most: int, *, anew: bool = False) -> Delivery | None:
+    async def _fetch(self, deadline: CancellableDeadline, most: int, *, anew: bool = False) -> Delivery | None:
         """Have a thread fetch. Cancelled, what it still finds waits for the next call; ``anew``, that waits longer."""
-        self._home.check()
+        self._loop.check()
         if self._receiving or self._callbacks.inside:
             raise ConcurrentUse("another task is receiving from this consumer", operation="receive")
         self._receiving = True
@@ -143,13 +143,13 @@ class AsyncConsumer(Child):
                 self.sync._fetcher.return_rest()
             elif found is not None and found.live and found.left:
                 return found
-            self._fetching = self._home.crew.start(partial(self._deliver, deadline, most))
+            self._fetching = self._loop.pool.start(partial(self._deliver, deadline, most))
             self._fetching.add_done_callback(_look_at)
             try:
                 await asyncio.wait({self._fetching})
             except asyncio.CancelledError:
                 deadline.cut()
-                self.sync._grip.wake()
+                self.sync._driver_session.wake()
                 raise
             return await self._end_fetch()
         finally:
@@ -165,10 +165,10 @@ class AsyncConsumer(Child):
         return fetching.result()
 
     def _deliver(self, deadline: Deadline, most: int) -> Delivery | None:
-        with self.sync._grip.gate.receiving():
+        with self.sync._driver_session.lock.receiving():
             return self.sync._fetcher.next_delivery(deadline, most)
 
-    async def run(self, handler: Handler, *, concurrency: int = 1) -> None:
+    async def run(self, handler: AsyncHandler, *, concurrency: int = 1) -> None:
         """As ``Consumer.run``, with an ``async`` handler, in so many tasks.
 
         Cancelled, the handlers are cancelled too; their messages are neither acked nor given back.
@@ -179,13 +179,15 @@ class AsyncConsumer(Child):
             raise ValueError(f"run() needs a concurrency of at least 1, not {concurrency}")
         if not callable(handler):
             raise TypeError(f"a handler is called with each message; {type(handler).__name__} cannot be called")
-        from mqplug.aio._running import Runner
+        from mqplug.aio._handler_tasks import HandlerTasks
 
-        self._home.check()
+        self._loop.check()
         self.sync._prepare_run()
         await self._end_fetch()
         self.sync._fetcher.return_rest()
-        await Runner(self.sync, partial(self._fetch, Limit(None)), self._give_back, handler, concurrency).run()
+        await HandlerTasks(
+            self.sync, partial(self._fetch, CancellableDeadline(None)), self._give_back, handler, concurrency
+        ).run()
         if not self._closed:
             await self.commit()
 
@@ -241,20 +243,20 @@ class AsyncConsumer(Child):
 
     async def position(self, topic: str | None = None) -> dict[int, Position]:
         """As ``Consumer.position``."""
-        self._home.check()
+        self._loop.check()
         return self.sync.position(topic)
 
     async def committed(self, topic: str | None = None, timeout: float | None = 30) -> dict[int, Position | None]:
         """As ``Consumer.committed``."""
-        return await self._home.call(partial(self.sync.committed, topic, timeout))
+        return await self._loop.call(partial(self.sync.committed, topic, timeout))
 
     async def watermarks(self, topic: str | None = None, timeout: float | None = 30) -> dict[int, Watermarks]:
         """As ``Consumer.watermarks``."""
-        return await self._home.call(partial(self.sync.watermarks, topic, timeout))
+        return await self._loop.call(partial(self.sync.watermarks, topic, timeout))
 
     async def assignment(self) -> list[Log]:
         """As ``Consumer.assignment``."""
-        self._home.check()
+        self._loop.check()
         return self.sync.assignment()
 
     async def state(self) -> list[PartitionState]:
@@ -263,7 +265,7 @@ class AsyncConsumer(Child):
 
     async def statistics(self) -> ConsumerStatistics:
         """As ``Consumer.statistics``."""
-        self._home.check()
+        self._loop.check()
         return self.sync.statistics()
 
     # pausing -----------------------------------------------------------------------------------------------
@@ -285,12 +287,12 @@ class AsyncConsumer(Child):
     async def close(self, timeout: float | None = 30) -> None:
         """As ``Consumer.close``. Cancelled, it still ends."""
         deadline = Deadline(timeout)
-        self._home.check()
+        self._loop.check()
         if self._close_ended.is_set() or (self._closed and self._callbacks.inside):
             return
         await self._callbacks.call(partial(self.begin_close(), deadline))
         if self._fetching is not None and not self._callbacks.inside:
-            await asyncio.wait({self._fetching}, timeout=GRACE)
+            await asyncio.wait({self._fetching}, timeout=FETCH_END_S)
 
     def _prepare_close(self) -> Callable[[Deadline], None]:
         return self._close

@@ -15,10 +15,10 @@ from mqplug._produce.handle import SendHandle
 class AsyncSendHandle:
     """What ``submit`` returns: ``await`` it for the id, or ``await handle.result(timeout)``."""
 
-    __slots__ = ("_handle", "_loop", "_waiters")
+    __slots__ = ("_event_loop", "_handle", "_waiters")
 
     def __init__(self, loop: asyncio.AbstractEventLoop, handle: SendHandle) -> None:
-        self._loop = loop
+        self._event_loop = loop
         self._handle = handle
         self._waiters: list[asyncio.Future[None]] = []
 
@@ -46,9 +46,9 @@ class AsyncSendHandle:
         return self._handle.error
 
     async def _wait(self, timeout: float | None) -> None:
-        waiter = self._loop.create_future()
+        waiter = self._event_loop.create_future()
         self._waiters.append(waiter)
-        timer = None if timeout is None else self._loop.call_later(timeout, ring, waiter)
+        timer = None if timeout is None else self._event_loop.call_later(timeout, ring, waiter)
         try:
             await waiter
         finally:

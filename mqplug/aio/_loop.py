@@ -16,26 +16,26 @@ from mqplug._base.deadline import Deadline
 from mqplug._base.fork import ForkGuard
 from mqplug._model.errors import ConcurrentUse, Error
 from mqplug._plugins.backend import NO_END
-from mqplug.aio._thread_pool import Crew
+from mqplug.aio._thread_pool import ThreadPool
 
 T = TypeVar("T")
 
-TURN = 0.001  # seconds after which calls that need not wait let the loop's other tasks come in between
+LOOP_TURN_S = 0.001  # seconds after which calls that need not wait let the loop's other tasks come in between
 
 
-class Home:
+class ClientLoop:
     """The loop that a client and all that it opened belong to, and the threads that wait for them."""
 
     def __init__(self) -> None:
-        self.loop = asyncio.get_running_loop()
-        self.crew = Crew(self.loop, "mqplug-aio")
+        self.event_loop = asyncio.get_running_loop()
+        self.pool = ThreadPool(self.event_loop, "mqplug-aio")
         self._fork = ForkGuard()
         self.turn_ends = 0.0  # when calls that need not wait are to give way
 
     def check(self) -> None:
         """``ConcurrentUse`` when another loop is running, ``ForkedClient`` in a child process."""
         self._fork.check()
-        if asyncio.get_running_loop() is not self.loop:
+        if asyncio.get_running_loop() is not self.event_loop:
             raise ConcurrentUse(
                 "this was opened in another event loop", fix="Connect again inside the loop that uses it"
             )
@@ -43,12 +43,12 @@ class Home:
     async def call(self, work: Callable[[], T], undo: Callable[[T], object] | None = None) -> T:
         """Do on a thread what may wait. Cancelled, it still ends there, and ``undo`` gets its result."""
         self.check()
-        future = self.crew.start(work, undo)
+        future = self.pool.start(work, undo)
         try:
             return await future
         except asyncio.CancelledError:
             if undo is not None and not future.cancelled() and future.exception() is None:  # it ended just before
-                self.crew.start(partial(undo, future.result()))
+                self.pool.start(partial(undo, future.result()))
             raise
 
     @property
@@ -60,10 +60,10 @@ class Home:
         """Let the loop's other tasks come in between."""
         self.check()
         await asyncio.sleep(0)
-        self.turn_ends = time.monotonic() + TURN
+        self.turn_ends = time.monotonic() + LOOP_TURN_S
 
 
-class Closable(ABC):
+class AsyncClosable(ABC):
     """What is open until it is closed, with ``async with``."""
 
     @abstractmethod
@@ -80,11 +80,11 @@ class Closable(ABC):
             await self.close()
 
 
-class Child(Closable):
+class AsyncChild(AsyncClosable):
     """What a client opened. It is closed once, on a thread; who closes it again waits until that has ended."""
 
-    def __init__(self, home: Home, on_closed: Callable[[Any], object]) -> None:
-        self._home = home
+    def __init__(self, loop: ClientLoop, on_closed: Callable[[Any], object]) -> None:
+        self._loop = loop
         self._on_closed = on_closed
         self._closed = False
         self._close_ended = Event()
@@ -105,7 +105,7 @@ class Child(Closable):
             close(deadline)
         finally:
             self._close_ended.set()
-            self._home.crew.tell(self._on_closed, self)
+            self._loop.pool.tell(self._on_closed, self)
 
     def _await_end(self, deadline: Deadline) -> None:
         self._close_ended.wait(deadline.remaining(NO_END))

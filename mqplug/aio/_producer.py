@@ -21,22 +21,22 @@ from mqplug._produce.queue import WhenFull, check_when_full
 from mqplug._produce.record import HeadersArgument, check
 from mqplug._produce.routing import Route
 from mqplug.aio._handle import AsyncSendHandle
-from mqplug.aio._loop import Child, Home, left
-from mqplug.aio._outbox import Outbox
+from mqplug.aio._loop import AsyncChild, ClientLoop, left
+from mqplug.aio._send_queue import AsyncSendQueue
 
 Fields = tuple[bytes | None, bytes | None, HeadersArgument, datetime | int | None, int | None]
 
-SOON = 0.1
+HAND_OVER_WAIT_S = 0.1
 
 
-class AsyncProducer(Child):
+class AsyncProducer(AsyncChild):
     """A producer whose calls are awaited. Messages are sent in the order of the calls."""
 
-    def __init__(self, home: Home, producer: Producer, on_closed: Callable[[AsyncProducer], None]) -> None:
-        super().__init__(home, on_closed)
+    def __init__(self, loop: ClientLoop, producer: Producer, on_closed: Callable[[AsyncProducer], None]) -> None:
+        super().__init__(loop, on_closed)
         self.sync = producer
         """The producer beneath, to be used from threads."""
-        self._outbox = Outbox(home, producer._queue)
+        self._outbox = AsyncSendQueue(loop, producer._queue)
         self._line = asyncio.Lock()
         self._in_line = 0
 
@@ -83,8 +83,8 @@ class AsyncProducer(Child):
         check_when_full(when_full)
         deadline = Deadline(timeout)
         handle = await self._put(topic, (value, key, headers, timestamp, partition), when_full, deadline)
-        if self._home.is_due:
-            await self._home.give_way()
+        if self._loop.is_due:
+            await self._loop.give_way()
         return handle
 
     async def send_many(self, records: Records, *, timeout: float | None = 30) -> Sequence[MessageId]:
@@ -98,13 +98,13 @@ class AsyncProducer(Child):
         else:
             handing_over = self._outbox.put_work(hand_over)
         batch = await handing_over
-        return await self._home.call(partial(self.sync._await_many, batch, deadline))
+        return await self._loop.call(partial(self.sync._await_many, batch, deadline))
 
     async def flush(self, timeout: float | None = 30) -> None:
         """As ``Producer.flush``."""
         deadline = Deadline(timeout)
         self._check_open()
-        await self._home.call(partial(self._flush, self._outbox.mark(), deadline))
+        await self._loop.call(partial(self._flush, self._outbox.mark(), deadline))
 
     def _flush(self, handed_over: Event, deadline: Deadline) -> None:
         if not handed_over.wait(deadline.remaining(NO_END)):
@@ -119,10 +119,10 @@ class AsyncProducer(Child):
         handed_over = self._outbox.mark()
 
         def look() -> ProducerStatistics:
-            handed_over.wait(SOON)
+            handed_over.wait(HAND_OVER_WAIT_S)
             return self.sync.statistics()
 
-        return await self._home.call(look)
+        return await self._loop.call(look)
 
     # inside ------------------------------------------------------------------------------------------------
 
@@ -143,7 +143,7 @@ class AsyncProducer(Child):
         async with self._turn(deadline):
             route = self.sync._routes.get(topic)
             if route is None or route.lacks(fields[-1]):
-                route = await self._home.call(partial(self.sync._find_route, topic, deadline))
+                route = await self._loop.call(partial(self.sync._find_route, topic, deadline))
             handle = self._handle(route, fields, alone=alone)
             while not self._outbox.has_room:
                 if when_full == "raise" or deadline.expired:
@@ -182,7 +182,7 @@ class AsyncProducer(Child):
         )  # fmt: skip
 
     def _check_open(self) -> None:
-        self._home.check()
+        self._loop.check()
         if self._closed:
             raise Closed(f"{self!r} was closed", topic=self.topic)
 
@@ -191,9 +191,9 @@ class AsyncProducer(Child):
     async def close(self, timeout: float | None = 30) -> None:
         """As ``Producer.close``. Cancelled, it still ends."""
         deadline = Deadline(timeout)
-        self._home.check()
+        self._loop.check()
         if not self._close_ended.is_set():
-            await self._home.call(partial(self.begin_close(), deadline))
+            await self._loop.call(partial(self.begin_close(), deadline))
 
     def _prepare_close(self) -> Callable[[Deadline], None]:
         return partial(self._close, self._outbox.mark())

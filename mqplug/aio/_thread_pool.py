@@ -18,36 +18,36 @@ class Job(Generic[T]):
     ``undo`` gets the result if nobody can have it: whoever awaited it was cancelled, or the loop is closed.
     """
 
-    __slots__ = ("_context", "_crew", "_undo", "_work", "future")
+    __slots__ = ("_context", "_pool", "_undo", "_work", "future")
 
-    def __init__(self, crew: Crew, work: Callable[[], T], undo: Callable[[T], object] | None = None) -> None:
-        self._crew = crew
+    def __init__(self, pool: ThreadPool, work: Callable[[], T], undo: Callable[[T], object] | None = None) -> None:
+        self._pool = pool
         self._work = work
         self._undo = undo
         self._context = copy_context()
-        self.future: asyncio.Future[T] = crew.loop.create_future()
-        crew.busy += 1
+        self.future: asyncio.Future[T] = pool.event_loop.create_future()
+        pool.busy += 1
 
     def do(self) -> None:
         """Do it, on this thread, and tell the loop."""
         try:
             result = self._context.run(self._work)
         except BaseException as error:  # noqa: BLE001 - it is raised where the future is awaited
-            self._crew.tell(self._raised, error)
+            self._pool.tell(self._raised, error)
             return
-        if not self._crew.tell(self._returned, result) and self._undo is not None:
+        if not self._pool.tell(self._returned, result) and self._undo is not None:
             self._undo(result)
 
     def _returned(self, result: T) -> None:
-        self._crew.busy -= 1
+        self._pool.busy -= 1
         if not self.future.done():
             self.future.set_result(result)
         elif self._undo is not None:
             undo = self._undo
-            self._crew.start(lambda: undo(result))
+            self._pool.start(lambda: undo(result))
 
     def _raised(self, error: BaseException) -> None:
-        self._crew.busy -= 1
+        self._pool.busy -= 1
         if not self.future.done():
             self.future.set_exception(error)
 
@@ -58,10 +58,10 @@ class Job(Generic[T]):
 
     def drop(self) -> None:
         """It will not be done."""
-        self._crew.busy -= 1
+        self._pool.busy -= 1
 
 
-class Crew:
+class ThreadPool:
     """As many threads as there are jobs under way; one that has nothing to do takes the next.
 
     They are daemons: what hangs in a native client does not keep the interpreter from ending. Jobs are made and started
@@ -69,7 +69,7 @@ class Crew:
     """
 
     def __init__(self, loop: asyncio.AbstractEventLoop, name: str) -> None:
-        self.loop = loop
+        self.event_loop = loop
         self.busy = 0  # jobs whose end the loop has not seen yet
         self._name = name
         self._jobs: SimpleQueue[Job[Any] | None] = SimpleQueue()
@@ -90,7 +90,7 @@ class Crew:
     def tell(self, heard: Callable[..., object], *news: object) -> bool:
         """Have the loop call this, from any thread; False if the loop is closed."""
         try:
-            self.loop.call_soon_threadsafe(heard, *news)
+            self.event_loop.call_soon_threadsafe(heard, *news)
         except RuntimeError:
             return False
         return True

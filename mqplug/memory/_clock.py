@@ -47,9 +47,9 @@ class Clock:
             self._changed.wait(seconds)
 
 
-KEEPER = "mqplug-keeper"  # the thread that looks after a client's consumers, and sends nothing
+BACKGROUND_THREAD = "mqplug-background"  # the thread that looks after a client's consumers, and sends nothing
 
 
 def _no_other_thread() -> bool:
     me = threading.current_thread()
-    return all(each is me or each.name == KEEPER for each in threading.enumerate())
+    return all(each is me or each.name == BACKGROUND_THREAD for each in threading.enumerate())

@@ -100,7 +100,7 @@ class CloseMachine(RuleBasedStateMachine):
         if self.accepted and self.acked:
             assert self.keeper.lag(self.topic, group="g") == {0: self.accepted - self.acked}
         self.keeper.close()
-        wait_until(lambda: not [each for each in threading.enumerate() if each.name.startswith("mqplug-keeper")])
+        wait_until(lambda: not [each for each in threading.enumerate() if each.name.startswith("mqplug-background")])
 
 
 CloseMachine.TestCase.settings = settings(

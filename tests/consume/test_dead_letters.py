@@ -12,7 +12,7 @@ from checked_loops import run
 import mqplug
 import mqplug.aio
 from mqplug import Consumer, Message, Retry
-from mqplug._consume.dead_letters import HOPS, MOST_HOPS, SOURCE
+from mqplug._consume.dead_letters import HOPS, MAX_HOPS, SOURCE
 
 OFTEN = Retry(1, delay=0, longest=0.01)
 
@@ -57,7 +57,7 @@ def check_kept(mq: mqplug.Client, caplog: pytest.LogCaptureFixture) -> None:
 
 def test_run_keeps_what_went_round(mq: mqplug.Client, caplog: pytest.LogCaptureFixture) -> None:
     """With run(), a message that was a dead letter too often comes again, and the log tells the operator."""
-    sent(mq, (HOPS, b"%d" % MOST_HOPS))
+    sent(mq, (HOPS, b"%d" % MAX_HOPS))
     with mq.consumer("jobs", group="g", retry=OFTEN, dead_letter="jobs.dead") as jobs:
         jobs.run(failing(jobs.stop))
         assert jobs.statistics().dead_lettered == 0
@@ -71,7 +71,7 @@ def test_an_asyncio_run_keeps_what_went_round(caplog: pytest.LogCaptureFixture) 
         async with mqplug.aio.connect("memory") as mq:
             await mq.create_topic("jobs")
             await mq.create_topic("jobs.dead")
-            sent(mq.sync, (HOPS, b"%d" % MOST_HOPS))
+            sent(mq.sync, (HOPS, b"%d" % MAX_HOPS))
             for refused in (
                 mq.consumer("jobs", group="g", retry=OFTEN, dead_letter="jobs"),
                 mq.consumer("jobs", group="g", dead_letter="jobs.dead"),
@@ -115,7 +115,7 @@ def test_hops_are_counted(mq: mqplug.Client, headers: list[tuple[str, bytes | No
 
 def test_what_is_kept_waits(mq: mqplug.Client) -> None:
     """Nack says that a message is kept; it comes again when the longest delay of the Retry is over."""
-    sent(mq, (HOPS, b"%d" % MOST_HOPS))
+    sent(mq, (HOPS, b"%d" % MAX_HOPS))
     with mq.consumer("jobs", group="g", retry=Retry(1, delay=0, longest=3600), dead_letter="jobs.dead") as jobs:
         message = received(jobs)
         with pytest.raises(mqplug.ConfigError, match="name each other"):

@@ -152,7 +152,7 @@ def test_close_from_another_thread_ends_run(mq: mqplug.Client) -> None:
     jobs = mq.consumer("jobs", group="g", start=LATEST)
     running = threading.Thread(target=jobs.run, args=(lambda message: None,))
     running.start()
-    wait_until(lambda: jobs._grip.gate.busy)
+    wait_until(lambda: jobs._driver_session.lock.busy)
     jobs.close()
     running.join(10)
     assert not running.is_alive()
@@ -188,7 +188,7 @@ def test_threads_that_swap_their_tasks_keep_the_order_of_a_key(monkeypatch: pyte
         def _release(self) -> None:
             super().submit(*self.held.pop())  # type: ignore[arg-type]
 
-    monkeypatch.setattr("mqplug._consume.running.ThreadPoolExecutor", Swapping)
+    monkeypatch.setattr("mqplug._consume.handler_threads.ThreadPoolExecutor", Swapping)
     seen: list[bytes | None] = []
     with mqplug.connect("memory") as mq:
         mq.create_topic("jobs")

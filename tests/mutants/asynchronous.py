@@ -7,12 +7,12 @@ import threading
 
 from mqplug._base.fork import ForkGuard
 from mqplug.aio._consumer import AsyncConsumer
-from mqplug.aio._loop import Closable, Home
-from mqplug.aio._outbox import Entry
+from mqplug.aio._loop import AsyncClosable, ClientLoop
 from mqplug.aio._producer import AsyncProducer
+from mqplug.aio._send_queue import QueuedRecord
 from mutants.base import Mutant
 
-RECEIVE, SEND, LEAVE = AsyncConsumer.receive, AsyncProducer.send, Closable.__aexit__
+RECEIVE, SEND, LEAVE = AsyncConsumer.receive, AsyncProducer.send, AsyncClosable.__aexit__
 
 
 async def _receive_and_lose(consumer, *timeout):
@@ -44,7 +44,7 @@ async def _leave_open(closable, kind, error, trace):
         await LEAVE(closable, kind, error, trace)
 
 
-async def _call_here(home, work, undo=None):
+async def _call_here(loop, work, undo=None):
     return work()
 
 
@@ -65,19 +65,19 @@ class SwallowsCancellation(Mutant):
 
 class LeavesOpenWhatWasCancelled(Mutant):
     case = "TO-06"
-    patches = ((Closable, "__aexit__", _leave_open),)
+    patches = ((AsyncClosable, "__aexit__", _leave_open),)
 
 
 class SendsWhatWasCancelledBefore(Mutant):
     case = "TO-07"
-    patches = ((Entry, "dropped", property(lambda entry: False)),)
+    patches = ((QueuedRecord, "dropped", property(lambda entry: False)),)
 
 
 class WaitsInTheLoop(Mutant):
     """It is slow, as a backend may be, and is waited for in the loop's own thread."""
 
     case = "CC-08"
-    patches = ((Home, "call", _call_here),)
+    patches = ((ClientLoop, "call", _call_here),)
 
     def marks(self, marks):
         threading.Event().wait(0.3)
@@ -86,7 +86,7 @@ class WaitsInTheLoop(Mutant):
 
 class TakesAnyLoop(Mutant):
     case = "CC-09"
-    patches = ((Home, "check", lambda home: None),)
+    patches = ((ClientLoop, "check", lambda loop: None),)
 
 
 class SurvivesAFork(Mutant):

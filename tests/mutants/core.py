@@ -21,12 +21,13 @@ from mqplug import (
 )
 from mqplug._base import deadline
 from mqplug._client import topics
-from mqplug._consume import opening, seeking, starts
+from mqplug._consume import opening, seeking
+from mqplug._consume import start_positions as starts
 from mqplug._consume.ack_tracker import Tracker
-from mqplug._consume.acking import Settler
-from mqplug._consume.assignment import Holdings
-from mqplug._consume.driver_lock import Gate
-from mqplug._consume.nacked import ReturnedMessages
+from mqplug._consume.acking import Acknowledgements
+from mqplug._consume.assignment import Assignment
+from mqplug._consume.driver_lock import DriverLock
+from mqplug._consume.nacked import NackedMessages
 from mqplug._consume.seeking import Seeker
 from mqplug._model import ids, text
 from mqplug._model.batch import Batch
@@ -99,7 +100,7 @@ WRONG = [
     ("ERR-06", urls, "shown", lambda url: url),
     ("SEEK-26", starts, "check_log", lambda log, logs: None),
     ("SEEK-27", Seeker, "_positions", lambda seeker, start, partition, deadline: {}),
-    ("CC-02", Gate, "receiving", contextlib.nullcontext),
+    ("CC-02", DriverLock, "receiving", contextlib.nullcontext),
     ("TO-02", deadline, "check_timeout", lambda timeout: None),
     ("ERR-01", topics, "check_new_topic", lambda name, most=249: name),
     ("ERR-02", Error, "at", lambda error, **_: error),
@@ -107,9 +108,9 @@ WRONG = [
     ("ERR-03", TopicNotFound, "retryable", True),
     ("ERR-04", opening, "check_start", lambda start: mqplug.EARLIEST),
     ("ERR-07", Unsupported, "capability", property(lambda _: "something", lambda _, value: None)),
-    ("ERR-08", Holdings, "_tell", _tell_at_once),
+    ("ERR-08", Assignment, "_tell", _tell_at_once),
     ("ERR-09", Error, "__reduce__", _lose_state),
-    ("GRP-03", Settler, "_refuse", lambda settler, message, operation: None),
+    ("GRP-03", Acknowledgements, "_refuse", lambda settler, message, operation: None),
     ("GRP-10", Tracker, "drop", lambda tracker: None),
     ("LIF-06", settings, "get_close_matches", lambda *_, **__: ["nothing"]),
     ("LIF-07", reading, "_exactly", lambda value, kind: value),
@@ -117,7 +118,7 @@ WRONG = [
     ("TOP-08", opening, "check_group", lambda name: name),
     ("ACK-18", Batch, "with_attempts", _no_third_attempt),
     ("ACK-04", Tracker, "ack_through", _up_to_but_not),
-    ("ACK-08", ReturnedMessages, "set_due", _due_at_once),
+    ("ACK-08", NackedMessages, "set_due", _due_at_once),
     ("KEY-01", partitioners, "murmur2", zlib.crc32),
 ]
 

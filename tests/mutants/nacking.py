@@ -9,7 +9,7 @@ import attrs
 from mqplug import Client, CloseIncomplete, ConfigError, Consumer
 from mqplug._consume import dead_letters, opening
 from mqplug._consume.ack_tracker import Tracker
-from mqplug._consume.acking import Settler
+from mqplug._consume.acking import Acknowledgements
 from mqplug._consume.delivery import ACKED, Delivery
 from mqplug._consume.fetching import Fetcher
 from mqplug._model.batch import Batch
@@ -40,7 +40,7 @@ def gives_up(consumer, deadline):
     raise CloseIncomplete("the last acks could not be stored")
 
 
-BURY = Settler._bury
+BURY = Acknowledgements._bury
 
 
 def wherever(client, topic, logs, create, deadline):
@@ -60,7 +60,7 @@ def buried_or_lost(settler, letters, message, delivery, reason):
 
 class LastWordCounts(Mutant):
     case = "ACK-06"
-    patches = ((Settler, "ack", acks_whatever),)
+    patches = ((Acknowledgements, "ack", acks_whatever),)
 
 
 class NackIsAck(Mutant):
@@ -128,7 +128,9 @@ class KnowsNoIds(Mutant):
     """Whoever acks by id is late."""
 
     case = "ACK-17"
-    patches = ((Settler, "_find", lambda settler, each, what: (settler._holdings.get(each.log).tracker.passed, 0)),)
+    patches = (
+        (Acknowledgements, "_find", lambda settler, each, what: (settler._assignment.get(each.log).tracker.passed, 0)),
+    )
 
 
 class GivesNoReason(Mutant):
@@ -146,26 +148,26 @@ class BuriesAtHome(Mutant):
 
     case = "ACK-26"
     patches = (
-        (opening.Wanted, "_check_dead_letter", lambda wanted, topics: None),
+        (opening.ConsumerRequest, "_check_dead_letter", lambda wanted, topics: None),
         (Client, "_open_dead_letters", wherever),
     )
 
 
 class GoesRoundForEver(Mutant):
     case = "ACK-27"
-    patches = ((dead_letters, "MOST_HOPS", math.inf),)
+    patches = ((dead_letters, "MAX_HOPS", math.inf),)
 
 
 class LosesWhatGoesRound(Mutant):
     """What goes round in a circle is taken for done."""
 
     case = "ACK-27"
-    patches = ((Settler, "_bury", buried_or_lost),)
+    patches = ((Acknowledgements, "_bury", buried_or_lost),)
 
 
 class TakesUselessDeadLetters(Mutant):
     case = "ACK-28"
-    patches = ((opening.Wanted, "_check_dead_letter", lambda wanted, topics: None),)
+    patches = ((opening.ConsumerRequest, "_check_dead_letter", lambda wanted, topics: None),)
 
 
 class KnowsNoBounds(Mutant):
@@ -182,7 +184,7 @@ class StoresAllOrNothing(Mutant):
     """A topic that is gone keeps the acks of the others from being stored."""
 
     case = "ERR-13"
-    patches = ((Settler, "_store_topic_by_topic", lambda settler, changes, deadline: None),)
+    patches = ((Acknowledgements, "_store_topic_by_topic", lambda settler, changes, deadline: None),)
 
 
 class GivesUpAtClose(Mutant):

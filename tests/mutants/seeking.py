@@ -9,7 +9,7 @@ from mqplug import (
     Position,
     TopicNotFound,
 )
-from mqplug._consume.assignment import Holdings
+from mqplug._consume.assignment import Assignment
 from mqplug._consume.fetching import Fetcher
 from mqplug._model.position import AtTime, Latest
 from mqplug.spi import (
@@ -17,7 +17,7 @@ from mqplug.spi import (
 )
 from mutants.base import Mutant, Proxy, moved
 
-ASSIGNED = Holdings.assigned
+ASSIGNED = Assignment.assigned
 
 
 def _assigned_strictly(holdings, positions):
@@ -29,7 +29,7 @@ def _assigned_strictly(holdings, positions):
 
 class IsStrictWithGroups(Mutant):
     case = "SEEK-35"
-    patches = ((Holdings, "assigned", _assigned_strictly),)
+    patches = ((Assignment, "assigned", _assigned_strictly),)
 
 
 class CountsNoGaps(Mutant):

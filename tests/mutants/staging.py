@@ -10,7 +10,7 @@ import attrs
 import mqplug._client.client
 from mqplug import Bounds
 from mqplug._client.stage import Stage
-from mqplug._consume.acking import Settler
+from mqplug._consume.acking import Acknowledgements
 from mqplug.memory import Store
 from mqplug.memory._groups import Group
 from mqplug.memory._stage import MemoryStage
@@ -287,4 +287,4 @@ class TriesOnceMore(Mutant):
     """What was tried often enough is delivered all the same."""
 
     case = "ACK-25"
-    patches = ((Settler, "bury_spent", lambda settler, held, batch: batch),)
+    patches = ((Acknowledgements, "bury_spent", lambda settler, held, batch: batch),)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 import mqplug
 from mqplug import Record
-from mqplug._produce.partitioners import STICKY_RUN, chooser, java_hash, murmur2
+from mqplug._produce.partitioners import STICKY_RUN_MESSAGES, chooser, java_hash, murmur2
 
 # From Kafka's own tests: UtilsTest.testMurmur2.
 MURMUR2 = {
@@ -92,8 +92,8 @@ def test_a_batch_without_keys_sticks_to_a_partition(mq: mqplug.Client, name: str
 def test_single_records_without_a_key_stick_for_a_while(mq: mqplug.Client) -> None:
     """Single records without a key go to one partition for a run, and to the next one then."""
     with mq.producer("orders") as out:
-        sent = partitions([out.send(b"x") for _ in range(2 * STICKY_RUN)])
-    assert len(set(sent[:STICKY_RUN])) == len(set(sent[STICKY_RUN:])) == 1
+        sent = partitions([out.send(b"x") for _ in range(2 * STICKY_RUN_MESSAGES)])
+    assert len(set(sent[:STICKY_RUN_MESSAGES])) == len(set(sent[STICKY_RUN_MESSAGES:])) == 1
     assert sent[0] != sent[-1]
 
 

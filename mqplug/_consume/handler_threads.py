@@ -19,30 +19,36 @@ from mqplug._base.deadline import Deadline
 from mqplug._model.errors import Closed, Error
 
 if TYPE_CHECKING:
-    from mqplug._consume.acking import Settler
-    from mqplug._consume.assignment import Holdings
+    from mqplug._consume.acking import Acknowledgements
+    from mqplug._consume.assignment import Assignment
     from mqplug._consume.delivery import Delivery
-    from mqplug._consume.driver_session import Grip
+    from mqplug._consume.driver_session import DriverSession
     from mqplug._consume.fetching import Fetcher
     from mqplug._model.message import Message
 
 logger = logging.getLogger("mqplug")
 
-CHUNK = 100  # messages of a partition that a thread takes at once
+HANDLER_BATCH_MESSAGES = 100  # messages of a partition that a thread takes at once
 
 Handler = Callable[["Message"], object]
 
 
-class Runner:
+class HandlerThreads:
     """One call of ``run``."""
 
     def __init__(
-        self, grip: Grip, holdings: Holdings, fetcher: Fetcher, settler: Settler, handler: Handler, threads: int
+        self,
+        driver_session: DriverSession,
+        assignment: Assignment,
+        fetcher: Fetcher,
+        acks: Acknowledgements,
+        handler: Handler,
+        threads: int,
     ) -> None:
-        self._grip = grip
-        self._holdings = holdings
+        self._driver_session = driver_session
+        self._assignment = assignment
         self._fetcher = fetcher
-        self._settler = settler
+        self._acks = acks
         self._handler = handler
         self._threads = threads
         self._free = threading.Semaphore(threads)
@@ -74,18 +80,20 @@ class Runner:
             if self._fetcher.stopping:
                 return False
             self._drain()
-            return not self._holdings.finished
-        if self._grip.shares:
+            return not self._assignment.finished
+        if self._driver_session.shares:
             self._enqueue(pool, delivery)
         else:
             pool.submit(self._work_in_order, delivery)
         return True
 
     def _next(self) -> Delivery | None:
-        with self._grip.gate.receiving():
-            delivery = self._fetcher.next_delivery(Deadline(None), 1 if self._grip.shares else CHUNK)
-        held = self._holdings.get(delivery.batch.log) if delivery is not None else None
-        if held is not None and not self._grip.shares:
+        with self._driver_session.lock.receiving():
+            delivery = self._fetcher.next_delivery(
+                Deadline(None), 1 if self._driver_session.shares else HANDLER_BATCH_MESSAGES
+            )
+        held = self._assignment.get(delivery.batch.log) if delivery is not None else None
+        if held is not None and not self._driver_session.shares:
             held.busy = True
         return delivery
 
@@ -97,7 +105,7 @@ class Runner:
             self._free.release()
 
     def _work_in_order(self, delivery: Delivery) -> None:
-        held = self._holdings.get(delivery.batch.log)
+        held = self._assignment.get(delivery.batch.log)
         try:
             for message in delivery.messages:
                 self._handle(message)
@@ -138,7 +146,7 @@ class Runner:
 
     @property
     def _keeps_lanes(self) -> bool:
-        return self._grip.options.mode == "key_shared"
+        return self._driver_session.options.mode == "key_shared"
 
     def _done(self) -> None:
         self._free.release()
@@ -154,12 +162,12 @@ class Runner:
             self._fatal = self._fatal or error
             self._fetcher.stopping = True
         else:
-            self._settler.ack(message)
+            self._acks.ack(message)
         self._fetcher.last_poll = time.monotonic()
 
     def _give_back(self, message: Message, reason: Exception) -> None:
         try:
-            self._settler.nack(message, None, reason)
+            self._acks.nack(message, None, reason)
         except Error as error:
             logger.warning("%r could not be given back: %s", message, error)
 

@@ -13,7 +13,7 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine, Hashable
 from typing import TYPE_CHECKING, Any
 
-from mqplug._consume.running import CHUNK, stopping_on_sigterm
+from mqplug._consume.handler_threads import HANDLER_BATCH_MESSAGES, stopping_on_sigterm
 from mqplug._model.errors import Closed, Error
 
 if TYPE_CHECKING:
@@ -23,16 +23,16 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("mqplug")
 
-Handler = Callable[["Message"], Awaitable[object]]
+AsyncHandler = Callable[["Message"], Awaitable[object]]
 Fetch = Callable[[int], Awaitable["Delivery | None"]]
 GiveBack = Callable[["Message", BaseException], Awaitable[None]]
 
 
-class Runner:
+class HandlerTasks:
     """One call of ``run``."""
 
     def __init__(
-        self, consumer: Consumer, fetch: Fetch, give_back: GiveBack, handler: Handler, concurrency: int
+        self, consumer: Consumer, fetch: Fetch, give_back: GiveBack, handler: AsyncHandler, concurrency: int
     ) -> None:
         self._consumer = consumer
         self._fetch = fetch
@@ -45,7 +45,7 @@ class Runner:
 
     @property
     def _shares(self) -> bool:
-        return self._consumer._grip.shares
+        return self._consumer._driver_session.shares
 
     @property
     def _stopping(self) -> bool:
@@ -78,7 +78,7 @@ class Runner:
         """Give the next messages to a task; False at the end."""
         await self._free.acquire()
         try:
-            delivery = await self._fetch(1 if self._shares else CHUNK)
+            delivery = await self._fetch(1 if self._shares else HANDLER_BATCH_MESSAGES)
         except Closed:
             return False
         if delivery is None:
@@ -86,7 +86,7 @@ class Runner:
             if self._stopping:
                 return False
             await self._drain()
-            return not self._consumer._holdings.finished
+            return not self._consumer._assignment.finished
         if self._shares:
             self._start(self._work_alone(delivery))
         else:
@@ -101,7 +101,7 @@ class Runner:
 
     def _start_in_order(self, delivery: Delivery) -> None:
         """Have a task work on messages of one partition, which is busy meanwhile."""
-        held = self._consumer._holdings.get(delivery.batch.log)
+        held = self._consumer._assignment.get(delivery.batch.log)
         if held is not None:
             held.busy = True
 
@@ -125,7 +125,7 @@ class Runner:
         if message is None:  # a seek or a hand-over was quicker
             self._done()
             return
-        keeps_lanes = self._consumer._grip.options.mode == "key_shared" and message.key is not None
+        keeps_lanes = self._consumer._driver_session.options.mode == "key_shared" and message.key is not None
         lane = (message.topic, message.key) if keeps_lanes else object()
         if lane in self._lanes:  # the task that handles this key now handles this message too
             self._lanes[lane].append(message)

@@ -28,8 +28,8 @@ from mqplug._plugins.backend import Backend
 from mqplug.spi._actions import GroupPosition, GroupStart, SymbolicStart
 from mqplug.spi._drivers import Connection
 
-Target = Start | MessageId | Mapping[int, Position | GroupPosition]
-Place = TypeVar("Place", bound=Position | GroupPosition)
+ResetTarget = Start | MessageId | Mapping[int, Position | GroupPosition]
+AnyPosition = TypeVar("AnyPosition", bound=Position | GroupPosition)
 
 
 def check_start(start: object) -> Start:
@@ -87,11 +87,11 @@ def check_log(log: Log, logs: Sequence[Log]) -> None:
     )  # fmt: skip
 
 
-def by_log(connection: Connection, places: Mapping[int, Place], logs: Sequence[Log]) -> dict[Log, Place]:
+def by_log(connection: Connection, places: Mapping[int, AnyPosition], logs: Sequence[Log]) -> dict[Log, AnyPosition]:
     """Positions by partition, as callers give them, by log; each has to be of one of these logs."""
     if not isinstance(places, Mapping):
         raise TypeError(f"positions come as a mapping of partition to Position, not as {type(places).__name__}")
-    found: dict[Log, Place] = {}
+    found: dict[Log, AnyPosition] = {}
     for partition, place in places.items():
         position: object = place.position if isinstance(place, GroupPosition) else place
         if not isinstance(position, Position):

@@ -14,32 +14,32 @@ from queue import Empty, SimpleQueue
 from typing import Any, TypeVar
 
 from mqplug._model.log import Log
-from mqplug.aio._loop import Home
+from mqplug.aio._loop import ClientLoop
 from mqplug.aio._thread_pool import Job
 
 T = TypeVar("T")
 
-OnChange = Callable[[Sequence[Log]], Awaitable[None] | None]
+AsyncOnChange = Callable[[Sequence[Log]], Awaitable[None] | None]
 
-LOOK_UP = 1.0  # seconds after which a waiting thread looks whether the loop still runs
+LOOP_CHECK_S = 1.0  # seconds after which a waiting thread looks whether the loop still runs
 
-_errand: ContextVar[Errand | None] = ContextVar("mqplug-errand", default=None)
+_errand: ContextVar[RunningCallback | None] = ContextVar("mqplug-errand", default=None)
 
 
 class Callbacks:
     """The callbacks of one consumer."""
 
-    def __init__(self, home: Home) -> None:
-        self._home = home
+    def __init__(self, loop: ClientLoop) -> None:
+        self._loop = loop
 
-    def on_loop(self, function: OnChange | None) -> Callable[[Sequence[Log]], None] | None:
+    def on_loop(self, function: AsyncOnChange | None) -> Callable[[Sequence[Log]], None] | None:
         """What to give to the driver: it has the loop call the function, plain or ``async``, and waits for it."""
         if function is None:
             return None
 
         def on_thread(logs: Sequence[Log]) -> None:
-            errand = Errand(self, self._home, lambda: function(logs))
-            if self._home.crew.tell(errand.begin):
+            errand = RunningCallback(self, self._loop, lambda: function(logs))
+            if self._loop.pool.tell(errand.begin):
                 errand.wait()
 
         return on_thread
@@ -54,27 +54,27 @@ class Callbacks:
         """Do on a thread what may wait: inside a callback, on the thread that waits for it."""
         errand = _errand.get()
         if errand is None or not self.inside:
-            return await self._home.call(work)
-        job = Job(self._home.crew, work)
+            return await self._loop.call(work)
+        job = Job(self._loop.pool, work)
         errand.jobs.put(job)
         return await job.future
 
 
-class Errand:
+class RunningCallback:
     """One call of a callback."""
 
-    def __init__(self, owner: Callbacks, home: Home, call: Callable[[], Awaitable[None] | None]) -> None:
+    def __init__(self, owner: Callbacks, loop: ClientLoop, call: Callable[[], Awaitable[None] | None]) -> None:
         self.owner = owner
         self.jobs: SimpleQueue[Job[Any] | None] = SimpleQueue()
         self.done = False
-        self._home = home
+        self._loop = loop
         self._call = call
         self._task: asyncio.Task[None] | None = None
         self._failure: BaseException | None = None
 
     def begin(self) -> None:
         """Run the callback in a task of its own."""
-        self._task = self._home.loop.create_task(self._run(), name="mqplug-callback")
+        self._task = self._loop.event_loop.create_task(self._run(), name="mqplug-callback")
         self._task.add_done_callback(self._end)
 
     async def _run(self) -> None:
@@ -92,9 +92,9 @@ class Errand:
         """Do what the callback asks, until it is done; raise what it raised. Given up where the loop runs no more."""
         while True:
             try:
-                job = self.jobs.get(timeout=LOOK_UP)
+                job = self.jobs.get(timeout=LOOP_CHECK_S)
             except Empty:
-                if not self._home.loop.is_running():
+                if not self._loop.event_loop.is_running():
                     return
                 continue
             if job is None:

@@ -9,7 +9,7 @@ import attrs
 from mqplug._consume.ack_tracker import Tracker
 
 if TYPE_CHECKING:
-    from mqplug._consume.assignment import Held
+    from mqplug._consume.assignment import HeldPartition
     from mqplug._model.errors import Error
     from mqplug._model.ids import MessageId
     from mqplug._model.log import Log
@@ -55,7 +55,7 @@ class ConsumerStatistics:
     """How often retention had removed what came next, and reading went on with the first message that was left."""
 
 
-def describe(held: Held) -> PartitionState:
+def describe(held: HeldPartition) -> PartitionState:
     """The state of one partition. Whoever asks holds ``committing``."""
     tracker = held.tracker
     waits_for = _waits_for(held)
@@ -69,7 +69,7 @@ def describe(held: Held) -> PartitionState:
     )
 
 
-def _waits_for(held: Held) -> Waits | None:
+def _waits_for(held: HeldPartition) -> Waits | None:
     if held.fault is not None:
         return "fault"
     if held.paused:

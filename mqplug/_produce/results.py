@@ -13,7 +13,7 @@ from mqplug._model.ids import MessageId
 from mqplug._produce.run import Run
 
 if TYPE_CHECKING:
-    from mqplug._produce.handle import Place
+    from mqplug._produce.handle import IdParts
     from mqplug._produce.sorting import Rows
 
 
@@ -22,13 +22,13 @@ class SentIds(Sequence[MessageId]):
 
     __slots__ = ("_count", "_find", "_found")
 
-    def __init__(self, count: int, find: Callable[[], Sequence[Place]]) -> None:
+    def __init__(self, count: int, find: Callable[[], Sequence[IdParts]]) -> None:
         self._count = count
         self._find = find
-        self._found: Sequence[Place] | None = None
+        self._found: Sequence[IdParts] | None = None
 
     @property
-    def _places(self) -> Sequence[Place]:
+    def _places(self) -> Sequence[IdParts]:
         if self._found is None:
             self._found = self._find()
         return self._found
@@ -85,13 +85,13 @@ class SentBatch:
             ) from failed[0]
         return SentIds(self.count, self._places)
 
-    def _places(self) -> list[Place]:
-        return cast("list[Place]", self._results())
+    def _places(self) -> list[IdParts]:
+        return cast("list[IdParts]", self._results())
 
-    def _results(self) -> Sequence[Place | Error]:
+    def _results(self) -> Sequence[IdParts | Error]:
         if len(self.runs) == 1 and not self.refused:
             return self.runs[0][0].results()
-        found: dict[int, Place | Error] = {**self.refused}
+        found: dict[int, IdParts | Error] = {**self.refused}
         for run, rows in self.runs:
             found.update(zip(rows, run.results(), strict=True))
         return [found[row] for row in range(self.count)]

@@ -25,19 +25,19 @@ from mqplug.aio._thread_pool import Job
 if TYPE_CHECKING:
     from mqplug._produce.handle import SendHandle
     from mqplug._produce.queue import SendQueue
-    from mqplug.aio._loop import Home
+    from mqplug.aio._loop import ClientLoop
 
 T = TypeVar("T")
 
 FOREVER = Deadline(None)
-TURN = 0.001  # seconds after which a thread that computes lets the interpreter turn to the loop
-PAUSE = 0.00005
-AT_ONCE = 500  # outcomes that the loop takes in before its other tasks have their turn
+COMPUTE_SLICE_S = 0.001  # seconds after which a thread that computes lets the interpreter turn to the loop
+YIELD_PAUSE_S = 0.00005
+MAX_OUTCOMES_AT_ONCE = 500  # outcomes that the loop takes in before its other tasks have their turn
 
 logger = logging.getLogger("mqplug")
 
 
-class Shift:
+class OrderedWork:
     """Work in order, by one thread at a time: who comes while another works leaves it all to that one."""
 
     def __init__(self) -> None:
@@ -52,23 +52,23 @@ class Shift:
     def work(self) -> None:
         """Do what is there and what comes meanwhile. The loop is not kept waiting for the interpreter's lock."""
         while self._todo and self._working.acquire(blocking=False):
-            turn_ends = time.monotonic() + TURN
+            turn_ends = time.monotonic() + COMPUTE_SLICE_S
             try:
                 while self._todo:
                     self._todo.popleft()()
                     if time.monotonic() > turn_ends:
-                        time.sleep(PAUSE)
-                        turn_ends = time.monotonic() + TURN
+                        time.sleep(YIELD_PAUSE_S)
+                        turn_ends = time.monotonic() + COMPUTE_SLICE_S
             finally:
                 self._working.release()
 
 
-class Entry:
+class QueuedRecord:
     """A record on its way. It is what the core's handle wakes when it is settled."""
 
     __slots__ = ("_bell", "_context", "_outbox", "answer", "droppable", "handle", "left")
 
-    def __init__(self, outbox: Outbox, handle: SendHandle, answer: AsyncSendHandle, *, droppable: bool) -> None:
+    def __init__(self, outbox: AsyncSendQueue, handle: SendHandle, answer: AsyncSendHandle, *, droppable: bool) -> None:
         self.handle = handle
         self.answer = answer
         self.droppable = droppable
@@ -106,17 +106,17 @@ class Entry:
             bell.wait(timeout)
 
 
-class Outbox:
+class AsyncSendQueue:
     """What one producer has on its way."""
 
-    def __init__(self, home: Home, queue: SendQueue) -> None:
-        self._home = home
+    def __init__(self, loop: ClientLoop, queue: SendQueue) -> None:
+        self._loop = loop
         self._queue = queue
         self._most, self._most_bytes = queue._most, queue._most_bytes
-        self._fresh: list[Entry | Job[Any]] = []
-        self._handing_over = Shift()
-        self._awaiting = Shift()
-        self._arrived: deque[Entry] = deque()
+        self._fresh: list[QueuedRecord | Job[Any]] = []
+        self._handing_over = OrderedWork()
+        self._awaiting = OrderedWork()
+        self._arrived: deque[QueuedRecord] = deque()
         self._told = False
         self._room: asyncio.Future[None] | None = None
         self.messages = self.bytes = 0
@@ -130,8 +130,8 @@ class Outbox:
 
     async def wait_for_room(self, timeout: float | None) -> None:
         """Wait until a record left, or the time is up. One task at a time."""
-        room = self._room = self._home.loop.create_future()
-        timer = None if timeout is None else self._home.loop.call_later(timeout, ring, room)
+        room = self._room = self._loop.event_loop.create_future()
+        timer = None if timeout is None else self._loop.event_loop.call_later(timeout, ring, room)
         try:
             await room
         finally:
@@ -141,8 +141,8 @@ class Outbox:
 
     def put(self, handle: SendHandle, *, droppable: bool = False) -> AsyncSendHandle:
         """Send a record. A ``droppable`` one is not sent if whoever waits for it is cancelled before it left."""
-        answer = AsyncSendHandle(self._home.loop, handle)
-        entry = Entry(self, handle, answer, droppable=droppable)
+        answer = AsyncSendHandle(self._loop.event_loop, handle)
+        entry = QueuedRecord(self, handle, answer, droppable=droppable)
         handle.waiter = entry  # type: ignore[assignment]  # as good as a bell
         self.messages += 1
         self.bytes += handle.size
@@ -151,7 +151,7 @@ class Outbox:
 
     def put_work(self, work: Callable[[], T]) -> asyncio.Future[T]:
         """Have this done when all before is handed over."""
-        job = Job(self._home.crew, work)
+        job = Job(self._loop.pool, work)
         self._add(job)
         return job.future
 
@@ -162,9 +162,9 @@ class Outbox:
         self._pass_on()
         return handed_over
 
-    def _add(self, fresh: Entry | Job[Any]) -> None:
+    def _add(self, fresh: QueuedRecord | Job[Any]) -> None:
         if not self._fresh:
-            self._home.loop.call_soon(self._pass_on)
+            self._loop.event_loop.call_soon(self._pass_on)
         self._fresh.append(fresh)
 
     def _pass_on(self) -> None:
@@ -177,19 +177,19 @@ class Outbox:
             else:
                 wanted.append(each.do)
         if self._handing_over.add(wanted):
-            self._home.crew.start(self._work)
+            self._loop.pool.start(self._work)
 
     def _bring_back(self) -> None:
         """Wake those who wait for what is settled."""
         self._told = False
-        for _ in range(min(AT_ONCE, len(self._arrived))):
+        for _ in range(min(MAX_OUTCOMES_AT_ONCE, len(self._arrived))):
             entry = self._arrived.popleft()
             self.leave(entry)
             entry.answer.wake()
         if self._arrived:
             self._tell()
 
-    def leave(self, entry: Entry) -> None:
+    def leave(self, entry: QueuedRecord) -> None:
         """This one is not on its way any more."""
         if entry.left:
             return
@@ -205,7 +205,7 @@ class Outbox:
         self._handing_over.work()
         self._awaiting.work()
 
-    def hand_over(self, entry: Entry) -> None:
+    def hand_over(self, entry: QueuedRecord) -> None:
         """Give a record to the driver, as soon as that takes it."""
         handle = entry.handle
         try:
@@ -225,7 +225,7 @@ class Outbox:
         except Error as error:
             logger.warning("in the background: %s", error)
 
-    def arrived(self, entry: Entry) -> None:
+    def arrived(self, entry: QueuedRecord) -> None:
         """It is settled."""
         self._arrived.append(entry)
         self._tell()
@@ -233,4 +233,4 @@ class Outbox:
     def _tell(self) -> None:
         if not self._told:
             self._told = True
-            self._home.crew.tell(self._bring_back)
+            self._loop.pool.tell(self._bring_back)
