@@ -201,15 +201,30 @@ class Engine:
         self._wait_until_usable(None)
         with self.maintaining:
             with self.lock:
-                lent = self.room.short and self.room.give_up()
+                self.check()
+                stuck = self.pages.stuck
+                lent = (self.room.short or stuck) and self.room.give_up()
             try:
+                if stuck:
+                    self._open_anew()
                 yield
+                if self.pages.stuck:
+                    raise full()
                 if self.room.short:
                     self.pages.flush()  # or the write-ahead log would stay, for some small values
             finally:
                 if lent:
                     with self.lock:
                         self.room.settle()
+
+    def _open_anew(self) -> None:
+        """The same without a write that was refused; not settled, so that what RocksDB does first has room."""
+        with self.durability.syncing, self.lock:
+            self.check()
+            if not self.room.to_open():
+                raise used_up()
+            self._reopen()
+        self.durability.sync_soon()
 
     def tend_room(self) -> None:
         """Look whether a disk that was full has room again, and have the ballast as large as it should be."""

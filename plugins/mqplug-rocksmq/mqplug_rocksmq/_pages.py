@@ -203,6 +203,15 @@ class Pages:
                 family.flush(True)
                 family.compact_range(None, None)
 
+    @property
+    def stuck(self) -> bool:
+        """Whether RocksDB found no room for work of its own since it was opened, and may do none until it is anew.
+
+        It does not say so: a compaction that is asked for then returns as if it were done.
+        """
+        with translated():
+            return bool(self._db.property_int_value("rocksdb.background-errors"))  # it counts them here for all
+
     def cancel(self) -> None:
         """End compactions that run; nothing can be flushed or compacted afterwards."""
         with translated():

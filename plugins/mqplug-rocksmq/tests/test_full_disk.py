@@ -158,7 +158,51 @@ def test_opened_without_room(tmp_path: Path, how: str) -> None:
     assert said == ["True", "True ['a', 'c'] (1,)", "next"]
 
 
+STUCK = """
+from mqplug_rocksmq._room import taken
+from mqplug_rocksmq._store import Store
+with connect() as mq:
+    mq.create_topic("a")
+    with mq.producer("a") as out:
+        known, error = send_until_refused(out, "a")
+with connect() as mq:
+    pages = mq.unwrap(Store)._engine.pages
+    others_fill_it()
+    with suppress(mqplug.StorageFull):
+        pages.merge(bytes(24), bytes([255] * 24))
+    print(pages.stuck)
+    os.truncate(disk / "other", (disk / "other").stat().st_size - (1 << 20))
+    left, before = trim_half(mq, "a"), taken(path)
+    end = time.monotonic() + 30
+    while taken(path) > before * 2 // 3 and time.monotonic() < end:
+        time.sleep(0.02)
+    print(taken(path) <= before * 2 // 3, offsets(mq, "a") == left)
+    with mq.producer("a") as out:
+        print(soon(lambda: out.send(b"again")).coordinates[0] == known["a"][-1] + 1)
+"""
+
+
+def test_room_after_a_failed_compaction(tmp_path: Path) -> None:
+    """When a compaction found the disk full, what is trimmed afterwards gives its room back all the same."""
+    assert run(STUCK, tmp_path, "24m") == ["True", "True True", "True"]
+
+
 AGAIN = """
+from mqplug_rocksmq._ballast import LEAST_BYTES, held_by
+from mqplug_rocksmq._room import log_bytes
+
+def stop_with_its_ballast(process):
+    end = time.monotonic() + 60
+    while True:
+        process.send_signal(signal.SIGSTOP)
+        os.waitid(os.P_PID, process.pid, os.WSTOPPED)
+        log = log_bytes(path)
+        if held_by(path) >= log + log // 64 + LEAST_BYTES // 2:
+            return
+        process.send_signal(signal.SIGCONT)
+        assert time.monotonic() < end, "it never had its ballast back"
+        time.sleep(0.01)
+
 child = '''
 with connect(sys.argv[2]) as mq:
     mq.create_topic("a", exist_ok=True)
@@ -188,6 +232,7 @@ for cycle in range(20):
         while (line := process.stdout.readline().strip()) != "full":
             known.append(int(line))
             sent += 1
+        stop_with_its_ballast(process)  # which it gives up for as long as it compacts
         others_fill_it()
         process.kill()
 print(sent > 400)
