@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping, Sequence
 from functools import partial
 from threading import Event
@@ -13,7 +12,7 @@ from mqplug._model.log import Log
 from mqplug._model.position import Position
 from mqplug.faults._calls import carry_out, close
 from mqplug.faults._rules import Dice, Place
-from mqplug.spi import ConsumerDriver, GroupPosition, Settlement
+from mqplug.spi import ConsumerDriver, Deadline, GroupPosition, Settlement
 from mqplug.spi.proxies import ConsumerProxy
 
 OF_A_POLL: Final = frozenset({"fail", "delay"})
@@ -28,12 +27,12 @@ class FaultyConsumer(ConsumerProxy):
         self._dice = dice
         self._places = places
         self._by_message = dice.concerns("poll", OF_A_MESSAGE)
-        self._silent_until = 0.0
+        self._silent = Deadline(0)
         self._woken = Event()
 
     def poll(self, most: int, timeout: float) -> Sequence[Batch]:
-        if (silent := self._silent_until - time.monotonic()) > 0:
-            self._woken.wait(min(silent, timeout))
+        if not self._silent.expired:
+            self._woken.wait(self._silent.remaining(timeout))
             self._woken.clear()
             self.inner.tend(0.0)  # silent, but still a member
             return []
@@ -41,7 +40,7 @@ class FaultyConsumer(ConsumerProxy):
         if rule is not None and rule.action == "fail":
             raise rule.make_error()
         if rule is not None:
-            self._silent_until = time.monotonic() + rule.delay
+            self._silent = Deadline(rule.delay)
             return []
         batches = self.inner.poll(most, timeout)
         return [self._struck(batch) for batch in batches] if self._by_message else batches

@@ -15,7 +15,7 @@ from mqplug._model.outcome import OutcomeUnknown
 from mqplug._model.text import Numbers
 from mqplug.faults._calls import close
 from mqplug.faults._rules import Dice
-from mqplug.spi import ProducerDriver, Sending
+from mqplug.spi import Deadline, ProducerDriver, Sending
 from mqplug.spi.proxies import ProducerProxy, SendingProxy
 
 NAP = 0.01  # seconds between looks, while answers are held back
@@ -54,7 +54,7 @@ class FaultyProducer(ProducerProxy):
                 return [Late(sending, partial(self._late.add, rule.delay))]
 
     def pump(self, timeout: float) -> None:
-        end = time.monotonic() + timeout
+        deadline = Deadline(timeout)
         if self._late.give() or not self._late:
             self.inner.pump(timeout)
             return
@@ -62,7 +62,7 @@ class FaultyProducer(ProducerProxy):
         if self._late.give():
             return
         # It came back early: something was settled, or nothing is on its way but what is held back here.
-        time.sleep(self._late.next_in(min(NAP, max(0.0, end - time.monotonic()))))
+        time.sleep(self._late.next_in(deadline.remaining(NAP)))
         self._late.give()
 
     def close(self, timeout: float) -> None:

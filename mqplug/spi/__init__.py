@@ -26,6 +26,7 @@ Names that stand for several types, and so have no help of their own:
 from __future__ import annotations
 
 from mqplug._base.bell import Bell
+from mqplug._base.deadline import Deadline
 from mqplug._model.batch import Batch, Columns, ListColumns
 from mqplug._model.headers import Headers
 from mqplug._model.position import AtTime, Earliest, Last, Latest
@@ -89,6 +90,7 @@ __all__ = [
     "ConsumerDriver",
     "ConsumerOptions",
     "CreateTopic",
+    "Deadline",
     "DeleteGroup",
     "DeleteTopic",
     "DescribeGroup",

@@ -9,6 +9,7 @@ from threading import Thread
 import attrs
 
 import mqplug
+from mqplug._base.deadline import Deadline
 from mqplug.cli._demo.verdict import StoredPlace
 
 PATIENCE = 60.0  # seconds for a group to form, and for reading all there is
@@ -36,8 +37,8 @@ def received_values(messages: Sequence[mqplug.Message]) -> list[tuple[StoredPlac
 
 def wait_for_shares(members: Sequence[mqplug.Consumer], partitions: int) -> list[int]:
     """Wait until the members hold all partitions and none is without; how many each holds."""
-    deadline = time.monotonic() + PATIENCE
-    while time.monotonic() < deadline:
+    deadline = Deadline(PATIENCE)
+    while not deadline.expired:
         for member in members:
             member.receive(timeout=IDLE / 2)  # the topic is empty: this only lets it take part
         shares = [len(member.assignment()) for member in members]
@@ -92,15 +93,14 @@ class _Reader(Thread):
             self.error = error
 
     def _read(self) -> None:
-        member, keep, now = self._member, self._arrived.append, time.perf_counter
-        deadline = now() + PATIENCE
-        while now() < deadline:
+        member, keep, deadline = self._member, self._arrived.append, Deadline(PATIENCE)
+        while not deadline.expired:
             message = member.receive(timeout=IDLE)
             if message is not None:
                 keep(message)
                 member.ack(message)
                 self.share += 1
-                self.last = now()
+                self.last = time.perf_counter()
             elif self._is_at_end():
                 return
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import sys
-import time
 from contextlib import suppress
 from subprocess import PIPE, Popen
 from threading import Timer
@@ -13,6 +12,7 @@ from typing import IO, cast
 import attrs
 
 import mqplug
+from mqplug._base.deadline import Deadline
 from mqplug.cli._demo.verdict import StoredPlace, payload_of
 from mqplug.cli._demo.writer_process import BATCH
 
@@ -52,11 +52,11 @@ def _answers(process: Popen[str], task: str, seconds: float) -> list[str]:
     with suppress(BrokenPipeError):  # it ended: its complaint says why
         print(task, file=process.stdin, flush=True)
     lines: list[str] = []
-    end: float | None = None
+    deadline: Deadline | None = None
     for line in cast(IO[str], process.stdout):
         lines.append(line)
-        end = end or time.monotonic() + seconds
-        if len(lines) >= AT_LEAST and time.monotonic() >= end:
+        deadline = deadline or Deadline(seconds)
+        if len(lines) >= AT_LEAST and deadline.expired:
             break
     return lines
 

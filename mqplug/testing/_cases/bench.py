@@ -32,7 +32,7 @@ from mqplug import (
 from mqplug.aio._client import AsyncClient
 from mqplug.aio._connect import connecting
 from mqplug.aio._loop import Opening
-from mqplug.spi import Mode
+from mqplug.spi import Deadline, Mode
 from mqplug.testing._cases.broken_promise import PromiseBroken, difference_of, error_text, value_text
 from mqplug.testing._cases.run_settings import RunSettings
 from mqplug.testing._harness.harness import Harness
@@ -329,18 +329,18 @@ class Bench:
         """Check that something holds before long."""
         self.comparisons += 1
         seconds = self.patience if within is None else within * self.scale
-        end = time.monotonic() + seconds
+        deadline = Deadline(seconds)
         while not condition():
-            if time.monotonic() > end:
+            if deadline.expired:
                 raise PromiseBroken(expected=f"within {seconds:g} s: {what}", seen="it did not happen")
             time.sleep(self.waiting.poll)
 
 
 def _taken(consumer: Consumer, count: int, seconds: float) -> list[Message]:
     """The next so many messages, or those that came in time."""
-    end = time.monotonic() + seconds
+    deadline = Deadline(seconds)
     taken: list[Message] = []
-    while len(taken) < count and (message := consumer.receive(max(0.0, end - time.monotonic()))) is not None:
+    while len(taken) < count and (message := consumer.receive(deadline.remaining())) is not None:
         taken.append(message)
     return taken
 

@@ -10,6 +10,7 @@ from tempfile import TemporaryFile
 from threading import Thread
 from typing import Final, Self
 
+from mqplug.spi import Deadline
 from mqplug.testing._cases.broken_promise import PromiseBroken, value_text
 from mqplug.testing._harness.server_process import wait_until_stopped
 
@@ -36,12 +37,12 @@ class ChildProcess:
 
     def wait_for(self, count: int, within: float) -> None:
         """Wait until it has printed so many lines."""
-        end = time.monotonic() + within
+        deadline = Deadline(within)
         while len(self.lines) < count:
             ended = self._process.poll() is not None
             if ended:
                 self._reader.join(within)  # it has said all that it had to say
-            if len(self.lines) < count and (ended or time.monotonic() > end):
+            if len(self.lines) < count and (ended or deadline.expired):
                 raise PromiseBroken(
                     f"a child process that {self._state()}\n{self._complaints()}".rstrip(),
                     expected=f"{count} lines within {within:g} s",

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Final, Self, TypedDict
 
 from mqplug import ConnectError
+from mqplug.spi import Deadline
 
 # Below what the kernel gives to outgoing connections, which could else take the port of a killed server.
 FIRST_PORT: Final = 15000
@@ -91,9 +92,9 @@ class ServerProcess:
             self.command, stdin=subprocess.PIPE, stdout=self._output, stderr=self._output, cwd=self._cwd, env=self._env,
             start_new_session=True,  # Ctrl-C is for who runs the tests
         )  # fmt: skip
-        end = time.monotonic() + self._timeout
+        deadline = Deadline(self._timeout)
         while not self._ready():
-            if self._started().poll() is not None or time.monotonic() > end:
+            if self._started().poll() is not None or deadline.expired:
                 self._fail_to_start()
             time.sleep(LOOK_S)
 
@@ -177,9 +178,9 @@ class ServerProcess:
 
 def wait_until_gone(group: int) -> None:
     """Wait until a group has no process left: those that an ended one has started are gone a moment later."""
-    end = time.monotonic() + CHILDREN_S
+    deadline = Deadline(CHILDREN_S)
     with suppress(ProcessLookupError):
-        while time.monotonic() < end:
+        while not deadline.expired:
             os.killpg(group, 0)
             time.sleep(LOOK_S)
 

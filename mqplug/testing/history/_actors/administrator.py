@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TypeVar
 
 from mqplug import Client, Error, GroupNotFound, MessageId, Position, Watermarks
+from mqplug.spi import Deadline
 from mqplug.testing.history._actors.run_context import RunContext
 from mqplug.testing.history._events.events import (
     LagRead,
@@ -37,7 +38,7 @@ class AdministratorActor:
     def session(self) -> None:
         """Connect, ask and tell for a while."""
         with self._stage.connected() as client:
-            until = time.monotonic() + self._stage.plan.session(self._lots)
+            until = Deadline(self._stage.plan.session(self._lots))
             while self._stage.stays(until):
                 self._step(client)
                 self._stage.nap(self._lots.uniform(0.01, 0.1))

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import time
 from collections import deque
 from contextlib import AbstractContextManager
 
 import attrs
 
 from mqplug import Client, Error, Message, PositionLost
-from mqplug.spi import Mode
+from mqplug.spi import Deadline, Mode
 from mqplug.testing.history._actors.recorded_consumer import RecordedConsumer, RecordedStart
 from mqplug.testing.history._actors.run_context import REST, RunContext
 
@@ -57,7 +56,7 @@ class MemberActor:
         """Join, work for a while, leave; what is in hand then comes to others."""
         self._sessions += 1
         with self._stage.connected() as client, self._opened(client) as consumer:
-            until = time.monotonic() + self._stage.plan.session(self._lots)
+            until = Deadline(self._stage.plan.session(self._lots))
             self._in_hand = []
             failures = 0
             while self._stage.stays(until) and failures < 10:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import time
 from contextlib import suppress
 
 import attrs
 
 from mqplug import Error, MessageId, OutcomeUnknown, Producer, Record, SendFailed
 from mqplug._model.outcome import PendingSend
+from mqplug.spi import Deadline
 from mqplug.testing.history._actors.run_context import RunContext
 from mqplug.testing.history._events.events import CallOutcome, RecordSent
 
@@ -28,7 +28,7 @@ class ProducerActor:
         """Open a producer, send for a while, close it."""
         self._sessions += 1
         with self._stage.connected() as client:
-            until = time.monotonic() + self._stage.plan.session(self._lots)
+            until = Deadline(self._stage.plan.session(self._lots))
             outbox = RecordedProducer(self._stage, client.producer(self._stage.topic), f"{self.name}#{self._sessions}")
             try:
                 while self._stage.stays(until):

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import time
 from collections import deque
 
 from mqplug import Error, Message, PositionLost
+from mqplug.spi import Deadline
 from mqplug.testing.history._actors.recorded_consumer import RecordedConsumer, RecordedStart
 from mqplug.testing.history._actors.run_context import REST, RunContext
 
@@ -31,7 +31,7 @@ class ReaderActor:
             self._stage.connected() as client,
             RecordedConsumer.opened(self._stage, client, self.name, name, self._aim()) as consumer,
         ):
-            until = time.monotonic() + self._stage.plan.session(self._lots)
+            until = Deadline(self._stage.plan.session(self._lots))
             failures = 0
             while self._stage.stays(until) and failures < 10:
                 try:

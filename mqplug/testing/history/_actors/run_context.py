@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections import deque
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -10,6 +9,7 @@ from threading import Condition, Event
 from typing import Protocol
 
 from mqplug import Client, Error, MessageId
+from mqplug.spi import Deadline
 from mqplug.testing._harness.harness import Harness
 from mqplug.testing.history._actors.plan import Plan
 from mqplug.testing.history._events.events import UnexpectedError
@@ -69,9 +69,9 @@ class RunContext:
         """Whether work goes on."""
         return not self._over.is_set() and not self.recorder.full
 
-    def stays(self, until: float) -> bool:
+    def stays(self, until: Deadline) -> bool:
         """Whether somebody who wanted to stay until then goes on."""
-        return self.running and not self.turnstile.shut and time.monotonic() < until
+        return self.running and not self.turnstile.shut and not until.expired
 
     def nap(self, seconds: float) -> None:
         """Rest, but not longer than the run."""

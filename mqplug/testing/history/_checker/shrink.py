@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Sequence
 
+from mqplug.spi import Deadline
 from mqplug.testing.history._checker.anomaly import Anomaly
 from mqplug.testing.history._checker.checker import check
 from mqplug.testing.history._events.events import ConsumerOpened, Event
@@ -18,7 +18,7 @@ def shrink(history: History, anomaly: Anomaly, *, seconds: float = 5.0) -> tuple
     shortest so far is returned.
     """
     frame = {each.did.consumer: each for each in history.events if isinstance(each.did, ConsumerOpened)}
-    deadline = time.monotonic() + seconds
+    deadline = Deadline(seconds)
 
     def shows(events: Sequence[Event]) -> bool:
         return any(each.key == anomaly.key for each in check(history.only(_framed(events, frame))))
@@ -46,17 +46,17 @@ def _framed(events: Sequence[Event], frame: dict[str, Event]) -> list[Event]:
     return sorted([*events, *openings], key=lambda event: event.number)
 
 
-def _minimise(events: list[Event], shows: Callable[[Sequence[Event]], bool], deadline: float) -> list[Event]:
+def _minimise(events: list[Event], shows: Callable[[Sequence[Event]], bool], deadline: Deadline) -> list[Event]:
     """Leave out ever smaller parts, as long as what is left still shows it."""
     parts = 2
-    while len(events) > 1 and time.monotonic() < deadline:
+    while len(events) > 1 and not deadline.expired:
         size = max(1, len(events) // parts)
         for start in range(0, len(events), size):
             rest = events[:start] + events[start + size :]
             if rest and shows(rest):
                 events, parts = rest, max(parts - 1, 2)
                 break
-            if time.monotonic() > deadline:
+            if deadline.expired:
                 return events
         else:
             if size == 1:

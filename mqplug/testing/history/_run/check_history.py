@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-import time
 import uuid
 from collections.abc import Sequence
 from contextlib import suppress
@@ -14,6 +13,7 @@ import attrs
 
 from mqplug import Client
 from mqplug.faults import Rule
+from mqplug.spi import Deadline
 from mqplug.testing._harness.harness import Harness
 from mqplug.testing.history._actors.actors import all_actors, planned_groups
 from mqplug.testing.history._actors.faults import BackendFault, FaultActor, backend_faults, call_faults
@@ -130,13 +130,13 @@ def _act(stage: RunContext, actors: Sequence[Actor], choice: Sequence[BackendFau
         threads.append(Thread(target=FaultActor(stage, choice).perform, name="troublemaker", daemon=True))
     for thread in threads:
         thread.start()
-    end = time.monotonic() + stage.plan.seconds
-    while stage.running and time.monotonic() < end:
+    working = Deadline(stage.plan.seconds)
+    while stage.running and not working.expired:
         stage.nap(0.05)
     stage.end()
-    deadline = time.monotonic() + LEAVING
+    deadline = Deadline(LEAVING)
     for thread in threads:
-        thread.join(max(0.0, deadline - time.monotonic()))
+        thread.join(deadline.remaining())
         if thread.is_alive():
             stage.recorder.add(thread.name, UnexpectedError(f"a call did not end within {LEAVING:g} s of its timeout"))
 

@@ -8,6 +8,7 @@ from functools import partial
 from itertools import count
 
 from mqplug import Client, Error, PositionLost, Timeout
+from mqplug.spi import Deadline
 from mqplug.testing.history._actors.members import GroupPlan
 from mqplug.testing.history._actors.producers import Draft, RecordedProducer
 from mqplug.testing.history._actors.recorded_consumer import RecordedConsumer, RecordedStart
@@ -39,7 +40,7 @@ class FinalReads:
     def _insist(self, work: Callable[[str], None], did: AllMessagesRead | GroupDrained) -> None:
         """Try until patience ends, under another name each time; what was not done then is written down as such."""
         failure: Error | None = None
-        deadline = time.monotonic() + self._stage.plan.patience
+        deadline = Deadline(self._stage.plan.patience)
         for number in count(1):
             try:
                 work(f"{did.consumer}#{number}")
@@ -50,7 +51,7 @@ class FinalReads:
                 return
             else:
                 return
-            if time.monotonic() > deadline:
+            if deadline.expired:
                 break
             time.sleep(REST)
         self._stage.recorder.add(ACTOR, did, None, failure)

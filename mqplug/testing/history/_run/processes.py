@@ -6,13 +6,13 @@ import json
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from threading import Thread
 from typing import Final
 
 import attrs
 
+from mqplug.spi import Deadline
 from mqplug.testing.history._actors.faults import FaultActor, backend_faults
 from mqplug.testing.history._actors.run_context import RunContext
 from mqplug.testing.history._events.events import (
@@ -69,10 +69,10 @@ class WorkerProcess:
         assert self.process.stdin is not None
         self.process.stdin.close()
 
-    def end(self, deadline: float) -> bool:
+    def end(self, deadline: Deadline) -> bool:
         """Wait until it is gone; False if it had to be killed for that, or failed."""
         try:
-            self.process.wait(max(0.0, deadline - time.monotonic()))
+            self.process.wait(deadline.remaining())
         except subprocess.TimeoutExpired:
             self.process.kill()
         self._gather()
@@ -146,11 +146,11 @@ class WorkerProcesses:
         # Clients of a server need time to find it again, and members to be missed.
         calm = (1.0, 4.0) if self._host else (0.1 * seconds, 0.3 * seconds)
         self._await_beginning()
-        end = time.monotonic() + seconds
+        deadline = Deadline(seconds)
         try:
-            while (left := end - time.monotonic()) > 0:
-                self._stage.nap(min(left, self._lots.uniform(*calm)))
-                if time.monotonic() < end:
+            while not deadline.expired:
+                self._stage.nap(deadline.remaining(self._lots.uniform(*calm)))
+                if not deadline.expired:
                     self._make_trouble()
         finally:
             self._call_back()
@@ -158,8 +158,8 @@ class WorkerProcesses:
 
     def _await_beginning(self) -> None:
         """Wait until each process works: on a busy machine some take as long to start as a short run lasts."""
-        end = time.monotonic() + STARTING
-        while not all(player.works for player in self._here) and time.monotonic() < end:
+        deadline = Deadline(STARTING)
+        while not all(player.works for player in self._here) and not deadline.expired:
             self._stage.nap(0.02)
 
     def _make_trouble(self) -> None:
@@ -206,7 +206,7 @@ class WorkerProcesses:
     def _call_back(self) -> None:
         for player in self._here:
             player.call_back()
-        deadline = time.monotonic() + LEAVING
+        deadline = Deadline(LEAVING)
         for player in self._here:
             if not player.end(deadline):
                 what = f"a process did not leave in time, or failed: it ended with {player.process.returncode}"
