@@ -56,7 +56,7 @@ def _minimise(events: list[Event], shows: Callable[[Sequence[Event]], bool], dea
             if rest and shows(rest):
                 events, parts = rest, max(parts - 1, 2)
                 break
-            if deadline.expired:
+            if not deadline.remaining():
                 return events
         else:
             if size == 1:
