@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 
 from mqplug import Consumer, Log, Message, MessageId
-from mqplug.spi import Deadline
 from mqplug.testing._cases.bench import Bench
 from mqplug.testing._cases.registry import Registry
 
@@ -14,10 +14,10 @@ case = Registry("GRP")
 
 def collect(bench: Bench, members: Sequence[Consumer], ids: Sequence[MessageId]) -> list[list[Message]]:
     """What each member receives, in turn and acked at once, until all these came."""
-    deadline = Deadline(bench.patience)
+    end = time.monotonic() + bench.patience
     taken: list[list[Message]] = [[] for _ in members]
     missing = set(ids)
-    while missing and not deadline.expired:
+    while missing and time.monotonic() < end:
         for member, mine in zip(members, taken, strict=True):
             while (message := member.receive(bench.waiting.poll)) is not None:
                 member.ack(message)
