@@ -17,10 +17,10 @@ from rocksdict import AccessType, Rdict, WriteBatch, WriteOptions
 
 from benchmarks._load import Load
 from benchmarks._paired import Work
-from mqplug_rocksmq._arrow_pages import arrow_bodies
-from mqplug_rocksmq._bodies import bodies_of
-from mqplug_rocksmq._page import Body, Columns, Page, encode_one
-from mqplug_rocksmq._tuning import Tuning
+from mqplug_rocksmq._engine.tuning import Tuning
+from mqplug_rocksmq._format.from_arrow_to_pages import arrow_bodies
+from mqplug_rocksmq._format.page import Body, Columns, Page, encode_one
+from mqplug_rocksmq._format.paging import bodies_of
 
 KEY, RECORD = Struct(">IQ"), Struct("<6Q")
 

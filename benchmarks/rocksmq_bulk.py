@@ -16,7 +16,7 @@ import mqplug
 from benchmarks import _rocksdict
 from benchmarks._load import MANY, Load, loads
 from benchmarks._paired import Contest, Side, Work
-from mqplug_rocksmq._tuning import Tuning
+from mqplug_rocksmq._engine.tuning import Tuning
 
 TOPIC = "messages"
 

@@ -22,13 +22,13 @@ from mqplug.spi import (
     SymbolicStart,
     hookimpl,
 )
-from mqplug_rocksmq._layout import ACKED_RANGES_MAX
+from mqplug_rocksmq._format.keys import ACKED_RANGES_MAX
 from mqplug_rocksmq._settings import RocksMQSettings, from_url
-from mqplug_rocksmq._statistics import RocksMQStatistics
+from mqplug_rocksmq._store.statistics import RocksMQStatistics
 
 if TYPE_CHECKING:
-    from mqplug_rocksmq._connection import RocksMQConnection
-    from mqplug_rocksmq._guest import GuestConnection
+    from mqplug_rocksmq._driver.connection import RocksMQConnection
+    from mqplug_rocksmq._processes.following_connection import GuestConnection
 
     Connection: TypeAlias = RocksMQConnection | GuestConnection
 
@@ -53,7 +53,7 @@ def mqplug_describe() -> Descriptor:
 
 @hookimpl
 def mqplug_connect(settings: RocksMQSettings, timeout: float) -> Connection:
-    from mqplug_rocksmq._connect import connect
+    from mqplug_rocksmq._processes.opening import connect
 
     return connect(settings, _CAPABILITIES, timeout)
 

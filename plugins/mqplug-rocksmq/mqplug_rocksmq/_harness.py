@@ -21,11 +21,11 @@ from typing import Final
 import mqplug
 from mqplug import Client, ConfigError
 from mqplug.testing import Harness, ServerProcess
-from mqplug_rocksmq._commands._reach import asked
-from mqplug_rocksmq._ownership import owner_of
-from mqplug_rocksmq._pages import Pages
-from mqplug_rocksmq._site import DATABASE
-from mqplug_rocksmq._store import Store
+from mqplug_rocksmq._engine.directory import DATABASE
+from mqplug_rocksmq._engine.ownership import owner_of
+from mqplug_rocksmq._engine.rocks import Pages
+from mqplug_rocksmq._processes.reach import asked
+from mqplug_rocksmq._store.store import Store
 
 FULL: Final = 1_000_000  # bytes that files may grow by while the disk is called full
 _WAL_BLOCK: Final = 32 << 10

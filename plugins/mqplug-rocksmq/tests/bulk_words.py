@@ -9,11 +9,11 @@ from typing import Any
 import mqplug
 from mqplug import Record, Staged
 from mqplug.spi import TopicInfo
-from mqplug_rocksmq._ingest import Taken
-from mqplug_rocksmq._places import logs_of
-from mqplug_rocksmq._stage import RocksMQStage
-from mqplug_rocksmq._staged import files_of
-from mqplug_rocksmq._store import Store
+from mqplug_rocksmq._driver.stage import RocksMQStage
+from mqplug_rocksmq._driver.translation import logs_of
+from mqplug_rocksmq._store.ingest import Taken
+from mqplug_rocksmq._store.staged import files_of
+from mqplug_rocksmq._store.store import Store
 
 
 class Batch:

@@ -11,9 +11,9 @@ from bad_input_words import connect
 from rocksmq_words import serving
 
 import mqplug
-from mqplug_rocksmq._shared import close_store
-from mqplug_rocksmq._shared import open_store as open_shared
-from mqplug_rocksmq._store import Store, StoreSettings
+from mqplug_rocksmq._processes.open_stores import close_store
+from mqplug_rocksmq._processes.open_stores import open_store as open_shared
+from mqplug_rocksmq._store.store import Store, StoreSettings
 
 OpenStore = Callable[..., Store]
 

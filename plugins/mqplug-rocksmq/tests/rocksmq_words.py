@@ -17,9 +17,9 @@ import mqplug
 import mqplug_rocksmq
 from mqplug import EARLIEST
 from mqplug.spi import Action, ConsumerOptions, GroupPosition, GroupStart, Mode
-from mqplug_rocksmq._page import Columns
-from mqplug_rocksmq._store import Store
-from mqplug_rocksmq._topics import Retention
+from mqplug_rocksmq._format.page import Columns
+from mqplug_rocksmq._store.store import Store
+from mqplug_rocksmq._store.topics import Retention
 
 
 def native(client: mqplug.Client) -> Store:
@@ -164,8 +164,8 @@ PRELUDE = f"""
 import mqplug, os, signal, sys, threading
 from pathlib import Path
 sys.path.insert(0, {str(Path(__file__).parent)!r})
-from mqplug_rocksmq._shared import close_store, open_store
-from mqplug_rocksmq._store import Columns, Store, StoreSettings
+from mqplug_rocksmq._processes.open_stores import close_store, open_store
+from mqplug_rocksmq._store.store import Columns, Store, StoreSettings
 from rocksmq_words import extent, new_log, put, values
 path = Path(sys.argv[1])
 """

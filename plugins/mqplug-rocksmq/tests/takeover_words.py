@@ -10,7 +10,7 @@ from pathlib import Path
 from rocksmq_words import line, python
 
 import mqplug
-from mqplug_rocksmq._connection import RocksMQConnection
+from mqplug_rocksmq._driver.connection import RocksMQConnection
 
 HOLDER = """
 mq = mqplug.connect("rocksmq", path=str(path))

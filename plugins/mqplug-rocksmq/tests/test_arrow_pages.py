@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import mqplug
-from mqplug_rocksmq import _clock
-from mqplug_rocksmq._bodies import bodies_of
-from mqplug_rocksmq._page import Columns
+from mqplug_rocksmq._engine import clock
+from mqplug_rocksmq._format.page import Columns
+from mqplug_rocksmq._format.paging import bodies_of
 
 pa = pytest.importorskip("pyarrow")
 
@@ -51,7 +51,7 @@ def columns_of(records: list[tuple[Any, ...]]) -> Columns:
 )  # fmt: skip
 def test_pages_are_the_same_bytes(records: Any, before: Any, behind: Any, kind: Any) -> None:
     """A page made of Arrow, also of a slice anywhere in a larger array, has the bytes of one made of lists."""
-    from mqplug_rocksmq._arrow_pages import arrow_bodies
+    from mqplug_rocksmq._format.from_arrow_to_pages import arrow_bodies
 
     arrays = {
         name: array[len(before) : len(before) + len(records)]
@@ -65,7 +65,7 @@ def test_pages_are_the_same_bytes(records: Any, before: Any, behind: Any, kind: 
 
 def test_many_pages() -> None:
     """What is too much for one page is cut where lists are cut."""
-    from mqplug_rocksmq._arrow_pages import arrow_bodies
+    from mqplug_rocksmq._format.from_arrow_to_pages import arrow_bodies
 
     records = [(bytes([each % 256]) * 700, b"key", [("n", b"%d" % each)], each) for each in range(2500)]
     bodies = arrow_bodies(arrays_of(records, pa.binary()), NOW)
@@ -105,7 +105,7 @@ def test_arrow_is_stored_and_read_as_it_was(tmp_path: Path, sync: str) -> None:
 
 def test_without_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What has no timestamp gets that of its sending."""
-    monkeypatch.setattr(_clock, "now_ms", lambda: NOW)
+    monkeypatch.setattr(clock, "now_ms", lambda: NOW)
     with mqplug.connect("rocksmq", path=str(tmp_path / "mq")) as mq:
         mq.create_topic("orders")
         with mq.producer("orders") as out:

@@ -16,8 +16,8 @@ from rocksmq_words import python
 
 import mqplug
 from mqplug import AlreadyOpen, ConnectError
-from mqplug_rocksmq._frames import PROTOCOL, pack
-from mqplug_rocksmq._ownership import owner_of
+from mqplug_rocksmq._engine.ownership import owner_of
+from mqplug_rocksmq._processes.frames import PROTOCOL, pack
 
 
 @contextmanager

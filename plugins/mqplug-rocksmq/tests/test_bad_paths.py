@@ -17,9 +17,9 @@ from rocksmq_words import in_a_namespace, python
 
 import mqplug
 from mqplug import AccessDenied, AlreadyOpen, ConfigError, ConnectError, Corrupt, Error, PluginError, StorageFull
-from mqplug_rocksmq._layout import STORE, json_value
-from mqplug_rocksmq._native_errors import translate
-from mqplug_rocksmq._site import IDENTITY
+from mqplug_rocksmq._engine.directory import IDENTITY
+from mqplug_rocksmq._engine.errors import translate
+from mqplug_rocksmq._format.keys import STORE, json_value
 
 # what is no store --------------------------------------------------------------------------------------------
 

@@ -20,13 +20,13 @@ from rocksmq_words import eventually, extent, new_log, put, values
 import mqplug
 import mqplug.aio
 from mqplug import ConfigError, Corrupt
-from mqplug_rocksmq import _stage, _staging
-from mqplug_rocksmq._care._check import check
-from mqplug_rocksmq._care._repair import repair
-from mqplug_rocksmq._care._restore import restore
-from mqplug_rocksmq._staged import files_of
-from mqplug_rocksmq._store import Store
-from mqplug_rocksmq._topics import Retention
+from mqplug_rocksmq._care.check import check
+from mqplug_rocksmq._care.repair import repair
+from mqplug_rocksmq._care.restore import restore
+from mqplug_rocksmq._store import staging_directory
+from mqplug_rocksmq._store.staged import files_of
+from mqplug_rocksmq._store.store import Store
+from mqplug_rocksmq._store.topics import Retention
 
 # what lies in them -------------------------------------------------------------------------------------------
 
@@ -47,7 +47,7 @@ def test_small_writes_share_pages(store: Store) -> None:
 
 def test_several_files(store: Store, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A large stage is several files, each with a part of all partitions, and nothing of it is kept in memory."""
-    monkeypatch.setattr(_stage, "FILE_BYTES", 100_000)
+    monkeypatch.setattr("mqplug_rocksmq._driver.stage.FILE_BYTES", 100_000)
     store.topics.create("wide", 3, Retention(), 10)
     open_stage = stage(store, "wide")
     for number in range(60):
@@ -62,7 +62,7 @@ def test_several_files(store: Store, path: Path, monkeypatch: pytest.MonkeyPatch
 
 def test_files_of_other_partitions(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     """A file has only those partitions that something was written for since the one before it."""
-    monkeypatch.setattr(_stage, "FILE_BYTES", 100_000)
+    monkeypatch.setattr("mqplug_rocksmq._driver.stage.FILE_BYTES", 100_000)
     store.topics.create("wide", 2, Retention(), 10)
     open_stage = stage(store, "wide")
     for partition in (0, 1, 0):
@@ -82,7 +82,7 @@ def test_what_nobody_takes_in(store: Store, path: Path, monkeypatch: pytest.Monk
     unfinished = path / "staging" / "99.new"
     unfinished.write_bytes(b"part")
     for file in (path / "staging" / "2.sst", unfinished):
-        day_ago = time.time() - _staging.KEPT_FOR - 10
+        day_ago = time.time() - staging_directory.KEPT_FOR - 10
         os.utime(file, (day_ago, day_ago))
     store._janitor.tidy()
     eventually(lambda: waiting(path) == ["1.sst"])

@@ -10,9 +10,9 @@ from bulk_words import staged, take
 from conftest import OpenStore
 from rocksmq_words import new_log, put, values
 
-from mqplug_rocksmq._care._check import check
-from mqplug_rocksmq._care._repair import _repair
-from mqplug_rocksmq._store import Store
+from mqplug_rocksmq._care.check import check
+from mqplug_rocksmq._care.repair import _repair
+from mqplug_rocksmq._store.store import Store
 
 
 class Model:

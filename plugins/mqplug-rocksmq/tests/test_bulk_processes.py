@@ -18,17 +18,17 @@ from test_limits import in_a_namespace
 
 import mqplug
 from mqplug import Record
-from mqplug_rocksmq._care._check import check
-from mqplug_rocksmq._connection import RocksMQConnection
-from mqplug_rocksmq._layout import INTENT
+from mqplug_rocksmq._care.check import check
+from mqplug_rocksmq._driver.connection import RocksMQConnection
+from mqplug_rocksmq._format.keys import INTENT
 
 # killed at each step -------------------------------------------------------------------------------------------
 
 STEPS = """
 from bulk_words import staged, take
-from mqplug_rocksmq._ingest import Ingestion
-from mqplug_rocksmq._pages import Pages
-from mqplug_rocksmq._staging import Staging
+from mqplug_rocksmq._store.ingest import Ingestion
+from mqplug_rocksmq._engine.rocks import Pages
+from mqplug_rocksmq._store.staging_directory import Staging
 
 def die(*_, **__):
     os.kill(os.getpid(), signal.SIGKILL)
@@ -158,12 +158,12 @@ def test_many_writers(path: Path) -> None:
 
 
 OWNER = """
-from mqplug_rocksmq import _ingest
+from mqplug_rocksmq._store import ingest
 def die(*_, **__):
     os.kill(os.getpid(), signal.SIGKILL)
 if len(sys.argv) > 2:
     owner, name = sys.argv[2].split(".")
-    setattr(getattr(_ingest, owner), name, die)
+    setattr(getattr(ingest, owner), name, die)
 mq = mqplug.connect("rocksmq", path=str(path))
 mq.create_topic("orders")
 print("ready", flush=True)

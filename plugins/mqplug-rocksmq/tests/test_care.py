@@ -13,17 +13,17 @@ from conftest import OpenStore
 from rocksmq_words import extent, new_log, put, python, values
 
 from mqplug import AlreadyOpen, ConfigError, Corrupt
-from mqplug_rocksmq._care import _counting
-from mqplug_rocksmq._care._check import check
-from mqplug_rocksmq._care._findings import Finding
-from mqplug_rocksmq._care._repair import repair
-from mqplug_rocksmq._care._restore import restore
-from mqplug_rocksmq._layout import LOG, TIME, Place, group_key, log_key, place_value, topic_key
-from mqplug_rocksmq._notes import notes_key, numbered
-from mqplug_rocksmq._page import Page, reseal
-from mqplug_rocksmq._pages import Changes
-from mqplug_rocksmq._site import BALLAST, DATABASE, IDENTITY, REPAIRED, WITNESS
-from mqplug_rocksmq._store import Store
+from mqplug_rocksmq._care import counting
+from mqplug_rocksmq._care.check import check
+from mqplug_rocksmq._care.findings import Finding
+from mqplug_rocksmq._care.repair import repair
+from mqplug_rocksmq._care.restore import restore
+from mqplug_rocksmq._engine.directory import BALLAST, DATABASE, IDENTITY, REPAIRED, WITNESS
+from mqplug_rocksmq._engine.rocks import Changes
+from mqplug_rocksmq._format.hand_out_notes import notes_key, numbered
+from mqplug_rocksmq._format.keys import LOG, TIME, Place, group_key, log_key, place_value, topic_key
+from mqplug_rocksmq._format.page import Page, reseal
+from mqplug_rocksmq._store.store import Store
 
 Change = Callable[[Store, Changes], None]
 
@@ -205,7 +205,7 @@ threading.Event().wait()
     assert not check(path).sound
     repair(path)
     assert check(path).sound
-    from mqplug_rocksmq._store import StoreSettings
+    from mqplug_rocksmq._store.store import StoreSettings
 
     store = Store(path, StoreSettings())
     found = by_offset(store, 0)
@@ -318,7 +318,7 @@ def test_interrupted_repair(path: Path, open_store: OpenStore) -> None:
 
 
 REPAIR = """
-from mqplug_rocksmq._care._repair import repair
+from mqplug_rocksmq._care.repair import repair
 print(1, flush=True)
 repair(path)
 """
@@ -393,7 +393,7 @@ def test_backup_under_load(path: Path, tmp_path: Path, open_store: OpenStore) ->
 
 def open_copy(path: Path) -> Store:
     """Open the store that is there."""
-    from mqplug_rocksmq._store import StoreSettings
+    from mqplug_rocksmq._store.store import StoreSettings
 
     return Store(path, StoreSettings())
 
@@ -437,8 +437,8 @@ def test_writers_go_on_while_it_is_counted(store: Store, monkeypatch: pytest.Mon
         if len(others) == 1:
             store.delete_topic("topic-9")
 
-    monkeypatch.setattr(_counting, "PIECE", 3)
-    monkeypatch.setattr(_counting, "sleep", meanwhile)
+    monkeypatch.setattr(counting, "PIECE", 3)
+    monkeypatch.setattr(counting, "sleep", meanwhile)
     counted = [each.topic for each in store.statistics().partitions]
     assert len(others) >= 3
     assert set(counted) >= {f"topic-{number}" for number in range(9)}

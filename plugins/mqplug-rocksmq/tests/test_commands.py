@@ -15,8 +15,8 @@ from rocksmq_words import new_log, put, python, serving
 import mqplug
 from mqplug_rocksmq import RocksMQStatistics
 from mqplug_rocksmq._commands import commands
-from mqplug_rocksmq._layout import Place
-from mqplug_rocksmq._store import Store
+from mqplug_rocksmq._format.keys import Place
+from mqplug_rocksmq._store.store import Store
 
 
 def run(*arguments: object) -> Result:

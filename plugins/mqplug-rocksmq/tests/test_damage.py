@@ -9,10 +9,10 @@ from conftest import OpenStore
 from rocksmq_words import extent, line, new_log, put, python, values
 
 from mqplug import Corrupt
-from mqplug_rocksmq import _witness
-from mqplug_rocksmq._layout import page_key
-from mqplug_rocksmq._site import WITNESS
-from mqplug_rocksmq._store import Store, StoreSettings
+from mqplug_rocksmq._engine import witness
+from mqplug_rocksmq._engine.directory import WITNESS
+from mqplug_rocksmq._format.keys import page_key
+from mqplug_rocksmq._store.store import Store, StoreSettings
 
 WRITER = """
 store = open_store(path, StoreSettings(sync=sys.argv[2]))
@@ -199,7 +199,7 @@ def test_page_keys_sort() -> None:
 
 def pretend_another_boot(monkeypatch: pytest.MonkeyPatch) -> None:
     """Make the next openers believe that the host was started anew."""
-    monkeypatch.setattr(_witness, "_boot", lambda: b"another boot")
+    monkeypatch.setattr(witness, "_boot", lambda: b"another boot")
 
 
 def test_offsets_are_given_up_when_the_host_died(

@@ -20,14 +20,14 @@ from rocksmq_words import eventually
 
 import mqplug
 from mqplug import AlreadyOpen, ConnectError, Error, Log, Position, PositionLost, spi
-from mqplug_rocksmq import _guests
-from mqplug_rocksmq._codec import error_of, error_words, made, plain
-from mqplug_rocksmq._frames import MAX_BODY, PROTOCOL, Inbox, pack
-from mqplug_rocksmq._link import Link
-from mqplug_rocksmq._ownership import Ownership, owner_of
-from mqplug_rocksmq._page import Columns, Page, encode
-from mqplug_rocksmq._shared import close_store, open_store
-from mqplug_rocksmq._store import Store, StoreSettings
+from mqplug_rocksmq._engine.ownership import Ownership, owner_of
+from mqplug_rocksmq._format.page import Columns, Page, encode
+from mqplug_rocksmq._processes import server_connection
+from mqplug_rocksmq._processes.client_connection import Link
+from mqplug_rocksmq._processes.codec import error_of, error_words, made, plain
+from mqplug_rocksmq._processes.frames import MAX_BODY, PROTOCOL, Inbox, pack
+from mqplug_rocksmq._processes.open_stores import close_store, open_store
+from mqplug_rocksmq._store.store import Store, StoreSettings
 
 LOG = Log("rocksmq", "store", "orders", 0, "1")
 HELLO = {"call": "hello", "protocol": PROTOCOL}
@@ -231,7 +231,7 @@ def test_pages_from_elsewhere(noise: bytes, place: int) -> None:
 
 def test_who_says_nothing(path: Path, shared: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     """A connection that does not say hello is hung up on after a while."""
-    monkeypatch.setattr(_guests, "HELLO_WITHIN", 0.1)
+    monkeypatch.setattr(server_connection, "HELLO_WITHIN", 0.1)
     with dial(path) as stranger:
         assert heard(stranger) == b""
 
@@ -239,10 +239,10 @@ def test_who_says_nothing(path: Path, shared: Store, monkeypatch: pytest.MonkeyP
 def test_other_users(path: Path, shared: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     """The process of another user is not heard, and a socket of another user's is not spoken to."""
     with monkeypatch.context() as patched:
-        patched.setattr("mqplug_rocksmq._serve.user_of", lambda _: os.getuid() + 1)
+        patched.setattr("mqplug_rocksmq._processes.server.user_of", lambda _: os.getuid() + 1)
         with dial(path) as stranger:
             assert heard(stranger) == b""
-    monkeypatch.setattr("mqplug_rocksmq._link.user_of", lambda _: os.getuid() + 1)
+    monkeypatch.setattr("mqplug_rocksmq._processes.client_connection.user_of", lambda _: os.getuid() + 1)
     with pytest.raises(ConnectError, match="another user") as refused:
         serves(path, shared)
     assert not refused.value.retryable

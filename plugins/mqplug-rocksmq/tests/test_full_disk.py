@@ -14,9 +14,9 @@ from rocksmq_words import in_a_namespace, native, new_log, put, values
 import mqplug
 from mqplug import StorageFull
 from mqplug_rocksmq import RocksMQStatistics
-from mqplug_rocksmq._ballast import LEAST_BYTES
 from mqplug_rocksmq._commands.stats import stats
-from mqplug_rocksmq._site import BALLAST
+from mqplug_rocksmq._engine.ballast import LEAST_BYTES
+from mqplug_rocksmq._engine.directory import BALLAST
 
 WORDS = """
 import os, signal, subprocess, sys, time
@@ -98,7 +98,7 @@ def test_without_room(tmp_path: Path, sync: str) -> None:
 
 
 RETENTION = """
-from mqplug_rocksmq._store import Store
+from mqplug_rocksmq._store.store import Store
 with connect(sys.argv[2]) as mq:
     for topic in "ab":
         mq.create_topic(topic, retention=86_400 if topic == "a" else float("inf"))

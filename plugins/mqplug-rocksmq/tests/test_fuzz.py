@@ -18,9 +18,10 @@ from rocksmq_words import native, new_log, put
 
 import mqplug
 from mqplug import Corrupt, Error, spi
-from mqplug_rocksmq._codec import plain
-from mqplug_rocksmq._frames import PROTOCOL, pack
-from mqplug_rocksmq._layout import (
+from mqplug_rocksmq._engine.ownership import owner_of
+from mqplug_rocksmq._engine.rocks import Pages
+from mqplug_rocksmq._engine.witness import _understood
+from mqplug_rocksmq._format.keys import (
     CHANGES,
     INTENT,
     LOG,
@@ -36,11 +37,10 @@ from mqplug_rocksmq._layout import (
     read_range,
     topic_key,
 )
-from mqplug_rocksmq._ownership import owner_of
-from mqplug_rocksmq._page import Columns, Page, encode, reseal
-from mqplug_rocksmq._pages import Pages
-from mqplug_rocksmq._topics import Topic
-from mqplug_rocksmq._witness import _understood
+from mqplug_rocksmq._format.page import Columns, Page, encode, reseal
+from mqplug_rocksmq._processes.codec import plain
+from mqplug_rocksmq._processes.frames import PROTOCOL, pack
+from mqplug_rocksmq._store.topics import Topic
 
 values = st.lists(st.none() | st.binary(max_size=20), min_size=1, max_size=20)
 headers = st.lists(st.tuples(st.text(max_size=5), st.none() | st.binary(max_size=5)).map(tuple), max_size=3)

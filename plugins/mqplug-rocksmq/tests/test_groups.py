@@ -5,8 +5,8 @@ from conftest import OpenStore
 from rocksmq_words import new_log
 
 from mqplug import TopicNotFound
-from mqplug_rocksmq._layout import Place
-from mqplug_rocksmq._store import Store
+from mqplug_rocksmq._format.keys import Place
+from mqplug_rocksmq._store.store import Store
 
 
 def test_places_are_exact(open_store: OpenStore) -> None:

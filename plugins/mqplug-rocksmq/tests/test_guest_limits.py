@@ -14,10 +14,10 @@ import pytest
 from rocksmq_words import eventually, freeze, line, python
 
 import mqplug
-from mqplug_rocksmq import _guests
-from mqplug_rocksmq._allowance import Allowance
-from mqplug_rocksmq._frames import PROTOCOL, pack
-from mqplug_rocksmq._ownership import owner_of
+from mqplug_rocksmq._engine.ownership import owner_of
+from mqplug_rocksmq._processes import server_connection
+from mqplug_rocksmq._processes.frames import PROTOCOL, pack
+from mqplug_rocksmq._processes.memory_allowance import Allowance
 
 # the allowance -------------------------------------------------------------------------------------------
 
@@ -153,7 +153,7 @@ with mqplug.connect("rocksmq", path=str(path)) as mq, mq.producer("orders") as o
 
 def test_a_guest_that_stops_in_the_midst_of_a_request(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A guest that does not finish what it began to say is hung up on, and the others go on."""
-    monkeypatch.setattr(_guests, "STALLED_WITHIN", 1.0)
+    monkeypatch.setattr(server_connection, "STALLED_WITHIN", 1.0)
     with owned_with(path, guests_max_bytes=16 << 20), half_a_request(path) as stalled, python(SENDS_ONCE, path) as out:
         assert line(out) == "100"
         stalled.settimeout(10)
@@ -184,7 +184,7 @@ with mqplug.connect("rocksmq", path=str(path)) as mq, mq.consumer("orders", star
 
 def test_readers_that_stop_reading(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Guests that do not take the answers that they asked for hold up nobody for longer than they may."""
-    monkeypatch.setattr(_guests, "ANSWER_WITHIN", 1.0)
+    monkeypatch.setattr(server_connection, "ANSWER_WITHIN", 1.0)
     with owned_with(path, guests_max_bytes=16 << 20, message_max_bytes=8_000_000) as mq, ExitStack() as guests:
         with mq.producer("orders") as out:
             out.send_many([bytes(7_000_000)] * 12)

@@ -14,8 +14,8 @@ from rocksmq_words import eventually, line, python
 
 import mqplug
 from mqplug import EARLIEST, LATEST, ConsumerBusy, TopicNotFound
-from mqplug_rocksmq._guest import GuestConnection
-from mqplug_rocksmq._store import Store
+from mqplug_rocksmq._processes.following_connection import GuestConnection
+from mqplug_rocksmq._store.store import Store
 
 
 @pytest.fixture
@@ -239,7 +239,7 @@ with mqplug.connect("rocksmq", path=str(path), sync=sys.argv[2]) as mq, mq.produ
 
 def mqplug_retention() -> object:
     """What is kept of a topic, by default."""
-    from mqplug_rocksmq._topics import Retention
+    from mqplug_rocksmq._store.topics import Retention
 
     return Retention()
 

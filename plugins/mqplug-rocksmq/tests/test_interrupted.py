@@ -11,9 +11,9 @@ import pytest
 from rocksmq_words import native
 
 import mqplug
-from mqplug_rocksmq._page import Columns
-from mqplug_rocksmq._pages import Changes
-from mqplug_rocksmq._store import Store
+from mqplug_rocksmq._engine.rocks import Changes
+from mqplug_rocksmq._format.page import Columns
+from mqplug_rocksmq._store.store import Store
 
 
 class Press(Protocol):

@@ -16,8 +16,8 @@ from rocksmq_words import eventually, extent, in_a_namespace, line, new_log, put
 
 import mqplug
 from mqplug import StorageFull
-from mqplug_rocksmq._store import Columns
-from mqplug_rocksmq._tuning import Tuning
+from mqplug_rocksmq._engine.tuning import Tuning
+from mqplug_rocksmq._store.store import Columns
 
 
 def connect(path: Path, **settings: Any) -> mqplug.Client:
@@ -130,14 +130,14 @@ def test_a_store_keeps_to_its_disk(path: Path, open_store: OpenStore) -> None:
 
 def test_the_oldest_go_first(open_store: OpenStore, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """When the store is too large, an old topic is emptied before a new one loses anything."""
-    from mqplug_rocksmq import _clock
+    from mqplug_rocksmq._engine import clock
 
-    now = _clock.now_ms()
+    now = clock.now_ms()
     store = open_store(sync="os", disk_max_bytes=CAP)
     old, new = new_log(store, "old", milliseconds=None), new_log(store, "new", milliseconds=None)
-    monkeypatch.setattr(_clock, "now_ms", lambda: now)
+    monkeypatch.setattr(clock, "now_ms", lambda: now)
     put(store, old, *[os.urandom(100_000)] * 50)
-    monkeypatch.setattr(_clock, "now_ms", lambda: now + 5000)
+    monkeypatch.setattr(clock, "now_ms", lambda: now + 5000)
     budget = Tuning(disk=CAP).budget
     assert budget is not None
     while not extent(store, old)[0]:
@@ -172,7 +172,7 @@ def _low(mq: mqplug.Client) -> int:
 
 MEMORY = """
 import os
-from mqplug_rocksmq._topics import Retention
+from mqplug_rocksmq._store.topics import Retention
 
 def resident():
     with open("/proc/self/status") as status:

@@ -14,8 +14,8 @@ from rocksmq_words import freeze, line, python
 from takeover_words import HOLDER, killed, take
 
 import mqplug
-from mqplug_rocksmq import _membership
-from mqplug_rocksmq._membership import Memberships, watch
+from mqplug_rocksmq._processes import member_tokens
+from mqplug_rocksmq._processes.member_tokens import Memberships, watch
 
 COUNT = 5000  # more than the member is given at once, so that some wait in each place where they may
 
@@ -142,7 +142,7 @@ def test_a_new_owner_ends_all(tmp_path: Path) -> None:
 
 def test_more_members_than_places(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Members beyond those that the file has room for get no token, until others leave."""
-    monkeypatch.setattr(_membership, "MOST_GUEST_CONNECTIONS", 3)
+    monkeypatch.setattr(member_tokens, "MOST_GUEST_CONNECTIONS", 3)
     memberships = Memberships(tmp_path)
     first, *_ = [memberships.admit() for _ in range(3)]
     assert memberships.admit() is None

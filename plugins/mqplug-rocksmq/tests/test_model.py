@@ -6,10 +6,10 @@ import pytest
 from conftest import OpenStore
 from rocksmq_words import extent, values
 
-from mqplug_rocksmq._page import Columns
-from mqplug_rocksmq._reading import Trimmed
-from mqplug_rocksmq._store import Store
-from mqplug_rocksmq._topics import Retention
+from mqplug_rocksmq._format.page import Columns
+from mqplug_rocksmq._store.reading import Trimmed
+from mqplug_rocksmq._store.store import Store
+from mqplug_rocksmq._store.topics import Retention
 
 
 class Model:

@@ -17,11 +17,11 @@ from rocksmq_words import serving
 
 import mqplug
 from mqplug import ConfigError, Corrupt
-from mqplug_rocksmq._care._check import check
-from mqplug_rocksmq._care._repair import repair
-from mqplug_rocksmq._care._restore import restore
-from mqplug_rocksmq._ownership import socket_path
-from mqplug_rocksmq._site import BALLAST, DATABASE, IDENTITY, MEMBERS, OWNER, STAGING, WITNESS, Identity
+from mqplug_rocksmq._care.check import check
+from mqplug_rocksmq._care.repair import repair
+from mqplug_rocksmq._care.restore import restore
+from mqplug_rocksmq._engine.directory import BALLAST, DATABASE, IDENTITY, MEMBERS, OWNER, STAGING, WITNESS, Identity
+from mqplug_rocksmq._engine.ownership import socket_path
 
 # what names the store ----------------------------------------------------------------------------------------
 
@@ -245,17 +245,17 @@ def test_others_may_write(closed: Path, mode: int) -> None:
 
 def test_a_group_may_write(closed: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A group that may write is refused, unless it is the one that many systems make for each user alone."""
-    from mqplug_rocksmq import _own_files
+    from mqplug_rocksmq._engine import store_files
 
     closed.chmod(0o770)
-    monkeypatch.setattr(_own_files.grp, "getgrgid", lambda _: _Group("staff", []))
+    monkeypatch.setattr(store_files.grp, "getgrgid", lambda _: _Group("staff", []))
     with pytest.raises(ConfigError, match="can be written by other users"):
         connect(closed)
-    mine = _own_files.pwd.getpwuid(os.getuid()).pw_name
-    monkeypatch.setattr(_own_files.grp, "getgrgid", lambda _: _Group(mine, [mine, "somebody"]))
+    mine = store_files.pwd.getpwuid(os.getuid()).pw_name
+    monkeypatch.setattr(store_files.grp, "getgrgid", lambda _: _Group(mine, [mine, "somebody"]))
     with pytest.raises(ConfigError, match="can be written by other users"):
         connect(closed)
-    monkeypatch.setattr(_own_files.grp, "getgrgid", lambda _: _Group(mine, []))
+    monkeypatch.setattr(store_files.grp, "getgrgid", lambda _: _Group(mine, []))
     opened(closed)
 
 

@@ -14,9 +14,9 @@ from rocksmq_words import line, new_log, put, python, serving, values
 
 import mqplug
 from mqplug import AlreadyOpen, Closed, ConfigError, ForkedClient
-from mqplug_rocksmq._ownership import Ownership, socket_path
-from mqplug_rocksmq._shared import close_store, open_store
-from mqplug_rocksmq._store import Store, StoreSettings
+from mqplug_rocksmq._engine.ownership import Ownership, socket_path
+from mqplug_rocksmq._processes.open_stores import close_store, open_store
+from mqplug_rocksmq._store.store import Store, StoreSettings
 
 # who owns it -------------------------------------------------------------------------------------------------
 

@@ -7,7 +7,7 @@ from struct import unpack
 import pytest
 
 from mqplug import Corrupt
-from mqplug_rocksmq._page import Columns, Page, encode, encode_one
+from mqplug_rocksmq._format.page import Columns, Page, encode, encode_one
 
 GOLDEN = Path(__file__).parent / "golden"
 

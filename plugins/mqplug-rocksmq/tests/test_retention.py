@@ -9,9 +9,8 @@ from conftest import OpenStore
 from rocksmq_words import eventually, extent, new_log, put, tables, values
 
 from mqplug import Error
-from mqplug_rocksmq import _clock
-from mqplug_rocksmq._layout import FREED
-from mqplug_rocksmq._store import Store
+from mqplug_rocksmq._format.keys import FREED
+from mqplug_rocksmq._store.store import Store
 
 
 class Clock:
@@ -19,7 +18,7 @@ class Clock:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.now = 1_000_000
-        monkeypatch.setattr(_clock, "now_ms", lambda: self.now)
+        monkeypatch.setattr("mqplug_rocksmq._engine.clock.now_ms", lambda: self.now)
 
 
 @pytest.fixture

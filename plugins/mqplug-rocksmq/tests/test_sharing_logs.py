@@ -12,7 +12,7 @@ from sharing_words import Sharer, Waiter, jobs, stored
 import mqplug
 from mqplug import Corrupt, Position, PositionLost, TopicNotFound
 from mqplug.spi import AddPartitions, DeleteTopic, Settlement, Trim
-from mqplug_rocksmq import _shelf, _witness
+from mqplug_rocksmq._driver import page_cache
 
 TOPICS = {"jobs": 1}
 
@@ -73,7 +73,7 @@ def test_damage_leaves_no_message_behind(mq: mqplug.Client, monkeypatch: pytest.
     member.take(2)
     member.settle(back={0: 0.0, 1: 0.0})
     store, sharing = member.driver._store, member.driver._sharing
-    sharing._desks[member.log].shelf = _shelf.Shelf(store, sharing._desks[member.log].number, with_keys=False)
+    sharing._desks[member.log].shelf = page_cache.Shelf(store, sharing._desks[member.log].number, with_keys=False)
     with monkeypatch.context() as patched:
         patched.setattr(store, "read", _damaged)
         for _ in range(2):
@@ -122,7 +122,7 @@ def test_offsets_that_were_given_up_are_stepped_over(path: Path, monkeypatch: py
         during = (path / "witness").read_bytes()
     assert witness != during
     (path / "witness").write_bytes(during)
-    monkeypatch.setattr(_witness, "_boot", lambda: b"another boot")
+    monkeypatch.setattr("mqplug_rocksmq._engine.witness._boot", lambda: b"another boot")
     with mqplug.connect("rocksmq", path=str(path), sync="os") as mq:
         jobs(mq, 2)
         member = Sharer(mq)

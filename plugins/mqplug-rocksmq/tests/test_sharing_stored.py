@@ -14,9 +14,9 @@ import mqplug
 from mqplug import EARLIEST, Timeout
 from mqplug.spi import Mode
 from mqplug.spi.groups import Lease, Recalled
-from mqplug_rocksmq._handed import GRACE, Handed
-from mqplug_rocksmq._layout import HANDED
-from mqplug_rocksmq._store import Store
+from mqplug_rocksmq._format.keys import HANDED
+from mqplug_rocksmq._store.hand_outs import GRACE, Handed
+from mqplug_rocksmq._store.store import Store
 
 TOPICS = {"jobs": 1}
 

@@ -11,9 +11,9 @@ from rocksmq_words import new_log, values
 
 import mqplug
 from mqplug import Corrupt
-from mqplug_rocksmq._page import Columns, Page, encode, encode_one, reseal
-from mqplug_rocksmq._singles import gather
-from mqplug_rocksmq._store import Store
+from mqplug_rocksmq._format.page import Columns, Page, encode, encode_one, reseal
+from mqplug_rocksmq._format.single_pages import gather
+from mqplug_rocksmq._store.store import Store
 
 Found = list[tuple[int, bytes]]
 items = st.none() | st.binary(max_size=20)

@@ -11,15 +11,15 @@ import pytest
 from rocksmq_words import eventually, new_log, serving
 
 import mqplug
-from mqplug_rocksmq import _guests
-from mqplug_rocksmq._frames import Header
-from mqplug_rocksmq._intake import Intake
-from mqplug_rocksmq._outlets import Outcome, Parcel
-from mqplug_rocksmq._ownership import owner_of, socket_path
-from mqplug_rocksmq._page import Columns, encode
-from mqplug_rocksmq._remote import RemoteConnection
-from mqplug_rocksmq._shared import close_store, open_store
-from mqplug_rocksmq._store import Store, StoreSettings
+from mqplug_rocksmq._engine.ownership import owner_of, socket_path
+from mqplug_rocksmq._format.page import Columns, encode
+from mqplug_rocksmq._processes import server_connection
+from mqplug_rocksmq._processes.frames import Header
+from mqplug_rocksmq._processes.open_stores import close_store, open_store
+from mqplug_rocksmq._processes.outlets import Outcome, Parcel
+from mqplug_rocksmq._processes.producer_session import Intake
+from mqplug_rocksmq._processes.remote_store import RemoteConnection
+from mqplug_rocksmq._store.store import Store, StoreSettings
 
 
 def test_what_a_guest_sends_together_is_synced_together(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -33,7 +33,7 @@ def test_what_a_guest_sends_together_is_synced_together(path: Path, monkeypatch:
             assert go_on.wait(10)
             super().serve(header, body)
 
-    monkeypatch.setitem(_guests._ROLES, "produce", Parcels)
+    monkeypatch.setitem(server_connection._ROLES, "produce", Parcels)
     store = open_store(path, StoreSettings(sync="os"))
     monkeypatch.setattr(store, "sync", lambda: synced.append(1))
     new_log(store)

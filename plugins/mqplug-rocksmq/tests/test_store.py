@@ -8,10 +8,10 @@ from conftest import OpenStore
 from rocksmq_words import extent, new_log, put, values
 
 from mqplug import Closed, ConfigError, MessageTooLarge, TopicExists, TopicNotFound
-from mqplug_rocksmq._page import Columns
-from mqplug_rocksmq._reading import Trimmed
-from mqplug_rocksmq._store import Store, StoreSettings
-from mqplug_rocksmq._topics import Retention
+from mqplug_rocksmq._format.page import Columns
+from mqplug_rocksmq._store.reading import Trimmed
+from mqplug_rocksmq._store.store import Store, StoreSettings
+from mqplug_rocksmq._store.topics import Retention
 
 
 @pytest.mark.parametrize("sync", ["always", "interval", "os"])

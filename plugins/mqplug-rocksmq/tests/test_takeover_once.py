@@ -13,15 +13,15 @@ from rocksmq_words import line, new_log, python, values
 
 import mqplug
 from mqplug import OutcomeUnknown
-from mqplug_rocksmq._dispatch import Dispatch
-from mqplug_rocksmq._layout import ORIGIN
-from mqplug_rocksmq._link import Gone
-from mqplug_rocksmq._origins import SLOTS, Origin, Request
-from mqplug_rocksmq._outlets import Outcome, Parcel
-from mqplug_rocksmq._page import Columns, encode
+from mqplug_rocksmq._format.keys import ORIGIN
+from mqplug_rocksmq._format.page import Columns, encode
+from mqplug_rocksmq._processes.client_connection import Gone
+from mqplug_rocksmq._processes.outlets import Outcome, Parcel
+from mqplug_rocksmq._processes.resending import Dispatch
+from mqplug_rocksmq._store.deduplication import SLOTS, Origin, Request
 
 DIES_AFTERWARDS = """
-import mqplug_rocksmq._answers as answers
+import mqplug_rocksmq._processes.requests as answers
 mq = mqplug.connect("rocksmq", path=str(path))
 mq.create_topic("orders")
 mq.create_topic("old")
@@ -134,6 +134,6 @@ def test_what_no_owner_can_know_any_more(monkeypatch: pytest.MonkeyPatch) -> Non
     dispatch.serve(0)
     assert settled == []
     now = time.monotonic()
-    monkeypatch.setattr("mqplug_rocksmq._dispatch.time.monotonic", lambda: now + 1000)
+    monkeypatch.setattr("mqplug_rocksmq._processes.resending.time.monotonic", lambda: now + 1000)
     dispatch.serve(0)
     assert [type(error) for error in settled] == [OutcomeUnknown]

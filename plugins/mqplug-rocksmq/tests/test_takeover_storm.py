@@ -15,7 +15,7 @@ import pytest
 from rocksmq_words import eventually, line, python, serving
 
 import mqplug
-from mqplug_rocksmq._ownership import owner_of
+from mqplug_rocksmq._engine.ownership import owner_of
 
 WORKER = """
 import itertools

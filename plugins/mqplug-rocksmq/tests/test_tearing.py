@@ -6,7 +6,7 @@ import pytest
 from rocksmq_words import line, python, values
 
 from mqplug_rocksmq._harness import tear_tail
-from mqplug_rocksmq._store import Store, StoreSettings
+from mqplug_rocksmq._store.store import Store, StoreSettings
 
 WRITER = """
 store = open_store(path, StoreSettings(sync="os"))

@@ -13,9 +13,9 @@ from conftest import OpenStore
 
 import mqplug
 from mqplug_rocksmq._commands.torture import torture as command
-from mqplug_rocksmq._torture._model import Model
-from mqplug_rocksmq._torture._torturer import torture
-from mqplug_rocksmq._torture._words import GROUP, PARTITIONS, number_of, value_of
+from mqplug_rocksmq._torture.expectations import Model
+from mqplug_rocksmq._torture.reports import GROUP, PARTITIONS, number_of, value_of
+from mqplug_rocksmq._torture.torturer import torture
 
 
 @pytest.fixture
@@ -179,7 +179,7 @@ def test_torture(path: Path) -> None:
 @pytest.mark.timeout(300)
 def test_damage_is_told(path: Path, open_store: OpenStore) -> None:
     """A store that does not open after a kill is a verdict, not a crash of the harness."""
-    from mqplug_rocksmq._torture import _torturer
+    from mqplug_rocksmq._torture import torturer
 
     assert torture(path, cycles=1, seconds=0.5, sync="os", seed=2).wrong == ()
     store = open_store(sync="os")
@@ -187,7 +187,7 @@ def test_damage_is_told(path: Path, open_store: OpenStore) -> None:
     store._engine.change(lambda changes: changes.drop_pages(topic.logs[0], 0, 1 << 40), 10)
     store.close(10)
     model = Model()
-    _torturer._look(path, "os", model)
+    torturer._look(path, "os", model)
     assert model.wrong
     assert "Corrupt" in model.wrong[0]
 

@@ -25,10 +25,10 @@ from rocksmq_words import eventually, extent, native, new_log, put, tables, valu
 import mqplug
 import mqplug_rocksmq
 from mqplug import AlreadyOpen, Corrupt
-from mqplug_rocksmq._ownership import Ownership
-from mqplug_rocksmq._pages import Changes, Pages
-from mqplug_rocksmq._shared import close_store, open_store
-from mqplug_rocksmq._store import Store, StoreSettings
+from mqplug_rocksmq._engine.ownership import Ownership
+from mqplug_rocksmq._engine.rocks import Changes, Pages
+from mqplug_rocksmq._processes.open_stores import close_store, open_store
+from mqplug_rocksmq._store.store import Store, StoreSettings
 
 seen_here = pytest.mark.skipif(version("rocksdict") != "0.3.29", reason="seen in rocksdict 0.3.29")
 
@@ -243,7 +243,7 @@ def test_ownership_survives_a_copy_of_the_directory(path: Path) -> None:
         with pytest.raises(AlreadyOpen, match=f"owned by process {os.getpid()}"):
             Ownership(path)
         assert "AlreadyOpen" in run(
-            "import sys; from pathlib import Path; from mqplug_rocksmq._ownership import Ownership;"
+            "import sys; from pathlib import Path; from mqplug_rocksmq._engine.ownership import Ownership;"
             "Ownership(Path(sys.argv[1]))",
             path,
         )

@@ -16,7 +16,7 @@ import pytest
 from rocksmq_words import freeze, line, python, serving
 
 import mqplug
-from mqplug_rocksmq._ownership import Ownership
+from mqplug_rocksmq._engine.ownership import Ownership
 
 SECONDS = 2.0
 LITTLE = 0.05  # of the time: a caller looks for Ctrl-C now and then

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from test_page import COLUMNS, GOLDEN
 
-from mqplug_rocksmq._page import encode
+from mqplug_rocksmq._format.page import encode
 
 if __name__ == "__main__":
     GOLDEN.mkdir(exist_ok=True)

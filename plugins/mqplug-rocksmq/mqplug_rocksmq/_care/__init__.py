@@ -1,1 +1,1 @@
-"""The care of a store: what it holds, whether it is sound, and what can be done if it is not."""
+"""Check, repair, back up, restore and count a store."""

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from mqplug_rocksmq._commands._reach import asked, existing, path_argument, timeout_option
+from mqplug_rocksmq._processes.reach import asked, existing, path_argument, timeout_option
 
 _target = click.argument("target", type=click.Path(path_type=Path))
 
@@ -28,8 +28,8 @@ def backup(path: Path, target: Path, timeout: float) -> None:
 
 
 def _back_up_closed(path: Path, target: Path) -> None:
-    from mqplug_rocksmq._shared import close_store, open_store
-    from mqplug_rocksmq._store import StoreSettings
+    from mqplug_rocksmq._processes.open_stores import close_store, open_store
+    from mqplug_rocksmq._store.store import StoreSettings
 
     store = open_store(path, StoreSettings())
     try:
@@ -43,7 +43,7 @@ def _back_up_closed(path: Path, target: Path) -> None:
 @_target
 def restore(source: Path, target: Path) -> None:
     """Copy the backup SOURCE to TARGET, where nothing may be yet, and check it."""
-    from mqplug_rocksmq._care._restore import restore as bring_back
+    from mqplug_rocksmq._care.restore import restore as bring_back
 
     bring_back(source, target.absolute())
     click.echo(f"restored to {target}")

@@ -9,9 +9,9 @@ import attrs
 import click
 
 from mqplug import AlreadyOpen
-from mqplug_rocksmq._care._findings import Finding, Report
-from mqplug_rocksmq._commands._output import show_json
-from mqplug_rocksmq._commands._reach import asked, existing, json_option, path_argument, timeout_option
+from mqplug_rocksmq._care.findings import Finding, Report
+from mqplug_rocksmq._commands.output import show_json
+from mqplug_rocksmq._processes.reach import asked, existing, json_option, path_argument, timeout_option
 
 
 @click.command()
@@ -24,7 +24,7 @@ def check(context: click.Context, path: Path, timeout: float, as_json: bool) -> 
 
     Of a store that another process has open, a copy as of now is read, which is made of links beside it.
     """
-    from mqplug_rocksmq._care._check import check as look
+    from mqplug_rocksmq._care.check import check as look
 
     path = existing(path, named=False)
     try:
@@ -39,8 +39,8 @@ def check(context: click.Context, path: Path, timeout: float, as_json: bool) -> 
 
 
 def _of_open(path: Path, timeout: float) -> Report:
-    from mqplug_rocksmq._care._check import check as look
-    from mqplug_rocksmq._care._check import look_at_name
+    from mqplug_rocksmq._care.check import check as look
+    from mqplug_rocksmq._care.check import look_at_name
 
     with tempfile.TemporaryDirectory(prefix=f".{path.name}-check-", dir=path.parent) as folder:
         copy = Path(folder) / "store"
@@ -61,8 +61,8 @@ def repair(context: click.Context, path: Path, backup: bool, as_json: bool) -> N
     Nobody may have the store open. What is sound is copied, so that as much room as it takes must be free. Ids stay:
     readers pass over what is gone as over a gap. The exit code is 0 if the store is sound afterwards.
     """
-    from mqplug_rocksmq._care._check import check as look
-    from mqplug_rocksmq._care._repair import repair as mend
+    from mqplug_rocksmq._care.check import check as look
+    from mqplug_rocksmq._care.repair import repair as mend
 
     if not path.is_dir():
         existing(path)

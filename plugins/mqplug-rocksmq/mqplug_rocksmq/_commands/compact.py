@@ -6,8 +6,8 @@ from pathlib import Path
 
 import click
 
-from mqplug_rocksmq._commands._output import sized
-from mqplug_rocksmq._commands._reach import asked, existing, path_argument, timeout_option
+from mqplug_rocksmq._commands.output import sized
+from mqplug_rocksmq._processes.reach import asked, existing, path_argument, timeout_option
 
 
 @click.command()
@@ -15,7 +15,7 @@ from mqplug_rocksmq._commands._reach import asked, existing, path_argument, time
 @timeout_option
 def compact(path: Path, timeout: float) -> None:
     """Drop what retention no longer keeps in the store at PATH, and give back all room that can be given back."""
-    from mqplug_rocksmq._care._counting import disk_used
+    from mqplug_rocksmq._care.counting import disk_used
 
     path = existing(path)
     before = disk_used(path)
@@ -25,8 +25,8 @@ def compact(path: Path, timeout: float) -> None:
 
 
 def _compact_closed(path: Path) -> None:
-    from mqplug_rocksmq._shared import close_store, open_store
-    from mqplug_rocksmq._store import StoreSettings
+    from mqplug_rocksmq._processes.open_stores import close_store, open_store
+    from mqplug_rocksmq._store.store import StoreSettings
 
     store = open_store(path, StoreSettings())
     try:

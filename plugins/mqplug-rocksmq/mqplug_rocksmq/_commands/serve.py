@@ -8,7 +8,7 @@ from pathlib import Path
 
 import click
 
-from mqplug_rocksmq._commands._reach import StorePath
+from mqplug_rocksmq._processes.reach import StorePath
 from mqplug_rocksmq._settings import LEAST_DISK
 
 _ENDS = (signal.SIGINT, signal.SIGTERM)
@@ -27,8 +27,8 @@ def serve(path: Path, sync: str, disk_max_bytes: int | None) -> None:
     Programs use the store by the same path with or without this. It spares short-lived ones the opening, and keeps the
     answers steady where a program that owns the store would be busy with its own work.
     """
-    from mqplug_rocksmq._shared import close_store, open_store
-    from mqplug_rocksmq._store import StoreSettings
+    from mqplug_rocksmq._processes.open_stores import close_store, open_store
+    from mqplug_rocksmq._store.store import StoreSettings
 
     # No thread takes them while they are blocked: one would, now and then, and the wait would not end by that.
     before = signal.pthread_sigmask(signal.SIG_BLOCK, _ENDS)

@@ -7,8 +7,8 @@ from typing import Any
 
 import click
 
-from mqplug_rocksmq._commands._output import show_json, show_table, sized, timed
-from mqplug_rocksmq._commands._reach import asked, existing, json_option, owning, path_argument, timeout_option
+from mqplug_rocksmq._commands.output import show_json, show_table, sized, timed
+from mqplug_rocksmq._processes.reach import asked, existing, json_option, owning, path_argument, timeout_option
 
 
 @click.command()
@@ -29,7 +29,7 @@ def stats(path: Path, timeout: float, as_json: bool) -> None:
 
 
 def _of_closed(path: Path) -> dict[str, Any]:
-    from mqplug_rocksmq._care._counting import closed_statistics
+    from mqplug_rocksmq._care.counting import closed_statistics
 
     with owning(path):
         return closed_statistics(path).as_json()

@@ -10,8 +10,8 @@ from pathlib import Path
 import click
 
 from mqplug import ConfigError
-from mqplug_rocksmq._commands._output import show_json, timed
-from mqplug_rocksmq._commands._reach import json_option
+from mqplug_rocksmq._commands.output import show_json, timed
+from mqplug_rocksmq._processes.reach import json_option
 
 
 @click.command()
@@ -33,7 +33,7 @@ def torture(
     acknowledged. Without PATH the store is a temporary one. It finds a disk, or a file system, that loses what it said
     was written when a process is killed; what it does when the power fails, only a power cut tells.
     """
-    from mqplug_rocksmq._torture._torturer import torture as start
+    from mqplug_rocksmq._torture.torturer import torture as start
 
     seed = secrets.randbelow(1 << 30) if seed is None else seed
     with ExitStack() as stack:

@@ -1,0 +1,148 @@
+"""Counting what a store holds: as it knows, as RocksDB knows, and as the file system does."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from pathlib import Path
+from time import sleep
+from typing import Any, Final
+
+from mqplug_rocksmq._engine.ballast import held_by
+from mqplug_rocksmq._engine.directory import DATABASE, read_identity
+from mqplug_rocksmq._engine.rocks import Pages
+from mqplug_rocksmq._format.keys import (
+    GROUP,
+    TIME,
+    TOPIC,
+    Place,
+    group_of,
+    log_key,
+    log_of,
+    read_log_value,
+    read_mark,
+    read_place,
+)
+from mqplug_rocksmq._store.staging_directory import Staging
+from mqplug_rocksmq._store.statistics import GroupStatistics, PartitionStatistics, RocksMQStatistics
+from mqplug_rocksmq._store.topics import Topic
+
+PIECE: Final = 100
+BREATH: Final = 0.0005  # seconds between two turns
+_STALLS: Final = re.compile(r"total-(delays|stops): (\d+)")
+
+
+Turn = Callable[[], AbstractContextManager[Pages]]
+"""Gives the pages to whoever counts. Writers wait as long as it lasts, so it is taken for one part after the other."""
+
+
+def closed_statistics(path: Path) -> RocksMQStatistics:
+    """Count what a store holds that nobody has open, and that nobody can open meanwhile."""
+    identity = read_identity(path)
+    pages = Pages(path / DATABASE, read_only=True)
+    try:
+        return statistics(path, identity.id if identity else "", lambda: nullcontext(pages))
+    finally:
+        pages.close()
+
+
+def statistics(path: Path, store: str, turn: Turn, **known: Any) -> RocksMQStatistics:
+    """Count. Others may write meanwhile: each partition is counted at an instant, one after the other."""
+    partitions = dict(_partitions(turn))
+    with turn() as pages:
+        delays, stops = _stalls(pages)
+        known |= {"memory": _memory(pages), "pages": pages.number("rocksdb.estimate-num-keys")}
+    return RocksMQStatistics(
+        path=str(path),
+        id=store,
+        **_sizes(path),
+        staged=Staging(path).size(),
+        ballast=held_by(path),
+        delays=delays,
+        stops=stops,
+        partitions=tuple(partitions.values()),
+        groups=tuple(sorted(_groups(turn, partitions), key=lambda each: (each.group, each.topic, each.partition))),
+        **known,
+    )
+
+
+def _pieces(turn: Turn, prefix: bytes) -> Iterator[tuple[Pages, list[tuple[bytes, bytes]]]]:
+    """Look at all small values with a prefix, some in each turn."""
+    start = b""
+    while True:
+        with turn() as pages:
+            piece = pages.scan(prefix, start, PIECE)
+            yield pages, piece
+        if len(piece) < PIECE:
+            return
+        start = piece[-1][0] + b"\0"
+        sleep(BREATH)  # or the lock would be taken again before anybody who waits for it wakes up
+
+
+def _partitions(turn: Turn) -> Iterator[tuple[int, PartitionStatistics]]:
+    for pages, piece in _pieces(turn, TOPIC):
+        for key, value in piece:
+            topic = Topic.read(key, value)
+            for partition, number in enumerate(topic.logs):
+                yield number, _partition(pages, topic.name, partition, number)
+
+
+def _partition(pages: Pages, topic: str, partition: int, number: int) -> PartitionStatistics:
+    record = read_log_value(pages.get(log_key(number)) or b"")
+    first = pages.scan(log_key(number, TIME), limit=1)
+    before = read_mark(*first[0]).size if first else record.size
+    size = 0 if record.low == record.end else record.size - before
+    return PartitionStatistics(topic, partition, record.low, record.end, size)
+
+
+def _groups(turn: Turn, partitions: Mapping[int, PartitionStatistics]) -> Iterator[GroupStatistics]:
+    for _, piece in _pieces(turn, GROUP):
+        for key, value in piece:
+            if stands := partitions.get(log_of(key)):
+                yield _group(group_of(key), stands, read_place(value))
+
+
+def _group(name: str, stands: PartitionStatistics, place: Place) -> GroupStatistics:
+    position = max(place.offset, stands.low)
+    acked = sum(stop - max(start, position) for start, stop in place.acked if stop > position)
+    lag = max(0, stands.high - position) - acked
+    return GroupStatistics(name, stands.topic, stands.partition, place.offset, max(0, lag), acked)
+
+
+def _memory(pages: Pages) -> int:
+    tables = sum(
+        pages.number(name, family)
+        for family in ("data", "meta")
+        for name in ("rocksdb.size-all-mem-tables", "rocksdb.estimate-table-readers-mem")
+    )
+    return tables + pages.number("rocksdb.block-cache-usage")
+
+
+def _stalls(pages: Pages) -> Sequence[int]:
+    found = dict.fromkeys(("delays", "stops"), 0)
+    for family in ("data", "meta"):
+        for kind, count in _STALLS.findall(pages.text("rocksdb.cf-write-stall-stats", family)):
+            found[kind] += int(count)
+    return found["delays"], found["stops"]
+
+
+def disk_used(path: Path) -> int:
+    """Return what a store takes on disk."""
+    size: int = _sizes(path)["disk"]
+    return size
+
+
+def _sizes(path: Path) -> dict[str, Any]:
+    """What the files of the database take. RocksDB may remove some while we look."""
+    sizes = {"disk": 0, "tables": 0, "log": 0}
+    for entry in os.scandir(path / DATABASE):
+        with contextlib.suppress(FileNotFoundError):
+            size = entry.stat().st_blocks * 512
+            sizes["disk"] += size
+            kind = {".sst": "tables", ".log": "log"}.get(Path(entry.name).suffix)
+            if kind:
+                sizes[kind] += size
+    return sizes

@@ -1,0 +1,143 @@
+"""The pages of one log, followed from the first to the last: which are good, and what is missing between them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from mqplug import Corrupt
+from mqplug_rocksmq._care.findings import Finding
+from mqplug_rocksmq._engine import clock
+from mqplug_rocksmq._engine.log_state import LEASE
+from mqplug_rocksmq._format.keys import LogRecord, Mark
+from mqplug_rocksmq._format.page import Page, reseal
+
+_ROOM = 1 << 32  # offsets left free behind a log whose record is lost: nobody knows what was given out
+
+
+class Chain:
+    """Takes the pages of a log in order, and notes what is wrong with them."""
+
+    def __init__(
+        self, topic: str, partition: int, record: LogRecord | None, marks: Mapping[int, Mark], *, doubtful: bool
+    ) -> None:
+        self._topic = topic
+        self._partition = partition
+        self._record = record
+        self._doubtful = doubtful  # whether messages may be gone of which no record tells
+        self._index = _Index(marks)
+        self.findings: list[Finding] = []
+        self.pages = self.messages = 0
+        self._low = self._end = None if record is None else record.low
+        self._lost = 0
+
+    def take(self, base: int, raw: bytes) -> bytes | None:
+        """Return a page as it is to be kept, or None if it cannot be."""
+        page = self._verified(base, raw)
+        if page is None:
+            return None
+        if self._low is None or self._end is None:
+            self._low = self._end = base
+        if base + page.count <= self._low:  # trimmed, and not dropped yet
+            return None
+        if self.pages and base < self._end:
+            self._complain(f"the page at {base} begins before {self._end}, where the one before it ends")
+            return None
+        kept = raw if self._follows(page, self._end) else reseal(raw, self._end)
+        self._complain_all(self._index.take(base, page, len(raw)))
+        self.pages += 1
+        self.messages += base + page.count - max(base, self._low)
+        self._end = base + page.count
+        return kept
+
+    def _verified(self, base: int, raw: bytes) -> Page | None:
+        try:
+            page = Page(raw)
+            page.times()
+        except Corrupt as error:
+            self._complain(f"the page at {base} is damaged: {error.message}")
+            return None
+        return page
+
+    def _follows(self, page: Page, end: int) -> bool:
+        if page.before > end:
+            self._lose(end, page.before)
+            return False
+        if page.before < end and self.pages:
+            self._complain(f"a page follows {page.before}, but the one before it ends at {end}")
+            return False
+        return True
+
+    def finish(self) -> None:
+        """There are no more pages."""
+        if self._record is None:
+            self._complain("its record is missing")
+        elif self._end is not None and self._end < self._record.end:
+            self._lose(self._end, self._record.end)
+        elif self._end != self._record.end:
+            self._complain(f"it was recorded to end at {self._record.end}, and ends at {self._end}")
+
+    @property
+    def record(self) -> LogRecord:
+        """What is to be recorded of what is left. Offsets that were given out are never given out again."""
+        low, end, newest = self._low or 0, self._end or 0, self._index.newest
+        known = self._record
+        if known is None:
+            return LogRecord(low, end, end + _ROOM, end + _ROOM + LEASE, newest, self._index.size, 0)
+        messages = known.messages - self._lost + max(0, end - known.end)
+        following = max(known.next, end, known.leased if self._doubtful else 0)
+        return LogRecord(
+            low, end, following, max(known.leased, following), max(known.newest, newest), known.size, messages
+        )
+
+    @property
+    def marks(self) -> Iterator[Mark]:
+        """The entries of the time index, as they should be."""
+        return iter(self._index.kept)
+
+    def _lose(self, start: int, stop: int) -> None:
+        self._lost += stop - start
+        self.findings.append(Finding("messages are missing", self._topic, self._partition, start, stop))
+
+    def _complain(self, what: str) -> None:
+        self.findings.append(Finding(what, self._topic, self._partition))
+
+    def _complain_all(self, whats: Iterator[str]) -> None:
+        for what in whats:
+            self._complain(what)
+
+
+class _Index:
+    """The time index of one log, checked against its pages, and completed."""
+
+    def __init__(self, marks: Mapping[int, Mark]) -> None:
+        self._known = marks
+        self.kept: list[Mark] = []
+        self.newest = 0
+        self.size = 0
+
+    def take(self, base: int, page: Page, size: int) -> Iterator[str]:
+        """Take the next page; yield what is wrong."""
+        if not self.kept:
+            self._begin(base)
+        newest = max(page.times(), default=0)
+        raised = not self.kept or newest > self.newest
+        self.newest = max(self.newest, newest)
+        mark = self._known.get(base)
+        if mark is None and raised:
+            yield f"the time index lacks the page at {base}"
+            # When it was stored is not known: as if today, or retention would drop it too early.
+            self.kept.append(Mark(self.newest, base, self.size, clock.now_ms()))
+        elif mark is not None:
+            if mark.time < self.newest:
+                yield f"the time index says {mark.time} of the page at {base}, which has {self.newest}"
+            self.newest = max(self.newest, mark.time)
+            self.kept.append(mark._replace(time=self.newest))
+        self.size = max(self.size, self.kept[-1].size) + size
+
+    def _begin(self, base: int) -> None:
+        """Keep the entry before the first page: it bounds the times that follow."""
+        before = [mark for mark in self._known.values() if mark.base < base]
+        if before:
+            covering = max(before, key=lambda mark: mark.base)
+            self.kept.append(covering)
+            self.newest, self.size = covering.time, covering.size

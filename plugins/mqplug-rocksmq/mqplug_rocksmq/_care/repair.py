@@ -1,0 +1,211 @@
+"""Repairing a store: everything that is sound goes into a new database, which takes the place of the damaged one.
+
+The damaged one is only read. It is kept beside the new one, in a directory that is a store by itself, unless the
+caller does not want it. Until the new one is complete and on disk, nothing of the store changes; if the program dies
+between the two renames that put it in place, the next repair completes them.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import uuid
+from itertools import count
+from pathlib import Path
+from typing import Final
+
+import attrs
+
+from mqplug import Corrupt, Error
+from mqplug_rocksmq._care.check import inspect, look, look_at_name, open_leniently
+from mqplug_rocksmq._care.findings import Report
+from mqplug_rocksmq._care.page_chain import Chain
+from mqplug_rocksmq._care.small_values import Contents
+from mqplug_rocksmq._engine.directory import (
+    DATABASE,
+    FORMAT,
+    IDENTITY,
+    REPAIRED,
+    WITNESS,
+    Identity,
+    read_identity,
+    write_identity,
+)
+from mqplug_rocksmq._engine.ownership import Ownership
+from mqplug_rocksmq._engine.rocks import Pages, rebuild
+from mqplug_rocksmq._engine.witness import Witness
+from mqplug_rocksmq._format.keys import (
+    CHANGES,
+    COUNTER,
+    STORE,
+    Place,
+    count_value,
+    group_key,
+    json_value,
+    log_key,
+    log_value,
+    mark_key,
+    mark_value,
+    place_value,
+    read_count,
+    topic_key,
+)
+
+_BUILDING: Final = "rocksdb.building"
+_WORKING: Final = "rocksdb.working"
+_ENOUGH: Final = 4 << 20
+
+
+@attrs.frozen
+class Repaired:
+    """What a repair found, and where it left the damaged store (None: nowhere)."""
+
+    report: Report
+    damaged: Path | None = None
+
+
+def repair(path: Path, *, backup: bool = True) -> Repaired:
+    """Salvage all that is sound; do nothing where nothing is wrong. ``AlreadyOpen`` if somebody has the store open."""
+    ownership = Ownership(path)
+    try:
+        if not (path / DATABASE).exists() and (path / REPAIRED).exists():
+            _take_place(path, None)
+        report = inspect(path)
+        done = Repaired(report) if report.sound else _repair(path, backup=backup)
+        _repair_name(path, done.report)
+        return done
+    finally:
+        ownership.release()
+
+
+def _repair_name(path: Path, report: Report) -> None:
+    """Have the file that names the store say what the database says."""
+    found = len(report.findings)
+    look_at_name(path, report)
+    if len(report.findings) > found and report.store is not None:
+        write_identity(path, Identity(report.store))
+
+
+def _repair(path: Path, *, backup: bool) -> Repaired:
+    for leftover in (_BUILDING, _WORKING, REPAIRED):
+        shutil.rmtree(path / leftover, ignore_errors=True)
+    report = Report()
+    source = _open_somehow(path, report)
+    rebuilt = _Rebuilt(path)
+    try:
+        look(path, source, report, rebuilt)
+        rebuilt.finish()
+    except BaseException:
+        rebuilt.close()
+        shutil.rmtree(path / _BUILDING, ignore_errors=True)
+        raise
+    (path / _BUILDING).rename(path / REPAIRED)
+    damaged = next(each for number in count(1) if not (each := path / f"damaged-{number}").exists())
+    _take_place(path, damaged)
+    shutil.rmtree(path / _WORKING, ignore_errors=True)
+    if not backup:
+        shutil.rmtree(damaged)
+    return Repaired(report, damaged if backup else None)
+
+
+def _open_somehow(path: Path, report: Report) -> Pages:
+    """Open the damaged database; where RocksDB cannot, let it look for its own files, in a copy."""
+    try:
+        return open_leniently(path / DATABASE, report)
+    except Error as error:
+        report.add(f"nor can it be opened without its write-ahead log: {error.message}")
+    working = path / _WORKING
+    working.mkdir()
+    for file in (path / DATABASE).iterdir():
+        if file.suffix == ".sst":
+            os.link(file, working / file.name)
+        elif file.is_file():
+            shutil.copy2(file, working / file.name)
+    rebuild(working)
+    return open_leniently(working, report)
+
+
+def _take_place(path: Path, damaged: Path | None) -> None:
+    """Put the new database where the old one is. *damaged* is where the old one goes, with what belongs to it."""
+    if damaged is not None:
+        damaged.mkdir()
+        for name in (WITNESS, IDENTITY):
+            if (path / name).exists():
+                shutil.copy2(path / name, damaged / name)
+        (path / DATABASE).rename(damaged / DATABASE)
+    (path / REPAIRED).rename(path / DATABASE)
+    directory = os.open(path, os.O_RDONLY)
+    os.fsync(directory)
+    os.close(directory)
+    pages = Pages(path / DATABASE, read_only=True)
+    changes = read_count(pages.get(CHANGES))
+    pages.close()
+    witness = Witness(path / WITNESS, cautious=False)
+    witness.write(changes, clean=True)
+    witness.close()
+
+
+def _name_of(path: Path) -> str:
+    """Return what names the store where the database does not; a new name where nothing does."""
+    try:
+        identity = read_identity(path)
+    except Corrupt:
+        identity = None
+    return identity.id if identity else str(uuid.uuid4())
+
+
+class _Rebuilt:
+    """A new database, which takes what is sound."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._pages = Pages(path / _BUILDING)
+        self._changes = self._pages.changes()
+        self._held = 0
+
+    def page(self, log: int, base: int, raw: bytes) -> None:
+        self._changes.put_page(log, base, raw)
+        self._hold(len(raw))
+
+    def log(self, log: int, chain: Chain) -> None:
+        self._changes.put(log_key(log), log_value(chain.record))
+        for mark in chain.marks:
+            self._changes.put(mark_key(log, mark.time, mark.base), mark_value(mark))
+        self._hold(100)
+
+    def place(self, log: int, group: str, place: Place) -> None:
+        self._changes.put(group_key(log, group), place_value(place))
+        self._hold(100)
+
+    def rest(self, contents: Contents) -> None:
+        put = self._changes.put
+        for topic in contents.topics.values():
+            put(topic_key(topic.name), topic.value)
+        for key, value in contents.other.items():
+            put(key, value)
+        contents.store = contents.store or _name_of(self._path)
+        put(STORE, json_value({"format": FORMAT, "id": contents.store}))
+        put(
+            COUNTER,
+            count_value(max([contents.counter, *(number + 1 for number in (*contents.records, *contents.segments))])),
+        )
+        put(CHANGES, count_value(contents.changes + 1))
+
+    def _hold(self, size: int) -> None:
+        self._held += size
+        if self._held >= _ENOUGH:
+            self._write()
+
+    def _write(self) -> None:
+        changes, self._changes, self._held = self._changes, self._pages.changes(), 0
+        self._pages.write(changes)
+
+    def finish(self) -> None:
+        """Put everything on disk."""
+        self._write()
+        self._pages.flush()
+        self._pages.sync()
+        self.close()
+
+    def close(self) -> None:
+        self._pages.close()

@@ -1,0 +1,41 @@
+"""From a backup to a store."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+from mqplug import ConfigError, Corrupt
+from mqplug_rocksmq._care.backup import appearing
+from mqplug_rocksmq._care.check import check
+from mqplug_rocksmq._engine.directory import DATABASE, IDENTITY, WITNESS, read_identity
+from mqplug_rocksmq._engine.ownership import Ownership
+from mqplug_rocksmq._engine.store_files import refuse_links
+
+
+def restore(backup: Path, path: Path) -> None:
+    """Copy a backup, after a look at everything in it, to where there is nothing yet."""
+    if not (backup / DATABASE).is_dir() or read_identity(backup) is None:
+        raise ConfigError(f"{backup} is no backup", fix="Name a directory that mqplug rocksmq backup made")
+    for directory in (backup, backup / DATABASE):
+        refuse_links(directory.resolve() if directory == backup else directory)
+    with appearing(path) as building:
+        ownership = Ownership(backup)
+        try:
+            for name in (DATABASE, WITNESS, IDENTITY):
+                _copy(backup / name, building / name)
+        finally:
+            ownership.release()
+        report = check(building)
+        if not report.sound:
+            raise Corrupt(
+                f"the backup {backup} is damaged: {report.findings[0].what}",
+                fix="Use another backup, or repair a copy of this one with mqplug rocksmq repair",
+            )
+
+
+def _copy(source: Path, target: Path) -> None:
+    if source.is_dir():
+        shutil.copytree(source, target)
+    else:
+        shutil.copy2(source, target)

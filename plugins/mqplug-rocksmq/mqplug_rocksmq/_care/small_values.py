@@ -1,0 +1,150 @@
+"""The small values of a store, taken apart: what each kind says, and what of it cannot be understood."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import attrs
+
+from mqplug import Corrupt
+from mqplug_rocksmq._care.findings import Report
+from mqplug_rocksmq._care.salvage import Hole, sweep
+from mqplug_rocksmq._engine.rocks import Pages
+from mqplug_rocksmq._format.hand_out_notes import read_note
+from mqplug_rocksmq._format.keys import (
+    CHANGES,
+    COUNTER,
+    GRAFT,
+    GROUP,
+    HANDED,
+    INTENT,
+    LOG,
+    NOT_UNDERSTOOD,
+    STORE,
+    TIME,
+    TOPIC,
+    Graft,
+    LogRecord,
+    Mark,
+    Place,
+    group_of,
+    log_of,
+    read_count,
+    read_graft,
+    read_json,
+    read_log_value,
+    read_mark,
+    read_place,
+)
+from mqplug_rocksmq._store.ingest import Intent
+from mqplug_rocksmq._store.topics import Topic
+
+_KINDS = {
+    STORE: "the name of the store",
+    COUNTER: "the number of the next log",
+    CHANGES: "the number of changes",
+    TOPIC: "a topic",
+    LOG: "the record of a log",
+    TIME: "an entry of the time index",
+    GROUP: "the place of a group",
+    HANDED: "a note of what was handed out",
+    GRAFT: "a part of a log in another segment",
+    INTENT: "a batch that was about to be taken in",
+}
+
+
+class Owner(NamedTuple):
+    """Which partition of which topic a log is."""
+
+    topic: str
+    partition: int
+
+
+@attrs.define
+class Contents:
+    """All small values. *other* are those that this module need not understand."""
+
+    store: str | None = None
+    counter: int = 0
+    changes: int = 0
+    topics: dict[str, Topic] = attrs.field(factory=dict)
+    owners: dict[int, Owner] = attrs.field(factory=dict)
+    records: dict[int, LogRecord] = attrs.field(factory=dict)
+    marks: dict[int, dict[int, Mark]] = attrs.field(factory=dict)
+    places: dict[int, dict[str, Place]] = attrs.field(factory=dict)
+    grafts: dict[int, list[Graft]] = attrs.field(factory=dict)
+    segments: set[int] = attrs.field(factory=set)  # that are of no log, but of grafts or of an unfinished batch
+    other: dict[bytes, bytes] = attrs.field(factory=dict)
+
+    @classmethod
+    def read(cls, pages: Pages, report: Report) -> Contents:
+        """Read all that can be read."""
+        contents = cls()
+        for each in sweep(pages, "meta"):
+            if isinstance(each, Hole):
+                report.add(f"small values from {each.start!r} on cannot be read: {each.error.message}")
+            else:
+                contents._take(*each, report)
+        for topic in contents.topics.values():
+            contents.owners |= {log: Owner(topic.name, partition) for partition, log in enumerate(topic.logs)}
+        return contents
+
+    def _take(self, key: bytes, value: bytes, report: Report) -> None:
+        put = _TAKEN.get(key[:1])
+        if put is None or (len(key) > 1 and key[:1] in (STORE, COUNTER, CHANGES)):
+            self.other[key] = value
+            return
+        try:
+            put(self, key, value)
+        except (Corrupt, *NOT_UNDERSTOOD):
+            report.add(f"{_KINDS[key[:1]]} under {key!r} cannot be understood: {value[:40]!r}")
+
+    def _topic(self, key: bytes, value: bytes) -> None:
+        topic = Topic.read(key, value)
+        self.topics[topic.name] = topic
+
+    def _store(self, _: bytes, value: bytes) -> None:
+        self.store = str(read_json(value)["id"])
+
+    def _mark(self, key: bytes, value: bytes) -> None:
+        mark = read_mark(key, value)
+        self.marks.setdefault(log_of(key), {})[mark.base] = mark
+
+    def _place(self, key: bytes, value: bytes) -> None:
+        self.places.setdefault(log_of(key), {})[group_of(key)] = read_place(value)
+
+    def _graft(self, key: bytes, value: bytes) -> None:
+        graft = read_graft(key, value)
+        self.grafts.setdefault(log_of(key), []).append(graft)
+        self.segments.add(graft.segment)
+
+    def _intent(self, _: bytes, value: bytes) -> None:
+        self.segments |= {file.segment for file in Intent.read(value).files}
+
+    def _handed(self, key: bytes, value: bytes) -> None:
+        read_note(value)
+        self.other[key] = value
+
+    def _record(self, key: bytes, value: bytes) -> None:
+        self.records[log_of(key)] = read_log_value(value)
+
+    def _counter(self, _: bytes, value: bytes) -> None:
+        self.counter = read_count(value)
+
+    def _changes(self, _: bytes, value: bytes) -> None:
+        self.changes = read_count(value)
+
+
+_TAKEN: dict[bytes, Callable[[Contents, bytes, bytes], None]] = {
+    STORE: Contents._store,
+    COUNTER: Contents._counter,
+    CHANGES: Contents._changes,
+    TOPIC: Contents._topic,
+    LOG: Contents._record,
+    TIME: Contents._mark,
+    GROUP: Contents._place,
+    HANDED: Contents._handed,
+    GRAFT: Contents._graft,
+    INTENT: Contents._intent,
+}

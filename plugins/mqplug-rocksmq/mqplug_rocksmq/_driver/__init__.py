@@ -1,0 +1,1 @@
+"""mqplug's drivers, carried out on a store of this process."""

@@ -1,0 +1,140 @@
+"""Topics and groups: each action of mqplug, carried out on a store."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+from mqplug import Bounds, ConfigError, GroupNotFound, Log, MessageId, Unsupported
+from mqplug.spi import (
+    Action,
+    AddPartitions,
+    CreateTopic,
+    DeleteGroup,
+    DeleteTopic,
+    DescribeGroup,
+    DescribeTopic,
+    DescribeTopics,
+    DiscardStaged,
+    GroupInfo,
+    GroupPosition,
+    Ingest,
+    Ingested,
+    ListGroups,
+    ListTopics,
+    TopicInfo,
+    Trim,
+)
+from mqplug_rocksmq._driver.group_members import counted, extend, members
+from mqplug_rocksmq._driver.translation import group_position, log_of, logs_of, number_of, offset_of
+from mqplug_rocksmq._store.deduplication import Request
+from mqplug_rocksmq._store.ingest import Taken
+from mqplug_rocksmq._store.staged import files_of
+from mqplug_rocksmq._store.store import Store
+from mqplug_rocksmq._store.topics import Also, Retention, Topic, nothing
+
+if TYPE_CHECKING:
+    from mqplug_rocksmq._driver.connection import RocksMQConnection
+
+
+def administer(connection: RocksMQConnection, action: Action, timeout: float, request: Request | None = None) -> Any:
+    """Carry out one action; what *request* names is not done a second time."""
+    store = connection.store
+    also = request.note if request else nothing
+    if store.origins.has_done(request):
+        return _done(store, action)
+    match action:
+        case CreateTopic(topic, partitions, retention, options, size):
+            if options:
+                raise ConfigError(f"a topic of rocksmq has no option {min(options)!r}", fix="Leave options= out")
+            kept = _retention(retention, size)
+            return _info(store.id, store.topics.create(topic, partitions, kept, timeout, also))
+        case AddPartitions(topic, partitions):
+            return _add_partitions(store, topic, partitions, timeout, also)
+        case DeleteTopic(topic):
+            store.delete_topic(topic, timeout, also)
+            return True
+        case ListTopics():
+            return store.topics.names()
+        case DescribeTopic(topic):
+            return _info(store.id, store.topics.get(topic))
+        case DescribeTopics(topics):
+            return [_info(store.id, store.topics.get(topic)) for topic in topics]
+        case DescribeGroup(group, logs):
+            return dict(_places(connection, group, logs))
+        case ListGroups(topic):
+            return _groups(connection, topic)
+        case DeleteGroup(group):
+            _delete_group(store, group, timeout, also)
+            return True
+        case Trim(before):
+            for log, position in before.items():
+                store.trim(number_of(store.id, log), offset_of(position), timeout)
+            return True
+        case Ingest(staged, writer, number):
+            return _ingested(store, store.ingestion.ingest(writer, number, files_of(store.id, staged), timeout))
+        case DiscardStaged(staged):
+            store.ingestion.discard(files_of(store.id, staged), timeout)
+            return True
+        case _:
+            raise Unsupported(type(action).__name__)
+
+
+def _done(store: Store, action: Action) -> Any:
+    """What is answered when an action was done before, and its answer was lost."""
+    if isinstance(action, CreateTopic | AddPartitions):
+        return _info(store.id, store.topics.get(action.topic))
+    return True
+
+
+def _info(store: str, topic: Topic) -> TopicInfo:
+    kept = topic.retention
+    seconds = math.inf if kept.milliseconds is None else kept.milliseconds / 1000
+    return TopicInfo(topic.name, logs_of(store, topic), seconds, kept.size)
+
+
+def _add_partitions(store: Store, topic: str, partitions: int, timeout: float, also: Also) -> TopicInfo:
+    info = _info(store.id, store.topics.grow(topic, partitions, timeout, also))
+    extend(store, info.logs[0], info.logs)
+    return info
+
+
+def _groups(connection: RocksMQConnection, topic: str | None) -> list[GroupInfo]:
+    """The groups of a topic, or all."""
+    store = connection.store
+    logs = [None] if topic is None else store.topics.get(topic).logs
+    names = sorted({name for log in logs for name in store.groups.names(log)})
+    present = counted(store)
+    return [GroupInfo(name, present.get(name, 0)) for name in names]
+
+
+def _delete_group(store: Store, group: str, timeout: float, also: Also) -> None:
+    with members(store, group).absent(timeout):
+        logs = tuple(store.groups.logs(group))
+        if not logs:
+            raise GroupNotFound(f"the group {group!r} has no position in this store")
+        store.groups.delete(group, logs, timeout, [also])
+
+
+def _places(connection: RocksMQConnection, group: str, logs: tuple[Log, ...]) -> list[tuple[Log, GroupPosition]]:
+    found = [(log, connection.store.groups.place(group, number_of(connection.store.id, log))) for log in logs]
+    return [(log, group_position(log, place)) for log, place in found if place is not None]
+
+
+def _ingested(store: Store, taken: Taken) -> Ingested:
+    placed = {}
+    for number, (first, end) in taken.placed.items():
+        if held := store.topics.find(number):
+            log = log_of(store.id, store.topics.get(held.topic), held.partition)
+            placed[log] = Bounds(MessageId(log, (first,)), MessageId(log, (end - 1,)))
+    return Ingested(taken.messages, placed, taken.repeated)
+
+
+def _retention(seconds: float | None, size: int | None) -> Retention:
+    if size is not None and size < 0:
+        raise ValueError(f"retention_bytes is a number of bytes of at least 0, not {size}")
+    if seconds is None:
+        return Retention(size=size)
+    if not seconds >= 0:
+        raise ValueError(f"retention is a number of seconds of at least 0, not {seconds}")
+    return Retention(None if math.isinf(seconds) else int(seconds * 1000), size)

@@ -1,0 +1,192 @@
+"""Consumers: one that reads the logs it was given, and one that shares them with the members of its group."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final
+
+from mqplug import Batch, Error, Log, NotAssigned, Position, PositionLost
+from mqplug.spi import ConsumerOptions, GroupPosition, Listener
+from mqplug.spi.groups import Roster
+from mqplug_rocksmq._driver.batches import batches_of
+from mqplug_rocksmq._driver.translation import group_position, number_of, offset_of, place_of, position_at
+from mqplug_rocksmq._driver.waiting import Tail
+from mqplug_rocksmq._store.reading import Trimmed
+from mqplug_rocksmq._store.store import Store
+
+_AT_ONCE: Final = 1000
+_FEW: Final = 4  # logs, of each of which several pages may be read together: of more they would take too much memory
+_HAND_OVER: Final = 5.0  # seconds that the positions of logs that go to another member may take to be stored
+
+
+class RocksMQConsumer:
+    """Reads logs from given positions on."""
+
+    resumed = True  # it has what it said that it had
+    still_holds = None  # it gives its logs up itself, before others get them
+
+    def __init__(self, store: Store, positions: Mapping[Log, Position]) -> None:
+        self._store = store
+        self._tail = Tail(store)
+        self._numbers: dict[Log, int] = {}
+        self._offsets: dict[Log, int] = {}
+        self._ahead: dict[Log, deque[Batch]] = {}
+        self._paused: set[Log] = set()
+        self._hold(positions)
+
+    def _hold(self, positions: Mapping[Log, Position]) -> None:
+        for log, position in positions.items():
+            number = number_of(self._store.id, log)
+            self._tail.follow(number)
+            self._numbers[log] = number
+            self._offsets[log] = offset_of(position)
+
+    def _let_go(self, logs: Iterable[Log]) -> None:
+        for log in logs:
+            self._tail.leave(self._numbers.pop(log))
+            self._offsets.pop(log)
+            self._ahead.pop(log, None)
+            self._paused.discard(log)
+
+    def poll(self, most: int, timeout: float) -> Sequence[Batch]:
+        self.tend(timeout)
+        batches = self._read(most)
+        if not batches and timeout > 0:
+            offsets = {self._numbers[log]: self._offsets[log] for log in self._reading()}
+            self._tail.wait(offsets, self._patience(timeout))
+            batches = self._read(most)
+        return batches
+
+    def _patience(self, timeout: float) -> float:
+        """How long to wait, where nothing comes meanwhile."""
+        return timeout
+
+    def _read(self, most: int) -> list[Batch]:
+        batches: list[Batch] = []
+        for log in self._reading():
+            try:
+                batch = self._next(log, most)
+            except Error as error:
+                if batches:
+                    break  # the next poll says it again
+                error.at(topic=log.topic)
+                raise
+            if batch is None:
+                continue
+            self._offsets[log] = self._offsets.pop(log)  # to the end: every log gets its turn
+            batches.append(batch)
+            most -= len(batch)
+            if most <= 0:
+                break
+        return batches
+
+    def _next(self, log: Log, most: int) -> Batch | None:
+        ahead = self._ahead.get(log) or self._fetch(log, most)
+        if not ahead:
+            return None
+        batch = ahead.popleft()
+        if len(batch) > most:
+            # A page is decoded once, however few of its messages are wanted at a time.
+            ahead.appendleft(batch[most:])
+            batch = batch[:most]
+        return batch
+
+    def _reading(self) -> list[Log]:
+        return [log for log in self._offsets if log not in self._paused]
+
+    def _fetch(self, log: Log, most: int) -> deque[Batch] | None:
+        # Who reads on is read ahead for; who has just sought may want no more than a message.
+        wanted = self._at_once if log in self._ahead else most
+        try:
+            slices = self._store.read(self._numbers[log], self._offsets[log], wanted)
+        except Trimmed as trimmed:
+            raise lost(log, self._offsets[log], trimmed.low) from None
+        if not slices:
+            return None
+        self._offsets[log] = slices[-1].end
+        ahead = self._ahead[log] = batches_of(log, slices)
+        return ahead
+
+    @property
+    def _at_once(self) -> int:
+        return 4 * _AT_ONCE if len(self._offsets) <= _FEW else _AT_ONCE
+
+    def wake(self) -> None:
+        self._tail.wake()
+
+    def tend(self, timeout: float) -> None:
+        """Nobody shares these logs."""
+
+    def pause(self, logs: Sequence[Log]) -> None:
+        self._paused |= set(logs)
+
+    def resume(self, logs: Sequence[Log]) -> None:
+        self._paused -= set(logs)
+
+    def seek(self, positions: Mapping[Log, Position], timeout: float) -> None:
+        self._check_held(positions)
+        self._move(positions)
+
+    def _check_held(self, logs: Iterable[Log]) -> None:
+        for log in logs:
+            if log not in self._offsets:
+                raise NotAssigned(f"{log!r} is not held by this consumer", topic=log.topic)
+
+    def _move(self, positions: Mapping[Log, Position]) -> None:
+        for log, position in positions.items():
+            self._ahead.pop(log, None)
+            self._offsets[log] = offset_of(position)
+
+    def commit(self, positions: Mapping[Log, GroupPosition], timeout: float) -> None:
+        """Without a group there is nothing to store."""
+
+    def close(self, timeout: float) -> None:
+        self._let_go(list(self._offsets))
+
+
+def lost(log: Log, wanted: int, low: int) -> PositionLost:
+    """Return the error of a consumer whose next message was removed."""
+    return PositionLost(
+        f"{log!r} has no message {wanted} any more: it begins at {low}", log=log, low=position_at(log, low)
+    )
+
+
+class GroupConsumer(RocksMQConsumer):
+    """A member of a group: it holds what the group's roster gives it, and stores how far it came."""
+
+    def __init__(self, store: Store, group: str, options: ConsumerOptions, roster: Roster, listener: Listener) -> None:
+        super().__init__(store, {})
+        self._groups = store.groups
+        self._group = group
+        self._listener = listener
+        self._seat = roster.join(options.logs, self.wake, options.mode)
+
+    def tend(self, timeout: float) -> None:
+        leaving, taken = self._seat.changes()
+        if leaving:
+            self.commit(self._listener.revoked(leaving), max(timeout, _HAND_OVER))
+            self._let_go(leaving)
+            self._seat.release(leaving)
+        if taken:
+            stored = {log: self._stored(log) for log in taken}
+            self._hold({log: stands.position for log, stands in stored.items()})
+            self._listener.assigned(stored)
+
+    def _stored(self, log: Log) -> GroupPosition:
+        place = self._groups.place(self._group, number_of(self._store.id, log))
+        return group_position(log, place) if place else GroupPosition(position_at(log, 0))
+
+    def seek(self, positions: Mapping[Log, Position], timeout: float) -> None:
+        self._check_held(positions)
+        self.commit({log: GroupPosition(position) for log, position in positions.items()}, timeout)
+        self._move(positions)
+
+    def commit(self, positions: Mapping[Log, GroupPosition], timeout: float) -> None:
+        if positions:
+            places = {number_of(self._store.id, log): place_of(stands) for log, stands in positions.items()}
+            self._groups.store(self._group, places, timeout)
+
+    def close(self, timeout: float) -> None:
+        super().close(timeout)
+        self._seat.leave()

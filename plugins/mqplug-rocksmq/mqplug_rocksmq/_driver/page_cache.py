@@ -1,0 +1,159 @@
+"""The pages that the members of a group are at work with, each read and decoded once for all of them."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right, insort
+from collections.abc import Callable, Iterable, Sequence
+from functools import cached_property
+from itertools import repeat
+from typing import Final, TypeVar
+
+from mqplug import Batch, Corrupt, Log
+from mqplug.spi import Headers, Numbers
+from mqplug.spi.groups import Lease, Upcoming
+from mqplug_rocksmq._driver.translation import position_at
+from mqplug_rocksmq._format.page import Page
+from mqplug_rocksmq._format.single_pages import Singles
+from mqplug_rocksmq._store.store import Store
+
+Item = TypeVar("Item")
+_ROOM: Final = 4 << 20  # bytes of pages that a shelf keeps
+_EACH: Final = 500  # what a page takes beside its bytes, about
+
+
+class Sheet:
+    """A page, each column of which is decoded once, however few of its messages are wanted at a time."""
+
+    def __init__(self, base: int, page: Page | Singles) -> None:
+        self.base = base
+        self.end = base + page.count
+        self.size = page.size + _EACH
+        self._page = page
+
+    @cached_property
+    def keys(self) -> list[bytes | None]:
+        """The keys."""
+        return self._page.keys()
+
+    @cached_property
+    def values(self) -> list[bytes | None]:
+        """The values."""
+        return self._page.values()
+
+    @cached_property
+    def headers(self) -> Sequence[Headers]:
+        """The headers of each message."""
+        return self._page.headers() or [()] * self._page.count
+
+    @cached_property
+    def times(self) -> list[int]:
+        """The timestamps."""
+        return self._page.times()
+
+
+class Shelf:
+    """The pages of one log that were read last. Not for several threads at once."""
+
+    def __init__(self, store: Store, number: int, *, with_keys: bool) -> None:
+        self._store = store
+        self._number = number
+        self._with_keys = with_keys
+        self._sheets: dict[int, Sheet] = {}  # by their bases, the oldest first
+        self._bases: list[int] = []  # ascending
+        self._size = 0
+
+    def upcoming(self, position: Numbers, most: int) -> list[Upcoming]:
+        """The messages at and after a position, as lease tables want to know them."""
+        offset = position[0]
+        found: list[Upcoming] = []
+        while most > 0 and (sheet := self._reaching(offset)):
+            start = max(offset, sheet.base)
+            offset = min(sheet.end, start + most)
+            most -= offset - start
+            keys = sheet.keys[start - sheet.base : offset - sheet.base] if self._with_keys else repeat(None)
+            places = [(each,) for each in range(start, offset + 1)]
+            found += map(Upcoming, places[:-1], keys, places[1:])
+        return found
+
+    def batch(self, log: Log, leases: Sequence[Lease]) -> Batch:
+        """The messages of these leases."""
+        columns = LeasedColumns(self._parts(leases), leases)
+        return Batch(log, position_at(log, leases[-1].coordinates[0] + 1), len(leases), columns)
+
+    def _parts(self, leases: Iterable[Lease]) -> list[Part]:
+        parts: list[Part] = []
+        sheet: Sheet | None = None
+        for (offset,), _ in leases:
+            if sheet is None or offset >= sheet.end:
+                sheet = self._reaching(offset)
+                if sheet is None or offset < sheet.base:
+                    raise Corrupt(f"the message {offset}, which was there, is missing from the store")
+                parts.append((sheet, []))
+            parts[-1][1].append(offset - sheet.base)
+        return parts
+
+    def _reaching(self, offset: int) -> Sheet | None:
+        """The sheet with this message; where there is none, the next one."""
+        index = bisect_right(self._bases, offset) - 1
+        if index >= 0 and offset < (known := self._sheets[self._bases[index]]).end:
+            return known
+        found = [Sheet(part.base, part.page) for part in self._store.read(self._number, offset)]
+        self._keep(found)
+        return found[0] if found else None
+
+    def _keep(self, found: Sequence[Sheet]) -> None:
+        self._size += sum(sheet.size for sheet in found)
+        while self._sheets and self._size > _ROOM:
+            oldest = self._sheets.pop(next(iter(self._sheets)))
+            del self._bases[bisect_left(self._bases, oldest.base)]
+            self._size -= oldest.size
+        for sheet in found:
+            if sheet.base in self._sheets:
+                self._size -= sheet.size
+            else:
+                self._sheets[sheet.base] = sheet
+                insort(self._bases, sheet.base)
+
+
+Part = tuple[Sheet, list[int]]
+"""Some messages of a page, by their rows."""
+
+
+class LeasedColumns:
+    """The columns of messages that lie anywhere in some pages."""
+
+    __slots__ = ("_leases", "_parts")
+
+    def __init__(self, parts: Sequence[Part], leases: Sequence[Lease]) -> None:
+        self._parts = parts
+        self._leases = leases
+
+    def _picked(self, column: Callable[[Sheet], Sequence[Item]]) -> list[Item]:
+        picked: list[Item] = []
+        for sheet, rows in self._parts:
+            picked += map(column(sheet).__getitem__, rows)
+        return picked
+
+    def coordinates(self) -> Sequence[Numbers]:
+        return [each.coordinates for each in self._leases]
+
+    def details(self) -> None:
+        return None
+
+    def keys(self) -> Sequence[bytes | None]:
+        return self._picked(lambda sheet: sheet.keys)
+
+    def values(self) -> Sequence[bytes | None]:
+        return self._picked(lambda sheet: sheet.values)
+
+    def headers(self) -> Sequence[Headers]:
+        return self._picked(lambda sheet: sheet.headers)
+
+    def timestamps(self) -> Sequence[int]:
+        return self._picked(lambda sheet: sheet.times)
+
+    def log_times(self) -> Sequence[int]:
+        return self.timestamps()
+
+    def attempts(self) -> Sequence[int]:
+        return [each.attempt for each in self._leases]

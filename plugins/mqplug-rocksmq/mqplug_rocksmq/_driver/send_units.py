@@ -1,0 +1,134 @@
+"""What is stored together: messages that were sent one by one, or a batch; as pages, and settled as one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Final, overload
+
+from mqplug import Error, Log, OutcomeUnknown
+from mqplug.spi import Numbers, Run, Sending
+from mqplug_rocksmq._engine import clock
+from mqplug_rocksmq._format.page import Body, Columns, encode_one
+from mqplug_rocksmq._format.paging import bodies_of
+
+ENOUGH: Final = 1000  # messages that go at once
+PORTION_BYTES: Final = 1 << 20  # of messages that were sent one by one, and go at once
+
+
+def by_partition(sendings: Sequence[Sending]) -> Iterable[tuple[tuple[str, int], Sequence[Sending]]]:
+    """Return what goes to each partition of each topic together."""
+    logs: dict[tuple[str, int], list[Sending]] = {}
+    for sending in sendings:
+        logs.setdefault((sending.topic, sending.partition), []).append(sending)
+    return logs.items()
+
+
+def portions(sendings: Sequence[Sending]) -> Iterator[Sequence[Sending]]:
+    """Cut messages for one partition where they are too many bytes for one request to the store's owner."""
+    first = size = 0
+    for index, sending in enumerate(sendings):
+        size += len(sending.value or b"")
+        if size >= PORTION_BYTES:
+            yield sendings[first : index + 1]
+            first, size = index + 1, 0
+    if first < len(sendings):
+        yield sendings[first:]
+
+
+class Loose:
+    """Messages that were sent one by one to one partition."""
+
+    __slots__ = ("_sendings",)
+
+    def __init__(self, sendings: Sequence[Sending]) -> None:
+        self._sendings = sendings
+
+    def bodies(self) -> list[Body]:
+        """Return them as pages."""
+        now, sendings = clock.now_ms(), self._sendings
+        if len(sendings) == 1 and not sendings[0].headers:
+            (one,) = sendings
+            return [encode_one(now if one.timestamp is None else one.timestamp, one.key, one.value)]
+        times = [now if sending.timestamp is None else sending.timestamp for sending in sendings]
+        headers = [sending.headers for sending in sendings]
+        values, keys = [sending.value for sending in sendings], [sending.key for sending in sendings]
+        keyed = keys if keys.count(None) < len(keys) else None
+        return bodies_of(Columns(times, values, keyed, headers if any(headers) else None))
+
+    def stored(self, log: Log, first: int) -> None:
+        """They lie at this offset and the following."""
+        for offset, sending in enumerate(self._sendings, first):
+            sending.stored(log, (offset,))
+
+    def give_up(self, error: Error) -> None:
+        """They are not stored, or nobody knows."""
+        for sending in self._sendings:
+            _give_up(sending, error)
+
+
+class Packed:
+    """A batch for one partition."""
+
+    __slots__ = ("_run",)
+
+    def __init__(self, run: Run) -> None:
+        self._run = run
+
+    def bodies(self) -> list[Body]:
+        """Return it as pages."""
+        if arrays := self._run.arrow(("timestamp", "key", "value", "headers")):
+            from mqplug_rocksmq._format.from_arrow_to_pages import arrow_bodies
+
+            return arrow_bodies(arrays, clock.now_ms())
+        return bodies_of(self.columns())
+
+    def columns(self) -> Columns:
+        """Return it as columns."""
+        now, run = clock.now_ms(), self._run
+        times = [now] * len(run)
+        if run.timestamps is not None:
+            times = [now if each is None else each for each in run.timestamps]
+        return Columns(times, run.values, run.keys, run.headers, _ends(run))
+
+    def stored(self, log: Log, first: int) -> None:
+        """It lies at this offset and the following."""
+        self._run.stored(log, Offsets(range(first, first + len(self._run))))
+
+    def give_up(self, error: Error) -> None:
+        """It is not stored, or nobody knows."""
+        _give_up(self._run, error)
+
+
+class Offsets(Sequence[Numbers]):
+    """A run of offsets as coordinates, each made when somebody looks at it."""
+
+    __slots__ = ("_offsets",)
+
+    def __init__(self, offsets: range) -> None:
+        self._offsets = offsets
+
+    def __len__(self) -> int:
+        return len(self._offsets)
+
+    @overload
+    def __getitem__(self, index: int) -> Numbers: ...
+    @overload
+    def __getitem__(self, index: slice) -> Offsets: ...
+    def __getitem__(self, index: int | slice) -> Numbers | Offsets:
+        found = self._offsets[index]
+        return Offsets(found) if isinstance(found, range) else (found,)
+
+    def __iter__(self) -> Iterator[Numbers]:
+        return zip(self._offsets, strict=False)
+
+
+def _ends(run: Run) -> Sequence[int] | None:
+    """Where each value ends when all are joined, if values are all that the records have."""
+    return run.ends if run.keys is None and run.headers is None else None
+
+
+def _give_up(sent: Sending | Run, error: Error) -> None:
+    if isinstance(error, OutcomeUnknown):
+        sent.unknown(error)
+    else:
+        sent.failed(error)

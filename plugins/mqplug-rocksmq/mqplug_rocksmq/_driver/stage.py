@@ -1,0 +1,149 @@
+"""A stage: pages that are written into table files beside the store, in any process, without a word to its owner.
+
+The owner is asked for one number a file. All else that it needs to know goes into what ``finish`` returns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from itertools import chain, repeat
+from pathlib import Path
+from typing import Any, Final
+
+from mqplug.spi import Run, Staged, TopicInfo
+from mqplug_rocksmq._driver.send_units import Packed
+from mqplug_rocksmq._format.page import Body, Columns
+from mqplug_rocksmq._format.paging import bodies_of, is_full
+from mqplug_rocksmq._store.staged import StagedFile, StagedMark, StagedRun, staged
+from mqplug_rocksmq._store.staging_directory import Staging
+
+FILE_BYTES: Final = 64 << 20
+_MARK_BYTES: Final = 1 << 20
+_EACH: Final = 50  # bytes that a message takes in memory beside its key and value, at least
+
+
+class RocksMQStage:
+    """Collects messages by partition, makes pages of them, and files of those."""
+
+    def __init__(self, store: str, path: Path, topic: TopicInfo, reserve: Callable[[float], int]) -> None:
+        self._store = store
+        self._topic = topic.name
+        self._logs = [int(log.incarnation) for log in topic.logs]
+        self._staging = Staging(path)
+        self._reserve = reserve
+        self._drafts: dict[int, _Draft] = {}
+        self._pages: dict[int, _Pages] = {}
+        self._held = 0
+        self._files: list[StagedFile] = []
+
+    def write(self, run: Run, timeout: float) -> None:
+        draft = self._drafts.setdefault(run.partition, _Draft())
+        self._held += run.size + _EACH * len(run)
+        if is_full(len(run), run.size):
+            self._encode(run.partition, draft)
+            self._keep(run.partition, Packed(run).bodies())
+        else:
+            draft.add(Packed(run).columns(), run.size)
+        if draft.full:
+            self._encode(run.partition, draft)
+        if self._held >= FILE_BYTES:
+            self._file(timeout)
+
+    def _encode(self, partition: int, draft: _Draft) -> None:
+        if draft.messages:
+            self._keep(partition, bodies_of(draft.take()))
+
+    def _keep(self, partition: int, bodies: Sequence[Body]) -> None:
+        self._pages.setdefault(partition, _Pages()).add(bodies)
+
+    def _file(self, timeout: float) -> None:
+        """Write what is held into a file."""
+        for partition, draft in self._drafts.items():
+            self._encode(partition, draft)
+        segment = self._reserve(timeout)
+        filled = sorted(self._pages.items())
+        self._pages, self._held = {}, 0
+        laid = _Laid(segment)
+        size, checksum = self._staging.write(
+            segment, chain.from_iterable(laid.run(self._logs[partition], pages) for partition, pages in filled)
+        )
+        self._files.append(StagedFile(segment, size, checksum, tuple(laid.runs)))
+
+    def finish(self, timeout: float) -> Staged:
+        if self._held:
+            self._file(timeout)
+        return staged(self._store, self._topic, self._files)
+
+    def discard(self) -> None:
+        self._drafts, self._pages = {}, {}
+        self._staging.remove(file.segment for file in self._files)
+
+
+class _Draft:
+    """Messages that are to be a page."""
+
+    def __init__(self) -> None:
+        self._parts: list[Columns] = []
+        self.messages = self._size = 0
+
+    def add(self, columns: Columns, size: int) -> None:
+        """Add messages of so many bytes."""
+        self._parts.append(columns)
+        self.messages += len(columns.times)
+        self._size += size
+
+    @property
+    def full(self) -> bool:
+        """Whether it is as large as a page should be."""
+        return is_full(self.messages, self._size)
+
+    def take(self) -> Columns:
+        """Return all as one, and begin anew."""
+        parts, self._parts, self.messages, self._size = self._parts, [], 0, 0
+        if len(parts) == 1:
+            return parts[0]
+        times = list(chain.from_iterable(part.times for part in parts))
+        return Columns(times, *(_joined(parts, column, empty) for column, empty in ((1, None), (2, None), (3, ()))))
+
+
+def _joined(parts: Sequence[Columns], column: int, empty: Any) -> list[Any] | None:
+    """Join a column, which some parts may not have."""
+    if all(part[column] is None for part in parts):
+        return None
+    return [item for part in parts for item in part[column] or repeat(empty, len(part.times))]
+
+
+class _Pages:
+    """The pages of one partition that go into the next file."""
+
+    def __init__(self) -> None:
+        self.bodies: list[Body] = []
+        self.marks: list[StagedMark] = []
+        self.messages = self.size = 0
+        self._newest = 0
+
+    def add(self, bodies: Sequence[Body]) -> None:
+        for body in bodies:
+            marked = self.marks[-1].size if self.marks else -_MARK_BYTES
+            if body.newest > self._newest or self.size - marked >= _MARK_BYTES:
+                self._newest = max(self._newest, body.newest)
+                self.marks.append(StagedMark(self.messages, self._newest, self.size))
+            self.bodies.append(body)
+            self.messages += body.messages
+            self.size += body.size
+
+
+class _Laid:
+    """Lays pages one behind the other into a segment."""
+
+    def __init__(self, segment: int) -> None:
+        self._segment = segment
+        self._end = 0
+        self.runs: list[StagedRun] = []
+
+    def run(self, log: int, pages: _Pages) -> Iterator[tuple[int, int, bytes]]:
+        """Yield the pages of a log, with their keys."""
+        self.runs.append(StagedRun(log, self._end, pages.messages, pages.size, tuple(pages.marks)))
+        for body in pages.bodies:
+            yield self._segment, self._end, body.seal(self._end)
+            self._end += body.messages

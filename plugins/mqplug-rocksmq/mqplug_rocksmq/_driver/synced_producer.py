@@ -1,0 +1,89 @@
+"""Producers whose sends take their time: each is done when it is on disk, or when the owner of the store says so.
+
+Messages are collected while others are on their way, and go as one when those are safe. So a sender who does not wait
+gets large pages, and one who waits is not held up. Where there is nothing to wait for, see ``_lingering``.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+
+from mqplug import Error, Log, OutcomeUnknown, PluginError
+from mqplug.spi import Run, Sending
+from mqplug_rocksmq._driver.send_units import ENOUGH, Loose, Packed, by_partition, portions
+from mqplug_rocksmq._driver.sinks import Sink
+
+
+class RocksMQProducer:
+    """Sends to any topic of a store."""
+
+    def __init__(self, sink: Sink) -> None:
+        self._sink = sink
+        self._writing = threading.RLock()  # held from the choice of messages until they are stored: none overtakes
+        self._counting = threading.Lock()
+        self._collected: list[Sending] = []
+        self._on_their_way = 0
+
+    def send(self, sendings: Sequence[Sending]) -> None:
+        with self._counting:
+            self._collected += sendings
+            ready = len(self._collected) >= ENOUGH or not self._on_their_way
+        if ready:
+            self._write()
+
+    def _write(self) -> None:
+        with self._writing:
+            with self._counting:
+                sendings, self._collected = self._collected, []
+                self._on_their_way += 1
+            for (topic, partition), together in by_partition(sendings):
+                for portion in portions(together):
+                    self._append(topic, partition, Loose(portion))
+        self._arrived()
+
+    def send_run(self, run: Run) -> None:
+        """Store the columns of a batch as they are."""
+        with self._writing:
+            if self._collected:  # sent before
+                self._write()
+            self._append(run.topic, run.partition, Packed(run))
+
+    def _append(self, topic: str, partition: int, parcel: Loose | Packed) -> None:
+        def settled(log: Log | None, first: int, error: Error | None, /) -> None:
+            if log is not None and error is None:
+                parcel.stored(log, first)
+            else:
+                parcel.give_up(error or OutcomeUnknown("nobody knows what became of it"))
+            self._arrived()
+
+        with self._counting:
+            self._on_their_way += 1
+        try:
+            self._sink.append(topic, partition, parcel.bodies(), settled)
+        except Error as error:
+            parcel.give_up(error)
+            self._arrived()
+        except Exception as error:  # noqa: BLE001 - a sender that is never told would wait for ever
+            parcel.give_up(PluginError(f"messages could not be encoded: {error!r}"))
+            self._arrived()
+
+    def _arrived(self) -> None:
+        with self._counting:
+            self._on_their_way -= 1
+            ready = not self._on_their_way and bool(self._collected)
+        self._sink.ring()
+        if ready:
+            self._write()
+
+    def pump(self, timeout: float) -> None:
+        if self._on_their_way:
+            self._sink.serve(timeout)
+
+    def flush(self, timeout: float) -> None:
+        if self._collected:
+            self._write()
+
+    def close(self, timeout: float) -> None:
+        self.flush(timeout)
+        self._sink.close(timeout)

@@ -1,0 +1,1 @@
+"""One open RocksDB with its files, its lock and its durability."""

@@ -1,0 +1,321 @@
+"""The engine: one open RocksDB with its lock, its witness and its durability. Changes go in and become safe."""
+
+from __future__ import annotations
+
+import threading
+import time
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, TypeVar
+
+from mqplug import Closed, Corrupt, Error, ForkedClient, OutcomeUnknown, StorageFull, Timeout
+from mqplug.spi import Bell
+from mqplug_rocksmq._engine.directory import DATABASE, WITNESS
+from mqplug_rocksmq._engine.disk_space import Room, used_up
+from mqplug_rocksmq._engine.durability import Done, Durability, Sync
+from mqplug_rocksmq._engine.errors import full
+from mqplug_rocksmq._engine.latency import Meter
+from mqplug_rocksmq._engine.rocks import Changes, Pages
+from mqplug_rocksmq._engine.tuning import Tuning
+from mqplug_rocksmq._engine.witness import Witness
+from mqplug_rocksmq._format.keys import CHANGES, count_value, read_count
+
+if TYPE_CHECKING:
+    from mqplug_rocksmq._engine.log_state import LogState
+
+Result = TypeVar("Result")
+_REOPEN: Final = "Mend the disk, then open the store again"
+_BUSY_S: Final = 10.0  # that a change waits for a sync or a compaction before RocksDB is opened anew
+_BUSY_LOOK_S: Final = 0.005
+
+
+class _Busy(StorageFull):
+    """The disk is full, and what is to be done about it has to wait for a sync or a compaction."""
+
+
+class Receipt:
+    """Waits for one write to become safe."""
+
+    __slots__ = ("_safe", "error", "offset")
+
+    def __init__(self) -> None:
+        self._safe = Bell()
+        self.offset = 0
+        self.error: Error | None = None
+
+    def __call__(self, offset: int, error: Error | None, /) -> None:
+        self.offset, self.error = offset, error
+        self._safe.ring()
+
+    def wait(self, timeout: float | None) -> int:
+        """Return the offset, or raise what made the write unsafe."""
+        if not self._safe.wait(timeout):
+            raise Timeout("the disk did not confirm a write in time; it may be stored all the same")
+        if self.error:
+            raise self.error
+        return self.offset
+
+
+class _InStep:
+    """Takes memory back to what is stored, where Ctrl-C came between a change in memory and its write, or behind it."""
+
+    __slots__ = ("_engine",)
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+
+    def __enter__(self) -> None:
+        """Nothing is done yet."""
+
+    def __exit__(self, kind: type[BaseException] | None, error: object, trace: object) -> None:
+        if kind is not None and not issubclass(kind, Error):  # errors of ours were raised with that in mind
+            self._engine.went_back()
+
+
+class Engine:
+    """Owns everything native of an open store. All but ``pages.sync`` and ``pages.compact`` happens under ``lock``."""
+
+    def __init__(self, path: Path, sync: Sync, interval: float, tuning: Tuning) -> None:
+        self.lock = threading.Lock()
+        self.witness = Witness(path / WITNESS, cautious=sync == "always")
+        testimony = self.witness.read()
+        self.host_died = testimony is None or testimony.host_died
+        try:
+            self.room = Room(path, tuning.ballast)
+            self.pages = self._open_pages(path / DATABASE, tuning)
+        except BaseException:
+            self.witness.close()
+            raise
+        self.writes = Meter()
+        self._path = path
+        self._refusal: Error | None = None
+        self._looked = 0.0
+        self.maintaining = threading.Lock()  # held while pages are flushed or compacted, which needs no other lock
+        self.went_back: Callable[[], None] = lambda: None
+        self.in_step = _InStep(self)  # for whoever changes something and writes it, within ``lock``
+        self._closed = False
+        try:
+            self._known = testimony.changes if testimony else 0
+            self._compare(path)
+            self.durability = Durability(self.pages, self.witness, self.lock, sync, interval)
+            self.room.settle()
+        except BaseException:
+            self.pages.close()
+            self.witness.close()
+            raise
+
+    def _open_pages(self, database: Path, tuning: Tuning) -> Pages:
+        if not self.room.to_open():
+            raise used_up()
+        try:
+            return Pages(database, tuning)
+        except StorageFull:
+            if not self.room.give_up():
+                raise
+            return Pages(database, tuning)
+
+    def _compare(self, path: Path) -> None:
+        found = read_count(self.pages.get(CHANGES))
+        if found < self._known:
+            raise Corrupt(
+                f"{self._known - found} changes that were safely on disk are gone from the store {path}",
+                fix=f"Restore a backup; to accept the loss instead, run mqplug rocksmq repair {path}",
+            )
+
+    def opened(self) -> None:
+        """Note that the store is in use; only now, because a crash while it was being opened changes nothing."""
+        if not self.host_died:  # else it is noted already: leases were given up, and synced
+            self.witness.write(self._known)
+        if not self.room.short:
+            self.room.tend()
+
+    def check(self) -> None:
+        """Raise unless the engine can be used."""
+        if self._refusal:
+            raise self._refusal.with_traceback(None)
+        if self.durability.failure:
+            raise Closed("the store is closed, because its disk failed", fix=_REOPEN) from self.durability.failure
+
+    def changes(self, *, frees: bool = False) -> Changes:
+        """Return an empty set of changes, under the lock. All that they depend on is to be looked up afterwards.
+
+        Raises ``StorageFull`` while the disk is full; when there is room again, the store goes on from what it holds.
+        What *frees* room, or is small and needed while there is none, may use what the ballast held.
+        """
+        self.check()
+        if self.durability.full:
+            self._go_on(frees=frees)
+        elif not frees:
+            self.room.expect()
+        return self.pages.changes()
+
+    def _go_on(self, *, frees: bool) -> None:
+        """Open RocksDB anew, which takes no writes since its disk was full, if there is room for that."""
+        if not self.room.to_send():
+            if not frees:
+                raise full()
+            if not self.room.to_open():
+                raise used_up()
+        if not self.durability.syncing.acquire(blocking=False):
+            raise _Busy(full().message, fix=full().fix)
+        try:
+            if not self.maintaining.acquire(blocking=False):
+                raise _Busy(full().message, fix=full().fix)
+            try:
+                self._reopen()
+            finally:
+                self.maintaining.release()
+        finally:
+            self.durability.syncing.release()
+        self.durability.full = None
+        self.room.settle()
+        self.went_back()
+        self.durability.sync_soon()
+
+    def _reopen(self) -> None:
+        with suppress(Error):  # what was wrong with the disk is known
+            self.pages.close()
+        try:
+            self.pages.reopen()
+        except Error as error:
+            self._refusal = Closed(f"the store is closed: {error.message}", fix=_REOPEN)
+            raise
+
+    def _wait_until_usable(self, timeout: float | None) -> None:
+        """Where RocksDB has to be opened anew, wait until no sync and no compaction keeps it from that."""
+        end = time.monotonic() + (_BUSY_S if timeout is None else min(timeout, _BUSY_S))
+        while self.durability.full:
+            try:
+                with self.lock:
+                    self.changes(frees=True)
+            except _Busy:
+                if time.monotonic() >= end:
+                    raise full() from None
+                time.sleep(_BUSY_LOOK_S)
+
+    @contextmanager
+    def compacting(self) -> Iterator[None]:
+        """Within, tables may be written anew, in the room of the ballast where there is no other."""
+        self._wait_until_usable(None)
+        with self.maintaining:
+            with self.lock:
+                self.check()
+                stuck = self.pages.stuck
+                lent = (self.room.short or stuck) and self.room.give_up()
+            try:
+                if stuck:
+                    self._open_anew()
+                yield
+                if self.pages.stuck:
+                    raise full()
+                if self.room.short:
+                    self.pages.flush()  # or the write-ahead log would stay, for some small values
+            finally:
+                if lent:
+                    with self.lock:
+                        self.room.settle()
+
+    def _open_anew(self) -> None:
+        """The same without a write that was refused; not settled, so that what RocksDB does first has room."""
+        with self.durability.syncing, self.lock:
+            self.check()
+            if not self.room.to_open():
+                raise used_up()
+            self._reopen()
+        self.durability.sync_soon()
+
+    def tend_room(self) -> None:
+        """Look whether a disk that was full has room again, and have the ballast as large as it should be."""
+        with self.lock, suppress(StorageFull):
+            self.changes()
+            self.room.tend()
+
+    @property
+    def forked(self) -> bool:
+        """Whether this is the child of a fork."""
+        return isinstance(self._refusal, ForkedClient)
+
+    def write(self, changes: Changes, log: LogState | None = None, offset: int = 0, done: Done | None = None) -> bool:
+        """Apply changes, under the lock; say whether they count as safe already, and *done* is left to the caller."""
+        self._apply(changes)
+        return self.durability.written(log, offset, done)
+
+    def _apply(self, changes: Changes) -> None:
+        # RocksDB's own count would not do: it may fall back when the newest change leaves no trace in its files.
+        changes.put(CHANGES, count_value(self.durability.changes + 1))
+        began = time.perf_counter()
+        try:
+            self.pages.write(changes)
+        except Error as error:
+            # What is in memory is ahead of the database now: go back, or have nothing more built on it.
+            if isinstance(error, StorageFull):
+                self.durability.full = error
+                self.went_back()
+                raise
+            self._refusal = Closed(f"the store is closed, because a write failed: {error.message}", fix=_REOPEN)
+            raise OutcomeUnknown(f"a write failed: {error.message}", fix=_REOPEN) from error
+        self.writes.add(time.perf_counter() - began)
+
+    def jot(self, changes: Changes) -> None:
+        """Apply changes, under the lock, that nobody waits for: the next sync takes them along."""
+        self._apply(changes)
+        self.durability.changes += 1
+
+    def change(self, plan: Callable[[Changes], Result], timeout: float | None) -> Result:
+        """Let *plan* fill in changes under the lock, apply them and wait until they are safe.
+
+        They may use the room of the ballast: they are small, and a store that is full cannot go on without them. If
+        they are what finds the disk full, *plan* is asked again.
+        """
+        receipt = Receipt() if self.durability.waits else None
+        try:
+            result = self._change(plan, receipt, timeout)
+        except StorageFull:
+            result = self._change(plan, receipt, timeout)
+        if receipt:
+            receipt.wait(timeout)
+        return result
+
+    def _change(self, plan: Callable[[Changes], Result], receipt: Receipt | None, timeout: float | None) -> Result:
+        self._wait_until_usable(timeout)
+        with self.lock, self.in_step:
+            changes = self.changes(frees=True)
+            result = plan(changes)
+            self.write(changes, done=receipt)
+        return result
+
+    def abandon(self) -> None:
+        """Refuse all use: this is the child of a fork, where the database would take writes and lose them."""
+        self.lock = threading.Lock()
+        self.pages.abandon()
+        self._refusal = ForkedClient(
+            "the store was opened before this process was forked", fix="Connect in the child process instead"
+        )
+
+    def close(self, timeout: float | None) -> None:
+        """Make everything safe, then close; may be called again."""
+        with self.lock:
+            if self._closed or self.forked:
+                return
+            self._closed = True
+            usable = self._refusal is None and self.durability.full is None
+            self._refusal = self._refusal or Closed("the store is closed", fix="Open it again")
+        if not self.durability.stop(timeout):
+            warnings.warn("a store was not closed, because its disk does not answer", ResourceWarning, stacklevel=2)
+            return
+        with self.lock:
+            if usable and not self.durability.failure:
+                with suppress(Error):
+                    self.pages.flush()  # only to spare the next opener a replay
+                self.witness.write(self.durability.changes, clean=True)
+            try:
+                self.pages.close()
+            except Error as error:
+                # What is in no table is in the log; what else is wrong with the disk was told when it was found.
+                if usable and not isinstance(error, StorageFull):
+                    raise
+            finally:
+                self.witness.close()
+                self.room.settle()

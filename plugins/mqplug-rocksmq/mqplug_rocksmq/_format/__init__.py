@@ -1,0 +1,1 @@
+"""How messages, keys and notes are stored as bytes."""

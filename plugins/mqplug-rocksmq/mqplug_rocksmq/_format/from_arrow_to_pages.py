@@ -1,0 +1,107 @@
+"""Arrow arrays as pages, without an object for each message: a page has Arrow's layout. Needs pyarrow."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+import pyarrow as pa
+import pyarrow.compute as functions
+
+from mqplug_rocksmq._format.page import Body, Writer
+from mqplug_rocksmq._format.paging import pages
+
+pc: Any = functions  # they are made when that is imported: type checkers know few of them
+
+COLUMNS: Final = ("timestamp", "key", "value", "headers")
+
+
+def arrow_bodies(arrays: Mapping[str, pa.Array], now: int) -> list[Body]:
+    """Return messages as pages of a good size. What has no timestamp was sent *now*.
+
+    The arrays are as ``mqplug.spi.Run.arrow`` has them. All but the values may be missing.
+    """
+    values = arrays["value"]
+    first, last = _reach(values)
+    return [
+        _encode({name: array[rows] for name, array in arrays.items()}, now) for rows in pages(len(values), last - first)
+    ]
+
+
+def _encode(arrays: Mapping[str, pa.Array], now: int) -> Body:
+    count = len(arrays["value"])
+    writer = Writer()
+    newest = _times(writer, arrays.get("timestamp"), count, now)
+    _binary(writer, arrays.get("key"))
+    _binary(writer, arrays["value"])
+    _headers(writer, arrays.get("headers"))
+    return writer.body(count, newest)
+
+
+def _times(writer: Writer, times: pa.Array | None, count: int, now: int) -> int:
+    if times is None:
+        writer.times([now] * count)
+        return now
+    numbers = times.cast(pa.int64())
+    if numbers.null_count:
+        numbers = numbers.fill_null(now)
+    writer.add(memoryview(numbers.buffers()[1])[8 * numbers.offset : 8 * (numbers.offset + count)])
+    return int(pc.max(numbers).as_py())
+
+
+def _binary(writer: Writer, array: pa.Array | None) -> None:
+    if array is None or array.null_count == len(array):
+        writer.absent(3)
+        return
+    if array.null_count:
+        writer.add(_validity(array))
+    else:
+        writer.absent(1)
+    writer.add(_offsets(array))
+    _data(writer, array)
+
+
+def _headers(writer: Writer, lists: pa.Array | None) -> None:
+    pairs = None if lists is None else lists.flatten()
+    if pairs is None or not len(pairs):
+        writer.absent(6)
+        return
+    writer.add(_offsets(lists))
+    names, values = pairs.flatten()
+    writer.add(_offsets(names))
+    _data(writer, names)
+    _binary(writer, values)
+
+
+def _reach(array: pa.Array) -> tuple[int, int]:
+    """Where the data of an array begins and ends, as its offsets say."""
+    starts = memoryview(array.buffers()[1]).cast("q" if _is_large(array) else "i")
+    return starts[array.offset], starts[array.offset + len(array)]
+
+
+def _offsets(array: pa.Array) -> memoryview:
+    """The offsets of an array's items, from 0 on, of 4 bytes each."""
+    kind = pa.int64() if _is_large(array) else pa.int32()
+    starts = pa.Array.from_buffers(kind, len(array) + 1, [None, array.buffers()[1]], offset=array.offset)
+    first, _ = _reach(array)
+    if first:
+        starts = pc.subtract(starts, pa.scalar(first, kind))
+    starts = starts.cast(pa.int32())
+    return memoryview(starts.buffers()[1])[4 * starts.offset : 4 * (starts.offset + len(starts))]
+
+
+def _data(writer: Writer, array: pa.Array) -> None:
+    first, last = _reach(array)
+    data = array.buffers()[2]
+    writer.add(b"" if data is None else memoryview(data)[first:last])
+
+
+def _validity(array: pa.Array) -> bytes:
+    """Which items are there, a bit each, from the first bit on."""
+    first, stop = array.offset, array.offset + len(array)
+    bits: int = int.from_bytes(memoryview(array.buffers()[0])[first // 8 : (stop + 7) // 8], "little") >> first % 8
+    return (bits & (1 << len(array)) - 1).to_bytes((len(array) + 7) // 8, "little")
+
+
+def _is_large(array: pa.Array) -> bool:
+    return bool(array.type == pa.large_binary())

@@ -1,0 +1,124 @@
+"""Pages as Arrow: arrays share the page's memory, nothing is copied."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Callable, Sequence
+from functools import wraps
+from typing import TYPE_CHECKING, Final, ParamSpec
+
+import pyarrow as pa
+
+from mqplug import Corrupt
+
+if TYPE_CHECKING:
+    from mqplug_rocksmq._format.page import Page
+    from mqplug_rocksmq._store.reading import Slice
+
+P = ParamSpec("P")
+
+_TIME: Final = pa.timestamp("ms", tz="UTC")
+_HEADERS: Final = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
+SCHEMA: Final = pa.schema([("timestamp", _TIME), ("key", pa.binary()), ("value", pa.binary()), ("headers", _HEADERS)])
+_BATCH_TIME: Final = pa.timestamp("us", tz="UTC")
+_BINARY: Final = pa.binary()
+
+_NO_PAIRS: Final = pa.array([], _HEADERS.value_type)
+_NO_BYTES: Final = pa.py_buffer(b"")  # Arrow takes no missing buffer where there are offsets
+
+
+def joined(parts: Sequence[Slice], names: Sequence[str]) -> dict[str, pa.Array]:
+    """Return those of the named columns that pages have, one part behind the other."""
+    places = [(part, part.as_page()) for part in parts]
+    made = {name: [_COLUMNS[name](*place) for place in places] for name in names if name in _COLUMNS}
+    return {name: arrays[0] if len(arrays) == 1 else pa.concat_arrays(arrays) for name, arrays in made.items()}
+
+
+def record_batch(page: Page) -> pa.RecordBatch:
+    """Return what a page holds."""
+    return pa.RecordBatch.from_arrays([_times(page), _keys(page), _values(page), _headers(page)], schema=SCHEMA)
+
+
+def _checked(build: Callable[P, pa.Array]) -> Callable[P, pa.Array]:
+    """Arrow trusts offsets, and a page may come from another process."""
+
+    @wraps(build)
+    def checked(*args: P.args, **keywords: P.kwargs) -> pa.Array:
+        try:
+            column = build(*args, **keywords)
+            column.validate(full=True)
+        except (ValueError, TypeError, IndexError) as error:
+            raise Corrupt(f"a column of a page is not what it says: {error}") from error
+        return column
+
+    return checked
+
+
+@_checked
+def binary(page: Page, number: int, count: int) -> pa.Array:
+    """Return so many byte strings, whose three buffers begin with this number."""
+    return _binary(count, _buffers(page, number, number + 3))
+
+
+def _keys(page: Page) -> pa.Array:
+    return binary(page, 1, page.count)
+
+
+def _values(page: Page) -> pa.Array:
+    return binary(page, 4, page.count)
+
+
+def _times(page: Page) -> pa.Array:
+    return pa.Array.from_buffers(_TIME, page.count, [None, *_buffers(page, 0, 1)])
+
+
+@_checked
+def _headers(page: Page) -> pa.Array:
+    [lists] = _buffers(page, 7, 8)
+    if lists is None:
+        offsets = pa.py_buffer(bytes(4 * page.count + 4))
+        return pa.Array.from_buffers(_HEADERS, page.count, [None, offsets], children=[_NO_PAIRS])
+    name_offsets, name_data, *value_buffers = _buffers(page, 8, 13)
+    total = memoryview(lists).cast("i")[page.count]
+    names = pa.Array.from_buffers(pa.utf8(), total, [None, name_offsets, name_data or _NO_BYTES])
+    pairs = pa.StructArray.from_arrays([names, _binary(total, value_buffers)], fields=list(_HEADERS.value_type))
+    return pa.Array.from_buffers(_HEADERS, page.count, [None, lists], children=[pairs])
+
+
+def _buffers(page: Page, first: int, end: int) -> list[pa.Buffer | None]:
+    """Return buffers of a page by their numbers; None is one of length 0."""
+    found = (page.buffer(number) for number in range(first, end))
+    return [pa.py_buffer(buffer) if buffer else None for buffer in found]
+
+
+def _binary(count: int, buffers: list[pa.Buffer | None]) -> pa.Array:
+    validity, offsets, data = buffers
+    if offsets is None:
+        return pa.nulls(count, _BINARY)
+    return pa.Array.from_buffers(_BINARY, count, [validity, offsets, data or _NO_BYTES])
+
+
+def _part_of(column: Callable[[Page], pa.Array]) -> Callable[[Slice, Page], pa.Array]:
+    return lambda part, page: column(page).slice(part.start, len(part))
+
+
+@_checked
+def _precise_times(page: Page) -> pa.Array:
+    return _times(page).cast(_BATCH_TIME)
+
+
+def _offsets(part: Slice, _: Page) -> pa.Array:
+    first, end = part.base + part.start, part.end
+    if hasattr(pa, "arange"):  # since pyarrow 21
+        return pa.arange(first, end)
+    return pa.Array.from_buffers(pa.int64(), len(part), [None, pa.py_buffer(array("q", range(first, end)))])
+
+
+_COLUMNS: Final = {
+    "key": _part_of(_keys),
+    "value": _part_of(_values),
+    "headers": _part_of(_headers),
+    "timestamp": _part_of(_precise_times),
+    "log_time": _part_of(_precise_times),
+    "offset": _offsets,
+}

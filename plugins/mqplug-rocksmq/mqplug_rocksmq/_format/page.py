@@ -1,0 +1,355 @@
+"""Pages: the columnar values that a store keeps, format version 1.
+
+``docs/page-format.md`` describes the bytes, so that other languages can read them. A page never
+says at which offset it starts: its key does. It says where the page before it ended, so that a
+missing page is noticed, and a gap that was left on purpose is not taken for one.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Sequence
+from functools import lru_cache
+from itertools import accumulate, chain, pairwise
+from struct import Struct, pack
+from typing import TYPE_CHECKING, Final, NamedTuple, cast
+
+from crc32c import crc32c
+
+from mqplug import Corrupt
+
+if TYPE_CHECKING:
+    import pyarrow
+
+    Buffer = bytes | memoryview
+
+if sys.byteorder != "little":  # pragma: no cover
+    raise ImportError("mqplug-rocksmq reads and writes its pages on little-endian machines only")
+
+Header = tuple[str, bytes | None]
+Headers = tuple[Header, ...]
+
+MAGIC: Final = b"MQP1"
+_HEAD: Final = Struct("<4sHHIIQ26I")
+_BEGIN: Final = Struct("<4sHHI")  # up to the checksum
+_START: Final = Struct("<4sHHIIQ2I")  # and the first entry of the directory
+_PLACE: Final = Struct("<2I")
+_CRC: Final = Struct("<I")
+_CRC_AT: Final = _BEGIN.size
+_DIRECTORY: Final = Struct("<26I")
+_DIRECTORY_AT: Final = _HEAD.size - _DIRECTORY.size
+_ONE_TIME: Final = Struct("<q")
+_ONE_ITEM: Final = Struct("<2i")
+_BEFORE: Final = Struct("<Q")
+_BEFORE_AT: Final = 16
+_BUFFERS: Final = 13
+_ALIGNMENT: Final = 8
+_MANY: Final = 32
+_LATEST: Final = 253_402_300_799_999  # the end of the year 9999, in milliseconds since 1970
+
+# The numbers of the buffers in the directory.
+_TIME, _KEY, _VALUE, _LISTS, _NAMES, _HEADER_VALUES = 0, 1, 4, 7, 8, 10
+
+
+class Columns(NamedTuple):
+    """Messages to be stored, as columns of equal length; None is a column in which all are absent.
+
+    ``ends`` says where each value ends when all are joined, where that is known and all are there.
+    """
+
+    times: Sequence[int]
+    values: Sequence[bytes | None] | None
+    keys: Sequence[bytes | None] | None = None
+    headers: Sequence[Sequence[Header]] | None = None
+    ends: Sequence[int] | None = None
+
+    def cut(self, rows: slice) -> Columns:
+        """Return some of the messages."""
+        if rows == slice(0, len(self.times)):
+            return self
+        return Columns(*(None if column is None else column[rows] for column in self[:4]))  # type: ignore[arg-type]
+
+
+class Body(NamedTuple):
+    """A page that is encoded but for its place in the log."""
+
+    messages: int
+    newest: int  # the largest of its times
+    directory: bytes
+    data: bytes
+
+    @property
+    def size(self) -> int:
+        """The bytes of the page."""
+        return _HEAD.size + len(self.data)
+
+    def seal(self, before: int) -> bytes:
+        """Return the page, which follows a page that ended at the offset *before*."""
+        begin = _BEGIN.pack(MAGIC, 0, _BUFFERS, self.messages)
+        rest = _BEFORE.pack(before) + self.directory
+        checksum = crc32c(self.data, crc32c(rest, crc32c(begin)))
+        return b"".join((begin, _CRC.pack(checksum), rest, self.data))
+
+
+def reseal(page: bytes, before: int) -> bytes:
+    """Return a page as one that follows the offset *before*, whatever it followed."""
+    head, data = bytearray(page[: _HEAD.size]), page[_HEAD.size :]
+    _BEFORE.pack_into(head, _BEFORE_AT, before)
+    _CRC.pack_into(head, _CRC_AT, crc32c(data, _head_crc(bytes(head))))
+    return bytes(head) + data
+
+
+def encode(columns: Columns) -> Body:
+    """Encode one page of at least one message."""
+    writer = Writer()
+    newest = writer.times(columns.times)
+    writer.binary(columns.keys)
+    writer.binary(columns.values, columns.ends)
+    writer.headers(columns.headers)
+    return writer.body(len(columns.times), newest)
+
+
+def encode_one(time: int, key: bytes | None, value: bytes | None) -> Body:
+    """Encode a page of one message without headers: most single sends are that, and it takes a quarter of the time."""
+    parts = [_ONE_TIME.pack(time)]
+    for item in (key, value):
+        if item is not None:
+            length = len(item)
+            parts += (_ONE_ITEM.pack(0, length), item, bytes(-length % _ALIGNMENT))
+    directory = _directory_of_one(None if key is None else len(key), None if value is None else len(value))
+    return Body(1, time, directory, b"".join(parts))
+
+
+@lru_cache(maxsize=1024)
+def _directory_of_one(key: int | None, value: int | None) -> bytes:
+    """Encode the directory of a page of one message without headers, of whose key and value the lengths are known."""
+    at = _HEAD.size + _ONE_TIME.size
+    directory = [_HEAD.size, _ONE_TIME.size]
+    for length in (key, value):
+        if length is None:
+            directory += (at, 0) * 3
+            continue
+        start = at + _ONE_ITEM.size
+        directory += (at, 0, at, _ONE_ITEM.size, start, length)
+        at = start + length + -length % _ALIGNMENT
+    return _DIRECTORY.pack(*directory, *(at, 0) * 6)
+
+
+class Writer:
+    """Collects the buffers of a page, aligned, and notes where each one lies."""
+
+    __slots__ = ("_directory", "_end", "_parts")
+
+    def __init__(self) -> None:
+        self._parts: list[Buffer] = []
+        self._directory: list[int] = []
+        self._end = _HEAD.size
+
+    def body(self, count: int, newest: int) -> Body:
+        """Return what was collected."""
+        return Body(count, newest, _DIRECTORY.pack(*self._directory), b"".join(self._parts))
+
+    def add(self, part: bytes | memoryview) -> None:
+        """Add a buffer."""
+        length = len(part)
+        self._directory += (self._end, length)
+        self._parts.append(part)
+        if padding := -length % _ALIGNMENT:
+            self._parts.append(bytes(padding))
+        self._end += length + padding
+
+    def absent(self, buffers: int) -> None:
+        """Add buffers that have nothing to say."""
+        self._directory += (self._end, 0) * buffers
+
+    def times(self, times: Sequence[int]) -> int:
+        """Add the times, and return the largest."""
+        first, count = times[0], len(times)
+        if times.count(first) == count:  # they were sent together
+            self.add(pack("<q", first) * count)
+            return first
+        self.add(pack(f"<{count}q", *times))
+        return max(times)
+
+    def binary(self, column: Sequence[bytes | None] | None, ends: Sequence[int] | None = None) -> None:
+        """Add a column that may have gaps; *ends* where each item ends, if that is known."""
+        if column is None:
+            return self.absent(3)
+        try:
+            data = b"".join(column)  # type: ignore[arg-type]
+        except TypeError:  # to look for gaps first would take longer than all else
+            return self._with_gaps(column)
+        self.absent(1)
+        return self._data(data, ends or accumulate(map(len, column)))  # type: ignore[arg-type]
+
+    def _with_gaps(self, column: Sequence[bytes | None]) -> None:
+        if column.count(None) == len(column):
+            return self.absent(3)
+        self.add(_bitmap(column))
+        filled = [item or b"" for item in column]
+        return self._data(b"".join(filled), accumulate(map(len, filled)))
+
+    def _offsets(self, ends: Iterable[int]) -> None:
+        offsets = (0, *ends)
+        self.add(pack(f"<{len(offsets)}i", *offsets))
+
+    def _data(self, data: bytes, ends: Iterable[int]) -> None:
+        self._offsets(ends)
+        self.add(data)
+
+    def headers(self, column: Sequence[Sequence[Header]] | None) -> None:
+        """Add the headers."""
+        flat = list(chain.from_iterable(column or ()))
+        if column is None or not flat:
+            return self.absent(6)
+        self._offsets(accumulate(map(len, column)))
+        names = [name.encode() for name, _ in flat]
+        self._data(b"".join(names), accumulate(map(len, names)))
+        return self.binary([value for _, value in flat])
+
+
+def _bitmap(column: Sequence[object]) -> bytes:
+    bits = "".join("0" if item is None else "1" for item in reversed(column))
+    return int(bits, 2).to_bytes((len(column) + 7) // 8, "little")
+
+
+def message_count(page: bytes) -> int:
+    """Return how many messages a page says that it has, without a look at the rest of it."""
+    return int.from_bytes(page[8:12], "little")
+
+
+def end_before(page: bytes) -> int:
+    """Return where a page says that the one before it ends, without a look at the rest of it."""
+    return int.from_bytes(page[_BEFORE_AT : _BEFORE_AT + 8], "little")
+
+
+def _head_crc(head: bytes) -> int:
+    return int(crc32c(head[_CRC_AT + 4 :], crc32c(head[:_CRC_AT])))
+
+
+class Page:
+    """A stored page, verified when made; each column is decoded when it is asked for."""
+
+    __slots__ = ("before", "count", "raw")
+
+    count: int
+    before: int
+
+    def __init__(self, raw: bytes) -> None:
+        if len(raw) < _HEAD.size:
+            raise Corrupt(f"a page of {len(raw)} bytes is shorter than its header")
+        magic, flags, buffers, self.count, checksum, self.before, _, times = _START.unpack_from(raw)
+        if magic != MAGIC or flags or buffers != _BUFFERS:
+            raise Corrupt(f"not a page of format 1: it starts with {raw[:8].hex()}")
+        if crc32c(memoryview(raw)[_CRC_AT + 4 :], crc32c(raw[:_CRC_AT])) != checksum:
+            raise Corrupt("a page does not match its checksum: its bytes were changed after they were written")
+        if not self.count or times != 8 * self.count:
+            raise Corrupt(f"a page of {self.count} messages does not have as many timestamps")
+        self.raw = raw
+
+    @property
+    def size(self) -> int:
+        """The bytes of the page."""
+        return len(self.raw)
+
+    def unsealed(self) -> Body:
+        """Return it as a page that has no place in a log yet, once all in it is known to be what it says."""
+        for number in range(_BUFFERS):
+            self.buffer(number)
+        for first in (_KEY, _VALUE):
+            self._examine(first, self.count)
+        if self._length(_LISTS):
+            total = self._ascend(_LISTS, self.count)
+            self._examine(_HEADER_VALUES, total)
+            self._ascend(_NAMES, total, _NAMES + 1)
+            self._names(total)
+        newest = max(self.buffer(_TIME).cast("Q").tolist())  # unsigned: what is negative is the largest of all
+        if newest > _LATEST:
+            raise Corrupt("a timestamp in a page lies outside the years 1970 to 9999")
+        return Body(self.count, newest, self.raw[_DIRECTORY_AT : _HEAD.size], self.raw[_HEAD.size :])
+
+    def _examine(self, first: int, count: int) -> None:
+        """Raise unless three buffers, from this one on, are a column of so many values."""
+        if self._length(first):
+            self.buffer(first, (count + 7) // 8)
+        if self._length(first + 1):
+            self._ascend(first + 1, count, first + 2)
+        elif self._length(first) or self._length(first + 2):
+            raise Corrupt("a column of a page has values, and does not say where they begin")
+
+    def _ascend(self, number: int, count: int, data: int | None = None) -> int:
+        """Return the last of so many offsets, which have to ascend from 0 to the length of the *data* behind them."""
+        offsets = self._offsets(number, count)
+        if offsets[0] or offsets != sorted(offsets) or (data is not None and offsets[-1] != self._length(data)):
+            raise Corrupt(f"the offsets in buffer {number} of a page make no sense")
+        return offsets[-1]
+
+    def times(self) -> list[int]:
+        """Return the timestamps, in milliseconds since 1970."""
+        return self.buffer(_TIME, 8 * self.count).cast("q").tolist()
+
+    def keys(self) -> list[bytes | None]:
+        """Return the keys."""
+        return self._binary(_KEY, self.count)
+
+    def values(self) -> list[bytes | None]:
+        """Return the values."""
+        return self._binary(_VALUE, self.count)
+
+    def headers(self) -> list[Headers] | None:
+        """Return the headers of each message, or None where no message has any."""
+        if not self._length(_LISTS):
+            return None
+        starts = self._offsets(_LISTS, self.count)
+        names = self._names(starts[-1])
+        flat = list(zip(names, self._binary(_HEADER_VALUES, starts[-1]), strict=True))
+        return [tuple(flat[start:stop]) for start, stop in pairwise(starts)]
+
+    def _names(self, total: int) -> list[str]:
+        try:
+            return [str(name, "utf-8") for name in self._data(_NAMES, total)]
+        except UnicodeDecodeError as error:
+            raise Corrupt("the name of a header in a page is not UTF-8") from error
+
+    def to_arrow(self) -> pyarrow.RecordBatch:
+        """Return the columns timestamp, key, value and headers as a record batch that shares the page's memory."""
+        from mqplug_rocksmq._format.from_pages_to_arrow import record_batch
+
+        return record_batch(self)
+
+    def _place(self, number: int) -> tuple[int, int]:
+        return _PLACE.unpack_from(self.raw, _DIRECTORY_AT + number * _PLACE.size)
+
+    def _length(self, number: int) -> int:
+        return self._place(number)[1]
+
+    def buffer(self, number: int, length: int | None = None) -> memoryview:
+        """Return one of the buffers, if it lies inside the page and has the length that it should have."""
+        start, held = self._place(number)
+        if start % _ALIGNMENT or start + held > len(self.raw) or length not in (None, held):
+            raise Corrupt(f"buffer {number} of a page lies outside it, or has the wrong length")
+        return memoryview(self.raw)[start : start + held]
+
+    def _offsets(self, number: int, count: int) -> list[int]:
+        return self.buffer(number, 4 * count + 4).cast("i").tolist()
+
+    def _data(self, number: int, count: int) -> list[bytes]:
+        offsets = self._offsets(number, count)
+        data = bytes(self.buffer(number + 1, offsets[-1]))
+        start = offsets[0]
+        return [data[start : (start := stop)] for stop in offsets[1:]]
+
+    def _binary(self, number: int, count: int) -> list[bytes | None]:
+        if not self._length(number + 1):
+            return [None] * count
+        if count >= _MANY and "pyarrow" in sys.modules:  # three times as fast, where the program uses it anyway
+            from mqplug_rocksmq._format.from_pages_to_arrow import binary
+
+            return cast("list[bytes | None]", binary(self, number, count).to_pylist())
+        data = cast("list[bytes | None]", self._data(number + 1, count))
+        if self._length(number):
+            valid = int.from_bytes(self.buffer(number, (count + 7) // 8), "little")
+            for index in range(count):
+                if not valid >> index & 1:
+                    data[index] = None
+        return data

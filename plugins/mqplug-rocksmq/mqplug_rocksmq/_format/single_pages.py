@@ -1,0 +1,116 @@
+"""Pages of one message each: what single sends leave behind, and most of many a log.
+
+They are verified and decoded many at a time, by a short way that knows only the pages that ``encode_one`` makes. What
+is odd about a page ends the run before it: ``Page`` looks at that one, and says what is wrong, if anything is.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+from contextlib import suppress
+from itertools import islice
+from struct import Struct
+from typing import Final
+
+from crc32c import crc32c
+
+from mqplug_rocksmq._format.page import MAGIC, Columns, Headers, Page, encode, end_before
+
+_ONE: Final = MAGIC + bytes((0, 0, 13, 0, 1, 0, 0, 0))  # no flags, 13 buffers, 1 message
+_CRC_OF_ONE: Final = crc32c(_ONE)
+_HEAD: Final = Struct("<12sIQ16I")  # up to where a message says that it has headers
+_BEHIND_CRC: Final = 16
+_TIME: Final = Struct("<q")
+_TIME_AT: Final = 128
+_OFFSETS: Final = 8  # bytes: two of them
+_MOST: Final = 1000
+_LARGE: Final = 4096  # bytes of a page: of larger ones ``Page`` makes fewer copies
+
+
+class _OddError(Exception):
+    """A page that ``encode_one`` does not make."""
+
+
+class Singles:
+    """Messages of pages that have one each, without headers, side by side in their log; each page was verified."""
+
+    __slots__ = ("_keys", "_latest", "_times", "_values", "before", "size")
+
+    def __init__(self, before: int) -> None:
+        self.before = before
+        self.size = 0  # bytes of the pages
+        self._latest = b""  # the page that was taken in last
+        self._times: list[int] = []
+        self._keys: list[bytes | None] = []
+        self._values: list[bytes | None] = []
+
+    @property
+    def count(self) -> int:
+        """How many there are."""
+        return len(self._times)
+
+    def times(self) -> list[int]:
+        """Return the timestamps, in milliseconds since 1970."""
+        return self._times
+
+    def keys(self) -> list[bytes | None]:
+        """Return the keys."""
+        return self._keys
+
+    def values(self) -> list[bytes | None]:
+        """Return the values."""
+        return self._values
+
+    def headers(self) -> list[Headers] | None:
+        """Return None: no message has any."""
+        return None
+
+    def as_page(self) -> Page:
+        """Return one page of the same messages."""
+        if self.count == 1:
+            return Page(self._latest)
+        return Page(encode(Columns(self._times, self._values, self._keys)).seal(self.before))
+
+    def add(self, raw: bytes, before: int) -> None:
+        """Take in the next page, if it is a whole one, and follows the offset *before*."""
+        (
+            one, checksum, follows, time_at, time_size, _, key_gaps, key_at, key_offsets, key_start, key_size,
+            _, value_gaps, value_at, value_offsets, value_start, value_size, _, headers,
+        ) = _HEAD.unpack_from(raw)  # fmt: skip
+        if one != _ONE or len(raw) > _LARGE or follows != before or time_at != _TIME_AT or time_size != _TIME.size:
+            raise _OddError
+        if key_gaps or value_gaps or headers or crc32c(raw[_BEHIND_CRC:], _CRC_OF_ONE) != checksum:
+            raise _OddError
+        key = _item(raw, key_at, key_offsets, key_start, key_size) if key_offsets else None
+        value = _item(raw, value_at, value_offsets, value_start, value_size) if value_offsets else None
+        self._times += _TIME.unpack_from(raw, _TIME_AT)
+        self.size += len(raw)
+        self._latest = raw
+        self._keys.append(key)
+        self._values.append(value)
+
+
+def _item(raw: bytes, at: int, size: int, start: int, length: int) -> bytes:
+    """Return a key or value: its two offsets lie just before it, and say that it has this length."""
+    stop = start + length
+    if size != _OFFSETS or at % _OFFSETS or start != at + _OFFSETS or stop > len(raw):
+        raise _OddError
+    if int.from_bytes(raw[at:start], "little") != length << 32:
+        raise _OddError
+    return raw[start:stop]
+
+
+def gather(found: Sequence[tuple[int, bytes]], at: int) -> Singles | None:
+    """Return the pages from this index on that are singles, side by side; None if the first is none."""
+    first, raw = found[at]
+    if not raw.startswith(_ONE):
+        return None
+    run = Singles(end_before(raw))
+    with suppress(_OddError, struct.error):
+        run.add(raw, run.before)
+        for end, (base, raw) in enumerate(islice(found, at + 1, at + _MOST), first + 1):
+            if base != end:
+                break
+            run.add(raw, end)
+    return run if run.size else None

@@ -1,0 +1,112 @@
+"""Batches as they cross the socket: whole pages as they are stored, other messages as a page of their own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from mqplug import Batch, Corrupt, Log
+from mqplug.spi import Headers, Numbers
+from mqplug_rocksmq._driver.batches import PageBatch, batch_of
+from mqplug_rocksmq._driver.translation import position_at
+from mqplug_rocksmq._format.page import Columns, Page, encode
+from mqplug_rocksmq._processes.codec import made, plain
+from mqplug_rocksmq._processes.frames import Header
+from mqplug_rocksmq._store.reading import Slice
+
+_WORTH_WHILE = 4  # a page of which a smaller share than this is wanted is not sent whole
+
+
+def packed(batches: Iterable[Batch], *, attempts: bool) -> tuple[list[Header], list[bytes]]:
+    """Return batches as headers and the pages that they speak of. *attempts*: say which delivery each message is."""
+    headers: list[Header] = []
+    pages: list[bytes] = []
+    for batch in batches:
+        if isinstance(batch, PageBatch) and not attempts and _whole(batch.slices):
+            headers.append(_as_stored(batch, pages))
+        else:
+            headers.append(_encoded(batch, pages, attempts=attempts))
+    return headers, pages
+
+
+def _whole(slices: Sequence[Slice]) -> bool:
+    return all(len(part) * _WORTH_WHILE >= part.page.count for part in slices)
+
+
+def _as_stored(batch: PageBatch, pages: list[bytes]) -> Header:
+    found = [part.as_page().raw for part in batch.slices]
+    slices = [(part.base, part.start, part.stop, len(raw)) for part, raw in zip(batch.slices, found, strict=True)]
+    pages += found
+    return {"log": plain(batch.log), "slices": slices}
+
+
+def _encoded(batch: Batch, pages: list[bytes], *, attempts: bool) -> Header:
+    header: Header = {"log": plain(batch.log), "next": batch.next_position.coordinates[0]}
+    if not len(batch):
+        return header
+    page = encode(Columns(batch.timestamps, batch.values, batch.keys, batch.headers)).seal(0)
+    pages.append(page)
+    header |= {"length": len(page), "offsets": [each[0] for each in batch.coordinates]}
+    return header | {"attempts": list(batch.attempts)} if attempts else header
+
+
+def unpacked(headers: Sequence[Header], body: bytes) -> list[Batch]:
+    """Return the batches that were sent; ``Corrupt`` where a page was changed on its way."""
+    batches: list[Batch] = []
+    at = 0
+    for header in headers:
+        log = made(header["log"])
+        if "slices" in header:
+            slices = []
+            for base, start, stop, length in header["slices"]:
+                slices.append(Slice(base, Page(body[at : at + length]), start, stop))
+                at += length
+            batches.append(batch_of(log, slices))
+        else:
+            length = header.get("length", 0)
+            batches.append(_decoded(log, header, body[at : at + length]))
+            at += length
+    return batches
+
+
+def _decoded(log: Log, header: Header, raw: bytes) -> Batch:
+    offsets: list[int] = header.get("offsets", [])
+    behind = position_at(log, header["next"])
+    page = Page(raw) if raw else None
+    if page is not None and page.count != len(offsets):
+        raise Corrupt("a batch does not have as many messages as ids")
+    return Batch(log, behind, len(offsets), PickedColumns(page, offsets, header.get("attempts")))
+
+
+class PickedColumns:
+    """The columns of a page whose messages lie at these offsets."""
+
+    __slots__ = ("_attempts", "_offsets", "_page")
+
+    def __init__(self, page: Page | None, offsets: list[int], attempts: list[int] | None) -> None:
+        self._page = page
+        self._offsets = offsets
+        self._attempts = attempts
+
+    def coordinates(self) -> Sequence[Numbers]:
+        return [(offset,) for offset in self._offsets]
+
+    def details(self) -> None:
+        return None
+
+    def keys(self) -> Sequence[bytes | None]:
+        return self._page.keys() if self._page else []
+
+    def values(self) -> Sequence[bytes | None]:
+        return self._page.values() if self._page else []
+
+    def headers(self) -> Sequence[Headers]:
+        return (self._page.headers() or [()] * self._page.count) if self._page else []
+
+    def timestamps(self) -> Sequence[int]:
+        return self._page.times() if self._page else []
+
+    def log_times(self) -> Sequence[int]:
+        return self.timestamps()
+
+    def attempts(self) -> list[int] | None:
+        return self._attempts

@@ -1,0 +1,31 @@
+"""What other processes may ask the owner of a store to do for its care. Each may take a while."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from mqplug_rocksmq._processes.frames import Header
+from mqplug_rocksmq._store.store import Store
+
+
+def _stats(store: Store, _: Header) -> Header:
+    return {"stats": store.statistics().as_json()}
+
+
+def _backup(store: Store, request: Header) -> Header:
+    store.back_up(Path(request["path"]))
+    return {}
+
+
+def _compact(store: Store, _: Header) -> Header:
+    store.compact()
+    return {}
+
+
+CARE: Final[Mapping[str, Callable[[Store, Header], dict[str, Any]]]] = {
+    "stats": _stats,
+    "backup": _backup,
+    "compact": _compact,
+}

@@ -1,0 +1,77 @@
+"""Where commands find a store: open in another process, which is asked then, or closed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import click
+
+from mqplug import AlreadyOpen, ConfigError
+from mqplug_rocksmq._engine.directory import examine
+from mqplug_rocksmq._engine.ownership import Ownership, owner_of
+from mqplug_rocksmq._processes.client_connection import Link
+from mqplug_rocksmq._processes.frames import Header
+
+_PREFIX = "rocksmq://"
+
+
+class StorePath(click.ParamType[Path]):
+    """The path of a store, or its URL."""
+
+    name = "path"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Path:
+        text = str(value)
+        if text.startswith(_PREFIX):
+            text = text.removeprefix(_PREFIX).partition("?")[0]
+        elif "://" in text:
+            self.fail(f"{text} is no store of rocksmq", param, ctx)
+        return Path(text).expanduser().absolute()
+
+
+path_argument = click.argument("path", type=StorePath())
+timeout_option = click.option(
+    "--timeout", type=click.FloatRange(min=0), default=600, show_default=True, metavar="SECONDS", help="Give up after."
+)
+json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON, for programs.")
+
+
+def existing(path: Path, *, named: bool = True) -> Path:
+    """Return the path if a store is there, even if its own file is damaged where it need not be *named*."""
+    if not path.exists():
+        raise ConfigError(f"there is no store at {path}", fix="Check the path")
+    examine(path, create=False, named=named)
+    return path.resolve()
+
+
+def asked(path: Path, request: Header, timeout: float) -> Header | None:
+    """Ask the process that has the store open, and return its answer; None if no process has."""
+    try:
+        Ownership(path).release()
+    except AlreadyOpen as refused:
+        owner = owner_of(path)
+        if owner is None or owner.socket is None:
+            raise AlreadyOpen(refused.message, fix="Close it there, and try again", backend="rocksmq") from None
+        return _ask(owner.socket, path, request, timeout)
+    return None
+
+
+def _ask(address: str, path: Path, request: Header, timeout: float) -> Header:
+    link = Link(address, path, min(timeout, 10))
+    try:
+        return link.ask(request, timeout=timeout)[0]
+    finally:
+        link.close()
+
+
+@contextmanager
+def owning(path: Path) -> Iterator[None]:
+    """Keep everybody else from opening a store that nobody has open."""
+    ownership = Ownership(path)
+    try:
+        yield
+    finally:
+        ownership.release()

@@ -1,0 +1,1 @@
+"""Topics, their logs, the groups that read them, and what is dropped."""

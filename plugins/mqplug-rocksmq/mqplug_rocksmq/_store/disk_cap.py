@@ -1,0 +1,49 @@
+"""What goes when a store is larger than it may be: the oldest messages of all topics, whoever still wants them."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable, Iterable, Iterator
+from typing import NamedTuple
+
+from mqplug_rocksmq._engine.log_state import LogState
+from mqplug_rocksmq._format.keys import Mark
+
+Marks = Callable[[LogState], Iterator[Mark]]
+
+
+class _Piece(NamedTuple):
+    """The messages of a log between two entries of its time index."""
+
+    stored: int
+    log: int
+    size: int
+    end: int
+
+
+def held(log: LogState, marks: Iterator[Mark]) -> int:
+    """Return how many bytes of messages a log holds."""
+    first = next(marks, None)
+    return 0 if first is None or log.low >= log.visible else log.size - first.size
+
+
+def cuts(logs: Iterable[LogState], marks: Marks, excess: int) -> dict[int, int]:
+    """Return, by log, the offset before which messages have to go, so that there are so many bytes less."""
+    found: dict[int, int] = {}
+    for piece in heapq.merge(*(_pieces(log, marks(log)) for log in logs)):
+        if excess <= 0:
+            break
+        excess -= piece.size
+        found[piece.log] = piece.end
+    return found
+
+
+def _pieces(log: LogState, marks: Iterator[Mark]) -> Iterator[_Piece]:
+    if log.low >= log.visible:
+        return
+    before = next(marks, None)
+    while before is not None:
+        after = next(marks, None)
+        size, end = (log.size, log.visible) if after is None else (after.size, after.base)
+        yield _Piece(before.stored, log.number, size - before.size, min(end, log.visible))
+        before = after

@@ -1,0 +1,133 @@
+"""What was handed out of a log to members that share it, on disk: it counts also when nobody is left to tell.
+
+Each hand-out is a note, written before its messages go to the member, and dropped when all of them are acked or were
+handed out again. Nobody waits for a note: it is with the operating system then, and outlives its process.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import repeat
+from time import monotonic
+from typing import TYPE_CHECKING, Final
+
+from mqplug.spi import Numbers
+from mqplug.spi.groups import Lease, Recalled
+from mqplug_rocksmq._engine import clock
+from mqplug_rocksmq._format.hand_out_notes import Note, Span, note_value, notes_key, numbered, read_note, spans_of
+from mqplug_rocksmq._format.keys import after_prefix
+
+if TYPE_CHECKING:
+    from mqplug_rocksmq._engine.rocks import Changes
+    from mqplug_rocksmq._store.group_positions import Plan
+    from mqplug_rocksmq._store.store import Store
+
+GRACE: Final = 1.0  # seconds in which members in other processes find a new owner, and say what they have
+
+
+class _Written:
+    """A note that is on disk, and for how many messages it is the last one."""
+
+    __slots__ = ("key", "left")
+
+    def __init__(self, key: bytes, left: int) -> None:
+        self.key = key
+        self.left = left
+
+
+class Handed:
+    """The notes of one log and group. Not for several threads at once."""
+
+    def __init__(self, store: Store, log: int, group: str) -> None:
+        self._groups = store.groups
+        self._opened = store.opened
+        self._log = log
+        self._group = group
+        self._keys = notes_key(log, group)
+        self._next = 0
+        self._last: dict[int, _Written] = {}  # by offset: the last note that names a message
+        self._over: list[bytes] = []  # the keys of notes that say nothing any more
+
+    def recall(self) -> dict[Numbers, Recalled]:
+        """What was handed out, or put off, before this table."""
+        now, grace = clock.now_ms(), max(0.0, self._opened + GRACE - monotonic())
+        known: dict[Numbers, Recalled] = {}
+        for note in map(read_note, self._groups.notes(self._log, self._group)):
+            for span in note.spans:
+                wait = max(0, span.due - now) / 1000 if span.due else grace * note.elsewhere
+                recalled = Recalled(span.attempts, wait)
+                known |= dict.fromkeys([(offset,) for offset in range(span.first, span.first + span.size)], recalled)
+        return known
+
+    def renew(self, known: Mapping[Numbers, Recalled]) -> None:
+        """Have one note in place of all that there are."""
+        now = clock.now_ms()
+        later = [(at[0], each.attempts, now + _ms(each.delay)) for at, each in sorted(known.items())]
+        self._write([offset for offset, _, _ in later], Note(spans_of(later)), self.forgotten())
+
+    def take(self, leases: Sequence[Lease], *, elsewhere: bool) -> None:
+        """These go to a member now, which may be in another process."""
+        offsets = [at[0] for at, _ in leases]
+        attempts = {attempt for _, attempt in leases}
+        if len(attempts) == 1 and offsets[-1] - offsets[0] + 1 == len(offsets):
+            spans: tuple[Span, ...] = (Span(offsets[0], len(offsets), *attempts),)
+        else:
+            spans = spans_of((at[0], attempt, 0) for at, attempt in leases)
+        self._write(offsets, Note(spans, elsewhere))
+
+    def put_off(self, returned: Iterable[tuple[int, int, float]]) -> None:
+        """These came back: offset, how often each was handed out, and in how many seconds it may be again."""
+        now = clock.now_ms()
+        later = [(offset, attempts, now + _ms(delay)) for offset, attempts, delay in sorted(returned)]
+        self._write([offset for offset, _, _ in later], Note(spans_of(later)))
+
+    def _write(self, offsets: Sequence[int], note: Note, also: Plan | None = None) -> None:
+        self.drop(offsets)
+        key, self._next = numbered(self._keys, self._next), self._next + 1
+        self._last.update(dict.fromkeys(offsets, _Written(key, len(offsets))))
+        value, over, self._over = note_value(note), self._over, []
+
+        def plan(changes: Changes) -> None:
+            if also:
+                also(changes)
+            for each in over:
+                changes.delete(each)
+            if offsets:
+                changes.put(key, value)
+
+        self._groups.jot(plan)
+
+    # what is over ------------------------------------------------------------------------------------------
+
+    def drop(self, offsets: Iterable[int]) -> None:
+        """The last notes of these messages say nothing of them any more."""
+        for note in map(self._last.pop, offsets, repeat(None)):
+            if note is not None:
+                note.left -= 1
+                if not note.left:
+                    self._over.append(note.key)
+
+    def finished(self) -> Plan:
+        """What removes the notes that are over; to be part of a write."""
+        over, self._over = self._over, []
+
+        def remove(changes: Changes) -> None:
+            for key in over:
+                changes.delete(key)
+
+        return remove
+
+    def forgotten(self) -> Plan:
+        """What removes all notes; to be part of a write."""
+        self._last, self._over = {}, []
+        return forget(self._log, self._group)
+
+
+def forget(log: int, group: str) -> Plan:
+    """What removes all notes of a log and group; to be part of a write."""
+    prefix = notes_key(log, group)
+    return lambda changes: changes.delete_range(prefix, after_prefix(prefix))
+
+
+def _ms(seconds: float) -> int:
+    return int(1000 * seconds)

@@ -1,0 +1,320 @@
+"""Taking in what was staged: all of it or nothing, once, whenever the process is killed.
+
+Three durable steps. An intent says what is about to be taken in. RocksDB takes in the files, all or none, in segments
+that no log knows. One write makes them the next messages of their logs, sets the mark of the writer, and removes the
+intent. Whoever opens the store goes on after the last step that was done.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
+
+from mqplug import ConfigError, Corrupt, Error, OutcomeUnknown, StorageFull, Timeout
+from mqplug_rocksmq._engine import clock
+from mqplug_rocksmq._engine.engine import Receipt
+from mqplug_rocksmq._engine.log_state import LEASE, LogState
+from mqplug_rocksmq._engine.rocks import LAST, Changes
+from mqplug_rocksmq._format.keys import (
+    COUNTER,
+    FREED,
+    INTENT,
+    WRITER,
+    Graft,
+    Mark,
+    graft_key,
+    graft_value,
+    json_value,
+    log_key,
+    log_value,
+    mark_key,
+    mark_value,
+    range_value,
+    read_count,
+    read_json,
+)
+from mqplug_rocksmq._format.page import message_count
+from mqplug_rocksmq._store.staged import StagedFile, StagedRun, from_words, words
+from mqplug_rocksmq._store.staging_directory import Staging
+
+if TYPE_CHECKING:
+    from mqplug_rocksmq._engine.engine import Engine
+    from mqplug_rocksmq._engine.tuning import Tuning
+    from mqplug_rocksmq._store.retention import Janitor
+    from mqplug_rocksmq._store.topics import Topics
+
+Result = TypeVar("Result")
+_log = logging.getLogger("mqplug.rocksmq")
+_WRONG: Final = "Stage the messages again"
+_AGAIN: Final = "Ingest it again: it is taken in once"
+_UNDONE_WITHIN: Final = 10.0
+
+
+class Taken(NamedTuple):
+    """What became of a batch: its messages, and where those of each log lie. *repeated*: it was known already."""
+
+    messages: int
+    placed: dict[int, tuple[int, int]]  # log: the first offset, and the one behind the last
+    repeated: bool = False
+
+
+class Intent(NamedTuple):
+    """A batch that is about to be taken in."""
+
+    writer: str
+    number: int
+    files: Sequence[StagedFile]
+
+    @property
+    def value(self) -> bytes:
+        """The intent as it is stored."""
+        return json_value({"writer": self.writer, "number": self.number, "files": words(self.files)})
+
+    @classmethod
+    def read(cls, value: bytes) -> Intent:
+        """Return the intent that was stored so."""
+        said = read_json(value)
+        return cls(said["writer"], said["number"], from_words(said["files"]))
+
+    @property
+    def runs(self) -> list[tuple[int, StagedRun]]:
+        """All runs, each with its segment."""
+        return [(file.segment, run) for file in self.files for run in file.runs]
+
+
+class Ingestion:
+    """Takes in staged files, one batch at a time."""
+
+    def __init__(self, engine: Engine, topics: Topics, staging: Staging, janitor: Janitor, tuning: Tuning) -> None:
+        self._staging = staging
+        self._most = None if tuning.budget is None else tuning.budget // 2
+        self._engine = engine
+        self._topics = topics
+        self._grew = janitor.grew
+        self._busy = threading.Lock()
+
+    def ingest(self, writer: str, number: int, files: Sequence[StagedFile], timeout: float | None = None) -> Taken:
+        """Take in files, unless this number of the writer, or a larger one, was taken in before."""
+        end = None if timeout is None else time.monotonic() + timeout
+        with self._alone(end):
+            self._finish(end)
+            if known := self._known(writer, number):
+                self._staging.remove(file.segment for file in files)
+                return known
+            for file in files:
+                self._check(file)
+                _left(end)
+            return self._take_in(Intent(writer, number, files), end)
+
+    def reserve(self, timeout: float | None = None) -> int:
+        """Give out the number of a segment, for a file that is to be staged."""
+        if self._most is not None and self._staging.size() > self._most:
+            raise StorageFull(
+                f"more than {self._most} bytes are staged already, and disk_max_bytes leaves no room for more",
+                fix="Ingest or discard what is staged, or allow more",
+            )
+        return self._topics.reserve(timeout)
+
+    def recover(self) -> None:
+        """Finish what whoever had the store before was killed at."""
+        try:
+            with self._alone(None):
+                self._finish(None)
+        except StorageFull:
+            _log.warning("the disk is full: a batch that was staged is taken in when there is room")
+
+    def discard(self, files: Sequence[StagedFile], timeout: float | None = None) -> None:
+        """Remove what was staged, unless it was taken in. If that was broken off, it is undone."""
+        end = None if timeout is None else time.monotonic() + timeout
+        segments = {file.segment for file in files}
+        with self._alone(end):
+            intent = self._intent()
+            if intent and segments & {file.segment for file in intent.files}:
+                self._undo()
+            self._staging.remove(segments)
+
+    @contextmanager
+    def _alone(self, end: float | None) -> Iterator[None]:
+        if not self._busy.acquire(timeout=-1 if end is None else max(0.0, end - time.monotonic())):
+            raise Timeout("others are taking in what they staged", fix=_AGAIN, backend="rocksmq")
+        try:
+            yield
+        finally:
+            self._busy.release()
+
+    # what is known -----------------------------------------------------------------------------------------
+
+    def _known(self, writer: str, number: int) -> Taken | None:
+        with self._engine.lock:
+            self._engine.check()
+            stored = self._engine.pages.get(_writer_key(writer))
+        if stored is None:
+            return None
+        last = read_json(stored)
+        if number > last["number"]:
+            return None
+        if number < last["number"]:
+            return Taken(0, {}, repeated=True)
+        return Taken(last["messages"], {log: (first, end) for log, first, end in last["placed"]}, repeated=True)
+
+    def _check(self, file: StagedFile) -> None:
+        """Raise unless this file can be taken in."""
+        for run in file.runs:
+            self._topics.log(run.log)
+        self._staging.verify(file)
+        with self._engine.lock:
+            self._engine.check()
+            pages = self._engine.pages
+            given_out = read_count(pages.get(COUNTER))
+            used = self._topics.find(file.segment) is not None or pages.last(file.segment) is not None
+        if file.segment >= given_out or used:
+            raise ConfigError(f"the segment {file.segment} was not given out to be staged", fix=_WRONG)
+
+    # the three steps ---------------------------------------------------------------------------------------
+
+    def _take_in(self, intent: Intent, end: float | None) -> Taken:
+        self._safely(lambda changes: changes.put(INTENT, intent.value), end)
+        try:
+            return self._go_on(intent, end)
+        except Timeout:
+            raise  # the next one goes on
+        except Error as error:
+            self._undo_after(error)
+            raise
+
+    def _go_on(self, intent: Intent, end: float | None) -> Taken:
+        self._take_in_files(intent)
+        logs = {run.log: self._topics.log(run.log) for _, run in intent.runs}
+        taken = self._safely(lambda changes: self._place(changes, intent, logs), end, logs.values())
+        self._staging.remove(file.segment for file in intent.files)  # a kill may have left a second link to one
+        grown = sum(run.size for _, run in intent.runs)
+        with self._engine.lock:
+            self._engine.room.took(grown)
+        self._grew(grown, *logs.values())
+        return taken
+
+    def _take_in_files(self, intent: Intent) -> None:
+        with self._engine.lock:
+            self._engine.check()
+            pages = self._engine.pages
+            # RocksDB takes in all or none: the first one tells.
+            if intent.files and pages.last(intent.files[0].segment) is None:
+                pages.ingest([self._staging.file(file.segment) for file in intent.files])
+            for file in intent.files:
+                last = pages.last(file.segment)
+                if last is None or last[0] + message_count(last[1]) != file.messages:
+                    raise Corrupt(f"the file of segment {file.segment} holds not what was said of it", fix=_WRONG)
+
+    def _place(self, changes: Changes, intent: Intent, logs: Mapping[int, LogState]) -> Taken:
+        placed: dict[int, tuple[int, int]] = {}
+        for number in logs:
+            self._topics.log(number)  # unless it was deleted meanwhile
+        for segment, run in intent.runs:
+            log = logs[run.log]
+            first, _ = placed.get(run.log, (log.next, 0))
+            _graft(changes, log, segment, run)
+            placed[run.log] = first, log.end
+        for log in logs.values():
+            changes.put(log_key(log.number), log_value(log.record))
+        messages = sum(file.messages for file in intent.files)
+        listed = [[log, first, end] for log, (first, end) in placed.items()]
+        marker = {"number": intent.number, "messages": messages, "placed": listed}
+        changes.put(_writer_key(intent.writer), json_value(marker))
+        changes.delete(INTENT)
+        return Taken(messages, placed)
+
+    # what was begun before ---------------------------------------------------------------------------------
+
+    def _finish(self, end: float | None) -> None:
+        """Go on with what was begun; what cannot be taken in any more is undone."""
+        intent = self._intent()
+        if intent is None:
+            return
+        try:
+            self._go_on(intent, end)
+        except (StorageFull, Timeout):
+            raise
+        except Error as error:
+            _log.warning("a batch whose ingest was broken off is not taken in: %s", error)
+            self._undo()
+
+    def _intent(self) -> Intent | None:
+        with self._engine.lock:
+            self._engine.check()
+            stored = self._engine.pages.get(INTENT)
+        return None if stored is None else Intent.read(stored)
+
+    def _undo_after(self, error: Error) -> None:
+        try:
+            self._undo()
+        except Error as worse:
+            raise OutcomeUnknown(f"{error.message}; it may be taken in later, or not", fix=_AGAIN) from worse
+
+    def _undo(self) -> None:
+        def plan(changes: Changes) -> None:
+            stored = self._engine.pages.get(INTENT)
+            for file in Intent.read(stored).files if stored else ():
+                changes.drop_pages(file.segment, 0, LAST)
+                changes.put(log_key(file.segment, FREED), range_value(0, LAST))
+            changes.delete(INTENT)
+
+        self._safely(plan, time.monotonic() + _UNDONE_WITHIN, frees=True)
+
+    def _safely(
+        self,
+        plan: Callable[[Changes], Result],
+        end: float | None,
+        grown: Iterable[LogState] = (),
+        *,
+        frees: bool = False,
+    ) -> Result:
+        """Change something, by which some logs grow, and put it on disk, whatever the mode."""
+        engine, receipt = self._engine, Receipt()
+        with engine.lock, engine.in_step:
+            changes = engine.changes(frees=frees)
+            result = plan(changes)
+            waits = not engine.write(changes, done=receipt)
+            try:
+                if not waits:
+                    engine.durability.sync_locked()
+            finally:
+                for log in grown:
+                    engine.durability.grew(log)
+        if waits:
+            receipt.wait(_left(end))
+        return result
+
+
+def _graft(changes: Changes, log: LogState, segment: int, run: StagedRun) -> None:
+    """Make a run the next messages of its log."""
+    graft = Graft(log.next, segment, run.start, run.messages, log.end)
+    now = clock.now_ms()
+    for each in run.marks:
+        mark = Mark(max(log.newest, each.time), graft.base + each.at, log.size + each.size, now)
+        changes.put(mark_key(log.number, mark.time, mark.base), mark_value(mark))
+    changes.put(graft_key(log.number, graft.base), graft_value(graft))
+    log.grafted = True
+    log.newest = max(log.newest, run.marks[-1].time)
+    log.marked_size, log.marked_at = log.size + run.marks[-1].size, now
+    log.next = log.end = graft.end
+    log.size += run.size
+    log.messages += run.messages
+    if log.next > log.leased:
+        log.leased = log.next + LEASE
+
+
+def _left(end: float | None) -> float | None:
+    """Return the seconds that are left; ``Timeout`` when there are none."""
+    if end is None:
+        return None
+    if (left := end - time.monotonic()) <= 0:
+        raise Timeout("what was staged was not taken in in time", fix=_AGAIN, backend="rocksmq")
+    return left
+
+
+def _writer_key(writer: str) -> bytes:
+    return WRITER + writer.encode()

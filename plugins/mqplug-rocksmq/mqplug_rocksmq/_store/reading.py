@@ -1,0 +1,192 @@
+"""Reading a log: pages are walked in order, and a missing or damaged one is an error, never a hole."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Final, NamedTuple
+
+from mqplug import Corrupt
+from mqplug_rocksmq._engine.engine import Engine
+from mqplug_rocksmq._engine.log_state import LogState
+from mqplug_rocksmq._format.keys import TIME, log_key, mark_key, read_mark
+from mqplug_rocksmq._format.page import Page, message_count
+from mqplug_rocksmq._format.single_pages import Singles, gather
+from mqplug_rocksmq._store import ingested_segments
+
+_WALKED: Final = 1 << 20  # bytes of pages at a time
+
+
+class Trimmed(Exception):
+    """The wanted offset lies below *low*, the first that is retained."""
+
+    def __init__(self, low: int) -> None:
+        super().__init__(low)
+        self.low = low
+
+
+class Slice(NamedTuple):
+    """Some messages of one page, or of a run of small ones: the offsets ``base + start`` up to ``base + stop``."""
+
+    base: int
+    page: Page | Singles
+    start: int
+    stop: int
+
+    @property
+    def end(self) -> int:
+        """The offset behind the last message."""
+        return self.base + self.stop
+
+    def as_page(self) -> Page:
+        """Return a page of the same messages."""
+        return self.page if isinstance(self.page, Page) else self.page.as_page()
+
+    def __len__(self) -> int:
+        return self.stop - self.start
+
+
+def read(engine: Engine, log: LogState, offset: int, max_messages: int, max_bytes: int) -> list[Slice]:
+    """Return messages from *offset* on, as far as readers may see: at least one where there is one.
+
+    Raises ``Trimmed`` if retention removed the message at *offset*, or did so meanwhile.
+    """
+    visible = log.visible
+    found: list[tuple[int, bytes]] = []
+    befores: dict[int, int] = {}
+    engine.check()
+    if offset < visible:
+        with engine.lock:
+            engine.check()
+            appetite = _appetite(offset, max_messages, max_bytes)
+            if log.grafted:
+                found, befores, log.graft = ingested_segments.read(
+                    engine.pages, log.number, offset, appetite, log.graft
+                )
+            else:
+                found = engine.pages.read(log.number, offset, appetite)
+    # Only now, because retention may have overtaken the reader.
+    if offset < log.low:
+        raise Trimmed(log.low)
+    return list(_slices(log, found, befores, offset, visible, max_messages))
+
+
+def _appetite(offset: int, messages: int, size: int) -> Callable[[int, bytes], bool]:
+    """Return what says whether a read wants more than the pages it has."""
+
+    def more(base: int, page: bytes) -> bool:
+        nonlocal messages, size
+        end = base + message_count(page)
+        if end > offset:
+            messages -= end - base if base > offset else end - offset
+            size -= len(page)
+        return messages > 0 and size > 0
+
+    return more
+
+
+def _slices(
+    log: LogState, found: ingested_segments.Found, befores: Mapping[int, int], offset: int, visible: int, room: int
+) -> Iterator[Slice]:
+    before: int | None = None
+    served = False
+    for base, page in _pages(log, found, befores, visible):
+        follows = page.before <= offset if before is None else page.before == before
+        if not follows:
+            raise _hole(log, offset if before is None else before, base)
+        before = base + page.count
+        if before > offset:
+            start = max(offset - base, 0)
+            stop = min(page.count, start + room, visible - base)
+            yield Slice(base, page, start, stop)
+            room -= stop - start
+            served = True
+    if not served and offset < visible and room > 0:
+        raise _hole(log, offset, visible)
+
+
+def _pages(
+    log: LogState, found: ingested_segments.Found, befores: Mapping[int, int], visible: int
+) -> Iterator[tuple[int, Page | Singles]]:
+    """Yield what was found and may be seen, verified; pages of one message many at a time."""
+    at = 0
+    while at < len(found) and found[at][0] < visible:
+        base, raw = found[at]
+        if not befores and (singles := gather(found, at)):
+            yield base, singles
+            at += singles.count
+        else:
+            page = _verified(log, base, raw)
+            page.before = befores.get(base, page.before)
+            yield base, page
+            at += 1
+
+
+def _verified(log: LogState, base: int, raw: bytes) -> Page:
+    try:
+        return Page(raw)
+    except Corrupt as error:
+        error.message = f"at offset {base} of partition {log.partition}: {error.message}"
+        raise error.at(backend="rocksmq", topic=log.topic, operation="read") from error.__cause__
+
+
+def _hole(log: LogState, start: int, stop: int) -> Corrupt:
+    return Corrupt(
+        f"the messages {start} to {stop - 1} of partition {log.partition} are missing from the store",
+        fix="Restore the store from a backup",
+        backend="rocksmq",
+        topic=log.topic,
+        operation="read",
+    )
+
+
+def walk(engine: Engine, log: LogState, offset: int, end: int) -> Iterator[Slice]:
+    """Yield what is stored from *offset* up to *end*; what retention overtakes is left out.
+
+    It is read one page first, which is enough for most who look for something, then a few at a time.
+    """
+    size = 1
+    while offset < end:
+        try:
+            slices = read(engine, log, offset, end - offset, size)
+        except Trimmed as trimmed:
+            offset = trimmed.low
+            continue
+        yield from slices
+        offset = slices[-1].end if slices else end
+        size = _WALKED
+
+
+def first_at(engine: Engine, log: LogState, time: int) -> int:
+    """Return the offset of the first retained message with this timestamp or a later one, else the high."""
+    high, low = log.visible, log.low
+    with engine.lock:
+        engine.check()
+        found = engine.pages.scan(log_key(log.number, TIME), mark_key(log.number, time, 0), 1)
+    if not found:
+        return high
+    # The running maximum of what was trimmed may hide a message behind it: then all that is retained is searched.
+    base = read_mark(*found[0]).base
+    for part in walk(engine, log, max(base, low), high):
+        for index, stamp in enumerate(part.page.times()[part.start : part.stop], part.base + part.start):
+            if stamp >= time:
+                return index
+    return high
+
+
+def nth_last(engine: Engine, log: LogState, count: int) -> int:
+    """Return the offset of the message that has *count* - 1 messages behind it, or of the first."""
+    low, high, dense = log.extent
+    if dense:
+        return max(low, high - count)
+    runs = [(part.base + part.start, len(part)) for part in walk(engine, log, low, high)]
+    while len(runs) > 1 and runs[-1][1] < count:
+        count -= runs.pop()[1]
+    return runs[-1][0] + max(0, runs[-1][1] - count) if runs else low
+
+
+def bounds(engine: Engine, log: LogState) -> tuple[int, int] | None:
+    """Return the offsets of the first and the last message, or None where there is no message."""
+    low, high = log.low, log.visible
+    for part in walk(engine, log, low, high):
+        return part.base + part.start, high - 1
+    return None

@@ -1,0 +1,247 @@
+"""Retention: what is too old or too much is dropped, and its room on disk comes back.
+
+Age counts from when a message was stored, not from its timestamp: a restored archive is not old. Pages are dropped
+whole, and the time index, which has an entry every second and every megabyte, says which.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections import deque
+from collections.abc import Iterator
+from functools import partial
+from itertools import takewhile
+from typing import Final, NamedTuple
+
+from mqplug import Closed, Error, StorageFull
+from mqplug_rocksmq._engine import clock
+from mqplug_rocksmq._engine.engine import Engine
+from mqplug_rocksmq._engine.log_state import MARK_MS, LogState
+from mqplug_rocksmq._engine.rocks import Changes
+from mqplug_rocksmq._engine.tuning import Tuning
+from mqplug_rocksmq._format.keys import (
+    FREED,
+    TIME,
+    Mark,
+    log_key,
+    log_of,
+    log_value,
+    mark_key,
+    range_value,
+    read_mark,
+    read_range,
+)
+from mqplug_rocksmq._store import ingested_segments
+from mqplug_rocksmq._store.disk_cap import cuts, held
+from mqplug_rocksmq._store.oversized_logs import Crowd
+from mqplug_rocksmq._store.staging_directory import Staging
+from mqplug_rocksmq._store.table_merging import merge_small_tables
+from mqplug_rocksmq._store.topics import Retention, Topics
+
+_PATIENCE: Final = 2.0
+_STEPS: Final = 4  # that writers may be ahead of what is dropped
+_LONGEST_WAIT: Final = 10.0
+_RETRY_S: Final = 0.5  # until room is given back again that was not to be had; twice as long each time
+_log = logging.getLogger("mqplug.rocksmq")
+
+
+class Janitor:
+    """Trims logs, and gives room back on a thread of its own."""
+
+    def __init__(self, engine: Engine, topics: Topics, staging: Staging, interval: float, tuning: Tuning) -> None:
+        self._engine = engine
+        self._topics = topics
+        self._staging = staging
+        self._interval = interval
+        self._budget, self._step = tuning.budget, tuning.step
+        self._crowd = Crowd()
+        self._grown = 0
+        self._round_at = 0.0  # now: what the last opener left undone
+        self._kept_to = threading.Condition()
+        self._work = threading.Event()
+        self._ending = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="mqplug-rocksmq-janitor", daemon=True)
+        self._thread.start()
+
+    def trim(self, log: LogState, offset: int, timeout: float | None) -> None:
+        """Drop all messages before *offset*, as far as there are any."""
+        with self._engine.lock:
+            self._engine.check()
+            if log.deleted or min(offset, log.visible) <= log.low:
+                return
+        self._engine.change(lambda changes: self._trim(changes, log, min(offset, log.visible)), timeout)
+        self.tidy()
+
+    def _trim(self, changes: Changes, log: LogState, offset: int) -> None:
+        if log.deleted or offset <= log.low:
+            return
+        keep = self._page_at(log, offset) if offset < log.end else offset
+        log.low = offset
+        changes.put(log_key(log.number), log_value(log.record))
+        changes.drop_pages(log.number, 0, keep)
+        changes.put(log_key(log.number, FREED), range_value(0, keep))
+        if log.grafted:
+            ingested_segments.drop(changes, self._engine.pages, log.number, keep)
+        # The mark at or before the first page that stays is kept: it bounds the times that follow it.
+        covering = deque(takewhile(lambda mark: mark.base <= keep, self._marks(log)), maxlen=1)
+        for mark in covering:
+            first, last = mark_key(log.number, 0, 0), mark_key(log.number, mark.time, mark.base)
+            changes.delete_range(first, last)
+
+    def _page_at(self, log: LogState, offset: int) -> int:
+        """Return the offset of the page with the message at *offset*, or *offset*, where there is none."""
+        pages = self._engine.pages
+        found = (
+            ingested_segments.read(pages, log.number, offset).found if log.grafted else pages.read(log.number, offset)
+        )
+        return min(found[0][0], offset) if found else offset
+
+    def _marks(self, log: LogState) -> Iterator[Mark]:
+        prefix = start = log_key(log.number, TIME)
+        while found := self._engine.pages.scan(prefix, start, 1000):
+            yield from (read_mark(key, value) for key, value in found)
+            start = found[-1][0] + b"\0"
+
+    def enforce(self, now: int) -> None:
+        """Trim every log to what its topic's retention says, as of *now* (milliseconds since 1970)."""
+        logs = self._topics.logs()
+        self._crowd.forget(logs)
+        for log in logs:
+            self._enforce(log, now)
+        if self._budget is not None:
+            self._keep_to(self._budget)
+
+    def _enforce(self, log: LogState, now: int) -> None:
+        """Trim one log, unless it was deleted."""
+        with self._engine.lock:
+            self._engine.check()
+            if log.deleted:
+                return
+            retention = self._topics.get(log.topic).retention
+            cut = _cut(log, self._marks(log), retention, now)
+        self._crowd.looked(log, cut.size, retention.size)
+        self.trim(log, cut.offset, None)
+
+    def _keep_to(self, budget: int) -> None:
+        """Drop the oldest messages of all topics until the store holds no more than it may, and some less."""
+        budget -= self._staging.size()
+        with self._engine.lock:
+            self._engine.check()
+            logs = self._topics.logs()
+            excess = sum(held(log, self._marks(log)) for log in logs) - budget
+            found = cuts(logs, self._marks, excess + self._step) if excess > 0 else {}
+        for number, offset in found.items():
+            if log := self._topics.find(number):
+                self.trim(log, offset, None)
+
+    def grew(self, size: int, *logs: LogState) -> None:
+        """So many bytes were stored. Look at once if these logs have too much, or all have; if far too much, wait."""
+        if self._crowd.grew(logs):
+            self.tidy()
+        if self._budget is None:
+            return
+        with self._kept_to:
+            self._grown += size
+            if self._grown >= self._step:
+                self.tidy()
+            self._kept_to.wait_for(self._room, _LONGEST_WAIT)
+
+    def _room(self) -> bool:
+        return self._grown < _STEPS * self._step or self._ending.is_set()
+
+    def tidy(self) -> None:
+        """Have the room of what was dropped given back soon."""
+        self._work.set()
+
+    def free(self) -> None:
+        """Give back the room of what was dropped."""
+        with self._engine.lock:
+            self._engine.check()
+            freed = self._engine.pages.scan(FREED)
+        refused: StorageFull | None = None
+        for key, value in freed:
+            try:
+                with self._engine.compacting():
+                    self._engine.pages.compact(log_of(key), *read_range(value))
+                self._engine.change(partial(self._forget, key, value), None)
+            except StorageFull as error:
+                refused = error  # what another topic left may need less
+        if refused:
+            raise refused
+
+    def _forget(self, key: bytes, value: bytes, changes: Changes) -> None:
+        if self._engine.pages.get(key) == value:
+            changes.delete(key)
+
+    def _run(self) -> None:
+        retry = _RETRY_S
+        while not self._ending.is_set():
+            self._work.clear()
+            try:
+                self._look()
+                retry = _RETRY_S
+            except Closed:
+                return
+            except StorageFull as error:
+                _log.warning("the room of old messages could not be given back yet: %s", error)
+                self._work.wait(retry)
+                retry = min(2 * retry, self._interval)
+                continue
+            except Error:
+                if self._ending.is_set():
+                    return
+                _log.exception("old messages could not be dropped; trying again in %g s", self._interval)
+            self._work.wait(max(0.0, self._round_at - time.monotonic()))
+
+    def _look(self) -> None:
+        """Look at all logs when it is time, or there is much new; else at those that are too large."""
+        with self._kept_to:
+            grown = self._grown
+        self._staging.sweep()
+        if time.monotonic() >= self._round_at or (self._budget is not None and grown >= self._step):
+            self._round_at = time.monotonic() + self._interval
+            self.enforce(clock.now_ms())
+            if not self._engine.room.short:
+                merge_small_tables(self._engine)
+            self._engine.tend_room()
+        for log in self._crowd.take():
+            self._enforce(log, clock.now_ms())
+        self.free()
+        if self._engine.room.short:
+            self._engine.tend_room()
+        with self._kept_to:
+            self._grown -= grown
+            self._kept_to.notify_all()
+
+    def stop(self, timeout: float | None) -> None:
+        """End the thread; a compaction that takes longer is broken off."""
+        self._ending.set()
+        with self._kept_to:
+            self._kept_to.notify_all()
+        self._work.set()
+        self._thread.join(_PATIENCE if timeout is None else min(_PATIENCE, timeout / 2))
+        if self._thread.is_alive():
+            self._engine.pages.cancel()
+            self._thread.join(timeout)
+
+
+class _Cut(NamedTuple):
+    """Where a log is to begin, and how many bytes were ever stored before that."""
+
+    offset: int
+    size: int
+
+
+def _cut(log: LogState, marks: Iterator[Mark], retention: Retention, now: int) -> _Cut:
+    """Return the offset before which nothing needs to be kept."""
+    oldest = -1 if retention.milliseconds is None else now - retention.milliseconds - MARK_MS
+    excess = -1 if retention.size is None else log.size - retention.size
+    cut, aged, mark = _Cut(log.low, 0), True, None
+    for mark in marks:  # what follows a mark, up to the next one, was stored within a second after it
+        if not aged and mark.size > excess:
+            return cut
+        cut = _Cut(max(log.low, mark.base), mark.size)
+        aged = aged and mark.stored <= oldest
+    return _Cut(log.visible, log.size) if mark and aged else cut

@@ -1,0 +1,311 @@
+"""A store: topics, their logs, and the groups that read them, in one directory owned by this process."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from time import monotonic
+from typing import Any
+
+import attrs
+
+from mqplug import ConfigError, Corrupt
+from mqplug_rocksmq._care.backup import back_up
+from mqplug_rocksmq._care.counting import statistics
+from mqplug_rocksmq._engine import clock
+from mqplug_rocksmq._engine.directory import FORMAT, examine, expect_database, identify, make_directory, refuse_newer
+from mqplug_rocksmq._engine.durability import MODES, Done, Sync
+from mqplug_rocksmq._engine.engine import Engine, Receipt
+from mqplug_rocksmq._engine.log_state import LEASE, Extent, LogState
+from mqplug_rocksmq._engine.rocks import Changes, Pages
+from mqplug_rocksmq._engine.tuning import MEMORY, Tuning
+from mqplug_rocksmq._format.keys import (
+    NOT_UNDERSTOOD,
+    STORE,
+    Mark,
+    json_value,
+    log_key,
+    log_value,
+    mark_key,
+    mark_value,
+    read_json,
+)
+from mqplug_rocksmq._format.page import Body, Columns
+from mqplug_rocksmq._format.paging import bodies_of
+from mqplug_rocksmq._settings import GUEST_CONNECTIONS, GUESTS_BYTES, Compression
+from mqplug_rocksmq._store import reading
+from mqplug_rocksmq._store.deduplication import Origin, Origins
+from mqplug_rocksmq._store.group_positions import Groups
+from mqplug_rocksmq._store.ingest import Ingestion
+from mqplug_rocksmq._store.reading import Slice, Trimmed
+from mqplug_rocksmq._store.retention import Janitor
+from mqplug_rocksmq._store.staging_directory import Staging
+from mqplug_rocksmq._store.statistics import RocksMQStatistics
+from mqplug_rocksmq._store.topics import Also, Topics, nothing
+
+
+def _mode(_: object, attribute: Any, value: object) -> None:
+    if value not in MODES:
+        raise ConfigError(f"sync is {value!r}", fix=f"Choose one of {', '.join(MODES)}")
+
+
+@attrs.frozen
+class StoreSettings:
+    """How a store is opened.
+
+    ``sync`` says when a send is done: "always" on disk; "interval" at once, with a sync every ``sync_interval``
+    seconds; "os" at once, and the operating system writes when it likes. The last two lose the end if the host dies.
+    """
+
+    sync: Sync = attrs.field(default="always", validator=_mode)
+    sync_interval: float = attrs.field(default=0.1, validator=attrs.validators.gt(0))
+    retention_interval: float = attrs.field(default=60.0, validator=attrs.validators.gt(0))
+    disk_max_bytes: int | None = None
+    memory_max_bytes: int = MEMORY
+    session_timeout: float = attrs.field(default=30.0, validator=attrs.validators.gt(0))
+    compression: Compression = "lz4"
+    ballast_max_bytes: int | None = None
+    guests_max_bytes: int = attrs.field(default=GUESTS_BYTES, kw_only=True)
+    guest_connections_max: int = attrs.field(default=GUEST_CONNECTIONS, kw_only=True)
+
+    @property
+    def tuning(self) -> Tuning:
+        """What RocksDB may take."""
+        return Tuning(self.memory_max_bytes, self.disk_max_bytes, self.compression, self.ballast_max_bytes)
+
+
+class Store:
+    """An open store. All methods may be called from any thread."""
+
+    def __init__(self, path: Path, settings: StoreSettings) -> None:
+        examine(path)
+        expect_database(path)
+        make_directory(path)
+        self.path = path
+        self.settings = settings
+        with _understood(path):
+            self._open(path, settings)
+        self.opened = monotonic()
+
+    def _open(self, path: Path, settings: StoreSettings) -> None:
+        self._engine = Engine(path, settings.sync, settings.sync_interval, settings.tuning)
+        try:
+            self.id = self._identify()
+            self.topics = Topics(self._engine)
+            self._engine.opened()
+        except BaseException:
+            self._engine.close(None)
+            raise
+        self.groups = Groups(self._engine, self.topics)
+        self.origins = Origins(self._engine)
+        staging = Staging(path)
+        self._janitor = Janitor(self._engine, self.topics, staging, settings.retention_interval, settings.tuning)
+        self.ingestion = Ingestion(self._engine, self.topics, staging, self._janitor, settings.tuning)
+        try:
+            self.ingestion.recover()
+        except BaseException:
+            self.close(None)
+            raise
+
+    def _identify(self) -> str:
+        stored = self._engine.pages.get(STORE)
+        if stored is None:
+            named = identify(self.path).id
+            identity = {"format": FORMAT, "id": named}
+            self._engine.change(lambda changes: changes.put(STORE, json_value(identity)), None)
+            return named
+        held = read_json(stored)
+        refuse_newer(self.path, held["format"])
+        return identify(self.path, str(held["id"])).id
+
+    def append(self, number: int, columns: Columns, done: Done | None = None) -> int:
+        """Store messages in a log and return the offset of the first; *done* is called when they are safe.
+
+        Without *done* the call itself waits until they are.
+        """
+        return self.append_bodies(number, bodies_of(columns), done)
+
+    def append_bodies(
+        self,
+        number: int,
+        bodies: Sequence[Body],
+        done: Done | None = None,
+        origin: Origin | None = None,
+    ) -> int:
+        """The same for pages. What *origin* names is not stored a second time."""
+        receipt = done or (Receipt() if self._engine.durability.waits else None)
+        with self._engine.lock, self._engine.in_step:
+            changes = self._engine.changes()
+            log = self.topics.log(number)
+            size = log.size
+            first, leasing = self._fill(changes, log, bodies, origin)
+            safe = self._engine.write(changes, log, first, receipt)
+            self._engine.room.took(log.size - size)
+            if leasing and safe:
+                self._engine.durability.sync_locked()
+        self._janitor.grew(log.size - size, log)
+        if receipt and safe:
+            receipt(first, None)
+        elif isinstance(receipt, Receipt):
+            receipt.wait(None)
+        return first
+
+    def _fill(self, changes: Changes, log: LogState, bodies: Sequence[Body], origin: Origin | None) -> tuple[int, bool]:
+        """Add what is to be stored; return where it begins, and whether offsets were leased for it."""
+        first, leasing = log.next, False
+        known = origin.find(self._engine.pages.get(origin.key), log.number) if origin and origin.again else None
+        if known is None:
+            leasing = self._lease(log, sum([body.messages for body in bodies]))
+            for body in bodies:
+                _add(changes, log, body)
+            changes.put(log_key(log.number), log_value(log.record))
+        else:
+            first = known
+        if origin:
+            origin.note(changes, log.number, first)
+        return first, leasing
+
+    def _lease(self, log: LogState, count: int) -> bool:
+        """Note that offsets are about to be given out; the note has to be safe before they are."""
+        if log.next + count <= log.leased:
+            return False
+        log.leased = log.next + count + LEASE
+        return True
+
+    def read(self, number: int, offset: int, max_messages: int = 1000, max_bytes: int = 1 << 20) -> list[Slice]:
+        """Return messages from *offset* on; ``Trimmed`` if retention removed the message at *offset*."""
+        log = self.topics.log(number)
+        slices = reading.read(self._engine, log, offset, max_messages, max_bytes)
+        if log.deleted:
+            self.topics.log(number)
+        return slices
+
+    def watermarks(self, numbers: Sequence[int]) -> list[Extent]:
+        """Return how far each of these logs reaches."""
+        self._engine.check()
+        return [self.topics.log(number).extent for number in numbers]
+
+    def bounds(self, number: int) -> tuple[int, int] | None:
+        """Return the offsets of the first and the last message, or None where there is none."""
+        return reading.bounds(self._engine, self.topics.log(number))
+
+    def first_at(self, number: int, milliseconds: int) -> int:
+        """Return the offset of the first message with this timestamp or a later one, else the high."""
+        return reading.first_at(self._engine, self.topics.log(number), milliseconds)
+
+    def nth_last(self, number: int, count: int) -> int:
+        """Return the offset of the message that has *count* - 1 messages behind it, or of the first."""
+        return reading.nth_last(self._engine, self.topics.log(number), count)
+
+    def delete_topic(self, name: str, timeout: float | None = None, also: Also = nothing) -> None:
+        """Delete a topic; its room on disk comes back in the background."""
+        self.topics.delete(name, timeout, also)
+        self._janitor.tidy()
+
+    def trim(self, number: int, offset: int, timeout: float | None = None) -> None:
+        """Drop the messages before *offset*; their room on disk comes back in the background."""
+        self._janitor.trim(self.topics.log(number), offset, timeout)
+
+    def enforce_retention(self, now: int | None = None) -> None:
+        """Drop what is too old or too much, as of *now*, and give its room back, as the background does by itself."""
+        self._janitor.enforce(clock.now_ms() if now is None else now)
+        self._janitor.free()
+
+    def statistics(self) -> RocksMQStatistics:
+        """Return what the store holds, and how it does; others may write meanwhile."""
+        engine = self._engine
+        with self._turn():
+            counted = {"writes": engine.writes.latencies(), "commits": engine.durability.commits.latencies()}
+        return statistics(self.path, self.id, self._turn, pid=os.getpid(), **counted)
+
+    @contextmanager
+    def _turn(self) -> Iterator[Pages]:
+        with self._engine.lock:
+            self._engine.check()
+            yield self._engine.pages
+
+    def back_up(self, to: Path) -> None:
+        """Copy the store as it is at one instant into a new directory; others may write meanwhile."""
+        back_up(self._engine, self.id, to)
+
+    def compact(self) -> None:
+        """Drop what is too old or too much, and give back all room that can be given back; others may go on."""
+        self.enforce_retention()
+        with self._engine.compacting():
+            self._engine.pages.compact_all()
+        self._engine.tend_room()
+
+    def check(self) -> None:
+        """Raise unless the store can be used."""
+        self._engine.check()
+
+    def sync(self) -> None:
+        """Put on disk what was stored until now."""
+        self._engine.durability.sync()
+        self._engine.check()
+
+    def watch(self, number: int, callback: Callable[[], None]) -> None:
+        """Have *callback* called when there is more to read in a log, or when it is deleted; it must not block."""
+        with self._engine.lock:
+            self._engine.check()
+            self.topics.log(number).watch(callback)
+
+    def unwatch(self, number: int, callback: Callable[[], None]) -> None:
+        """Undo one ``watch``."""
+        with self._engine.lock:
+            if log := self.topics.find(number):
+                log.unwatch(callback)
+
+    def wait(self, offsets: Mapping[int, int], timeout: float | None) -> bool:
+        """Wait until there is a message to read at or behind one of these offsets; False if there was none in time."""
+        more = threading.Event()
+        for number in offsets:
+            self.watch(number, more.set)
+        try:
+            return any(self._has(offsets)) or (more.wait(timeout) and any(self._has(offsets)))
+        finally:
+            for number in offsets:
+                self.unwatch(number, more.set)
+
+    def _has(self, offsets: Mapping[int, int]) -> Iterator[bool]:
+        return (self.topics.log(number).visible > offset for number, offset in offsets.items())
+
+    def abandon(self) -> None:
+        """Refuse all use from now on: this process is a fork of the one that opened the store."""
+        self._engine.abandon()
+
+    def close(self, timeout: float | None = None) -> None:
+        """Make everything safe and close; may be called again."""
+        if not self._engine.forked:
+            self._janitor.stop(timeout)
+            self._engine.close(timeout)
+
+
+@contextmanager
+def _understood(path: Path) -> Iterator[None]:
+    """Within, what is stored is read for the first time."""
+    try:
+        yield
+    except NOT_UNDERSTOOD as error:
+        text = f"the store {path} holds what cannot be understood: {type(error).__name__}: {error}"
+        raise Corrupt(text, fix=f"Run mqplug rocksmq repair {path}, or restore a backup") from error
+
+
+def _add(changes: Changes, log: LogState, body: Body) -> None:
+    now, newest = clock.now_ms(), body.newest
+    page = body.seal(log.end)
+    if log.needs_mark(newest, now):
+        log.newest = max(log.newest, newest)
+        log.marked_size, log.marked_at = log.size, now
+        mark = Mark(log.newest, log.next, log.size, now)
+        changes.put(mark_key(log.number, mark.time, mark.base), mark_value(mark))
+    changes.put_page(log.number, log.next, page)
+    log.next = log.end = log.next + body.messages
+    log.size += len(page)
+    log.messages += body.messages
+
+
+__all__ = ["Columns", "Extent", "Slice", "Store", "StoreSettings", "Trimmed"]

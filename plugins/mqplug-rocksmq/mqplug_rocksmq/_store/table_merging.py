@@ -1,0 +1,35 @@
+"""Small tables are merged.
+
+A program that opens a store for one message leaves a table of one page behind. Pages come in the order of their keys,
+so that RocksDB never has a reason to merge such tables: it would keep one for each time that the store was opened.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from itertools import groupby
+from typing import Final
+
+from mqplug_rocksmq._engine.engine import Engine
+from mqplug_rocksmq._engine.rocks import Table
+
+_SMALL: Final = 1 << 20
+_MANY: Final = 16
+
+
+def merge_small_tables(engine: Engine) -> None:
+    """Merge neighbours where many of them are small; others may read and write meanwhile."""
+    with engine.lock:
+        engine.check()
+        tables = engine.pages.tables()
+    for first, last in small_runs(tables):
+        with engine.maintaining:
+            engine.pages.merge(first, last)
+
+
+def small_runs(tables: Iterable[Table]) -> Iterator[tuple[bytes, bytes]]:
+    """Yield where each long run of small tables begins and ends; *tables* are in the order of their keys."""
+    for small, run in groupby(tables, lambda table: table.size < _SMALL):
+        found = list(run)
+        if small and len(found) >= _MANY:
+            yield found[0].first, found[-1].last

@@ -1,0 +1,268 @@
+"""The topics of a store, and the logs of their partitions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import TypeVar
+
+import attrs
+
+from mqplug import Corrupt, TopicExists, TopicNotFound
+from mqplug_rocksmq._engine.engine import Engine
+from mqplug_rocksmq._engine.log_state import LEASE, LogState
+from mqplug_rocksmq._engine.rocks import Changes
+from mqplug_rocksmq._format.keys import (
+    COUNTER,
+    FREED,
+    GROUP,
+    HANDED,
+    LOG,
+    TIME,
+    TOPIC,
+    LogRecord,
+    Place,
+    after_prefix,
+    count_value,
+    group_key,
+    group_of,
+    json_value,
+    log_key,
+    log_of,
+    log_value,
+    place_value,
+    range_value,
+    read_count,
+    read_json,
+    read_log_value,
+    topic_key,
+)
+from mqplug_rocksmq._format.page import Page
+from mqplug_rocksmq._store import ingested_segments
+
+Result = TypeVar("Result")
+Also = Callable[[Changes], None]
+"""What else has to be part of a change."""
+WEEK_MS = 7 * 24 * 3600 * 1000
+
+
+def nothing(_: Changes) -> None:
+    """Nothing else."""
+
+
+@attrs.frozen
+class Retention:
+    """How long and how much of a partition is kept; None is no limit."""
+
+    milliseconds: int | None = WEEK_MS
+    size: int | None = None
+
+
+@attrs.frozen
+class Topic:
+    """A topic: the numbers of its logs by partition, and what is kept of each."""
+
+    name: str
+    logs: tuple[int, ...]
+    retention: Retention = Retention()
+
+    @property
+    def value(self) -> bytes:
+        """The topic as it is stored."""
+        kept = {"milliseconds": self.retention.milliseconds, "size": self.retention.size}
+        return json_value({"logs": self.logs, "retention": kept})
+
+    @classmethod
+    def read(cls, key: bytes, value: bytes) -> Topic:
+        """Return the topic that was stored so."""
+        stored = read_json(value)
+        return cls(key[len(TOPIC) :].decode(), tuple(stored["logs"]), Retention(**stored["retention"]))
+
+
+class Topics:
+    """What topics there are; changes are safe when a method returns."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self._topics = {topic.name: topic for topic in self._stored()}
+        self._logs = {log.number: log for log in self._open_logs()}
+        engine.went_back = self._reload
+        if engine.host_died:
+            self._give_up_leases()
+
+    def _stored(self) -> Iterator[Topic]:
+        for key, value in self._engine.pages.scan(TOPIC):
+            yield Topic.read(key, value)
+
+    def _records(self) -> dict[int, LogRecord]:
+        return {log_of(key): read_log_value(value) for key, value in self._engine.pages.scan(LOG)}
+
+    def _open_logs(self) -> Iterator[LogState]:
+        records, grafted = self._records(), set(ingested_segments.grafted_logs(self._engine.pages))
+        for topic in self._topics.values():
+            for partition, number in enumerate(topic.logs):
+                log = LogState(number, topic.name, partition, records[number])
+                log.grafted = number in grafted
+                self._compare(log)
+                yield log
+
+    def _reload(self) -> None:
+        """Go on from what is stored: a change that failed is ahead of it."""
+        known = self._logs
+        self._topics = {topic.name: topic for topic in self._stored()}
+        self._logs = {fresh.number: known.get(fresh.number, fresh) for fresh in self._open_logs()}
+        for number, record in self._records().items():
+            if number in known and number in self._logs:
+                known[number].go_back(record)
+
+    def _give_up_leases(self) -> None:
+        """Go on behind all offsets that may have been given out, for messages that are lost now."""
+
+        def plan(changes: Changes) -> None:
+            for log in self._logs.values():
+                log.next = max(log.next, log.leased)
+                changes.put(log_key(log.number), log_value(log.record))
+
+        self._safely(plan, None)
+
+    def _safely(self, plan: Callable[[Changes], Result], timeout: float | None) -> Result:
+        """Change something and put it on disk, whatever the mode: leases have to be there before they are used."""
+        result = self._engine.change(plan, timeout)
+        self._engine.durability.sync()
+        self._engine.check()
+        return result
+
+    def _compare(self, log: LogState) -> None:
+        pages = self._engine.pages
+        last = pages.last(log.number)
+        end = last[0] + Page(last[1]).count if last else log.low
+        if log.grafted and (graft := ingested_segments.last_graft(pages, log.number)):
+            end = max(end, ingested_segments.end_of(pages, graft))
+        if end != log.end:
+            raise Corrupt(
+                f"partition {log.partition} ends at {end} but was recorded to end at {log.end}",
+                fix="Restore the store from a backup",
+                backend="rocksmq",
+                topic=log.topic,
+            )
+
+    def names(self) -> list[str]:
+        """Return the names of all topics."""
+        return sorted(self._topics)
+
+    def get(self, name: str) -> Topic:
+        """Return a topic, or raise ``TopicNotFound``."""
+        try:
+            return self._topics[name]
+        except KeyError:
+            raise TopicNotFound(
+                f"there is no topic {name!r} in this store", fix="Create it first", backend="rocksmq", topic=name
+            ) from None
+
+    def log(self, number: int) -> LogState:
+        """Return a log that was not deleted."""
+        if log := self.find(number):
+            return log
+        raise TopicNotFound("the topic was deleted", fix="Create it again", backend="rocksmq")
+
+    def logs(self) -> list[LogState]:
+        """Return all logs."""
+        return [log for log in self._logs.values() if not log.deleted]
+
+    def find(self, number: int) -> LogState | None:
+        """Return a log, or None if it was deleted."""
+        log = self._logs.get(number)
+        return None if log is None or log.deleted else log
+
+    def create(
+        self, name: str, partitions: int, retention: Retention, timeout: float | None, also: Also = nothing
+    ) -> Topic:
+        """Create a topic, or raise ``TopicExists``."""
+
+        def plan(changes: Changes) -> Topic:
+            if name in self._topics:
+                raise TopicExists(f"there is a topic {name!r} already", backend="rocksmq", topic=name)
+            also(changes)
+            return self._grow(changes, Topic(name, (), retention), partitions)
+
+        return self._safely(plan, timeout)
+
+    def grow(self, name: str, partitions: int, timeout: float | None, also: Also = nothing) -> Topic:
+        """Add partitions to a topic until it has so many; its groups read them from their beginning."""
+
+        def plan(changes: Changes) -> Topic:
+            topic = self.get(name)
+            there = len(topic.logs)
+            if partitions <= there:
+                raise ValueError(f"the topic {name!r} has {there} partitions already: {partitions} would not be more")
+            also(changes)
+            grown = self._grow(changes, topic, partitions)
+            for group in self._groups_of(topic):
+                for log in grown.logs[there:]:
+                    changes.put(group_key(log, group), place_value(Place(0)))
+            return grown
+
+        return self._safely(plan, timeout)
+
+    def retain(self, name: str, retention: Retention, timeout: float | None) -> Topic:
+        """Change what is kept of a topic."""
+
+        def plan(changes: Changes) -> Topic:
+            return self._put(changes, attrs.evolve(self.get(name), retention=retention))
+
+        return self._engine.change(plan, timeout)
+
+    def delete(self, name: str, timeout: float | None, also: Also = nothing) -> None:
+        """Delete a topic with its messages and the places of its groups."""
+
+        def plan(changes: Changes) -> list[LogState]:
+            topic = self.get(name)
+            also(changes)
+            changes.delete(topic_key(name))
+            del self._topics[name]
+            return [self._delete_log(changes, self._logs[number]) for number in topic.logs]
+
+        for log in self._engine.change(plan, timeout):
+            self._logs.pop(log.number, None)
+            log.wake()
+
+    def reserve(self, timeout: float | None) -> int:
+        """Return a number that no log or segment has, or ever had."""
+
+        def plan(changes: Changes) -> int:
+            number = read_count(self._engine.pages.get(COUNTER))
+            changes.put(COUNTER, count_value(number + 1))
+            return number
+
+        return self._safely(plan, timeout)
+
+    def _groups_of(self, topic: Topic) -> set[str]:
+        keys = [key for log in topic.logs for key, _ in self._engine.pages.scan(log_key(log, GROUP))]
+        return {group_of(key) for key in keys}
+
+    def _grow(self, changes: Changes, topic: Topic, partitions: int) -> Topic:
+        number = read_count(self._engine.pages.get(COUNTER))
+        added = range(number, number + partitions - len(topic.logs))
+        for partition, log in enumerate(added, len(topic.logs)):
+            record = LogRecord(0, 0, 0, LEASE, 0, 0, 0)
+            changes.put(log_key(log), log_value(record))
+            self._logs[log] = LogState(log, topic.name, partition, record)
+        changes.put(COUNTER, count_value(added.stop))
+        return self._put(changes, attrs.evolve(topic, logs=(*topic.logs, *added)))
+
+    def _put(self, changes: Changes, topic: Topic) -> Topic:
+        changes.put(topic_key(topic.name), topic.value)
+        self._topics[topic.name] = topic
+        return topic
+
+    def _delete_log(self, changes: Changes, log: LogState) -> LogState:
+        log.deleted = True
+        changes.delete(log_key(log.number))
+        for kind in (TIME, GROUP, HANDED):
+            prefix = log_key(log.number, kind)
+            changes.delete_range(prefix, after_prefix(prefix))
+        if log.grafted:
+            ingested_segments.drop(changes, self._engine.pages, log.number, log.end)
+        if log.end:
+            changes.drop_pages(log.number, 0, log.end)
+            changes.put(log_key(log.number, FREED), range_value(0, log.end))
+        return log

@@ -1,0 +1,208 @@
+"""What must be in a store, from what its victim said, and what is wrong with what is there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import attrs
+
+import mqplug
+from mqplug import EARLIEST, PositionLost
+from mqplug_rocksmq._torture.reports import GROUP, PARTITIONS, Said, left_of, number_of, partition_of, value_of
+
+Place = tuple[int, int]  # partition, offset
+
+
+@attrs.define
+class Partition:
+    """One partition: what was stored where, and how much was trimmed."""
+
+    stored: dict[int, int] = attrs.field(factory=dict)  # number by offset
+    low: int = 0
+    highest: int = -1  # of all offsets ever seen
+
+
+@attrs.define
+class Topic:
+    """One topic: its partitions, and what its group acked for certain, and perhaps."""
+
+    partitions: list[Partition] = attrs.field(factory=lambda: [Partition() for _ in range(PARTITIONS)])
+    acked: set[Place] = attrs.field(factory=set)
+    perhaps: set[Place] = attrs.field(factory=set)
+    taken: dict[Place, int] = attrs.field(factory=dict)  # by members that share: the last attempt
+    settled: set[Place] = attrs.field(factory=set)  # and acked by them
+
+
+@attrs.define
+class Model:
+    """What the victim said, and what follows from it."""
+
+    topics: dict[str, Topic] = attrs.field(factory=dict)
+    begun: dict[int, Said] = attrs.field(factory=dict)
+    sent: int = 0
+    acks: int = 0
+    created: int = 0
+    probes: int = 0  # the number of the last message that was sent to see what comes before it
+    wrong: list[str] = attrs.field(factory=list)
+
+    def hear(self, said: Said) -> None:
+        """Take in one line."""
+        if "begin" in said:
+            self.begun[said["thread"]] = said
+            if said["begin"] == "forget_shared":  # whether it is done or not, nothing is certain any more
+                self._forget_shared(said, {})
+        elif "done" in said:
+            begun = self.begun.pop(said["thread"])
+            getattr(self, f"_{begun['begin']}")(begun, said["done"])
+        elif "failed" in said:
+            self.wrong.append(f"the program failed: {said['failed']}")
+
+    def _create(self, begun: Said, _: Said) -> None:
+        self.topics[begun["topic"]] = Topic()
+        self.created += 1
+
+    def _delete(self, begun: Said, _: Said) -> None:
+        del self.topics[begun["topic"]]
+
+    def _send(self, begun: Said, done: Said) -> None:
+        partition = self.topics[begun["topic"]].partitions[begun["partition"]]
+        numbers = range(*begun["numbers"])
+        self.sent += len(numbers)
+        for offset, number in zip(done["offsets"], numbers, strict=True):
+            if offset <= partition.highest:
+                self.wrong.append(f"{begun['topic']}: the offset {offset} was given out twice")
+            partition.stored[offset] = number
+            partition.highest = offset
+
+    def _ack(self, begun: Said, _: Said) -> None:
+        topic = self.topics[begun["topic"]]
+        places = {(partition, offset) for partition, offset in begun["places"]}
+        for place in places & topic.acked:
+            self.wrong.append(f"{begun['topic']}: {place} came again after its ack")
+        topic.acked |= places
+        self.acks += len(places)
+
+    def _trim(self, begun: Said, _: Said) -> None:
+        partition = self.topics[begun["topic"]].partitions[begun["partition"]]
+        _trimmed(partition, max(partition.low, begun["offset"]))
+
+    def _forget(self, begun: Said, _: Said) -> None:
+        """A seek to what is left forgets the acks of a partition."""
+        topic = self.topics[begun["topic"]]
+        forgotten = {place for place in topic.acked if place[0] == begun["partition"]}
+        topic.acked -= forgotten
+        topic.perhaps |= forgotten
+
+    def _take(self, begun: Said, done: Said) -> None:
+        """Each time that a message is handed out counts, whoever was killed in between."""
+        topic = self.topics[begun["topic"]]
+        for partition, offset, attempt in done["taken"]:
+            place = (partition, offset)
+            if place in topic.settled:
+                self.wrong.append(f"{begun['topic']}: {place} came again after its ack, to a member that shares")
+            if attempt <= (before := topic.taken.get(place, 0)):
+                self.wrong.append(f"{begun['topic']}: {place} came as attempt {attempt}, and had come as {before}")
+            topic.taken[place] = attempt
+
+    def _settle(self, begun: Said, _: Said) -> None:
+        places = {(partition, offset) for partition, offset in begun["places"]}
+        self.topics[begun["topic"]].settled |= places
+        self.acks += len(places)
+
+    def _forget_shared(self, begun: Said, _: Said) -> None:
+        """A seek forgets attempts and acks of a partition."""
+        topic, partition = self.topics[begun["topic"]], begun["partition"]
+        topic.taken = {place: attempt for place, attempt in topic.taken.items() if place[0] != partition}
+        topic.settled = {place for place in topic.settled if place[0] != partition}
+
+    def verify(self, mq: mqplug.Client) -> None:
+        """Compare with what is in a store after its owner was killed, and go on from there."""
+        begun, self.begun = {said["topic"]: said for said in self.begun.values()}, {}
+        held = set(mq.topics())
+        for name in sorted(held | set(self.topics) | set(begun)):
+            said = begun.get(name, {"begin": None})
+            if name in held:
+                self._verify(mq, name, said)
+            elif name in self.topics:
+                del self.topics[name]
+                if said["begin"] != "delete":
+                    self.wrong.append(f"the topic {name} is gone")
+
+    def _verify(self, mq: mqplug.Client, name: str, said: Said) -> None:
+        if name not in self.topics:
+            if said["begin"] != "create":
+                self.wrong.append(f"the topic {name} was deleted, and is there again")
+            self.topics[name] = Topic()
+        topic = self.topics[name]
+        if said["begin"] == "ack":
+            topic.perhaps |= {(partition, offset) for partition, offset in said["places"]}
+        if said["begin"] == "forget":
+            self._forget(said, {})
+        watermarks = mq.watermarks(name)
+        for number, partition in enumerate(topic.partitions):
+            mine = said.get("partition") == number
+            maybe = range(*said["numbers"]) if mine and said["begin"] == "send" else range(0)
+            trim = said["offset"] if mine and said["begin"] == "trim" else partition.low
+            low = watermarks[number].low.coordinates[0]
+            if low not in {partition.low, max(partition.low, trim)}:
+                self.wrong.append(f"{name}/{number}: low is {low} and not {partition.low}")
+            _trimmed(partition, low)
+            self.wrong += [f"{name}/{number}: {each}" for each in _compared(mq, name, number, partition, maybe)]
+        self._consume(mq, name, topic)
+
+    def _consume(self, mq: mqplug.Client, name: str, topic: Topic) -> None:
+        """See that all that was not acked comes, and nothing that was; a last message tells when that is all."""
+        with mq.producer(name) as out, mq.consumer(name, group=GROUP) as group:
+            last = set[Place]()
+            for number, partition in enumerate(topic.partitions):
+                self.probes += 1
+                offset = out.send(value_of(self.probes), partition=number).coordinates[0]
+                if offset <= partition.highest:
+                    self.wrong.append(f"{name}/{number}: the offset {offset} was given out twice")
+                partition.stored[offset], partition.highest = self.probes, offset
+                last.add((number, offset))
+            came = set[Place]()
+            while last - came:
+                try:
+                    batch = group.receive_many(1000, timeout=30)
+                except PositionLost as lost:
+                    self._forget({"topic": name, "partition": partition_of(lost)}, {})
+                    group.seek(left_of(lost))
+                    continue
+                if not batch:
+                    self.wrong.append(f"{name}: {last - came} did not come")
+                    break
+                came |= {(message.partition, message.id.coordinates[0]) for message in batch}
+        stored = {(number, offset) for number, each in enumerate(topic.partitions) for offset in each.stored}
+        self.wrong += [f"{name}: {place} came again after its ack" for place in sorted(came & topic.acked)]
+        missing = stored - came - topic.acked - topic.perhaps
+        self.wrong += [f"{name}: {place} did not come again, and was not acked" for place in sorted(missing)]
+        topic.acked = (topic.acked | (topic.perhaps - came)) & stored
+        topic.perhaps = set()
+
+
+def _trimmed(partition: Partition, low: int) -> None:
+    partition.low = low
+    partition.stored = {offset: number for offset, number in partition.stored.items() if offset >= low}
+
+
+def _compared(mq: mqplug.Client, name: str, number: int, partition: Partition, maybe: range) -> Iterator[str]:
+    """Yield what is wrong with the messages of a partition; take in what was on its way and arrived."""
+    found: dict[int, int] = {}
+    for message in mq.read(name, start=EARLIEST, partitions=[number]):
+        offset, known = message.id.coordinates[0], number_of(message.value)
+        if known is None:
+            yield f"the message at {offset} was never sent so: {message.value!r:.60}"
+        else:
+            found[offset] = known
+    for offset in partition.stored.keys() - found.keys():
+        yield f"the message at {offset} is lost"
+    for offset, each in sorted(found.items()):
+        if offset not in partition.stored and (each not in maybe or offset <= partition.highest):
+            yield f"the message {each} at {offset} was never sent, or is another one"
+        elif partition.stored.setdefault(offset, each) != each:
+            yield f"at {offset} is {each}, and not {partition.stored[offset]}"
+    numbers = [found[offset] for offset in sorted(found)]
+    if numbers != sorted(set(numbers)):
+        yield "messages came twice, or out of order"
+    partition.highest = max(partition.highest, *found, -1)

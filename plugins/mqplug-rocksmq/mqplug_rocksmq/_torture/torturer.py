@@ -1,0 +1,100 @@
+"""The torturer: starts the victim, kills it at a random instant, opens the store, and asks the model."""
+
+from __future__ import annotations
+
+import json
+import random
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Final, cast
+
+import attrs
+
+import mqplug
+from mqplug_rocksmq._torture.expectations import Model
+from mqplug_rocksmq._torture.reports import Said
+
+_EARLY: Final = 0.2  # of all kills come while the victim starts: the recovery after a crash is killed too
+_NUMBERS: Final = 10_000_000  # of messages in each cycle
+
+
+@attrs.frozen
+class Verdict:
+    """What came of it."""
+
+    cycles: int
+    sent: int
+    acks: int
+    topics: int
+    slowest_open: float
+    wrong: tuple[str, ...]
+
+    def __str__(self) -> str:
+        done = f"{self.cycles} kills, {self.sent} messages, {self.acks} acks, {self.topics} topics"
+        if self.wrong:
+            return f"{done}: {len(self.wrong)} things are wrong"
+        return f"{done}: nothing lost, invented, stored twice, out of order, or repeated after its ack"
+
+
+def torture(
+    path: Path, *, cycles: int, seconds: float, sync: str, seed: int, tell: Callable[[int, Model], None] | None = None
+) -> Verdict:
+    """Kill so often; let each victim live for up to so many seconds. Stops when something is wrong."""
+    chance = random.Random(seed)  # noqa: S311 - nothing is to be kept secret
+    model = Model()
+    slowest = 0.0
+    done = 0
+    while done < cycles and not model.wrong:
+        numbers = (done + 1) * _NUMBERS
+        model.probes = numbers + _NUMBERS * 9 // 10
+        _kill_one(path, sync, chance, seconds, numbers, model)
+        done += 1
+        slowest = max(slowest, _look(path, sync, model))
+        if tell:
+            tell(done, model)
+    return Verdict(done, model.sent, model.acks, model.created, slowest, tuple(model.wrong))
+
+
+def _look(path: Path, sync: str, model: Model) -> float:
+    """Compare the model with what is in the store; return how long it took to open."""
+    settings = cast("Any", {"path": str(path), "sync": sync, "retention_interval": 0.05})
+    began = time.monotonic()
+    try:
+        with mqplug.connect("rocksmq", **settings) as mq:
+            took = time.monotonic() - began
+            model.verify(mq)
+    except mqplug.Error as error:
+        model.wrong.append(f"{type(error).__name__}: {error}")
+        return 0.0
+    return took
+
+
+def _kill_one(path: Path, sync: str, chance: random.Random, seconds: float, numbers: int, model: Model) -> None:
+    early = chance.random() < _EARLY
+    delay = chance.uniform(0, 0.4 if early else seconds)
+    command = [sys.executable, "-m", f"{__package__}.victim", str(path), sync, str(chance.randrange(1 << 30))]
+    with subprocess.Popen([*command, str(numbers)], stdout=subprocess.PIPE, text=True) as victim:  # noqa: S603
+        ready = threading.Event()
+        listener = threading.Thread(target=_listen, args=(victim, model, ready))
+        listener.start()
+        if not early:
+            ready.wait(60)
+        threading.Event().wait(delay)
+        victim.kill()
+        listener.join()
+
+
+def _listen(victim: subprocess.Popen[str], model: Model, ready: threading.Event) -> None:
+    """Take in what the victim says, but for a last line that it could not end."""
+    for line in victim.stdout or ():
+        if line.endswith("\n"):
+            said: Said = json.loads(line)
+            if "ready" in said:
+                ready.set()
+            else:
+                model.hear(said)
+    ready.set()
