@@ -23,7 +23,7 @@ from mqplug.spi import (
     hookimpl,
 )
 from mqplug_rocksmq._format.keys import ACKED_RANGES_MAX
-from mqplug_rocksmq._settings import RocksMQSettings, from_url
+from mqplug_rocksmq._settings import VERSION, RocksMQSettings, from_url
 from mqplug_rocksmq._store.statistics import RocksMQStatistics
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     Connection: TypeAlias = RocksMQConnection | GuestConnection
 
-__version__ = "0.1.0"
+__version__ = VERSION
 __all__ = ["RocksMQSettings", "RocksMQStatistics"]
 
 _CAPABILITIES = Capabilities(

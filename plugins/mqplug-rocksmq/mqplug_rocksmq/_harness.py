@@ -160,7 +160,7 @@ def corrupt_tail(path: Path, url: str, topic: str) -> Callable[[], None]:
         store = client.unwrap(Store)
         assert store is not None
         log = store.topics.get(topic).logs[0]
-        last = store._engine.pages.last(log)
+        last = store.engine.pages.last(log)
     assert last is not None
     base, raw = last
 

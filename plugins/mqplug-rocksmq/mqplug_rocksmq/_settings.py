@@ -12,6 +12,8 @@ import attrs
 from mqplug import ConfigError
 from mqplug.spi import Url, retention_seconds
 
+BACKEND: Final = "rocksmq"
+VERSION: Final = "0.1.0"
 LEAST_DISK: Final = 64 << 20
 LEAST_MEMORY: Final = 64 << 20
 MOST_DISK: Final = 1 << 60

@@ -165,7 +165,8 @@ import mqplug, os, signal, sys, threading
 from pathlib import Path
 sys.path.insert(0, {str(Path(__file__).parent)!r})
 from mqplug_rocksmq._processes.open_stores import close_store, open_store
-from mqplug_rocksmq._store.store import Columns, Store, StoreSettings
+from mqplug_rocksmq._format.page import Columns
+from mqplug_rocksmq._store.store import Store, StoreSettings
 from rocksmq_words import extent, new_log, put, values
 path = Path(sys.argv[1])
 """

@@ -95,7 +95,7 @@ def test_a_newer_format(path: Path, open_store: OpenStore, where: str) -> None:
     store = open_store()
     newer = {"format": 2, "id": store.id}
     if where == "database":
-        store._engine.change(lambda changes: changes.put(STORE, json_value(newer)), 10)
+        store.engine.change(lambda changes: changes.put(STORE, json_value(newer)), 10)
     store.close(10)
     if where == "file":
         (path / IDENTITY).write_text(json.dumps(newer))

@@ -20,6 +20,7 @@ from rocksmq_words import eventually, extent, new_log, put, values
 import mqplug
 import mqplug.aio
 from mqplug import ConfigError, Corrupt
+from mqplug_rocksmq._care.backup import back_up
 from mqplug_rocksmq._care.check import check
 from mqplug_rocksmq._care.repair import repair
 from mqplug_rocksmq._care.restore import restore
@@ -106,7 +107,7 @@ def test_backup(store: Store, path: Path, tmp_path: Path, open_store: OpenStore)
     log = new_log(store)
     put(store, log, b"a")
     take(store, staged(store, [b"b", b"c"]))
-    store.back_up(tmp_path / "backup")
+    back_up(store, tmp_path / "backup")
     put(store, log, b"d")
     store.close(10)
     shutil.rmtree(path)
@@ -123,8 +124,8 @@ def test_damage_is_found(store: Store, path: Path, open_store: OpenStore) -> Non
     take(store, staged(store, [b"b", b"c"], [b"d"], [b"e"]))
     put(store, log, b"f")
     segment = 1
-    [(base, raw)] = store._engine.pages.read(segment, 2)
-    store._engine.change(lambda changes: changes.put_page(segment, base, raw[:-1] + bytes([raw[-1] ^ 1])), 10)
+    [(base, raw)] = store.engine.pages.read(segment, 2)
+    store.engine.change(lambda changes: changes.put_page(segment, base, raw[:-1] + bytes([raw[-1] ^ 1])), 10)
     with pytest.raises(Corrupt, match="at offset 3 of partition 0"):
         values(store, log)
     store.close(10)
@@ -140,7 +141,7 @@ def test_a_missing_page_is_found(store: Store) -> None:
     """A page that is missing from what was taken in is a hole, not a gap."""
     log = new_log(store)
     take(store, staged(store, [b"a"], [b"b"], [b"c"]))
-    store._engine.change(lambda changes: changes.drop_pages(1, 1, 2), 10)
+    store.engine.change(lambda changes: changes.drop_pages(1, 1, 2), 10)
     with pytest.raises(Corrupt, match="messages 1 to 1"):
         values(store, log)
 

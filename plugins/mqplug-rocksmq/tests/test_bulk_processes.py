@@ -72,7 +72,7 @@ def test_killed(path: Path, open_store: OpenStore, step: str, kept: bool, sync: 
     log = store.topics.get("orders").logs[0]
     batch = [b"a", b"b", b"c", b"d"]
     assert values(store, log) == [b"before", *(batch if kept else [])]
-    assert store._engine.pages.get(INTENT) is None
+    assert store.engine.pages.get(INTENT) is None
     assert waiting(path) == ([] if kept else ["1.sst", "2.sst"])
     assert (store.ingestion.ingest("job", 0, []).placed == {log: (1, 5)}) == kept
     store.close(10)

@@ -37,7 +37,7 @@ def test_room_comes_back(store: Store, path: Path) -> None:
     assert len(values(store, log, 150)) == 30
     store.delete_topic("orders")
     eventually(lambda: tables(path / "rocksdb") < before * 0.1)
-    eventually(lambda: not store._engine.pages.scan(FREED))
+    eventually(lambda: not store.engine.pages.scan(FREED))
 
 
 def test_retention(open_store: OpenStore) -> None:
@@ -129,10 +129,10 @@ def test_no_room_to_take_in(store: Store, monkeypatch: pytest.MonkeyPatch) -> No
     log = new_log(store)
     found = staged(store, [b"a"])
     with monkeypatch.context() as full:
-        full.setattr(store._engine.pages, "ingest", _no_room)
+        full.setattr(store.engine.pages, "ingest", _no_room)
         with pytest.raises(StorageFull):
             take(store, found)
-    assert store._engine.pages.get(INTENT) is None
+    assert store.engine.pages.get(INTENT) is None
     assert extent(store, log) == (0, 0)
     assert not take(store, found).repeated
     assert values(store, log) == [b"a"]
@@ -148,12 +148,10 @@ def test_no_room_to_note_it(store: Store, monkeypatch: pytest.MonkeyPatch, step:
     log = new_log(store)
     found = staged(store, [b"a", b"b"])
     steps = iter(range(1, 10))
-    write = store._engine.pages.write
+    write = store.engine.pages.write
     with monkeypatch.context() as full:
-        full.setattr(
-            store._engine.pages, "write", lambda changes: _no_room() if next(steps) >= step else write(changes)
-        )
-        full.setattr(store._engine.room, "to_send", lambda: False)
+        full.setattr(store.engine.pages, "write", lambda changes: _no_room() if next(steps) >= step else write(changes))
+        full.setattr(store.engine.room, "to_send", lambda: False)
         with pytest.raises(StorageFull if step == 1 else OutcomeUnknown):
             take(store, found)
         assert extent(store, log) == (0, 0)
@@ -170,7 +168,7 @@ def test_discarded_in_the_midst(store: Store, monkeypatch: pytest.MonkeyPatch) -
         slow.setattr(store.ingestion, "_place", _too_late)
         with pytest.raises(Timeout):
             take(store, found)
-    assert store._engine.pages.get(INTENT) is not None
+    assert store.engine.pages.get(INTENT) is not None
     store.ingestion.discard(files_of(store.id, [found]), 10)
     assert not take(store, staged(store, [b"b"])).repeated
     assert values(store, log) == [b"b"]

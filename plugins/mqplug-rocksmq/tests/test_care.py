@@ -14,7 +14,9 @@ from rocksmq_words import extent, new_log, put, python, values
 
 from mqplug import AlreadyOpen, ConfigError, Corrupt
 from mqplug_rocksmq._care import counting
+from mqplug_rocksmq._care.backup import back_up
 from mqplug_rocksmq._care.check import check
+from mqplug_rocksmq._care.counting import statistics
 from mqplug_rocksmq._care.findings import Finding
 from mqplug_rocksmq._care.repair import repair
 from mqplug_rocksmq._care.restore import restore
@@ -40,7 +42,7 @@ def filled(open_store: OpenStore, pages: int = 10, size: int = 10) -> Store:
 
 def damaged(store: Store, change: Change) -> None:
     """Change a store behind its back, and close it."""
-    store._engine.change(lambda changes: change(store, changes), 10)
+    store.engine.change(lambda changes: change(store, changes), 10)
     store.close(10)
 
 
@@ -53,7 +55,7 @@ def spoil_page(base: int) -> Change:
     """Change a byte of a page."""
 
     def change(store: Store, changes: Changes) -> None:
-        [(_, raw)] = store._engine.pages.read(0, base)
+        [(_, raw)] = store.engine.pages.read(0, base)
         changes.put_page(0, base, raw[:-1] + bytes([raw[-1] ^ 1]))
 
     return change
@@ -219,7 +221,7 @@ threading.Event().wait()
 def test_lost_files(path: Path, open_store: OpenStore, lost: str) -> None:
     """A database that has lost a file of its own does not open, and keeps what the other files hold."""
     store = filled(open_store)
-    store._engine.pages.flush()
+    store.engine.pages.flush()
     put(store, 0, b"in a table of its own")
     store.close(10)
     file = max((path / DATABASE).glob(lost), key=lambda each: each.stat().st_size)
@@ -356,7 +358,7 @@ def test_reseal(store: Store) -> None:
     """A page that is made to follow another offset is a page with the same messages."""
     log = new_log(store)
     put(store, log, b"a", None)
-    [(_, raw)] = store._engine.pages.read(log, 0)
+    [(_, raw)] = store.engine.pages.read(log, 0)
     again = Page(reseal(raw, 17))
     assert (again.before, again.values()) == (17, [b"a", None])
     assert reseal(again.raw, 0) == raw
@@ -377,7 +379,7 @@ def test_backup_under_load(path: Path, tmp_path: Path, open_store: OpenStore) ->
     writer.start()
     try:
         for number in range(3):
-            store.back_up(tmp_path / f"backup-{number}")
+            back_up(store, tmp_path / f"backup-{number}")
     finally:
         ending.set()
         writer.join()
@@ -405,8 +407,8 @@ def test_nothing_is_overwritten(path: Path, tmp_path: Path, open_store: OpenStor
     taken.mkdir()
     (taken / "file").touch()
     with pytest.raises(ConfigError, match="something at"):
-        store.back_up(taken)
-    store.back_up(tmp_path / "backup")
+        back_up(store, taken)
+    back_up(store, tmp_path / "backup")
     with pytest.raises(ConfigError, match="something at"):
         restore(tmp_path / "backup", path)
     with pytest.raises(ConfigError, match="is no backup"):
@@ -417,8 +419,8 @@ def test_nothing_is_overwritten(path: Path, tmp_path: Path, open_store: OpenStor
 def test_damaged_backup(tmp_path: Path, open_store: OpenStore) -> None:
     """A backup that is damaged is not restored, and nothing of it is left behind."""
     store = filled(open_store)
-    store._engine.change(lambda changes: changes.drop_pages(0, 20, 21), 10)
-    store.back_up(tmp_path / "backup")
+    store.engine.change(lambda changes: changes.drop_pages(0, 20, 21), 10)
+    back_up(store, tmp_path / "backup")
     with pytest.raises(Corrupt, match="messages are missing"):
         restore(tmp_path / "backup", tmp_path / "new")
     assert sorted(each.name for each in tmp_path.iterdir()) == ["backup", "store"]
@@ -439,7 +441,7 @@ def test_writers_go_on_while_it_is_counted(store: Store, monkeypatch: pytest.Mon
 
     monkeypatch.setattr(counting, "PIECE", 3)
     monkeypatch.setattr(counting, "sleep", meanwhile)
-    counted = [each.topic for each in store.statistics().partitions]
+    counted = [each.topic for each in statistics(store).partitions]
     assert len(others) >= 3
     assert set(counted) >= {f"topic-{number}" for number in range(9)}
     assert len(set(counted)) == len(counted)
@@ -453,7 +455,7 @@ def test_statistics(store: Store) -> None:
         put(store, log, b"x" * 1000, b"y" * 1000)
     store.groups.store("billing", {log: Place(2, ((4, 5),))}, 10)
     store.trim(log, 2)
-    found = store.statistics()
+    found = statistics(store)
     [partition] = found.partitions
     assert (partition.topic, partition.low, partition.high) == ("orders", 2, 10)
     assert 8_000 < partition.size < 12_000

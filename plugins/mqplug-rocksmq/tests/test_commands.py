@@ -86,7 +86,7 @@ def test_check_sound(either: Path) -> None:
 def test_check_and_repair(path: Path, closed: Path, open_store: OpenStore) -> None:
     """`check` of a damaged store names what is gone, with exit code 1; `repair` says it again, and then it is sound."""
     store = open_store(sync="os")
-    store._engine.change(lambda changes: changes.drop_pages(0, 20, 21), 10)
+    store.engine.change(lambda changes: changes.drop_pages(0, 20, 21), 10)
     store.close(10)
     result = run("check", path)
     assert result.exit_code == 1
@@ -101,7 +101,7 @@ def test_check_and_repair(path: Path, closed: Path, open_store: OpenStore) -> No
 def test_check_and_repair_for_programs(path: Path, closed: Path, open_store: OpenStore) -> None:
     """`--json` tells findings as objects."""
     store = open_store(sync="os")
-    store._engine.change(lambda changes: changes.drop_pages(0, 20, 21), 10)
+    store.engine.change(lambda changes: changes.drop_pages(0, 20, 21), 10)
     store.close(10)
     wanted = {"what": "messages are missing", "topic": "orders", "partition": 0, "start": 20, "stop": 30}
     found = json.loads(run("check", path, "--json").output)
@@ -121,7 +121,7 @@ def test_compact_gives_room_back(path: Path, open_store: OpenStore) -> None:
     log = new_log(store)
     for number in range(100):
         put(store, log, (b"%d" % number) * 50_000)
-    store._engine.pages.flush()
+    store.engine.pages.flush()
     store.close(10)
     with mqplug.connect("rocksmq", path=str(path)) as mq:
         mq.trim("orders", {0: mq.watermarks("orders")[0].high})

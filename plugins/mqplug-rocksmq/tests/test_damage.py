@@ -129,8 +129,8 @@ def test_damaged_page(store: Store) -> None:
     log = new_log(store)
     put(store, log, b"a")
     put(store, log, b"b" * 100)
-    [(base, raw)] = store._engine.pages.read(log, 1)
-    store._engine.change(lambda changes: changes.put_page(log, base, raw[:-1] + bytes([raw[-1] ^ 1])), 30)
+    [(base, raw)] = store.engine.pages.read(log, 1)
+    store.engine.change(lambda changes: changes.put_page(log, base, raw[:-1] + bytes([raw[-1] ^ 1])), 30)
     with pytest.raises(Corrupt, match="offset 1 of partition 0") as damage:
         values(store, log)
     assert damage.value.topic == "orders"
@@ -142,7 +142,7 @@ def test_missing_page(store: Store, missing: int) -> None:
     log = new_log(store)
     for value in (b"a", b"b", b"c"):
         put(store, log, value)
-    store._engine.change(lambda changes: changes.drop_pages(log, missing, missing + 1), 30)
+    store.engine.change(lambda changes: changes.drop_pages(log, missing, missing + 1), 30)
     with pytest.raises(Corrupt, match=f"messages {missing} to {missing} of partition 0 are missing"):
         values(store, log)
 
@@ -153,7 +153,7 @@ def test_missing_last_page_is_noticed_at_open(open_store: OpenStore) -> None:
     log = new_log(store)
     put(store, log, b"a")
     put(store, log, b"b")
-    store._engine.change(lambda changes: changes.drop_pages(log, 1, 2), 30)
+    store.engine.change(lambda changes: changes.drop_pages(log, 1, 2), 30)
     store.close()
     with pytest.raises(Corrupt, match="ends at 1 but was recorded to end at 2"):
         open_store(sync="os")

@@ -248,8 +248,8 @@ def test_a_full_disk(mq: mqplug.Client, monkeypatch: pytest.MonkeyPatch) -> None
     with mq.producer("orders") as out:
         out.send(b"fits")
         with monkeypatch.context() as patched:
-            patched.setattr(native(mq)._engine.pages, "write", full)
-            patched.setattr(native(mq)._engine.room, "to_send", lambda: False)
+            patched.setattr(native(mq).engine.pages, "write", full)
+            patched.setattr(native(mq).engine.room, "to_send", lambda: False)
             for _ in range(2):
                 with pytest.raises(mqplug.StorageFull, match=r"no room|is full"):
                     out.send(b"does not")
@@ -276,7 +276,7 @@ def test_a_failing_sync(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
         with mq.producer("orders") as out:
             out.send(b"safe")
-            monkeypatch.setattr(native(mq)._engine.pages, "sync", fail)
+            monkeypatch.setattr(native(mq).engine.pages, "sync", fail)
             with pytest.raises(mqplug.OutcomeUnknown):
                 out.send(b"unknown")
             with pytest.raises(mqplug.Closed, match="its disk failed"):

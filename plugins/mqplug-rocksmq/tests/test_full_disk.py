@@ -14,6 +14,8 @@ from rocksmq_words import in_a_namespace, native, new_log, put, values
 import mqplug
 from mqplug import StorageFull
 from mqplug_rocksmq import RocksMQStatistics
+from mqplug_rocksmq._care.backup import back_up
+from mqplug_rocksmq._care.counting import statistics
 from mqplug_rocksmq._commands.stats import stats
 from mqplug_rocksmq._engine.ballast import LEAST_BYTES
 from mqplug_rocksmq._engine.directory import BALLAST
@@ -311,11 +313,11 @@ def test_its_size(path: Path, open_store: OpenStore) -> None:
     assert 3_000_000 <= taken(path) <= 7_000_000
     for _ in range(8):
         put(store, log, os.urandom(1_000_000))
-    assert 8 << 20 <= taken(path) == store.statistics().ballast < 9 << 20
+    assert 8 << 20 <= taken(path) == statistics(store).ballast < 9 << 20
     store.trim(log, 12)
     store.enforce_retention()
-    store._engine.pages.flush()  # the write-ahead log counts as well
-    store._engine.tend_room()
+    store.engine.pages.flush()  # the write-ahead log counts as well
+    store.engine.tend_room()
     assert taken(path) < 4 << 20
 
 
@@ -349,7 +351,7 @@ def test_not_in_backups(path: Path, tmp_path: Path) -> None:
     """A backup has no ballast; the statistics tell of it."""
     with mqplug.connect("rocksmq", path=str(path)) as mq:
         assert mq.unwrap(RocksMQStatistics).ballast == taken(path)
-        native(mq).back_up(tmp_path / "backup")
+        back_up(native(mq), tmp_path / "backup")
     shown = CliRunner().invoke(stats, [str(path)])
     assert "which are held for when the disk is full" in shown.output
     assert taken(tmp_path / "backup") == 0
@@ -365,7 +367,7 @@ def test_each_error_is_its_own(path: Path, open_store: OpenStore, monkeypatch: p
     """What a full disk refuses is told by each operation as its own, not as the one that found the disk full."""
     with mqplug.connect("rocksmq", path=str(path), sync="os") as mq:
         mq.create_topic("t")
-        engine = native(mq)._engine
+        engine = native(mq).engine
         with mq.producer("t") as out, monkeypatch.context() as full:
             last = out.send(b"x")
             full.setattr(engine.room, "to_send", lambda: False)

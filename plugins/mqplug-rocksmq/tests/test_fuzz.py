@@ -195,7 +195,7 @@ def test_a_store_whose_small_values_make_no_sense(path: Path, open_store: OpenSt
         pages.write(changes)
         pages.close()
     else:
-        store._engine.change(lambda changes: changes.put(key, noise), 10)
+        store.engine.change(lambda changes: changes.put(key, noise), 10)
         store.close()
     with pytest.raises(Corrupt, match="mqplug rocksmq repair"):
         open_store(sync="os")

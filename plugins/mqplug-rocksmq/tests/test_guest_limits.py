@@ -71,7 +71,7 @@ OWNER = """
 from rocksmq_words import native
 mq = mqplug.connect("rocksmq", path=str(path), sync="os", guests_max_bytes=int(sys.argv[2]), memory_max_bytes=64 << 20)
 mq.create_topic("orders")
-lock = native(mq)._engine.lock
+lock = native(mq).engine.lock
 
 def most():
     with open("/proc/self/status") as status:

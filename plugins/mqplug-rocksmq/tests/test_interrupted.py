@@ -38,7 +38,7 @@ def store(mq: mqplug.Client) -> Store:
 @pytest.fixture
 def press(store: Store, monkeypatch: pytest.MonkeyPatch) -> Press:
     """Have Ctrl-C come in the midst of what follows."""
-    pages = store._engine.pages
+    pages = store.engine.pages
     pages_write = pages.write
 
     def press(late: bool, after: int = 0) -> None:

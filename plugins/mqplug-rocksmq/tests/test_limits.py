@@ -17,7 +17,7 @@ from rocksmq_words import eventually, extent, in_a_namespace, line, new_log, put
 import mqplug
 from mqplug import StorageFull
 from mqplug_rocksmq._engine.tuning import Tuning
-from mqplug_rocksmq._store.store import Columns
+from mqplug_rocksmq._format.page import Columns
 
 
 def connect(path: Path, **settings: Any) -> mqplug.Client:
@@ -72,8 +72,8 @@ def test_everything_goes_back(path: Path, open_store: OpenStore, monkeypatch: py
     put(store, log, b"a", b"b")
     store.groups.names()
     with monkeypatch.context() as full:
-        full.setattr(store._engine.pages, "write", _no_room)
-        full.setattr(store._engine.room, "to_send", lambda: False)
+        full.setattr(store.engine.pages, "write", _no_room)
+        full.setattr(store.engine.room, "to_send", lambda: False)
         for attempt in (
             lambda: store.delete_topic("orders"),
             lambda: store.topics.create("new", 1, store.topics.get("orders").retention, 10),
@@ -172,6 +172,7 @@ def _low(mq: mqplug.Client) -> int:
 
 MEMORY = """
 import os
+from mqplug_rocksmq._care.counting import statistics
 from mqplug_rocksmq._store.topics import Retention
 
 def resident():
@@ -193,7 +194,7 @@ for _ in range(1500):
 offset = 0
 while slices := store.read(logs[0], offset):
     offset = slices[-1].end
-store.statistics()
+statistics(store)
 print(resident()["VmHWM:"] - bare, flush=True)
 """
 

@@ -119,7 +119,7 @@ def test_room_comes_back(path: Path, store: Store, how: str) -> None:
     log = new_log(store)
     for _ in range(100):
         put(store, log, os.urandom(200_000))
-    store._engine.pages.flush()
+    store.engine.pages.flush()
     assert tables(path) > 15_000_000
     if how == "trim":
         store.trim(log, 100)
@@ -140,14 +140,14 @@ def test_closing_breaks_a_compaction_off(path: Path, open_store: OpenStore, monk
         assert cancelled.wait(60)
         raise Error("shutdown in progress")
 
-    monkeypatch.setattr(store._engine.pages, "compact", endless)
-    monkeypatch.setattr(store._engine.pages, "cancel", cancelled.set)
+    monkeypatch.setattr(store.engine.pages, "compact", endless)
+    monkeypatch.setattr(store.engine.pages, "cancel", cancelled.set)
     store.trim(log, 1)
     assert running.wait(20)
     store.close(1)
     store = open_store(sync="os")
     assert extent(store, log) == (1, 1)
-    eventually(lambda: not store._engine.pages.scan(FREED))
+    eventually(lambda: not store.engine.pages.scan(FREED))
 
 
 def test_freeing_goes_on_after_a_restart(path: Path, open_store: OpenStore) -> None:
@@ -156,7 +156,7 @@ def test_freeing_goes_on_after_a_restart(path: Path, open_store: OpenStore) -> N
     log = new_log(store)
     for _ in range(100):
         put(store, log, os.urandom(200_000))
-    store._engine.pages.flush()
+    store.engine.pages.flush()
     store.topics.delete("orders", 30)  # without telling the janitor
     store.close()
     assert tables(path) > 15_000_000

@@ -41,13 +41,13 @@ def test_giving_back_writes_next_to_nothing(mq: mqplug.Client) -> None:
     member = Sharer(mq)
     member.take(3)
     store = member.driver._store
-    before = store._engine.durability.changes
+    before = store.engine.durability.changes
     member.settle(back={0: 0.0})
-    assert store._engine.durability.changes == before
+    assert store.engine.durability.changes == before
     member.settle(back={1: 5.0})
-    assert store._engine.durability.changes == before + 1
+    assert store.engine.durability.changes == before + 1
     member.settle(2)
-    assert store._engine.durability.changes == before + 2
+    assert store.engine.durability.changes == before + 2
 
 
 def test_what_could_not_be_stored_in_time_is_stored_with_the_next(mq: mqplug.Client) -> None:
@@ -67,7 +67,7 @@ def test_many_settle_as_one(mq: mqplug.Client) -> None:
     jobs(mq, 8)
     members = [Sharer(mq) for _ in range(8)]
     taken = [member.take(1)[0][0] for member in members]
-    sharing, engine = members[0].driver._sharing, members[0].driver._store._engine
+    sharing, engine = members[0].driver._sharing, members[0].driver._store.engine
     threads = [threading.Thread(target=member.settle, args=(at,)) for member, at in zip(members, taken, strict=True)]
     before = engine.durability.changes
     with sharing._storing:
@@ -169,7 +169,7 @@ def test_notes_go_when_all_is_acked(mq: mqplug.Client) -> None:
     """What is acked leaves no note on disk of whom it was handed to; nor does a group that is moved or deleted."""
     jobs(mq, 30)
     member = Sharer(mq)
-    pages = member.driver._store._engine.pages
+    pages = member.driver._store.engine.pages
     for _ in range(3):
         member.take(5)
     member.settle(0, back={1: 0.0, 7: 60.0})

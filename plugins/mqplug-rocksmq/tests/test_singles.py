@@ -124,8 +124,8 @@ def test_damage_among_singles(open_store: OpenStore) -> None:
     store = open_store(sync="os")
     log = new_log(store)
     put_singly(store, log, *[b"%d" % number for number in range(10)])
-    [(base, raw)] = store._engine.pages.read(log, 4)
-    store._engine.change(lambda changes: changes.put_page(log, base, raw[:-1] + b"!"), 10)
+    [(base, raw)] = store.engine.pages.read(log, 4)
+    store.engine.change(lambda changes: changes.put_page(log, base, raw[:-1] + b"!"), 10)
     with pytest.raises(Corrupt, match="at offset 4 of partition 0"):
         store.read(log, 0)
     assert values(store, log, 5) == [b"5", b"6", b"7", b"8", b"9"]
@@ -136,7 +136,7 @@ def test_a_page_that_is_missing_among_singles(open_store: OpenStore) -> None:
     store = open_store(sync="os")
     log = new_log(store)
     put_singly(store, log, *[b"%d" % number for number in range(10)])
-    store._engine.change(lambda changes: changes.drop_pages(log, 4, 6), 10)
+    store.engine.change(lambda changes: changes.drop_pages(log, 4, 6), 10)
     with pytest.raises(Corrupt, match="the messages 4 to 5 of partition 0 are missing"):
         store.read(log, 0)
 

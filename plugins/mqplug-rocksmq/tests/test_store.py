@@ -8,6 +8,7 @@ from conftest import OpenStore
 from rocksmq_words import extent, new_log, put, values
 
 from mqplug import Closed, ConfigError, MessageTooLarge, TopicExists, TopicNotFound
+from mqplug_rocksmq._care.counting import statistics
 from mqplug_rocksmq._format.page import Columns
 from mqplug_rocksmq._store.reading import Trimmed
 from mqplug_rocksmq._store.store import Store, StoreSettings
@@ -36,7 +37,7 @@ def test_compression(open_store: OpenStore) -> None:
         put(store, new_log(store, compression), *[b"%08d the same words again and again" % n * 20 for n in range(5000)])
         store.close()  # which writes the tables
         store = open_store()
-        sizes[compression] = store.statistics().tables - before
+        sizes[compression] = statistics(store).tables - before
         before += sizes[compression]
         assert all(len(values(store, store.topics.get(name).logs[0])) == 5000 for name in sizes)
         store.close()
@@ -89,7 +90,7 @@ def test_readers_stop_at_what_is_safe(open_store: OpenStore, monkeypatch: pytest
     """With ``always`` a message can be read when it is on disk, and not before."""
     store = open_store(sync="always")
     log = new_log(store)
-    pages = store._engine.pages
+    pages = store.engine.pages
     begun, go_on, sync = threading.Event(), threading.Event(), pages.sync
 
     def held_sync() -> None:
@@ -111,7 +112,7 @@ def test_one_sync_for_many(open_store: OpenStore, monkeypatch: pytest.MonkeyPatc
     """Messages stored while a sync runs share the next one."""
     store = open_store(sync="always")
     log = new_log(store)
-    pages = store._engine.pages
+    pages = store.engine.pages
     begun, go_on, syncs, sync = threading.Event(), threading.Event(), [], pages.sync
 
     def held_sync() -> None:
@@ -274,13 +275,13 @@ def test_one_page_is_read(store: Store, monkeypatch: pytest.MonkeyPatch) -> None
     log = new_log(store)
     for time in range(100):
         put(store, log, *[b"x" * 100] * 10, time=time)
-    read, found = store._engine.pages.read, []
+    read, found = store.engine.pages.read, []
 
     def count(*arguments: Any) -> list[tuple[int, bytes]]:
         found.extend(pages := read(*arguments))
         return pages
 
-    monkeypatch.setattr(store._engine.pages, "read", count)
+    monkeypatch.setattr(store.engine.pages, "read", count)
     assert store.first_at(log, 50) == 500
     assert [base for base, _ in found] == [500]
 

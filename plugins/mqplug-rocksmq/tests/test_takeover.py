@@ -163,9 +163,9 @@ def test_guests_of_one_process_with_other_settings(path: Path) -> None:
             careless.send(b"c")
             store = native(quick)
             assert store.settings.sync == "os"
-            changes = store._engine.witness.read()
+            changes = store.engine.witness.read()
             careful.send(b"d")
-            assert store._engine.witness.read() != changes
+            assert store.engine.witness.read() != changes
         assert [message.value for message in safe.read("orders")] == [b"a", b"b", b"c", b"d"]
 
 

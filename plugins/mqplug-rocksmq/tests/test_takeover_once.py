@@ -98,13 +98,13 @@ def test_what_is_known_of_producers_is_bounded(open_store: OpenStore) -> None:
     for name in (one, other):
         for number in range(3 * SLOTS):
             store.append_bodies(log, body, None, Origin(name, number))
-    assert len(store._engine.pages.scan(ORIGIN)) == 2 * SLOTS
+    assert len(store.engine.pages.scan(ORIGIN)) == 2 * SLOTS
     store.origins.forget_absent()
-    assert len(store._engine.pages.scan(ORIGIN)) == 2 * SLOTS
+    assert len(store.engine.pages.scan(ORIGIN)) == 2 * SLOTS
     store.origins.forget_absent()
-    assert len(store._engine.pages.scan(ORIGIN)) == SLOTS
+    assert len(store.engine.pages.scan(ORIGIN)) == SLOTS
     store.origins.leave(one, for_good=True)
-    assert store._engine.pages.scan(ORIGIN) == []
+    assert store.engine.pages.scan(ORIGIN) == []
 
 
 class Broken:

@@ -184,7 +184,7 @@ def test_damage_is_told(path: Path, open_store: OpenStore) -> None:
     assert torture(path, cycles=1, seconds=0.5, sync="os", seed=2).wrong == ()
     store = open_store(sync="os")
     topic = store.topics.get(store.topics.names()[0])
-    store._engine.change(lambda changes: changes.drop_pages(topic.logs[0], 0, 1 << 40), 10)
+    store.engine.change(lambda changes: changes.drop_pages(topic.logs[0], 0, 1 << 40), 10)
     store.close(10)
     model = Model()
     torturer._look(path, "os", model)

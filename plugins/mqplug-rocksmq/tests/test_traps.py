@@ -25,6 +25,7 @@ from rocksmq_words import eventually, extent, native, new_log, put, tables, valu
 import mqplug
 import mqplug_rocksmq
 from mqplug import AlreadyOpen, Corrupt
+from mqplug_rocksmq._care.counting import statistics
 from mqplug_rocksmq._engine.ownership import Ownership
 from mqplug_rocksmq._engine.rocks import Changes, Pages
 from mqplug_rocksmq._processes.open_stores import close_store, open_store
@@ -96,7 +97,7 @@ def test_no_iterator_has_a_bound(store: Store) -> None:
             put(store, log, b"%d of %d" % (number, log))
     for log in logs:
         assert values(store, log) == [b"%d of %d" % (number, log) for number in range(100)]
-        last = store._engine.pages.last(log)
+        last = store.engine.pages.last(log)
         assert last is not None
         assert last[0] == 99
 
@@ -153,8 +154,8 @@ def test_nothing_keeps_a_store_open(path: Path, open_store: OpenStore) -> None:
     log = new_log(store)
     for _ in range(10):
         put(store, log, b"x")
-    kept: list[Any] = [store.read(log, 0), store.statistics(), store._engine.changes()]
-    store._engine.change(lambda changes: changes.drop_pages(log, 5, 6), 10)
+    kept: list[Any] = [store.read(log, 0), statistics(store), store.engine.changes()]
+    store.engine.change(lambda changes: changes.drop_pages(log, 5, 6), 10)
     try:
         values(store, log)
     except Corrupt as error:
@@ -200,7 +201,7 @@ def test_an_idle_reader_keeps_no_files(path: Path) -> None:
         with mq.producer("orders") as out:
             for _ in range(100):
                 out.send(os.urandom(100_000))
-        native(mq)._engine.pages.flush()
+        native(mq).engine.pages.flush()
         full = tables(path / "rocksdb")
         with (
             mq.consumer("orders", start=mqplug.EARLIEST) as reader,
@@ -304,8 +305,8 @@ def test_a_store_has_no_ttl(store: Store, path: Path) -> None:
     assert "with_ttl" not in sources()
     log = new_log(store)
     put(store, log, b"a")
-    [(base, raw)] = store._engine.pages.read(log, 0)
-    store._engine.change(lambda changes: changes.put_page(log, base, raw + b"\x70\x4f\x01\x6b"), 10)
+    [(base, raw)] = store.engine.pages.read(log, 0)
+    store.engine.change(lambda changes: changes.put_page(log, base, raw + b"\x70\x4f\x01\x6b"), 10)
     with pytest.raises(Corrupt):
         values(store, log)
 
@@ -417,7 +418,7 @@ def test_dropping_many_pages_is_one_mark(store: Store, monkeypatch: pytest.Monke
     log = new_log(store)
     for _ in range(3000):
         put(store, log, b"x")
-    pages, written = store._engine.pages, []
+    pages, written = store.engine.pages, []
 
     def write(changes: Changes) -> None:
         written.append(changes.batch.len())
@@ -439,7 +440,7 @@ def test_a_sync_lets_others_run(store: Store, bare: Rdict) -> None:
     lock_held = lets_others_run(lambda: bare.put(b"k", bytes(1 << 16), synced), most=50)
     assert ".sync = True" not in sources()
     log = new_log(store)
-    assert lets_others_run(store._engine.pages.sync, lambda: put(store, log, bytes(1 << 16)), most=5000)
+    assert lets_others_run(store.engine.pages.sync, lambda: put(store, log, bytes(1 << 16)), most=5000)
     if lock_held:
         pytest.skip("RocksDB's own synced write lets others run by now")
 

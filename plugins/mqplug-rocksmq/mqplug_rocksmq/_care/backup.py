@@ -7,18 +7,16 @@ import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from mqplug import ConfigError
 from mqplug_rocksmq._engine.directory import DATABASE, WITNESS, Identity, write_identity
 from mqplug_rocksmq._engine.witness import Witness
-
-if TYPE_CHECKING:
-    from mqplug_rocksmq._engine.engine import Engine
+from mqplug_rocksmq._store.store import Store
 
 
-def back_up(engine: Engine, store: str, to: Path) -> None:
+def back_up(store: Store, to: Path) -> None:
     """Copy an open store. Table files become links where that is possible, so that it takes neither time nor room."""
+    engine = store.engine
     with appearing(to) as building:
         with engine.maintaining:
             engine.pages.flush()  # what is left to do under the lock is little then
@@ -26,7 +24,7 @@ def back_up(engine: Engine, store: str, to: Path) -> None:
             engine.check()
             engine.pages.checkpoint(building / DATABASE)
             changes = engine.durability.changes
-        _describe(building, Identity(store), changes)
+        _describe(building, Identity(store.id), changes)
 
 
 @contextmanager

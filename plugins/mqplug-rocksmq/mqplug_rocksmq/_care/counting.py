@@ -28,6 +28,7 @@ from mqplug_rocksmq._format.keys import (
 )
 from mqplug_rocksmq._store.staging_directory import Staging
 from mqplug_rocksmq._store.statistics import GroupStatistics, PartitionStatistics, RocksMQStatistics
+from mqplug_rocksmq._store.store import Store
 from mqplug_rocksmq._store.topics import Topic
 
 PIECE: Final = 100
@@ -44,12 +45,20 @@ def closed_statistics(path: Path) -> RocksMQStatistics:
     identity = read_identity(path)
     pages = Pages(path / DATABASE, read_only=True)
     try:
-        return statistics(path, identity.id if identity else "", lambda: nullcontext(pages))
+        return _counted(path, identity.id if identity else "", lambda: nullcontext(pages))
     finally:
         pages.close()
 
 
-def statistics(path: Path, store: str, turn: Turn, **known: Any) -> RocksMQStatistics:
+def statistics(store: Store) -> RocksMQStatistics:
+    """Count what an open store holds, and how it does."""
+    with store.turn():
+        engine = store.engine
+        measured = {"writes": engine.writes.latencies(), "commits": engine.durability.commits.latencies()}
+    return _counted(store.path, store.id, store.turn, pid=os.getpid(), **measured)
+
+
+def _counted(path: Path, store: str, turn: Turn, **known: Any) -> RocksMQStatistics:
     """Count. Others may write meanwhile: each partition is counted at an instant, one after the other."""
     partitions = dict(_partitions(turn))
     with turn() as pages:

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import click
 
-from mqplug_rocksmq._processes.reach import asked, existing, path_argument, timeout_option
+from mqplug_rocksmq._commands.options import path_argument, timeout_option
+from mqplug_rocksmq._processes.reach import asked, existing
 
 _target = click.argument("target", type=click.Path(path_type=Path))
 
@@ -28,12 +29,13 @@ def backup(path: Path, target: Path, timeout: float) -> None:
 
 
 def _back_up_closed(path: Path, target: Path) -> None:
+    from mqplug_rocksmq._care.backup import back_up
     from mqplug_rocksmq._processes.open_stores import close_store, open_store
     from mqplug_rocksmq._store.store import StoreSettings
 
     store = open_store(path, StoreSettings())
     try:
-        store.back_up(target)
+        back_up(store, target)
     finally:
         close_store(store)
 

@@ -10,8 +10,9 @@ import click
 
 from mqplug import AlreadyOpen
 from mqplug_rocksmq._care.findings import Finding, Report
+from mqplug_rocksmq._commands.options import json_option, path_argument, timeout_option
 from mqplug_rocksmq._commands.output import show_json
-from mqplug_rocksmq._processes.reach import asked, existing, json_option, path_argument, timeout_option
+from mqplug_rocksmq._processes.reach import asked, existing
 
 
 @click.command()

@@ -6,8 +6,9 @@ from pathlib import Path
 
 import click
 
+from mqplug_rocksmq._commands.options import path_argument, timeout_option
 from mqplug_rocksmq._commands.output import sized
-from mqplug_rocksmq._processes.reach import asked, existing, path_argument, timeout_option
+from mqplug_rocksmq._processes.reach import asked, existing
 
 
 @click.command()

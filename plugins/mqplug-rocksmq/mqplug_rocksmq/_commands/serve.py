@@ -8,7 +8,7 @@ from pathlib import Path
 
 import click
 
-from mqplug_rocksmq._processes.reach import StorePath
+from mqplug_rocksmq._commands.options import StorePath
 from mqplug_rocksmq._settings import LEAST_DISK
 
 _ENDS = (signal.SIGINT, signal.SIGTERM)

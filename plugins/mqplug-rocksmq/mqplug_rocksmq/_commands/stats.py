@@ -7,8 +7,9 @@ from typing import Any
 
 import click
 
+from mqplug_rocksmq._commands.options import json_option, path_argument, timeout_option
 from mqplug_rocksmq._commands.output import show_json, show_table, sized, timed
-from mqplug_rocksmq._processes.reach import asked, existing, json_option, owning, path_argument, timeout_option
+from mqplug_rocksmq._processes.reach import asked, existing, owning
 
 
 @click.command()

@@ -10,8 +10,8 @@ from pathlib import Path
 import click
 
 from mqplug import ConfigError
+from mqplug_rocksmq._commands.options import json_option
 from mqplug_rocksmq._commands.output import show_json, timed
-from mqplug_rocksmq._processes.reach import json_option
 
 
 @click.command()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from mqplug import Bounds, ConfigError, GroupNotFound, Log, MessageId, Unsupported
 from mqplug.spi import (
@@ -33,13 +33,9 @@ from mqplug_rocksmq._store.staged import files_of
 from mqplug_rocksmq._store.store import Store
 from mqplug_rocksmq._store.topics import Also, Retention, Topic, nothing
 
-if TYPE_CHECKING:
-    from mqplug_rocksmq._driver.connection import RocksMQConnection
 
-
-def administer(connection: RocksMQConnection, action: Action, timeout: float, request: Request | None = None) -> Any:
+def administer(store: Store, action: Action, timeout: float, request: Request | None = None) -> Any:
     """Carry out one action; what *request* names is not done a second time."""
-    store = connection.store
     also = request.note if request else nothing
     if store.origins.has_done(request):
         return _done(store, action)
@@ -61,9 +57,9 @@ def administer(connection: RocksMQConnection, action: Action, timeout: float, re
         case DescribeTopics(topics):
             return [_info(store.id, store.topics.get(topic)) for topic in topics]
         case DescribeGroup(group, logs):
-            return dict(_places(connection, group, logs))
+            return dict(_places(store, group, logs))
         case ListGroups(topic):
-            return _groups(connection, topic)
+            return _groups(store, topic)
         case DeleteGroup(group):
             _delete_group(store, group, timeout, also)
             return True
@@ -99,9 +95,8 @@ def _add_partitions(store: Store, topic: str, partitions: int, timeout: float, a
     return info
 
 
-def _groups(connection: RocksMQConnection, topic: str | None) -> list[GroupInfo]:
+def _groups(store: Store, topic: str | None) -> list[GroupInfo]:
     """The groups of a topic, or all."""
-    store = connection.store
     logs = [None] if topic is None else store.topics.get(topic).logs
     names = sorted({name for log in logs for name in store.groups.names(log)})
     present = counted(store)
@@ -116,8 +111,8 @@ def _delete_group(store: Store, group: str, timeout: float, also: Also) -> None:
         store.groups.delete(group, logs, timeout, [also])
 
 
-def _places(connection: RocksMQConnection, group: str, logs: tuple[Log, ...]) -> list[tuple[Log, GroupPosition]]:
-    found = [(log, connection.store.groups.place(group, number_of(connection.store.id, log))) for log in logs]
+def _places(store: Store, group: str, logs: tuple[Log, ...]) -> list[tuple[Log, GroupPosition]]:
+    found = [(log, store.groups.place(group, number_of(store.id, log))) for log in logs]
     return [(log, group_position(log, place)) for log, place in found if place is not None]
 
 

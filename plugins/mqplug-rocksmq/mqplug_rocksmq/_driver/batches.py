@@ -11,7 +11,7 @@ from mqplug.spi import Headers, Numbers
 from mqplug_rocksmq._driver.translation import position_at
 from mqplug_rocksmq._format.page import Page
 from mqplug_rocksmq._format.single_pages import Singles
-from mqplug_rocksmq._store.reading import Slice
+from mqplug_rocksmq._format.slice import Slice
 
 if TYPE_CHECKING:
     import pyarrow

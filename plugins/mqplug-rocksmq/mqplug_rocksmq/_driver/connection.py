@@ -19,6 +19,7 @@ from mqplug.spi import (
     SymbolicStart,
     TopicInfo,
 )
+from mqplug_rocksmq._care.counting import statistics
 from mqplug_rocksmq._driver.administration import administer
 from mqplug_rocksmq._driver.consumer import GroupConsumer, RocksMQConsumer
 from mqplug_rocksmq._driver.group_members import members
@@ -57,7 +58,7 @@ class RocksMQConnection:
 
     def unwrap(self, kind: type[Any]) -> Any | None:
         if kind is RocksMQStatistics:
-            return self.store.statistics()
+            return statistics(self.store)
         return self.store if isinstance(self.store, kind) else None
 
     def close(self, timeout: float) -> None:
@@ -164,7 +165,7 @@ class RocksMQConnection:
 
     def administer(self, action: Action, timeout: float, request: Request | None = None) -> Any:
         """Carry out an action; what *request* names is not done a second time."""
-        return administer(self, action, timeout, request)
+        return administer(self.store, action, timeout, request)
 
 
 def _watermarks(log: Log, extent: Extent, since: Position | None) -> Watermarks:

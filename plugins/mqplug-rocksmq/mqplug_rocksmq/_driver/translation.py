@@ -8,9 +8,9 @@ from typing import Final
 from mqplug import Log, Position, TopicNotFound
 from mqplug.spi import GroupPosition, Numbers
 from mqplug_rocksmq._format.keys import Place
+from mqplug_rocksmq._settings import BACKEND
 from mqplug_rocksmq._store.topics import Topic
 
-BACKEND: Final = "rocksmq"
 LARGEST: Final = 2**63 - 1  # offsets have 64 bits
 
 

@@ -5,15 +5,11 @@ from __future__ import annotations
 from array import array
 from collections.abc import Callable, Sequence
 from functools import wraps
-from typing import TYPE_CHECKING, Final, ParamSpec
+from typing import Final, ParamSpec, Protocol
 
 import pyarrow as pa
 
 from mqplug import Corrupt
-
-if TYPE_CHECKING:
-    from mqplug_rocksmq._format.page import Page
-    from mqplug_rocksmq._store.reading import Slice
 
 P = ParamSpec("P")
 
@@ -25,6 +21,27 @@ _BINARY: Final = pa.binary()
 
 _NO_PAIRS: Final = pa.array([], _HEADERS.value_type)
 _NO_BYTES: Final = pa.py_buffer(b"")  # Arrow takes no missing buffer where there are offsets
+
+
+class Page(Protocol):
+    """A page, as far as Arrow needs it: how many messages it has, and its buffers by their numbers."""
+
+    count: int
+
+    def buffer(self, number: int, /) -> memoryview: ...
+
+
+class Slice(Protocol):
+    """Some messages of a page: the offsets ``base + start`` up to ``end``."""
+
+    @property
+    def base(self) -> int: ...
+    @property
+    def start(self) -> int: ...
+    @property
+    def end(self) -> int: ...
+    def as_page(self) -> Page: ...
+    def __len__(self) -> int: ...
 
 
 def joined(parts: Sequence[Slice], names: Sequence[str]) -> dict[str, pa.Array]:

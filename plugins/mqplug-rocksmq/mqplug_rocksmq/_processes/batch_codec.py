@@ -9,9 +9,9 @@ from mqplug.spi import Headers, Numbers
 from mqplug_rocksmq._driver.batches import PageBatch, batch_of
 from mqplug_rocksmq._driver.translation import position_at
 from mqplug_rocksmq._format.page import Columns, Page, encode
+from mqplug_rocksmq._format.slice import Slice
 from mqplug_rocksmq._processes.codec import made, plain
 from mqplug_rocksmq._processes.frames import Header
-from mqplug_rocksmq._store.reading import Slice
 
 _WORTH_WHILE = 4  # a page of which a smaller share than this is wanted is not sent whole
 

@@ -6,16 +6,18 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
+from mqplug_rocksmq._care.backup import back_up
+from mqplug_rocksmq._care.counting import statistics
 from mqplug_rocksmq._processes.frames import Header
 from mqplug_rocksmq._store.store import Store
 
 
 def _stats(store: Store, _: Header) -> Header:
-    return {"stats": store.statistics().as_json()}
+    return {"stats": statistics(store).as_json()}
 
 
 def _backup(store: Store, request: Header) -> Header:
-    store.back_up(Path(request["path"]))
+    back_up(store, Path(request["path"]))
     return {}
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from mqplug import Batch, ConnectError, Error, Log
 from mqplug.spi import GroupPosition
@@ -12,9 +12,7 @@ from mqplug_rocksmq._driver.shared_member import Bearing
 from mqplug_rocksmq._processes.batch_codec import packed
 from mqplug_rocksmq._processes.codec import error_words, made, plain
 from mqplug_rocksmq._processes.frames import Header
-
-if TYPE_CHECKING:
-    from mqplug_rocksmq._processes.server_connection import Guest
+from mqplug_rocksmq._processes.session import Caller
 
 LONGEST_WAIT: Final = 5.0
 GIVES_UP_WITHIN: Final = 30.0
@@ -25,7 +23,7 @@ BACKLOG: Final = 100  # messages; where fewer came, they were the last ones
 class Attendant:
     """Does with the consumer's driver what the other process asks for, one request after the other."""
 
-    def __init__(self, guest: Guest, request: Header) -> None:
+    def __init__(self, guest: Caller, request: Header) -> None:
         self._guest = guest
         self._server = guest.server
         options = made(request["options"])
@@ -88,7 +86,7 @@ class Attendant:
 
     def _wait(self, number: int, most: int, timeout: float) -> None:
         """Answer as soon as there is something; what comes from the guest meanwhile ends the wait."""
-        with self._server.watch.over(self._guest.connection.fileno(), self.driver.wake):
+        with self._server.watch.over(self._guest.fileno(), self.driver.wake):
             try:
                 batches = self._gather(self.driver.poll(most, timeout), most)
             except Exception as error:  # noqa: BLE001 - the same

@@ -30,7 +30,7 @@ from mqplug_rocksmq._driver.synced_producer import RocksMQProducer
 from mqplug_rocksmq._driver.topic_defaults import TopicDefaults
 from mqplug_rocksmq._driver.translation import is_possible, position_at
 from mqplug_rocksmq._processes.client_connection import Gone
-from mqplug_rocksmq._processes.following_consumer import RoamingConsumer
+from mqplug_rocksmq._processes.following_consumer import Home, RoamingConsumer
 from mqplug_rocksmq._processes.open_stores import close_store, open_or_connect
 from mqplug_rocksmq._processes.outlets import Outlet, StoreOutlet
 from mqplug_rocksmq._processes.remote_store import RemoteConnection
@@ -38,7 +38,6 @@ from mqplug_rocksmq._processes.resending import Dispatch
 from mqplug_rocksmq._store.deduplication import Request
 from mqplug_rocksmq._store.store import Store, StoreSettings
 
-Home = RemoteConnection | RocksMQConnection
 Result = TypeVar("Result")
 
 

@@ -5,23 +5,42 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final, Protocol
 
 import attrs
 
 from mqplug import AlreadyOpen, Batch, ConnectError, Error, Log, Position, Timeout
-from mqplug.spi import ConsumerOptions, GroupPosition, Listener, Numbers, Settlement
+from mqplug.spi import ConsumerOptions, GroupPosition, Listener, Mode, Numbers, Settlement, SymbolicStart
+from mqplug_rocksmq._driver.connection import RocksMQConnection
+from mqplug_rocksmq._driver.consumer import RocksMQConsumer
 from mqplug_rocksmq._driver.shared_member import Bearing
 from mqplug_rocksmq._processes.client_connection import Gone
-
-if TYPE_CHECKING:
-    from mqplug_rocksmq._driver.consumer import RocksMQConsumer
-    from mqplug_rocksmq._processes.following_connection import GuestConnection, Home
-    from mqplug_rocksmq._processes.remote_consumer import RemoteConsumer
+from mqplug_rocksmq._processes.remote_consumer import RemoteConsumer
+from mqplug_rocksmq._processes.remote_store import RemoteConnection
 
 PATIENCE: Final = 10.0  # seconds without an owner after which a consumer says so
 SOON: Final = 1.0
 BREATH: Final = 0.4  # seconds in which all members store how far they came, before any of them gets a partition again
+
+Home = RemoteConnection | RocksMQConnection
+
+
+class Follower(Protocol):
+    """A connection that finds the store wherever it is, and does there what a consumer needs."""
+
+    def move(self, gone: Home, timeout: float) -> Home: ...
+    def open_at_home(
+        self, options: ConsumerOptions, listener: Listener, timeout: float, bearing: Bearing
+    ) -> tuple[Home, Any]: ...
+    def resolve(self, start: SymbolicStart, logs: Sequence[Log], timeout: float) -> dict[Log, Position]: ...
+    def restore_group(
+        self,
+        group: str,
+        positions: Mapping[Log, GroupPosition],
+        since: Mapping[Log, Sequence[GroupPosition]],
+        timeout: float,
+    ) -> None: ...
+    def settle_late(self, group: str, mode: Mode, settled: Mapping[Log, Settlement], timeout: float) -> None: ...
 
 
 class RoamingConsumer:
@@ -31,7 +50,7 @@ class RoamingConsumer:
     that shares its logs keeps what it has, if it comes soon enough.
     """
 
-    def __init__(self, guest: GuestConnection, options: ConsumerOptions, listener: Listener, timeout: float) -> None:
+    def __init__(self, guest: Follower, options: ConsumerOptions, listener: Listener, timeout: float) -> None:
         self._guest = guest
         self._options = options
         self._listener = listener

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from mqplug import ConnectError, Corrupt, Error, MessageTooLarge
 from mqplug_rocksmq._processes.codec import error_words
 from mqplug_rocksmq._processes.frames import Header
 from mqplug_rocksmq._processes.outlets import Outcome, Parcel, store_parcel
+from mqplug_rocksmq._processes.session import Caller
 from mqplug_rocksmq._store.deduplication import SLOTS
-
-if TYPE_CHECKING:
-    from mqplug_rocksmq._processes.server_connection import Guest
 
 
 def _nobody(*_: object) -> None:
@@ -23,7 +19,7 @@ class Intake:
 
     silence: float | None = None
 
-    def __init__(self, guest: Guest, request: Header) -> None:
+    def __init__(self, guest: Caller, request: Header) -> None:
         self._guest = guest
         self._store = guest.server.store
         self._producer = bytes.fromhex(request["producer"])

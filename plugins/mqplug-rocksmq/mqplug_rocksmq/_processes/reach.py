@@ -5,38 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
-
-import click
 
 from mqplug import AlreadyOpen, ConfigError
 from mqplug_rocksmq._engine.directory import examine
 from mqplug_rocksmq._engine.ownership import Ownership, owner_of
 from mqplug_rocksmq._processes.client_connection import Link
 from mqplug_rocksmq._processes.frames import Header
-
-_PREFIX = "rocksmq://"
-
-
-class StorePath(click.ParamType[Path]):
-    """The path of a store, or its URL."""
-
-    name = "path"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Path:
-        text = str(value)
-        if text.startswith(_PREFIX):
-            text = text.removeprefix(_PREFIX).partition("?")[0]
-        elif "://" in text:
-            self.fail(f"{text} is no store of rocksmq", param, ctx)
-        return Path(text).expanduser().absolute()
-
-
-path_argument = click.argument("path", type=StorePath())
-timeout_option = click.option(
-    "--timeout", type=click.FloatRange(min=0), default=600, show_default=True, metavar="SECONDS", help="Give up after."
-)
-json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON, for programs.")
 
 
 def existing(path: Path, *, named: bool = True) -> Path:

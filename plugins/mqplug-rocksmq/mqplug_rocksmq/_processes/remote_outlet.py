@@ -9,11 +9,11 @@ from contextlib import suppress
 from typing import Final
 
 from mqplug import Error, Log, OutcomeUnknown
-from mqplug_rocksmq._driver.translation import BACKEND
 from mqplug_rocksmq._processes.client_connection import PIECE, Gone, Link
 from mqplug_rocksmq._processes.codec import error_of
 from mqplug_rocksmq._processes.frames import Header, Inbox, pack
 from mqplug_rocksmq._processes.outlets import Outcome, Parcel
+from mqplug_rocksmq._settings import BACKEND
 
 LATE: Final = 0.1  # seconds that an answer may need beside what the owner was given
 

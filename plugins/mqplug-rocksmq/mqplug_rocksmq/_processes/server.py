@@ -14,15 +14,15 @@ from typing import Final
 
 from mqplug import Error
 from mqplug.spi import Capabilities
-from mqplug_rocksmq import __version__
 from mqplug_rocksmq._driver.connection import RocksMQConnection
 from mqplug_rocksmq._processes.frames import PROTOCOL, Header, pack
 from mqplug_rocksmq._processes.member_tokens import Memberships
 from mqplug_rocksmq._processes.memory_allowance import Allowance, trim
 from mqplug_rocksmq._processes.peer import user_of
-from mqplug_rocksmq._processes.requests import Consumers
 from mqplug_rocksmq._processes.server_connection import Guest
+from mqplug_rocksmq._processes.session import Consumers
 from mqplug_rocksmq._processes.socket_watch import Watch
+from mqplug_rocksmq._settings import VERSION
 from mqplug_rocksmq._store.store import Store
 
 FORGET_EVERY: Final = 600.0  # seconds after which producers that did not come back are forgotten
@@ -47,7 +47,7 @@ class Server:
             "store": store.id,
             "pid": os.getpid(),
             "owner": secrets.token_hex(8),
-            "version": __version__,
+            "version": VERSION,
         }
         self._path = path
         self._guests: set[Guest] = set()

@@ -12,17 +12,16 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from struct import Struct
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import Final, Protocol
 
 from mqplug import ConnectError
 from mqplug_rocksmq._processes.codec import error_words
 from mqplug_rocksmq._processes.consumer_session import Attendant
 from mqplug_rocksmq._processes.frames import PROTOCOL, Frame, Header, Inbox, pack
+from mqplug_rocksmq._processes.memory_allowance import Allowance
 from mqplug_rocksmq._processes.producer_session import Intake
 from mqplug_rocksmq._processes.requests import answer
-
-if TYPE_CHECKING:
-    from mqplug_rocksmq._processes.server import Server
+from mqplug_rocksmq._processes.session import Owner, Session
 
 HELLO_WITHIN: Final = 5.0
 ANSWER_WITHIN: Final = 30.0  # seconds that a guest may take to read an answer, or to give up what it holds
@@ -34,22 +33,24 @@ _TIMEVAL: Final = Struct("ll")
 _log = logging.getLogger("mqplug.rocksmq")
 
 
-class Role(Protocol):
-    """What a connection is for, once it has said so. Who says nothing for longer than ``silence`` is hung up on."""
+class Host(Owner, Protocol):
+    """The server, as its connections see it."""
 
-    silence: float | None
+    allowance: Allowance
+    hello: Header
+    closing: bool
 
-    def serve(self, header: Header, body: bytes) -> None:
-        """Do what was asked."""
+    def freed(self, size: int) -> None:
+        """A large request, or answer, is over: let others have its room."""
 
-    def leave(self, *, for_good: bool) -> None:
-        """The connection has ended; *for_good*: by the guest."""
+    def left(self, guest: Guest) -> None:
+        """A connection has ended."""
 
 
 class Guest:
     """One connection of another process."""
 
-    def __init__(self, connection: socket.socket, server: Server) -> None:
+    def __init__(self, connection: socket.socket, server: Host) -> None:
         self.server = server
         self.connection = connection
         # Not by settimeout: that takes more calls, after each of which a busy interpreter may let us wait.
@@ -57,7 +58,7 @@ class Guest:
         self._limit(socket.SO_SNDTIMEO, ANSWER_WITHIN)
         self._saying = threading.Lock()
         self._inbox = Inbox()
-        self._role: Role | None = None
+        self._role: Session | None = None
         self._hung_up = False
         self._taken = 0  # of the allowance, for the request that is under way
         self._thread = threading.Thread(target=self._run, name="mqplug-rocksmq-guest", daemon=True)
@@ -65,6 +66,10 @@ class Guest:
     def start(self) -> None:
         """Begin to serve it."""
         self._thread.start()
+
+    def fileno(self) -> int:
+        """Return the descriptor of its socket."""
+        return self.connection.fileno()
 
     @property
     def more_came(self) -> bool:
@@ -215,4 +220,4 @@ class Guest:
             self._thread.join(timeout)
 
 
-_ROLES: Final[dict[str, Callable[[Guest, Header], Role]]] = {"produce": Intake, "consume": Attendant}
+_ROLES: Final[dict[str, Callable[[Guest, Header], Session]]] = {"produce": Intake, "consume": Attendant}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from typing import Final, NamedTuple
+from typing import Final
 
 from mqplug import Corrupt
 from mqplug_rocksmq._engine.engine import Engine
@@ -11,6 +11,7 @@ from mqplug_rocksmq._engine.log_state import LogState
 from mqplug_rocksmq._format.keys import TIME, log_key, mark_key, read_mark
 from mqplug_rocksmq._format.page import Page, message_count
 from mqplug_rocksmq._format.single_pages import Singles, gather
+from mqplug_rocksmq._format.slice import Slice
 from mqplug_rocksmq._store import ingested_segments
 
 _WALKED: Final = 1 << 20  # bytes of pages at a time
@@ -22,27 +23,6 @@ class Trimmed(Exception):
     def __init__(self, low: int) -> None:
         super().__init__(low)
         self.low = low
-
-
-class Slice(NamedTuple):
-    """Some messages of one page, or of a run of small ones: the offsets ``base + start`` up to ``base + stop``."""
-
-    base: int
-    page: Page | Singles
-    start: int
-    stop: int
-
-    @property
-    def end(self) -> int:
-        """The offset behind the last message."""
-        return self.base + self.stop
-
-    def as_page(self) -> Page:
-        """Return a page of the same messages."""
-        return self.page if isinstance(self.page, Page) else self.page.as_page()
-
-    def __len__(self) -> int:
-        return self.stop - self.start
 
 
 def read(engine: Engine, log: LogState, offset: int, max_messages: int, max_bytes: int) -> list[Slice]:

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from mqplug import ConfigError
 from mqplug.spi import Staged
-from mqplug_rocksmq._driver.translation import BACKEND
+from mqplug_rocksmq._settings import BACKEND
 
 
 class StagedMark(NamedTuple):

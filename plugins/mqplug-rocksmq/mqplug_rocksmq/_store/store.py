@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -13,8 +12,6 @@ from typing import Any
 import attrs
 
 from mqplug import ConfigError, Corrupt
-from mqplug_rocksmq._care.backup import back_up
-from mqplug_rocksmq._care.counting import statistics
 from mqplug_rocksmq._engine import clock
 from mqplug_rocksmq._engine.directory import FORMAT, examine, expect_database, identify, make_directory, refuse_newer
 from mqplug_rocksmq._engine.durability import MODES, Done, Sync
@@ -35,15 +32,14 @@ from mqplug_rocksmq._format.keys import (
 )
 from mqplug_rocksmq._format.page import Body, Columns
 from mqplug_rocksmq._format.paging import bodies_of
+from mqplug_rocksmq._format.slice import Slice
 from mqplug_rocksmq._settings import GUEST_CONNECTIONS, GUESTS_BYTES, Compression
 from mqplug_rocksmq._store import reading
 from mqplug_rocksmq._store.deduplication import Origin, Origins
 from mqplug_rocksmq._store.group_positions import Groups
 from mqplug_rocksmq._store.ingest import Ingestion
-from mqplug_rocksmq._store.reading import Slice, Trimmed
 from mqplug_rocksmq._store.retention import Janitor
 from mqplug_rocksmq._store.staging_directory import Staging
-from mqplug_rocksmq._store.statistics import RocksMQStatistics
 from mqplug_rocksmq._store.topics import Also, Topics, nothing
 
 
@@ -91,19 +87,19 @@ class Store:
         self.opened = monotonic()
 
     def _open(self, path: Path, settings: StoreSettings) -> None:
-        self._engine = Engine(path, settings.sync, settings.sync_interval, settings.tuning)
+        self.engine = Engine(path, settings.sync, settings.sync_interval, settings.tuning)
         try:
             self.id = self._identify()
-            self.topics = Topics(self._engine)
-            self._engine.opened()
+            self.topics = Topics(self.engine)
+            self.engine.opened()
         except BaseException:
-            self._engine.close(None)
+            self.engine.close(None)
             raise
-        self.groups = Groups(self._engine, self.topics)
-        self.origins = Origins(self._engine)
+        self.groups = Groups(self.engine, self.topics)
+        self.origins = Origins(self.engine)
         staging = Staging(path)
-        self._janitor = Janitor(self._engine, self.topics, staging, settings.retention_interval, settings.tuning)
-        self.ingestion = Ingestion(self._engine, self.topics, staging, self._janitor, settings.tuning)
+        self._janitor = Janitor(self.engine, self.topics, staging, settings.retention_interval, settings.tuning)
+        self.ingestion = Ingestion(self.engine, self.topics, staging, self._janitor, settings.tuning)
         try:
             self.ingestion.recover()
         except BaseException:
@@ -111,11 +107,11 @@ class Store:
             raise
 
     def _identify(self) -> str:
-        stored = self._engine.pages.get(STORE)
+        stored = self.engine.pages.get(STORE)
         if stored is None:
             named = identify(self.path).id
             identity = {"format": FORMAT, "id": named}
-            self._engine.change(lambda changes: changes.put(STORE, json_value(identity)), None)
+            self.engine.change(lambda changes: changes.put(STORE, json_value(identity)), None)
             return named
         held = read_json(stored)
         refuse_newer(self.path, held["format"])
@@ -136,16 +132,16 @@ class Store:
         origin: Origin | None = None,
     ) -> int:
         """The same for pages. What *origin* names is not stored a second time."""
-        receipt = done or (Receipt() if self._engine.durability.waits else None)
-        with self._engine.lock, self._engine.in_step:
-            changes = self._engine.changes()
+        receipt = done or (Receipt() if self.engine.durability.waits else None)
+        with self.engine.lock, self.engine.in_step:
+            changes = self.engine.changes()
             log = self.topics.log(number)
             size = log.size
             first, leasing = self._fill(changes, log, bodies, origin)
-            safe = self._engine.write(changes, log, first, receipt)
-            self._engine.room.took(log.size - size)
+            safe = self.engine.write(changes, log, first, receipt)
+            self.engine.room.took(log.size - size)
             if leasing and safe:
-                self._engine.durability.sync_locked()
+                self.engine.durability.sync_locked()
         self._janitor.grew(log.size - size, log)
         if receipt and safe:
             receipt(first, None)
@@ -156,7 +152,7 @@ class Store:
     def _fill(self, changes: Changes, log: LogState, bodies: Sequence[Body], origin: Origin | None) -> tuple[int, bool]:
         """Add what is to be stored; return where it begins, and whether offsets were leased for it."""
         first, leasing = log.next, False
-        known = origin.find(self._engine.pages.get(origin.key), log.number) if origin and origin.again else None
+        known = origin.find(self.engine.pages.get(origin.key), log.number) if origin and origin.again else None
         if known is None:
             leasing = self._lease(log, sum([body.messages for body in bodies]))
             for body in bodies:
@@ -178,27 +174,27 @@ class Store:
     def read(self, number: int, offset: int, max_messages: int = 1000, max_bytes: int = 1 << 20) -> list[Slice]:
         """Return messages from *offset* on; ``Trimmed`` if retention removed the message at *offset*."""
         log = self.topics.log(number)
-        slices = reading.read(self._engine, log, offset, max_messages, max_bytes)
+        slices = reading.read(self.engine, log, offset, max_messages, max_bytes)
         if log.deleted:
             self.topics.log(number)
         return slices
 
     def watermarks(self, numbers: Sequence[int]) -> list[Extent]:
         """Return how far each of these logs reaches."""
-        self._engine.check()
+        self.engine.check()
         return [self.topics.log(number).extent for number in numbers]
 
     def bounds(self, number: int) -> tuple[int, int] | None:
         """Return the offsets of the first and the last message, or None where there is none."""
-        return reading.bounds(self._engine, self.topics.log(number))
+        return reading.bounds(self.engine, self.topics.log(number))
 
     def first_at(self, number: int, milliseconds: int) -> int:
         """Return the offset of the first message with this timestamp or a later one, else the high."""
-        return reading.first_at(self._engine, self.topics.log(number), milliseconds)
+        return reading.first_at(self.engine, self.topics.log(number), milliseconds)
 
     def nth_last(self, number: int, count: int) -> int:
         """Return the offset of the message that has *count* - 1 messages behind it, or of the first."""
-        return reading.nth_last(self._engine, self.topics.log(number), count)
+        return reading.nth_last(self.engine, self.topics.log(number), count)
 
     def delete_topic(self, name: str, timeout: float | None = None, also: Also = nothing) -> None:
         """Delete a topic; its room on disk comes back in the background."""
@@ -214,48 +210,38 @@ class Store:
         self._janitor.enforce(clock.now_ms() if now is None else now)
         self._janitor.free()
 
-    def statistics(self) -> RocksMQStatistics:
-        """Return what the store holds, and how it does; others may write meanwhile."""
-        engine = self._engine
-        with self._turn():
-            counted = {"writes": engine.writes.latencies(), "commits": engine.durability.commits.latencies()}
-        return statistics(self.path, self.id, self._turn, pid=os.getpid(), **counted)
-
     @contextmanager
-    def _turn(self) -> Iterator[Pages]:
-        with self._engine.lock:
-            self._engine.check()
-            yield self._engine.pages
-
-    def back_up(self, to: Path) -> None:
-        """Copy the store as it is at one instant into a new directory; others may write meanwhile."""
-        back_up(self._engine, self.id, to)
+    def turn(self) -> Iterator[Pages]:
+        """Give the pages to the caller alone. Writers wait as long, so take it for one part after the other."""
+        with self.engine.lock:
+            self.engine.check()
+            yield self.engine.pages
 
     def compact(self) -> None:
         """Drop what is too old or too much, and give back all room that can be given back; others may go on."""
         self.enforce_retention()
-        with self._engine.compacting():
-            self._engine.pages.compact_all()
-        self._engine.tend_room()
+        with self.engine.compacting():
+            self.engine.pages.compact_all()
+        self.engine.tend_room()
 
     def check(self) -> None:
         """Raise unless the store can be used."""
-        self._engine.check()
+        self.engine.check()
 
     def sync(self) -> None:
         """Put on disk what was stored until now."""
-        self._engine.durability.sync()
-        self._engine.check()
+        self.engine.durability.sync()
+        self.engine.check()
 
     def watch(self, number: int, callback: Callable[[], None]) -> None:
         """Have *callback* called when there is more to read in a log, or when it is deleted; it must not block."""
-        with self._engine.lock:
-            self._engine.check()
+        with self.engine.lock:
+            self.engine.check()
             self.topics.log(number).watch(callback)
 
     def unwatch(self, number: int, callback: Callable[[], None]) -> None:
         """Undo one ``watch``."""
-        with self._engine.lock:
+        with self.engine.lock:
             if log := self.topics.find(number):
                 log.unwatch(callback)
 
@@ -275,13 +261,13 @@ class Store:
 
     def abandon(self) -> None:
         """Refuse all use from now on: this process is a fork of the one that opened the store."""
-        self._engine.abandon()
+        self.engine.abandon()
 
     def close(self, timeout: float | None = None) -> None:
         """Make everything safe and close; may be called again."""
-        if not self._engine.forked:
+        if not self.engine.forked:
             self._janitor.stop(timeout)
-            self._engine.close(timeout)
+            self.engine.close(timeout)
 
 
 @contextmanager
@@ -306,6 +292,3 @@ def _add(changes: Changes, log: LogState, body: Body) -> None:
     log.next = log.end = log.next + body.messages
     log.size += len(page)
     log.messages += body.messages
-
-
-__all__ = ["Columns", "Extent", "Slice", "Store", "StoreSettings", "Trimmed"]

@@ -1,0 +1,31 @@
+"""Options and arguments that several commands have."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+_PREFIX = "rocksmq://"
+
+
+class StorePath(click.ParamType[Path]):
+    """The path of a store, or its URL."""
+
+    name = "path"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Path:
+        text = str(value)
+        if text.startswith(_PREFIX):
+            text = text.removeprefix(_PREFIX).partition("?")[0]
+        elif "://" in text:
+            self.fail(f"{text} is no store of rocksmq", param, ctx)
+        return Path(text).expanduser().absolute()
+
+
+path_argument = click.argument("path", type=StorePath())
+timeout_option = click.option(
+    "--timeout", type=click.FloatRange(min=0), default=600, show_default=True, metavar="SECONDS", help="Give up after."
+)
+json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON, for programs.")
