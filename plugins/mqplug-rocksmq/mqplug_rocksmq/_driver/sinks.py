@@ -1,4 +1,4 @@
-"""Where a producer's messages go: into the store of this process, or to whoever has it (see ``_dispatch``)."""
+"""Where a producer's messages go: into the store of this process, or to whoever has it (``_processes.resending``)."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Producers whose sends take their time: each is done when it is on disk, or when the owner of the store says so.
 
 Messages are collected while others are on their way, and go as one when those are safe. So a sender who does not wait
-gets large pages, and one who waits is not held up. Where there is nothing to wait for, see ``_lingering``.
+gets large pages, and one who waits is not held up. Where there is nothing to wait for, see ``unsynced_producer``.
 """
 
 from __future__ import annotations
