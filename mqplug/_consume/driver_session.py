@@ -34,7 +34,7 @@ class DriverSession:
         self.connection = connection
         self.options = options
         self.group = options.group
-        self.shares = options.mode in {"shared", "key_shared"}
+        self.shares = options.shares
         self.logs: list[Log] = list(options.logs)
         self.lock = DriverLock()
         self.fork = ForkGuard()

@@ -21,7 +21,7 @@ from mqplug._consume.start_positions import check_start, everywhere, group_start
 from mqplug._model.errors import Unsupported
 from mqplug._model.names import check_group, check_partition, check_topic
 from mqplug._model.position import EARLIEST, After, Before, Position, Start
-from mqplug.spi._actions import ConsumerOptions, Mode
+from mqplug.spi._actions import SHARED_MODES, ConsumerOptions, Mode
 
 if TYPE_CHECKING:
     from mqplug._base.deadline import Deadline
@@ -58,7 +58,7 @@ class ConsumerRequest:
     @property
     def shares(self) -> bool:
         """Whether the members read the same logs, message by message."""
-        return self.mode in {"shared", "key_shared"}
+        return self.mode in SHARED_MODES
 
     @property
     def lenient(self) -> bool:

@@ -80,7 +80,7 @@ class WatchedConsumer(ConsumerProxy):
         self._rules = listener.calls.rules
         self._listener = listener
         self._group = options.group
-        self._shares = options.mode in {"shared", "key_shared"}
+        self._shares = options.shares
         self._out: dict[Log, Counter[Numbers]] = {}  # how often each was handed out and not settled
         self._gone_since: int | None = None  # what the listener had been told when still_holds said no
         self._rules.opened(self)

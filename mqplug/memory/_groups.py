@@ -88,7 +88,7 @@ class Group:
     def join(self, options: ConsumerOptions, wake: Callable[[], None]) -> Seat:
         """A new member. One that holds logs for itself begins where those that shared them left off."""
         seat = self.roster.join(options.logs, wake, options.mode)
-        if options.mode in {"ordered", "exclusive"}:
+        if not options.shares:
             self._positions = self.positions(self._positions)
             self._tables.clear()
         return seat

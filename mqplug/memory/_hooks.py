@@ -62,7 +62,7 @@ def mqplug_open_producer(connection: MemoryConnection, options: ProducerOptions)
 @hookimpl
 def mqplug_open_consumer(connection: MemoryConnection, options: ConsumerOptions, listener: Listener) -> ConsumerDriver:
     kind = MemoryConsumer
-    if options.mode in {"shared", "key_shared"}:
+    if options.shares:
         kind = SharedMember
     elif options.group is not None and connection.store.personality.takes_over:
         kind = FailoverConsumer

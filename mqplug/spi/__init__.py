@@ -34,6 +34,7 @@ from mqplug._model.retention import Retention, retention_seconds
 from mqplug._model.text import Numbers
 from mqplug.spi import _hookspecs as hookspecs
 from mqplug.spi._actions import (
+    SHARED_MODES,
     Action,
     AddPartitions,
     ConsumerOptions,
@@ -77,6 +78,7 @@ from mqplug.spi._send_buffer import SendBuffer
 
 __all__ = [
     "API_VERSION",
+    "SHARED_MODES",
     "Action",
     "AddPartitions",
     "Address",

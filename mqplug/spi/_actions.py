@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 import attrs
 
@@ -186,6 +186,9 @@ Action = (
 
 Mode = Literal["ordered", "exclusive", "shared", "key_shared"]
 
+SHARED_MODES: Final[frozenset[Mode]] = frozenset({"shared", "key_shared"})
+"""The modes in which the members of a group share each log, message by message."""
+
 
 @attrs.frozen
 class Settlement:
@@ -226,3 +229,8 @@ class ConsumerOptions:
     mode: Mode = "ordered"
     max_processing: float | None = None
     prefetch_bytes: int = 64 * 1024 * 1024
+
+    @property
+    def shares(self) -> bool:
+        """Whether the consumer shares each log with the other members of its group, message by message."""
+        return self.group is not None and self.mode in SHARED_MODES

@@ -12,7 +12,7 @@ from threading import Lock
 
 from mqplug._model.errors import ConsumerBusy
 from mqplug._model.log import Log
-from mqplug.spi._actions import Mode
+from mqplug.spi._actions import SHARED_MODES, Mode
 
 
 class Roster:
@@ -75,7 +75,7 @@ class Roster:
 
     @property
     def _shared(self) -> bool:
-        return self._mode in {"shared", "key_shared"}
+        return self._mode in SHARED_MODES
 
     def _plan(self) -> None:
         plan = assign({seat: (seat.wanted, seat.held) for seat in self._seats}) if not self._shared else {}

@@ -8,7 +8,7 @@ from contextlib import AbstractContextManager
 import attrs
 
 from mqplug import Client, Error, Message, PositionLost
-from mqplug.spi import Deadline, Mode
+from mqplug.spi import SHARED_MODES, Deadline, Mode
 from mqplug.testing.history._actors.recorded_consumer import RecordedConsumer, RecordedStart
 from mqplug.testing.history._actors.run_context import REST, RunContext
 
@@ -31,7 +31,7 @@ class GroupPlan:
     @property
     def shared(self) -> bool:
         """Whether its members share each log."""
-        return self.mode in {"shared", "key_shared"}
+        return self.mode in SHARED_MODES
 
     @property
     def aim(self) -> RecordedStart:

@@ -23,6 +23,7 @@ from mqplug import (
     before,
     last,
 )
+from mqplug.spi import SHARED_MODES
 from mqplug.testing.history._actors.run_context import RunContext
 from mqplug.testing.history._events.events import (
     AcksCommitted,
@@ -120,7 +121,7 @@ class RecordedConsumer:
             raise
         landed = _places(inner.position()) if group is None else ()
         recorder.add(actor, ConsumerOpened(name, group, mode, aim.target, landed), began)
-        watched = cls(stage, actor, name, inner, shares=mode in {"shared", "key_shared"})
+        watched = cls(stage, actor, name, inner, shares=mode in SHARED_MODES)
         try:
             yield watched
         finally:

@@ -90,7 +90,7 @@ class RocksMQConnection:
         present = members(self.store, options.group)
         with present.joining(options.mode, timeout):
             self._start_group(options.group, options, timeout)
-            if options.mode in {"shared", "key_shared"}:
+            if options.shares:
                 return SharedMember(self.store, present, options, listener, bearing)
             return GroupConsumer(self.store, options.group, options, present.roster, listener)
 

@@ -27,7 +27,7 @@ class Attendant:
         self._guest = guest
         self._server = guest.server
         options = made(request["options"])
-        self._shares = options.group is not None and options.mode in {"shared", "key_shared"}
+        self._shares = options.shares
         self._left = False
         # A member is heard of every second or so, whatever it is at work with: its client sees to that.
         self.silence: float | None = None if options.group is None else self._server.store.settings.session_timeout

@@ -54,7 +54,7 @@ class RoamingConsumer:
         self._guest = guest
         self._options = options
         self._listener = listener
-        self._shares = options.group is not None and options.mode in {"shared", "key_shared"}
+        self._shares = options.shares
         self._in_hand: dict[Log, set[Numbers]] = {}  # what is not settled, of those that share
         self._held: dict[Log, list[GroupPosition]] = {}  # where the group stands by what this member has stored
         self._positions: dict[Log, Position] = {}

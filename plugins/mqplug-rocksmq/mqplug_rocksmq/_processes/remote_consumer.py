@@ -47,7 +47,7 @@ class RemoteConsumer:
         self._ask = ask
         self._link = link
         self._listener = listener
-        self._shares = options.mode in {"shared", "key_shared"} and options.group is not None
+        self._shares = options.shares
         self._asked = 0  # requests so far: each answer names its request
         self._answered = 0
         self._told: deque[Header] = deque()  # what came for the listener while it could not be told
