@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 import time
-from datetime import timedelta
+
+from mqplug._model.checks import number
 
 FOREVER_S = 1e9  # a timeout that is longer than this waits for ever: locks and events take no such numbers
 _NUMBERS = frozenset({int, float})  # what a timeout nearly always is, told at the least cost
@@ -39,12 +40,6 @@ def check_timeout(timeout: float | None) -> None:
     """``TypeError`` or ``ValueError`` for what is no timeout."""
     if timeout is None or (type(timeout) in _NUMBERS and timeout >= 0):
         return
-    if isinstance(timeout, bool) or not isinstance(timeout, int | float):
-        raise TypeError(f"a timeout is a number of seconds or None, not {kind_of(timeout)}")
-    if math.isnan(timeout) or timeout < 0:
+    seconds = number("a timeout", timeout, "a number of seconds or None")
+    if math.isnan(seconds) or seconds < 0:
         raise ValueError(f"a timeout is at least 0 (which polls), or None (which waits for ever), not {timeout}")
-
-
-def kind_of(value: object) -> str:
-    """What came instead of a number of seconds."""
-    return "timedelta: pass its total_seconds()" if isinstance(value, timedelta) else type(value).__name__

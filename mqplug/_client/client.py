@@ -18,6 +18,7 @@ from mqplug._consume.consumer import Consumer
 from mqplug._consume.opening import ConsumerRequest, open_consumer, own_dead_letters
 from mqplug._consume.retry_policy import Retry
 from mqplug._consume.start_positions import ResetTarget
+from mqplug._model.checks import check_missing
 from mqplug._model.errors import Closed, Unsupported
 from mqplug._model.log import Log
 from mqplug._model.message import Message
@@ -328,8 +329,7 @@ class Client(Closable):
         removed is ``PositionLost``, and nothing moves; with ``missing="next"`` the first message that is left will do.
         """
         deadline = Deadline(timeout)
-        if missing not in {"error", "next"}:
-            raise ValueError(f"missing is 'error' or 'next', not {missing!r}")
+        check_missing(missing)
         with self._open("reset group", needs="durable_groups"):
             self._groups.reset(
                 check_group(group), topic, to, must_exist=must_exist, lenient=missing == "next", deadline=deadline

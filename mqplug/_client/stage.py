@@ -7,6 +7,7 @@ from contextlib import AbstractContextManager, contextmanager
 from typing import TYPE_CHECKING, Any, Self
 
 from mqplug._base.deadline import Deadline
+from mqplug._model.checks import whole_number
 from mqplug._model.errors import Closed, InvalidName, MessageTooLarge
 from mqplug._plugins.backend import NO_END
 from mqplug._produce.columns import Records, SendColumns, columns_of
@@ -145,8 +146,4 @@ def check_writer(name: str) -> str:
 
 def check_number(number: int) -> int:
     """The number of a batch."""
-    if isinstance(number, bool) or not isinstance(number, int):
-        raise TypeError(f"the number of a batch is a whole number, not {type(number).__name__}")
-    if not 0 <= number <= MAX_BATCH_NUMBER:
-        raise ValueError(f"the number of a batch is 0 to {MAX_BATCH_NUMBER}, not {number}")
-    return number
+    return whole_number("the number of a batch", number, 0, MAX_BATCH_NUMBER)

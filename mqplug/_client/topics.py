@@ -7,6 +7,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from mqplug._consume.start_positions import by_log
+from mqplug._model.checks import whole_number
 from mqplug._model.errors import TopicExists, TopicNotFound, Unsupported
 from mqplug._model.names import check_new_topic, check_topic
 from mqplug._model.retention import Retention, retention_seconds
@@ -126,23 +127,14 @@ def new_topic(
 
 def check_partitions(count: int, able: Capabilities) -> int:
     """So many partitions, if a topic of this backend may have them."""
-    if isinstance(count, bool) or not isinstance(count, int):
-        raise TypeError(f"partitions is a whole number, not {type(count).__name__}")
-    if not 1 <= count <= able.partitions_max:
-        raise ValueError(f"a topic has 1 to {able.partitions_max} partitions, not {count}")
+    whole_number("the number of partitions", count, 1, able.partitions_max)
     if count > 1 and not able.partitions:
         raise Unsupported("partitions", fix="Create the topic with one partition")
     return count
 
 
 def _bytes(size: int | None) -> int | None:
-    if size is None:
-        return None
-    if isinstance(size, bool) or not isinstance(size, int):
-        raise TypeError(f"retention_bytes is a whole number, not {type(size).__name__}")
-    if size < 0:
-        raise ValueError(f"retention_bytes is at least 0, not {size}")
-    return size
+    return None if size is None else whole_number("retention_bytes", size, 0)
 
 
 def _differences(wanted: CreateTopic, there: TopicInfo) -> Collection[str]:

@@ -8,11 +8,12 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, NoReturn
 
-from mqplug._base.deadline import Deadline, kind_of
+from mqplug._base.deadline import Deadline
 from mqplug._consume.ack_tracker import Tracker
 from mqplug._consume.delivery import ACKED, Delivery
 from mqplug._consume.start_positions import check_place
 from mqplug._model.batch import Batch
+from mqplug._model.checks import number
 from mqplug._model.errors import ConfigError, Error, InvalidMessageId, Timeout, TopicNotFound, Unsupported
 from mqplug._model.ids import MessageId
 from mqplug._model.message import Message
@@ -142,9 +143,7 @@ class Acknowledgements:
         """This one is not done: it comes again, or goes to the dead letters when it was tried often enough."""
         if not isinstance(message, Message):
             raise TypeError(f"nack takes a Message, not {_given(message)}")
-        if delay is not None and (isinstance(delay, bool) or not isinstance(delay, int | float)):
-            raise TypeError(f"a delay is a number of seconds, not {kind_of(delay)}")
-        if delay is not None and not 0 <= delay < math.inf:
+        if delay is not None and not 0 <= number("a delay", delay, "a number of seconds") < math.inf:
             raise ValueError(f"a delay is at least 0 seconds, not {delay}")
         self._require_nack()
         delivery, index = self._delivered(message, "nack")

@@ -14,6 +14,7 @@ from mqplug._consume.fetching import POLL_MESSAGES, POLL_SLICE_S
 from mqplug._consume.start_positions import check_start
 from mqplug._consume.status import ConsumerStatistics, PartitionState, describe
 from mqplug._model.batch import Batch, empty_batch
+from mqplug._model.checks import check_missing, whole_number
 from mqplug._model.errors import Closed, CloseIncomplete, ConnectError, Error, NotAssigned, Timeout, TopicNotFound
 from mqplug._model.ids import MessageId
 from mqplug._model.log import Log
@@ -141,10 +142,7 @@ class Consumer(Closable):
         says. In order, one partition is handled by one thread at a time; in ``key_shared``, one key is. SIGTERM
         stops; what is in hand is finished, and its acks are stored.
         """
-        if isinstance(threads, bool) or not isinstance(threads, int):
-            raise TypeError(f"threads is a whole number, not {type(threads).__name__}")
-        if threads < 1:
-            raise ValueError(f"run() needs at least 1 thread, not {threads}")
+        whole_number("threads", threads, 1)
         if not callable(handler):
             raise TypeError(f"a handler is called with each message; {type(handler).__name__} cannot be called")
         from mqplug._consume.handler_threads import HandlerThreads
@@ -222,8 +220,7 @@ class Consumer(Closable):
         start = _target(to, inclusive)
         if partition is not None:
             check_partition(partition)
-        if missing not in {"error", "next"}:
-            raise ValueError(f"missing is 'error' or 'next', not {missing!r}")
+        check_missing(missing)
         self._driver_session.check_open()
         with self._driver_session.entering(deadline), self._driver_session.context("seek"):
             self._driver_session.check_open()
@@ -418,10 +415,7 @@ class Consumer(Closable):
 
 def check_most(most: int) -> None:
     """``TypeError`` or ``ValueError`` for what is no number of messages."""
-    if isinstance(most, bool) or not isinstance(most, int):
-        raise TypeError(f"receive_many() and batches() take a whole number of messages, not {type(most).__name__}")
-    if most < 1:
-        raise ValueError(f"receive_many() and batches() take at least 1 message, not {most}")
+    whole_number("the number of messages of receive_many() and batches()", most, 1)
 
 
 def _target(to: Start | MessageId, inclusive: bool) -> Start:

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Literal
 
 import attrs
 
-from mqplug._base.deadline import kind_of
 from mqplug._consume.acking import Acknowledgements
 from mqplug._consume.assignment import Assignment, OnChange
 from mqplug._consume.consumer import Consumer
@@ -18,6 +17,7 @@ from mqplug._consume.fetching import Fetcher
 from mqplug._consume.retry_policy import PATIENT, Retry
 from mqplug._consume.seeking import Seeker
 from mqplug._consume.start_positions import check_start, everywhere, group_start, refuse_lost, resolve
+from mqplug._model.checks import check_missing, number, whole_number
 from mqplug._model.errors import Unsupported
 from mqplug._model.names import check_group, check_partition, check_topic
 from mqplug._model.position import EARLIEST, After, Before, Position, Start
@@ -70,16 +70,17 @@ class ConsumerRequest:
         for start in (self.start, self.until):
             if start is not None:
                 check_start(start)
-        if self.missing not in {"error", "next"}:
-            raise ValueError(f"missing is 'error' or 'next', not {self.missing!r}")
+        check_missing(self.missing)
         if self.partitions is not None:
             _check_partitions(self.partitions)
         for name, callback in (("on_assigned", self.on_assigned), ("on_revoked", self.on_revoked)):
             if callback is not None and not callable(callback):
                 raise TypeError(f"{name} is called with logs; {type(callback).__name__} cannot be called")
-        _check_number("max_unacked", self.max_unacked, int)
-        _check_number("max_processing", self.max_processing, int, float)
-        _check_number("prefetch_bytes", self.prefetch_bytes, int)
+        if self.max_unacked is not None:
+            whole_number("max_unacked", self.max_unacked, 1)
+        if self.max_processing is not None and not 0 < number("max_processing", self.max_processing) < math.inf:
+            raise ValueError(f"max_processing is more than 0, not {self.max_processing}")
+        whole_number("prefetch_bytes", self.prefetch_bytes, 1)
         if self.group is None:
             self._check_reader()
         else:
@@ -194,12 +195,3 @@ def _check_partitions(partitions: object) -> None:
         raise ValueError("partitions names at least one; leave it out to read all")
     for each in partitions:
         check_partition(each)
-
-
-def _check_number(name: str, value: object, *kinds: type) -> None:
-    if value is None:
-        return
-    if isinstance(value, bool) or not isinstance(value, int | float) or not isinstance(value, kinds):
-        raise TypeError(f"{name} is a number, not {kind_of(value)}")
-    if not 0 < value < math.inf:
-        raise ValueError(f"{name} is more than 0, not {value}")

@@ -5,19 +5,16 @@ from __future__ import annotations
 import attrs
 from attrs.validators import ge, gt
 
-from mqplug._base.deadline import kind_of
+from mqplug._model.checks import number, whole_number
 
 
 def _check_attempts(retry: object, attribute: object, value: int | None) -> None:
-    if value is not None and (isinstance(value, bool) or not isinstance(value, int)):
-        raise TypeError(f"attempts is a whole number or None, not {type(value).__name__}")
-    if value is not None and value < 1:
-        raise ValueError(f"attempts is at least 1, or None for no end, not {value}")
+    if value is not None:
+        whole_number("attempts (None: no end)", value, 1)
 
 
 def _check_number(retry: object, attribute: attrs.Attribute[float], value: float) -> None:
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        raise TypeError(f"{attribute.name} is a number, not {kind_of(value)}")
+    number(attribute.name, value)
 
 
 @attrs.frozen

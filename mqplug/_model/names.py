@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+from mqplug._model.checks import whole_number
 from mqplug._model.errors import InvalidName
 
 Names = list[str] | tuple[str, ...]
@@ -46,9 +47,7 @@ def check_topics(names: object) -> list[str]:
 
 def check_partition(number: int) -> int:
     """The number, if a partition may have it."""
-    if isinstance(number, bool) or not isinstance(number, int):
-        raise TypeError(f"a partition is a whole number, not {type(number).__name__}")
-    return number
+    return whole_number("a partition", number)
 
 
 def check_group(name: str) -> str:

@@ -8,6 +8,7 @@ from typing import Any, Final
 
 import attrs
 
+from mqplug._model.checks import number, whole_number
 from mqplug._model.errors import Error
 from mqplug._model.ids import MessageId, _same_log
 from mqplug._model.log import Log
@@ -180,8 +181,7 @@ def at_time(moment: datetime | int) -> AtTime:
 def ago(*, days: float = 0, hours: float = 0, minutes: float = 0, seconds: float = 0) -> Ago:
     """Start so long before now; ``ago(hours=1)`` is the last hour."""
     for part in (days, hours, minutes, seconds):
-        if isinstance(part, bool) or not isinstance(part, int | float):
-            raise TypeError(f"ago() takes numbers, as in ago(hours=1), not {type(part).__name__}")
+        number("each part of ago()", part, "a number, as in ago(hours=1)")
     span = timedelta(days=days, hours=hours, minutes=minutes, seconds=seconds)
     if span < timedelta(0):
         raise ValueError("ago() looks back: its parts may not be negative in sum")
@@ -190,11 +190,7 @@ def ago(*, days: float = 0, hours: float = 0, minutes: float = 0, seconds: float
 
 def last(count: int) -> Last:
     """Start so many messages before the end of each partition."""
-    if isinstance(count, bool) or not isinstance(count, int):
-        raise TypeError(f"last() takes a whole number of messages, not {type(count).__name__}")
-    if count < 0:
-        raise ValueError(f"last() takes a number of messages of at least 0, not {count}")
-    return Last(count)
+    return Last(whole_number("the number of messages of last()", count, 0))
 
 
 def to_milliseconds(moment: datetime | int) -> int:

@@ -6,6 +6,8 @@ import math
 from datetime import timedelta
 from typing import Final
 
+from mqplug._model.checks import number
+
 Retention = float | timedelta
 
 SHORTEST_NUMBER_S: Final = 60
@@ -20,10 +22,8 @@ def retention_seconds(retention: Retention | None) -> float | None:
         return None
     if isinstance(retention, timedelta):
         seconds = retention.total_seconds()
-    elif isinstance(retention, bool) or not isinstance(retention, int | float):
-        raise TypeError(f"retention is a number of seconds or a timedelta, not {type(retention).__name__}")
     else:
-        seconds = float(retention)
+        seconds = float(number("retention", retention, "a number of seconds or a timedelta"))
     if math.isnan(seconds) or seconds < 0:
         raise ValueError(f"retention is at least 0 seconds, not {retention}")
     if seconds < SHORTEST_NUMBER_S and not isinstance(retention, timedelta):

@@ -11,6 +11,8 @@ from typing import Literal, get_args
 
 import attrs
 
+from mqplug._model.checks import whole_number
+
 Partitioner = Callable[[bytes | None, int], int]
 """From the key (None where there is none) and the number of partitions to the partition."""
 
@@ -116,8 +118,8 @@ def _by_function(choose: Partitioner, partitions: int) -> Chooser:
 
     def one(key: bytes | None) -> int:
         chosen = choose(key, partitions)
-        if isinstance(chosen, bool) or not isinstance(chosen, int):
-            raise TypeError(f"a partitioner returns a whole number, not {type(chosen).__name__}")
+        if type(chosen) is not int:
+            whole_number("the answer of a partitioner", chosen)
         if not 0 <= chosen < partitions:
             raise ValueError(f"the partitioner chose {chosen}: there are partitions 0 to {partitions - 1}")
         return chosen

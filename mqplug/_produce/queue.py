@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, NoReturn
 
 from mqplug._base.deadline import Deadline
 from mqplug._base.fork import ForkGuard
+from mqplug._model.checks import whole_number
 from mqplug._model.errors import Closed, Error, QueueFull, SendFailed, Timeout
 from mqplug._model.outcome import OutcomeUnknown
 from mqplug._model.statistics import ProducerStatistics
@@ -298,10 +299,7 @@ def check_when_full(when_full: str) -> None:
 def check_limits(messages: int, size: int) -> tuple[int, int]:
     """How much may be on its way, or ``TypeError`` and ``ValueError``."""
     for name, limit in (("queue_messages", messages), ("queue_bytes", size)):
-        if isinstance(limit, bool) or not isinstance(limit, int):
-            raise TypeError(f"{name} is a whole number, not {type(limit).__name__}")
-        if limit < 1:
-            raise ValueError(f"{name} is at least 1, not {limit}")
+        whole_number(name, limit, 1)
     return messages, size
 
 

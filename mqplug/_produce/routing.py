@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Protocol
 
 import attrs
 
+from mqplug._model.checks import whole_number
 from mqplug._produce.partitioners import Chooser, Partitioner, PartitionerName, chooser
 
 if TYPE_CHECKING:
@@ -36,8 +37,8 @@ class Route:
 
     def check(self, partition: int) -> int:
         """A partition that the caller named, or ``TypeError`` and ``ValueError``."""
-        if isinstance(partition, bool) or not isinstance(partition, int):
-            raise TypeError(f"a partition is a whole number, not {type(partition).__name__}")
+        if type(partition) is not int:
+            whole_number("a partition", partition)
         if not 0 <= partition < self.partitions:
             raise ValueError(f"{self.topic!r} has partitions 0 to {self.partitions - 1}, and no {partition}")
         return partition

@@ -17,6 +17,7 @@ from mqplug._consume.consumer import EMPTY_BATCH, Consumer, check_most
 from mqplug._consume.fetching import POLL_MESSAGES
 from mqplug._consume.status import ConsumerStatistics, PartitionState
 from mqplug._model.batch import Batch
+from mqplug._model.checks import whole_number
 from mqplug._model.errors import Closed, ConcurrentUse
 from mqplug._model.ids import MessageId
 from mqplug._model.log import Log
@@ -173,10 +174,7 @@ class AsyncConsumer(AsyncChild):
 
         Cancelled, the handlers are cancelled too; their messages are neither acked nor given back.
         """
-        if isinstance(concurrency, bool) or not isinstance(concurrency, int):
-            raise TypeError(f"concurrency is a whole number, not {type(concurrency).__name__}")
-        if concurrency < 1:
-            raise ValueError(f"run() needs a concurrency of at least 1, not {concurrency}")
+        whole_number("concurrency", concurrency, 1)
         if not callable(handler):
             raise TypeError(f"a handler is called with each message; {type(handler).__name__} cannot be called")
         from mqplug.aio._handler_tasks import HandlerTasks
