@@ -1,4 +1,4 @@
-"""The command line: ``mqplug``. Needs ``pip install 'mqplug[cli]'``."""
+"""The command line ``mqplug``. Needs ``pip install 'mqplug[cli]'``."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""The command, its verbs, and what becomes of their errors.
+"""The ``mqplug`` command: its subcommands, and how their errors are shown.
 
-Exit codes: 0 done, 1 an error, 2 wrong usage, 3 nothing was read or a group is behind, 130 interrupted.
+Exit codes: 0 done, 1 an error, 2 wrong usage, 3 nothing was read or a group lags behind, 130 interrupted.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ from mqplug.cli._plugin_commands import CommandGroup
 def app() -> None:
     """One API over message logs: Kafka, Pulsar, and RocksMQ, a log embedded in your process.
 
-    A URL names a backend and where it is, as in rocksmq:///path or kafka://host:9092. A configuration file can stand in
-    its place, as in mqplug.toml.
+    A URL names a backend and its address, as in rocksmq:///path or kafka://host:9092. A configuration file, such as
+    mqplug.toml, can replace it.
     """
 
 
@@ -41,7 +41,7 @@ for _verb in (completion, demo, docs, doctor, plugins, schema, test, topics, wat
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Run one command line; its exit code."""
+    """Run one command line, and return its exit code."""
     try:
         code = app.main(list(arguments), prog_name="mqplug", standalone_mode=False)
         sys.stdout.flush()
@@ -50,7 +50,7 @@ def run(arguments: Sequence[str]) -> int:
         return error.exit_code
     except (click.Abort, KeyboardInterrupt):
         return INTERRUPTED
-    except BrokenPipeError:  # the reader of our output has seen enough
+    except BrokenPipeError:  # the reader of our output has closed it
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return FAILED
     except Exception as error:

@@ -1,4 +1,4 @@
-"""What the verbs share: their options, and a client that lets go at once when it is interrupted."""
+"""The options that the commands share, and a client that closes at once after a failure."""
 
 from __future__ import annotations
 
@@ -11,20 +11,25 @@ import mqplug
 from mqplug._client.connect import look
 from mqplug._config.targets import target_of
 
-HASTE = 0.5  # seconds for closing after a failure or Ctrl-C
+CLOSE_AFTER_FAILURE_S = 0.5
 
 url_argument = click.argument("url")
 timeout_option = click.option(
-    "--timeout", type=click.FloatRange(min=0), default=30, show_default=True, metavar="SECONDS", help="Give up after."
+    "--timeout",
+    type=click.FloatRange(min=0),
+    default=30,
+    show_default=True,
+    metavar="SECONDS",
+    help="Give up after this time.",
 )
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON, for programs.")
 
 
 @contextmanager
 def open_client(url: str, timeout: float = 30, *, creates: bool = False) -> Iterator[mqplug.Client]:
-    """A client. After a failure it is closed in haste, so that Ctrl-C ends the command.
+    """Open a client for the block. After a failure it is closed quickly, so that Ctrl-C ends the command.
 
-    A verb that only looks makes no store where none is: a misspelt path is an error, and leaves no trace.
+    A command that only reads does not create a missing store: a misspelt path is an error, and leaves no trace.
     """
     connect = mqplug.connect if creates else look
     client = connect(target_of(url), timeout=timeout)
@@ -32,6 +37,6 @@ def open_client(url: str, timeout: float = 30, *, creates: bool = False) -> Iter
         yield client
     except BaseException:
         with suppress(mqplug.Error):
-            client.close(HASTE)
+            client.close(CLOSE_AFTER_FAILURE_S)
         raise
     client.close(timeout)

@@ -1,4 +1,4 @@
-"""The pages of the documentation that distributions of ours bring with them."""
+"""The documentation pages of the installed distributions."""
 
 from __future__ import annotations
 
@@ -9,12 +9,14 @@ from typing import Final
 
 import mqplug
 
-CORE: Final = "mqplug"
+CORE_DISTRIBUTION: Final = "mqplug"
 _INCLUDES: Final = "```{include}"
 
 
 def installed_pages() -> dict[str, Path]:
-    """Return each page by name, ``rules`` or ``mqplug-rocksmq/operations``; those of a checkout where it is used."""
+    """Return each page by name, ``rules`` or ``mqplug-rocksmq/operations``. In a checkout, return those of the
+    checkout.
+    """
     found = {name: path for each in metadata.distributions() for name, path in _brought(each) if path.is_file()}
     if all("/" in name for name in found):  # the core is used from a checkout, whatever plugins are installed
         found |= _of_checkout(Path(mqplug.__file__).parents[1])
@@ -29,12 +31,15 @@ def title_of(path: Path) -> str:
 
 def _brought(distribution: metadata.Distribution) -> Iterator[tuple[str, Path]]:
     owner = distribution.name
-    if not owner.startswith(CORE):
+    if not owner.startswith(CORE_DISTRIBUTION):
         return
     for file in distribution.files or ():
         if file.suffix == ".md" and file.parts[-4:-1] == ("share", "doc", owner):
             name = file.stem.lower()
-            yield name if owner == CORE else f"{owner}/{name}", Path(str(distribution.locate_file(file))).resolve()
+            yield (
+                name if owner == CORE_DISTRIBUTION else f"{owner}/{name}",
+                Path(str(distribution.locate_file(file))).resolve(),
+            )
 
 
 def _of_checkout(root: Path) -> dict[str, Path]:

@@ -1,4 +1,4 @@
-"""Commands that plugins bring: ``mqplug NAME COMMAND``. A plugin is loaded when its name is typed, and no other."""
+"""Commands of plugins: ``mqplug NAME COMMAND``. A plugin is loaded only when its name is typed."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ import click
 
 
 class CommandGroup(click.Group):
-    """The verbs of mqplug. Any other word may be the name of an installed backend that brings commands."""
+    """The commands of mqplug. Any other word may be the name of an installed backend with commands of its own."""
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """The verb of this name, or the commands of the plugin of this name."""
+        """Return the command of this name, or the commands of the plugin of this name."""
         return super().get_command(ctx, cmd_name) or plugin_commands(cmd_name)
 
 
 def plugin_commands(name: str) -> click.Group | None:
-    """What the backend of this name brings; None if there is no such backend, or it brings nothing."""
+    """Return the commands of the backend of this name, or None if it has none or is not installed."""
     from mqplug._plugins.discovery import installed, load
     from mqplug._plugins.hooks import Hooks
 

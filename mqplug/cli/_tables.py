@@ -1,4 +1,4 @@
-"""Printing rows: aligned columns for people, JSON for programs."""
+"""Prints rows: aligned columns for people, JSON for programs."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def _show_table(columns: Sequence[str], rows: Sequence[TableRow]) -> None:
         table.add_row(*(Text(_spoken(row[name])) for name in columns))
     console = Console(highlight=False)
     if not console.is_terminal:
-        console.width = 10_000  # what a program reads is never wrapped
+        console.width = 10_000  # output for programs is never wrapped
     console.print(table)
 
 

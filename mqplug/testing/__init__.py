@@ -1,4 +1,4 @@
-"""The contract kit: what a backend promises, as cases that run over any backend.
+"""The contract kit: the promises of a backend, as cases that run over any backend.
 
 In a plugin's ``tests/test_contract.py``::
 
@@ -12,15 +12,15 @@ In a plugin's ``tests/test_contract.py``::
 
     test_contract = prove()
 
-Each case is one test, named after the rule that it checks. Without any code, ``mqplug test yours://localhost`` does the
-same. Needs ``pip install mqplug[testing]``.
+Each case is one test, named after the rule that it checks. ``mqplug test yours://localhost`` does the same without any
+code. Needs ``pip install mqplug[testing]``.
 """
 
 from __future__ import annotations
 
 import pytest
 
-# Before the modules are imported: failed comparisons then show both sides, also from an installed wheel.
+# Before these modules are imported, so that failed comparisons show both sides, also from an installed wheel.
 pytest.register_assert_rewrite("mqplug.testing._cases.bench", "mqplug.testing.contract")
 
 from mqplug.testing._cases.bench import Bench, Trimmed  # noqa: E402

@@ -1,4 +1,4 @@
-"""The manifest: each case id, and the version that first had it. Only a major version renames or removes one."""
+"""Every case id and the version that introduced it. Only a major version renames or removes one."""
 
 from __future__ import annotations
 
@@ -56,12 +56,12 @@ NO_CALL_YET: Final[dict[str, str]] = {
     "PRO-23": "there is no call that sends a message to be delivered later",
     "WM-16": "there is no call that begins or ends a transaction, and so nothing between it and high",
 }
-"""Promises that cannot be checked, since this version has no call for them: a backend may not declare them."""
+"""Promises that cannot be checked because this version has no call for them. A backend may not declare them."""
 
 
 def check_known(_: object, __: object, known: Mapping[str, str]) -> None:
-    """Refuse known failures of cases that do not exist, and those without a reason."""
+    """Refuse known failures of unknown cases, and known failures without a reason."""
     if unknown := sorted(known.keys() - SINCE.keys()):
         raise ValueError(f"there is no case {', '.join(unknown)}")
     if unexplained := sorted(case for case, reason in known.items() if not reason):
-        raise ValueError(f"say why these are known to fail: {', '.join(unexplained)}")
+        raise ValueError(f"known failures without a reason: {', '.join(unexplained)}")

@@ -1,4 +1,4 @@
-"""What the contract kit can do to a memory store."""
+"""The harness of the memory backend."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from mqplug.testing._harness.harness import Harness
 
 @contextmanager
 def harness(url: str) -> Iterator[Harness]:
-    """A store of its own, that lives as long as the harness; the URL says what it is like."""
+    """Yield a harness of a new store, which lives as long as the harness. The URL selects the backend it imitates."""
     name = uuid.uuid4().hex
 
     def connect(extensions: Sequence[object] = ()) -> Client:
@@ -24,7 +24,7 @@ def harness(url: str) -> Iterator[Harness]:
         yield Harness(
             connect=connect,
             extended=connect,
-            restart=lambda: None,  # a store that somebody has open outlasts every other client
+            restart=lambda: None,  # the store outlives its clients while one of them is open
             trim_before=_trim,
             roll=_roll,
             enforce=_enforce,
@@ -39,7 +39,7 @@ def _store(client: Client) -> Store:
 
 
 def _trim(client: Client, topic: str, before: Position) -> None:
-    """What retention does, on a backend where nobody can ask for it."""
+    """Trim as retention does, on a backend that has no call for it."""
     store = _store(client)
     with store.changed:
         store.partition(before.log).trim(before.coordinates)
@@ -53,4 +53,4 @@ def _roll(client: Client, topic: str) -> None:
 
 
 def _enforce(client: Client, topic: str) -> None:
-    """Retention is looked at whenever anything is."""
+    """Do nothing: every access to the store applies retention."""

@@ -1,6 +1,6 @@
-"""The pytest plugin: the fixture ``mq``, and the options, the marker and the report of the contract.
+"""The pytest plugin: the ``mq`` fixture, and the contract's options, marker and report.
 
-It imports nothing of mqplug until it is used, so that coverage can begin before mqplug is imported.
+It imports nothing of mqplug until it is used, so that coverage can start before mqplug is imported.
 """
 
 from __future__ import annotations
@@ -16,20 +16,24 @@ if TYPE_CHECKING:
 
     from mqplug.memory import MemoryClient
 
-TIMED = ("_base.deadline", "_model.position", "_consume.nacked")  # modules of the core by whose time a caller waits
+MODULES_WITH_A_CLOCK = (
+    "_base.deadline",
+    "_model.position",
+    "_consume.nacked",
+)  # modules of the core whose clock callers wait by
 
 
 @pytest.fixture
 def mq(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[MemoryClient]:
-    """A client of a fresh memory store, in which waiting takes no time: ``mq.clock`` goes on instead.
+    """Return a client of a fresh memory store in which waiting takes no time: ``mq.clock`` advances instead.
 
-    A wait is skipped when there is no other thread that could send meanwhile. ``mq.clock.advance(seconds)`` lets time
-    pass. An indirect parameter, ``"kafka"`` or ``"pulsar"``, says what the store is like.
+    A wait is skipped when no other thread could send meanwhile. ``mq.clock.advance(seconds)`` lets time pass. An
+    indirect parameter, ``"kafka"`` or ``"pulsar"``, selects the backend that the store imitates.
     """
     from mqplug.memory import MemoryClient
 
     with MemoryClient.fresh(like=getattr(request, "param", "full")) as client:
-        for module in TIMED:
+        for module in MODULES_WITH_A_CLOCK:
             monkeypatch.setattr(f"mqplug.{module}.time", client.clock)
         client.clock.skips = True
         yield client
@@ -39,29 +43,29 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     """Add the options of the contract."""
     group = parser.getgroup("mqplug", "mqplug's contract")
     add = group.addoption
-    add("--mqplug-url", metavar="URL", help="the backend that mqplug.testing.contract is run over")
-    add("--mqplug-profile", choices=("quick", "full", "soak"), help="how much of the contract is run")
+    add("--mqplug-url", metavar="URL", help="the backend that mqplug.testing.contract runs over")
+    add("--mqplug-profile", choices=("quick", "full", "soak"), help="how much of the contract to run")
     add(
         "--mqplug-only",
         metavar="ID",
         action="append",
         default=[],
-        help="run these cases, or groups of cases: SEEK-05,WM",
+        help="run only these cases or groups of cases: SEEK-05,WM",
     )
-    add("--mqplug-scale", type=float, metavar="FACTOR", help="stretch all waiting of the contract")
-    add("--mqplug-seed", type=int, metavar="N", help="run the cases in an order that this number decides")
-    add("--mqplug-kit", metavar="VERSION", help="cases that are newer than this are reported, and do not fail")
-    add("--mqplug-known-failures", metavar="FILE", help='TOML lines that say why a case fails: SEEK-22 = "why"')
+    add("--mqplug-scale", type=float, metavar="FACTOR", help="multiply all waiting of the contract by this factor")
+    add("--mqplug-seed", type=int, metavar="N", help="shuffle the cases with this seed")
+    add("--mqplug-kit", metavar="VERSION", help="report failures of cases newer than this, without failing the run")
+    add("--mqplug-known-failures", metavar="FILE", help='TOML with the reasons of known failures: SEEK-22 = "why"')
     add(
         "--mqplug-report", metavar="FILE", action="append", default=[],
-        help="write the result of each case to this file: JSON, or Markdown where its name ends with .md",
+        help="write the results to this file: as Markdown if its name ends with .md, else as JSON",
     )  # fmt: skip
 
 
 def pytest_configure(config: pytest.Config) -> None:
     """Register the marker of the cases."""
     config.addinivalue_line("markers", "mqplug_case(case): a case of mqplug's contract")
-    if hasattr(config, "workerinput") and config.option.basetemp:  # a worker of pytest-xdist: they lie side by side
+    if hasattr(config, "workerinput") and config.option.basetemp:  # a worker of pytest-xdist
         from mqplug.testing._running.running_alone import SHARED_DIRECTORY_VARIABLE
 
         os.environ[SHARED_DIRECTORY_VARIABLE] = str(Path(config.option.basetemp).parent)
@@ -69,7 +73,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(tryfirst=True)  # before pytest looks at -k
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Prepare what is part of the contract, and report about it; other runs do not load the kit."""
+    """Select and prepare the cases of the contract. A run without cases does not load the kit."""
     if any(item.get_closest_marker("mqplug_case") for item in items):
         from mqplug.testing._collection.selection import select_cases
 
@@ -78,7 +82,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 @pytest.hookimpl(trylast=True)
 def pytest_sessionstart(session: pytest.Session) -> None:
-    """Begin the report. It is there before cases are: with workers, this process collects none."""
+    """Register the report before any case is collected: with workers, this process collects none."""
     from mqplug.testing._report import ContractReport
 
     paths: list[str] = session.config.getoption("--mqplug-report") or []

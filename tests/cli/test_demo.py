@@ -116,7 +116,7 @@ def test_the_demo_runs_in_memory(capsys):
     lines = capsys.readouterr().out.splitlines()
     assert lines[-2] == "0 lost  0 twice  0 reordered"
     assert lines[-1].startswith("verdict     good")
-    assert any(line.startswith("killed      nobody") for line in lines)
+    assert any(line.startswith("killed      nothing") for line in lines)
     assert len(lines) <= 12
 
 
@@ -154,7 +154,7 @@ def test_a_broken_store_fails_the_demo(monkeypatch, capsys, harm, found):
         return reading
 
     monkeypatch.setattr(demo_run, "read_to_end", broken)
-    monkeypatch.setattr(demo_run, "BACK", 10)
+    monkeypatch.setattr(demo_run, "SEEK_BACK_MESSAGES", 10)
     assert run(["demo", "--url", "memory://demo-broken", "--seconds", "0.2"]) == 1
     lines = capsys.readouterr().out.splitlines()
     assert lines[-2] == found

@@ -19,7 +19,7 @@ from mqplug.testing import Harness, Waiting
 from mqplug.testing._cases.bench import Bench
 from mqplug.testing._cases.run_settings import RunSettings
 from mqplug.testing._running.run_case import attempt
-from mqplug.testing.plugin import TIMED
+from mqplug.testing.plugin import MODULES_WITH_A_CLOCK
 
 SOUND = ("passed", "refused", "skipped")
 BEST_OF = 3  # a case that measures the clock has failed when it failed so often
@@ -44,7 +44,7 @@ class Time:
 
 def _timed_modules():
     """The modules by whose time somebody waits: of the core those that the fixture ``mq`` names, and all of the kit."""
-    yield from (sys.modules[f"mqplug.{name}"] for name in TIMED)
+    yield from (sys.modules[f"mqplug.{name}"] for name in MODULES_WITH_A_CLOCK)
     for name, module in list(sys.modules.items()):
         if name.startswith(("mqplug.testing.", "mutants.")) and name != __name__ and hasattr(module, "time"):
             yield module

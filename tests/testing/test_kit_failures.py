@@ -11,7 +11,7 @@ import pytest
 import wrong_seek_backends  # noqa: F401 - once for all runs: no two mutants have one name
 
 from mqplug.testing import CASES
-from mqplug.testing._cases.broken_promise import MOST, PromiseBroken, difference_of
+from mqplug.testing._cases.broken_promise import MAX_SHOWN_ITEMS, PromiseBroken, difference_of
 from mqplug.testing._cases.child_process import ChildProcess
 
 pytestmark = pytest.mark.kit
@@ -118,7 +118,7 @@ def test_a_fixture_that_fails_afterwards_is_told_apart(prove):
     """An error of the harness after the case names the case, and says that it is not the promise that was broken."""
     text = shown(prove("Sound", afterwards="raise OSError('cannot stop the server')"))
     assert text[0] == SEEK
-    assert text[2] == "It was run. What failed is what its fixtures do afterwards."
+    assert text[2] == "The case was run. Its fixtures failed afterwards."
     assert text[-1] == "OSError: cannot stop the server"
 
 
@@ -127,8 +127,8 @@ def test_a_known_failure_that_passes_says_so(prove):
     text = shown(prove("Sound", known={"SEEK-33": "it drifts"}))
     assert text[0] == SEEK
     assert text[2:] == [
-        "expected: a failure, for it is known to fail: it drifts",
-        "seen:     it passed; it is to be known no longer",
+        "expected: a known failure: it drifts",
+        "seen:     it passed; remove it from the known failures",
     ]
 
 
@@ -167,10 +167,10 @@ def test_long_lists_are_shown_around_their_difference():
     names = [f"message number {number:04} of the log" for number in range(1000)]
     broken = difference_of(names, [*names[:700], "another", *names[701:]], "in order")
     lines = str(broken).splitlines()
-    assert lines[:2] == ["in order", f"expected: 1000 items, of which 680 to {680 + MOST - 1}"]
+    assert lines[:2] == ["in order", f"expected: 1000 items, of which 680 to {680 + MAX_SHOWN_ITEMS - 1}"]
     assert f"    [700] {names[700]!r}" in lines
     assert "    [700] 'another'" in lines
-    assert len(lines) == 3 + 2 * MOST
+    assert len(lines) == 3 + 2 * MAX_SHOWN_ITEMS
     assert broken.brief == f"in order: at [700] expected {names[700]!r}, seen 'another'"
 
 

@@ -54,7 +54,7 @@ def test_a_skip_says_why_a_hook_is_absent(connect):
     [
         ({"explode": "too loud"}, "absent: a harness has no hook explode"),
         ({"connect": "offline"}, "absent: a harness has no hook connect"),
-        ({"kill": "it is not ours"}, "absent: these are given all the same: kill"),
+        ({"kill": "it is not ours"}, "absent: the harness has these hooks: kill"),
     ],
 )
 def test_what_is_said_to_be_absent_is(connect, absent, said):
@@ -82,7 +82,7 @@ def test_a_harness_knows_what_fails(pytester):
     pytester.makepyfile(CONTRACT.replace("CONNECT", PASSING))
     result = pytester.runpytest_inprocess("-p", "no:randomly")
     result.assert_outcomes(failed=2, skipped=1)
-    result.stdout.fnmatch_lines(["failed ID-01: *", "    it passed; it is to be known no longer"])
+    result.stdout.fnmatch_lines(["failed ID-01: *", "    it passed; remove it from the known failures"])
 
 
 def test_what_a_harness_knows_to_fail_is_reported(pytester, monkeypatch):
@@ -96,6 +96,9 @@ def test_what_a_harness_knows_to_fail_is_reported(pytester, monkeypatch):
 
 def test_known_failures_of_a_harness_exist(connect):
     """A harness knows cases that exist, and why they fail."""
-    for known, said in (({"SEEK-99": "no such case"}, "there is no case SEEK-99"), ({"WM-01": ""}, "say why")):
+    for known, said in (
+        ({"SEEK-99": "no such case"}, "there is no case SEEK-99"),
+        ({"WM-01": ""}, "without a reason: WM-01"),
+    ):
         with pytest.raises(ValueError, match=said):
             Harness(connect=connect, known_failures=known)

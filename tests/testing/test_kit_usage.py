@@ -144,7 +144,7 @@ def test_a_quick_run_names_what_only_a_full_one_runs(contract, monkeypatch, opti
     monkeypatch.delenv("PYTEST_XDIST_WORKER", raising=False)
     lines = contract("only=['FLT', 'TO', 'WM-01']", "--mqplug-profile=quick", *options).outlines
     full = [case.id for case in CASES if case.group in ("FLT", "TO") and case.profile == "full"]
-    assert f"{len(full)} cases that only the profile full runs: {' '.join(full)}" in lines
+    assert f"{len(full)} cases run only in the profile full: {' '.join(full)}" in lines
     assert "only the profile" not in contract("only=['WM-01']", "--mqplug-profile=quick").stdout.str()
 
 
@@ -213,7 +213,7 @@ def test_known_failures_are_strict(contract, pytester):
     ("arguments", "said"),
     [
         ({"known_failures": {"SEEK-99": "no such case"}}, "there is no case SEEK-99"),
-        ({"known_failures": {"SEEK-01": ""}}, "say why these are known to fail: SEEK-01"),
+        ({"known_failures": {"SEEK-01": ""}}, "known failures without a reason: SEEK-01"),
         ({"only": ["SEEK", "SEAK"]}, "there is no case SEAK"),
         ({"kit": "one"}, "'one' is no version of mqplug"),
         ({"scale": 0}, "scale"),
@@ -278,9 +278,9 @@ def test_waiting_is_stretched():
 PRESENCE = """
 import sys, time
 from pathlib import Path
-from mqplug.testing._running.running_alone import turn
+from mqplug.testing._running.running_alone import running
 name, alone, folder = sys.argv[1], sys.argv[2] == "alone", Path(sys.argv[3])
-with turn(alone=alone):
+with running(alone=alone):
     (folder / name).touch()
     time.sleep(0.3)
     print(name, sorted(each.name for each in folder.iterdir()))
@@ -317,7 +317,7 @@ def test_the_command_proves_a_backend(capfd):
     [
         (["memory://", "--only", "SEAK"], 2, "there is no case SEAK"),
         (["memory://", "--kit", "one"], 2, "'one' is no version of mqplug"),
-        (["memory://", "--history", "soon"], 2, "'soon' is no duration; write one such as 60s, 10m or 1h"),
+        (["memory://", "--history", "soon"], 2, "'soon' is not a duration; write one such as 60s, 10m or 1h"),
         (["memory://", "--profile", "fast"], 2, "'fast' is not one of"),
         (["nowhere://"], 1, "there is no backend 'nowhere'"),
     ],

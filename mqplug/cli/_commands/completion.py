@@ -1,4 +1,4 @@
-"""``mqplug completion``: what a shell needs to complete verbs and options."""
+"""``mqplug completion``: prints a script for the completion of commands and options in a shell."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ import click
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
 @click.pass_context
 def completion(context: click.Context, shell: str) -> None:
-    """Print a script for SHELL that completes verbs and options, as in: eval "$(mqplug completion bash)"."""
+    """Print a script for SHELL that completes commands and options, as in: eval "$(mqplug completion bash)"."""
     from click.shell_completion import get_completion_class
 
     kind = get_completion_class(shell)
     if kind is None:
-        raise click.UsageError(f"click knows no completion for {shell}")
+        raise click.UsageError(f"click has no completion for {shell}")
     click.echo(kind(context.find_root().command, {}, "mqplug", "_MQPLUG_COMPLETE").source())

@@ -1,4 +1,4 @@
-"""``mqplug demo``: a log at work, and a verdict on it."""
+"""``mqplug demo``: uses a log under faults, and prints a verdict."""
 
 from __future__ import annotations
 
@@ -11,13 +11,11 @@ import click
 
 
 @click.command()
-@click.option("--url", help="Another backend, as in kafka://host:9092; makes a topic there, and deletes it.")
-@click.option(
-    "--seconds", type=click.FloatRange(min=0.1), default=10, show_default=True, help="About how long it may take."
-)
+@click.option("--url", help="Use another backend, as in kafka://host:9092, with a topic that is deleted afterwards.")
+@click.option("--seconds", type=click.FloatRange(min=0.1), default=10, show_default=True, help="Approximate duration.")
 @click.pass_context
 def demo(context: click.Context, url: str | None, seconds: float) -> None:
-    """Send, share, ack, kill, reopen, seek back: and count what was lost, twice, or out of order.
+    """Send, share, ack, kill, reopen and seek back; count the messages lost, repeated or out of order.
 
     Without --url it runs on RocksMQ in a temporary directory, without a server.
     """
@@ -27,7 +25,7 @@ def demo(context: click.Context, url: str | None, seconds: float) -> None:
         outcome = DemoRun(place, seconds, click.echo).run()
     click.echo(str(outcome.findings))
     if outcome.findings.clean and not outcome.problems:
-        click.echo("verdict     good: every acknowledged message came once, and in order")
+        click.echo("verdict     good: every acknowledged message was received once, and in order")
         return
     click.echo(f"verdict     FAILED: {'; '.join([str(outcome.findings), *outcome.problems])}")
     context.exit(1)
@@ -35,7 +33,7 @@ def demo(context: click.Context, url: str | None, seconds: float) -> None:
 
 @contextmanager
 def _a_place(url: str | None) -> Iterator[str]:
-    """The URL, or one of a store that is gone afterwards."""
+    """Yield the URL, or that of a temporary store."""
     if url is not None:
         yield url
         return

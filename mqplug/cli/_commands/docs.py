@@ -1,4 +1,4 @@
-"""``mqplug docs``: the pages of the documentation, where no web site is at hand."""
+"""``mqplug docs``: the documentation pages, without a web site."""
 
 from __future__ import annotations
 
@@ -9,23 +9,23 @@ import click
 from mqplug.cli._clients import json_option
 from mqplug.cli._tables import show_rows
 
-COLUMNS = ("page", "about", "file")
+PAGE_COLUMNS = ("page", "about", "file")
 
 
 @click.command()
 @click.argument("page", required=False)
 @json_option
 def docs(page: str | None, as_json: bool) -> None:
-    """Print a PAGE of the documentation, such as rules or contract-rules; without one, list them.
+    """Print a PAGE of the documentation, such as rules or contract-rules. Without PAGE, list all pages.
 
-    The pages come with what is installed, and are those of its version.
+    The pages belong to the installed distributions, and match their versions.
     """
     from mqplug.cli._documentation import installed_pages, title_of
 
     found = installed_pages()
     if page is None:
         rows = [{"page": name, "about": title_of(path), "file": str(path)} for name, path in found.items()]
-        show_rows(COLUMNS, rows, as_json)
+        show_rows(PAGE_COLUMNS, rows, as_json)
         return
     name = page.partition("#")[0].removesuffix(".md")
     if name not in found:

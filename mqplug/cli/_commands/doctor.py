@@ -1,4 +1,4 @@
-"""``mqplug doctor``: which configuration is in force, and does it connect."""
+"""``mqplug doctor``: shows the effective configuration, and whether it connects."""
 
 from __future__ import annotations
 
@@ -17,16 +17,14 @@ if TYPE_CHECKING:
 
 @click.command()
 @click.argument("url", required=False)
-@click.option(
-    "--config", type=click.Path(path_type=Path), metavar="FILE", help="Read this file, and look for no other."
-)
+@click.option("--config", type=click.Path(path_type=Path), metavar="FILE", help="Read this file, and no other.")
 @timeout_option
 @json_option
 @click.pass_context
 def doctor(context: click.Context, url: str | None, config: Path | None, timeout: float, as_json: bool) -> None:
-    """Say what is configured, where each setting comes from, which backend is chosen and why, and connect to it.
+    """Show each setting with its source, which backend is chosen and why, and connect to it.
 
-    Without URL and --config it looks where a program looks that calls connect(). Secrets are not shown.
+    Without URL and --config it reads the sources that connect() reads. Secrets are masked.
     """
     import attrs
 

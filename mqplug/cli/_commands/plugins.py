@@ -1,4 +1,4 @@
-"""``mqplug plugins``: what is installed, and in which state."""
+"""``mqplug plugins``: the installed plugins and their states."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ import click
 from mqplug.cli._clients import json_option
 from mqplug.cli._tables import show_rows
 
-COLUMNS = ("kind", "name", "distribution", "version", "api_version", "state", "reason")
+PLUGIN_COLUMNS = ("kind", "name", "distribution", "version", "api_version", "state", "reason")
 
 
 @click.command()
-@click.option("--check", is_flag=True, help="Exit with 1 if anything is not ok.")
+@click.option("--check", is_flag=True, help="Exit with 1 if any plugin is not ok.")
 @json_option
 @click.pass_context
 def plugins(context: click.Context, check: bool, as_json: bool) -> None:
-    """List backends and extensions. Each is loaded; what is wrong with one is its reason, and hides no other."""
+    """List backends and extensions. Each is loaded; an error of one is shown as its reason, and hides no other."""
     import attrs
 
     from mqplug._config.plan import sources
@@ -23,6 +23,6 @@ def plugins(context: click.Context, check: bool, as_json: bool) -> None:
 
     found = inspect(sources(None, {}).rules())
     rows = [{**attrs.asdict(plugin), "reason": " ".join(plugin.reason.split())} for plugin in found]
-    show_rows(COLUMNS, rows, as_json)
+    show_rows(PLUGIN_COLUMNS, rows, as_json)
     if check and any(plugin.state != "ok" for plugin in found):
         context.exit(1)

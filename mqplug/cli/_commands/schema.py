@@ -1,4 +1,4 @@
-"""``mqplug schema``: what may stand in ``mqplug.toml``."""
+"""``mqplug schema``: the JSON Schema of ``mqplug.toml``."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from mqplug.cli._tables import show_json
 
 @click.command()
 def schema() -> None:
-    """Print the JSON Schema of mqplug.toml, with a section for each backend that is installed."""
+    """Print the JSON Schema of mqplug.toml, with a section for each installed backend."""
     from mqplug._config.plan import sources
     from mqplug._config.schema import schema_of
     from mqplug._plugins.backend import Backend

@@ -1,4 +1,4 @@
-"""``mqplug test``: does a backend keep the contract."""
+"""``mqplug test``: runs the contract kit, or the history check, over a backend."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from mqplug.cli._clients import open_client, timeout_option, url_argument
 from mqplug.cli._durations import duration_option
 from mqplug.cli._exit_codes import FAILED, INTERRUPTED, WRONG_USAGE
 
-PYTEST_SAID = {2: INTERRUPTED, 4: WRONG_USAGE, 5: WRONG_USAGE}  # interrupted; a wrong option; no case was chosen
+EXIT_CODES_OF_PYTEST = {2: INTERRUPTED, 4: WRONG_USAGE, 5: WRONG_USAGE}  # 4: a wrong option, 5: no case selected
 
 file_type = click.Path(dir_okay=False, path_type=Path)
 
@@ -24,28 +24,30 @@ file_type = click.Path(dir_okay=False, path_type=Path)
 @click.command()
 @url_argument
 @click.option("--profile", type=click.Choice(["quick", "full", "soak"]), default="full", show_default=True)
-@click.option("--only", multiple=True, metavar="IDS", help="Cases, or groups of cases, as in SEEK-05,WM.")
-@click.option("--known-failures", type=file_type, metavar="FILE", help='TOML lines that say why: SEEK-22 = "why"')
-@click.option("--kit", metavar="VERSION", help="Cases that are newer than this are reported, and do not fail.")
-@click.option("--report", type=file_type, multiple=True, metavar="FILE", help="JSON; Markdown if it ends with .md.")
-@click.option("--scale", type=click.FloatRange(min=0, min_open=True), metavar="FACTOR", help="Stretch all waiting.")
+@click.option("--only", multiple=True, metavar="IDS", help="Only these cases or groups, as in SEEK-05,WM.")
+@click.option("--known-failures", type=file_type, metavar="FILE", help='TOML with reasons: SEEK-22 = "why"')
+@click.option("--kit", metavar="VERSION", help="Failures of cases newer than this do not fail the run.")
+@click.option("--report", type=file_type, multiple=True, metavar="FILE", help="Write JSON, or Markdown to a .md file.")
+@click.option("--scale", type=click.FloatRange(min=0, min_open=True), metavar="FACTOR", help="Multiply all waiting.")
 @click.option("--workers", type=click.IntRange(min=1), metavar="N", help="Run in N processes. Needs pytest-xdist.")
-@click.option("--seed", type=int, metavar="N", help="Repeat the order and the draws, or the history, of this number.")
-@click.option("--history", callback=duration_option, metavar="TIME", help="Search a random history of so long instead.")
+@click.option("--seed", type=int, metavar="N", help="Repeat the order and the random draws of this seed.")
+@click.option(
+    "--history", callback=duration_option, metavar="TIME", help="Run the history check for this time instead."
+)
 @click.option(
     "--history-file",
     type=file_type,
     metavar="FILE",
-    help="Keep the history in this file, which is written before the search.",
+    help="Save the history to this file before the search.",
 )
 @timeout_option
 @click.pass_context
 def test(context: click.Context, /, url: str, timeout: float, **options: Any) -> None:
     """Prove the backend that URL names: run the contract kit over it.
 
-    Each case is a promise of the contract, and runs over topics of its own, which it deletes. With --history, random
-    producers, consumers and faults use the backend for that long, as in 60s or 10m; what they saw is then searched for
-    anything lost, repeated or out of order.
+    Each case checks a promise of the contract in topics of its own, which it deletes. With --history, random producers,
+    consumers and faults use the backend for that time, as in 60s or 10m; the recorded calls are then searched for
+    messages lost, repeated or out of order.
     """
     if find_spec("pytest") is None or find_spec("pytest_timeout") is None:
         raise click.UsageError("the contract kit needs pytest. Run pip install 'mqplug[testing]'")
@@ -57,17 +59,17 @@ def test(context: click.Context, /, url: str, timeout: float, **options: Any) ->
 
 
 def _run_cases(url: str, options: dict[str, Any]) -> int:
-    """Run them in a process of their own, in which pytest comes first."""
+    """Run the cases in a process of their own, which loads pytest before mqplug."""
     if options["workers"] and find_spec("xdist") is None:
         raise click.UsageError("--workers needs pytest-xdist. Run pip install pytest-xdist")
     command = [sys.executable, "-m", "pytest", *_arguments(url, options)]
     click.echo(f"the order is --seed {options['seed']}")
-    process = subprocess.Popen(command)  # noqa: S603  our own
+    process = subprocess.Popen(command)  # noqa: S603  our own command command
     try:
         code = process.wait()
-    except KeyboardInterrupt:  # pytest gets it too, and says how far it came
+    except KeyboardInterrupt:  # pytest gets it too, and reports its progress
         code = process.wait()
-    return PYTEST_SAID.get(code, min(code, FAILED))
+    return EXIT_CODES_OF_PYTEST.get(code, min(code, FAILED))
 
 
 def _arguments(url: str, options: dict[str, Any]) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""``mqplug topics``: what topics there are."""
+"""``mqplug topics``: lists the topics of a backend."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from mqplug.cli._tables import show_json
 @timeout_option
 @json_option
 def topics(url: str, timeout: float, as_json: bool) -> None:
-    """List the topics at URL, one a line."""
+    """List the topics at URL, one per line."""
     with open_client(url, timeout) as mq:
         names = mq.topics(timeout=timeout)
     if as_json:

@@ -1,4 +1,4 @@
-"""``mqplug watermarks``: what a topic retains."""
+"""``mqplug watermarks``: shows the retained range of each partition of a topic."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from mqplug.cli._tables import TableRow, show_rows
 @timeout_option
 @json_option
 def watermarks(url: str, topic: str, timeout: float, as_json: bool) -> None:
-    """Show what each partition of TOPIC retains: from low up to, and without, high."""
+    """Show the retained range of each partition of TOPIC: from low up to, but not including, high."""
     with open_client(url, timeout) as mq:
         found = mq.watermarks(topic, timeout=timeout)
     rows = [_row(partition, marks) for partition, marks in sorted(found.items())]
@@ -33,5 +33,5 @@ def _row(partition: int, marks: mqplug.Watermarks) -> TableRow:
 
 
 def position_text(position: mqplug.Position) -> str:
-    """The coordinates of a position, as people write them."""
+    """Return the coordinates of a position as text."""
     return ":".join(map(str, position.coordinates))

@@ -1,3 +1,3 @@
-"""What ``mqplug demo`` does, and how it judges what it saw."""
+"""The steps of ``mqplug demo``, and its verdict."""
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The demo itself: each step does something to a log, says what came of it, and keeps that for the verdict."""
+"""The steps of the demo: each changes or reads a log, prints its result, and keeps it for the verdict."""
 
 from __future__ import annotations
 
@@ -18,24 +18,24 @@ from mqplug.cli._demo.verdict import DemoReading, Findings, StoredPlace, judge, 
 
 DEMO_PARTITIONS = 4
 GROUP_NAME = "demo-readers"
-WRITER = "writer"
-BATCH = 1000
+DEMO_WRITER = "writer"
+SEND_BATCH_MESSAGES = 1000
 DISTINCT_KEYS = 100
-MOST_PER_SECOND = 10_000  # messages sent for each second that the demo may take
-SENDING, KILLING = 0.3, 0.15  # shares of those seconds
-BACK = 5_000  # how far to seek back in each partition
+MAX_SENDS_PER_SECOND = 10_000  # messages, for each second of the demo
+SENDING_SHARE, KILLING_SHARE = 0.3, 0.15  # of the demo's seconds
+SEEK_BACK_MESSAGES = 5_000  # in each partition
 
 
 @attrs.frozen
 class DemoResult:
-    """What the verdict is made of: what happened to messages, and what else is wrong."""
+    """The messages that went wrong, and other problems."""
 
     findings: Findings
     problems: list[str]
 
 
 class DemoRun:
-    """One demo on one backend. ``say`` gets each line of the report."""
+    """A run of the demo on one backend. ``say`` gets each line of the report."""
 
     def __init__(self, url: str, seconds: float, say: Callable[[str], None]) -> None:
         self._url = url
@@ -49,13 +49,13 @@ class DemoRun:
         self._problems: list[str] = []
 
     def run(self) -> DemoResult:
-        """Do all steps."""
+        """Run all steps, and return the result."""
         with open_client(self._url, creates=True) as mq:
             self._say(f"mqplug {mqplug.__version__} on {shown(self._url)}, with the topic {self._topic}")
             self._send_and_share(mq)
             survives = mq.capabilities.persistent
             if not survives:
-                self._say("killed      nobody: what this backend stores dies with the process anyway")
+                self._say("killed      nothing: this backend stores nothing beyond its process")
                 self._read_on(mq)
         if survives:
             self._kill()
@@ -80,20 +80,20 @@ class DemoRun:
     def _send(self, mq: mqplug.Client) -> None:
         ids: list[mqplug.MessageId] = []
         began = time.perf_counter()
-        end = began + SENDING * self._seconds
+        end = began + SENDING_SHARE * self._seconds
         with mq.producer(self._topic) as out:
-            while len(ids) < MOST_PER_SECOND * self._seconds and time.perf_counter() < end:
-                ids += out.send_many([_record(number) for number in range(len(ids), len(ids) + BATCH)])
+            while len(ids) < MAX_SENDS_PER_SECOND * self._seconds and time.perf_counter() < end:
+                ids += out.send_many([_record(number) for number in range(len(ids), len(ids) + SEND_BATCH_MESSAGES)])
             speed = _speed(len(ids), time.perf_counter() - began)
-        self._stored |= {payload_of(WRITER, number): stored_place(each) for number, each in enumerate(ids)}
-        self._say(f"sent        {speed}, and waited for each batch of {BATCH:,}")
+        self._stored |= {payload_of(DEMO_WRITER, number): stored_place(each) for number, each in enumerate(ids)}
+        self._say(f"sent        {speed}, and waited for each batch of {SEND_BATCH_MESSAGES:,}")
 
     def _kill(self) -> None:
-        killed = kill_writer(self._url, self._topic, KILLING * self._seconds)
+        killed = kill_writer(self._url, self._topic, KILLING_SHARE * self._seconds)
         self._stored |= killed.acknowledged
         self._possible = killed.possible
-        told = f"{len(killed.acknowledged):,} messages were acknowledged to it"
-        self._say(f"killed      -9 another process in the midst of sending: {told}")
+        told = f"{len(killed.acknowledged):,} of its messages were acknowledged"
+        self._say(f"killed      -9 another process while it was sending: {told}")
 
     def _read_on(self, mq: mqplug.Client) -> None:
         with mq.consumer(self._topic, group=GROUP_NAME) as reader:
@@ -109,7 +109,7 @@ class DemoRun:
         earlier = {message.value for message in self._messages}
         before = len(values & earlier)
         there = len(values & self._stored.keys()) - before
-        besides = f"{len(values & self._possible)} that were on their way, and {before} that were acked before"
+        besides = f"{len(values & self._possible)} unacknowledged, and {before} acked before"
         self._say(f"found       {there:,} of these, {besides}")
 
     def _seek_back(self, mq: mqplug.Client, reader: mqplug.Consumer) -> None:
@@ -118,9 +118,9 @@ class DemoRun:
             by_partition[message.partition].append(message)
         again: list[mqplug.Message] = []
         for messages in by_partition.values():
-            target = messages[-BACK:][0].id
+            target = messages[-SEEK_BACK_MESSAGES:][0].id
             reader.seek(target)
-            again += [message for message in messages[-BACK:] if message.id >= target]
+            again += [message for message in messages[-SEEK_BACK_MESSAGES:] if message.id >= target]
         reading = read_to_end(mq, self._topic, [reader])
         stored = {value: place for place, value in received_values(again)}
         self._reread = DemoReading(stored, received_values(reading.messages))
@@ -140,7 +140,7 @@ class DemoRun:
 
 
 def _record(number: int) -> mqplug.Record:
-    return mqplug.Record(payload_of(WRITER, number), key=b"customer-%d" % (number % DISTINCT_KEYS))
+    return mqplug.Record(payload_of(DEMO_WRITER, number), key=b"customer-%d" % (number % DISTINCT_KEYS))
 
 
 def _sum(shares: list[int]) -> str:

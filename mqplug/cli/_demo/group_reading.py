@@ -1,4 +1,4 @@
-"""Reading to the end: alone, or as members of one group at once."""
+"""Reads to the end of a topic: alone, or as concurrent members of one group."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ import mqplug
 from mqplug._base.deadline import Deadline
 from mqplug.cli._demo.verdict import StoredPlace
 
-PATIENCE = 60.0  # seconds for a group to form, and for reading all there is
-IDLE = 0.1
+GROUP_READ_S = 60.0  # for a group to form, and for reading to the end
+IDLE_RECEIVE_S = 0.1
 
 
 @attrs.frozen
 class Reading:
-    """What was received, in the order in which it came; how much of it by each member; how long it took."""
+    """The received messages in order, the number received by each member, and the seconds it took."""
 
     messages: list[mqplug.Message]
     shares: list[int]
@@ -26,29 +26,31 @@ class Reading:
 
 
 def stored_place(message_id: mqplug.MessageId) -> StoredPlace:
-    """The partition and the coordinates of an id."""
+    """Return the partition and the coordinates of an id."""
     return message_id.log.partition, message_id.coordinates
 
 
 def received_values(messages: Sequence[mqplug.Message]) -> list[tuple[StoredPlace, bytes]]:
-    """Where each message is stored, and its value."""
+    """Return the place and the value of each message."""
     return [(stored_place(message.id), message.value or b"") for message in messages]
 
 
 def wait_for_shares(members: Sequence[mqplug.Consumer], partitions: int) -> list[int]:
-    """Wait until the members hold all partitions and none is without; how many each holds."""
-    deadline = Deadline(PATIENCE)
+    """Wait until the members hold all partitions, each at least one. Return how many each holds."""
+    deadline = Deadline(GROUP_READ_S)
     while not deadline.expired:
         for member in members:
-            member.receive(timeout=IDLE / 2)  # the topic is empty: this only lets it take part
+            member.receive(timeout=IDLE_RECEIVE_S / 2)  # the topic is empty: this only lets it join
         shares = [len(member.assignment()) for member in members]
         if all(shares) and sum(shares) == partitions:
             return shares
-    raise mqplug.Timeout(f"{len(members)} members did not come to share {partitions} partitions", operation="demo")
+    raise mqplug.Timeout(
+        f"{len(members)} members did not share {partitions} partitions within {GROUP_READ_S:g} s", operation="demo"
+    )
 
 
 def read_to_end(mq: mqplug.Client, topic: str, members: Sequence[mqplug.Consumer]) -> Reading:
-    """Let each member receive and ack in a thread of its own, to the end of the partitions that it holds."""
+    """Let each member receive and ack in a thread of its own, to the end of its partitions."""
     ends = {partition: marks.high for partition, marks in mq.watermarks(topic).items()}
     arrived: list[mqplug.Message] = []
     readers = [_Reader(member, ends, arrived) for member in members]
@@ -58,7 +60,7 @@ def read_to_end(mq: mqplug.Client, topic: str, members: Sequence[mqplug.Consumer
             reader.start()
         for reader in readers:
             while reader.is_alive():
-                reader.join(IDLE)
+                reader.join(IDLE_RECEIVE_S)
     except KeyboardInterrupt:
         for member in members:
             member.stop()
@@ -71,7 +73,7 @@ def read_to_end(mq: mqplug.Client, topic: str, members: Sequence[mqplug.Consumer
 
 
 class _Reader(Thread):
-    """One member at work."""
+    """The thread of one member."""
 
     def __init__(
         self, member: mqplug.Consumer, ends: dict[int, mqplug.Position], arrived: list[mqplug.Message]
@@ -85,7 +87,7 @@ class _Reader(Thread):
         self.error: mqplug.Error | None = None
 
     def run(self) -> None:
-        """Read, then store the acks."""
+        """Read to the end, then store the acks."""
         try:
             self._read()
             self._member.commit()
@@ -93,9 +95,9 @@ class _Reader(Thread):
             self.error = error
 
     def _read(self) -> None:
-        member, keep, deadline = self._member, self._arrived.append, Deadline(PATIENCE)
+        member, keep, deadline = self._member, self._arrived.append, Deadline(GROUP_READ_S)
         while not deadline.expired:
-            message = member.receive(timeout=IDLE)
+            message = member.receive(timeout=IDLE_RECEIVE_S)
             if message is not None:
                 keep(message)
                 member.ack(message)

@@ -1,4 +1,4 @@
-"""Killing a process while it writes."""
+"""Kills a process while it sends."""
 
 from __future__ import annotations
 
@@ -14,27 +14,27 @@ import attrs
 import mqplug
 from mqplug._base.deadline import Deadline
 from mqplug.cli._demo.verdict import StoredPlace, payload_of
-from mqplug.cli._demo.writer_process import BATCH
+from mqplug.cli._demo.writer_process import WRITER_BATCH_MESSAGES
 
-WRITER = "victim"
-AT_LEAST = 10  # batches that must be acknowledged before the kill
-START = 30.0  # seconds for the process to come up and be acknowledged so much
+KILLED_WRITER = "victim"
+MIN_BATCHES_BEFORE_KILL = 10  # acknowledged
+WRITER_START_S = 30.0  # for the process to start and get that many acknowledged
 
 
 @attrs.frozen
 class KilledWriter:
-    """What a killed process left behind: what was acknowledged to it, and what may be stored beside that."""
+    """The sends of a killed process: those that were acknowledged, and those that may be stored as well."""
 
     acknowledged: dict[bytes, StoredPlace]
     possible: frozenset[bytes]
 
 
 def kill_writer(url: str, topic: str, seconds: float) -> KilledWriter:
-    """Let another process send for about so long, kill -9 it in the midst of it, and gather what it was told."""
+    """Let another process send for about `seconds`, kill it with -9 meanwhile, and return its acknowledged sends."""
     program = [sys.executable, "-P", "-m", "mqplug.cli._demo.writer_process"]
-    task = json.dumps({"url": url, "topic": topic, "writer": WRITER})
+    task = json.dumps({"url": url, "topic": topic, "writer": KILLED_WRITER})
     with Popen(program, stdin=PIPE, stdout=PIPE, stderr=PIPE, text=True) as process:  # noqa: S603 - our own module
-        too_late = Timer(START + seconds, process.kill)
+        too_late = Timer(WRITER_START_S + seconds, process.kill)
         too_late.start()
         try:
             lines = _answers(process, task, seconds)
@@ -42,21 +42,23 @@ def kill_writer(url: str, topic: str, seconds: float) -> KilledWriter:
             too_late.cancel()
             process.kill()
         lines += [line for line in cast(IO[str], process.stdout) if line.endswith("\n")]
-        complaint = cast(IO[str], process.stderr).read().strip() or "it said nothing"
-    if len(lines) < AT_LEAST:
-        raise mqplug.Error(f"the writing process ended, or was stuck, before it was killed: {complaint[-300:]}")
+        complaint = cast(IO[str], process.stderr).read().strip() or "it printed no error"
+    if len(lines) < MIN_BATCHES_BEFORE_KILL:
+        raise mqplug.Error(
+            f"the writing process exited or hung after {len(lines)} batches, before it was killed: {complaint[-300:]}"
+        )
     return _gathered(lines)
 
 
 def _answers(process: Popen[str], task: str, seconds: float) -> list[str]:
-    with suppress(BrokenPipeError):  # it ended: its complaint says why
+    with suppress(BrokenPipeError):  # it has exited: its standard error says why
         print(task, file=process.stdin, flush=True)
     lines: list[str] = []
     deadline: Deadline | None = None
     for line in cast(IO[str], process.stdout):
         lines.append(line)
         deadline = deadline or Deadline(seconds)
-        if len(lines) >= AT_LEAST and deadline.expired:
+        if len(lines) >= MIN_BATCHES_BEFORE_KILL and deadline.expired:
             break
     return lines
 
@@ -67,6 +69,9 @@ def _gathered(lines: list[str]) -> KilledWriter:
     for line in lines:
         first, places = json.loads(line)
         for number, (partition, coordinates) in enumerate(places, first):
-            acknowledged[payload_of(WRITER, number)] = (partition, tuple(coordinates))
+            acknowledged[payload_of(KILLED_WRITER, number)] = (partition, tuple(coordinates))
         behind = first + len(places)
-    return KilledWriter(acknowledged, frozenset(payload_of(WRITER, number) for number in range(behind, behind + BATCH)))
+    return KilledWriter(
+        acknowledged,
+        frozenset(payload_of(KILLED_WRITER, number) for number in range(behind, behind + WRITER_BATCH_MESSAGES)),
+    )

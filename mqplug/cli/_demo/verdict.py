@@ -1,4 +1,4 @@
-"""The verdict: what was received is held against what was acknowledged."""
+"""The verdict: compares the received messages with the acknowledged ones."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ ReceivedValues = Sequence[tuple[StoredPlace, bytes]]
 
 @attrs.frozen
 class DemoReading:
-    """One reading of the log: what had to be received, and what was, in the order in which it came.
+    """One reading of the log: the expected messages, and the received ones in order.
 
-    ``stored`` has the place that was acknowledged for each value; a value of ``possible`` was on its way when its
-    sender died: it may be there or not. Values are unique, and name their writer and their number with it.
+    ``stored`` maps each value to its acknowledged place. A value in ``possible`` was unacknowledged when its sender
+    died: it may be stored or not. Values are unique, and contain their writer and number.
     """
 
     stored: Mapping[bytes, StoredPlace]
@@ -25,7 +25,7 @@ class DemoReading:
 
 @attrs.frozen
 class Findings:
-    """How many messages went wrong, by what went wrong with them."""
+    """The number of wrong messages, by kind."""
 
     lost: int = 0
     twice: int = 0
@@ -42,7 +42,7 @@ class Findings:
 
     @property
     def clean(self) -> bool:
-        """Whether nothing went wrong."""
+        """Whether no message is wrong."""
         return self == Findings()
 
     def __str__(self) -> str:
@@ -51,10 +51,10 @@ class Findings:
 
 
 def judge(run: DemoReading) -> Findings:
-    """What went wrong in one reading.
+    """Return the wrong messages of one reading.
 
     Lost: acknowledged, and not received. Twice: received again. Reordered: within a partition, an id or a writer's
-    number came after a higher one. Altered: received, but never sent, or at another place than was acknowledged.
+    number came after a higher one. Altered: received, but never sent, or at another place than acknowledged.
     """
     first: dict[bytes, StoredPlace] = {}
     for place, value in run.received:
@@ -68,7 +68,7 @@ def judge(run: DemoReading) -> Findings:
 
 
 def payload_of(writer: str, number: int) -> bytes:
-    """The payload of a writer's message of this number: 64 bytes."""
+    """Return the payload of this message of a writer: 64 bytes."""
     return b"%s %d " % (writer.encode(), number) + b"." * (62 - len(writer) - len(str(number)))
 
 
@@ -93,7 +93,7 @@ def _reordered(first: Mapping[bytes, StoredPlace]) -> int:
 
 
 def _writer_and_number(value: bytes) -> tuple[bytes, int]:
-    """Of a payload; of one that nobody here wrote, no number (it counts as altered)."""
+    """Return the writer and the number in a payload. A foreign payload has no number (it counts as altered)."""
     writer, _, rest = value.partition(b" ")
     number = rest.partition(b" ")[0]
     return (writer, int(number)) if number.isdigit() else (value, 0)

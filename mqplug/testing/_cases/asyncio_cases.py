@@ -1,4 +1,4 @@
-"""Cases about asyncio: each is a coroutine that is run in an event loop of its own."""
+"""Runs cases about asyncio, each a coroutine in an event loop of its own."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from typing import Any
 
 from mqplug.testing._cases.bench import Bench
 
-BEAT = 0.001  # seconds
+HEARTBEAT_S = 0.001
 
 
-def tell(bench: Bench, story: Coroutine[Any, Any, None]) -> None:
-    """Run it. It may not hang, no task may be left over, and nothing may go wrong unseen."""
+def run_in_loop(bench: Bench, story: Coroutine[Any, Any, None]) -> None:
+    """Run a case's coroutine. Check that it does not hang, leaves no task behind, and no error goes unnoticed."""
     asyncio.run(_watched(bench, story), debug=True)
 
 
 async def _watched(bench: Bench, story: Coroutine[Any, Any, None]) -> None:
     loop = asyncio.get_running_loop()
-    loop.slow_callback_duration = bench.patience  # how long the loop is held is for a case of its own
+    loop.slow_callback_duration = bench.patience  # blocking the loop has a case of its own
     troubles: list[dict[str, Any]] = []
     loop.set_exception_handler(lambda _, trouble: troubles.append(trouble))
     async with asyncio.timeout(3 * bench.patience):
@@ -29,7 +29,7 @@ async def _watched(bench: Bench, story: Coroutine[Any, Any, None]) -> None:
 
 
 async def until(bench: Bench, condition: Callable[[], object], what: str) -> None:
-    """Check that something holds before long, while the loop goes on."""
+    """Check that a condition becomes true in time, while the loop runs."""
     with suppress(TimeoutError):
         async with asyncio.timeout(bench.patience):
             while not condition():  # noqa: ASYNC110 - it may be changed by any thread
@@ -46,7 +46,7 @@ async def cancelled(bench: Bench, task: asyncio.Future[Any]) -> None:
 
 @asynccontextmanager
 async def heartbeat(bench: Bench) -> AsyncIterator[list[float]]:
-    """Notes how long the loop took to come round, each time, meanwhile."""
+    """Record the seconds that each iteration of the loop takes within the block."""
     gaps: list[float] = []
     beating = asyncio.ensure_future(_beat(gaps))
     await until(bench, lambda: gaps, "the loop comes round")
@@ -63,5 +63,5 @@ async def _beat(gaps: list[float]) -> None:
     loop = asyncio.get_running_loop()
     while True:
         before = loop.time()
-        await asyncio.sleep(BEAT)
+        await asyncio.sleep(HEARTBEAT_S)
         gaps.append(loop.time() - before)

@@ -1,4 +1,4 @@
-"""The bench: what a case works with. It opens things, closes them all, and counts what was compared."""
+"""The bench of a case: it opens clients and topics, closes them all, and counts the comparisons."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ from mqplug.testing._harness.harness import Harness
 
 @attrs.frozen
 class Trimmed:
-    """A topic of which retention took the first messages: the ids that are gone, and those that are left."""
+    """A topic whose first messages were trimmed: the ids that are gone, and the ids that are left."""
 
     topic: str
     gone: list[MessageId]
@@ -49,7 +49,7 @@ class Trimmed:
 
 
 class Bench:
-    """A client of the backend, and short words for what most cases do."""
+    """A client of the backend, with short calls for the steps that most cases share."""
 
     def __init__(self, harness: Harness, settings: RunSettings | None = None, case: str = "case") -> None:
         settings = settings or RunSettings()
@@ -83,52 +83,52 @@ class Bench:
     # opening -----------------------------------------------------------------------------------------------
 
     def connect(self, by: Callable[[], Client] | None = None) -> Client:
-        """Another client of the same backend, by another function of the harness if one is given."""
+        """Open another client of the same backend, with another function of the harness if one is given."""
         client = (by or self.harness.connect)()
         self._opened.callback(_close, client)
         return client
 
     def aio(self) -> Opening[AsyncClient]:
-        """An asyncio client of the same backend; ``await`` it, or enter it with ``async with``."""
+        """Return an asyncio client of the same backend: ``await`` it, or enter it with ``async with``."""
         return connecting(self.harness.connect)
 
     def name(self) -> str:
-        """A name that was never used before: it tells the case and the worker."""
+        """Return a new name, which contains the case and the worker."""
         worker = os.environ.get("PYTEST_XDIST_WORKER", "main")
         return f"kit-{self._case.lower()}-{worker}-{uuid.uuid4().hex[:12]}"
 
     def sized(self, quick: int, full: int, soak: int | None = None) -> int:
-        """How much of something this profile asks for."""
+        """Return the size for this profile."""
         return {"quick": quick, "full": full, "soak": soak or full}[self.profile]
 
     @property
     def lot(self) -> str:
-        """How to have the same drawn by lot again."""
+        """The option that repeats the random draws of this run."""
         return f"--mqplug-seed={self.seed}"
 
     @cached_property
     def chance(self) -> random.Random:
-        """What a case draws by lot: the seed of the run decides it, and what other cases draw does not."""
+        """The random numbers of this case, decided by the seed of the run and independent of other cases."""
         return random.Random(f"{self._case} {self.seed}")
 
     @property
     def patience(self) -> float:
-        """Seconds for what has to come."""
+        """Seconds to wait for an expected event."""
         return self.waiting.something
 
     def topic(self, partitions: int = 1) -> str:
-        """A new topic."""
+        """Create a topic, and return its name."""
         name = self.name()
         self.client.create_topic(self.owned(name), partitions=partitions)
         return name
 
     def owned(self, topic: str) -> str:
-        """The same name, of a topic that the bench deletes in the end."""
+        """Register a topic to be deleted at the end, and return its name."""
         self._topics.append(topic)
         return topic
 
     def forget(self, topic: str) -> None:
-        """The case itself deletes this topic: nothing of the bench holds it, or deletes it, any more."""
+        """Leave this topic to the case: the bench closes its producer, and does not delete the topic."""
         if topic in self._topics:
             self._topics.remove(topic)
         if filler := self._fillers.pop(topic, None):
@@ -141,7 +141,7 @@ class Bench:
         self.client.delete_topic(topic)
 
     def make_again(self, topic: str) -> None:
-        """Delete a topic, and make a new one of the same name as soon as the name is free."""
+        """Delete a topic, and create one of the same name as soon as the name is free."""
         self.make_gone(topic)
         self.wait(lambda: self._create(topic), "the name of a deleted topic is free again")
 
@@ -153,15 +153,15 @@ class Bench:
         return True
 
     def producer(self, topic: str, **options: Any) -> Producer:
-        """A producer of this topic."""
+        """Open a producer of this topic."""
         return self.client.producer(topic, **options)
 
     def reader(self, topic: str, start: Any = EARLIEST, **options: Any) -> Consumer:
-        """A consumer without a group."""
+        """Open a consumer without a group."""
         return self.client.consumer(topic, start=start, **options)
 
     def member(self, topic: str, group: str, **options: Any) -> Consumer:
-        """A consumer with a group, from a client of its own; skips the case where there are no groups of that mode."""
+        """Open a consumer with a group from a new client. Skip the case if the backend has no groups of that mode."""
         mode = options.get("mode", "ordered")
         if mode in get_args(Mode) and not getattr(self.client.capabilities, mode):
             pytest.skip(f"{self.client.backend} does not declare {mode}")
@@ -169,7 +169,7 @@ class Bench:
 
     @contextmanager
     def away(self) -> Iterator[None]:
-        """Close everything; nobody of this process is connected within, and the bench connects again afterwards."""
+        """Close everything, so that this process has no client within the block, and connect again afterwards."""
         self._opened.close()
         self._fillers.clear()
         try:
@@ -186,28 +186,28 @@ class Bench:
     # sending and receiving ---------------------------------------------------------------------------------
 
     def fill(self, topic: str, count: int, *, partition: int = 0, begin: int = 0) -> list[MessageId]:
-        """Send so many messages, with the values 0, 1, 2 ...; their ids."""
+        """Send `count` messages with the values 0, 1, 2 ..., and return their ids."""
         records = [Record(b"%d" % number, partition=partition) for number in range(begin, begin + count)]
         return list(self.filler(topic).send_many(records))
 
     def filler(self, topic: str) -> Producer:
-        """The bench's own producer of a topic."""
+        """Return the bench's own producer of a topic."""
         if topic not in self._fillers:
             self._fillers[topic] = self.client.producer(topic)
         return self._fillers[topic]
 
     def filled(self, count: int) -> tuple[str, list[MessageId]]:
-        """A new topic of one partition with so many messages."""
+        """Create a topic of one partition, send `count` messages to it, and return its name and their ids."""
         topic = self.topic()
         return topic, self.fill(topic, count)
 
     def dripped(self, count: int) -> tuple[str, list[MessageId]]:
-        """The same, sent one by one: a backend may keep and give back whole batches."""
+        """Do as ``filled`` does, but send one by one: a backend may store and return whole batches."""
         topic = self.topic()
         return topic, [self.fill(topic, 1, begin=number)[0] for number in range(count)]
 
     def take(self, consumer: Consumer, count: int, *, within: float | None = None) -> list[Message]:
-        """The next so many messages; fails when they do not come in time."""
+        """Return the next `count` messages, or fail if they do not arrive in time."""
         seconds = self.patience if within is None else within * self.scale
         taken = _taken(consumer, count, seconds)
         if len(taken) < count:
@@ -216,7 +216,7 @@ class Bench:
         return taken
 
     def delivers(self, consumer: Consumer, ids: Sequence[MessageId], what: str = "") -> list[Message]:
-        """Check that the next messages of the consumer are these."""
+        """Check that these are the next messages of the consumer."""
         taken = _taken(consumer, len(ids), self.patience)
         self.equal([message.id for message in taken], list(ids), what)
         return taken
@@ -227,11 +227,13 @@ class Bench:
         self.equal(found, [[each] for each in ids])
 
     def rests(self, consumer: Consumer) -> None:
-        """Check that nothing comes for a moment. It proves nothing unless what does come is checked afterwards."""
+        """Check that nothing arrives for a moment. This proves nothing unless an expected message is checked
+        afterwards.
+        """
         self.equal(consumer.receive(self.waiting.nothing), None)
 
     def only_new(self, consumer: Consumer, topic: str, what: str = "", *, partition: int = 0) -> MessageId:
-        """Check that nothing else is delivered than what is sent from now on; the id of what was sent."""
+        """Check that the consumer gets no other message than one that is sent now, and return its id."""
         sent = self.filler(topic).send(b"probe", partition=partition)
         self.delivers(consumer, [sent], what)
         return sent
@@ -239,21 +241,21 @@ class Bench:
     # asking ------------------------------------------------------------------------------------------------
 
     def marks(self, topic: str, partition: int = 0) -> Watermarks:
-        """The watermarks of one partition."""
+        """Return the watermarks of one partition."""
         return self.client.watermarks(topic)[partition]
 
     def bounds(self, topic: str, partition: int = 0) -> Bounds:
-        """The bounds of one partition."""
+        """Return the bounds of one partition."""
         return self.client.bounds(topic)[partition]
 
     def read(self, topic: str, **options: Any) -> list[Message]:
-        """All messages from start to end, as ``client.read`` gives them."""
+        """Return all messages from start to end, as ``client.read`` yields them."""
         return list(self.client.read(topic, **options))
 
     # retention ---------------------------------------------------------------------------------------------
 
     def trim(self, topic: str, before: Position) -> None:
-        """Remove what lies before, as near to it as the backend can, and wait until that shows."""
+        """Trim a topic before a position, as near to it as the backend can, and wait until the low watermark moves."""
         low = self.marks(topic, before.log.partition).low
         if self.harness.trim_before is not None:
             self.harness.trim_before(self.client, topic, before)
@@ -262,12 +264,12 @@ class Bench:
         self.wait(lambda: self.marks(topic, before.log.partition).low > low, "the trim moved the low watermark")
 
     def roll(self, topic: str) -> None:
-        """What was sent so far can be trimmed without what comes."""
+        """Make the messages sent before this call trimmable without the later ones."""
         if self.harness.roll is not None:
             self.harness.roll(self.client, topic)
 
     def trimmed(self, gone: int = 6, left: int = 6) -> Trimmed:
-        """A topic of which the first messages were trimmed."""
+        """Create a topic whose first messages were trimmed."""
         topic = self.topic()
         old = self.fill(topic, gone)
         self.roll(topic)
@@ -286,22 +288,22 @@ class Bench:
             )
         return found
 
-    # comparing: each counts, for a case that compares nothing proves nothing -------------------------------
+    # comparing: each call is counted, for a case without a comparison proves nothing ------------------------
 
     def equal(self, found: Any, wanted: Any, what: str = "") -> None:
-        """Check that two things are equal."""
+        """Check that two values are equal."""
         self.comparisons += 1
         if not found == wanted:
             raise difference_of(wanted, found, what)
 
     def that(self, condition: object, what: str) -> None:
-        """Check that something holds."""
+        """Check that a condition holds."""
         self.comparisons += 1
         if not condition:
             raise PromiseBroken(what)
 
     def stands(self, position: Position | None, ids: Sequence[MessageId], index: int, what: str = "") -> None:
-        """Check that a position lies just before the message of this index; behind all when it is their number."""
+        """Check that a position lies just before the message of this index, or behind the last."""
         self.comparisons += 1
         before = [] if position is None else [each for each in ids if not position.precedes(each)]
         if position is None or before != list(ids[:index]):
@@ -310,7 +312,7 @@ class Bench:
 
     @contextmanager
     def raises(self, *kinds: type[BaseException]) -> Iterator[pytest.ExceptionInfo[BaseException]]:
-        """Check that the block raises one of these."""
+        """Check that the block raises one of these errors."""
         self.comparisons += 1
         expected = " or ".join(kind.__name__ for kind in kinds)
         caught: pytest.ExceptionInfo[BaseException] = pytest.ExceptionInfo.for_later()
@@ -326,7 +328,7 @@ class Bench:
             raise PromiseBroken(expected=expected, seen="no error")
 
     def wait(self, condition: Callable[[], object], what: str, *, within: float | None = None) -> None:
-        """Check that something holds before long."""
+        """Check that a condition becomes true in time."""
         self.comparisons += 1
         seconds = self.patience if within is None else within * self.scale
         deadline = Deadline(seconds)
@@ -337,7 +339,7 @@ class Bench:
 
 
 def _taken(consumer: Consumer, count: int, seconds: float) -> list[Message]:
-    """The next so many messages, or those that came in time."""
+    """Return the next `count` messages, or those that arrived in time."""
     deadline = Deadline(seconds)
     taken: list[Message] = []
     while len(taken) < count and (message := consumer.receive(deadline.remaining())) is not None:
@@ -346,6 +348,6 @@ def _taken(consumer: Consumer, count: int, seconds: float) -> list[Message]:
 
 
 def _close(client: Client) -> None:
-    # A case may have left its client in any state; what close says is for the cases about close.
+    # A case may have left its client in any state; errors of close are checked by the cases about close.
     with suppress(Error):
         client.close(10)

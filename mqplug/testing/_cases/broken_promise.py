@@ -1,18 +1,18 @@
-"""A promise that is not kept: what was expected, and what was seen instead, each whole."""
+"""``PromiseBroken``: the error of a failed comparison, with the expected and the actual value in full."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
-WIDTH: Final = 100  # characters of a value that stands on one line
-MOST: Final = 40  # items of a list that are shown; of a longer one those around the first difference
+ONE_LINE_CHARS: Final = 100  # longer values get a line for each item
+MAX_SHOWN_ITEMS: Final = 40  # of a longer list, the items around the first difference are shown
 
 
 class PromiseBroken(AssertionError):
-    """Raised by a case, with what was expected and seen as text; ``what`` says what was compared.
+    """The error of a failed case, with the expected and the actual value as text; ``what`` names the comparison.
 
-    ``difference`` is where the two differ, in one line, if they are long.
+    ``difference`` is the first difference of two long values, in one line.
     """
 
     def __init__(self, what: str = "", *, expected: str = "", seen: str = "", difference: str = "") -> None:
@@ -30,7 +30,7 @@ class PromiseBroken(AssertionError):
 
     @property
     def brief(self) -> str:
-        """The same in one line."""
+        """The error in one line."""
         difference = self.difference or (f"expected {self.expected}, seen {self.seen}" if self.expected else "")
         return " ".join(": ".join(filter(None, [self.what, difference])).split())
 
@@ -40,7 +40,7 @@ def _again(what: str, expected: str, seen: str, difference: str) -> PromiseBroke
 
 
 def difference_of(expected: object, seen: object, what: str = "") -> PromiseBroken:
-    """What to raise when two values differ that should be equal."""
+    """Return the error to raise when two values differ that should be equal."""
     at, difference = 0, ""
     if isinstance(expected, (list, tuple)) and isinstance(seen, (list, tuple)):
         at = _first_difference(expected, seen)
@@ -53,20 +53,20 @@ def _item(values: Sequence[object], at: int) -> str:
 
 
 def error_text(error: BaseException) -> str:
-    """An error as text."""
+    """Return an error as text."""
     return f"{type(error).__name__}: {error}".removesuffix(": ")
 
 
 def value_text(value: object, at: int = 0) -> str:
-    """A value as text: on one line if it is short, else an item a line. No item is cut short."""
+    """Return a value as text: on one line if it is short, else with a line for each item. Items are never truncated."""
     text = repr(value)
-    if len(text) <= WIDTH or not isinstance(value, (list, tuple, set, frozenset, Mapping)) or not value:
+    if len(text) <= ONE_LINE_CHARS or not isinstance(value, (list, tuple, set, frozenset, Mapping)) or not value:
         return text
     items = list(_items(value))
-    if len(items) <= MOST:
+    if len(items) <= MAX_SHOWN_ITEMS:
         return "\n".join([f"{len(items)} item{'s' if len(items) > 1 else ''}", *items])
-    begin = max(0, min(at - MOST // 2, len(items) - MOST))
-    end = begin + MOST
+    begin = max(0, min(at - MAX_SHOWN_ITEMS // 2, len(items) - MAX_SHOWN_ITEMS))
+    end = begin + MAX_SHOWN_ITEMS
     return "\n".join([f"{len(items)} items, of which {begin} to {end - 1}", *items[begin:end]])
 
 
@@ -90,5 +90,5 @@ def _side(name: str, text: str) -> str:
 
 
 def sides_of(expected: str, seen: str) -> Iterator[str]:
-    """Both sides as lines."""
+    """Yield both sides as lines."""
     yield from filter(None, [_side("expected", expected), _side("seen", seen)])

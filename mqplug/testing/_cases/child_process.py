@@ -1,4 +1,4 @@
-"""Another process that uses the backend, until it is killed."""
+"""A Python process that uses the backend, until it is killed."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from mqplug.spi import Deadline
 from mqplug.testing._cases.broken_promise import PromiseBroken, value_text
 from mqplug.testing._harness.server_process import wait_until_stopped
 
-COMPLAINTS: Final = 4000  # characters of a child's standard error that are shown
+STDERR_TAIL_CHARS: Final = 4000  # characters of a child's standard error that are shown
 
 
 class ChildProcess:
-    """Runs a program in a Python of its own and collects what it prints; the end of the block kills it."""
+    """A program in a Python process of its own, with the lines it printed. The end of the block kills it."""
 
     def __init__(self, program: str, *arguments: str) -> None:
         self.lines: list[str] = []
@@ -32,16 +32,16 @@ class ChildProcess:
     def _collect(self) -> None:
         assert self._process.stdout is not None
         for line in self._process.stdout:
-            if line.endswith("\n"):  # the last one may be cut off
+            if line.endswith("\n"):  # the last line may be truncated
                 self.lines.append(line.rstrip("\n"))
 
     def wait_for(self, count: int, within: float) -> None:
-        """Wait until it has printed so many lines."""
+        """Wait until it has printed `count` lines."""
         deadline = Deadline(within)
         while len(self.lines) < count:
             ended = self._process.poll() is not None
             if ended:
-                self._reader.join(within)  # it has said all that it had to say
+                self._reader.join(within)  # after it, all lines have been collected
             if len(self.lines) < count and (ended or deadline.expired):
                 raise PromiseBroken(
                     f"a child process that {self._state()}\n{self._complaints()}".rstrip(),
@@ -51,11 +51,11 @@ class ChildProcess:
             time.sleep(0.01)
 
     def wait_until_stopped(self) -> None:
-        """Wait until it stands still: it stops itself."""
+        """Wait until it has stopped itself by SIGSTOP."""
         wait_until_stopped(self._process.pid)
 
     def go_on(self) -> None:
-        """Let it go on."""
+        """Resume it."""
         self._process.send_signal(signal.SIGCONT)
 
     def _state(self) -> str:
@@ -63,12 +63,12 @@ class ChildProcess:
         return "goes on" if code is None else f"ended with the code {code}"
 
     def _complaints(self) -> str:
-        """What it wrote to its standard error: its traceback, if it has one."""
+        """Return the end of its standard error, with its traceback if it has one."""
         self._errors.seek(0)
-        return self._errors.read()[-COMPLAINTS:]
+        return self._errors.read()[-STDERR_TAIL_CHARS:]
 
     def kill(self) -> None:
-        """End it as ``kill -9`` does; afterwards ``lines`` has all that it said. May be called twice."""
+        """End it as ``kill -9`` does; afterwards ``lines`` is complete. May be called twice."""
         self._process.kill()
         self._process.wait()
         self._reader.join()

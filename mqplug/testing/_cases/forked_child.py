@@ -1,4 +1,4 @@
-"""What calls do in a child of this process that was made by a fork."""
+"""Makes calls in a forked child of this process, and returns the errors they raised."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ import pytest
 
 
 def in_child(calls: Iterable[Callable[[], object]], within: float) -> list[str]:
-    """Fork, and make these calls in the child; what each raised, by name, and "" where it raised nothing."""
+    """Fork, and make these calls in the child. Return the type name of the error that each raised, or ""."""
     if not hasattr(os, "fork"):
         pytest.skip("there is no fork here")
     reading, writing = os.pipe()
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)  # of Python 3.12, when there are threads: as there are here
+        warnings.simplefilter("ignore", DeprecationWarning)  # Python 3.12 warns of a fork with threads
         child = os.fork()
     if not child:
         _make(calls, writing)
@@ -33,14 +33,14 @@ def in_child(calls: Iterable[Callable[[], object]], within: float) -> list[str]:
 
 
 def _make(calls: Iterable[Callable[[], object]], writing: int) -> None:
-    """In the child, which ends here: it has nothing of the parent's to clean up."""
+    """Make the calls in the child, and end it: it has none of the parent's resources to clean up."""
     raised = []
     try:
         for call in calls:
             try:
                 call()
                 raised.append("")
-            except BaseException as error:  # noqa: BLE001 - the parent hears of it
+            except BaseException as error:  # noqa: BLE001 - reported to the parent
                 raised.append(type(error).__name__)
         os.write(writing, "\n".join(raised).encode())
     finally:
@@ -48,6 +48,6 @@ def _make(calls: Iterable[Callable[[], object]], writing: int) -> None:
 
 
 def _read(reading: int, within: float) -> bytes:
-    """What the child wrote, all at once; nothing if it hangs."""
+    """Return the child's report, which it writes at once, or a note that it hangs."""
     ready, _, _ = select.select([reading], [], [], within)
     return os.read(reading, 65536) if ready else b"the child hangs"

@@ -1,4 +1,4 @@
-"""An extension that presses Ctrl-C while a producer's driver takes messages over."""
+"""An extension that raises ``KeyboardInterrupt`` while a producer's driver accepts messages."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from mqplug.spi.proxies import ProducerProxy
 
 
 class Interrupts:
-    """Ctrl-C comes, once, when the driver of a producer is to take messages: just before it has them, or just after."""
+    """Raises ``KeyboardInterrupt`` once, just before or just after the driver of a producer accepts messages."""
 
     def __init__(self, *, late: bool) -> None:
         self.late = late
@@ -21,7 +21,7 @@ class Interrupts:
         return _Interrupted((yield), self)
 
     def press(self, late: bool) -> None:
-        """Now, if it is time."""
+        """Raise ``KeyboardInterrupt``, if it is armed for this side of the call."""
         if self.armed and late is self.late:
             self.armed = False
             raise KeyboardInterrupt

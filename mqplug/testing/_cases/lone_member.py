@@ -1,4 +1,4 @@
-"""Stories of a member that is alone, told so often that no hand-over came in between."""
+"""Runs the steps of a member that is alone in its group, again if a hand-over interrupted them."""
 
 from __future__ import annotations
 
@@ -9,22 +9,22 @@ from mqplug import LATEST, Consumer, Log
 from mqplug.testing._cases.bench import Bench
 from mqplug.testing._cases.broken_promise import PromiseBroken
 
-TELLINGS = 5
+MAX_ATTEMPTS = 5
 
-Story = Callable[[Bench, str, Consumer], None]
+MemberSteps = Callable[[Bench, str, Consumer], None]
 
 
-def as_lone_member(bench: Bench, story: Story, *, partitions: int = 1, **options: Any) -> None:
-    """Check what a member does that is alone in its group, on a new topic.
+def as_lone_member(bench: Bench, story: MemberSteps, *, partitions: int = 1, **options: Any) -> None:
+    """Check the steps of a member that is alone in its group, on a new topic.
 
-    A hand-over may come at any time, also back to the same member, and what was not acked then comes again. So a story
-    that fails is told again, further on in the log, if there was one. A backend that does not come to rest fails.
+    A hand-over may happen at any time, also back to the same member, and redelivers unacked messages. So steps that
+    fail during one are repeated, further on in the log. The case fails if every attempt is interrupted.
     """
     topic, lost = bench.topic(partitions), list[Log]()
     if bench.client.capabilities.assignment_events:
         options["on_revoked"] = lost.extend
     member = bench.member(topic, bench.name(), **options)
-    for _ in range(TELLINGS - 1):
+    for _ in range(MAX_ATTEMPTS - 1):
         try:
             return story(bench, topic, member)
         except PromiseBroken:

@@ -1,4 +1,4 @@
-"""How much memory this process has."""
+"""The memory use of this process."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _STATM = Path("/proc/self/statm")
 
 
 def resident_bytes() -> int:
-    """Bytes of this process that are in memory, those of native libraries too."""
+    """Return the bytes of this process that are in memory, including those of native libraries."""
     if not _STATM.exists():
-        pytest.skip("the memory of a process is looked up on Linux only")
+        pytest.skip("the memory of a process can be read on Linux only")
     return int(_STATM.read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")

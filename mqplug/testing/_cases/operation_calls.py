@@ -1,4 +1,4 @@
-"""The calls behind each operation that a backend may or may not declare."""
+"""The client calls behind each operation that a backend may declare."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from mqplug import EARLIEST, MessageId, Retry, Staged, Unsupported, at_time
 from mqplug.spi import Mode
 from mqplug.testing._cases.bench import Bench
 
-Call = Callable[[], object]
-Calls = Callable[[Bench, str], list[Call]]
+OperationCall = Callable[[], object]
+OperationCalls = Callable[[Bench, str], list[OperationCall]]
 
 NEEDS_A_MEMBER = {"nack", "dead_letter"}
 
 
 def refuses(bench: Bench, capability: str) -> None:
-    """Check that what is not declared raises ``Unsupported``, which names it, and does nothing."""
+    """Check that the calls of an undeclared capability raise ``Unsupported``, which names it, and change nothing."""
     able = attrs.asdict(bench.client.capabilities)
     topic, ids = bench.filled(2)
     for call in OPERATION_CALLS[capability](bench, topic):
@@ -30,14 +30,16 @@ def refuses(bench: Bench, capability: str) -> None:
 
 
 def works(bench: Bench, capability: str) -> None:
-    """Check that what is declared can be called."""
+    """Check that the calls of a declared capability succeed."""
     for call in OPERATION_CALLS[capability](bench, bench.filled(2)[0]):
         call()
         bench.that(True, capability)
 
 
 def _names(capability: str, able: dict[str, object]) -> set[str]:
-    """The capabilities that may be named; without groups, whatever is about them ends there."""
+    """Return the capabilities that the error may name: without groups, it may name ``groups`` for all calls about
+    groups.
+    """
     about_groups = capability in {"durable_groups", *get_args(Mode), *NEEDS_A_MEMBER}
     return {capability} if able["groups"] or not about_groups else {capability, "groups"}
 
@@ -45,32 +47,32 @@ def _names(capability: str, able: dict[str, object]) -> set[str]:
 # topics ----------------------------------------------------------------------------------------------------
 
 
-def _delete(bench: Bench, topic: str) -> list[Call]:
+def _delete(bench: Bench, topic: str) -> list[OperationCall]:
     spare = bench.topic()
     return [lambda: bench.client.delete_topic(spare)]
 
 
-def _list(bench: Bench, topic: str) -> list[Call]:
+def _list(bench: Bench, topic: str) -> list[OperationCall]:
     return [bench.client.topics]
 
 
-def _made(bench: Bench, topic: str, **settings: Any) -> list[Call]:
+def _made(bench: Bench, topic: str, **settings: Any) -> list[OperationCall]:
     return [lambda: bench.client.create_topic(bench.owned(bench.name()), **settings)]
 
 
-def _retained(bench: Bench, topic: str) -> list[Call]:
+def _retained(bench: Bench, topic: str) -> list[OperationCall]:
     return _made(bench, topic, retention=3600) + _made(bench, topic, retention_bytes=2**30)
 
 
-def _made_when_asked(bench: Bench, topic: str) -> list[Call]:
+def _made_when_asked(bench: Bench, topic: str) -> list[OperationCall]:
     return [lambda: bench.client.producer(bench.owned(bench.name()), create=True)]
 
 
-def _grown(bench: Bench, topic: str) -> list[Call]:
+def _grown(bench: Bench, topic: str) -> list[OperationCall]:
     return [lambda: bench.client.add_partitions(topic, 2)]
 
 
-def _trimmed(bench: Bench, topic: str) -> list[Call]:
+def _trimmed(bench: Bench, topic: str) -> list[OperationCall]:
     low = bench.marks(topic).low
     return [lambda: bench.client.trim(topic, {0: low})]
 
@@ -78,22 +80,22 @@ def _trimmed(bench: Bench, topic: str) -> list[Call]:
 # reading ---------------------------------------------------------------------------------------------------
 
 
-def _sought(bench: Bench, topic: str) -> list[Call]:
+def _sought(bench: Bench, topic: str) -> list[OperationCall]:
     return [lambda: bench.reader(topic).seek(at_time(0)), lambda: bench.reader(topic, at_time(0))]
 
 
-def _paused(bench: Bench, topic: str) -> list[Call]:
+def _paused(bench: Bench, topic: str) -> list[OperationCall]:
     return [lambda: bench.reader(topic).pause(0)]
 
 
 # groups ----------------------------------------------------------------------------------------------------
 
 
-def _listed(bench: Bench, topic: str) -> list[Call]:
+def _listed(bench: Bench, topic: str) -> list[OperationCall]:
     return [lambda: bench.client.groups(topic)]
 
 
-def _stored(bench: Bench, topic: str) -> list[Call]:
+def _stored(bench: Bench, topic: str) -> list[OperationCall]:
     client, group = bench.client, bench.name()
 
     def reset_and_ask() -> None:
@@ -105,18 +107,18 @@ def _stored(bench: Bench, topic: str) -> list[Call]:
     return [reset_and_ask, lambda: client.reset_group(bench.name(), topic, EARLIEST)]
 
 
-def _joined(mode: Any, bench: Bench, topic: str) -> list[Call]:
+def _joined(mode: Any, bench: Bench, topic: str) -> list[OperationCall]:
     return [lambda: bench.client.consumer(topic, group=bench.name(), mode=mode).close()]
 
 
-def _dead_lettered(bench: Bench, topic: str) -> list[Call]:
+def _dead_lettered(bench: Bench, topic: str) -> list[OperationCall]:
     def open_with() -> None:
         bench.client.consumer(topic, group=bench.name(), retry=Retry(1), dead_letter=bench.topic()).close()
 
     return [open_with]
 
 
-def _returned(bench: Bench, topic: str) -> list[Call]:
+def _returned(bench: Bench, topic: str) -> list[OperationCall]:
     def give_back() -> None:
         mode = next(mode for mode in get_args(Mode) if bench.client.support(mode) != "absent")
         member = bench.member(topic, bench.name(), mode=mode)
@@ -132,7 +134,7 @@ def _returned(bench: Bench, topic: str) -> list[Call]:
 # messages --------------------------------------------------------------------------------------------------
 
 
-def _staged(bench: Bench, topic: str) -> list[Call]:
+def _staged(bench: Bench, topic: str) -> list[OperationCall]:
     client = bench.client
     if not client.capabilities.staged_ingest:
         made_up = Staged(client.backend, "", topic, 0, 0, "")
@@ -147,7 +149,7 @@ def _staged(bench: Bench, topic: str) -> list[Call]:
     return [lambda: client.ingest(stage(), writer=bench.name(), number=0), lambda: client.discard(stage())]
 
 
-def _sent(fields: Mapping[str, Any], bench: Bench, topic: str) -> list[Call]:
+def _sent(fields: Mapping[str, Any], bench: Bench, topic: str) -> list[OperationCall]:
     producer = bench.producer(topic)
 
     def send() -> MessageId:
@@ -159,7 +161,7 @@ def _sent(fields: Mapping[str, Any], bench: Bench, topic: str) -> list[Call]:
     return [send, submit]
 
 
-OPERATION_CALLS: Final[Mapping[str, Calls]] = {
+OPERATION_CALLS: Final[Mapping[str, OperationCalls]] = {
     "delete_topic": _delete,
     "list_topics": _list,
     "partitions": partial(_made, partitions=2),
@@ -182,11 +184,11 @@ OPERATION_CALLS: Final[Mapping[str, Calls]] = {
 }
 
 WITHOUT_A_CALL: Final = ("chunking", "compaction", "delayed", "fencing", "transactions")
-"""Operations that this version of mqplug has no call for: whoever declares one declares what nobody can use."""
+"""Operations without a call in this version of mqplug: a backend that declares one promises what cannot be used."""
 
 HOOKS_OF_OPERATIONS: Final[Mapping[str, str]] = {
     "auth": "intruder",
     "compression": "codecs",
     "exclusive_open": "second_process",
 }
-"""Operations that are no calls of a client: a hook of the harness shows each, to a case that asks for it."""
+"""Operations that are not calls of a client: a hook of the harness shows each to the case that needs it."""

@@ -1,4 +1,4 @@
-"""Cases, by id."""
+"""Cases of the contract, and the decorator that registers them by id."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ CaseFunction = Callable[[Bench], None]
 
 @attrs.frozen
 class Case:
-    """One promise, and the function that checks it.
+    """A promise of the contract, and the function that checks it.
 
-    ``needs`` names capabilities and ``hooks`` parts of the harness without which there is nothing to check. A
-    ``should`` is reported, and does not fail. ``profile`` is the first that runs it. A ``timed`` case measures the
-    clock: it runs alone, and counts by the best of three.
+    ``needs`` names the capabilities, and ``hooks`` the hooks of the harness, without which there is nothing to check.
+    The failure of a ``should`` is reported without failing the run. ``profile`` is the smallest that runs it. A
+    ``timed`` case measures time: it runs alone, and passes if one of three attempts does.
     """
 
     id: str
@@ -42,17 +42,17 @@ class Case:
 
     @property
     def link(self) -> str:
-        """Where the documentation says more of it; what is the same in several modes has one paragraph."""
+        """The paragraph of the documentation about it; the variants of a rule for several modes share one."""
         return f"contract-rules#{'-'.join(self.id.split('-')[:2]).lower()}"
 
     @property
     def headline(self) -> str:
-        """What a failure is called."""
+        """The first line of a failure."""
         return f"{self.id}: {self.title} ({self.link})"
 
     @property
     def since(self) -> str:
-        """The version of mqplug that first made this promise."""
+        """The version of mqplug that introduced this promise."""
         return SINCE[self.id]
 
     @property
@@ -61,12 +61,12 @@ class Case:
         return self.id.partition("-")[0]
 
     def runs_in(self, profile: Profile) -> bool:
-        """Whether this profile has it."""
+        """Return whether this profile includes it."""
         return PROFILES.index(self.profile) <= PROFILES.index(profile)
 
 
 class Registry:
-    """Collects the cases of one module."""
+    """The cases of one module."""
 
     def __init__(self, section: str) -> None:
         self.section = section
@@ -84,9 +84,9 @@ class Registry:
         profile: Profile = "quick",
         timed: bool = False,
     ) -> Callable[[CaseFunction], CaseFunction]:
-        """Make the decorated function the case of this number, or that part of it which is about a mode of groups.
+        """Register the decorated function as the case of this number, or as its variant for a mode of groups.
 
-        It is marked for pytest as well, which collects it by its name.
+        It is also marked for pytest, which collects it by its name.
         """
 
         def add(check: CaseFunction) -> CaseFunction:

@@ -1,4 +1,4 @@
-"""How the contract is run: which profile, how patiently, and what is known to fail."""
+"""The settings of a contract run: profile, scale of waiting, seed and known failures."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ def _version(_: object, __: object, text: str | None) -> None:
     try:
         Version(text or "0")
     except InvalidVersion:
-        raise ValueError(f"{text!r} is no version of mqplug; one looks like 0.1.0") from None
+        raise ValueError(f"{text!r} is not a version of mqplug; write one such as 0.1.0") from None
 
 
 @attrs.frozen(kw_only=True)
 class RunSettings:
-    """What a test of the contract was told.
+    """The settings of a test of the contract.
 
-    ``known_failures`` has for case ids why they fail; one that passes after all fails the run. Cases that are newer
-    than the version ``kit`` are reported, and do not fail. ``scale`` stretches all waiting. What a case draws by lot is
-    decided by ``seed``.
+    ``known_failures`` gives the reason of each known failure by case id; one that passes fails the run. Failures of
+    cases newer than the version ``kit`` are reported without failing the run. ``scale`` multiplies all waiting.
+    ``seed`` decides the random draws of the cases.
     """
 
     profile: Profile = attrs.field(default="full", validator=in_(PROFILES))
@@ -41,15 +41,15 @@ class RunSettings:
     known_failures: Mapping[str, str] = attrs.field(factory=dict, validator=check_known)
 
     def told(self, **others: Any) -> RunSettings:
-        """With what was said elsewhere, where anything was said."""
+        """Return a copy with these settings, where they are not None."""
         return attrs.evolve(self, **{name: value for name, value in others.items() if value is not None})
 
     def is_new(self, case: str) -> bool:
-        """Whether a case came after the version of the kit that is asked for."""
+        """Return whether a case is newer than the requested version of the kit."""
         return self.kit is not None and Version(SINCE[case]) > Version(self.kit)
 
 
 def from_environment() -> dict[str, Any]:
-    """What the environment says: ``MQPLUG_PROFILE`` and ``MQPLUG_TIME_SCALE``."""
+    """Return the settings in ``MQPLUG_PROFILE`` and ``MQPLUG_TIME_SCALE``."""
     scale = os.environ.get("MQPLUG_TIME_SCALE")
     return {"profile": os.environ.get("MQPLUG_PROFILE") or None, "scale": float(scale) if scale else None}

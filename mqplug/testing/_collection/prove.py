@@ -22,15 +22,15 @@ def prove(
     scale: float | None = None,
     kit: str | None = None,
 ) -> Callable[[Case, Harness, pytest.FixtureRequest], None]:
-    """A test of the whole contract over the fixture ``harness``: assign it to ``test_contract``.
+    """Return a test of the whole contract over the fixture ``harness``: assign it to ``test_contract``.
 
-    ``known_failures`` says for case ids why they fail; one that passes after all fails the run. ``only`` chooses
-    cases by id or by the first part of it, such as ``"SEEK"``. ``profile`` is quick, full or soak; ``scale`` stretches
-    all waiting. With ``kit``, a version, cases that are newer are reported and do not fail. What the command line or
-    the environment says of these comes first.
+    ``known_failures`` gives the reason of each known failure by case id; one that passes fails the run. ``only``
+    selects cases by id or by its first part, such as ``"SEEK"``. ``profile`` is quick, full or soak; ``scale``
+    multiplies all waiting. With ``kit``, a version, failures of newer cases are reported without failing the run. The
+    command line and the environment take precedence over these.
     """
     told = {"known_failures": known_failures, "profile": profile, "scale": scale, "kit": kit}
-    RunSettings().told(**told)  # refuses what is wrong, here where it is written
+    RunSettings().told(**told)  # refuses wrong values at the call
     wanted = tuple(only)
     chosen = [case for case in CASES if not wanted or case.id in wanted or case.group in wanted]
     if strangers := [each for each in wanted if not any(each in (case.id, case.group) for case in chosen)]:

@@ -1,4 +1,4 @@
-"""Cases as pytest's items: which are run, with which settings, and what is noted about each."""
+"""Selects the cases of a pytest run, and gives each its settings, time limit and expected failures."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ from mqplug.testing._cases.run_settings import Profile, RunSettings, from_enviro
 from mqplug.testing._running.run_item import SETTINGS
 from mqplug.testing.contract import CASES
 
-LEFT_OUT = pytest.StashKey[dict[str, Profile]]()
+OUT_OF_PROFILE = pytest.StashKey[dict[str, Profile]]()
 
-WORD = re.compile(r"(?<![\w:.+/\\\[\]-])[A-Z]+(?:-[\w-]*)?(?![\w:.+/\\\[\]-])")  # in capitals, as ids are
+ID_WORD = re.compile(r"(?<![\w:.+/\\\[\]-])[A-Z]+(?:-[\w-]*)?(?![\w:.+/\\\[\]-])")  # in capitals, as case ids are
 
 
 def cases_of(items: list[pytest.Item]) -> Iterator[tuple[pytest.Item, Case]]:
-    """The items that are cases of the contract."""
+    """Yield the items that are cases of the contract."""
     for item in items:
         if (marker := item.get_closest_marker("mqplug_case")) is not None:
             yield item, marker.args[0]
 
 
 def settings_of(item: pytest.Item) -> RunSettings:
-    """What the test was told: by its author, then by the environment, then on the command line."""
+    """Return the settings of a test: those of its author, then of the environment, then of the command line."""
     option = item.config.getoption
     marker = item.get_closest_marker("mqplug_case")
     told = marker.kwargs.get("told", {}) if marker is not None else {}
@@ -55,7 +55,7 @@ def _known(path: str | None) -> dict[str, str]:
 
 
 def select_cases(items: list[pytest.Item], config: pytest.Config) -> None:
-    """Drop what the profile leaves out; give each case its time limit, and mark what may or has to fail."""
+    """Deselect cases outside the profile, set each case's time limit, and mark expected failures."""
     left_out, out_of_profile = list[pytest.Item](), dict[str, Profile]()
     wanted = _wanted(config.getoption("--mqplug-only") or [])
     try:
@@ -81,7 +81,7 @@ def select_cases(items: list[pytest.Item], config: pytest.Config) -> None:
         config.hook.pytest_deselected(items=left_out)
         items[:] = [item for item in items if item not in left_out]
     config.option.keyword = _by_id(config.option.keyword, items)
-    config.stash[LEFT_OUT] = out_of_profile
+    config.stash[OUT_OF_PROFILE] = out_of_profile
     if (seed := config.getoption("--mqplug-seed")) is not None:
         _shuffle(items, seed)
 
@@ -95,9 +95,9 @@ def _wanted(only: list[str]) -> set[str]:
 
 
 def _by_id(keyword: str, items: list[pytest.Item]) -> str:
-    """What ``-k`` is to find: in it a group, or the id of a case or its beginning, means cases by their ids alone.
+    """Return a ``-k`` expression in which a group, or a case id or its beginning, matches cases by their ids alone.
 
-    Else ``CON`` would find every case, for all of them lie in ``contract``.
+    Otherwise ``CON`` would match every case, for all of them are in ``contract``.
     """
     for item, case in cases_of(items):
         item.extra_keyword_matches.add(f":{case.id}")
@@ -107,11 +107,11 @@ def _by_id(keyword: str, items: list[pytest.Item]) -> str:
         known = any(case.id.startswith(word[0]) for case in CASES if case.group == group)
         return f":{word[0]}{'' if dash else '-'}" if known else word[0]
 
-    return WORD.sub(marked, keyword)
+    return ID_WORD.sub(marked, keyword)
 
 
 def _shuffle(items: list[pytest.Item], seed: int) -> None:
-    """Put the cases into an order that the seed decides; the other tests stay where they are."""
+    """Shuffle the cases by the seed; the other tests stay where they are."""
     shuffled = sorted((item for item, _ in cases_of(items)), key=lambda item: item.nodeid)
     random.Random(seed).shuffle(shuffled)
     cases, drawn = set(shuffled), iter(shuffled)

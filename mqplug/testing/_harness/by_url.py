@@ -1,7 +1,7 @@
-"""A harness for a URL: the one that the backend's distribution brings, or one that can only connect.
+"""A harness for a URL: the one that the backend's distribution provides, or one that can only connect.
 
-A distribution brings one by an entry point in the group ``mqplug.harnesses``, named as its backend: a function that
-takes the URL and returns a context manager of a ``Harness``.
+A distribution provides one by an entry point in the group ``mqplug.harnesses``, named after its backend: a function
+that takes the URL and returns a context manager of a ``Harness``.
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ from mqplug._config.targets import target_of
 from mqplug._plugins.discovery import registered
 from mqplug.testing._harness.harness import Harness
 
-GROUP: Final = "mqplug.harnesses"
+HARNESS_ENTRY_POINTS: Final = "mqplug.harnesses"
 
-Factory = Callable[[str], AbstractContextManager[Harness]]
+HarnessFactory = Callable[[str], AbstractContextManager[Harness]]
 
 
 def harness_for(text: str) -> AbstractContextManager[Harness]:
-    """The harness for what this URL names, or this configuration file."""
+    """Return the harness of the backend that this URL, or this configuration file, names."""
     target = target_of(text)
     if isinstance(target, str):
-        for entry in entry_points(group=GROUP, name=target.partition(":")[0]):
-            factory: Factory = entry.load()
+        for entry in entry_points(group=HARNESS_ENTRY_POINTS, name=target.partition(":")[0]):
+            factory: HarnessFactory = entry.load()
             return factory(target)
     return _connecting(target)
 
@@ -38,6 +38,6 @@ def _connecting(target: str | Path) -> Iterator[Harness]:
     def connect(extensions: Sequence[object] = ()) -> Client:
         return mqplug.connect(target, extensions=extensions)
 
-    with connect() as client:  # what lives as long as somebody is connected lives as long as the run
+    with connect() as client:  # keeps a store that ends with its last client for the whole run
         elsewhere = isinstance(target, str) and client.backend not in registered("backend")
         yield Harness(connect=connect, extended=connect, second_process=str(target) if elsewhere else None)

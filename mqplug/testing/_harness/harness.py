@@ -14,8 +14,8 @@ from mqplug.testing._case_ids import check_known
 from mqplug.testing._harness.waiting import Waiting
 
 OUTAGE: Final = "outage"
-BESIDE: Final = frozenset({"connect", "waiting", "absent", "known_failures", "hands_out_current"})
-"""The fields of a harness that are no hooks."""
+NOT_HOOKS: Final = frozenset({"connect", "waiting", "absent", "known_failures", "hands_out_current"})
+"""The fields of a harness that are not hooks."""
 DISTURBING_HOOKS: Final = (
     "restart", "kill", "pause", "kill_node", "cut_network", "stall_replies", "drop_replies", "reset_replies",
     "fill_disk", "corrupt_tail", "tear_tail",
@@ -27,65 +27,68 @@ def _check_absent(harness: Harness, _: object, absent: Mapping[str, str]) -> Non
     if unknown := sorted(absent.keys() - hooks()):
         raise ValueError(f"absent: a harness has no hook {', '.join(unknown)}")
     if given := sorted(hook for hook in absent if hook != OUTAGE and getattr(harness, hook) is not None):
-        raise ValueError(f"absent: these are given all the same: {', '.join(given)}")
+        raise ValueError(f"absent: the harness has these hooks: {', '.join(given)}")
 
 
 @attrs.frozen(kw_only=True)
 class Harness:
-    """What a plugin's author gives to the kit. Only ``connect`` is needed; each hook allows more cases.
+    """A plugin author's description of a backend. Only ``connect`` is required; each hook enables more cases.
 
-    ``connect`` returns a fresh client of the same backend at each call: what one stores, the others see.
+    ``connect`` returns a fresh client of the same backend at each call: data that one client stores is visible to the
+    others.
     ``extended`` connects as ``connect`` does, with these extensions.
     ``second_process`` is a URL by which ``mqplug.connect`` reaches the same backend from another process.
 
-    The history check then has its actors in processes, which it kills and stops. ``process_behind_network`` is such a
-    URL, too, of clients that ``cut_network`` takes the network away from.
-    ``host`` is for a backend that lives in its clients' processes: it names the one that it lives in just now, by its
-    number. The history check strikes that one before all.
+    With it, the history check runs its actors in processes, which it kills and stops. ``process_behind_network`` is
+    such a URL for clients that ``cut_network`` disconnects.
+    ``host`` is for a backend that lives in its clients' processes: it returns the pid of the process that hosts it now.
+    The history check kills or stops that process most often.
 
-    What happens to a broker or store:
+    Hooks for a broker or a store:
 
-    ``restart`` stops it cleanly and starts it again; all clients are closed by then.
-    ``kill`` ends it as ``kill -9`` does, under its clients; ``start`` starts it again, with what it had stored.
-    ``kill_node`` ends one of several nodes, so that the others go on; ``start_node`` starts that one again.
-    ``pause`` stops it without ending it, and ``unpause`` lets it go on.
-    ``cut_network`` takes the network away between it and its clients, and ``heal_network`` brings it back. If only some
-    clients can be cut off, ``behind_network`` connects one of those.
-    ``stall_replies``, ``drop_replies`` and ``reset_replies`` take only the answers of the server away: they come when
-    the network is healed, are lost, or the connection is reset in their place. ``heal_network`` ends each. A ``Proxy``
-    does all of it.
-    ``fill_disk`` leaves it no room, until the function that it returns is called.
-    ``tear_tail`` leaves half a write at the end of what is stored, as a power cut does; all clients are closed or
-    killed by then. ``corrupt_tail`` damages the last message that was stored in this topic, while nobody is connected;
-    the function that it returns mends it.
-    ``copy_store`` copies what a closed store consists of, and connects to the copy.
+    ``restart`` stops it cleanly and starts it again; all clients are closed before.
+    ``kill`` ends it as ``kill -9`` does, with clients connected; ``start`` starts it again, with the data it had
+    stored.
+    ``kill_node`` ends one of several nodes, so that the others continue; ``start_node`` starts that node again.
+    ``pause`` stops it without ending it, and ``unpause`` resumes it.
+    ``cut_network`` disconnects it from its clients, and ``heal_network`` reconnects them. If only some clients can be
+    cut off, ``behind_network`` connects one of those.
+    ``stall_replies``, ``drop_replies`` and ``reset_replies`` affect only the replies of the server: they are delayed
+    until the network is healed, lost, or replaced by a reset of the connection. ``heal_network`` ends each. A ``Proxy``
+    provides them all.
+    ``fill_disk`` leaves it no disk space until the returned function is called.
+    ``tear_tail`` leaves half a write at the end of the stored data, as a power cut does; all clients are closed or
+    killed before. ``corrupt_tail`` damages the last message stored in this topic while no client is connected; the
+    returned function repairs it.
+    ``copy_store`` copies the files of a closed store, and connects to the copy.
     ``unreachable`` connects to a server of this backend at a host and port, with a timeout: the kit opens ports at
     which no such server answers.
-    ``intruder`` connects with credentials that are wrong, and a timeout.
+    ``intruder`` connects with wrong credentials, and a timeout.
 
-    ``hands_out_current`` is True where a member hands out nothing that another one acked, and stored, before it was
-    asked for, however late it notices that it lost its partition. The history check then looks for that.
+    ``hands_out_current`` is True if a member never delivers a message that another member acked and stored before the
+    request, however late it notices the loss of its partition. The history check then verifies that.
 
-    What happens to its topics:
+    Hooks for topics:
 
-    ``trim_before`` removes what lies before a position of a topic, as near to it as the backend can; where it is None,
-    ``client.trim`` does it, if the capability is declared.
-    ``roll`` is called between two runs of messages of which the first is to be trimmed: a backend that only
-    removes whole segments begins a new one.
-    ``enforce`` makes the backend look at once for what the retention of a topic has removed; where it does so by
-    itself, it has nothing to do.
-    ``hasty`` connects as ``connect`` does, but a member whose client did not poll for ``poll_limit`` seconds loses its
-    partitions. A backend that knows no such limit has no need of it.
-    ``codecs`` are functions that connect as ``connect`` does, but compress what they send: by the name of the codec.
+    ``trim_before`` removes the messages before a position of a topic, as near to it as the backend can. If it is None
+    and the capability is declared, ``client.trim`` does it.
+    ``roll`` is called between two runs of messages of which the first is to be trimmed: a backend that removes only
+    whole segments starts a new one.
+    ``enforce`` makes the backend apply the retention of a topic now. It may do nothing where the backend does so by
+    itself.
+    ``hasty`` connects as ``connect`` does, but a member that is not polled for ``poll_limit`` seconds loses its
+    partitions. A backend without such a limit does not need it.
+    ``codecs`` maps the name of each codec to a function that connects as ``connect`` does, but compresses what it
+    sends.
 
-    ``waiting`` says how long to wait for it.
+    ``waiting`` holds the kit's waiting times.
 
-    ``absent`` says why there is no such hook, by its name, for whoever reads that a case was skipped. One is there by
-    itself with ``kill`` and ``start``, and can only be said to be absent: ``outage``, that nobody answers between the
-    two. It is absent where another process takes over at once.
+    ``absent`` gives the reason why a hook is missing, by its name; a skipped case shows it. The hook ``outage``, that
+    no server answers between ``kill`` and ``start``, exists if both do, and can only be declared absent. It is absent
+    where another process takes over at once.
 
-    ``known_failures`` says for case ids why they fail over this backend, however it is run; one that passes after all
-    fails the run.
+    ``known_failures`` gives the reason why a case fails over this backend, by case id, however the case is run. One
+    that passes fails the run.
     """
 
     connect: Callable[[], Client]
@@ -124,7 +127,7 @@ class Harness:
     known_failures: Mapping[str, str] = attrs.field(factory=dict, validator=check_known)
 
     def has(self, hook: str, client: Client) -> bool:
-        """Whether a case that needs this hook can be run."""
+        """Return whether a case that needs this hook can be run."""
         if hook == OUTAGE:
             return None not in (self.kill, self.start) and OUTAGE not in self.absent
         if hook == "trim_before" and client.capabilities.trim:
@@ -132,11 +135,11 @@ class Harness:
         return getattr(self, hook) is not None
 
     def lacks(self, hook: str) -> str:
-        """Say that there is no such hook, and why."""
+        """Return a sentence that this hook is missing, with the reason."""
         return ": ".join(filter(None, [f"the harness has no {hook}", self.absent.get(hook)]))
 
 
 @cache
 def hooks() -> frozenset[str]:
-    """The names of what a case may need."""
-    return frozenset({field.name for field in attrs.fields(Harness)} - BESIDE | {OUTAGE})
+    """Return the names of all hooks that a case may need."""
+    return frozenset({field.name for field in attrs.fields(Harness)} - NOT_HOOKS | {OUTAGE})

@@ -1,4 +1,4 @@
-"""A server in a process of its own, for a harness: started, stopped, killed, and paused."""
+"""A server in a process of its own, for a harness: started, stopped, killed and paused."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from typing import Final, Self, TypedDict
 from mqplug import ConnectError
 from mqplug.spi import Deadline
 
-# Below what the kernel gives to outgoing connections, which could else take the port of a killed server.
+# Below the ports of outgoing connections, one of which could otherwise take the port of a killed server.
 FIRST_PORT: Final = 15000
 LAST_PORT: Final = 31999
-STOP_S: Final = 30.0  # for a clean end; then it is killed
-CHILDREN_S: Final = 5.0  # for what it started to be gone after it; where nobody reaps orphans they never are
-LOOK_S: Final = 0.01  # between two looks whether it is ready, or gone
+STOP_S: Final = 30.0  # for a clean end; after it the server is killed
+ORPHANS_EXIT_S: Final = 5.0  # for its children to exit after it; where orphans are not reaped they never do
+STATE_POLL_S: Final = 0.01  # pause between two checks whether it is ready, or gone
 TAIL_LINES: Final = 25
 
 
@@ -39,10 +39,10 @@ class ServerHooks(TypedDict):
 class ServerProcess:
     """A program that is started as a server, and ended with the ``with`` block.
 
-    It is ready when it listens at ``port``, and when its output has the text ``says``, as far as these are given;
-    ``start`` waits for that, up to ``timeout`` seconds. Its standard input is a pipe that ends when this process does,
-    however that happens: a server that reads it to its end leaves nothing behind. Signals go to all processes that it
-    started, but for those that made a session of their own. What it prints is in ``output``.
+    It is ready when it listens at ``port``, and when its output contains the text ``says``, if these are given;
+    ``start`` waits for that, up to ``timeout`` seconds. Its standard input is a pipe that closes when this process
+    ends, for whatever reason: a server that exits at the end of its input is never left behind. Signals go to all
+    processes that it started, except those in a session of their own. ``output`` holds what it prints.
     """
 
     def __init__(
@@ -60,29 +60,29 @@ class ServerProcess:
 
     @property
     def pid(self) -> int:
-        """The number of the process that was started last."""
+        """The pid of the process that was started last."""
         return self._started().pid
 
     @property
     def running(self) -> bool:
-        """Whether it is there, paused or not."""
+        """Whether it is running, paused or not."""
         return self._process is not None and self._process.poll() is None
 
     @property
     def output(self) -> str:
-        """What it has printed since it was started last."""
+        """Everything it has printed since its last start."""
         file = self._output.fileno()
         return os.pread(file, os.fstat(file).st_size, 0).decode(errors="replace")
 
     def hooks(self) -> ServerHooks:
-        """Return what a harness takes: ``Harness(..., **server.hooks())``."""
+        """Return the hooks for a harness: ``Harness(..., **server.hooks())``."""
         return {
             "restart": self.restart, "kill": self.kill, "start": self.start, "pause": self.pause,
             "unpause": self.unpause,
         }  # fmt: skip
 
     def start(self) -> None:
-        """Start it, unless it runs, and wait until it is ready."""
+        """Start it, unless it is running, and wait until it is ready."""
         if self.running:
             return
         self._let_go()
@@ -90,16 +90,16 @@ class ServerProcess:
         self._output.truncate()
         self._process = subprocess.Popen(
             self.command, stdin=subprocess.PIPE, stdout=self._output, stderr=self._output, cwd=self._cwd, env=self._env,
-            start_new_session=True,  # Ctrl-C is for who runs the tests
+            start_new_session=True,  # so that Ctrl-C reaches only the test run
         )  # fmt: skip
         deadline = Deadline(self._timeout)
         while not self._ready():
             if self._started().poll() is not None or deadline.expired:
                 self._fail_to_start()
-            time.sleep(LOOK_S)
+            time.sleep(STATE_POLL_S)
 
     def stop(self) -> None:
-        """End it by SIGTERM, and wait until it is gone; one that does not obey is killed."""
+        """End it by SIGTERM, and wait until it is gone. It is killed if it does not obey."""
         if self.running:
             self.unpause()
             self._end(signal.SIGTERM)
@@ -115,21 +115,21 @@ class ServerProcess:
         self.start()
 
     def pause(self) -> None:
-        """Stop it without ending it (SIGSTOP), and return when all of its threads stand still."""
+        """Stop it without ending it (SIGSTOP), and return when all its threads have stopped."""
         self.send_signal(signal.SIGSTOP)
         wait_until_stopped(self.pid)
 
     def unpause(self) -> None:
-        """Let it go on (SIGCONT)."""
+        """Resume it (SIGCONT)."""
         self.send_signal(signal.SIGCONT)
 
     def send_signal(self, number: signal.Signals) -> None:
-        """Send a signal, if it runs."""
+        """Send a signal, if it is running."""
         if self.running:
             os.killpg(self.pid, number)
 
     def close(self) -> None:
-        """Kill it, if it runs, and forget its output. Closing twice is harmless."""
+        """Kill it, if it is running, and discard its output. Closing twice is harmless."""
         self.kill()
         self._let_go()
         self._output.close()
@@ -158,7 +158,7 @@ class ServerProcess:
         what = f"was not ready within {self._timeout:g} s" if code is None else f"ended with status {code}"
         self.kill()
         tail = "\n".join(self.output.splitlines()[-TAIL_LINES:]) or "(nothing)"
-        raise ConnectError(f"the server {what}; it printed:\n{tail}", fix=f"Try by hand: {' '.join(self.command)}")
+        raise ConnectError(f"the server {what}; it printed:\n{tail}", fix=f"Run it by hand: {' '.join(self.command)}")
 
     def _end(self, number: signal.Signals) -> None:
         process = self._started()
@@ -177,17 +177,17 @@ class ServerProcess:
 
 
 def wait_until_gone(group: int) -> None:
-    """Wait until a group has no process left: those that an ended one has started are gone a moment later."""
-    deadline = Deadline(CHILDREN_S)
+    """Wait until a process group is empty: the children of an ended process exit a moment later."""
+    deadline = Deadline(ORPHANS_EXIT_S)
     with suppress(ProcessLookupError):
         while not deadline.expired:
             os.killpg(group, 0)
-            time.sleep(LOOK_S)
+            time.sleep(STATE_POLL_S)
 
 
 def wait_until_stopped(child: int) -> None:
-    """Wait until a child process to which SIGSTOP was sent stands still, or is gone."""
-    # The signal is taken by one thread after another: until all stand still, some may answer.
+    """Wait until a child process that got SIGSTOP has stopped, or is gone."""
+    # The threads stop one after another: until all have stopped, some may still answer.
     if hasattr(os, "waitid"):
         os.waitid(os.P_PID, child, os.WSTOPPED | os.WEXITED | os.WNOWAIT)
     else:  # pragma: no cover - macOS before Python 3.13
@@ -195,14 +195,14 @@ def wait_until_stopped(child: int) -> None:
 
 
 def listens(port: int) -> bool:
-    """Return whether somebody on this machine takes connections at this port."""
+    """Return whether a server on this machine accepts connections at this port."""
     with socket.socket() as probe:
         probe.settimeout(1)
         return probe.connect_ex(("127.0.0.1", port)) == 0
 
 
 def free_port() -> int:
-    """Return a port of this machine that nobody listens at, and that no outgoing connection will take."""
+    """Return a port of this machine that is free, and that no outgoing connection will take."""
     for port in random.SystemRandom().sample(range(FIRST_PORT, LAST_PORT + 1), 200):
         with socket.socket() as probe:
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -211,4 +211,4 @@ def free_port() -> int:
             except OSError:
                 continue
             return port
-    raise OSError(f"no free port was found between {FIRST_PORT} and {LAST_PORT}")
+    raise OSError(f"no free port between {FIRST_PORT} and {LAST_PORT}: tried 200 at random")

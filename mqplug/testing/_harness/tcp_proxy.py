@@ -1,4 +1,4 @@
-"""A TCP proxy that takes the network away: wholly, or only the answers."""
+"""A TCP proxy that cuts the network, or only the replies of a server."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from contextlib import suppress
 from threading import Thread
 from typing import Any, Final, Literal, Self, TypedDict
 
-Address = tuple[str, int]
+HostPort = tuple[str, int]
 Replies = Literal["pass", "stall", "drop", "reset"]
 
-HOST: Final = "127.0.0.1"
-BACKLOG: Final = 128
+LOOPBACK: Final = "127.0.0.1"
+BACKLOG_CONNECTIONS: Final = 128
 CHUNK_BYTES: Final = 64 * 1024
-STEP_S: Final = 30.0  # for the proxy's own thread, on a busy machine
-RESET: Final = struct.pack("ii", 1, 0)  # a close with this SO_LINGER resets the connection
+PROXY_STEP_S: Final = 30.0  # for a step of the proxy's own thread, on a busy machine
+RESET_ON_CLOSE: Final = struct.pack("ii", 1, 0)  # a close with this SO_LINGER resets the connection
 
 
 class NetworkHooks(TypedDict):
@@ -31,23 +31,23 @@ class NetworkHooks(TypedDict):
 
 
 class Proxy:
-    """Carries connections to a server until it is told otherwise.
+    """A TCP proxy that forwards connections to a server until it is told otherwise.
 
     ``Proxy(9092)`` listens at a free port of its own, ``proxy.port``, for clients of the server at port 9092 of this
-    machine; another machine's is ``("host", 9092)``. Several targets share one network, and have ``proxy.ports`` in
-    their order; ``ports=`` chooses where to listen. A server that tells its clients where to go on, as Kafka does,
-    has to name the proxy's address.
+    machine; a server elsewhere is ``("host", 9092)``. Several targets share one network, and have ``proxy.ports`` in
+    their order; ``ports=`` chooses where to listen. A server that redirects its clients to an address, as Kafka does,
+    has to advertise the proxy's address.
 
-    ``cut``, ``stall_replies``, ``drop_replies`` and ``reset_replies`` hold until ``heal``. Each chunk is treated by
-    what holds when it is passed on, as a whole. All connections, and the thread that carries them, end with ``close``,
-    or with the ``with`` block.
+    ``cut``, ``stall_replies``, ``drop_replies`` and ``reset_replies`` hold until ``heal``. Each chunk is treated as a
+    whole, by the mode at the moment it is forwarded. ``close``, or the end of the ``with`` block, ends all connections
+    and the proxy's thread.
     """
 
-    def __init__(self, *targets: Address | int, ports: Sequence[int] = ()) -> None:
+    def __init__(self, *targets: HostPort | int, ports: Sequence[int] = ()) -> None:
         listeners = zip(targets, ports or [0] * len(targets), strict=True)
         self._entrances = {_Entrance(port): _address(target) for target, port in listeners}
         self.ports = [entrance.port for entrance in self._entrances]
-        self.dropped = 0  # bytes of replies that nobody got
+        self.dropped = 0  # bytes of replies that were dropped
         self._links: set[_Link] = set()
         self._replies: Replies = "pass"
         self._carrying = asyncio.Event()
@@ -59,50 +59,50 @@ class Proxy:
 
     @property
     def port(self) -> int:
-        """Where the clients of the first target connect."""
+        """The port for clients of the first target."""
         return self.ports[0]
 
     def hooks(self) -> NetworkHooks:
-        """Return what a harness takes: ``Harness(..., **proxy.hooks())``."""
+        """Return the hooks for a harness: ``Harness(..., **proxy.hooks())``."""
         return {
             "cut_network": self.cut, "heal_network": self.heal, "stall_replies": self.stall_replies,
             "drop_replies": self.drop_replies, "reset_replies": self.reset_replies,
         }  # fmt: skip
 
     def cut(self) -> None:
-        """Carry nothing, as behind a pulled cable.
+        """Forward nothing, as behind a pulled cable.
 
-        Nobody is told: connections stay open, not even their end is passed on, and who connects gets no answer. When
-        it is healed the same connections go on, and what was said meanwhile arrives late.
+        Neither side is notified: connections stay open, their end is not forwarded either, and new connections get no
+        answer. After ``heal`` the same connections continue, and the bytes sent meanwhile arrive late.
         """
         self._run(self._cut())
 
     def stall_replies(self) -> None:
-        """Carry what clients say, and keep what the server answers: it arrives when the network is healed."""
+        """Forward requests, and hold back the server's replies until the network is healed."""
         self._run(self._treat_replies("stall"))
 
     def drop_replies(self) -> None:
-        """Carry what clients say, and lose what the server answers.
+        """Forward requests, and drop the server's replies.
 
-        When the network is healed, connections that lost something are reset.
+        When the network is healed, connections that lost bytes are reset.
         """
         self._run(self._treat_replies("drop"))
 
     def reset_replies(self) -> None:
-        """Carry what clients say, and reset a connection as soon as the server answers on it."""
+        """Forward requests, and reset a connection as soon as the server replies on it."""
         self._run(self._treat_replies("reset"))
 
     def heal(self) -> None:
-        """Carry everything again, on the old connections and on new ones."""
+        """Forward everything again, on old and new connections."""
         self._run(self._heal())
 
     def close(self) -> None:
-        """End all connections, and listen no more. Closing twice is harmless."""
+        """End all connections, and stop listening. Closing twice is harmless."""
         if self._loop.is_closed():
             return
         self._run(self._end())
         self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join(STEP_S)
+        self._thread.join(PROXY_STEP_S)
         self._loop.close()
 
     def __enter__(self) -> Self:
@@ -114,7 +114,7 @@ class Proxy:
     # in the proxy's own thread --------------------------------------------------------------------------------
 
     def _run(self, step: Coroutine[Any, Any, None]) -> None:
-        asyncio.run_coroutine_threadsafe(step, self._loop).result(STEP_S)
+        asyncio.run_coroutine_threadsafe(step, self._loop).result(PROXY_STEP_S)
 
     async def _cut(self) -> None:
         if self._carrying.is_set():
@@ -149,16 +149,16 @@ class Proxy:
             link.task.cancel()
         await asyncio.gather(*(link.task for link in links), return_exceptions=True)
 
-    def _accept(self, listener: socket.socket, target: Address) -> None:
-        with suppress(OSError):  # the client may have gone already
+    def _accept(self, listener: socket.socket, target: HostPort) -> None:
+        with suppress(OSError):  # the client may be gone already
             client, _ = listener.accept()
             link = _Link(client)
             self._links.add(link)
             link.task = self._loop.create_task(self._carry(link, target))
             link.task.add_done_callback(lambda _: self._links.discard(link))
 
-    async def _carry(self, link: _Link, target: Address) -> None:
-        """Carry one connection until both sides have ended it, or one has broken it."""
+    async def _carry(self, link: _Link, target: HostPort) -> None:
+        """Forward one connection until both sides have ended it, or one has broken it."""
         with link.client, link.server:
             try:
                 await self._loop.sock_connect(link.server, target)
@@ -166,10 +166,10 @@ class Proxy:
                     both.create_task(self._pass(link.client, link.server))
                     both.create_task(self._answer(link))
             except* OSError:
-                await self._carrying.wait()  # before that the other side must not see it
+                await self._carrying.wait()  # until then the other side must not notice
 
     async def _pass(self, source: socket.socket, sink: socket.socket) -> None:
-        """Pass on what the client says, and in the end that it has ended."""
+        """Forward requests, and at last the end of the stream."""
         while data := await self._loop.sock_recv(source, CHUNK_BYTES):
             await self._carrying.wait()
             await self._loop.sock_sendall(sink, data)
@@ -177,7 +177,7 @@ class Proxy:
         sink.shutdown(socket.SHUT_WR)
 
     async def _answer(self, link: _Link) -> None:
-        """Pass on what the server says, or do what else holds just now."""
+        """Forward replies, or treat them by the current mode."""
         while True:
             data = await self._loop.sock_recv(link.server, CHUNK_BYTES)
             await self._carrying.wait()
@@ -190,7 +190,7 @@ class Proxy:
                 link.has_hole = True
                 self.dropped += len(data)
                 if not data:
-                    await self._answering.wait()  # the end is an answer, too
+                    await self._answering.wait()  # the end of the stream is a reply, too
             elif data:
                 await self._loop.sock_sendall(link.client, data)
             else:
@@ -199,43 +199,43 @@ class Proxy:
 
 
 class _Link:
-    """A client's connection, and the one to the server that it is carried over."""
+    """A client's connection, and the proxy's connection to the server for it."""
 
     task: asyncio.Task[None]
 
     def __init__(self, client: socket.socket) -> None:
         self.client = client
         self.server = socket.socket()
-        self.has_hole = False  # something is missing in what the client gets
+        self.has_hole = False  # bytes are missing in the client's stream
         for side in (self.client, self.server):
             side.setblocking(False)
             side.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
 
     def resets(self) -> None:
-        """Have the end of the connection be a reset, for both sides."""
+        """Make closing either side reset its connection."""
         for side in (self.client, self.server):
             with suppress(OSError):
-                side.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESET)
+                side.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESET_ON_CLOSE)
 
     def reset(self) -> None:
-        """Break the connection now."""
+        """Reset the connection now."""
         self.resets()
         self.task.cancel()
 
 
 class _Entrance:
-    """A port that can be deaf: then who connects to it gets no answer, not even a refusal."""
+    """A listening port that can ignore new connections: they get no answer, not even a refusal."""
 
     def __init__(self, port: int) -> None:
-        self.listener = socket.create_server((HOST, port), backlog=BACKLOG)
+        self.listener = socket.create_server((LOOPBACK, port), backlog=BACKLOG_CONNECTIONS)
         self.listener.setblocking(False)
         self.port: int = self.listener.getsockname()[1]
         self._stopper = socket.socket()
 
     def deafen(self) -> None:
-        """Let packets of new connections vanish."""
-        # A closed port refuses, and an open one is answered for by the kernel, until its queue is full. So it gets a
-        # queue for one, and that one is ours.
+        """Ignore new connections."""
+        # A closed port refuses, and the kernel accepts for an open one until its queue is full. So the queue gets room
+        # for one connection, which the proxy itself takes.
         self.listener.listen(0)
         self._stopper = socket.socket()
         self._stopper.setblocking(False)
@@ -243,15 +243,15 @@ class _Entrance:
             self._stopper.connect(self.listener.getsockname())
 
     def hear(self) -> None:
-        """Take connections."""
+        """Accept connections."""
         self._stopper.close()
-        self.listener.listen(BACKLOG)
+        self.listener.listen(BACKLOG_CONNECTIONS)
 
     def close(self) -> None:
-        """Give the port back."""
+        """Release the port."""
         self._stopper.close()
         self.listener.close()
 
 
-def _address(target: Address | int) -> Address:
-    return (HOST, target) if isinstance(target, int) else target
+def _address(target: HostPort | int) -> HostPort:
+    return (LOOPBACK, target) if isinstance(target, int) else target

@@ -1,4 +1,4 @@
-"""How long the kit waits: each of its waits is one of three kinds."""
+"""The kit's waiting times, of three kinds."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from attrs.validators import gt
 class Waiting:
     """Seconds to wait, for each kind of waiting.
 
-    ``something`` is for what has to come: it is waited for as long as that, and no longer than it takes. ``nothing``
-    is for what must not come: it is always waited out, so a backend that is slow to deliver needs more. ``poll`` lies
-    between two looks at a thing that cannot be waited for.
+    ``something`` bounds the wait for an expected event; the wait ends as soon as it happens. ``nothing`` is how long to
+    watch for an event that must not happen: it is always waited out, so a backend that is slow to deliver needs more.
+    ``poll`` is the pause between two looks at a condition that cannot be waited for.
     """
 
     something: float = attrs.field(default=30.0, validator=gt(0))
@@ -22,7 +22,7 @@ class Waiting:
     poll: float = attrs.field(default=0.01, validator=gt(0))
 
     def scaled(self, factor: float) -> Self:
-        """All three, so many times as long."""
+        """Return a copy with all three multiplied by `factor`."""
         return attrs.evolve(
             self, something=self.something * factor, nothing=self.nothing * factor, poll=self.poll * factor
         )

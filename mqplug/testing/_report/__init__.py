@@ -1,4 +1,4 @@
-"""What became of the cases: collected, shown in the terminal, and written as JSON or as a Markdown table."""
+"""The results of the cases: collected, shown in the terminal, and written as JSON or as a Markdown table."""
 
 from __future__ import annotations
 

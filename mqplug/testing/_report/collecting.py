@@ -1,4 +1,4 @@
-"""Collects what became of each case, in this process and in those of other workers."""
+"""The pytest plugin that collects the results of the cases, also from the processes of other workers."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 
 from mqplug.testing._cases.registry import Case
 from mqplug.testing._cases.run_settings import Profile
-from mqplug.testing._collection.selection import LEFT_OUT
+from mqplug.testing._collection.selection import OUT_OF_PROFILE
 from mqplug.testing._report.failures import shorten_report
 from mqplug.testing._report.results import CaseOutcome, CaseResult, ContractRun
 from mqplug.testing._report.terminal import print_summary
@@ -20,7 +20,7 @@ from mqplug.testing._running.run_item import NOTED
 
 
 class ContractReport:
-    """A plugin of pytest: it shows a summary by group, and writes the files that were asked for."""
+    """A plugin of pytest that shows a summary by group, and writes the requested files."""
 
     def __init__(self, paths: Sequence[str]) -> None:
         self._paths = [Path(path) for path in paths]
@@ -32,7 +32,7 @@ class ContractReport:
     def pytest_runtest_makereport(
         self, item: pytest.Item, call: pytest.CallInfo[None]
     ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-        """Note the outcome of a case in its report, which comes here also from other processes."""
+        """Attach the outcome of a case to its report, which also travels from a worker to the main process."""
         report = yield
         marker = item.get_closest_marker("mqplug_case")
         if marker is not None and (report.when == "call" or report.outcome != "passed"):
@@ -44,19 +44,19 @@ class ContractReport:
         return report
 
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
-        """Note which cases the profile left out; a worker tells it to the process that it works for."""
-        left_out: dict[str, Profile] = session.config.stash.get(LEFT_OUT, {})
+        """Collect the cases outside the profile; a worker sends them to the main process."""
+        left_out: dict[str, Profile] = session.config.stash.get(OUT_OF_PROFILE, {})
         self._left_out |= left_out
         if (output := getattr(session.config, "workeroutput", None)) is not None:
             output["mqplug_left_out"] = self._left_out
 
     @pytest.hookimpl(optionalhook=True)  # of pytest-xdist
     def pytest_testnodedown(self, node: Any) -> None:
-        """Hear what a worker left out."""
+        """Collect the cases outside the profile from a worker."""
         self._left_out |= getattr(node, "workeroutput", {}).get("mqplug_left_out", {})
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        """Collect what was noted."""
+        """Collect the outcome of a case."""
         if noted := getattr(report, "mqplug_noted", None):
             run = noted["run"]
             outcome, reason = _outcome(report, run.get("outcome", "passed"), noted.get("why", ""))
@@ -78,7 +78,7 @@ class ContractReport:
         return [run for run in found if run.cases]
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
-        """Say by group what passed and what was skipped, and why; write the files."""
+        """Show the outcomes by group, and the reasons of skips and failures; write the files."""
         if runs := self.runs:
             print_summary(runs, self._left_out, terminalreporter)
             for path in self._paths:
@@ -90,13 +90,13 @@ def _described(case: Case) -> dict[str, Any]:
 
 
 def _name_of(item: pytest.Item, case: Case) -> str:
-    """What tells this backend from others of the same test: the parameters beside the case."""
+    """Return the name of the backend within its test: the parameters other than the case."""
     callspec = getattr(item, "callspec", None)
     return "" if callspec is None else str(callspec.id).replace(case.id, "").strip("-")
 
 
 def _retold(item: pytest.Item, case: Case, call: pytest.CallInfo[None], report: pytest.TestReport) -> str:
-    """Say in the report what the case says, unless pytest was told how to; why it failed, in one line."""
+    """Replace the report's text by that of the case, unless pytest options ask for the whole; return one line."""
     told = item.config.option
     error = None if call.excinfo is None else call.excinfo.value
     return shorten_report(report, case, error, whole=told.fulltrace or told.tbstyle in ("long", "native"))

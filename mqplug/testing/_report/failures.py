@@ -1,4 +1,4 @@
-"""What a failed case shows: its rule, what was expected and seen, the case's function, and the backend's own frames."""
+"""The text of a failed case: rule, expected and actual value, source, and the backend's own frames."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ import pytest
 from mqplug.testing._cases.broken_promise import PromiseBroken, error_text, sides_of
 from mqplug.testing._cases.registry import Case
 
-KIT: Final = str(Path(__file__).parents[1]) + os.sep
-CASES: Final = str(Path(KIT, "contract")) + os.sep
-FIXTURES: Final = str(Path(CASES, "conftest.py"))
-RUNNING: Final = (
+KIT_FOLDER: Final = str(Path(__file__).parents[1]) + os.sep
+CASES_FOLDER: Final = str(Path(KIT_FOLDER, "contract")) + os.sep
+FIXTURES_FILE: Final = str(Path(CASES_FOLDER, "conftest.py"))
+RUNNER_FILES: Final = (
     *(str(Path(inspect.getfile(each)).parent) + os.sep for each in (pytest, pytest.Item, pluggy)),
     contextlib.__file__,
 )
-TIMED_OUT: Final = "Timeout (>"
-NOT_CASES: Final = {
-    "setup": "It was not run: what it needs could not be set up.",
-    "teardown": "It was run. What failed is what its fixtures do afterwards.",
+TIMEOUT_TEXT: Final = "Timeout (>"
+PHASE_TEXTS: Final = {
+    "setup": "The case was not run: its fixtures failed to set up.",
+    "teardown": "The case was run. Its fixtures failed afterwards.",
 }
 
 
@@ -43,13 +43,13 @@ class SourceFrame:
 
     @property
     def is_case(self) -> bool:
-        """Whether it is of a case, or of what several cases share."""
-        return self.file.startswith(CASES) and self.file != FIXTURES
+        """Whether it belongs to a case, or to code that several cases share."""
+        return self.file.startswith(CASES_FOLDER) and self.file != FIXTURES_FILE
 
     @property
     def is_of_the_kit(self) -> bool:
         """Whether it only runs cases."""
-        return not self.is_case and self.file.startswith((KIT, *RUNNING))
+        return not self.is_case and self.file.startswith((KIT_FOLDER, *RUNNER_FILES))
 
 
 @attrs.frozen
@@ -68,20 +68,20 @@ class CaseFailure:
 
     @property
     def brief(self) -> str:
-        """What went wrong, in one line."""
+        """The failure, in one line."""
         if self.phase != "call":
-            return " ".join(NOT_CASES[self.phase].split() + self.said.split())
+            return " ".join(PHASE_TEXTS[self.phase].split() + self.said.split())
         return self.error.brief if isinstance(self.error, PromiseBroken) else " ".join(self._sides()[-1].split())
 
     @property
     def place(self) -> tuple[str, int] | None:
-        """Where in the case it was."""
+        """The file and line of the case at which it failed."""
         frames = frames_of(self.error)
         last = [frame for frame in frames if frame.is_case] or [frame for frame in frames if not frame.is_of_the_kit]
         return (last[-1].file, last[-1].line) if last else None
 
     def text(self) -> str:
-        """All of it."""
+        """Return the whole text."""
         frames = frames_of(self.error)
         ours = [frame for frame in frames if frame.is_case]
         parts = [self.headline, "\n".join(self._comparison()), *map(excerpt, _by_function(ours))]
@@ -91,7 +91,7 @@ class CaseFailure:
 
     def _comparison(self) -> Iterator[str]:
         if self.phase != "call":
-            yield NOT_CASES[self.phase]
+            yield PHASE_TEXTS[self.phase]
         elif isinstance(self.error, PromiseBroken):
             yield str(self.error)
         else:
@@ -100,16 +100,16 @@ class CaseFailure:
     def _sides(self) -> tuple[str, str]:
         if self.error is None:
             known = self.said.removeprefix("[XPASS(strict)] ")
-            return f"a failure, for it is known to fail: {known}", "it passed; it is to be known no longer"
-        if self.said.startswith(TIMED_OUT):
-            return f"an end within {self.said[len(TIMED_OUT) :].partition(')')[0]}", "it was still running"
+            return f"a known failure: {known}", "it passed; remove it from the known failures"
+        if self.said.startswith(TIMEOUT_TEXT):
+            return f"an end within {self.said[len(TIMEOUT_TEXT) :].partition(')')[0]}", "it was still running"
         if isinstance(self.error, pytest.fail.Exception):
             return "", str(self.error)
         return "no error", error_text(self.error)
 
 
 def frames_of(error: BaseException | None) -> list[SourceFrame]:
-    """The frames in which an error rose, the outermost first."""
+    """Return the frames of an error, the outermost first."""
     return list(_frames(None if error is None else error.__traceback__))
 
 
@@ -120,12 +120,12 @@ def _frames(trace: TracebackType | None) -> Iterator[SourceFrame]:
 
 
 def _by_function(frames: Sequence[SourceFrame]) -> list[SourceFrame]:
-    """One frame for each function: that of its last line."""
+    """Return the last frame of each function."""
     return list({frame.code: frame for frame in frames}.values())
 
 
 def excerpt(frame: SourceFrame) -> str:
-    """The source of a function up to the line that it had come to, which is marked."""
+    """Return the source of a function up to the line that was running, which is marked."""
     begin = frame.code.co_firstlineno
     lines = [
         f"{'>' if number == frame.line else ' '}   {linecache.getline(frame.file, number)}".rstrip()
@@ -135,13 +135,15 @@ def excerpt(frame: SourceFrame) -> str:
 
 
 def _path(file: str) -> str:
-    """As short as it can be written."""
+    """Return the shortest way to write a path."""
     return min(file, os.path.relpath(file), key=len)
 
 
 def _traceback(error: BaseException) -> Iterator[str]:
-    """The frames behind the case: those of mqplug and of the backend, with the errors that caused this one."""
-    if isinstance(error, PromiseBroken) and error.__cause__ is not None:  # what it says is said already
+    """Yield the traceback behind the case: the frames of mqplug and of the backend, with the errors that caused this
+    one.
+    """
+    if isinstance(error, PromiseBroken) and error.__cause__ is not None:  # its own text is shown already
         error = error.__cause__
     told = traceback.TracebackException.from_exception(error)
     left = [told]
@@ -164,7 +166,7 @@ _NO_CODE: Final = _by_function.__code__
 
 
 def shorten_report(report: pytest.TestReport, case: Case, error: BaseException | None, *, whole: bool) -> str:
-    """Say in a failed report what its case says, unless pytest's text is to stay whole. Why it failed, in one line."""
+    """Replace the text of a failed report by that of its case, unless `whole`. Return the failure in one line."""
     failure = CaseFailure(case, str(report.when), error, _said(report, error))
     value_text: Any = report.longrepr
     if error is None:

@@ -1,4 +1,4 @@
-"""The result of a run of the contract, as it is published."""
+"""The result of a contract run, as it is published."""
 
 from __future__ import annotations
 
@@ -16,7 +16,9 @@ OUTCOMES: Final[tuple[CaseOutcome, ...]] = ("passed", "refused", "skipped", "xfa
 
 @attrs.frozen(kw_only=True)
 class CaseResult:
-    """One case. It is ``refused`` when a call of an operation that is not declared says so, as it must."""
+    """The result of one case. It is ``refused`` if calls of an undeclared operation raised ``Unsupported``, as they
+    must.
+    """
 
     id: str
     group: str
@@ -30,13 +32,13 @@ class CaseResult:
 
     @property
     def headline(self) -> str:
-        """What a failure is called."""
+        """The first line of a failure."""
         return f"{self.id}: {self.title} ({self.link})"
 
 
 @attrs.frozen(kw_only=True)
 class ContractRun:
-    """The contract over one backend."""
+    """The results of the contract over one backend."""
 
     name: str
     profile: str
@@ -46,12 +48,12 @@ class ContractRun:
     cases: list[CaseResult] = attrs.field(factory=list)
 
     def counts(self, group: str | None = None) -> Counter[CaseOutcome]:
-        """How many cases had which outcome, in all or in one group."""
+        """Return the number of cases by outcome, of one group or of all."""
         return Counter(row.outcome for row in self.cases if group in (None, row.group))
 
     @property
     def seen(self) -> list[CaseOutcome]:
-        """The outcomes that any case had."""
+        """The outcomes that occurred."""
         counts = self.counts()
         return [outcome for outcome in OUTCOMES if counts[outcome]]
 
@@ -61,7 +63,7 @@ class ContractRun:
         return sorted({row.group for row in self.cases})
 
     def reasons(self, outcome: CaseOutcome) -> dict[str, list[str]]:
-        """Why cases had this outcome, and which."""
+        """Return the case ids of this outcome, by reason."""
         found: dict[str, list[str]] = {}
         for row in sorted(self.cases, key=lambda row: row.id):
             if row.outcome == outcome:
@@ -70,5 +72,5 @@ class ContractRun:
 
 
 def counts_text(counts: Counter[CaseOutcome]) -> str:
-    """Counts as words, such as "3 passed, 1 skipped"."""
+    """Return counts as words, such as "3 passed, 1 skipped"."""
     return ", ".join(f"{counts[outcome]} {outcome}" for outcome in OUTCOMES if counts[outcome])

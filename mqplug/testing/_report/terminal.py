@@ -1,4 +1,4 @@
-"""The summary at the end of a run."""
+"""The summary at the end of a pytest run."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ import pytest
 from mqplug.testing._cases.run_settings import PROFILES, Profile
 from mqplug.testing._report.results import CaseOutcome, ContractRun, counts_text
 
-REASON = 600  # characters; what failed is shown whole above
-EXPLAINED: tuple[CaseOutcome, ...] = ("skipped", "xfailed", "xpassed")
+MAX_REASON_CHARS = 600  # failures are shown in full above
+OUTCOMES_WITH_REASONS: tuple[CaseOutcome, ...] = ("skipped", "xfailed", "xpassed")
 
 
 def print_summary(
     runs: Sequence[ContractRun], left_out: Mapping[str, Profile], terminal: pytest.TerminalReporter
 ) -> None:
-    """A table by group for each run, why cases were skipped or failed, which the profile left out, and a count."""
+    """Print for each run a table by group and the reasons, then the cases outside the profile, and a count."""
     for run in runs:
         terminal.write_sep("-", " ".join(filter(None, ("mqplug contract:", run.backend, run.name, run.profile))))
         for line in [*_table(run), *_reasons(run)]:
             terminal.write_line(line)
     for profile in PROFILES:
         if names := sorted(case for case, first in left_out.items() if first == profile):
-            terminal.write_line(f"{len(names)} cases that only the profile {profile} runs: {' '.join(names)}")
+            terminal.write_line(f"{len(names)} cases run only in the profile {profile}: {' '.join(names)}")
     total = sum((run.counts() for run in runs), Counter[CaseOutcome]())
     terminal.write_line(f"mqplug contract: {total.total()} cases, {counts_text(total)}")
 
@@ -42,10 +42,10 @@ def _table(run: ContractRun) -> list[str]:
 def _reasons(run: ContractRun) -> list[str]:
     shared = [
         f"{outcome} {' '.join(ids)}: {reason}"
-        for outcome in EXPLAINED
+        for outcome in OUTCOMES_WITH_REASONS
         for reason, ids in sorted(run.reasons(outcome).items(), key=lambda found: found[1])
     ]
     failed = sorted((row for row in run.cases if row.outcome == "failed"), key=lambda row: row.id)
     return shared + [
-        line for row in failed for line in (f"failed {row.headline}", f"    {shorten(row.reason, REASON)}")
+        line for row in failed for line in (f"failed {row.headline}", f"    {shorten(row.reason, MAX_REASON_CHARS)}")
     ]

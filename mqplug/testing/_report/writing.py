@@ -12,12 +12,12 @@ from mqplug.testing._report.results import OUTCOMES, REPORT_FORMAT, ContractRun
 
 
 def write_report(runs: Sequence[ContractRun], path: Path) -> None:
-    """Write Markdown where the name ends so, else JSON as ``docs/contract-report.schema.json`` describes it."""
+    """Write Markdown if the file's name ends with .md, else JSON as in ``docs/contract-report.schema.json``."""
     path.write_text(markdown(runs) if path.suffix == ".md" else json.dumps(as_json(runs), indent=1) + "\n")
 
 
 def as_json(runs: Sequence[ContractRun]) -> dict[str, object]:
-    """The runs, with their counts."""
+    """Return the runs as JSON data, with their counts."""
     return {
         "format": REPORT_FORMAT,
         "runs": [{**attrs.asdict(run), "counts": {each: run.counts()[each] for each in OUTCOMES}} for run in runs],
@@ -25,7 +25,7 @@ def as_json(runs: Sequence[ContractRun]) -> dict[str, object]:
 
 
 def markdown(runs: Sequence[ContractRun]) -> str:
-    """A table for each run."""
+    """Return a Markdown table for each run."""
     return "\n".join(_section(run) for run in runs)
 
 

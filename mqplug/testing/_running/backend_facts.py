@@ -1,4 +1,4 @@
-"""What a report says of the backend that was proven, and of what proved it."""
+"""What a report records about the proven backend: its versions and capabilities."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ _seen: dict[int, tuple[Harness, dict[str, Any]]] = {}
 
 
 def facts_of(harness: Harness) -> dict[str, Any]:
-    """The backend's name, its versions and capabilities; a harness is asked once."""
+    """Return the backend's name, versions and capabilities. Each harness connects once for them."""
     if id(harness) not in _seen:
         with harness.connect() as client:
             capabilities = attrs.asdict(client.capabilities)
             found = {"backend": client.backend, "capabilities": capabilities, "versions": versions(client.backend)}
-        _seen[id(harness)] = (harness, found)  # kept, so that no other gets its id
+        _seen[id(harness)] = (harness, found)  # keeps the harness alive, so that no other gets its id
     return _seen[id(harness)][1]
 
 
 @cache
 def versions(backend: str) -> dict[str, str]:
-    """The versions of Python, of mqplug with its kit, and of the distribution that the backend comes from."""
+    """Return the versions of Python, of mqplug with its kit, and of the backend's distribution."""
     found = {"python": platform.python_version(), "mqplug": mqplug.__version__}
     for entry in entry_points(group="mqplug.backends", name=backend):
         if entry.dist is not None:

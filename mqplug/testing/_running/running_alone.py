@@ -1,4 +1,4 @@
-"""Cases that measure the clock run alone, also beside other workers of the same run."""
+"""Runs cases that measure time alone, also among the parallel workers of a run."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from contextlib import contextmanager
 from pathlib import Path
 
 SHARED_DIRECTORY_VARIABLE = "MQPLUG_KIT_SHARED"
-"""The directory that the workers of a run share; where it is not set there are no other workers."""
+"""The environment variable of the directory that the workers of a run share. Unset, there are no other workers."""
 
 
 @contextmanager
 def running(*, alone: bool) -> Iterator[None]:
     """Wait until this case may run: alone, or beside others that need not be alone.
 
-    Whoever waits to be alone holds the door meanwhile, so that nobody else comes in before.
+    A case that waits to be alone holds the first lock meanwhile, so that no other case starts before it.
     """
     shared = os.environ.get(SHARED_DIRECTORY_VARIABLE)
     if shared is None:

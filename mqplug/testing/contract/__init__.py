@@ -1,4 +1,4 @@
-"""The cases of the contract, each a test over the fixture ``bench``, which stands in ``conftest.py``.
+"""The cases of the contract, each a test over the fixture ``bench`` of ``conftest.py``.
 
 ``pytest --pyargs mqplug.testing.contract --mqplug-url=memory://`` runs them over any backend.
 """

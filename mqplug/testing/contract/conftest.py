@@ -14,7 +14,7 @@ from mqplug.testing._running.run_item import run_item
 
 @pytest.fixture(scope="session")
 def harness(request: pytest.FixtureRequest) -> Iterator[Harness]:
-    """The backend of ``--mqplug-url``; the memory backend, when nothing is said."""
+    """Yield the harness of ``--mqplug-url``, or of the memory backend if no URL is given."""
     url = request.config.getoption("--mqplug-url") or os.environ.get("MQPLUG_URL") or "memory://"
     with harness_for(url) as found:
         yield found
@@ -22,7 +22,7 @@ def harness(request: pytest.FixtureRequest) -> Iterator[Harness]:
 
 @pytest.fixture
 def bench(harness: Harness) -> Harness:
-    """What a bench is made from, once for each attempt of a case."""
+    """Return the harness, from which each attempt of a case makes its own bench."""
     return harness
 
 

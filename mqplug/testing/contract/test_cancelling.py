@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 
 from mqplug import EARLIEST, LATEST, Message, MessageId, Record
 from mqplug.aio import AsyncClient, AsyncConsumer, AsyncProducer
-from mqplug.testing._cases.asyncio_cases import cancelled, tell, until
+from mqplug.testing._cases.asyncio_cases import cancelled, run_in_loop, until
 from mqplug.testing._cases.bench import Bench
 from mqplug.testing._cases.registry import Registry
 
@@ -25,7 +25,7 @@ def test_cancelled_receive(bench: Bench) -> None:
             for way in (_one, _some):
                 await _again_and_again(bench, mq, way)
 
-    tell(bench, story())
+    run_in_loop(bench, story())
 
 
 async def _cancelled_while_it_waits(bench: Bench, mq: AsyncClient) -> None:
@@ -92,7 +92,7 @@ def test_cancelled_send(bench: Bench) -> None:
             said[b"60"] = await out.send(b"60", partition=0)
             bench.that(len(said) < 61, "some were cancelled")
 
-    tell(bench, story())
+    run_in_loop(bench, story())
     found = {message.id: message.value or b"" for message in bench.read(topic)}
     bench.equal({value: found.get(each) for value, each in said.items()}, {value: value for value in said})
     numbers = [int(value) for value in found.values()]
@@ -113,7 +113,7 @@ def test_cancellation_gets_through(bench: Bench) -> None:
             if mq.capabilities.durable_groups:
                 await _closes(bench, mq)
 
-    tell(bench, story())
+    run_in_loop(bench, story())
 
 
 Wait = Callable[[AsyncConsumer], Awaitable[object]]
@@ -181,7 +181,7 @@ def test_cancelled_before(bench: Bench) -> None:
                     await asyncio.ensure_future(_cancelled_itself(call))
             await out.send(b"after", partition=0)
 
-    tell(bench, story())
+    run_in_loop(bench, story())
     bench.equal([message.value for message in bench.read(topic)], [b"after"])
 
 

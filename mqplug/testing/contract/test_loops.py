@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 
 from mqplug import EARLIEST, ConcurrentUse, ForkedClient
 from mqplug.aio import AsyncClient, AsyncConsumer, AsyncProducer
-from mqplug.testing._cases.asyncio_cases import heartbeat, tell
+from mqplug.testing._cases.asyncio_cases import heartbeat, run_in_loop
 from mqplug.testing._cases.bench import Bench
 from mqplug.testing._cases.forked_child import in_child
 from mqplug.testing._cases.registry import Registry
@@ -44,7 +44,7 @@ def _measured(bench: Bench) -> dict[str, float]:
                     await call()
                 held[name] = max(gaps)
 
-    tell(bench, story())
+    run_in_loop(bench, story())
     return held
 
 
@@ -90,9 +90,9 @@ def test_two_loops(bench: Bench) -> None:
             ids.append(await mine.send(b"here", partition=0))
             bench.equal([message.id async for message in other.read(topic)], ids)
 
-    tell(bench, first())
+    run_in_loop(bench, first())
     try:
-        tell(bench, second())
+        run_in_loop(bench, second())
     finally:
         opened[0][0].sync.close()
 

@@ -1,7 +1,7 @@
-"""The history check: random work and faults against one backend, and a search for what may not be.
+"""The history check: random work and faults on one backend, and a search for anything it must not do.
 
-``check_history`` runs it; ``check`` searches a history that was kept. The page on the history check says what is
-looked for, and what is legal.
+``check_history`` runs it; ``check`` searches a saved history. The page on the history check lists the anomalies, and
+which behaviour is legal.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Who acts in a run: as many of each sort as the plan says, and as the backend can bear."""
+"""The actors of a run: as many of each kind as the plan asks for and the backend supports."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from mqplug.testing.history._actors.run_context import Actor, RunContext
 
 
 def planned_groups(able: Capabilities) -> list[GroupPlan]:
-    """One that begins at EARLIEST, one at LATEST, and one of each other mode, as far as there are such.
+    """Return a group that starts at EARLIEST, one at LATEST, and one of each other supported mode.
 
-    Where nobody tells a member that a partition is another's, only a member that is alone seeks: the others would go on
-    from where they were, and store that.
+    Where members are not notified that a partition moved to another member, only a lone member seeks: the others would
+    continue from their old position, and store it.
     """
     if not able.durable_groups:
         return []
@@ -29,13 +29,15 @@ def planned_groups(able: Capabilities) -> list[GroupPlan]:
     ]
 
 
-def all_actors(stage: RunContext, groups: Sequence[GroupPlan], able: Capabilities, life: int = 0) -> list[Actor]:
-    """All who act. Those of a later *life*, when the former were killed, have other names."""
-    plan, again = stage.plan, f".{life}" if life else ""
-    actors: list[Actor] = [ProducerActor(stage, f"producer-{number}{again}") for number in range(plan.producers)]
+def all_actors(context: RunContext, groups: Sequence[GroupPlan], able: Capabilities, life: int = 0) -> list[Actor]:
+    """Return all actors. Those of a later *life*, which replace killed ones, have other names."""
+    plan, again = context.plan, f".{life}" if life else ""
+    actors: list[Actor] = [ProducerActor(context, f"producer-{number}{again}") for number in range(plan.producers)]
     for group in groups:
         count = 1 if group.alone else plan.members
-        actors += [MemberActor(stage, f"{group.name}/{n}{again}", group, can_nack=able.nack) for n in range(count)]
-    actors += [ReaderActor(stage, f"reader-{number}{again}", by_time=able.seek_time) for number in range(plan.readers)]
+        actors += [MemberActor(context, f"{group.name}/{n}{again}", group, can_nack=able.nack) for n in range(count)]
+    actors += [
+        ReaderActor(context, f"reader-{number}{again}", by_time=able.seek_time) for number in range(plan.readers)
+    ]
     asked = [group.name for group in groups if not group.shared]
-    return [*actors, AdministratorActor(stage, asked, name=f"administrator{again}", grows=not life)]
+    return [*actors, AdministratorActor(context, asked, name=f"administrator{again}", grows=not life)]

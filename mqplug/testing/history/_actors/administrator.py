@@ -1,4 +1,4 @@
-"""An administrator: asks for watermarks, positions and lags, has messages removed, adds partitions."""
+"""An actor that reads watermarks, positions and lags, trims messages, and adds partitions."""
 
 from __future__ import annotations
 
@@ -18,101 +18,103 @@ from mqplug.testing.history._events.events import (
     WatermarksRead,
 )
 
-PATIENCE = 10.0
+ADMIN_CALL_TIMEOUT_S = 10.0
 T = TypeVar("T")
 
 
 class AdministratorActor:
-    """Asks and tells, from outside."""
+    """Reads and changes the topic from outside."""
 
     def __init__(
-        self, stage: RunContext, groups: Sequence[str], *, name: str = "administrator", grows: bool = True
+        self, context: RunContext, groups: Sequence[str], *, name: str = "administrator", grows: bool = True
     ) -> None:
         self.name = name
-        self._stage = stage
+        self._context = context
         self._groups = groups
-        self._lots = stage.plan.lots(self.name)
-        self._grows = self._lots.random() < 0.4 and grows
+        self._random = context.plan.lots(self.name)
+        self._grows = self._random.random() < 0.4 and grows
         self._next_trim = 0.0
 
     def session(self) -> None:
-        """Connect, ask and tell for a while."""
-        with self._stage.connected() as client:
-            until = Deadline(self._stage.plan.session(self._lots))
-            while self._stage.stays(until):
+        """Connect, and make random calls for a while."""
+        with self._context.connected() as client:
+            until = Deadline(self._context.plan.session(self._random))
+            while self._context.stays(until):
                 self._step(client)
-                self._stage.nap(self._lots.uniform(0.01, 0.1))
+                self._context.nap(self._random.uniform(0.01, 0.1))
 
     def _step(self, client: Client) -> None:
-        lots = self._lots
-        dice = lots.random()
+        random = self._random
+        dice = random.random()
         if dice < 0.1 and time.monotonic() > self._next_trim:
             self._trim(client)
         elif dice < 0.12 and self._grows and client.capabilities.add_partitions:
             self._grow(client)
         elif dice < 0.4 or not self._groups:
-            self._ask(lambda: client.watermarks(self._stage.topic, timeout=PATIENCE), _watermarks_read)
+            self._ask(lambda: client.watermarks(self._context.topic, timeout=ADMIN_CALL_TIMEOUT_S), _watermarks_read)
         elif dice < 0.7:
-            self._ask_position(client, lots.choice(self._groups))
+            self._ask_position(client, random.choice(self._groups))
         else:
-            group = lots.choice(self._groups)
+            group = random.choice(self._groups)
             self._ask(
-                lambda: client.lag(self._stage.topic, group=group, timeout=PATIENCE),
+                lambda: client.lag(self._context.topic, group=group, timeout=ADMIN_CALL_TIMEOUT_S),
                 lambda found: LagRead(group, tuple(found.items())),
             )
 
     def _ask(self, call: Callable[[], T], tell: Callable[[T], RunAction]) -> None:
-        """Ask something; what nobody answers is not written down."""
-        began = self._stage.recorder.now()
+        """Make a call, and record its result. A call that fails is not recorded."""
+        began = self._context.recorder.now()
         try:
             found = call()
         except Error:
-            self._stage.nap(0.1)
+            self._context.nap(0.1)
         else:
-            self._stage.recorder.add(self.name, tell(found), began)
+            self._context.recorder.add(self.name, tell(found), began)
 
     def _ask_position(self, client: Client, group: str) -> None:
         try:
             self._ask(
-                lambda: client.positions(self._stage.topic, group=group, timeout=PATIENCE),
+                lambda: client.positions(self._context.topic, group=group, timeout=ADMIN_CALL_TIMEOUT_S),
                 lambda found: PositionsRead(group, tuple((p, each.position.coordinates) for p, each in found.items())),
             )
         except GroupNotFound:
             return
 
     def _tell(self, call: Callable[[], object], did: RunAction) -> None:
-        began, failure = self._stage.recorder.begin(self.name, did), None
+        began, failure = self._context.recorder.begin(self.name, did), None
         try:
             call()
         except Error as error:
             failure = error
-        self._stage.recorder.add(self.name, did, began, failure)
+        self._context.recorder.add(self.name, did, began, failure)
 
     def _trim(self, client: Client) -> None:
-        """Have the oldest part of a partition removed."""
-        stage = self._stage
-        old = list(stage.stored)[: len(stage.stored) // 4]
-        if not old or not stage.harness.has("trim_before", client):
+        """Trim the oldest part of a partition."""
+        context = self._context
+        old = list(context.stored)[: len(context.stored) // 4]
+        if not old or not context.harness.has("trim_before", client):
             return
-        message_id = self._lots.choice(old)
+        message_id = self._random.choice(old)
         did = MessagesTrimmed(message_id.log.partition, message_id.coordinates)
-        self._tell(lambda: trim_topic(stage, client, message_id), did)
-        self._next_trim = time.monotonic() + self._lots.uniform(0.1, 0.3) * stage.plan.seconds
+        self._tell(lambda: trim_topic(context, client, message_id), did)
+        self._next_trim = time.monotonic() + self._random.uniform(0.1, 0.3) * context.plan.seconds
 
     def _grow(self, client: Client) -> None:
         self._grows = False
-        stage = self._stage
-        total = stage.partitions + 1
-        self._tell(lambda: client.add_partitions(stage.topic, total, timeout=PATIENCE), PartitionsAdded(total))
+        context = self._context
+        total = context.partitions + 1
+        self._tell(
+            lambda: client.add_partitions(context.topic, total, timeout=ADMIN_CALL_TIMEOUT_S), PartitionsAdded(total)
+        )
 
 
-def trim_topic(stage: RunContext, client: Client, message_id: MessageId) -> None:
-    """Remove what lies before a message, by the harness or by the backend itself."""
+def trim_topic(context: RunContext, client: Client, message_id: MessageId) -> None:
+    """Remove the messages before this one, by the harness or by the backend itself."""
     position = Position(message_id.log, message_id.coordinates)
-    if stage.harness.trim_before is not None:
-        stage.harness.trim_before(client, stage.topic, position)
+    if context.harness.trim_before is not None:
+        context.harness.trim_before(client, context.topic, position)
     else:
-        client.trim(stage.topic, {message_id.log.partition: position}, timeout=PATIENCE)
+        client.trim(context.topic, {message_id.log.partition: position}, timeout=ADMIN_CALL_TIMEOUT_S)
 
 
 def _watermarks_read(found: Mapping[int, Watermarks]) -> WatermarksRead:

@@ -1,4 +1,4 @@
-"""Faults on purpose: what the harness can do to the backend, and what the injector does to calls."""
+"""The faults of a run: those of the harness to the backend, and those injected into calls."""
 
 from __future__ import annotations
 
@@ -34,20 +34,20 @@ LEGAL_CALL_FAULTS = (
     Rule("watermarks", "fail", probability=0.02),
     Rule("administer", "fail", probability=0.01),
 )
-"""What a client has to bear without losing, repeating or inventing anything.
+"""Faults that a client must survive without losing, repeating or inventing anything.
 
-No opening loses its answer: a member that was opened, and that nobody knows of, would hold its partitions for ever.
+No open loses its answer: the member would exist without its client knowing it, and hold its partitions for ever.
 """
 
 
 def call_faults(seed: str, defects: Sequence[Rule], *, legal: bool) -> Faults:
-    """The faults of a run. ``defects`` come first: they are what the checker has to find."""
+    """Return the injected faults of a run. ``defects`` come first: the checker has to find them."""
     return Faults([*defects, *(LEGAL_CALL_FAULTS if legal else ())], seed=crc32(seed.encode()))
 
 
 @attrs.frozen
 class BackendFault:
-    """Something that can be done to the backend, and undone; ``alone`` needs everybody gone."""
+    """A fault that the harness can begin and end; ``alone`` requires that all actors have left."""
 
     name: str
     begin: Callable[[], None]
@@ -56,7 +56,7 @@ class BackendFault:
 
 
 def backend_faults(harness: Harness) -> list[BackendFault]:
-    """What this harness can do under its clients, or while they are away."""
+    """Return the faults of this harness, with clients connected or while they are away."""
     hooks = [
         ("kill", harness.kill, harness.start),
         ("pause", harness.pause, harness.unpause),
@@ -69,40 +69,40 @@ def backend_faults(harness: Harness) -> list[BackendFault]:
 
 
 class FaultActor:
-    """Does it now and then. After each trouble there is some time in which all goes well."""
+    """Disturbs the backend now and then. After each fault it leaves the backend alone for a while."""
 
-    def __init__(self, stage: RunContext, choice: Sequence[BackendFault]) -> None:
-        self.name = "troublemaker"
-        self._stage = stage
+    def __init__(self, context: RunContext, choice: Sequence[BackendFault]) -> None:
+        self.name = "faults"
+        self._context = context
         self._choice = choice
-        self._lots = stage.plan.lots(self.name)
+        self._random = context.plan.lots(self.name)
 
     def perform(self) -> None:
-        """Make trouble until the run ends; whatever happens, the backend is well in the end."""
-        seconds = self._stage.plan.seconds
-        while self._stage.running:
-            self._stage.nap(self._lots.uniform(0.15, 0.35) * seconds)
-            if self._stage.running:
-                self.make(self._lots.choice(self._choice))
+        """Disturb the backend until the run ends. It always recovers at the end."""
+        seconds = self._context.plan.seconds
+        while self._context.running:
+            self._context.nap(self._random.uniform(0.15, 0.35) * seconds)
+            if self._context.running:
+                self.make(self._random.choice(self._choice))
 
-    def make(self, trouble: BackendFault) -> None:
-        """Make this one, and undo it."""
-        recorder = self._stage.recorder
+    def make(self, fault: BackendFault) -> None:
+        """Begin this fault, and end it."""
+        recorder = self._context.recorder
         began = recorder.now()
         try:
-            if trouble.alone:
-                with self._stage.turnstile.emptied(self._stage.plan.patience) as empty:
+            if fault.alone:
+                with self._context.barrier.emptied(self._context.plan.patience) as empty:
                     if empty:
-                        trouble.begin()
+                        fault.begin()
             else:
-                self._under_way(trouble)
-        except Exception as error:  # noqa: BLE001 - the harness is not the backend: say whose fault it is
-            recorder.add(self.name, UnexpectedError(f"the harness could not {trouble.name}: {error!r}"))
-        recorder.add(self.name, BackendDisturbed(trouble.name), began)
+                self._under_way(fault)
+        except Exception as error:  # noqa: BLE001 - the harness failed, not the backend: say so
+            recorder.add(self.name, UnexpectedError(f"the harness failed to {fault.name}: {error!r}"))
+        recorder.add(self.name, BackendDisturbed(fault.name), began)
 
-    def _under_way(self, trouble: BackendFault) -> None:
-        trouble.begin()
+    def _under_way(self, fault: BackendFault) -> None:
+        fault.begin()
         try:
-            self._stage.nap(self._lots.uniform(0.1, 3.0))
+            self._context.nap(self._random.uniform(0.1, 3.0))
         finally:
-            trouble.end()
+            fault.end()

@@ -1,4 +1,4 @@
-"""What a run consists of."""
+"""The plan of a run: its length, its actors and their rates."""
 
 from __future__ import annotations
 
@@ -9,10 +9,12 @@ import attrs
 
 @attrs.frozen(kw_only=True)
 class Plan:
-    """How long, how many, and how fast. Each actor draws its lots from the seed and its own name.
+    """The length of a run, the number of its actors, and their rates.
 
-    ``rate`` is how many records a producer sends in a second, at most. ``limit`` bounds the memory: a run that has so
-    many events ends early. ``patience`` is how many seconds an end is waited for in which nothing comes any more.
+    Each actor draws random numbers from the seed and its own name.
+
+    ``rate`` is the maximum number of records that a producer sends per second. ``limit`` bounds the memory: a run ends
+    early after this number of events. ``patience`` is how many seconds to wait at the end without any progress.
     """
 
     seconds: float = 60.0
@@ -26,15 +28,15 @@ class Plan:
     patience: float = 60.0
 
     def lots(self, name: str) -> Random:
-        """The lots of one actor."""
+        """Return the random numbers of one actor."""
         return Random(f"{self.seed}/{name}")
 
-    def session(self, lots: Random) -> float:
-        """How many seconds somebody stays before it leaves and comes back."""
-        return lots.uniform(0.15, 0.4) * min(max(self.seconds, 1.0), 20.0)
+    def session(self, random: Random) -> float:
+        """Draw the seconds that an actor works before it leaves and comes back."""
+        return random.uniform(0.15, 0.4) * min(max(self.seconds, 1.0), 20.0)
 
     def smaller(self) -> Plan:
-        """The same with half of everybody, for half the time."""
+        """Return a plan with half of the actors, for half the time."""
         return attrs.evolve(
             self,
             seconds=max(self.seconds / 2, min(self.seconds, 1.0)),

@@ -1,4 +1,4 @@
-"""Producers: each sends its own numbers, in every way there is."""
+"""Producers: each sends numbered records by every call there is, and records their outcomes."""
 
 from __future__ import annotations
 
@@ -12,75 +12,77 @@ from mqplug.spi import Deadline
 from mqplug.testing.history._actors.run_context import RunContext
 from mqplug.testing.history._events.events import CallOutcome, RecordSent
 
-PATIENCE = 10.0  # seconds for a send, and for a close
+SEND_TIMEOUT_S = 10.0  # for a send, and for a close
 
 
 class ProducerActor:
-    """One producer after the other; what each sent is written down when its outcome is known."""
+    """Opens one producer after the other. Each send is recorded when its outcome is known."""
 
-    def __init__(self, stage: RunContext, name: str) -> None:
+    def __init__(self, context: RunContext, name: str) -> None:
         self.name = name
-        self._stage = stage
-        self._lots = stage.plan.lots(name)
+        self._context = context
+        self._random = context.plan.lots(name)
         self._sessions = 0
 
     def session(self) -> None:
         """Open a producer, send for a while, close it."""
         self._sessions += 1
-        with self._stage.connected() as client:
-            until = Deadline(self._stage.plan.session(self._lots))
-            outbox = RecordedProducer(self._stage, client.producer(self._stage.topic), f"{self.name}#{self._sessions}")
+        with self._context.connected() as client:
+            until = Deadline(self._context.plan.session(self._random))
+            outbox = RecordedProducer(
+                self._context, client.producer(self._context.topic), f"{self.name}#{self._sessions}"
+            )
             try:
-                while self._stage.stays(until):
+                while self._context.stays(until):
                     sent = self._step(outbox)
-                    self._stage.nap(sent / self._stage.plan.rate * self._lots.uniform(0.5, 1.5))
+                    self._context.nap(sent / self._context.plan.rate * self._random.uniform(0.5, 1.5))
             finally:
                 outbox.close()
 
     def _step(self, outbox: RecordedProducer) -> int:
-        lots = self._lots
-        match lots.random():
+        random = self._random
+        match random.random():
             case dice if dice < 0.35:
-                outbox.send(self._draw(), timeout=0 if lots.random() < 0.1 else PATIENCE)
+                outbox.send(self._draw(), timeout=0 if random.random() < 0.1 else SEND_TIMEOUT_S)
                 return 1
             case dice if dice < 0.65:
-                count = lots.randint(1, 20)
+                count = random.randint(1, 20)
                 outbox.send_many([self._draw() for _ in range(count)])
                 return count
-        count = lots.randint(1, 15)
+        count = random.randint(1, 15)
         for _ in range(count):
             outbox.submit(self._draw())
-        if lots.random() < 0.5:
+        if random.random() < 0.5:
             outbox.flush()
         return count
 
     def _draw(self) -> Draft:
-        lots = self._lots
-        partition = lots.randrange(self._stage.partitions) if lots.random() < 0.4 else None
-        return Draft(partition, f"k{lots.randrange(8)}" if lots.random() < 0.5 else None)
+        random = self._random
+        partition = random.randrange(self._context.partitions) if random.random() < 0.4 else None
+        return Draft(partition, f"k{random.randrange(8)}" if random.random() < 0.5 else None)
 
 
 @attrs.frozen
 class Draft:
-    """Where a record is to go."""
+    """The partition and the key of a record to send."""
 
     partition: int | None
     key: str | None
 
 
 class RecordedProducer:
-    """One producer, and what became of each of its records."""
+    """A producer that records the outcome of each of its records."""
 
-    def __init__(self, stage: RunContext, producer: Producer, name: str) -> None:
-        self._stage = stage
-        self._recorder = stage.recorder
+    def __init__(self, context: RunContext, producer: Producer, name: str) -> None:
+        self._context = context
+        self._recorder = context.recorder
         self._producer = producer
         self._name = name
         self._number = 0
         self._open: list[tuple[RecordSent, int, PendingSend]] = []
 
-    def send(self, draft: Draft, *, timeout: float = PATIENCE) -> MessageId | None:
-        """Send one and wait; where the time is up, its handle tells later."""
+    def send(self, draft: Draft, *, timeout: float = SEND_TIMEOUT_S) -> MessageId | None:
+        """Send one and wait. At a timeout, its handle gives the outcome later."""
         sent, record, began = self._next(draft)
         try:
             message_id = self._producer.send(record.value, key=record.key, partition=record.partition, timeout=timeout)
@@ -101,7 +103,7 @@ class RecordedProducer:
         made = [self._next(draft) for draft in drafts]
         try:
             results: list[MessageId | Error] = [
-                *self._producer.send_many([record for _, record, _ in made], timeout=PATIENCE)
+                *self._producer.send_many([record for _, record, _ in made], timeout=SEND_TIMEOUT_S)
             ]
         except SendFailed as error:
             results = error.results
@@ -114,22 +116,24 @@ class RecordedProducer:
         """Send one without waiting."""
         sent, record, began = self._next(draft)
         try:
-            handle = self._producer.submit(record.value, key=record.key, partition=record.partition, timeout=PATIENCE)
+            handle = self._producer.submit(
+                record.value, key=record.key, partition=record.partition, timeout=SEND_TIMEOUT_S
+            )
         except Error as error:
             self._note(sent, began, error)
         else:
             self._open.append((sent, began, handle))
 
     def flush(self) -> None:
-        """Wait for all that is on its way."""
+        """Wait for all pending sends."""
         with suppress(Error):
-            self._producer.flush(PATIENCE)
+            self._producer.flush(SEND_TIMEOUT_S)
         self._collect()
 
     def close(self) -> None:
-        """Close the producer: then everything has an outcome."""
+        """Close the producer: afterwards everything has an outcome."""
         with suppress(Error):
-            self._producer.close(PATIENCE)
+            self._producer.close(SEND_TIMEOUT_S)
         self._collect(last=True)
 
     def _collect(self, *, last: bool = False) -> None:
@@ -157,7 +161,7 @@ class RecordedProducer:
         if isinstance(result, MessageId):
             told = attrs.evolve(sent, partition=result.log.partition, id=result.coordinates)
             self._recorder.add_sent(actor, told, began, "ok")
-            self._stage.stored.append(result)
+            self._context.stored.append(result)
         else:
             outcome: CallOutcome = "unknown" if isinstance(result, OutcomeUnknown) else "failed"
             self._recorder.add_sent(actor, sent, began, outcome, f"{type(result).__name__}: {result.message}")

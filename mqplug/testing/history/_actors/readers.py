@@ -1,4 +1,4 @@
-"""Readers without a group: they begin anywhere, and go back and forth."""
+"""Readers without a group: they start anywhere, and seek back and forth."""
 
 from __future__ import annotations
 
@@ -7,18 +7,16 @@ from collections import deque
 from mqplug import Error, Message, PositionLost
 from mqplug.spi import Deadline
 from mqplug.testing.history._actors.recorded_consumer import RecordedConsumer, RecordedStart
-from mqplug.testing.history._actors.run_context import REST, RunContext
-
-AT_ONCE = 400  # messages between two seeks, at most
+from mqplug.testing.history._actors.run_context import RETRY_PAUSE_S, RunContext
 
 
 class ReaderActor:
-    """One reader after the other."""
+    """Opens one reader after the other."""
 
-    def __init__(self, stage: RunContext, name: str, *, by_time: bool) -> None:
+    def __init__(self, context: RunContext, name: str, *, by_time: bool) -> None:
         self.name = name
-        self._stage = stage
-        self._lots = stage.plan.lots(name)
+        self._context = context
+        self._random = context.plan.lots(name)
         self._by_time = by_time
         self._sessions = 0
         self._seen: deque[Message] = deque(maxlen=200)
@@ -28,12 +26,12 @@ class ReaderActor:
         self._sessions += 1
         name = f"{self.name}#{self._sessions}"
         with (
-            self._stage.connected() as client,
-            RecordedConsumer.opened(self._stage, client, self.name, name, self._aim()) as consumer,
+            self._context.connected() as client,
+            RecordedConsumer.opened(self._context, client, self.name, name, self._aim()) as consumer,
         ):
-            until = Deadline(self._stage.plan.session(self._lots))
+            until = Deadline(self._context.plan.session(self._random))
             failures = 0
-            while self._stage.stays(until) and failures < 10:
+            while self._context.stays(until) and failures < 10:
                 try:
                     self._step(consumer)
                     failures = 0
@@ -42,40 +40,40 @@ class ReaderActor:
                     consumer.seek(RecordedStart.earliest(), partition=lost)
                 except Error:
                     failures += 1
-                    self._stage.nap(REST)
+                    self._context.nap(RETRY_PAUSE_S)
 
     def _step(self, consumer: RecordedConsumer) -> None:
-        lots = self._lots
-        dice = lots.random()
+        random = self._random
+        dice = random.random()
         if dice < 0.1:
             self._seek(consumer)
         elif dice < 0.5:
-            for _ in range(lots.randint(1, 20)):
-                if not self._keep(consumer.receive(lots.choice([0, 0.02]))):
+            for _ in range(random.randint(1, 20)):
+                if not self._keep(consumer.receive(random.choice([0, 0.02]))):
                     break
         else:
-            self._keep(consumer.receive_many(lots.randint(1, 100), lots.choice([0, 0.05])))
-        self._stage.nap(0.02)
+            self._keep(consumer.receive_many(random.randint(1, 100), random.choice([0, 0.05])))
+        self._context.nap(0.02)
 
     def _keep(self, messages: list[Message]) -> int:
         self._seen += messages
         return len(messages)
 
     def _seek(self, consumer: RecordedConsumer) -> None:
-        lots = self._lots
-        if lots.random() < 0.3 and (positions := consumer.inner.position()):
-            consumer.seek(RecordedStart.at(positions[lots.choice(sorted(positions))]))
+        random = self._random
+        if random.random() < 0.3 and (positions := consumer.inner.position()):
+            consumer.seek(RecordedStart.at(positions[random.choice(sorted(positions))]))
         else:
-            consumer.seek(self._aim(), missing=lots.choice(["error", "next"]))
+            consumer.seek(self._aim(), missing=random.choice(["error", "next"]))
 
     def _aim(self) -> RecordedStart:
-        lots = self._lots
-        aims = [RecordedStart.latest(), RecordedStart.last(lots.randint(0, 30))]
-        if self._sessions == 1 or lots.random() < 0.2:
+        random = self._random
+        aims = [RecordedStart.latest(), RecordedStart.last(random.randint(0, 30))]
+        if self._sessions == 1 or random.random() < 0.2:
             aims.append(RecordedStart.earliest())
         if self._seen:
-            message = lots.choice(self._seen)
+            message = random.choice(self._seen)
             aims += [RecordedStart.before(message), RecordedStart.after(message)] * 2
             if self._by_time:
                 aims.append(RecordedStart.time_of(message))
-        return lots.choice(aims)
+        return random.choice(aims)

@@ -1,4 +1,4 @@
-"""A consumer that writes down what it does and gets."""
+"""A consumer that records its calls and what it receives."""
 
 from __future__ import annotations
 
@@ -42,12 +42,12 @@ from mqplug.testing.history._events.events import (
 )
 
 T = TypeVar("T")
-PATIENCE = 10.0  # seconds for a seek, a commit, a close
+CONSUMER_CALL_TIMEOUT_S = 10.0  # for a seek, a commit, a close
 
 
 @attrs.frozen
 class RecordedStart:
-    """A start, and how it is written down."""
+    """A start or a seek, and how it is recorded."""
 
     start: Start
     target: SeekTarget
@@ -83,21 +83,21 @@ class RecordedStart:
 
 
 class RecordedConsumer:
-    """A consumer whose every call is recorded."""
+    """A consumer that records every call."""
 
-    def __init__(self, stage: RunContext, actor: str, name: str, inner: Consumer, *, shares: bool) -> None:
+    def __init__(self, context: RunContext, actor: str, name: str, inner: Consumer, *, shares: bool) -> None:
         self.name = name
         self._shares = shares
         self.inner = inner
-        self._stage = stage
-        self._recorder = stage.recorder
+        self._context = context
+        self._recorder = context.recorder
         self._actor = actor
 
     @classmethod
     @contextmanager
     def opened(
         cls,
-        stage: RunContext,
+        context: RunContext,
         client: Client,
         actor: str,
         name: str,
@@ -105,8 +105,8 @@ class RecordedConsumer:
         group: str | None = None,
         **options: Any,
     ) -> Iterator[RecordedConsumer]:
-        """A consumer, and in the end it is closed."""
-        recorder, mode = stage.recorder, options.get("mode", "ordered")
+        """Open a consumer, and close it at the end of the block."""
+        recorder, mode = context.recorder, options.get("mode", "ordered")
 
         def tell(kind: Callable[[str, tuple[int, ...]], RunAction]) -> Callable[[Sequence[Log]], None]:
             return lambda logs: recorder.add(actor, kind(name, tuple(log.partition for log in logs)))
@@ -115,29 +115,29 @@ class RecordedConsumer:
             options |= {"group": group, "on_assigned": tell(PartitionsAssigned), "on_revoked": tell(PartitionsRevoked)}
         began = recorder.begin(actor, ConsumerOpened(name, group, mode, aim.target))
         try:
-            inner = client.consumer(stage.topic, start=aim.start, timeout=30, **options)
+            inner = client.consumer(context.topic, start=aim.start, timeout=30, **options)
         except Error as error:
             recorder.add(actor, ConsumerOpened(name, group, mode, aim.target), began, error)
             raise
         landed = _places(inner.position()) if group is None else ()
         recorder.add(actor, ConsumerOpened(name, group, mode, aim.target, landed), began)
-        watched = cls(stage, actor, name, inner, shares=mode in SHARED_MODES)
+        watched = cls(context, actor, name, inner, shares=mode in SHARED_MODES)
         try:
             yield watched
         finally:
             watched._close()
 
     def _close(self) -> None:
-        self._do(lambda: self.inner.close(PATIENCE), ConsumerClosed(self.name))
+        self._do(lambda: self.inner.close(CONSUMER_CALL_TIMEOUT_S), ConsumerClosed(self.name))
 
     # receiving ---------------------------------------------------------------------------------------------
 
     def receive(self, timeout: float) -> list[Message]:
-        """The next message, if one comes."""
+        """Return the next message, if one arrives."""
         return self._receive(lambda: [each for each in [self.inner.receive(timeout)] if each is not None])
 
     def receive_many(self, most: int, timeout: float) -> list[Message]:
-        """The next messages of a partition, as far as they come."""
+        """Return the next messages of a partition, as far as they arrive."""
         return self._receive(lambda: list(self.inner.receive_many(most, timeout)))
 
     def _receive(self, call: Callable[[], list[Message]]) -> list[Message]:
@@ -163,13 +163,13 @@ class RecordedConsumer:
         self._do(lambda: call(message), MessageAcked(self.name, message.partition, message.id.coordinates, through))
 
     def nack(self, message: Message, delay: float) -> None:
-        """Give a message back."""
+        """Nack a message."""
         did = MessageNacked(self.name, message.partition, message.id.coordinates)
         self._do(lambda: self.inner.nack(message, delay), did)
 
     def commit(self) -> None:
         """Store the acks."""
-        self._do(lambda: self.inner.commit(PATIENCE), AcksCommitted(self.name))
+        self._do(lambda: self.inner.commit(CONSUMER_CALL_TIMEOUT_S), AcksCommitted(self.name))
 
     def _do(self, call: Callable[[], object], did: RunAction) -> None:
         began, failure = self._recorder.begin(self._actor, did), None
@@ -182,12 +182,12 @@ class RecordedConsumer:
     # moving ------------------------------------------------------------------------------------------------
 
     def seek(self, aim: RecordedStart, *, missing: Any = "error", partition: int | None = None) -> None:
-        """Go on elsewhere."""
+        """Seek."""
         before_it = self._stands()
         target = aim.target if partition is None else attrs.evolve(aim.target, partition=partition)
         began = self._recorder.begin(self._actor, ConsumerSought(self.name, target, missing))
         try:
-            self.inner.seek(aim.start, missing=missing, partition=partition, timeout=PATIENCE)
+            self.inner.seek(aim.start, missing=missing, partition=partition, timeout=CONSUMER_CALL_TIMEOUT_S)
         except Error as error:
             self._recorder.add(self._actor, ConsumerSought(self.name, target, missing), began, error)
             raise
@@ -197,7 +197,7 @@ class RecordedConsumer:
         self._recorder.add(self._actor, ConsumerSought(self.name, target, missing, landed), began)
 
     def _stands(self) -> dict[int, Position]:
-        """Where the consumer stands; a member that shares its logs stands nowhere."""
+        """Return the positions of the consumer. A member that shares its logs has none."""
         return {} if self._shares else self.inner.position()
 
 

@@ -1,4 +1,4 @@
-"""The stage: what all actors of a run share."""
+"""The context that all actors of a run share: topic, time, recorder, and how to connect."""
 
 from __future__ import annotations
 
@@ -15,37 +15,37 @@ from mqplug.testing.history._actors.plan import Plan
 from mqplug.testing.history._events.events import UnexpectedError
 from mqplug.testing.history._events.recorder import HistoryRecorder
 
-REST = 0.05  # seconds after something failed
+RETRY_PAUSE_S = 0.05  # pause after a failure
 
 
 class Actor(Protocol):
-    """Somebody who does things of one sort, session after session."""
+    """A client of one kind, which works session after session."""
 
     name: str
 
     def session(self) -> None:
-        """Come, work for a while, and leave. An ``Error`` ends a session, and the next one begins."""
+        """Connect, work for a while, and leave. An ``Error`` ends a session, and the next one begins."""
         ...
 
 
 class RunContext:
-    """The topic, the time, and how to reach the backend."""
+    """The topic and the time of a run, and how to reach the backend."""
 
     def __init__(self, harness: Harness, plan: Plan, topic: str, extensions: Sequence[object] = ()) -> None:
         self.harness = harness
         self.plan = plan
         self.topic = topic
         self.recorder = HistoryRecorder(plan.limit)
-        self.turnstile = EmptyingBarrier()
+        self.barrier = EmptyingBarrier()
         self.partitions = plan.partitions
-        self.stored: deque[MessageId] = deque(maxlen=2000)  # the newest ids that producers were told
+        self.stored: deque[MessageId] = deque(maxlen=2000)  # the newest ids that producers got
         self._extensions = extensions
         self._connections = 0
         self._over = Event()
 
     @contextmanager
     def connected(self) -> Iterator[Client]:
-        """A client of its own for somebody; closing it is never what fails."""
+        """Yield a new client. Errors of closing it are ignored."""
         client = self._connect()
         try:
             yield client
@@ -54,7 +54,7 @@ class RunContext:
                 client.close(10)
 
     def _connect(self) -> Client:
-        """By any way that the harness has: some clients lie behind the network that can be cut."""
+        """Connect in one of the ways of the harness: some clients are behind the network that can be cut."""
         if self._extensions and self.harness.extended is not None:
             return self.harness.extended(self._extensions)
         self._connections += 1
@@ -66,36 +66,36 @@ class RunContext:
 
     @property
     def running(self) -> bool:
-        """Whether work goes on."""
+        """Whether the run continues."""
         return not self._over.is_set() and not self.recorder.full
 
     def stays(self, until: Deadline) -> bool:
-        """Whether somebody who wanted to stay until then goes on."""
-        return self.running and not self.turnstile.shut and not until.expired
+        """Return whether an actor that planned to stay until then continues."""
+        return self.running and not self.barrier.shut and not until.expired
 
     def nap(self, seconds: float) -> None:
-        """Rest, but not longer than the run."""
+        """Sleep, but not beyond the end of the run."""
         self._over.wait(seconds)
 
     def end(self) -> None:
-        """Call all actors back."""
+        """End the run: all actors leave."""
         self._over.set()
 
     # acting ------------------------------------------------------------------------------------------------
 
     def perform(self, actor: Actor) -> None:
-        """One actor's work, from beginning to end. Only what mqplug raises is to be met there."""
+        """Run one actor to the end of the run. Only errors of mqplug are expected there."""
         try:
             while self.running:
-                with suppress(Error), self.turnstile.passing():
+                with suppress(Error), self.barrier.passing():
                     actor.session()
-                self.nap(REST)
-        except Exception as error:  # noqa: BLE001 - any other error is a find
+                self.nap(RETRY_PAUSE_S)
+        except Exception as error:  # noqa: BLE001 - any other error is a findinging
             self.recorder.add(actor.name, UnexpectedError(f"{type(error).__name__}: {error}"))
 
 
 class EmptyingBarrier:
-    """Lets actors in, unless the place has to be empty, as it has while the backend is stopped cleanly."""
+    """A barrier that lets actors in, except while all must be out because the backend is stopped cleanly."""
 
     def __init__(self) -> None:
         self._changed = Condition()
@@ -104,7 +104,7 @@ class EmptyingBarrier:
 
     @contextmanager
     def passing(self) -> Iterator[None]:
-        """Be inside, once that is allowed."""
+        """Be inside for the block, once that is allowed."""
         with self._changed:
             self._changed.wait_for(lambda: not self.shut)
             self._inside += 1
@@ -117,7 +117,7 @@ class EmptyingBarrier:
 
     @contextmanager
     def emptied(self, timeout: float) -> Iterator[bool]:
-        """Nobody is inside; False if somebody did not leave in time."""
+        """Keep all actors out for the block. Yield False if some did not leave in time."""
         with self._changed:
             self.shut = True
             empty = self._changed.wait_for(lambda: not self._inside, timeout)

@@ -1,4 +1,4 @@
-"""What is found in a history that no backend may do."""
+"""Anomalies: behaviour that no backend may show, and its kinds."""
 
 from __future__ import annotations
 
@@ -9,30 +9,30 @@ import attrs
 from mqplug.testing.history._events.events import Coordinates, Event
 
 KINDS: Final = {
-    "lost": "a message that was stored is not there",
-    "forgotten": "a message that nobody of the group acked never came",
-    "acked by nobody": "a group's position lies behind a message that nobody acked",
-    "invented": "a message that nobody sent, or that was provably not stored",
+    "lost": "a stored message is missing",
+    "forgotten": "a message that no member of the group acked was never delivered",
+    "acked by nobody": "a group's position passed a message that no member acked",
+    "invented": "a message that no producer sent, or that was provably not stored",
     "two payloads": "one id names two messages",
-    "two ids": "the producer was told another id than the readers see",
+    "two ids": "the producer got another id than the readers see",
     "duplicated": "one send was stored twice",
-    "reordered": "what one producer sent is not stored in that order",
-    "skipped": "a consumer passed a stored message over",
+    "reordered": "the messages of one producer are not stored in the order of its sends",
+    "skipped": "a consumer skipped a stored message",
     "rewound": "a consumer went back, or got a message twice, without a seek or a hand-over",
-    "ack came back": "a message came again after its ack was stored",
-    "seek landed wrong": "what came after a seek, or at the start, is not what was asked for",
+    "ack came back": "a message was delivered again after its ack was stored",
+    "seek landed wrong": "the first message after a seek or a start is not the requested one",
     "position went down": "a group's stored position went down without a seek",
     "watermark went down": "a watermark went down",
     "wrong watermark": "a watermark, or a lag, denies what is stored",
-    "broke": "an error that no caller should see, or a call that never ended",
-    "unfinished": "the end of the run could not be checked",
+    "broke": "a call never returned, or raised an error that no caller should see",
+    "unfinished": "the final reads failed, so the end of the run is not checked",
 }
-"""Each kind of anomaly, the worst first."""
+"""The kinds of anomalies, the worst first."""
 
 
 @attrs.frozen
 class Anomaly:
-    """Something that may not be; ``events`` are those that show it, the first one is the witness."""
+    """An anomaly with the ``events`` that show it; the first one is the witness."""
 
     kind: str = attrs.field(validator=attrs.validators.in_(KINDS))
     text: str
@@ -42,7 +42,7 @@ class Anomaly:
 
     @property
     def key(self) -> tuple[object, ...]:
-        """What makes it the same anomaly in a part of the same history."""
+        """The identity of the anomaly in every part of the same history."""
         witness = self.events[0].number if self.events else None
         return self.kind, witness, self.partition, self.id
 

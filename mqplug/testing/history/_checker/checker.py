@@ -1,4 +1,4 @@
-"""The checker: a history in, anomalies out. It opens nothing and asks nobody."""
+"""The checker: returns the anomalies of a history. It opens nothing and connects to nothing."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from mqplug.testing.history._events.history import History
 
 
 def check(history: History) -> list[Anomaly]:
-    """All anomalies of a history, the worst kinds first, each kind in the order in which it was met."""
+    """Return all anomalies of a history, the worst kinds first, each kind in the order of the events."""
     logs = SeenLogs(history)
     epochs = Epochs(history, logs)
     groups = GroupAcks(history, logs, epochs)

@@ -1,4 +1,4 @@
-"""What each consumer got of each partition, from one seek or hand-over to the next."""
+"""The messages that each consumer received from each partition, from one seek or hand-over to the next."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ from mqplug.testing.history._events.history import History
 
 @attrs.define(eq=False)
 class Ack:
-    """An ack of one message. ``stored`` is when it was surely durable; None if nobody knows.
+    """An ack of one message. ``stored`` is the call that surely stored it, or None if unknown.
 
-    ``since`` is the earliest moment at which its consumer may have taken the message: one that shares its logs keeps
-    some in hand, and acks in vain what it had when another member moved the group.
+    ``since`` is the earliest moment at which its consumer may have taken the message: a consumer that shares its logs
+    holds messages in advance, and its acks of them have no effect after another member moved the group.
     """
 
     event: Event
@@ -41,7 +41,7 @@ class Ack:
 
 @attrs.define(eq=False)
 class Epoch:
-    """What a consumer got of a partition without being moved.
+    """The deliveries of a partition to a consumer without a move.
 
     ``expected`` is where it had to begin; None where the group's position decided. ``began`` is the earliest moment at
     which that position may have been read.
@@ -58,7 +58,7 @@ class Epoch:
 
     @property
     def consumer(self) -> ConsumerOpened:
-        """Whose it is."""
+        """The opening of its consumer."""
         assert isinstance(self.opened.did, ConsumerOpened)
         return self.opened.did
 
@@ -72,20 +72,22 @@ Acks = Mapping[tuple[str, int, Coordinates], list[Ack]]
 
 
 class Epochs:
-    """All epochs of a history, and what was acked in them."""
+    """All epochs of a history, and the acks in them."""
 
     def __init__(self, history: History, logs: SeenLogs) -> None:
         self._logs = logs
         self.opened = {each.did.consumer: each for each in history.events if isinstance(each.did, ConsumerOpened)}
         self.left = {each.did.consumer: each.ended for each in history.events if isinstance(each.did, ConsumerClosed)}
         self.all: list[Epoch] = []
-        self.after: dict[tuple[int, int], Epoch] = {}  # by the number of what it began with, and the partition
+        self.after: dict[tuple[int, int], Epoch] = {}  # by the number of the event that began it, and the partition
         self.acks: dict[tuple[str, int, Coordinates], list[Ack]] = defaultdict(list)
         self.gave_back: dict[tuple[int, Coordinates], set[str]] = defaultdict(set)
         self._now: dict[tuple[str, int], Epoch] = {}
         self._over: dict[tuple[str, int], Epoch] = {}  # the one before
-        self._last: dict[tuple[str, int], tuple[int, Epoch]] = {}  # when what came last was asked for
-        self._got_in: dict[tuple[str, int, Coordinates], Epoch] = {}  # where each message was handed out last
+        self._last: dict[
+            tuple[str, int], tuple[int, Epoch]
+        ] = {}  # with the time of the last call that returned messages
+        self._got_in: dict[tuple[str, int, Coordinates], Epoch] = {}  # the epoch of each message's last delivery
         self._unstored: dict[str, list[tuple[Ack, Epoch]]] = defaultdict(list)
         for event in history.events:
             self._note(event)
@@ -117,7 +119,7 @@ class Epochs:
     # epochs ------------------------------------------------------------------------------------------------
 
     def _at(self, event: Event, consumer: str, partition: int) -> Epoch:
-        """The present epoch of a consumer in a partition; the first one begins where it was opened."""
+        """Return the present epoch of a consumer in a partition; the first one begins where the consumer was opened."""
         present = self._now.get((consumer, partition))
         if present is not None:
             return present
@@ -129,7 +131,9 @@ class Epochs:
         return self._begin(opened, consumer, partition, start)
 
     def _handed_out_in(self, event: Event, consumer: str, partition: int) -> Epoch:
-        """The epoch of a delivery. What one call returned is of one epoch, also what is noted when that was over."""
+        """Return the epoch of a delivery. All messages of one call are of one epoch, also if it was over when they were
+        recorded.
+        """
         before = self._last.get((consumer, partition))
         if before is not None and before[0] == event.began:
             return before[1]
@@ -142,7 +146,7 @@ class Epochs:
         return epoch
 
     def _opened(self, consumer: str, event: Event) -> Event:
-        """When it was opened. Of one that nobody saw opening, nothing is expected."""
+        """Return the opening of a consumer. Nothing is expected of one whose opening is not in the history."""
         if consumer not in self.opened:
             self.opened[consumer] = attrs.evolve(event, did=ConsumerOpened(consumer), outcome="unknown")
         return self.opened[consumer]
@@ -162,9 +166,10 @@ class Epochs:
             self._over[consumer, partition] = before
 
     def _note_seek(self, event: Event, seek: ConsumerSought) -> None:
-        """A seek that was refused changes nothing; of one whose end is not known, nobody knows where it led.
+        """Begin new epochs after a seek. A refused seek changes nothing; one with an unknown outcome may have led
+        anywhere.
 
-        A member that shares its logs stands nowhere, so that it does not say where: all that it has is over.
+        A member that shares its logs has no position to report: all its epochs are over.
         """
         if event.outcome == "failed":
             return
@@ -188,11 +193,11 @@ class Epochs:
         for place in places:
             ack = Ack(event, did.consumer, since)
             self.acks[epoch.group or "", did.partition, place].append(ack)
-            if not is_late:  # an ack of an older epoch changes nothing
+            if not is_late:  # an ack of an earlier epoch has no effect
                 self._unstored[did.consumer].append((ack, epoch))
 
     def _store(self, event: Event, consumer: str) -> None:
-        """What was acked before this call, in an epoch that it still belonged to, is durable now."""
+        """Mark the acks before this call as stored, if their epoch was not over."""
         left = []
         for ack, epoch in self._unstored[consumer]:
             if ack.event.ended > event.began:
@@ -203,7 +208,7 @@ class Epochs:
 
 
 def seek_is_lenient(seek: ConsumerSought) -> bool:
-    """Whether a seek goes on with what is left, where retention removed what it asks for."""
+    """Return whether a seek continues with the next message if retention removed the requested one."""
     return seek.missing == "next" or seek.to.kind not in {"before", "after", "position"}
 
 

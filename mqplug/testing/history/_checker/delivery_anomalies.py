@@ -1,4 +1,4 @@
-"""Anomalies of what one consumer got, in order."""
+"""Finds anomalies in the order of the messages that a consumer received."""
 
 from __future__ import annotations
 
@@ -6,17 +6,17 @@ from collections.abc import Iterator, Sequence
 
 from mqplug.testing.history._checker.anomaly import Anomaly
 from mqplug.testing.history._checker.consumer_epochs import Epoch, Epochs
-from mqplug.testing.history._checker.expected_positions import BEGIN, PositionRange, expected_range
+from mqplug.testing.history._checker.expected_positions import LOG_START, PositionRange, expected_range
 from mqplug.testing.history._checker.group_acks import GroupAcks
 from mqplug.testing.history._checker.seen_logs import SeenLogs
 from mqplug.testing.history._events.events import ConsumerSought, Coordinates, Event, MessageNacked, MessageReceived
 from mqplug.testing.history._events.history import History
 
-LOOK_BACK = 200  # messages before the first one of a hand-over that are looked at
+HAND_OVER_LOOK_BACK_MESSAGES = 200  # checked before the first one of a hand-over
 
 
 class Deliveries:
-    """Looks through the epochs of all consumers that read in order."""
+    """The deliveries to all consumers that read in order."""
 
     def __init__(self, logs: SeenLogs, epochs: Epochs, groups: GroupAcks) -> None:
         self._logs = logs
@@ -25,7 +25,7 @@ class Deliveries:
         self._got: dict[tuple[str, int], set[Coordinates]] = {}
 
     def anomalies(self) -> Iterator[Anomaly]:
-        """What was skipped, came again, or is not what was asked for."""
+        """Yield messages that were skipped, repeated, or not requested."""
         for epoch in self._epochs.all:
             if epoch.consumer.mode in {"ordered", "exclusive"}:
                 yield from self._walk(epoch)
@@ -42,18 +42,18 @@ class Deliveries:
                 missing = self._logs.inside(epoch.partition, top[0], place)
                 yield from self._skipped(epoch, event, missing, top[1])
             elif not self._may_come_again(epoch, event, place):
-                text = f"{epoch.consumer.consumer} got it after {':'.join(map(str, top[0]))}, and was not moved"
+                text = f"{epoch.consumer.consumer} got it after {':'.join(map(str, top[0]))}, and did not seek"
                 yield Anomaly("rewound", text, (event, top[1]), epoch.partition, place)
             if top is None or place > top[0]:
                 top = (place, event)
             got.add(place)
 
     def _blind(self, epoch: Epoch) -> bool:
-        """Whether nobody is told when a partition goes from one member to another."""
+        """Return whether members are not notified when a partition moves between them."""
         return epoch.group is not None and not self._logs.guarantee.assignment_events
 
     def _may_come_again(self, epoch: Epoch, event: Event, place: Coordinates) -> bool:
-        """What was given back comes again; so does what was not acked, after a hand-over that nobody sees."""
+        """Return whether a message may be repeated: nacked, or not acked before a hand-over without notification."""
         if self._blind(epoch):
             return True
         for each in epoch.given_back:
@@ -69,19 +69,19 @@ class Deliveries:
             return
         if epoch.expected is None:
             if epoch.group is not None:
-                before = self._logs.between(epoch.partition, BEGIN, place)[-LOOK_BACK:]
+                before = self._logs.between(epoch.partition, LOG_START, place)[-HAND_OVER_LOOK_BACK_MESSAGES:]
                 yield from self._skipped(epoch, event, before, epoch.cause)
             return
         yield from self._check_landing(epoch, event, place, epoch.expected)
 
     def _check_landing(self, epoch: Epoch, event: Event, place: Coordinates, to: PositionRange) -> Iterator[Anomaly]:
         if place < to.low:
-            text = f"{epoch.consumer.consumer} got it, and it lies before what was asked for"
+            text = f"{epoch.consumer.consumer} got it, which is before the requested position"
             yield Anomaly("seek landed wrong", text, (event, epoch.cause), epoch.partition, place)
         elif to.high is not None:
             for missing in self._logs.between(epoch.partition, to.high, place):
                 if not self._excused(epoch, event, missing, lenient=to.lenient):
-                    text = f"{epoch.consumer.consumer} did not get it first, though it asked for it"
+                    text = f"{epoch.consumer.consumer} did not get it first, as requested"
                     shown = self._shown(epoch, event, missing, epoch.cause)
                     yield Anomaly("seek landed wrong", text, shown, epoch.partition, missing)
                     return
@@ -91,12 +91,12 @@ class Deliveries:
     def _skipped(self, epoch: Epoch, event: Event, missing: Sequence[Coordinates], before: Event) -> Iterator[Anomaly]:
         for place in missing:
             if not self._excused(epoch, event, place, lenient=False):
-                text = f"{epoch.consumer.consumer} got what lies behind it, and did not get it"
+                text = f"{epoch.consumer.consumer} got later messages, and skipped it"
                 shown = self._shown(epoch, event, place, before)
                 yield Anomaly("skipped", text, shown, epoch.partition, place)
 
     def _excused(self, epoch: Epoch, event: Event, place: Coordinates, *, lenient: bool) -> bool:
-        """Whether a message may be passed over: acked by the group, or removed and nobody need be told."""
+        """Return whether a message may be skipped: acked by the group, or trimmed where no error is required."""
         tells = self._logs.guarantee.tells_trim
         if (lenient or not tells) and self._logs.may_be_trimmed(epoch.partition, place, event.ended):
             return True
@@ -112,7 +112,7 @@ class Deliveries:
 
 
 def wrong_seeks(history: History, logs: SeenLogs) -> Iterator[Anomaly]:
-    """Seeks whose consumer said right afterwards that it stood where nobody had asked it to."""
+    """Yield seeks after which the consumer reported a position other than the requested one."""
     for event in history.events:
         if not isinstance(event.did, ConsumerSought) or not event.ok:
             continue
@@ -120,13 +120,13 @@ def wrong_seeks(history: History, logs: SeenLogs) -> Iterator[Anomaly]:
             to = expected_range(logs, event.did.to, partition, event, lenient=True)
             if (wrong := _between(logs, partition, place, to, event)) is not None:
                 stood, asked = ":".join(map(str, place)), event.did.to.kind
-                text = f"{event.did.consumer} asked for {asked}, and stood at {stood}"
+                text = f"{event.did.consumer} asked for {asked}, and its position was {stood}"
                 shown = (event, *logs.seen[partition, wrong].values())
                 yield Anomaly("seek landed wrong", text, shown, partition, wrong)
 
 
 def _between(logs: SeenLogs, partition: int, place: Coordinates, to: PositionRange, event: Event) -> Coordinates | None:
-    """A message between where a consumer stood and where it should have."""
+    """Return a message between the reported and the requested position."""
     if place < to.low:
         return next(iter(logs.between(partition, place, to.low)), None)
     late = () if to.high is None else logs.between(partition, to.high, place)

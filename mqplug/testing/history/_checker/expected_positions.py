@@ -1,4 +1,4 @@
-"""Where a start or a seek may lead: the earliest and the latest position that are both right."""
+"""Where a start or a seek may lead: the range of positions that are right."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ import attrs
 from mqplug.testing.history._checker.seen_logs import SeenLogs
 from mqplug.testing.history._events.events import Coordinates, Event, SeekTarget
 
-BEGIN: Coordinates = ()
+LOG_START: Coordinates = ()
 """A position before everything."""
 
 
 @attrs.frozen
 class PositionRange:
-    """A position that is not less than ``low``, and not more than ``high``; None is nobody knows how far.
+    """The positions not less than ``low`` and not more than ``high``; None means that the end is unknown.
 
-    ``lenient``: what retention removed is passed over in silence.
+    ``lenient``: trimmed messages are skipped without an error.
     """
 
     low: Coordinates
@@ -26,29 +26,29 @@ class PositionRange:
 
     @classmethod
     def exactly(cls, place: Coordinates, *, lenient: bool = True) -> PositionRange:
-        """The one position."""
+        """Return the range of this one position."""
         return cls(place, place, lenient)
 
 
-ANYWHERE = PositionRange(BEGIN, None)
+ANYWHERE = PositionRange(LOG_START, None)
 
 
 def just_after(place: Coordinates) -> Coordinates:
-    """The position behind a message: ids may be sparse, so it is no other id's."""
+    """Return the position just after a message: ids may be sparse, so it equals no other id."""
     return (*place, 0)
 
 
 def expected_range(logs: SeenLogs, target: SeekTarget, partition: int, event: Event, *, lenient: bool) -> PositionRange:
-    """Where this call may have led a partition."""
+    """Return where this call may have led a partition."""
     if target.partition not in {None, partition}:
-        return PositionRange.exactly(BEGIN)
+        return PositionRange.exactly(LOG_START)
     match target.kind:
         case "before" | "position":
             return PositionRange.exactly(target.place, lenient=lenient)
         case "after":
             return PositionRange.exactly(just_after(target.place), lenient=lenient)
         case "earliest":
-            return PositionRange.exactly(BEGIN)
+            return PositionRange.exactly(LOG_START)
         case "latest":
             return _behind(logs, partition, event, 0)
         case "last":
@@ -58,17 +58,21 @@ def expected_range(logs: SeenLogs, target: SeekTarget, partition: int, event: Ev
 
 
 def _behind(logs: SeenLogs, partition: int, event: Event, count: int) -> PositionRange:
-    """So many messages before the end, as it was at some moment of the call."""
+    """Return the position `count` messages before the end, as it was at some moment of the call."""
     order = logs.order(partition)
     end = bisect_right(order, logs.last_before(partition, event.began))
     later = logs.first_after(partition, event.ended)
     last = len(order) if later is None else max(bisect_left(order, later), end)
     if count == 0:
-        return PositionRange(just_after(order[end - 1]) if end else BEGIN, order[last] if last < len(order) else None)
-    return PositionRange(order[end - count] if end >= count else BEGIN, order[last - count] if last >= count else BEGIN)
+        return PositionRange(
+            just_after(order[end - 1]) if end else LOG_START, order[last] if last < len(order) else None
+        )
+    return PositionRange(
+        order[end - count] if end >= count else LOG_START, order[last - count] if last >= count else LOG_START
+    )
 
 
 def _at_time(logs: SeenLogs, partition: int, moment: int) -> PositionRange:
-    """The first message in log order that is not older."""
+    """Return the first message in log order that is not older."""
     place = logs.first_at(partition, moment)
     return ANYWHERE if place is None else PositionRange.exactly(place)

@@ -1,4 +1,4 @@
-"""What a group had acked at a moment: surely, or possibly."""
+"""The messages that a group had acked at a moment: surely, or possibly."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 
 from mqplug.testing.history._checker.consumer_epochs import Ack, Epochs, seek_is_lenient
-from mqplug.testing.history._checker.expected_positions import ANYWHERE, BEGIN, PositionRange, expected_range
+from mqplug.testing.history._checker.expected_positions import ANYWHERE, LOG_START, PositionRange, expected_range
 from mqplug.testing.history._checker.group_moves import GroupMove, GroupMovesDone
 from mqplug.testing.history._checker.seen_logs import SeenLogs
 from mqplug.testing.history._events.events import ConsumerOpened, ConsumerSought, Coordinates, Event
@@ -20,10 +20,10 @@ class GroupAcks:
         self._logs = logs
         self._epochs = epochs
         self._moves: dict[tuple[str, int], list[GroupMove]] = defaultdict(list)
-        self._moved: tuple[tuple[str, int, int], GroupMovesDone] | None = None  # the one that was asked for last
+        self._moved: tuple[tuple[str, int, int], GroupMovesDone] | None = None  # of the last query
         self.names: set[str] = set()
-        self._settled: set[str] = set()  # groups that have a position
-        self._began: dict[str, int] = {}  # when a group surely had one
+        self._settled: set[str] = set()  # groups with a position
+        self._began: dict[str, int] = {}  # when a group surely had a position
         for event in history.events:
             match event.did:
                 case ConsumerOpened(group=str(group)):
@@ -34,7 +34,7 @@ class GroupAcks:
                     pass
 
     def _note_open(self, event: Event, opened: ConsumerOpened, group: str) -> None:
-        """The first member's start counts; later ones do not move the group."""
+        """Note the start of a group's first member; later ones do not move the group."""
         self.names.add(group)
         if event.ok:
             self._began.setdefault(group, event.ended)
@@ -51,18 +51,18 @@ class GroupAcks:
         group = opened.did.group if opened is not None and isinstance(opened.did, ConsumerOpened) else None
         if group is None:
             return
-        if not event.ok or not seek.landed:  # nobody knows what moved, and where to
+        if not event.ok or not seek.landed:  # it may have moved any partition anywhere
             for partition in self._logs.partitions:
                 self._moves[group, partition].append(GroupMove(event, ANYWHERE, certain=False))
         for partition, place in seek.landed:
-            # Retention may have left more behind than the seek was for: it stood there then.
+            # Retention may have passed the target of the seek: the range then reaches as far as it trimmed.
             to = expected_range(self._logs, seek.to, partition, event, lenient=seek_is_lenient(seek))
-            removed = self._passed_over(event, partition) if to.lenient else BEGIN
+            removed = self._passed_over(event, partition) if to.lenient else LOG_START
             met = PositionRange(min(to.low, place), None if to.high is None else max(to.high, place, removed))
             self._moves[group, partition].append(GroupMove(event, met, event.ok))
 
     def _passed_over(self, seek: Event, partition: int) -> Coordinates:
-        """What lies before it may have been removed by the time at which something came after this seek."""
+        """Return the position before which messages may have been trimmed by the first delivery after this seek."""
         epoch = self._epochs.after.get((seek.number, partition))
         came = epoch.deliveries[0] if epoch is not None and epoch.deliveries else None
         return self._logs.trimmed_until(partition, seek.ended if came is None else came.ended)
@@ -70,9 +70,9 @@ class GroupAcks:
     # asking ------------------------------------------------------------------------------------------------
 
     def possibly_acked(self, group: str, partition: int, place: Coordinates, moment: int) -> bool:
-        """Whether the group may have had this message behind it at that time."""
+        """Return whether the group may have passed this message at that time."""
         if self._logs.may_be_trimmed(partition, place, self._began.get(group, moment)):
-            return True  # EARLIEST lay behind it already
+            return True  # EARLIEST was behind it already
         moved = self._moved_by(group, partition, moment)
         forgotten = moved.forgotten(place)
         if moved.may_have_passed(place, forgotten):
@@ -93,13 +93,13 @@ class GroupAcks:
         return self._moved[1]
 
     def surely_open(self, group: str, partition: int, place: Coordinates, moment: int) -> bool:
-        """Whether a message was still to come to the group at that time: not acked, not passed, not removed."""
+        """Return whether a message was surely outstanding for the group at that time: not acked, passed or trimmed."""
         return not self.possibly_acked(group, partition, place, moment) and not self._logs.may_be_trimmed(
             partition, place, moment
         )
 
     def _outlives(self, ack: Ack, seeks: Sequence[Event]) -> bool:
-        """Whether an ack may be stored after these seeks: by another member, where nobody tells it of them."""
+        """Return whether another member may store an ack after these seeks, because it is not notified of them."""
         member = ack.consumer
         left = self._epochs.left.get(member)
         return all(
@@ -109,7 +109,7 @@ class GroupAcks:
         )
 
     def stored_acks(self, group: str, partition: int, place: Coordinates, began: int, ended: int) -> list[Ack]:
-        """The acks that were durable before ``began``, and that no seek up to ``ended`` may have undone."""
+        """Return the acks that were stored before ``began``, and that no seek up to ``ended`` may have undone."""
         moves = [move for move in self._moves[group, partition] if move.event.began < ended and move.may_forget(place)]
         return [
             ack
@@ -119,11 +119,11 @@ class GroupAcks:
         ]
 
     def gave_back(self, partition: int, place: Coordinates) -> set[str]:
-        """Who gave this message back."""
+        """Return the consumers that nacked this message."""
         return self._epochs.gave_back.get((partition, place), set())
 
     def may_go_back(self, group: str, partition: int, since: int, until: int) -> bool:
-        """Whether a seek may have moved the group in that time."""
+        """Return whether a seek may have moved the group in that time."""
         return any(m.event.ended >= since and m.event.began <= until for m in self._moves[group, partition])
 
 

@@ -1,4 +1,4 @@
-"""Anomalies of groups: acks that come back, messages that never come, positions that go down."""
+"""Finds anomalies of groups: acks that are undone, messages never delivered, positions that go down."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from mqplug.testing.history._checker.anomaly import Anomaly
 from mqplug.testing.history._checker.consumer_epochs import Ack, Epoch, Epochs
-from mqplug.testing.history._checker.expected_positions import BEGIN
+from mqplug.testing.history._checker.expected_positions import LOG_START
 from mqplug.testing.history._checker.group_acks import GroupAcks
 from mqplug.testing.history._checker.seen_logs import SeenLogs
 from mqplug.testing.history._events.events import Coordinates, Event, GroupDrained, MessageReceived, PositionsRead
@@ -14,7 +14,7 @@ from mqplug.testing.history._events.history import History
 
 
 def returned_acks(logs: SeenLogs, epochs: Epochs, groups: GroupAcks) -> Iterator[Anomaly]:
-    """Messages that came again to a group, after a commit had stored their ack."""
+    """Yield messages that were delivered to a group again after a commit had stored their ack."""
     for epoch in epochs.all:
         if epoch.group is None:
             continue
@@ -27,10 +27,10 @@ def returned_acks(logs: SeenLogs, epochs: Epochs, groups: GroupAcks) -> Iterator
 
 
 def _acked_before(logs: SeenLogs, groups: GroupAcks, epoch: Epoch, event: Event, got: MessageReceived) -> Ack | None:
-    """The ack for which a message should not have come.
+    """Return the ack after which a message should not have been delivered.
 
-    Where whole entries are acked, each of an entry has to be acked by one and the same consumer: it comes again as
-    long as any is missing, and then all of them have to be acked anew.
+    Where whole entries are acked, one consumer has to ack each message of an entry: the entry is redelivered while any
+    ack is missing, and then all of them have to be acked anew.
     """
     assert epoch.group is not None
     reads_ahead = epoch.consumer.mode in {"ordered", "exclusive"} and not logs.guarantee.hands_out_current
@@ -47,7 +47,7 @@ def _acked_before(logs: SeenLogs, groups: GroupAcks, epoch: Epoch, event: Event,
 def outstanding_messages(
     logs: SeenLogs, groups: GroupAcks, group: str, moment: int
 ) -> Iterator[tuple[int, Coordinates]]:
-    """What is surely still to come to a group, as far as it was stored at that time."""
+    """Yield the messages, stored at that time, that are surely outstanding for a group."""
     for partition in logs.partitions:
         for place in logs.order(partition):
             if not groups.possibly_acked(group, partition, place, moment):
@@ -55,7 +55,7 @@ def outstanding_messages(
 
 
 def forgotten_messages(history: History, logs: SeenLogs, epochs: Epochs, groups: GroupAcks) -> Iterator[Anomaly]:
-    """What is stored, was acked by nobody, and did not come in the end."""
+    """Yield stored messages that no member acked, and that the final drain did not deliver."""
     for event in history.events:
         if not isinstance(event.did, GroupDrained) or not event.ok or logs.final is None:
             continue
@@ -66,7 +66,7 @@ def forgotten_messages(history: History, logs: SeenLogs, epochs: Epochs, groups:
         came = {(epoch.partition, place) for epoch in mine for place in _places(epoch)}
         for where in outstanding_messages(logs, groups, event.did.group, opened.began):
             if where not in came and where in logs.final:
-                text = f"nobody of {event.did.group} acked it, and it did not come"
+                text = f"no member of {event.did.group} acked it, and it was not delivered"
                 shown = (event, logs.final[where], *logs.seen[where].values())
                 yield Anomaly("forgotten", text, tuple(dict.fromkeys(shown)), *where)
 
@@ -76,21 +76,21 @@ def _places(epoch: Epoch) -> Iterator[Coordinates]:
 
 
 def wrong_positions(history: History, logs: SeenLogs, groups: GroupAcks) -> Iterator[Anomaly]:
-    """Where groups stood: never back without a seek, and never behind what nobody acked."""
+    """Yield positions of groups that went down without a seek, or that passed unacked messages."""
     before: dict[tuple[str, int], tuple[Event, Coordinates]] = {}
     for event in history.events:
         if not isinstance(event.did, PositionsRead) or not event.ok:
             continue
         group = event.did.group
         for partition, place in event.did.places:
-            earlier, stood = before.get((group, partition), (event, BEGIN))
+            earlier, stood = before.get((group, partition), (event, LOG_START))
             before[group, partition] = (event, place)
             if place < stood and not groups.may_go_back(group, partition, earlier.began, event.ended):
-                text = f"{group} stood at {':'.join(map(str, stood))} before"
+                text = f"the position of {group} was {':'.join(map(str, stood))} before"
                 yield Anomaly("position went down", text, (event, earlier), partition, place)
             for passed in logs.between(partition, stood, place):
-                # A seek during the call may have come behind what it saw, and forgotten what was acked until then.
+                # A seek during the call may come after the position was read, and forget the earlier acks.
                 if all(groups.surely_open(group, partition, passed, when) for when in (event.ended, event.began)):
-                    text = f"{group} stands behind it, and nobody acked it"
+                    text = f"the position of {group} is behind it, and no member acked it"
                     shown = (event, *logs.seen[partition, passed].values())
                     yield Anomaly("acked by nobody", text, shown, partition, passed)

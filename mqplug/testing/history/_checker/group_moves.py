@@ -1,4 +1,4 @@
-"""Where the seeks of a group, and the start of its first member, had moved it."""
+"""Where the seeks of a group, and the start of its first member, moved it."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ class GroupMove:
     certain: bool
 
     def may_forget(self, place: Coordinates) -> bool:
-        """Whether acks of this message may have been forgotten."""
+        """Return whether acks of this message may have been forgotten."""
         return self.to.low <= place
 
     def forgets(self, place: Coordinates) -> bool:
-        """Whether acks of this message are surely forgotten."""
+        """Return whether acks of this message are surely forgotten."""
         return self.certain and self.to.high is not None and self.to.high <= place
 
 
 class GroupMovesDone:
-    """What the moves of a group in one partition had done by a moment.
+    """The combined effect of the moves of a group in one partition at a moment.
 
-    Hundreds of messages are asked about at the same moment, and a long history has thousands of moves.
+    Hundreds of messages are looked up at the same moment, and a long history has thousands of moves.
     """
 
     def __init__(self, moves: Sequence[GroupMove], moment: int) -> None:
@@ -45,16 +45,16 @@ class GroupMovesDone:
         self._reach = list(accumulate((reach for _, reach in begun), max))
 
     def forgotten(self, place: Coordinates) -> int:
-        """When the last move began that surely forgot acks of this message; -1 if none did."""
+        """Return the start of the last move that surely forgot acks of this message, or -1 if none did."""
         several = bisect_right(self._from, place)
         return self._last[several - 1] if several else -1
 
     def may_have_passed(self, place: Coordinates, since: int) -> bool:
-        """Whether a move that ended then, or later, may have left this message behind: it counts as acked."""
+        """Return whether a move that ended then or later may have passed this message, so that it counts as acked."""
         several = bisect_right(self._ended, -since)
         return several > 0 and (False, place) < self._reach[several - 1]
 
 
 def _reach(move: GroupMove) -> tuple[bool, Coordinates]:
-    """What lies before it may have been left behind; that may be everything."""
+    """Return the position before which a move may have passed messages; it may have passed all."""
     return (True, ()) if move.to.high is None else (False, move.to.high)

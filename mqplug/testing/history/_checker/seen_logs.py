@@ -1,4 +1,4 @@
-"""What lay in each partition, as far as anybody in the history saw it."""
+"""The messages of each partition, as far as the history shows them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from mqplug.testing.history._events.history import History
 
 
 class SeenLogs:
-    """Every message that was seen in a partition, or whose producer was told its id."""
+    """Every message that was received from a partition, or whose producer got its id."""
 
     def __init__(self, history: History) -> None:
         self.guarantee = history.guarantee
@@ -56,25 +56,27 @@ class SeenLogs:
                 pass
 
     def _stored_until(self, partition: int) -> tuple[list[int], list[Coordinates]]:
-        """When sends ended, in order; before each, and after the last, the last place that was known by then."""
+        """Return the ends of sends, in order; before each, and after the last, the last coordinates known by then."""
         sends = ((self.send_of(partition, place), place) for place in self._order[partition])
         known = sorted((send.ended, place) for send, place in sends if send is not None and send.ok)
         return [ended for ended, _ in known], [(), *accumulate((place for _, place in known), max)]
 
     def _sent_since(self, partition: int) -> tuple[list[int], list[Coordinates | None]]:
-        """When sends began, in order; from each on the first place that is sent to, and None in the end."""
+        """Return the beginnings of sends, in order; from each on the first coordinates sent to, and None at the end."""
         sends = ((self.send_of(partition, place), place) for place in self._order[partition])
         known = sorted((send.began, place) for send, place in sends if send is not None)
         firsts = list(accumulate((place for _, place in reversed(known)), min))
         return [began for began, _ in known], [*reversed(firsts), None]
 
     def _newest_until(self, partition: int) -> list[int]:
-        """The latest log time up to each place, until a message that nobody read: its time is not known."""
+        """Return the latest log time up to each message, until one that was not read: its time is unknown."""
         keys = ((partition, place) for place in self._order[partition])
         return list(accumulate((self.log_times[key] for key in takewhile(self.log_times.__contains__, keys)), max))
 
     def _trimmed_by(self, partition: int) -> tuple[list[int], list[Coordinates]]:
-        """When trims began, in order; before each, and after the last, what they may have removed by then."""
+        """Return the beginnings of trims, in order; before each, and after the last, how far they may have trimmed by
+        then.
+        """
         trims = sorted(self._trims[partition])
         return [began for began, _ in trims], [(), *accumulate((before for _, before in trims), max)]
 
@@ -90,66 +92,66 @@ class SeenLogs:
     # asking ------------------------------------------------------------------------------------------------
 
     def order(self, partition: int) -> Sequence[Coordinates]:
-        """All places of a partition, in order."""
+        """Return all coordinates of a partition, in order."""
         return self._order.get(partition, ())
 
     @property
     def partitions(self) -> list[int]:
-        """Those of which anything is known."""
+        """The partitions with known messages."""
         return sorted(self._order)
 
     def between(self, partition: int, first: Coordinates, behind: Coordinates) -> Sequence[Coordinates]:
-        """The places from ``first`` on, and before ``behind``."""
+        """Return the coordinates from ``first`` on, and before ``behind``."""
         order = self.order(partition)
         return order[bisect_left(order, first) : bisect_left(order, behind)]
 
     def inside(self, partition: int, low: Coordinates, high: Coordinates) -> Sequence[Coordinates]:
-        """The places that lie truly between two others."""
+        """Return the coordinates strictly between two others."""
         order = self.order(partition)
         return order[bisect_right(order, low) : bisect_left(order, high)]
 
     def next(self, partition: int, position: Coordinates) -> Coordinates | None:
-        """The first message at or behind a position."""
+        """Return the first message at or behind a position."""
         order = self.order(partition)
         index = bisect_left(order, position)
         return order[index] if index < len(order) else None
 
     def send_of(self, partition: int, place: Coordinates) -> Event | None:
-        """The send of what lies there."""
+        """Return the send of the message at these coordinates."""
         return next((self.sends[value] for value in self.seen[partition, place] if value in self.sends), None)
 
     def stored_before(self, partition: int, place: Coordinates, moment: int) -> bool:
-        """Whether a message was surely there at that time: its producer knew of it."""
+        """Return whether a message was surely stored at that time: its producer had its id."""
         send = self.send_of(partition, place)
         return send is not None and send.ok and send.ended < moment
 
     def first_at(self, partition: int, moment: int) -> Coordinates | None:
-        """The first message whose log time is not before that, if it is known which one it is."""
+        """Return the first message whose log time is not earlier, if it is known which one it is."""
         times = self._times.get(partition, [])
         index = bisect_left(times, moment)
         return self._order[partition][index] if index < len(times) else None
 
     def last_before(self, partition: int, moment: int) -> Coordinates:
-        """The last message that was surely there at that time; before everything if there was none."""
+        """Return the last message that was surely stored at that time, or the start of the log if there was none."""
         ends, places = self._ends.get(partition, ([], [()]))
         return places[bisect_left(ends, moment)]
 
     def first_after(self, partition: int, moment: int) -> Coordinates | None:
-        """The first message that surely was not there yet at that time."""
+        """Return the first message that was surely not stored yet at that time."""
         begins, places = self._begins.get(partition, ([], [None]))
         return places[bisect_right(begins, moment)]
 
     def may_be_trimmed(self, partition: int, place: Coordinates, moment: int) -> bool:
-        """Whether somebody had begun to have this message removed at that time."""
+        """Return whether a trim of this message had begun at that time."""
         return place < self.trimmed_until(partition, moment)
 
     def trimmed_until(self, partition: int, moment: int) -> Coordinates:
-        """What lies before it may have been removed at that time."""
+        """Return the position before which messages may have been trimmed at that time."""
         began, until = self._removed.get(partition, ([], [()]))
         return until[bisect_left(began, moment)]
 
     def entry(self, partition: int, place: Coordinates) -> Sequence[Coordinates]:
-        """What a backend that acks whole entries takes together with this message."""
+        """Return the messages of the same entry, which a backend that acks whole entries treats as one."""
         if self.guarantee.ack_granularity == "message":
             return [place]
         head = place[:-1]

@@ -1,4 +1,4 @@
-"""The shortest history that still shows an anomaly: delta debugging, with the checker as the judge."""
+"""Shrinks a history that shows an anomaly: delta debugging, with the checker as the judge."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from mqplug.testing.history._events.history import History
 
 
 def shrink(history: History, anomaly: Anomaly, *, seconds: float = 5.0) -> tuple[Event, ...]:
-    """A few events of the history in which the same anomaly is found.
+    """Return a few events of the history in which the same anomaly is found.
 
-    What would excuse it was looked for in the whole history: here is only what shows it. When the time is up, the
-    shortest so far is returned.
+    Events that would excuse it were searched in the whole history: the result contains only those that show it. At the
+    timeout, the shortest so far is returned.
     """
     frame = {each.did.consumer: each for each in history.events if isinstance(each.did, ConsumerOpened)}
     deadline = Deadline(seconds)
@@ -34,20 +34,20 @@ def shrink(history: History, anomaly: Anomaly, *, seconds: float = 5.0) -> tuple
 
 
 def _is_near(event: Event, anomaly: Anomaly) -> bool:
-    """Whether an event is about the same partition, or about none in particular."""
+    """Return whether an event is about the same partition, or about none in particular."""
     partition = getattr(event.did, "partition", None)
     return anomaly.partition is None or partition is None or partition == anomaly.partition
 
 
 def _framed(events: Sequence[Event], frame: dict[str, Event]) -> list[Event]:
-    """The events, and the opening of each consumer among them."""
+    """Return the events, and the opening of each consumer among them."""
     consumers = {getattr(event.did, "consumer", None) for event in events}
     openings = [event for consumer, event in frame.items() if consumer in consumers]
     return sorted([*events, *openings], key=lambda event: event.number)
 
 
 def _minimise(events: list[Event], shows: Callable[[Sequence[Event]], bool], deadline: Deadline) -> list[Event]:
-    """Leave out ever smaller parts, as long as what is left still shows it."""
+    """Leave out ever smaller parts while the rest still shows it."""
     parts = 2
     while len(events) > 1 and not deadline.expired:
         size = max(1, len(events) // parts)

@@ -1,4 +1,4 @@
-"""Anomalies of what is stored, whoever reads it."""
+"""Finds anomalies of the stored messages."""
 
 from __future__ import annotations
 
@@ -9,42 +9,42 @@ from mqplug.testing.history._checker.seen_logs import SeenLogs
 from mqplug.testing.history._events.events import BackendDisturbed, Coordinates, Event, RecordSent
 from mqplug.testing.history._events.history import History
 
-FOR_EVER = 1 << 62
+END_OF_TIME_US = 1 << 62
 
 
 def lost_messages(logs: SeenLogs) -> Iterator[Anomaly]:
-    """What was stored, and is not read in the end, though nobody had it removed."""
+    """Yield stored messages that the final read misses, and that were not trimmed."""
     if logs.final is None:
         return
     last: dict[int, Coordinates] = {}
     for partition, place in logs.final:
         last[partition] = max(place, last.get(partition, place))
     for (partition, place), by_value in logs.seen.items():
-        if (partition, place) in logs.final or logs.may_be_trimmed(partition, place, FOR_EVER):
+        if (partition, place) in logs.final or logs.may_be_trimmed(partition, place, END_OF_TIME_US):
             continue
         value, event = next(iter(by_value.items()))
         send = logs.sends.get(value)
         if any(where in logs.final for where in logs.read[value]):
-            continue  # told under another id
+            continue  # found under another id
         if (send is not None and send.ok) or place < last.get(partition, ()):
             shown = (send, event) if send is not None and send is not event else (event,)
-            yield Anomaly("lost", f"{value} was stored, and is not read in the end", shown, partition, place)
+            yield Anomaly("lost", f"{value} was stored, and the final read misses it", shown, partition, place)
 
 
 def invented_messages(logs: SeenLogs) -> Iterator[Anomaly]:
-    """What was received, and was never sent, or provably not stored."""
+    """Yield received messages that were never sent, or provably not stored."""
     for value, places in logs.read.items():
         send = logs.sends.get(value)
         for (partition, place), event in places.items():
             if send is None:
-                yield Anomaly("invented", f"nobody sent {value!r}", (event,), partition, place)
+                yield Anomaly("invented", f"no producer sent {value!r}", (event,), partition, place)
             elif send.outcome == "failed":
-                text = f"the send of {value} had failed, provably"
+                text = f"the send of {value} provably failed"
                 yield Anomaly("invented", text, (event, send), partition, place)
 
 
 def payloads_under_one_id(logs: SeenLogs) -> Iterator[Anomaly]:
-    """One id under which two messages were seen."""
+    """Yield ids under which two messages were seen."""
     for (partition, place), by_value in logs.seen.items():
         if len(by_value) > 1:
             text = f"this id names {' and '.join(sorted(by_value))}"
@@ -52,7 +52,7 @@ def payloads_under_one_id(logs: SeenLogs) -> Iterator[Anomaly]:
 
 
 def duplicated_messages(history: History, logs: SeenLogs) -> Iterator[Anomaly]:
-    """What is there twice, on a backend that promises that this cannot be."""
+    """Yield messages stored twice by a backend that promises to avoid that."""
     promise = logs.guarantee
     troubled = any(isinstance(event.did, BackendDisturbed) for event in history.events)
     if not (promise.idempotent_producer or (promise.exactly_once and not troubled)):
@@ -62,11 +62,11 @@ def duplicated_messages(history: History, logs: SeenLogs) -> Iterator[Anomaly]:
             (partition, place), event = list(places.items())[1]
             where = " and ".join(f"[{p}] {':'.join(map(str, each))}" for p, each in places)
             first = next(iter(places.values()))
-            yield Anomaly("duplicated", f"{value} lies at {where}", (event, first), partition, place)
+            yield Anomaly("duplicated", f"{value} is stored at {where}", (event, first), partition, place)
 
 
 def wrong_ids(logs: SeenLogs) -> Iterator[Anomaly]:
-    """What is found elsewhere than its producer was told."""
+    """Yield messages found under another id than their producer got."""
     for value, places in logs.read.items():
         send = logs.sends.get(value)
         if send is None or not isinstance(send.did, RecordSent) or send.did.id is None or send.did.partition is None:
@@ -74,19 +74,19 @@ def wrong_ids(logs: SeenLogs) -> Iterator[Anomaly]:
         told = (send.did.partition, send.did.id)
         if len(places) == 1 and told not in places:
             (partition, place), event = next(iter(places.items()))
-            text = f"{value} is read there, but its producer was told [{told[0]}] {':'.join(map(str, told[1]))}"
+            text = f"{value} is read there, but its producer got [{told[0]}] {':'.join(map(str, told[1]))}"
             yield Anomaly("two ids", text, (event, send), partition, place)
 
 
 def reordered_messages(logs: SeenLogs) -> Iterator[Anomaly]:
-    """What one producer sent to one partition, and lies there in another order."""
+    """Yield messages of one producer that are stored in another order than they were sent."""
     for partition in logs.partitions:
         highest: dict[str, tuple[int, Event]] = {}
         known: set[str] = set()
         for place in logs.order(partition):
             send = logs.send_of(partition, place)
             if send is None or not isinstance(send.did, RecordSent) or send.did.value in known:
-                continue  # of one that is there twice, the first counts
+                continue  # of duplicates, the first counts
             known.add(send.did.value)
             number, before = highest.get(send.did.producer, (-1, send))
             if send.did.number < number:
@@ -98,6 +98,6 @@ def reordered_messages(logs: SeenLogs) -> Iterator[Anomaly]:
 def _out_of_order(logs: SeenLogs, partition: int, place: Coordinates, send: Event, before: Event) -> Anomaly:
     assert isinstance(send.did, RecordSent)
     assert isinstance(before.did, RecordSent)
-    text = f"{send.did.value} lies behind {before.did.value}, which was sent later"
+    text = f"{send.did.value} is stored after {before.did.value}, which was sent later"
     reads = [event for each in (send.did, before.did) for event in logs.read[each.value].values()]
     return Anomaly("reordered", text, (send, before, *reads), partition, place)

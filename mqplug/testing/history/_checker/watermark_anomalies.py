@@ -1,11 +1,11 @@
-"""Anomalies of watermarks and lags."""
+"""Finds anomalies of watermarks and lags."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
 from mqplug.testing.history._checker.anomaly import Anomaly
-from mqplug.testing.history._checker.expected_positions import BEGIN
+from mqplug.testing.history._checker.expected_positions import LOG_START
 from mqplug.testing.history._checker.group_acks import GroupAcks
 from mqplug.testing.history._checker.seen_logs import SeenLogs
 from mqplug.testing.history._events.events import (
@@ -18,11 +18,11 @@ from mqplug.testing.history._events.events import (
 )
 from mqplug.testing.history._events.history import History
 
-LOOK_BACK = 20  # messages before the end that a lag of 0 is compared with
+LAG_LOOK_BACK_MESSAGES = 20  # checked before the end at a lag of 0
 
 
 class StoredSoFar:
-    """What was surely stored at a moment; to be asked about ever later moments."""
+    """The last message of each partition that was surely stored at a moment; moments only go up."""
 
     def __init__(self, history: History) -> None:
         self._sends = iter([event for event in history.events if isinstance(event.did, RecordSent) and event.ok])
@@ -30,7 +30,7 @@ class StoredSoFar:
         self.last: dict[int, tuple[Coordinates, Event]] = {}
 
     def go_on(self, moment: int) -> None:
-        """Take in what was stored until then."""
+        """Take in the messages stored until then."""
         while self._next is not None and self._next.ended < moment:
             sent = self._next.did
             assert isinstance(sent, RecordSent)
@@ -45,7 +45,7 @@ def _place(stored: tuple[Coordinates, Event]) -> Coordinates:
 
 
 def wrong_watermarks(history: History, logs: SeenLogs) -> Iterator[Anomaly]:
-    """Watermarks that go down, or leave out what is stored."""
+    """Yield watermarks that go down, or exclude stored messages."""
     stored = StoredSoFar(history)
     before: dict[int, tuple[Event, Coordinates, Coordinates]] = {}
     first: dict[int, Coordinates] = {}
@@ -72,7 +72,7 @@ def _went_down(
     before: tuple[Event, Coordinates, Coordinates] | None,
     kills: Sequence[Event],
 ) -> Iterator[Anomaly]:
-    """What went down from one question to the next. A kill may undo a trim: nobody promised that it lasts."""
+    """Yield the watermarks that went down between two calls. A kill may undo a trim: no promise says that it lasts."""
     if before is None or before[0].ended > event.began:
         return
     earlier, was_low, was_high = before
@@ -87,16 +87,16 @@ def _denies(
     event: Event, partition: int, low: Coordinates, high: Coordinates, stored: StoredSoFar, first: Coordinates | None
 ) -> Iterator[Anomaly]:
     if low > high:
-        yield Anomaly("wrong watermark", "low lies behind high", (event,), partition, low)
+        yield Anomaly("wrong watermark", "low is greater than high", (event,), partition, low)
     if partition in stored.last and high <= stored.last[partition][0]:
         place, send = stored.last[partition]
-        yield Anomaly("wrong watermark", "it was stored, and lies behind high", (event, send), partition, place)
+        yield Anomaly("wrong watermark", "it was stored, and is not below high", (event, send), partition, place)
     if first is not None and low > first:
-        yield Anomaly("wrong watermark", "it is still there, and lies before low", (event,), partition, first)
+        yield Anomaly("wrong watermark", "it is still stored, and is below low", (event,), partition, first)
 
 
 def wrong_lags(history: History, logs: SeenLogs, groups: GroupAcks) -> Iterator[Anomaly]:
-    """A lag of 0, where the group had messages before it."""
+    """Yield lags of 0 of groups with outstanding messages."""
     stored = StoredSoFar(history)
     asked = [event for event in history.events if isinstance(event.did, LagRead) and event.ok]
     for event in sorted(asked, key=lambda each: each.began):
@@ -111,12 +111,12 @@ def wrong_lags(history: History, logs: SeenLogs, groups: GroupAcks) -> Iterator[
 def _has_lag(
     event: Event, group: str, partition: int, last: Coordinates, logs: SeenLogs, groups: GroupAcks
 ) -> Iterator[Anomaly]:
-    """The first message of those near the end that was there, and that nobody had acked."""
-    for place in [*logs.between(partition, BEGIN, last)[-LOOK_BACK:], last]:
+    """Yield the first message near the end that was surely stored and unacked."""
+    for place in [*logs.between(partition, LOG_START, last)[-LAG_LOOK_BACK_MESSAGES:], last]:
         if logs.stored_before(partition, place, event.began) and groups.surely_open(
             group, partition, place, event.ended
         ):
             shown = (event, *logs.seen[partition, place].values())
-            text = f"{group} has it still to come, and was said to have no lag"
+            text = f"it is outstanding for {group}, whose lag was 0"
             yield Anomaly("wrong watermark", text, shown, partition, place)
             return

@@ -1,4 +1,4 @@
-"""What happened in a run: each call as its caller saw it."""
+"""The events of a run: each call as its caller saw it."""
 
 from __future__ import annotations
 
@@ -13,14 +13,15 @@ Coordinates = tuple[int, ...]
 """Coordinates of an id, or of a position: a position lies before all ids that are not less."""
 
 CallOutcome = Literal["ok", "failed", "unknown"]
-"""``failed`` means that it was provably not done."""
+"""The outcome of a call; ``failed`` means that it provably had no effect."""
 
 
 @attrs.frozen
 class SeekTarget:
-    """Where a consumer was to begin, or to go on.
+    """The target of a start or a seek.
 
-    ``place`` is that of an id or a position; ``number`` is a time in milliseconds, or how many messages before the end.
+    ``place`` holds the coordinates of an id or a position; ``number`` is a time in milliseconds, or a number of
+    messages before the end.
     """
 
     kind: Literal["earliest", "latest", "before", "after", "position", "time", "last"]
@@ -31,7 +32,7 @@ class SeekTarget:
 
 @attrs.frozen
 class RecordSent:
-    """A record was sent. ``number`` is its place among those of its producer, ``id`` what the producer was told."""
+    """A record was sent. ``number`` is its index among those of its producer, ``id`` the id that the producer got."""
 
     producer: str
     number: int
@@ -43,7 +44,7 @@ class RecordSent:
 
 @attrs.frozen
 class ConsumerOpened:
-    """A consumer was opened; ``landed`` is where it stood then, if it was told."""
+    """A consumer was opened; ``landed`` holds its positions then, if known."""
 
     consumer: str
     group: str | None = None
@@ -61,7 +62,7 @@ class ConsumerClosed:
 
 @attrs.frozen
 class PartitionsAssigned:
-    """A consumer was told that it holds these partitions from now on."""
+    """A consumer was notified that it now holds these partitions."""
 
     consumer: str
     partitions: tuple[int, ...]
@@ -69,7 +70,7 @@ class PartitionsAssigned:
 
 @attrs.frozen
 class PartitionsRevoked:
-    """A consumer was told that these partitions go."""
+    """A consumer was notified that it loses these partitions."""
 
     consumer: str
     partitions: tuple[int, ...]
@@ -77,7 +78,7 @@ class PartitionsRevoked:
 
 @attrs.frozen
 class MessageReceived:
-    """A consumer got one message."""
+    """A consumer received one message."""
 
     consumer: str
     partition: int
@@ -96,7 +97,7 @@ class ReceiveFailed:
 
 @attrs.frozen
 class ConsumerSought:
-    """A consumer was moved; ``landed`` is where each partition that moved stood afterwards."""
+    """A consumer called seek; ``landed`` holds the positions of the moved partitions afterwards."""
 
     consumer: str
     to: SeekTarget
@@ -106,7 +107,7 @@ class ConsumerSought:
 
 @attrs.frozen
 class MessageAcked:
-    """A member acked a message; ``through``: and all that it had got before in this partition."""
+    """A member acked a message; with ``through``, also all that it had received before in this partition."""
 
     consumer: str
     partition: int
@@ -132,14 +133,14 @@ class AcksCommitted:
 
 @attrs.frozen
 class WatermarksRead:
-    """Somebody asked for watermarks: (partition, low, high)."""
+    """The administrator read the watermarks: (partition, low, high)."""
 
     marks: tuple[tuple[int, Coordinates, Coordinates], ...] = ()
 
 
 @attrs.frozen
 class PositionsRead:
-    """Somebody asked where a group stands: (partition, position)."""
+    """The administrator read the stored positions of a group: (partition, position)."""
 
     group: str
     places: tuple[tuple[int, Coordinates], ...] = ()
@@ -147,7 +148,7 @@ class PositionsRead:
 
 @attrs.frozen
 class LagRead:
-    """Somebody asked how much a group has before it: (partition, messages)."""
+    """The administrator read the lag of a group: (partition, messages)."""
 
     group: str
     lags: tuple[tuple[int, int], ...] = ()
@@ -155,7 +156,7 @@ class LagRead:
 
 @attrs.frozen
 class MessagesTrimmed:
-    """Somebody had messages before a position removed."""
+    """The administrator trimmed a partition before a position."""
 
     partition: int
     before: Coordinates
@@ -163,28 +164,28 @@ class MessagesTrimmed:
 
 @attrs.frozen
 class PartitionsAdded:
-    """Partitions were added: so many there are now."""
+    """Partitions were added; ``partitions`` is the new total."""
 
     partitions: int
 
 
 @attrs.frozen
 class BackendDisturbed:
-    """Something was done to the backend on purpose, and undone in the end."""
+    """The backend or a worker process was disturbed on purpose, and recovered."""
 
     what: str
 
 
 @attrs.frozen
 class AllMessagesRead:
-    """In the end a consumer without a group read all partitions, from EARLIEST to the high of then."""
+    """At the end, a consumer without a group read all partitions, from EARLIEST to the high watermark of that time."""
 
     consumer: str
 
 
 @attrs.frozen
 class GroupDrained:
-    """In the end, when the others had left, a member took all that was left to its group."""
+    """At the end, after all other members had left, a member received everything outstanding for its group."""
 
     consumer: str
     group: str
@@ -192,7 +193,7 @@ class GroupDrained:
 
 @attrs.frozen
 class UnexpectedError:
-    """An actor met an error that no caller should ever see, or did not come back in time."""
+    """An actor got an error that no caller should ever see, or did not return in time."""
 
     what: str
 
@@ -225,12 +226,12 @@ TAGS: Final[Mapping[type, str]] = {
     GroupDrained: "Drained",
     UnexpectedError: "Broke",
 }
-"""The word for each action in a history file, and where an event is printed."""
+"""The word for each action, in a history file and in a printed event."""
 
 
 @attrs.frozen
 class Event:
-    """One call, or what a callback was told.
+    """One call, or one notification of a callback.
 
     Times are microseconds since the run began. Events are numbered in the order in which they ended.
     """
@@ -245,7 +246,7 @@ class Event:
 
     @property
     def ok(self) -> bool:
-        """Whether it was done."""
+        """Whether the call succeeded."""
         return self.outcome == "ok"
 
     def __str__(self) -> str:
@@ -257,7 +258,7 @@ class Event:
 
 
 def _short(value: object) -> str:
-    """A value as it is read most easily."""
+    """Return a value in its most readable form."""
     if isinstance(value, SeekTarget):
         parts = [value.kind, *([f"[{value.partition}]"] if value.partition is not None else [])]
         return "".join(parts) + (f"({_short(value.place)})" if value.place else f"({value.number or ''})")

@@ -1,4 +1,4 @@
-"""A history: all that happened in a run, and what the backend promises. It can be kept in a file."""
+"""A history: the events of a run and the guarantees of the backend, with the file that keeps them."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ VERSION: Final = 1
 
 @attrs.frozen(kw_only=True)
 class Guarantee:
-    """What the backend promises, as far as it decides what is an anomaly.
+    """The promises of a backend that decide which events are anomalies.
 
-    ``tells_trim``: a consumer that retention overtook hears of it. ``hands_out_current``: a member hands out nothing
-    that another one acked, and stored, before it was asked for.
+    ``tells_trim``: a consumer overtaken by retention gets an error. ``hands_out_current``: a member never delivers a
+    message that another member acked and stored before the request.
     """
 
     idempotent_producer: bool = True
@@ -35,7 +35,9 @@ class Guarantee:
 
     @classmethod
     def of(cls, able: Capabilities, *, hands_out_current: bool = False) -> Guarantee:
-        """What follows from capabilities. A backend that cannot be asked to trim need not tell a group of it."""
+        """Return the guarantee that follows from capabilities. A backend without ``trim`` need not report a trim to a
+        group.
+        """
         return cls(
             idempotent_producer=able.idempotent_producer,
             exactly_once=able.exactly_once,
@@ -55,7 +57,7 @@ class History:
     seed: str = ""
 
     def only(self, events: Iterable[Event]) -> History:
-        """The same run, of which nothing is known but these events."""
+        """Return the same run with only these events."""
         return attrs.evolve(self, events=tuple(events))
 
     def save(self, path: str | os.PathLike[str]) -> None:
@@ -67,24 +69,24 @@ class History:
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> History:
-        """Read what ``save`` wrote."""
+        """Read a file that ``save`` wrote."""
         with Path(path).open(encoding="utf-8") as file:
             head = json.loads(file.readline())
             version = head.get("mqplug-history") if isinstance(head, dict) else None
             if version != VERSION:
-                raise ValueError(f"{path} is no history of version {VERSION}: it says {version!r}")
+                raise ValueError(f"{path} is not a history of version {VERSION}: its version is {version!r}")
             events = tuple(from_json(json.loads(line)) for line in file)
         return cls(events, _converter.structure(head["guarantee"], Guarantee), head["seed"])
 
 
 def to_json(event: Event) -> dict[str, Any]:
-    """An event as a line of a file has it."""
+    """Return an event as it is stored in a line of a file."""
     made: dict[str, Any] = _converter.unstructure(event)
     return made
 
 
 def from_json(line: Any) -> Event:
-    """The event of such a line."""
+    """Return the event of a line of a file."""
     return _converter.structure(line, Event)
 
 

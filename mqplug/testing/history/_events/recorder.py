@@ -29,7 +29,7 @@ REFUSALS: Final = (
 
 
 class HistoryRecorder:
-    """Where all actors of a run write down what they did. Thread-safe."""
+    """The events of all actors of a run. Thread-safe."""
 
     def __init__(self, limit: int, began: int | None = None) -> None:
         self._limit = limit
@@ -38,35 +38,35 @@ class HistoryRecorder:
         self.events: list[Event] = []
 
     def now(self) -> int:
-        """Microseconds since the run began."""
+        """Return the microseconds since the run began."""
         return (time.monotonic_ns() - self.origin) // 1000
 
     def begin(self, actor: str, did: RunAction) -> int:
-        """Something begins that may be done even if nobody is left to say so. Returns when."""
+        """Announce a call that may take effect even if its process dies. Return the time."""
         return self.now()
 
     @property
     def full(self) -> bool:
-        """Whether there is no room for more work. What is under way is written down all the same."""
+        """Whether the limit is reached, so that no new work begins. Calls under way are still recorded."""
         return len(self.events) >= self._limit
 
     def add(self, actor: str, did: RunAction, began: int | None = None, error: Error | None = None) -> None:
-        """Write down what was done, and what came of it."""
+        """Record a call and its outcome."""
         ended = self.now()
         outcome: CallOutcome = "ok" if error is None else outcome_of(error)
         told = "" if error is None else f"{type(error).__name__}: {error.message}"
         self.note(Event(0, actor, ended if began is None else began, ended, did, outcome, told))
 
     def add_sent(self, actor: str, did: RunAction, began: int, outcome: CallOutcome, error: str = "") -> None:
-        """Write down what came of a record."""
+        """Record the outcome of a record."""
         self.note(Event(0, actor, began, self.now(), did, outcome, error))
 
     def note(self, event: Event) -> None:
-        """Write down an event, under the next number."""
+        """Record an event under the next number."""
         with self._lock:
             self.events.append(attrs.evolve(event, number=len(self.events)))
 
 
 def outcome_of(error: Error) -> CallOutcome:
-    """Whether an error of a call proves that nothing was done."""
+    """Return "failed" if this error proves that the call had no effect, else "unknown"."""
     return "failed" if isinstance(error, REFUSALS) else "unknown"

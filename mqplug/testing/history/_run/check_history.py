@@ -1,4 +1,4 @@
-"""``check_history``: a run against one backend, from its seed to the verdict."""
+"""``check_history``: a run against one backend, from its seed to its verdict."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ from mqplug.testing.history._events.events import UnexpectedError
 from mqplug.testing.history._events.history import Guarantee, History
 from mqplug.testing.history._run.final_reads import FinalReads
 from mqplug.testing.history._run.processes import WorkerProcesses
-from mqplug.testing.history._run.verdict import WORST, Example, RunCounts, Verdict, events_around
+from mqplug.testing.history._run.verdict import MAX_EXAMPLES, Example, RunCounts, Verdict, events_around
 
-LEAVING = 60.0  # seconds that an actor has to come back when it is called
+ACTOR_EXIT_S = 60.0  # for an actor to leave after the end of the run
 
 
 def check_history(
@@ -44,13 +44,13 @@ def check_history(
     rerun: bool = True,
     keep: Path | str | None = None,
 ) -> Verdict:
-    """Let random actors work on a topic of the backend, and look for what may not be in what they saw.
+    """Run random actors on a topic of the backend, and search what they saw for anomalies.
 
-    The same ``seed`` draws the same lots; without one, it is drawn, and the verdict names it. ``plan`` says how many
-    actors there are. ``faults=False`` leaves the backend, and its clients, in peace. ``defects`` are rules for
-    ``mqplug.faults`` that break the promises on purpose, to see that they are found. When an anomaly is found, and
-    ``rerun`` is true, smaller runs with the same seed follow, and the verdict says which one still fails. The history
-    is saved to the file ``keep`` before it is searched.
+    The same ``seed`` draws the same random numbers; without one, it is drawn, and the verdict names it. ``plan`` sets
+    the number of actors. With ``faults=False`` neither the backend nor calls are disturbed. ``defects`` are rules for
+    ``mqplug.faults`` that break the promises on purpose, to prove that the check finds them. If an anomaly is found and
+    ``rerun`` is true, smaller runs with the same seed follow, and the verdict names the smallest that still fails. The
+    history is saved to the file ``keep`` before the search.
     """
     drawn = str(random.randrange(1 << 32) if seed is None else seed)
     chosen = attrs.evolve(plan or Plan(), seconds=seconds, seed=drawn)
@@ -67,13 +67,13 @@ def _judged(history: History, injected: int) -> Verdict:
     anomalies = check(history)
     worst: dict[str, Example] = {}
     for anomaly in anomalies:
-        if anomaly.kind not in worst and len(worst) < WORST:
+        if anomaly.kind not in worst and len(worst) < MAX_EXAMPLES:
             worst[anomaly.kind] = Example(anomaly, shrink(history, anomaly), events_around(history, anomaly))
     return Verdict(history, anomalies, RunCounts.of(history), injected, tuple(worst.values()))
 
 
 def _smaller(harness: Harness, plan: Plan, verdict: Verdict, *, faults: bool, defects: Sequence[Rule]) -> str:
-    """Which smaller run still fails, in words."""
+    """Return a sentence with the smallest run that still fails."""
     kinds, found = {anomaly.kind for anomaly in verdict.anomalies}, ""
     for _ in range(3):
         plan = plan.smaller()
@@ -88,61 +88,63 @@ def _smaller(harness: Harness, plan: Plan, verdict: Verdict, *, faults: bool, de
 
 
 def _run(harness: Harness, plan: Plan, *, faults: bool, defects: Sequence[Rule]) -> tuple[History, int]:
-    """Set the stage, let the actors work, put everything right, and look at what is left."""
+    """Prepare the topic, let the actors work, heal the backend, and read everything that is left."""
     injected = call_faults(plan.seed, defects, legal=faults)
-    stage = RunContext(harness, plan, f"history-{uuid.uuid4().hex[:12]}", [injected])
+    context = RunContext(harness, plan, f"history-{uuid.uuid4().hex[:12]}", [injected])
     with harness.connect() as client:
         able = client.capabilities
         groups = planned_groups(able)
-        client.create_topic(stage.topic, partitions=plan.partitions if able.partitions else 1)
+        client.create_topic(context.topic, partitions=plan.partitions if able.partitions else 1)
         if not able.partitions:
-            stage.partitions = 1
-        _begin(stage, client, groups)
+            context.partitions = 1
+        _begin(context, client, groups)
     guarantee = Guarantee.of(able, hands_out_current=harness.hands_out_current)
     try:
         if faults and not defects and harness.second_process:
-            happened = WorkerProcesses(stage, harness.second_process).perform()
+            happened = WorkerProcesses(context, harness.second_process).perform()
         else:
-            _act(stage, all_actors(stage, groups, able), backend_faults(harness) if faults else [])
+            _act(context, all_actors(context, groups, able), backend_faults(harness) if faults else [])
             happened = len(injected.happened)
         injected.active = False
-        FinalReads(stage, guarantee).close(groups)
+        FinalReads(context, guarantee).close(groups)
     finally:
-        _delete(harness, stage.topic)
-    return History(tuple(stage.recorder.events), guarantee, plan.seed), happened
+        _delete(harness, context.topic)
+    return History(tuple(context.recorder.events), guarantee, plan.seed), happened
 
 
-def _begin(stage: RunContext, client: Client, groups: Sequence[GroupPlan]) -> None:
-    """A few messages lie there before anything, and the group that begins at LATEST is placed behind them."""
-    outbox = RecordedProducer(stage, client.producer(stage.topic), "beginning#1")
-    outbox.send_many([Draft(number % stage.partitions, None) for number in range(4 * stage.partitions)])
+def _begin(context: RunContext, client: Client, groups: Sequence[GroupPlan]) -> None:
+    """Send the first messages, and place the group that starts at LATEST behind them."""
+    outbox = RecordedProducer(context, client.producer(context.topic), "beginning#1")
+    outbox.send_many([Draft(number % context.partitions, None) for number in range(4 * context.partitions)])
     outbox.close()
     for group in groups:
         if group.latest:
-            with RecordedConsumer.opened(stage, client, "beginning", f"{group.name}/first", group.aim, group.name):
+            with RecordedConsumer.opened(context, client, "beginning", f"{group.name}/first", group.aim, group.name):
                 pass
 
 
-def _act(stage: RunContext, actors: Sequence[Actor], choice: Sequence[BackendFault]) -> None:
-    """Everybody at once, for as long as the plan says."""
-    threads = [Thread(target=stage.perform, args=(actor,), name=actor.name, daemon=True) for actor in actors]
+def _act(context: RunContext, actors: Sequence[Actor], choice: Sequence[BackendFault]) -> None:
+    """Run all actors at once, for the seconds of the plan."""
+    threads = [Thread(target=context.perform, args=(actor,), name=actor.name, daemon=True) for actor in actors]
     if choice:
-        threads.append(Thread(target=FaultActor(stage, choice).perform, name="troublemaker", daemon=True))
+        threads.append(Thread(target=FaultActor(context, choice).perform, name="faults", daemon=True))
     for thread in threads:
         thread.start()
-    working = Deadline(stage.plan.seconds)
-    while stage.running and not working.expired:
-        stage.nap(0.05)
-    stage.end()
-    deadline = Deadline(LEAVING)
+    working = Deadline(context.plan.seconds)
+    while context.running and not working.expired:
+        context.nap(0.05)
+    context.end()
+    deadline = Deadline(ACTOR_EXIT_S)
     for thread in threads:
         thread.join(deadline.remaining())
         if thread.is_alive():
-            stage.recorder.add(thread.name, UnexpectedError(f"a call did not end within {LEAVING:g} s of its timeout"))
+            context.recorder.add(
+                thread.name, UnexpectedError(f"a call did not end within {ACTOR_EXIT_S:g} s of its timeout")
+            )
 
 
 def _delete(harness: Harness, topic: str) -> None:
-    """The verdict does not depend on it: a backend that is gone takes its topics along."""
+    """Delete the topic. A failure does not matter: a backend that is gone takes its topics along."""
     with suppress(Exception), harness.connect() as client:
         if client.capabilities.delete_topic:
             client.delete_topic(topic)

@@ -1,4 +1,4 @@
-"""Actors in processes of their own: these are killed and stopped, and come again, and so is what they talk to."""
+"""The worker processes of a run: started, killed, stopped and replaced, while the backend is disturbed."""
 
 from __future__ import annotations
 
@@ -26,18 +26,18 @@ from mqplug.testing.history._events.events import (
 from mqplug.testing.history._events.history import from_json
 from mqplug.testing.history._run.worker import WorkerTask
 
-PROCESSES: Final = 4
-NAME: Final = "troublemaker"
-STARTING: Final = 60.0  # seconds that processes have to begin
-LEAVING: Final = 90.0  # seconds that a process has to come back when it is called
+PROCESS_COUNT: Final = 4
+FAULT_ACTOR: Final = "faults"
+WORKERS_START_S: Final = 60.0  # for all processes to begin their work
+WORKER_EXIT_S: Final = 90.0  # for a process to exit after its input ends
 
 
 class WorkerProcess:
-    """One process, and what it said."""
+    """A worker process, and the lines it reported."""
 
     def __init__(self, part: WorkerTask) -> None:
         self.part = part
-        self.killed: int | None = None  # when
+        self.killed: int | None = None  # microseconds
         self._lines: list[str] = []
         command = [sys.executable, "-c", f"from {__package__}.worker import main; main()"]
         self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
@@ -55,7 +55,7 @@ class WorkerProcess:
 
     @property
     def works(self) -> bool:
-        """Whether it has begun to do anything, or is gone."""
+        """Whether it has reported anything, or is gone."""
         return bool(self._lines) or self.process.poll() is not None
 
     def kill(self, now: Callable[[], int]) -> None:
@@ -65,12 +65,12 @@ class WorkerProcess:
         self.killed = now()
 
     def call_back(self) -> None:
-        """Have its actors leave."""
+        """Make its actors leave."""
         assert self.process.stdin is not None
         self.process.stdin.close()
 
     def end(self, deadline: Deadline) -> bool:
-        """Wait until it is gone; False if it had to be killed for that, or failed."""
+        """Wait until it is gone. Return False if it had to be killed for that, or failed."""
         try:
             self.process.wait(deadline.remaining())
         except subprocess.TimeoutExpired:
@@ -86,14 +86,14 @@ class WorkerProcess:
             pipe.close()
 
     def told(self) -> tuple[list[Event], int]:
-        """What it did; and how many faults were injected, as far as it came to say so."""
+        """Return its events, and the number of injected faults if it reported one."""
         return parse_report(self._lines, self.killed)
 
 
 def parse_report(lines: Iterable[str], killed: int | None) -> tuple[list[Event], int]:
-    """What the lines of a process say that was killed then, or not: its events, and how many faults were injected.
+    """Return the events in the lines of a process, killed at this time or not, and the number of its injected faults.
 
-    What it had begun, and nobody was left to tell of, may be done or not; and nobody is open any more.
+    A call that had begun when the process was killed has an unknown outcome, and its consumers count as closed.
     """
     events: list[Event] = []
     begun: dict[tuple[type, str], Event] = {}
@@ -115,7 +115,7 @@ def parse_report(lines: Iterable[str], killed: int | None) -> tuple[list[Event],
 
 
 def _torn_away(events: Sequence[Event], killed: int) -> Iterator[Event]:
-    """The end of those consumers that were open."""
+    """Yield the end of those consumers that were open."""
     left = {event.did.consumer for event in events if isinstance(event.did, ConsumerClosed)}
     for event in events:
         if isinstance(event.did, ConsumerOpened) and event.did.consumer not in left:
@@ -125,99 +125,102 @@ def _torn_away(events: Sequence[Event], killed: int) -> Iterator[Event]:
 
 
 class WorkerProcesses:
-    """All processes of a run. Whoever is killed comes again, under another name."""
+    """All worker processes of a run. A killed one is replaced, under another name."""
 
-    def __init__(self, stage: RunContext, url: str) -> None:
-        self._stage = stage
-        self._host = stage.harness.host
-        self._troubles = [] if self._host else [each for each in backend_faults(stage.harness) if not each.alone]
-        self._lots = stage.plan.lots(NAME)
-        urls = [url, stage.harness.process_behind_network or url]
+    def __init__(self, context: RunContext, url: str) -> None:
+        self._context = context
+        self._host = context.harness.host
+        self._faults = [] if self._host else [each for each in backend_faults(context.harness) if not each.alone]
+        self._random = context.plan.lots(FAULT_ACTOR)
+        urls = [url, context.harness.process_behind_network or url]
         parts = [
-            WorkerTask(urls[share % 2], stage.topic, stage.plan, share, PROCESSES, 0, stage.recorder.origin)
-            for share in range(PROCESSES)
+            WorkerTask(urls[share % 2], context.topic, context.plan, share, PROCESS_COUNT, 0, context.recorder.origin)
+            for share in range(PROCESS_COUNT)
         ]
         self._here = [WorkerProcess(part) for part in parts]
         self._gone: list[WorkerProcess] = []
 
     def perform(self) -> int:
-        """Let them work for as long as the plan says, and write down what they did; how many faults were injected."""
-        seconds = self._stage.plan.seconds
-        # Clients of a server need time to find it again, and members to be missed.
+        """Let them work for the seconds of the plan, and record their events. Return the number of injected faults."""
+        seconds = self._context.plan.seconds
+        # Clients of a server need time to reconnect, and the server to notice missing members.
         calm = (1.0, 4.0) if self._host else (0.1 * seconds, 0.3 * seconds)
         self._await_beginning()
         deadline = Deadline(seconds)
         try:
             while not deadline.expired:
-                self._stage.nap(deadline.remaining(self._lots.uniform(*calm)))
+                self._context.nap(deadline.remaining(self._random.uniform(*calm)))
                 if not deadline.expired:
-                    self._make_trouble()
+                    self._make_fault()
         finally:
             self._call_back()
         return self._write_down()
 
     def _await_beginning(self) -> None:
         """Wait until each process works: on a busy machine some take as long to start as a short run lasts."""
-        deadline = Deadline(STARTING)
-        while not all(player.works for player in self._here) and not deadline.expired:
-            self._stage.nap(0.02)
+        deadline = Deadline(WORKERS_START_S)
+        while not all(worker.works for worker in self._here) and not deadline.expired:
+            self._context.nap(0.02)
 
-    def _make_trouble(self) -> None:
-        if self._troubles and self._lots.random() < 0.5:
-            FaultActor(self._stage, self._troubles).make(self._lots.choice(self._troubles))
+    def _make_fault(self) -> None:
+        if self._faults and self._random.random() < 0.5:
+            FaultActor(self._context, self._faults).make(self._random.choice(self._faults))
         else:
             self._strike()
 
     def _strike(self) -> None:
-        """Kill or stop one of the processes, or whichever the backend lives in."""
-        lots, recorder, harness = self._lots, self._stage.recorder, self._stage.harness
+        """Kill or stop one of the processes, or the process that hosts the backend."""
+        random, recorder, harness = self._random, self._context.recorder, self._context.harness
         host, began = self._host() if self._host else None, recorder.now()
-        mine = [player for player in self._here if player.process.pid == host]
+        mine = [worker for worker in self._here if worker.process.pid == host]
         what = "kill of a process"
         if host is not None and not mine and harness.kill and harness.start:
             harness.kill()
             harness.start()
             what = "kill of the host"
         else:
-            player = lots.choice(mine if mine and lots.random() < 0.5 else self._here)
-            if player.process.poll() is not None:
-                recorder.add(NAME, UnexpectedError(f"a process ended by itself, with {player.process.returncode}"))
-            if lots.random() < 0.25:
-                self._stop(player)
+            worker = random.choice(mine if mine and random.random() < 0.5 else self._here)
+            if worker.process.poll() is not None:
+                recorder.add(
+                    FAULT_ACTOR,
+                    UnexpectedError(f"a worker process exited by itself with status {worker.process.returncode}"),
+                )
+            if random.random() < 0.25:
+                self._stop(worker)
                 what = "stop of a process"
             else:
-                self._replace(player)
-        recorder.add(NAME, BackendDisturbed(what), began)
+                self._replace(worker)
+        recorder.add(FAULT_ACTOR, BackendDisturbed(what), began)
 
-    def _stop(self, player: WorkerProcess) -> None:
-        """It stands still for a while."""
-        player.process.send_signal(signal.SIGSTOP)
-        self._stage.nap(self._lots.uniform(0.1, 4.0))
-        player.process.send_signal(signal.SIGCONT)
+    def _stop(self, worker: WorkerProcess) -> None:
+        """Stop it for a while."""
+        worker.process.send_signal(signal.SIGSTOP)
+        self._context.nap(self._random.uniform(0.1, 4.0))
+        worker.process.send_signal(signal.SIGCONT)
 
-    def _replace(self, player: WorkerProcess) -> None:
-        """Kill it, and have another come in its place."""
-        player.kill(self._stage.recorder.now)
-        self._stage.nap(self._lots.choice([0, 0, 0.5]))
-        self._here.remove(player)
-        self._gone.append(player)
-        self._here.append(WorkerProcess(attrs.evolve(player.part, life=player.part.life + 1)))
+    def _replace(self, worker: WorkerProcess) -> None:
+        """Kill it, and start another in its place."""
+        worker.kill(self._context.recorder.now)
+        self._context.nap(self._random.choice([0, 0, 0.5]))
+        self._here.remove(worker)
+        self._gone.append(worker)
+        self._here.append(WorkerProcess(attrs.evolve(worker.part, life=worker.part.life + 1)))
 
     def _call_back(self) -> None:
-        for player in self._here:
-            player.call_back()
-        deadline = Deadline(LEAVING)
-        for player in self._here:
-            if not player.end(deadline):
-                what = f"a process did not leave in time, or failed: it ended with {player.process.returncode}"
-                self._stage.recorder.add(NAME, UnexpectedError(what))
+        for worker in self._here:
+            worker.call_back()
+        deadline = Deadline(WORKER_EXIT_S)
+        for worker in self._here:
+            if not worker.end(deadline):
+                what = f"a worker process failed, or did not exit in time: status {worker.process.returncode}"
+                self._context.recorder.add(FAULT_ACTOR, UnexpectedError(what))
 
     def _write_down(self) -> int:
-        """What all of them did, in the order in which it ended."""
-        recorder, total = self._stage.recorder, 0
+        """Record the events of all processes, in the order in which they ended."""
+        recorder, total = self._context.recorder, 0
         events = recorder.events
-        for player in (*self._gone, *self._here):
-            told, injected = player.told()
+        for worker in (*self._gone, *self._here):
+            told, injected = worker.told()
             events += told
             total += injected
         events.sort(key=lambda event: event.ended)

@@ -1,4 +1,4 @@
-"""The verdict: one line, and the worst few examples."""
+"""The verdict of a run: one line, and the worst few examples."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from mqplug.testing.history._checker.anomaly import KINDS, Anomaly
 from mqplug.testing.history._events.events import BackendDisturbed, Event, MessageReceived, RecordSent
 from mqplug.testing.history._events.history import History
 
-WORST = 3
-AROUND = 3  # events of the same actor that are shown before and after
+MAX_EXAMPLES = 3
+CONTEXT_EVENTS = 3  # shown of the same actor before and after
 
 
 @attrs.frozen
 class Example:
-    """An anomaly, with the shortest history found that shows it, and what its actor did around it."""
+    """An anomaly, with the shortest history found that shows it, and the events of its actor around it."""
 
     anomaly: Anomaly
     shortest: tuple[Event, ...]
@@ -32,7 +32,7 @@ class Example:
 
 @attrs.frozen
 class RunCounts:
-    """How much happened."""
+    """The counts of a run: records, deliveries, faults and seconds."""
 
     sent: int
     stored: int
@@ -46,7 +46,7 @@ class RunCounts:
 
     @classmethod
     def of(cls, history: History) -> RunCounts:
-        """Count."""
+        """Count the events of a history."""
         sends = [event for event in history.events if isinstance(event.did, RecordSent)]
         places: dict[str, set[object]] = {}
         deliveries: Counter[tuple[object, ...]] = Counter()
@@ -70,7 +70,7 @@ class RunCounts:
 
 @attrs.frozen
 class Verdict:
-    """What a run was found to be. ``anomalies`` is empty where all is well."""
+    """The result of a run. ``anomalies`` is empty if the backend kept its promises."""
 
     history: History = attrs.field(repr=False)
     anomalies: Sequence[Anomaly]
@@ -81,7 +81,7 @@ class Verdict:
 
     @property
     def delivery(self) -> str:
-        """What it amounts to: exactly, at least or at most once, or none of it."""
+        """The delivery guarantee that the run observed: exactly, at least or at most once, or none of them."""
         kinds = {anomaly.kind for anomaly in self.anomalies}
         if kinds - {"lost", "forgotten", "duplicated"}:
             return "broken"
@@ -93,7 +93,7 @@ class Verdict:
 
     @property
     def line(self) -> str:
-        """All of it in one line."""
+        """The verdict in one line."""
         c = self.counts
         kinds = Counter(anomaly.kind for anomaly in self.anomalies)
         found = ", ".join(f"{kinds[kind]} {kind}" for kind in KINDS if kinds[kind]) or "no anomaly"
@@ -110,10 +110,10 @@ class Verdict:
 
 
 def events_around(history: History, anomaly: Anomaly) -> tuple[Event, ...]:
-    """What the actor of the witness did just before and after it."""
+    """Return the events of the witness's actor just before and after it."""
     if not anomaly.events:
         return ()
     witness = anomaly.events[0]
     mine = [event for event in history.events if event.actor == witness.actor]
     index = next((i for i, event in enumerate(mine) if event.number == witness.number), 0)
-    return tuple(mine[max(0, index - AROUND) : index + AROUND + 1])
+    return tuple(mine[max(0, index - CONTEXT_EVENTS) : index + CONTEXT_EVENTS + 1])

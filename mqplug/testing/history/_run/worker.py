@@ -1,7 +1,7 @@
 """A process in which some of the actors of a run work; it may be killed at any moment.
 
-It is told its part in a line of JSON, and writes a line for what begins, and one for what has ended. It goes when its
-input ends.
+It reads its task from a line of JSON, and writes a line when a call begins, and one when it has ended. It exits when
+its input ends.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ from mqplug.testing.history._events.recorder import HistoryRecorder
 
 @attrs.frozen
 class WorkerTask:
-    """What a process is to do: those actors whose number leaves ``share`` when divided by ``of``.
+    """The task of a process: the actors whose number leaves ``share`` when divided by ``of``.
 
-    ``life`` tells it from those of the same share before it, ``origin`` is when the run began.
+    ``life`` counts the earlier processes of the same share; ``origin`` is the start of the run.
     """
 
     url: str
@@ -44,7 +44,7 @@ class WorkerTask:
 
 
 class PipeRecorder(HistoryRecorder):
-    """Says at once what happens: what was said is known, whatever becomes of this process."""
+    """A recorder that reports each event at once: it is known even if this process is killed afterwards."""
 
     def __init__(self, limit: int, origin: int) -> None:
         super().__init__(limit, origin)
@@ -61,7 +61,7 @@ class PipeRecorder(HistoryRecorder):
         self._say({"event": to_json(event)})
 
     def end(self, injected: int) -> None:
-        """All actors have left."""
+        """Report the number of injected faults, after all actors have left."""
         self._say({"injected": injected})
 
     def _say(self, line: dict[str, Any]) -> None:
@@ -72,7 +72,7 @@ class PipeRecorder(HistoryRecorder):
 
 
 def main() -> None:
-    """Play a part until the input ends."""
+    """Run the actors of a task until the input ends."""
     told = json.loads(sys.stdin.readline())
     part = WorkerTask(**{**told, "plan": Plan(**told["plan"])})
 
@@ -80,16 +80,16 @@ def main() -> None:
         return mqplug.connect(part.url, extensions=extensions)
 
     faults = call_faults(f"{part.plan.seed}/{part.share}.{part.life}", (), legal=True)
-    stage = RunContext(Harness(connect=connect, extended=connect), part.plan, part.topic, [faults])
-    stage.recorder = reporter = PipeRecorder(part.plan.limit // part.of, part.origin)
-    with connect() as client:  # it stays in the store, as a guest or as its owner
+    context = RunContext(Harness(connect=connect, extended=connect), part.plan, part.topic, [faults])
+    context.recorder = reporter = PipeRecorder(part.plan.limit // part.of, part.origin)
+    with connect() as client:  # keeps the store open
         able = client.capabilities
-        actors = all_actors(stage, planned_groups(able), able, part.life)[part.share :: part.of]
-        threads = [Thread(target=stage.perform, args=(actor,), name=actor.name, daemon=True) for actor in actors]
+        actors = all_actors(context, planned_groups(able), able, part.life)[part.share :: part.of]
+        threads = [Thread(target=context.perform, args=(actor,), name=actor.name, daemon=True) for actor in actors]
         for thread in threads:
             thread.start()
         sys.stdin.read()
-        stage.end()
+        context.end()
         for thread in threads:
             thread.join()
     reporter.end(len(faults.happened))
