@@ -23,16 +23,16 @@ from mqplug.spi import (
     hookimpl,
 )
 from mqplug_rocksmq._format.keys import ACKED_RANGES_MAX
-from mqplug_rocksmq._settings import VERSION, RocksMQSettings, from_url
+from mqplug_rocksmq._settings import PLUGIN_VERSION, RocksMQSettings, from_url
 from mqplug_rocksmq._store.statistics import RocksMQStatistics
 
 if TYPE_CHECKING:
-    from mqplug_rocksmq._driver.connection import RocksMQConnection
-    from mqplug_rocksmq._processes.following_connection import GuestConnection
+    from mqplug_rocksmq._driver.connection import StoreConnection
+    from mqplug_rocksmq._processes.following_connection import FollowingConnection
 
-    Connection: TypeAlias = RocksMQConnection | GuestConnection
+    Connection: TypeAlias = StoreConnection | FollowingConnection
 
-__version__ = VERSION
+__version__ = PLUGIN_VERSION
 __all__ = ["RocksMQSettings", "RocksMQStatistics"]
 
 _CAPABILITIES = Capabilities(

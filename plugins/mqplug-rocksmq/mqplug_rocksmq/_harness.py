@@ -24,10 +24,10 @@ from mqplug.testing import Harness, ServerProcess
 from mqplug_rocksmq._engine.directory import DATABASE
 from mqplug_rocksmq._engine.ownership import owner_of
 from mqplug_rocksmq._engine.rocks import Pages
-from mqplug_rocksmq._processes.reach import asked
+from mqplug_rocksmq._processes.reach import ask_owner
 from mqplug_rocksmq._store.store import Store
 
-FULL: Final = 1_000_000  # bytes that files may grow by while the disk is called full
+FULL_DISK_MARGIN_BYTES: Final = 1_000_000  # bytes that files may grow by while the disk is called full
 _WAL_BLOCK: Final = 32 << 10
 
 
@@ -42,7 +42,7 @@ def harness(url: str) -> Iterator[Harness]:
                 "another program has this store open, and its owner would be killed", fix="Use a new path"
             )
         path = store.path
-    with Held(path, url) as held:
+    with HeldStore(path, url) as held:
         yield held.harness()
 
 
@@ -74,7 +74,7 @@ def owned(path: Path, url: str) -> Harness:
     )
 
 
-class Held(ServerProcess):
+class HeldStore(ServerProcess):
     """A store that another process holds open: it owns it, or is going to when the kit's clients are gone."""
 
     def __init__(self, path: Path, url: str) -> None:
@@ -186,7 +186,7 @@ def fill_disk(process: int, path: Path) -> Callable[[], None]:
     """Let no file of a process (0 is this one) grow far beyond the largest of its store, as if the disk were full."""
     largest = max(file.stat().st_size for file in (path / DATABASE).iterdir())
     soft, hard = resource.prlimit(process, resource.RLIMIT_FSIZE)
-    resource.prlimit(process, resource.RLIMIT_FSIZE, (FULL + largest, hard))
+    resource.prlimit(process, resource.RLIMIT_FSIZE, (FULL_DISK_MARGIN_BYTES + largest, hard))
 
     def make_room() -> None:
         resource.prlimit(process, resource.RLIMIT_FSIZE, (soft, hard))
@@ -206,4 +206,4 @@ def _enforce(client: Client) -> None:
 
 
 def _compact(path: Path) -> None:
-    asked(path, {"call": "compact"}, 60)
+    ask_owner(path, {"call": "compact"}, 60)

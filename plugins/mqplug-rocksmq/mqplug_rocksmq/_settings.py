@@ -13,29 +13,29 @@ from mqplug import ConfigError
 from mqplug.spi import Url, retention_seconds
 
 BACKEND: Final = "rocksmq"
-VERSION: Final = "0.1.0"
-LEAST_DISK: Final = 64 << 20
-LEAST_MEMORY: Final = 64 << 20
-MOST_DISK: Final = 1 << 60
-MOST_MEMORY: Final = 1 << 40
-LEAST_GUESTS_BYTES: Final = 16 << 20
-GUESTS_BYTES: Final = 256 << 20
-GUEST_CONNECTIONS: Final = 2000
-MOST_GUEST_CONNECTIONS: Final = 1 << 14
-SYNC_INTERVAL: Final = 0.1
-LONGEST: Final = 1_000_000.0  # seconds
-LARGEST: Final = 1 << 29  # bytes of one message: offsets in a page have 31 bits
+PLUGIN_VERSION: Final = "0.1.0"
+MIN_DISK_BYTES: Final = 64 << 20
+MIN_MEMORY_BYTES: Final = 64 << 20
+MAX_DISK_BYTES: Final = 1 << 60
+MAX_MEMORY_BYTES: Final = 1 << 40
+MIN_GUESTS_BYTES: Final = 16 << 20
+DEFAULT_GUESTS_BYTES: Final = 256 << 20
+DEFAULT_GUEST_CONNECTIONS: Final = 2000
+MAX_GUEST_CONNECTIONS: Final = 1 << 14
+DEFAULT_SYNC_INTERVAL_S: Final = 0.1
+MAX_SECONDS: Final = 1_000_000.0  # seconds
+MAX_MESSAGE_BYTES: Final = 1 << 29  # bytes of one message: offsets in a page have 31 bits
 
 Compression = Literal["lz4", "zstd", "none"]
-Check = Callable[[Any, "attrs.Attribute[Any]", Any], None]
+Validator = Callable[[Any, "attrs.Attribute[Any]", Any], None]
 
 
 def _seconds(_: object, attribute: attrs.Attribute[Any], value: float) -> None:
-    if not 0 < value <= LONGEST:
-        raise ValueError(f"{attribute.name} is {value}, and must be greater than 0, and at most {LONGEST:g}")
+    if not 0 < value <= MAX_SECONDS:
+        raise ValueError(f"{attribute.name} is {value}, and must be greater than 0, and at most {MAX_SECONDS:g}")
 
 
-def _between(least: int, most: int) -> Check:
+def _between(least: int, most: int) -> Validator:
     def check(_: object, attribute: attrs.Attribute[Any], value: int) -> None:
         if not least <= value <= most:
             raise ValueError(f"{attribute.name} is {value}, and must be from {least} to {most}")
@@ -84,20 +84,26 @@ class RocksMQSettings:
     sync: Literal["always", "interval", "os"] = "always"
     sync_interval: float | None = attrs.field(default=None, validator=attrs.validators.optional(_seconds))
     retention: float | timedelta | None = attrs.field(default=None, validator=_retention)
-    retention_bytes: int | None = attrs.field(default=None, validator=attrs.validators.optional(_between(1, MOST_DISK)))
-    retention_interval: float = attrs.field(default=60.0, validator=_seconds)
-    message_max_bytes: int = attrs.field(default=1_000_000, validator=_between(1, LARGEST))
-    disk_max_bytes: int | None = attrs.field(
-        default=None, validator=attrs.validators.optional(_between(LEAST_DISK, MOST_DISK))
+    retention_bytes: int | None = attrs.field(
+        default=None, validator=attrs.validators.optional(_between(1, MAX_DISK_BYTES))
     )
-    memory_max_bytes: int = attrs.field(default=256 << 20, validator=_between(LEAST_MEMORY, MOST_MEMORY))
+    retention_interval: float = attrs.field(default=60.0, validator=_seconds)
+    message_max_bytes: int = attrs.field(default=1_000_000, validator=_between(1, MAX_MESSAGE_BYTES))
+    disk_max_bytes: int | None = attrs.field(
+        default=None, validator=attrs.validators.optional(_between(MIN_DISK_BYTES, MAX_DISK_BYTES))
+    )
+    memory_max_bytes: int = attrs.field(default=256 << 20, validator=_between(MIN_MEMORY_BYTES, MAX_MEMORY_BYTES))
     compression: Compression = "lz4"
     session_timeout: float = attrs.field(default=30.0, validator=_seconds)
     ballast_max_bytes: int | None = attrs.field(
-        default=None, validator=attrs.validators.optional(_between(0, MOST_DISK))
+        default=None, validator=attrs.validators.optional(_between(0, MAX_DISK_BYTES))
     )
-    guests_max_bytes: int = attrs.field(default=GUESTS_BYTES, validator=_between(LEAST_GUESTS_BYTES, MOST_MEMORY))
-    guest_connections_max: int = attrs.field(default=GUEST_CONNECTIONS, validator=_between(1, MOST_GUEST_CONNECTIONS))
+    guests_max_bytes: int = attrs.field(
+        default=DEFAULT_GUESTS_BYTES, validator=_between(MIN_GUESTS_BYTES, MAX_MEMORY_BYTES)
+    )
+    guest_connections_max: int = attrs.field(
+        default=DEFAULT_GUEST_CONNECTIONS, validator=_between(1, MAX_GUEST_CONNECTIONS)
+    )
     create: bool = attrs.field(default=True, metadata={"creates": True})
 
     def __attrs_post_init__(self) -> None:
@@ -113,7 +119,7 @@ class RocksMQSettings:
     @property
     def interval(self) -> float:
         """Seconds between two syncs of "interval"."""
-        return SYNC_INTERVAL if self.sync_interval is None else self.sync_interval
+        return DEFAULT_SYNC_INTERVAL_S if self.sync_interval is None else self.sync_interval
 
     @property
     def directory(self) -> Path:

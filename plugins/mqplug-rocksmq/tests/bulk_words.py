@@ -10,7 +10,7 @@ import mqplug
 from mqplug import Record, Staged
 from mqplug.spi import TopicInfo
 from mqplug_rocksmq._driver.stage import RocksMQStage
-from mqplug_rocksmq._driver.translation import logs_of
+from mqplug_rocksmq._driver.translation import topic_logs
 from mqplug_rocksmq._store.ingest import Taken
 from mqplug_rocksmq._store.staged import files_of
 from mqplug_rocksmq._store.store import Store
@@ -37,7 +37,7 @@ class Batch:
 
 def stage(store: Store, topic: str = "orders") -> Any:
     """Open a stage, at the driver's seam."""
-    found = TopicInfo(topic, logs_of(store.id, store.topics.get(topic)))
+    found = TopicInfo(topic, topic_logs(store.id, store.topics.get(topic)))
     return RocksMQStage(store.id, store.path, found, store.ingestion.reserve)
 
 

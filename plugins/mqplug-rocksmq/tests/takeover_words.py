@@ -10,7 +10,7 @@ from pathlib import Path
 from rocksmq_words import line, python
 
 import mqplug
-from mqplug_rocksmq._driver.connection import RocksMQConnection
+from mqplug_rocksmq._driver.connection import StoreConnection
 
 HOLDER = """
 mq = mqplug.connect("rocksmq", path=str(path))
@@ -48,7 +48,7 @@ def closed(owner: subprocess.Popen[str]) -> None:
 
 def owns(mq: mqplug.Client) -> bool:
     """Whether the client's process has become the owner."""
-    return isinstance(mq._connection.home, RocksMQConnection)
+    return isinstance(mq._connection.home, StoreConnection)
 
 
 def take(consumer: mqplug.Consumer, count: int, *, ack: bool = False) -> list[mqplug.Message]:

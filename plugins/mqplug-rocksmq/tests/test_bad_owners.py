@@ -17,7 +17,7 @@ from rocksmq_words import python
 import mqplug
 from mqplug import AlreadyOpen, ConnectError
 from mqplug_rocksmq._engine.ownership import owner_of
-from mqplug_rocksmq._processes.frames import PROTOCOL, pack
+from mqplug_rocksmq._processes.frames import PROTOCOL, pack_frame
 
 
 @contextmanager
@@ -61,8 +61,8 @@ def _says(answer: bytes) -> Callable[[socket.socket], None]:
         b"SSH-2.0-OpenSSH_9.6\r\n",
         b"MQF1" + b"\xff" * 8,
         b"MQF1\x02\0\0\0\0\0\0\0[]",
-        pack({"protocol": PROTOCOL}),
-        pack({"protocol": PROTOCOL, "store": 5}),
+        pack_frame({"protocol": PROTOCOL}),
+        pack_frame({"protocol": PROTOCOL, "store": 5}),
     ],
 )
 def test_a_socket_that_is_not_ours(closed: Path, answer: bytes) -> None:
@@ -95,7 +95,7 @@ def test_a_socket_that_hangs_up(closed: Path) -> None:
 
 def test_an_owner_of_an_older_version(closed: Path) -> None:
     """An owner that speaks an older protocol is named, with both versions, at once."""
-    hello = pack({"id": "x", "protocol": 1, "pid": 1, "version": "0.0.1"})
+    hello = pack_frame({"id": "x", "protocol": 1, "pid": 1, "version": "0.0.1"})
     began = monotonic()
     with (
         answering(closed, _says(hello)),

@@ -151,7 +151,7 @@ def test_arrow(mq: mqplug.Client) -> None:
 
 def test_leaving_a_stage(mq: mqplug.Client, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Leaving the block before ``finish``, by an error or not, leaves no file; a stage that is over refuses."""
-    monkeypatch.setattr(stage, "FILE_BYTES", 1000)
+    monkeypatch.setattr(stage, "STAGED_FILE_BYTES", 1000)
     with pytest.raises(TypeError, match="str"), mq.stage("orders") as left:
         _write_two(left, path)
     with mq.stage("orders") as forgotten:

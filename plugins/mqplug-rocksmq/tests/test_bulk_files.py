@@ -48,7 +48,7 @@ def test_small_writes_share_pages(store: Store) -> None:
 
 def test_several_files(store: Store, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A large stage is several files, each with a part of all partitions, and nothing of it is kept in memory."""
-    monkeypatch.setattr("mqplug_rocksmq._driver.stage.FILE_BYTES", 100_000)
+    monkeypatch.setattr("mqplug_rocksmq._driver.stage.STAGED_FILE_BYTES", 100_000)
     store.topics.create("wide", 3, Retention(), 10)
     open_stage = stage(store, "wide")
     for number in range(60):
@@ -63,7 +63,7 @@ def test_several_files(store: Store, path: Path, monkeypatch: pytest.MonkeyPatch
 
 def test_files_of_other_partitions(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     """A file has only those partitions that something was written for since the one before it."""
-    monkeypatch.setattr("mqplug_rocksmq._driver.stage.FILE_BYTES", 100_000)
+    monkeypatch.setattr("mqplug_rocksmq._driver.stage.STAGED_FILE_BYTES", 100_000)
     store.topics.create("wide", 2, Retention(), 10)
     open_stage = stage(store, "wide")
     for partition in (0, 1, 0):

@@ -19,7 +19,7 @@ from test_limits import in_a_namespace
 import mqplug
 from mqplug import Record
 from mqplug_rocksmq._care.check import check
-from mqplug_rocksmq._driver.connection import RocksMQConnection
+from mqplug_rocksmq._driver.connection import StoreConnection
 from mqplug_rocksmq._format.keys import INTENT
 
 # killed at each step -------------------------------------------------------------------------------------------
@@ -180,7 +180,7 @@ def test_the_owner_dies(path: Path, step: str) -> None:
             found = [stage_all(mq, "orders", [Record(b"%d" % number)]) for number in range(3)]
             done = mq.ingest(found, writer="job", number=0, timeout=60)
             assert owner.wait(30) == -signal.SIGKILL
-            assert isinstance(mq._connection.home, RocksMQConnection)
+            assert isinstance(mq._connection.home, StoreConnection)
             assert (done.messages, done.repeated) == (3, step != "Ingestion._check")
             assert read_all(mq, "orders") == {0: [b"0", b"1", b"2"]}
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from mqplug.testing import Harness, prove
-from mqplug_rocksmq._harness import Held, owned
+from mqplug_rocksmq._harness import HeldStore, owned
 
 
 @pytest.fixture(scope="session", params=["always", "os", "remote"])
@@ -16,7 +16,7 @@ def harness(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
     """A store that is used as a broker is: by many clients of one process, its owner's or another."""
     path: Path = tmp_path_factory.mktemp(request.param) / "store"
     if request.param == "remote":
-        with Held(path, f"rocksmq://{path}") as held:
+        with HeldStore(path, f"rocksmq://{path}") as held:
             yield held.harness()
     else:
         yield owned(path, f"rocksmq://{path}?sync={request.param}")

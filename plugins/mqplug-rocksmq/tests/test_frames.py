@@ -23,9 +23,9 @@ from mqplug import AlreadyOpen, ConnectError, Error, Log, Position, PositionLost
 from mqplug_rocksmq._engine.ownership import Ownership, owner_of
 from mqplug_rocksmq._format.page import Columns, Page, encode
 from mqplug_rocksmq._processes import server_connection
-from mqplug_rocksmq._processes.client_connection import Link
-from mqplug_rocksmq._processes.codec import error_of, error_words, made, plain
-from mqplug_rocksmq._processes.frames import MAX_BODY, PROTOCOL, Inbox, pack
+from mqplug_rocksmq._processes.client_connection import ClientConnection
+from mqplug_rocksmq._processes.codec import error_from_json, error_to_json, from_json, to_json
+from mqplug_rocksmq._processes.frames import MAX_BODY, PROTOCOL, FrameReader, pack_frame
 from mqplug_rocksmq._processes.open_stores import close_store, open_store
 from mqplug_rocksmq._store.store import Store, StoreSettings
 
@@ -57,39 +57,39 @@ everything = st.recursive(
 @given(everything)
 def test_words_come_back(value: object) -> None:
     """Every value of the seam is the same at the other side."""
-    assert made(json.loads(json.dumps(plain(value)))) == value
+    assert from_json(json.loads(json.dumps(to_json(value)))) == value
 
 
 @given(st.recursive(st.none() | numbers | texts, lambda inner: st.lists(inner, max_size=5), max_leaves=20))
 def test_words_that_make_no_sense(words: object) -> None:
     """Anything else is a ``ValueError``, and nothing is made but what is listed."""
     with contextlib.suppress(ValueError):
-        made(words)
+        from_json(words)
 
 
 @pytest.mark.parametrize("words", [["Popen", 1], ["Error", "x"], ["Trim", 1, 2], ["Trim"], [[]], ["log", 1]])
 def test_what_is_not_listed(words: object) -> None:
     """A kind that is not listed, and one with other fields, is not made."""
     with pytest.raises(ValueError, match="not understood"):
-        made(words)
+        from_json(words)
 
 
 def test_errors_come_back() -> None:
     """An error has its type, its words and what it knows; one of the owner's own is a ``PluginError``."""
     lost = PositionLost("gone", log=LOG, low=Position(LOG, (5,)), fix="seek")
-    again = error_of(json.loads(json.dumps(error_words(lost))))
+    again = error_from_json(json.loads(json.dumps(error_to_json(lost))))
     assert isinstance(again, PositionLost)
     assert (again.message, again.fix, again.log, again.low) == ("gone", "seek", LOG, Position(LOG, (5,)))
-    assert isinstance(error_of(error_words(ValueError("no"))), ValueError)
-    assert isinstance(error_of(error_words(ZeroDivisionError())), mqplug.PluginError)
-    assert isinstance(error_of({"kind": "SystemExit"}), ConnectError)
+    assert isinstance(error_from_json(error_to_json(ValueError("no"))), ValueError)
+    assert isinstance(error_from_json(error_to_json(ZeroDivisionError())), mqplug.PluginError)
+    assert isinstance(error_from_json({"kind": "SystemExit"}), ConnectError)
 
 
 @given(st.lists(st.tuples(st.dictionaries(texts, numbers, max_size=3), st.binary(max_size=100)), max_size=5), st.data())
 def test_frames_come_back(frames: list[tuple[dict[str, int], bytes]], data: st.DataObject) -> None:
     """Frames arrive whole and in order, in whatever pieces their bytes come."""
-    raw = b"".join(pack(header, body) for header, body in frames)
-    inbox, found = Inbox(), []
+    raw = b"".join(pack_frame(header, body) for header, body in frames)
+    inbox, found = FrameReader(), []
     while raw:
         size = data.draw(st.integers(1, len(raw)))
         inbox.feed(raw[:size])
@@ -102,7 +102,7 @@ def test_frames_come_back(frames: list[tuple[dict[str, int], bytes]], data: st.D
 @given(st.binary(max_size=200))
 def test_bytes_that_are_no_frames(raw: bytes) -> None:
     """Anything else is a ``ConnectError`` as soon as that is clear."""
-    inbox = Inbox()
+    inbox = FrameReader()
     inbox.feed(raw)
     with contextlib.suppress(ConnectError):
         while inbox.take():
@@ -111,7 +111,7 @@ def test_bytes_that_are_no_frames(raw: bytes) -> None:
 
 def test_frames_are_bounded() -> None:
     """A frame that says that it is larger than any may be is refused before its bytes come."""
-    inbox = Inbox()
+    inbox = FrameReader()
     inbox.feed(struct.pack("<4sII", b"MQF1", 2, MAX_BODY + 1))
     with pytest.raises(ConnectError, match="says too much"):
         inbox.take()
@@ -150,7 +150,7 @@ def heard(stranger: socket.socket) -> bytes:
 
 def serves(path: Path, store: Store) -> bool:
     """Whether the owner answers as before."""
-    link = Link(owner_of(path).socket, path, 20)  # type: ignore[union-attr, arg-type]
+    link = ClientConnection(owner_of(path).socket, path, 20)  # type: ignore[union-attr, arg-type]
     try:
         return bool(link.owner["store"] == store.id)
     finally:
@@ -163,14 +163,16 @@ def serves(path: Path, store: Store) -> bool:
         b"GET / HTTP/1.1\r\n\r\n",
         b"MQF1" + b"\xff" * 8,
         b"MQF1\x02\0\0\0\0\0\0\0[]",
-        pack({"call": "health"}),
-        pack({"no": "call"}),
-        pack(HELLO) + b"nonsense nonsense",
-        pack(HELLO) + pack({"call": ["x"]}),
-        pack(HELLO) + pack({"call": "produce", "producer": "00" * 16, "strict": 1}) + pack({"call": "append"}),
-        pack(HELLO)
-        + pack({"call": "produce", "producer": "00" * 16, "strict": 1})
-        + pack({"call": "append", "sequence": 0, "topic": "t", "partition": 0, "pages": [9], "again": 0}, b"x"),
+        pack_frame({"call": "health"}),
+        pack_frame({"no": "call"}),
+        pack_frame(HELLO) + b"nonsense nonsense",
+        pack_frame(HELLO) + pack_frame({"call": ["x"]}),
+        pack_frame(HELLO)
+        + pack_frame({"call": "produce", "producer": "00" * 16, "strict": 1})
+        + pack_frame({"call": "append"}),
+        pack_frame(HELLO)
+        + pack_frame({"call": "produce", "producer": "00" * 16, "strict": 1})
+        + pack_frame({"call": "append", "sequence": 0, "topic": "t", "partition": 0, "pages": [9], "again": 0}, b"x"),
     ],
 )
 def test_strangers_are_hung_up_on(path: Path, shared: Store, noise: bytes, caplog: pytest.LogCaptureFixture) -> None:
@@ -197,10 +199,10 @@ def test_an_owner_survives_anything(fuzzed: tuple[Path, Store], data: st.DataObj
         lambda call: st.dictionaries(names, words, max_size=4).map(lambda rest: {**rest, **call})
     )
     noise = b"".join(
-        data.draw(st.lists(st.binary(max_size=50) | request.map(pack), min_size=1, max_size=4)),
+        data.draw(st.lists(st.binary(max_size=50) | request.map(pack_frame), min_size=1, max_size=4)),
     )
     with dial(path) as stranger:
-        stranger.sendall(pack(HELLO) + noise)
+        stranger.sendall(pack_frame(HELLO) + noise)
         stranger.shutdown(socket.SHUT_WR)
         heard(stranger)
     assert serves(path, store)
@@ -231,7 +233,7 @@ def test_pages_from_elsewhere(noise: bytes, place: int) -> None:
 
 def test_who_says_nothing(path: Path, shared: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     """A connection that does not say hello is hung up on after a while."""
-    monkeypatch.setattr(server_connection, "HELLO_WITHIN", 0.1)
+    monkeypatch.setattr(server_connection, "HELLO_S", 0.1)
     with dial(path) as stranger:
         assert heard(stranger) == b""
 
@@ -254,8 +256,8 @@ def test_other_users(path: Path, shared: Store, monkeypatch: pytest.MonkeyPatch)
 def test_a_guest_of_another_version(path: Path, shared: Store) -> None:
     """A guest that speaks another protocol is told which one the owner speaks, and hung up on."""
     with dial(path) as stranger:
-        stranger.sendall(pack({"call": "hello", "protocol": PROTOCOL + 1}))
-        inbox = Inbox()
+        stranger.sendall(pack_frame({"call": "hello", "protocol": PROTOCOL + 1}))
+        inbox = FrameReader()
         inbox.feed(heard(stranger))
     frame = inbox.take()
     assert frame is not None
@@ -298,4 +300,4 @@ def answer_all(listener: socket.socket, answer: dict[str, Any]) -> None:
             connection, _ = listener.accept()
             with connection:
                 connection.recv(1000)
-                connection.sendall(pack(answer))
+                connection.sendall(pack_frame(answer))

@@ -38,8 +38,8 @@ from mqplug_rocksmq._format.keys import (
     topic_key,
 )
 from mqplug_rocksmq._format.page import Columns, Page, encode, reseal
-from mqplug_rocksmq._processes.codec import plain
-from mqplug_rocksmq._processes.frames import PROTOCOL, pack
+from mqplug_rocksmq._processes.codec import to_json
+from mqplug_rocksmq._processes.frames import PROTOCOL, pack_frame
 from mqplug_rocksmq._store.topics import Topic
 
 values = st.lists(st.none() | st.binary(max_size=20), min_size=1, max_size=20)
@@ -224,7 +224,7 @@ def talk(mq: mqplug.Client, *said: bytes) -> bytes:
     with socket.socket(socket.AF_UNIX) as stranger:
         stranger.settimeout(30)
         stranger.connect(owner.socket)
-        stranger.sendall(b"".join((pack({"call": "hello", "protocol": PROTOCOL}), *said)))
+        stranger.sendall(b"".join((pack_frame({"call": "hello", "protocol": PROTOCOL}), *said)))
         stranger.shutdown(socket.SHUT_WR)
         heard = b""
         with suppress(ConnectionResetError):
@@ -240,8 +240,8 @@ def test_pages_from_anybody(owned: mqplug.Client, sent: list[bytes]) -> None:
     append = {"call": "append", "sequence": 0, "topic": "orders", "partition": 0, "again": 0}
     talk(
         owned,
-        pack({"call": "produce", "producer": uuid4().hex, "strict": True}),
-        pack({**append, "pages": [*map(len, sent)]}, *sent),
+        pack_frame({"call": "produce", "producer": uuid4().hex, "strict": True}),
+        pack_frame({**append, "pages": [*map(len, sent)]}, *sent),
     )
     with owned.producer("orders") as out:
         last = out.send(b"last")
@@ -272,9 +272,9 @@ def test_a_member_that_talks_nonsense(
     """A member in another process that talks nonsense ends, gives back what it held, and nobody else ends."""
     logs = owned.partitions("orders")
     start: Any = spi.Latest() if group else {log: mqplug.Position(log, (0,)) for log in logs}
-    options = plain(spi.ConsumerOptions(logs=logs, group=group, start=start))
-    opening = {"call": "consume", "options": options, "timeout": 5, "holding": plain({})}
-    heard = talk(owned, pack(opening), *map(pack, said), rest)
+    options = to_json(spi.ConsumerOptions(logs=logs, group=group, start=start))
+    opening = {"call": "consume", "options": options, "timeout": 5, "holding": to_json({})}
+    heard = talk(owned, pack_frame(opening), *map(pack_frame, said), rest)
     assert b'"token"' in heard
     with owned.consumer("orders", group="group", mode="exclusive") as alone, owned.producer("orders") as out:
         sent = out.send(b"x")

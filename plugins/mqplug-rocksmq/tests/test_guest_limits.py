@@ -16,13 +16,13 @@ from rocksmq_words import eventually, freeze, line, python
 import mqplug
 from mqplug_rocksmq._engine.ownership import owner_of
 from mqplug_rocksmq._processes import server_connection
-from mqplug_rocksmq._processes.frames import PROTOCOL, pack
-from mqplug_rocksmq._processes.memory_allowance import Allowance
+from mqplug_rocksmq._processes.frames import PROTOCOL, pack_frame
+from mqplug_rocksmq._processes.memory_allowance import MemoryAllowance
 
 # the allowance -------------------------------------------------------------------------------------------
 
 
-def taken_by_a_thread(allowance: Allowance, size: int) -> threading.Thread:
+def taken_by_a_thread(allowance: MemoryAllowance, size: int) -> threading.Thread:
     """Take from another thread; returns when that is done, or waits."""
     thread = threading.Thread(target=allowance.take, args=(size,))
     thread.start()
@@ -32,7 +32,7 @@ def taken_by_a_thread(allowance: Allowance, size: int) -> threading.Thread:
 
 def test_first_come_first_served() -> None:
     """Whoever wants much is not passed over by those that want little, and gets it when enough was given back."""
-    allowance = Allowance(100)
+    allowance = MemoryAllowance(100)
     assert allowance.take(60) == 60
     large = taken_by_a_thread(allowance, 50)
     small = threading.Thread(target=allowance.take, args=(10,))
@@ -46,7 +46,7 @@ def test_first_come_first_served() -> None:
 
 def test_what_is_larger_than_all_goes_alone() -> None:
     """A request of any size is served, when nothing else is under way."""
-    allowance = Allowance(100)
+    allowance = MemoryAllowance(100)
     allowance.take(1)
     huge = taken_by_a_thread(allowance, 1000)
     assert huge.is_alive()
@@ -57,7 +57,7 @@ def test_what_is_larger_than_all_goes_alone() -> None:
 
 def test_nobody_waits_for_a_server_that_closes() -> None:
     """When it is closed whoever waits goes on."""
-    allowance = Allowance(100)
+    allowance = MemoryAllowance(100)
     allowance.take(100)
     waiting = taken_by_a_thread(allowance, 100)
     allowance.close()
@@ -153,7 +153,7 @@ with mqplug.connect("rocksmq", path=str(path)) as mq, mq.producer("orders") as o
 
 def test_a_guest_that_stops_in_the_midst_of_a_request(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A guest that does not finish what it began to say is hung up on, and the others go on."""
-    monkeypatch.setattr(server_connection, "STALLED_WITHIN", 1.0)
+    monkeypatch.setattr(server_connection, "STALLED_REQUEST_S", 1.0)
     with owned_with(path, guests_max_bytes=16 << 20), half_a_request(path) as stalled, python(SENDS_ONCE, path) as out:
         assert line(out) == "100"
         stalled.settimeout(10)
@@ -168,8 +168,8 @@ def half_a_request(path: Path) -> Iterator[socket.socket]:
     assert owner is not None
     with socket.socket(socket.AF_UNIX) as stalled:
         stalled.connect(str(owner.socket))
-        stalled.sendall(pack({"call": "hello", "protocol": PROTOCOL}))
-        request = pack({"call": "produce"}, bytes(20 << 20))
+        stalled.sendall(pack_frame({"call": "hello", "protocol": PROTOCOL}))
+        request = pack_frame({"call": "produce"}, bytes(20 << 20))
         stalled.sendall(request[: len(request) // 2])
         yield stalled
 
@@ -184,7 +184,7 @@ with mqplug.connect("rocksmq", path=str(path)) as mq, mq.consumer("orders", star
 
 def test_readers_that_stop_reading(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Guests that do not take the answers that they asked for hold up nobody for longer than they may."""
-    monkeypatch.setattr(server_connection, "ANSWER_WITHIN", 1.0)
+    monkeypatch.setattr(server_connection, "SEND_ANSWER_S", 1.0)
     with owned_with(path, guests_max_bytes=16 << 20, message_max_bytes=8_000_000) as mq, ExitStack() as guests:
         with mq.producer("orders") as out:
             out.send_many([bytes(7_000_000)] * 12)
@@ -245,6 +245,6 @@ def half_a_greeting(path: Path) -> Iterator[None]:
     assert owner is not None
     with socket.socket(socket.AF_UNIX) as first:
         first.connect(str(owner.socket))
-        first.sendall(pack({"call": "hello", "protocol": PROTOCOL}))
+        first.sendall(pack_frame({"call": "hello", "protocol": PROTOCOL}))
         assert first.recv(4) == b"MQF1"
         yield

@@ -14,7 +14,7 @@ from rocksmq_words import eventually, line, python
 
 import mqplug
 from mqplug import EARLIEST, LATEST, ConsumerBusy, TopicNotFound
-from mqplug_rocksmq._processes.following_connection import GuestConnection
+from mqplug_rocksmq._processes.following_connection import FollowingConnection
 from mqplug_rocksmq._store.store import Store
 
 
@@ -24,7 +24,7 @@ def mq(path: Path, owner: subprocess.Popen[str]) -> Iterator[mqplug.Client]:
     with mqplug.connect("rocksmq", path=str(path)) as client:
         client.create_topic("orders", partitions=2)
         yield client
-        assert isinstance(client._connection, GuestConnection)
+        assert isinstance(client._connection, FollowingConnection)
 
 
 def test_a_guest_sends_and_reads(mq: mqplug.Client) -> None:

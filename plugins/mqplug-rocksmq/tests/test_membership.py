@@ -15,7 +15,7 @@ from takeover_words import HOLDER, killed, take
 
 import mqplug
 from mqplug_rocksmq._processes import member_tokens
-from mqplug_rocksmq._processes.member_tokens import Memberships, watch
+from mqplug_rocksmq._processes.member_tokens import MemberTokens, token_check
 
 COUNT = 5000  # more than the member is given at once, so that some wait in each place where they may
 
@@ -116,10 +116,10 @@ def test_what_is_its_own_it_hands_out(path: Path) -> None:
 
 def test_a_token_is_of_one_member(tmp_path: Path) -> None:
     """A member holds nothing when its token was removed, also when its place is another's by now."""
-    memberships = Memberships(tmp_path)
+    memberships = MemberTokens(tmp_path)
     one = memberships.admit()
     assert one is not None
-    holds = watch(tmp_path, one)
+    holds = token_check(tmp_path, one)
     assert holds()
     memberships.end(one)
     assert not holds()
@@ -127,23 +127,23 @@ def test_a_token_is_of_one_member(tmp_path: Path) -> None:
     assert other is not None
     assert other.place == one.place
     assert not holds()
-    assert watch(tmp_path, other)()
+    assert token_check(tmp_path, other)()
 
 
 def test_a_new_owner_ends_all(tmp_path: Path) -> None:
     """Where an owner left tokens behind, the next one removes them before it does anything else."""
-    left = Memberships(tmp_path).admit()
+    left = MemberTokens(tmp_path).admit()
     assert left is not None
-    holds = watch(tmp_path, left)
+    holds = token_check(tmp_path, left)
     assert holds()
-    Memberships(tmp_path)
+    MemberTokens(tmp_path)
     assert not holds()
 
 
 def test_more_members_than_places(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Members beyond those that the file has room for get no token, until others leave."""
-    monkeypatch.setattr(member_tokens, "MOST_GUEST_CONNECTIONS", 3)
-    memberships = Memberships(tmp_path)
+    monkeypatch.setattr(member_tokens, "MAX_GUEST_CONNECTIONS", 3)
+    memberships = MemberTokens(tmp_path)
     first, *_ = [memberships.admit() for _ in range(3)]
     assert memberships.admit() is None
     assert first is not None
@@ -156,7 +156,7 @@ def test_a_file_that_cannot_be_written(tmp_path: Path, caplog: pytest.LogCapture
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (0, before[1]))
     try:
-        memberships = Memberships(tmp_path)
+        memberships = MemberTokens(tmp_path)
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
     assert "may hand out what others have acked" in caplog.text

@@ -41,7 +41,7 @@ def test_messages_are_whole(mq: mqplug.Client) -> None:
 
 def test_pages_that_were_put_away_are_read_again(mq: mqplug.Client, monkeypatch: pytest.MonkeyPatch) -> None:
     """However little of a log is kept in memory, what comes again is what was sent."""
-    monkeypatch.setattr(page_cache, "_ROOM", 2_000)
+    monkeypatch.setattr(page_cache, "_CACHE_BYTES", 2_000)
     for _ in range(20):
         jobs(mq, 10)
     member = Sharer(mq)

@@ -73,7 +73,7 @@ def test_damage_leaves_no_message_behind(mq: mqplug.Client, monkeypatch: pytest.
     member.take(2)
     member.settle(back={0: 0.0, 1: 0.0})
     store, sharing = member.driver._store, member.driver._sharing
-    sharing._desks[member.log].shelf = page_cache.Shelf(store, sharing._desks[member.log].number, with_keys=False)
+    sharing._desks[member.log].shelf = page_cache.PageCache(store, sharing._desks[member.log].number, with_keys=False)
     with monkeypatch.context() as patched:
         patched.setattr(store, "read", _damaged)
         for _ in range(2):

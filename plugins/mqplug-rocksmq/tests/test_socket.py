@@ -14,10 +14,10 @@ import mqplug
 from mqplug_rocksmq._engine.ownership import owner_of, socket_path
 from mqplug_rocksmq._format.page import Columns, encode
 from mqplug_rocksmq._processes import server_connection
-from mqplug_rocksmq._processes.frames import Header
+from mqplug_rocksmq._processes.frames import FrameHeader
 from mqplug_rocksmq._processes.open_stores import close_store, open_store
-from mqplug_rocksmq._processes.outlets import Outcome, Parcel
-from mqplug_rocksmq._processes.producer_session import Intake
+from mqplug_rocksmq._processes.outlets import NumberedSend, SendOutcome
+from mqplug_rocksmq._processes.producer_session import ProducerSession
 from mqplug_rocksmq._processes.remote_store import RemoteConnection
 from mqplug_rocksmq._store.store import Store, StoreSettings
 
@@ -27,8 +27,8 @@ def test_what_a_guest_sends_together_is_synced_together(path: Path, monkeypatch:
     synced: list[int] = []
     came, go_on = threading.Event(), threading.Event()
 
-    class Parcels(Intake):
-        def serve(self, header: Header, body: bytes) -> None:
+    class Parcels(ProducerSession):
+        def serve(self, header: FrameHeader, body: bytes) -> None:
             came.set()
             assert go_on.wait(10)
             super().serve(header, body)
@@ -41,10 +41,10 @@ def test_what_a_guest_sends_together_is_synced_together(path: Path, monkeypatch:
     outlet = remote.outlet(bytes(16), 10, strict=True)
     page = encode(Columns([1], [b"x"])).seal(0)
     for sequence in range(20):
-        assert outlet.send(Parcel(sequence, "orders", 0, [page], lambda *_: None))
+        assert outlet.send(NumberedSend(sequence, "orders", 0, [page], lambda *_: None))
         assert came.wait(10)
     go_on.set()
-    outcomes: list[Outcome] = []
+    outcomes: list[SendOutcome] = []
     eventually(lambda: outcomes.extend(outlet.receive(0.1)) or len(outcomes) == 20)
     assert [each.first for each in outcomes] == list(range(20))
     assert 1 <= len(synced) <= 3

@@ -15,9 +15,9 @@ import mqplug
 from mqplug import OutcomeUnknown
 from mqplug_rocksmq._format.keys import ORIGIN
 from mqplug_rocksmq._format.page import Columns, encode
-from mqplug_rocksmq._processes.client_connection import Gone
-from mqplug_rocksmq._processes.outlets import Outcome, Parcel
-from mqplug_rocksmq._processes.resending import Dispatch
+from mqplug_rocksmq._processes.client_connection import OwnerGone
+from mqplug_rocksmq._processes.outlets import NumberedSend, SendOutcome
+from mqplug_rocksmq._processes.resending import ResendingSink
 from mqplug_rocksmq._store.deduplication import SLOTS, Origin, Request
 
 DIES_AFTERWARDS = """
@@ -112,11 +112,11 @@ class Broken:
 
     home = None
 
-    def send(self, parcel: Parcel) -> bool:
+    def send(self, parcel: NumberedSend) -> bool:
         return True
 
-    def receive(self, timeout: float) -> list[Outcome]:
-        raise Gone
+    def receive(self, timeout: float) -> list[SendOutcome]:
+        raise OwnerGone
 
     def drop(self) -> None:
         """Nothing is held."""
@@ -127,7 +127,7 @@ class Broken:
 
 def test_what_no_owner_can_know_any_more(monkeypatch: pytest.MonkeyPatch) -> None:
     """A send that was not answered for minutes is not sent again: nobody knows what became of it."""
-    dispatch = Dispatch(lambda name, failed, timeout: Broken(), 1)
+    dispatch = ResendingSink(lambda name, failed, timeout: Broken(), 1)
     settled: list[mqplug.Error | None] = []
     dispatch.append("orders", 0, [encode(Columns([1], [b"x"]))], lambda log, first, error: settled.append(error))
     dispatch.serve(0)

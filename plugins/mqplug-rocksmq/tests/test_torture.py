@@ -12,10 +12,10 @@ from click.testing import CliRunner
 from conftest import OpenStore
 
 import mqplug
-from mqplug_rocksmq._commands.torture import torture as command
-from mqplug_rocksmq._torture.expectations import Model
-from mqplug_rocksmq._torture.reports import GROUP, PARTITIONS, number_of, value_of
-from mqplug_rocksmq._torture.torturer import torture
+from mqplug_rocksmq._commands.torture import run_torture as command
+from mqplug_rocksmq._torture.expectations import StoreModel
+from mqplug_rocksmq._torture.reports import TORTURE_GROUP, TORTURE_PARTITIONS, number_in, value_for
+from mqplug_rocksmq._torture.torturer import run_torture
 
 
 @pytest.fixture
@@ -30,9 +30,9 @@ class Victim:
 
     def __init__(self, mq: mqplug.Client) -> None:
         self.mq = mq
-        self.model = Model()
+        self.model = StoreModel()
         self.numbers = iter(range(1000))
-        mq.create_topic("t", partitions=PARTITIONS)
+        mq.create_topic("t", partitions=TORTURE_PARTITIONS)
         self.tell("create", {})
 
     def tell(self, what: str, done: dict[str, Any] | None, **more: Any) -> None:
@@ -44,7 +44,7 @@ class Victim:
     def store(self, number: int) -> int:
         """Store a message, and tell nobody."""
         with self.mq.producer("t") as out:
-            return out.send(value_of(number), partition=0).coordinates[0]
+            return out.send(value_for(number), partition=0).coordinates[0]
 
     def send(self) -> int:
         """Store a message."""
@@ -95,7 +95,7 @@ def test_twice(victim: Victim) -> None:
 def test_changed(victim: Victim) -> None:
     """A message whose content was changed is found."""
     with victim.mq.producer("t") as out:
-        out.send(value_of(900) + b"!", partition=0)
+        out.send(value_for(900) + b"!", partition=0)
     assert "was never sent so" in victim.verify()[0]
 
 
@@ -134,7 +134,7 @@ def test_a_seek_forgets_attempts(victim: Victim) -> None:
 
 def test_skipped(victim: Victim) -> None:
     """A message that was not acked and does not come is found."""
-    with victim.mq.consumer("t", group=GROUP) as group:
+    with victim.mq.consumer("t", group=TORTURE_GROUP) as group:
         message = group.receive(timeout=10)
         assert message is not None
         group.ack(message)
@@ -162,14 +162,14 @@ def test_deleted(victim: Victim) -> None:
 
 def test_contents() -> None:
     """The content of a message names it, and nothing else does."""
-    assert [number_of(value_of(number)) for number in range(100)] == list(range(100))
-    assert [number_of(value) for value in (None, b"", b"1", b"1:x", b"x:", value_of(5)[:-1])] == [None] * 6
+    assert [number_in(value_for(number)) for number in range(100)] == list(range(100))
+    assert [number_in(value) for value in (None, b"", b"1", b"1:x", b"x:", value_for(5)[:-1])] == [None] * 6
 
 
 @pytest.mark.timeout(300)
 def test_torture(path: Path) -> None:
     """Thirty kills cost nothing that was acknowledged."""
-    verdict = torture(path, cycles=30, seconds=0.2, sync="always", seed=1)
+    verdict = run_torture(path, cycles=30, seconds=0.2, sync="always", seed=1)
     assert verdict.wrong == ()
     assert verdict.cycles == 30
     assert verdict.sent > 0
@@ -181,12 +181,12 @@ def test_damage_is_told(path: Path, open_store: OpenStore) -> None:
     """A store that does not open after a kill is a verdict, not a crash of the harness."""
     from mqplug_rocksmq._torture import torturer
 
-    assert torture(path, cycles=1, seconds=0.5, sync="os", seed=2).wrong == ()
+    assert run_torture(path, cycles=1, seconds=0.5, sync="os", seed=2).wrong == ()
     store = open_store(sync="os")
     topic = store.topics.get(store.topics.names()[0])
     store.engine.change(lambda changes: changes.drop_pages(topic.logs[0], 0, 1 << 40), 10)
     store.close(10)
-    model = Model()
+    model = StoreModel()
     torturer._look(path, "os", model)
     assert model.wrong
     assert "Corrupt" in model.wrong[0]

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import click
 
-from mqplug_rocksmq._commands.options import path_argument, timeout_option
-from mqplug_rocksmq._processes.reach import asked, existing
+from mqplug_rocksmq._commands.options import answer_timeout_option, path_argument
+from mqplug_rocksmq._processes.reach import ask_owner, existing_store
 
 _target = click.argument("target", type=click.Path(path_type=Path))
 
@@ -15,15 +15,15 @@ _target = click.argument("target", type=click.Path(path_type=Path))
 @click.command()
 @path_argument
 @_target
-@timeout_option
+@answer_timeout_option
 def backup(path: Path, target: Path, timeout: float) -> None:
     """Copy the store at PATH, as it is at one instant, into the new directory TARGET.
 
     Others may write meanwhile. On the same file system the copy consists of links, and takes little time and room;
     copy it elsewhere to be safe from a broken disk.
     """
-    path, target = existing(path), target.absolute()
-    if asked(path, {"call": "backup", "path": str(target)}, timeout) is None:
+    path, target = existing_store(path), target.absolute()
+    if ask_owner(path, {"call": "backup", "path": str(target)}, timeout) is None:
         _back_up_closed(path, target)
     click.echo(f"backed up to {target}")
 

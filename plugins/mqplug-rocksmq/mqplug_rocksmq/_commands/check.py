@@ -10,15 +10,15 @@ import click
 
 from mqplug import AlreadyOpen
 from mqplug_rocksmq._care.findings import Finding, Report
-from mqplug_rocksmq._commands.options import json_option, path_argument, timeout_option
-from mqplug_rocksmq._commands.output import show_json
-from mqplug_rocksmq._processes.reach import asked, existing
+from mqplug_rocksmq._commands.options import answer_timeout_option, path_argument, print_json_option
+from mqplug_rocksmq._commands.output import print_json
+from mqplug_rocksmq._processes.reach import ask_owner, existing_store
 
 
 @click.command()
 @path_argument
-@timeout_option
-@json_option
+@answer_timeout_option
+@print_json_option
 @click.pass_context
 def check(context: click.Context, path: Path, timeout: float, as_json: bool) -> None:
     """Read everything in the store at PATH, and say what is damaged; then the exit code is 1.
@@ -27,13 +27,13 @@ def check(context: click.Context, path: Path, timeout: float, as_json: bool) -> 
     """
     from mqplug_rocksmq._care.check import check as look
 
-    path = existing(path, named=False)
+    path = existing_store(path, named=False)
     try:
         report = look(path)
     except AlreadyOpen:
         report = _of_open(path, timeout)
     if as_json:
-        show_json({"sound": report.sound, **attrs.asdict(report)})
+        print_json({"sound": report.sound, **attrs.asdict(report)})
     else:
         _show(report)
     context.exit(0 if report.sound else 1)
@@ -45,7 +45,7 @@ def _of_open(path: Path, timeout: float) -> Report:
 
     with tempfile.TemporaryDirectory(prefix=f".{path.name}-check-", dir=path.parent) as folder:
         copy = Path(folder) / "store"
-        asked(path, {"call": "backup", "path": str(copy)}, timeout)
+        ask_owner(path, {"call": "backup", "path": str(copy)}, timeout)
         report = look(copy)
     look_at_name(path, report)
     return report
@@ -54,7 +54,7 @@ def _of_open(path: Path, timeout: float) -> Report:
 @click.command()
 @path_argument
 @click.option("--backup/--no-backup", default=True, show_default=True, help="Keep the damaged database beside it.")
-@json_option
+@print_json_option
 @click.pass_context
 def repair(context: click.Context, path: Path, backup: bool, as_json: bool) -> None:
     """Salvage what is sound in the damaged store at PATH, and say exactly what is gone.
@@ -66,11 +66,11 @@ def repair(context: click.Context, path: Path, backup: bool, as_json: bool) -> N
     from mqplug_rocksmq._care.repair import repair as mend
 
     if not path.is_dir():
-        existing(path)
+        existing_store(path)
     done = mend(path, backup=backup)
     sound = look(path)
     if as_json:
-        show_json({"sound": sound.sound, "damaged": done.damaged and str(done.damaged), **attrs.asdict(done.report)})
+        print_json({"sound": sound.sound, "damaged": done.damaged and str(done.damaged), **attrs.asdict(done.report)})
     else:
         _show_repaired(done.report, done.damaged)
     context.exit(0 if sound.sound else 1)

@@ -6,21 +6,21 @@ from pathlib import Path
 
 import click
 
-from mqplug_rocksmq._commands.options import path_argument, timeout_option
+from mqplug_rocksmq._commands.options import answer_timeout_option, path_argument
 from mqplug_rocksmq._commands.output import sized
-from mqplug_rocksmq._processes.reach import asked, existing
+from mqplug_rocksmq._processes.reach import ask_owner, existing_store
 
 
 @click.command()
 @path_argument
-@timeout_option
+@answer_timeout_option
 def compact(path: Path, timeout: float) -> None:
     """Drop what retention no longer keeps in the store at PATH, and give back all room that can be given back."""
     from mqplug_rocksmq._care.counting import disk_used
 
-    path = existing(path)
+    path = existing_store(path)
     before = disk_used(path)
-    if asked(path, {"call": "compact"}, timeout) is None:
+    if ask_owner(path, {"call": "compact"}, timeout) is None:
         _compact_closed(path)
     click.echo(f"{sized(before)} before, {sized(disk_used(path))} now")
 

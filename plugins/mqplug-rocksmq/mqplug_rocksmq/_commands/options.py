@@ -25,7 +25,7 @@ class StorePath(click.ParamType[Path]):
 
 
 path_argument = click.argument("path", type=StorePath())
-timeout_option = click.option(
+answer_timeout_option = click.option(
     "--timeout", type=click.FloatRange(min=0), default=600, show_default=True, metavar="SECONDS", help="Give up after."
 )
-json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON, for programs.")
+print_json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON, for programs.")

@@ -10,7 +10,7 @@ import click
 _UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
 
 
-def show_json(value: object) -> None:
+def print_json(value: object) -> None:
     """Print one JSON value."""
     click.echo(json.dumps(value, indent=2))
 

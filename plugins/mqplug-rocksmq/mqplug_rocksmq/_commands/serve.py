@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 
 from mqplug_rocksmq._commands.options import StorePath
-from mqplug_rocksmq._settings import LEAST_DISK
+from mqplug_rocksmq._settings import MIN_DISK_BYTES
 
 _ENDS = (signal.SIGINT, signal.SIGTERM)
 
@@ -20,7 +20,9 @@ _ENDS = (signal.SIGINT, signal.SIGTERM)
     "--sync", type=click.Choice(["always", "interval", "os"]), default="always", show_default=True,
     help="When a send is done, for programs that do not ask for more.",
 )  # fmt: skip
-@click.option("--disk-max-bytes", type=click.IntRange(min=LEAST_DISK), help="The most that the store takes on disk.")
+@click.option(
+    "--disk-max-bytes", type=click.IntRange(min=MIN_DISK_BYTES), help="The most that the store takes on disk."
+)
 def serve(path: Path, sync: str, disk_max_bytes: int | None) -> None:
     """Hold the store at PATH open for other programs, until SIGINT or SIGTERM. It is made where there is none.
 

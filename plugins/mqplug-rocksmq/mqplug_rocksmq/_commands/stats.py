@@ -7,24 +7,24 @@ from typing import Any
 
 import click
 
-from mqplug_rocksmq._commands.options import json_option, path_argument, timeout_option
-from mqplug_rocksmq._commands.output import show_json, show_table, sized, timed
-from mqplug_rocksmq._processes.reach import asked, existing, owning
+from mqplug_rocksmq._commands.options import answer_timeout_option, path_argument, print_json_option
+from mqplug_rocksmq._commands.output import print_json, show_table, sized, timed
+from mqplug_rocksmq._processes.reach import ask_owner, existing_store, hold_closed_store
 
 
 @click.command()
 @path_argument
-@timeout_option
-@json_option
+@answer_timeout_option
+@print_json_option
 def stats(path: Path, timeout: float, as_json: bool) -> None:
     """Show what the store at PATH holds: sizes, topics, groups and their lag, and how long writes take.
 
     A store that another process has open is asked; one that is closed is only read.
     """
-    path = existing(path)
-    found = asked(path, {"call": "stats"}, timeout) or {"stats": _of_closed(path)}
+    path = existing_store(path)
+    found = ask_owner(path, {"call": "stats"}, timeout) or {"stats": _of_closed(path)}
     if as_json:
-        show_json(found["stats"])
+        print_json(found["stats"])
     else:
         _show(found["stats"])
 
@@ -32,7 +32,7 @@ def stats(path: Path, timeout: float, as_json: bool) -> None:
 def _of_closed(path: Path) -> dict[str, Any]:
     from mqplug_rocksmq._care.counting import closed_statistics
 
-    with owning(path):
+    with hold_closed_store(path):
         return closed_statistics(path).as_json()
 
 

@@ -10,8 +10,8 @@ from pathlib import Path
 import click
 
 from mqplug import ConfigError
-from mqplug_rocksmq._commands.options import json_option
-from mqplug_rocksmq._commands.output import show_json, timed
+from mqplug_rocksmq._commands.options import print_json_option
+from mqplug_rocksmq._commands.output import print_json, timed
 
 
 @click.command()
@@ -22,7 +22,7 @@ from mqplug_rocksmq._commands.output import show_json, timed
 )
 @click.option("--sync", type=click.Choice(["always", "interval", "os"]), default="always", show_default=True)
 @click.option("--seed", type=int, help="Do the same things again; when the kills come is still up to chance.")
-@json_option
+@print_json_option
 @click.pass_context
 def torture(
     context: click.Context, path: Path | None, cycles: int, seconds: float, sync: str, seed: int | None, as_json: bool
@@ -33,7 +33,7 @@ def torture(
     acknowledged. Without PATH the store is a temporary one. It finds a disk, or a file system, that loses what it said
     was written when a process is killed; what it does when the power fails, only a power cut tells.
     """
-    from mqplug_rocksmq._torture.torturer import torture as start
+    from mqplug_rocksmq._torture.torturer import run_torture
 
     seed = secrets.randbelow(1 << 30) if seed is None else seed
     with ExitStack() as stack:
@@ -41,9 +41,9 @@ def torture(
             path = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="mqplug-torture-"))) / "store"
         elif path.exists() and any(path.iterdir()):
             raise ConfigError(f"there is something at {path} already", fix="Name a path where nothing is")
-        verdict = start(path, cycles=cycles, seconds=seconds, sync=sync, seed=seed)
+        verdict = run_torture(path, cycles=cycles, seconds=seconds, sync=sync, seed=seed)
     if as_json:
-        show_json({"cycles": verdict.cycles, "sent": verdict.sent, "acks": verdict.acks, "seed": seed,
+        print_json({"cycles": verdict.cycles, "sent": verdict.sent, "acks": verdict.acks, "seed": seed,
                    "slowest_open": verdict.slowest_open, "wrong": list(verdict.wrong)})  # fmt: skip
     else:
         for each in verdict.wrong[:20]:

@@ -25,8 +25,8 @@ from mqplug.spi import (
     TopicInfo,
     Trim,
 )
-from mqplug_rocksmq._driver.group_members import counted, extend, members
-from mqplug_rocksmq._driver.translation import group_position, log_of, logs_of, number_of, offset_of
+from mqplug_rocksmq._driver.group_members import add_partitions_to_members, member_counts, members_of
+from mqplug_rocksmq._driver.translation import group_position, log_number, offset_of, partition_log, topic_logs
 from mqplug_rocksmq._store.deduplication import Request
 from mqplug_rocksmq._store.ingest import Taken
 from mqplug_rocksmq._store.staged import files_of
@@ -65,7 +65,7 @@ def administer(store: Store, action: Action, timeout: float, request: Request | 
             return True
         case Trim(before):
             for log, position in before.items():
-                store.trim(number_of(store.id, log), offset_of(position), timeout)
+                store.trim(log_number(store.id, log), offset_of(position), timeout)
             return True
         case Ingest(staged, writer, number):
             return _ingested(store, store.ingestion.ingest(writer, number, files_of(store.id, staged), timeout))
@@ -86,12 +86,12 @@ def _done(store: Store, action: Action) -> Any:
 def _info(store: str, topic: Topic) -> TopicInfo:
     kept = topic.retention
     seconds = math.inf if kept.milliseconds is None else kept.milliseconds / 1000
-    return TopicInfo(topic.name, logs_of(store, topic), seconds, kept.size)
+    return TopicInfo(topic.name, topic_logs(store, topic), seconds, kept.size)
 
 
 def _add_partitions(store: Store, topic: str, partitions: int, timeout: float, also: Also) -> TopicInfo:
     info = _info(store.id, store.topics.grow(topic, partitions, timeout, also))
-    extend(store, info.logs[0], info.logs)
+    add_partitions_to_members(store, info.logs[0], info.logs)
     return info
 
 
@@ -99,12 +99,12 @@ def _groups(store: Store, topic: str | None) -> list[GroupInfo]:
     """The groups of a topic, or all."""
     logs = [None] if topic is None else store.topics.get(topic).logs
     names = sorted({name for log in logs for name in store.groups.names(log)})
-    present = counted(store)
+    present = member_counts(store)
     return [GroupInfo(name, present.get(name, 0)) for name in names]
 
 
 def _delete_group(store: Store, group: str, timeout: float, also: Also) -> None:
-    with members(store, group).absent(timeout):
+    with members_of(store, group).absent(timeout):
         logs = tuple(store.groups.logs(group))
         if not logs:
             raise GroupNotFound(f"the group {group!r} has no position in this store")
@@ -112,7 +112,7 @@ def _delete_group(store: Store, group: str, timeout: float, also: Also) -> None:
 
 
 def _places(store: Store, group: str, logs: tuple[Log, ...]) -> list[tuple[Log, GroupPosition]]:
-    found = [(log, store.groups.place(group, number_of(store.id, log))) for log in logs]
+    found = [(log, store.groups.place(group, log_number(store.id, log))) for log in logs]
     return [(log, group_position(log, place)) for log, place in found if place is not None]
 
 
@@ -120,7 +120,7 @@ def _ingested(store: Store, taken: Taken) -> Ingested:
     placed = {}
     for number, (first, end) in taken.placed.items():
         if held := store.topics.find(number):
-            log = log_of(store.id, store.topics.get(held.topic), held.partition)
+            log = partition_log(store.id, store.topics.get(held.topic), held.partition)
             placed[log] = Bounds(MessageId(log, (first,)), MessageId(log, (end - 1,)))
     return Ingested(taken.messages, placed, taken.repeated)
 

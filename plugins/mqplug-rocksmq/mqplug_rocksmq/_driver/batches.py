@@ -16,9 +16,11 @@ from mqplug_rocksmq._format.slice import Slice
 if TYPE_CHECKING:
     import pyarrow
 
-Item = TypeVar("Item")
-_ENOUGH: Final = 1000
-_FEW: Final = 32  # messages in a page: of fewer, to make Arrow of each page takes longer than of the lists of all
+T = TypeVar("T")
+_BATCH_MESSAGES: Final = 1000
+_ARROW_PAGE_MESSAGES: Final = (
+    32  # messages in a page: of fewer, to make Arrow of each page takes longer than of the lists of all
+)
 
 
 class SliceColumns:
@@ -29,7 +31,7 @@ class SliceColumns:
     def __init__(self, slices: Sequence[Slice]) -> None:
         self._slices = slices
 
-    def _joined(self, column: Callable[[Page | Singles], list[Item]]) -> list[Item]:
+    def _joined(self, column: Callable[[Page | Singles], list[T]]) -> list[T]:
         if len(self._slices) == 1:
             only = self._slices[0]
             whole = column(only.page)
@@ -62,7 +64,7 @@ class SliceColumns:
 
     def arrow(self, names: Sequence[str]) -> Mapping[str, pyarrow.Array]:
         """Return what the pages have as Arrow already, of a single page without a copy; nothing if they are small."""
-        if sum(map(len, self._slices)) < _FEW * len(self._slices):
+        if sum(map(len, self._slices)) < _ARROW_PAGE_MESSAGES * len(self._slices):
             return {}
         from mqplug_rocksmq._format.from_pages_to_arrow import joined
 
@@ -88,7 +90,7 @@ def batches_of(log: Log, slices: Iterable[Slice]) -> deque[Batch]:
     together: list[Slice] = []
     count = 0
     for part in slices:
-        if together and count + len(part) > _ENOUGH:
+        if together and count + len(part) > _BATCH_MESSAGES:
             batches.append(PageBatch(log, together))
             together, count = [], 0
         together.append(part)

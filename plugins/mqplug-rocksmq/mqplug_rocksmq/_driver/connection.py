@@ -21,16 +21,16 @@ from mqplug.spi import (
 )
 from mqplug_rocksmq._care.counting import statistics
 from mqplug_rocksmq._driver.administration import administer
-from mqplug_rocksmq._driver.consumer import GroupConsumer, RocksMQConsumer
-from mqplug_rocksmq._driver.group_members import members
-from mqplug_rocksmq._driver.shared_member import NEWCOMER, Bearing, SharedMember
-from mqplug_rocksmq._driver.sinks import LocalSink
+from mqplug_rocksmq._driver.consumer import GroupConsumer, LogConsumer
+from mqplug_rocksmq._driver.group_members import members_of
+from mqplug_rocksmq._driver.shared_member import NEW_MEMBER, JoinContext, SharedMember
+from mqplug_rocksmq._driver.sinks import StoreSink
 from mqplug_rocksmq._driver.stage import RocksMQStage
 from mqplug_rocksmq._driver.starts import resolve
-from mqplug_rocksmq._driver.synced_producer import RocksMQProducer
+from mqplug_rocksmq._driver.synced_producer import SyncedProducer
 from mqplug_rocksmq._driver.topic_defaults import TopicDefaults
-from mqplug_rocksmq._driver.translation import is_possible, number_of, offset_of, place_of, position_at
-from mqplug_rocksmq._driver.unsynced_producer import LingeringProducer
+from mqplug_rocksmq._driver.translation import is_offset, log_number, offset_of, position_at, stored_position
+from mqplug_rocksmq._driver.unsynced_producer import UnsyncedProducer
 from mqplug_rocksmq._engine.log_state import Extent
 from mqplug_rocksmq._store.deduplication import Request
 from mqplug_rocksmq._store.hand_outs import forget
@@ -38,7 +38,7 @@ from mqplug_rocksmq._store.statistics import RocksMQStatistics
 from mqplug_rocksmq._store.store import Store
 
 
-class RocksMQConnection:
+class StoreConnection:
     """An open store."""
 
     def __init__(self, store: Store, capabilities: Capabilities, close: Callable[[Store, float], None]) -> None:
@@ -51,7 +51,7 @@ class RocksMQConnection:
         return position_at(message_id.log, message_id.coordinates[0] + 1)
 
     def is_possible(self, coordinates: Numbers) -> bool:
-        return is_possible(coordinates)
+        return is_offset(coordinates)
 
     def health(self, timeout: float) -> None:
         self.store.check()
@@ -67,8 +67,8 @@ class RocksMQConnection:
     def open_producer(self, timeout: float) -> ProducerDriver:
         """Open a producer."""
         if self.store.settings.sync == "always":
-            return RocksMQProducer(LocalSink(self.store))
-        return LingeringProducer(self.store)
+            return SyncedProducer(StoreSink(self.store))
+        return UnsyncedProducer(self.store)
 
     def open_stage(self, topic: TopicInfo, timeout: float) -> RocksMQStage:
         """Open a stage."""
@@ -79,15 +79,15 @@ class RocksMQConnection:
         return self.store.ingestion.reserve(timeout)
 
     def open_consumer(
-        self, options: ConsumerOptions, listener: Listener, timeout: float, bearing: Bearing = NEWCOMER
-    ) -> RocksMQConsumer:
+        self, options: ConsumerOptions, listener: Listener, timeout: float, bearing: JoinContext = NEW_MEMBER
+    ) -> LogConsumer:
         """Open a consumer, and store where its group starts."""
         if options.group is None:
             positions = (
                 options.start if isinstance(options.start, Mapping) else self.resolve(options.start, options.logs)
             )
-            return RocksMQConsumer(self.store, positions)
-        present = members(self.store, options.group)
+            return LogConsumer(self.store, positions)
+        present = members_of(self.store, options.group)
         with present.joining(options.mode, timeout):
             self._start_group(options.group, options, timeout)
             if options.shares:
@@ -95,7 +95,7 @@ class RocksMQConnection:
             return GroupConsumer(self.store, options.group, options, present.roster, listener)
 
     def _start_group(self, group: str, options: ConsumerOptions, timeout: float) -> None:
-        numbers = {log: number_of(self.store.id, log) for log in options.logs}
+        numbers = {log: log_number(self.store.id, log) for log in options.logs}
         known = {log: self.store.groups.place(group, number) for log, number in numbers.items()}
         missing = [log for log, place in known.items() if place is None]
         if options.must_exist and len(missing) == len(numbers):
@@ -103,18 +103,18 @@ class RocksMQConnection:
         if not missing:
             return
         wanted = options.start if isinstance(options.start, Mapping) else self.resolve(options.start, missing)
-        starts = {numbers[log]: place_of(GroupPosition(wanted[log])) for log in missing}
+        starts = {numbers[log]: stored_position(GroupPosition(wanted[log])) for log in missing}
         self.store.groups.start(group, starts, timeout)
 
     def move_group(self, group: str, positions: Mapping[Log, GroupPosition], timeout: float) -> None:
         """Move a group that has no members."""
-        places = {number_of(self.store.id, log): place_of(stands) for log, stands in positions.items()}
-        with members(self.store, group).absent(timeout):
+        places = {log_number(self.store.id, log): stored_position(stands) for log, stands in positions.items()}
+        with members_of(self.store, group).absent(timeout):
             self.store.groups.store(group, places, timeout, [forget(number, group) for number in places])
 
     def settle_late(self, group: str, mode: Mode, settled: Mapping[Log, Settlement], timeout: float) -> None:
         """Store what became of messages that a member had of the owner before."""
-        present = members(self.store, group)
+        present = members_of(self.store, group)
         with present.still(timeout), present.changing:
             if len(present.roster) and present.roster.mode != mode:
                 raise NotAssigned(f"the group {group!r} has members as {present.roster.mode!r} by now")
@@ -132,36 +132,38 @@ class RocksMQConnection:
 
         ``since`` says where the group stands if nobody but this member has moved it.
         """
-        present = members(self.store, group)
+        present = members_of(self.store, group)
         with present.still(timeout):
             places = {
-                number_of(self.store.id, log): place_of(stands)
+                log_number(self.store.id, log): stored_position(stands)
                 for log, stands in positions.items()
                 if not present.roster.holds(log) and self._stands_at(group, log, [*since.get(log, ()), stands])
             }
             if places:
                 self.store.groups.store(group, places, timeout)
         for log in positions:
-            if number_of(self.store.id, log) not in places:
+            if log_number(self.store.id, log) not in places:
                 raise NotAssigned(f"another member has, or had, {log!r} meanwhile", topic=log.topic)
 
     def _stands_at(self, group: str, log: Log, known: Sequence[GroupPosition]) -> bool:
         """Whether a group stands at one of these places."""
-        return self.store.groups.place(group, number_of(self.store.id, log)) in [place_of(each) for each in known]
+        return self.store.groups.place(group, log_number(self.store.id, log)) in [
+            stored_position(each) for each in known
+        ]
 
     def resolve(self, start: SymbolicStart, logs: Sequence[Log], timeout: float = 0) -> dict[Log, Position]:
         """Turn a start into positions."""
-        offsets = resolve(self.store, start, [number_of(self.store.id, log) for log in logs])
+        offsets = resolve(self.store, start, [log_number(self.store.id, log) for log in logs])
         return {log: position_at(log, offset) for log, offset in zip(logs, offsets, strict=True)}
 
     def watermarks(self, logs: Sequence[Log], since: Mapping[Log, Position], timeout: float) -> dict[Log, Watermarks]:
         """Return how far each log reaches."""
-        extents = self.store.watermarks([number_of(self.store.id, log) for log in logs])
+        extents = self.store.watermarks([log_number(self.store.id, log) for log in logs])
         return {log: _watermarks(log, extent, since.get(log)) for log, extent in zip(logs, extents, strict=True)}
 
     def bounds(self, logs: Sequence[Log], timeout: float) -> dict[Log, Bounds]:
         """Return the first and the last id of each log."""
-        return {log: _bounds(log, self.store.bounds(number_of(self.store.id, log))) for log in logs}
+        return {log: _bounds(log, self.store.bounds(log_number(self.store.id, log))) for log in logs}
 
     def administer(self, action: Action, timeout: float, request: Request | None = None) -> Any:
         """Carry out an action; what *request* names is not done a second time."""

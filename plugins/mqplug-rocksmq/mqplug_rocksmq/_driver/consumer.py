@@ -10,17 +10,19 @@ from mqplug import Batch, Error, Log, NotAssigned, Position, PositionLost
 from mqplug.spi import ConsumerOptions, GroupPosition, Listener
 from mqplug.spi.groups import Roster
 from mqplug_rocksmq._driver.batches import batches_of
-from mqplug_rocksmq._driver.translation import group_position, number_of, offset_of, place_of, position_at
-from mqplug_rocksmq._driver.waiting import Tail
+from mqplug_rocksmq._driver.translation import group_position, log_number, offset_of, position_at, stored_position
+from mqplug_rocksmq._driver.waiting import LogWaiter
 from mqplug_rocksmq._store.reading import Trimmed
 from mqplug_rocksmq._store.store import Store
 
-_AT_ONCE: Final = 1000
-_FEW: Final = 4  # logs, of each of which several pages may be read together: of more they would take too much memory
-_HAND_OVER: Final = 5.0  # seconds that the positions of logs that go to another member may take to be stored
+_READ_AHEAD_MESSAGES: Final = 1000
+_MANY_PAGES_LOGS: Final = (
+    4  # logs, of each of which several pages may be read together: of more they would take too much memory
+)
+_HAND_OVER_COMMIT_S: Final = 5.0  # seconds that the positions of logs that go to another member may take to be stored
 
 
-class RocksMQConsumer:
+class LogConsumer:
     """Reads logs from given positions on."""
 
     resumed = True  # it has what it said that it had
@@ -28,7 +30,7 @@ class RocksMQConsumer:
 
     def __init__(self, store: Store, positions: Mapping[Log, Position]) -> None:
         self._store = store
-        self._tail = Tail(store)
+        self._tail = LogWaiter(store)
         self._numbers: dict[Log, int] = {}
         self._offsets: dict[Log, int] = {}
         self._ahead: dict[Log, deque[Batch]] = {}
@@ -37,7 +39,7 @@ class RocksMQConsumer:
 
     def _hold(self, positions: Mapping[Log, Position]) -> None:
         for log, position in positions.items():
-            number = number_of(self._store.id, log)
+            number = log_number(self._store.id, log)
             self._tail.follow(number)
             self._numbers[log] = number
             self._offsets[log] = offset_of(position)
@@ -101,7 +103,7 @@ class RocksMQConsumer:
         try:
             slices = self._store.read(self._numbers[log], self._offsets[log], wanted)
         except Trimmed as trimmed:
-            raise lost(log, self._offsets[log], trimmed.low) from None
+            raise position_lost(log, self._offsets[log], trimmed.low) from None
         if not slices:
             return None
         self._offsets[log] = slices[-1].end
@@ -110,7 +112,7 @@ class RocksMQConsumer:
 
     @property
     def _at_once(self) -> int:
-        return 4 * _AT_ONCE if len(self._offsets) <= _FEW else _AT_ONCE
+        return 4 * _READ_AHEAD_MESSAGES if len(self._offsets) <= _MANY_PAGES_LOGS else _READ_AHEAD_MESSAGES
 
     def wake(self) -> None:
         self._tail.wake()
@@ -145,14 +147,14 @@ class RocksMQConsumer:
         self._let_go(list(self._offsets))
 
 
-def lost(log: Log, wanted: int, low: int) -> PositionLost:
+def position_lost(log: Log, wanted: int, low: int) -> PositionLost:
     """Return the error of a consumer whose next message was removed."""
     return PositionLost(
         f"{log!r} has no message {wanted} any more: it begins at {low}", log=log, low=position_at(log, low)
     )
 
 
-class GroupConsumer(RocksMQConsumer):
+class GroupConsumer(LogConsumer):
     """A member of a group: it holds what the group's roster gives it, and stores how far it came."""
 
     def __init__(self, store: Store, group: str, options: ConsumerOptions, roster: Roster, listener: Listener) -> None:
@@ -165,7 +167,7 @@ class GroupConsumer(RocksMQConsumer):
     def tend(self, timeout: float) -> None:
         leaving, taken = self._seat.changes()
         if leaving:
-            self.commit(self._listener.revoked(leaving), max(timeout, _HAND_OVER))
+            self.commit(self._listener.revoked(leaving), max(timeout, _HAND_OVER_COMMIT_S))
             self._let_go(leaving)
             self._seat.release(leaving)
         if taken:
@@ -174,7 +176,7 @@ class GroupConsumer(RocksMQConsumer):
             self._listener.assigned(stored)
 
     def _stored(self, log: Log) -> GroupPosition:
-        place = self._groups.place(self._group, number_of(self._store.id, log))
+        place = self._groups.place(self._group, log_number(self._store.id, log))
         return group_position(log, place) if place else GroupPosition(position_at(log, 0))
 
     def seek(self, positions: Mapping[Log, Position], timeout: float) -> None:
@@ -184,7 +186,7 @@ class GroupConsumer(RocksMQConsumer):
 
     def commit(self, positions: Mapping[Log, GroupPosition], timeout: float) -> None:
         if positions:
-            places = {number_of(self._store.id, log): place_of(stands) for log, stands in positions.items()}
+            places = {log_number(self._store.id, log): stored_position(stands) for log, stands in positions.items()}
             self._groups.store(self._group, places, timeout)
 
     def close(self, timeout: float) -> None:

@@ -10,13 +10,13 @@ from weakref import WeakKeyDictionary
 from mqplug import ConsumerBusy, Log, Timeout
 from mqplug.spi import Mode
 from mqplug.spi.groups import Roster
-from mqplug_rocksmq._driver.shared_group import Sharing
+from mqplug_rocksmq._driver.shared_group import SharedGroup
 from mqplug_rocksmq._store.store import Store
 
-_groups: WeakKeyDictionary[Store, dict[str, Members]] = WeakKeyDictionary()
+_groups: WeakKeyDictionary[Store, dict[str, GroupMembers]] = WeakKeyDictionary()
 
 
-class Members:
+class GroupMembers:
     """The members of one group."""
 
     def __init__(self, group: str) -> None:
@@ -24,7 +24,7 @@ class Members:
         self.roster = Roster()
         self.changing = Lock()  # while one takes its seat, or leaves it
         self._settled = Lock()
-        self._sharing: Sharing | None = None
+        self._sharing: SharedGroup | None = None
 
     @contextmanager
     def joining(self, mode: Mode, timeout: float) -> Iterator[None]:
@@ -37,10 +37,10 @@ class Members:
                 )
             yield
 
-    def sharing(self, store: Store, mode: Mode) -> Sharing:
+    def sharing(self, store: Store, mode: Mode) -> SharedGroup:
         """Return what those that share have; it lives as long as there are members."""
         if self._sharing is None:
-            self._sharing = Sharing(store, self.group, by_key=mode == "key_shared")
+            self._sharing = SharedGroup(store, self.group, by_key=mode == "key_shared")
         return self._sharing
 
     def left(self) -> None:
@@ -67,17 +67,17 @@ class Members:
             self._settled.release()
 
 
-def members(store: Store, group: str) -> Members:
+def members_of(store: Store, group: str) -> GroupMembers:
     """Return the members of a group."""
-    return _groups.setdefault(store, {}).setdefault(group, Members(group))
+    return _groups.setdefault(store, {}).setdefault(group, GroupMembers(group))
 
 
-def counted(store: Store) -> Mapping[str, int]:
+def member_counts(store: Store) -> Mapping[str, int]:
     """Return how many members each group has that had any."""
     return {group: len(each.roster) for group, each in dict(_groups.get(store, {})).items()}
 
 
-def extend(store: Store, known: Log, added: Iterable[Log]) -> None:
+def add_partitions_to_members(store: Store, known: Log, added: Iterable[Log]) -> None:
     """Have the members that read a topic read its new partitions too."""
     for each in list(_groups.get(store, {}).values()):
         each.roster.extend(known, added)

@@ -16,18 +16,18 @@ from mqplug_rocksmq._format.page import Page
 from mqplug_rocksmq._format.single_pages import Singles
 from mqplug_rocksmq._store.store import Store
 
-Item = TypeVar("Item")
-_ROOM: Final = 4 << 20  # bytes of pages that a shelf keeps
-_EACH: Final = 500  # what a page takes beside its bytes, about
+T = TypeVar("T")
+_CACHE_BYTES: Final = 4 << 20  # bytes of pages that a shelf keeps
+_PAGE_OVERHEAD_BYTES: Final = 500  # what a page takes beside its bytes, about
 
 
-class Sheet:
+class CachedPage:
     """A page, each column of which is decoded once, however few of its messages are wanted at a time."""
 
     def __init__(self, base: int, page: Page | Singles) -> None:
         self.base = base
         self.end = base + page.count
-        self.size = page.size + _EACH
+        self.size = page.size + _PAGE_OVERHEAD_BYTES
         self._page = page
 
     @cached_property
@@ -51,14 +51,14 @@ class Sheet:
         return self._page.times()
 
 
-class Shelf:
+class PageCache:
     """The pages of one log that were read last. Not for several threads at once."""
 
     def __init__(self, store: Store, number: int, *, with_keys: bool) -> None:
         self._store = store
         self._number = number
         self._with_keys = with_keys
-        self._sheets: dict[int, Sheet] = {}  # by their bases, the oldest first
+        self._sheets: dict[int, CachedPage] = {}  # by their bases, the oldest first
         self._bases: list[int] = []  # ascending
         self._size = 0
 
@@ -80,9 +80,9 @@ class Shelf:
         columns = LeasedColumns(self._parts(leases), leases)
         return Batch(log, position_at(log, leases[-1].coordinates[0] + 1), len(leases), columns)
 
-    def _parts(self, leases: Iterable[Lease]) -> list[Part]:
-        parts: list[Part] = []
-        sheet: Sheet | None = None
+    def _parts(self, leases: Iterable[Lease]) -> list[PageRows]:
+        parts: list[PageRows] = []
+        sheet: CachedPage | None = None
         for (offset,), _ in leases:
             if sheet is None or offset >= sheet.end:
                 sheet = self._reaching(offset)
@@ -92,18 +92,18 @@ class Shelf:
             parts[-1][1].append(offset - sheet.base)
         return parts
 
-    def _reaching(self, offset: int) -> Sheet | None:
+    def _reaching(self, offset: int) -> CachedPage | None:
         """The sheet with this message; where there is none, the next one."""
         index = bisect_right(self._bases, offset) - 1
         if index >= 0 and offset < (known := self._sheets[self._bases[index]]).end:
             return known
-        found = [Sheet(part.base, part.page) for part in self._store.read(self._number, offset)]
+        found = [CachedPage(part.base, part.page) for part in self._store.read(self._number, offset)]
         self._keep(found)
         return found[0] if found else None
 
-    def _keep(self, found: Sequence[Sheet]) -> None:
+    def _keep(self, found: Sequence[CachedPage]) -> None:
         self._size += sum(sheet.size for sheet in found)
-        while self._sheets and self._size > _ROOM:
+        while self._sheets and self._size > _CACHE_BYTES:
             oldest = self._sheets.pop(next(iter(self._sheets)))
             del self._bases[bisect_left(self._bases, oldest.base)]
             self._size -= oldest.size
@@ -115,7 +115,7 @@ class Shelf:
                 insort(self._bases, sheet.base)
 
 
-Part = tuple[Sheet, list[int]]
+PageRows = tuple[CachedPage, list[int]]
 """Some messages of a page, by their rows."""
 
 
@@ -124,12 +124,12 @@ class LeasedColumns:
 
     __slots__ = ("_leases", "_parts")
 
-    def __init__(self, parts: Sequence[Part], leases: Sequence[Lease]) -> None:
+    def __init__(self, parts: Sequence[PageRows], leases: Sequence[Lease]) -> None:
         self._parts = parts
         self._leases = leases
 
-    def _picked(self, column: Callable[[Sheet], Sequence[Item]]) -> list[Item]:
-        picked: list[Item] = []
+    def _picked(self, column: Callable[[CachedPage], Sequence[T]]) -> list[T]:
+        picked: list[T] = []
         for sheet, rows in self._parts:
             picked += map(column(sheet).__getitem__, rows)
         return picked

@@ -11,11 +11,11 @@ from mqplug_rocksmq._engine import clock
 from mqplug_rocksmq._format.page import Body, Columns, encode_one
 from mqplug_rocksmq._format.paging import bodies_of
 
-ENOUGH: Final = 1000  # messages that go at once
+MAX_COLLECTED_MESSAGES: Final = 1000  # messages that go at once
 PORTION_BYTES: Final = 1 << 20  # of messages that were sent one by one, and go at once
 
 
-def by_partition(sendings: Sequence[Sending]) -> Iterable[tuple[tuple[str, int], Sequence[Sending]]]:
+def sendings_by_partition(sendings: Sequence[Sending]) -> Iterable[tuple[tuple[str, int], Sequence[Sending]]]:
     """Return what goes to each partition of each topic together."""
     logs: dict[tuple[str, int], list[Sending]] = {}
     for sending in sendings:
@@ -35,7 +35,7 @@ def portions(sendings: Sequence[Sending]) -> Iterator[Sequence[Sending]]:
         yield sendings[first:]
 
 
-class Loose:
+class SingleSends:
     """Messages that were sent one by one to one partition."""
 
     __slots__ = ("_sendings",)
@@ -66,7 +66,7 @@ class Loose:
             _give_up(sending, error)
 
 
-class Packed:
+class BatchSend:
     """A batch for one partition."""
 
     __slots__ = ("_run",)
@@ -92,14 +92,14 @@ class Packed:
 
     def stored(self, log: Log, first: int) -> None:
         """It lies at this offset and the following."""
-        self._run.stored(log, Offsets(range(first, first + len(self._run))))
+        self._run.stored(log, OffsetRange(range(first, first + len(self._run))))
 
     def give_up(self, error: Error) -> None:
         """It is not stored, or nobody knows."""
         _give_up(self._run, error)
 
 
-class Offsets(Sequence[Numbers]):
+class OffsetRange(Sequence[Numbers]):
     """A run of offsets as coordinates, each made when somebody looks at it."""
 
     __slots__ = ("_offsets",)
@@ -113,10 +113,10 @@ class Offsets(Sequence[Numbers]):
     @overload
     def __getitem__(self, index: int) -> Numbers: ...
     @overload
-    def __getitem__(self, index: slice) -> Offsets: ...
-    def __getitem__(self, index: int | slice) -> Numbers | Offsets:
+    def __getitem__(self, index: slice) -> OffsetRange: ...
+    def __getitem__(self, index: int | slice) -> Numbers | OffsetRange:
         found = self._offsets[index]
-        return Offsets(found) if isinstance(found, range) else (found,)
+        return OffsetRange(found) if isinstance(found, range) else (found,)
 
     def __iter__(self) -> Iterator[Numbers]:
         return zip(self._offsets, strict=False)

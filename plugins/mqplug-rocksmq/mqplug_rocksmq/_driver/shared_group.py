@@ -16,9 +16,9 @@ from typing import NamedTuple
 from mqplug import Batch, Log, Position, Timeout
 from mqplug.spi import GroupPosition, Numbers, Settlement
 from mqplug.spi.groups import Lease, Leases
-from mqplug_rocksmq._driver.consumer import lost
-from mqplug_rocksmq._driver.page_cache import Shelf
-from mqplug_rocksmq._driver.translation import group_position, number_of, offset_of, place_of, position_at
+from mqplug_rocksmq._driver.consumer import position_lost
+from mqplug_rocksmq._driver.page_cache import PageCache
+from mqplug_rocksmq._driver.translation import group_position, log_number, offset_of, position_at, stored_position
 from mqplug_rocksmq._format.keys import ACKED_RANGES_MAX
 from mqplug_rocksmq._store.group_positions import Plan
 from mqplug_rocksmq._store.hand_outs import Handed
@@ -26,15 +26,15 @@ from mqplug_rocksmq._store.reading import Trimmed
 from mqplug_rocksmq._store.store import Store
 
 
-class _Desk:
+class _SharedLog:
     """One log: who has what of it, and the pages that they are at work with."""
 
     def __init__(self, store: Store, group: str, stands: GroupPosition, *, by_key: bool) -> None:
         log = stands.position.log
-        self.number = number_of(store.id, log)
+        self.number = log_number(store.id, log)
         self.log = store.topics.log(self.number)
         self.leases = Leases(stands, by_key=by_key, most_open=ACKED_RANGES_MAX)
-        self.shelf = Shelf(store, self.number, with_keys=by_key)
+        self.shelf = PageCache(store, self.number, with_keys=by_key)
         self.handed = Handed(store, self.number, group)
         if known := self.handed.recall():
             with suppress(Trimmed):  # whoever takes the next message is told
@@ -68,7 +68,7 @@ class _Desk:
             self.handed.put_off((at[0], self.leases.attempts(at), delay) for at, delay in later)
 
 
-class _Seat(NamedTuple):
+class _MemberEntry(NamedTuple):
     """A member: what tells it that there may be something for it, and how long it may have a message.
 
     ``elsewhere``: it is in another process, and may outlive this one.
@@ -79,7 +79,7 @@ class _Seat(NamedTuple):
     elsewhere: bool
 
 
-class Sharing:
+class SharedGroup:
     """The lease tables of one group. Any thread."""
 
     def __init__(self, store: Store, group: str, *, by_key: bool) -> None:
@@ -87,8 +87,8 @@ class Sharing:
         self._store = store
         self._group = group
         self._lock = Lock()
-        self._desks: dict[Log, _Desk] = {}
-        self._members: dict[Hashable, _Seat] = {}
+        self._desks: dict[Log, _SharedLog] = {}
+        self._members: dict[Hashable, _MemberEntry] = {}
         self._storing = Lock()
         self._unstored: set[Log] = set()
         self._also: list[Plan] = []  # what goes to the disk together with that
@@ -99,7 +99,7 @@ class Sharing:
     ) -> None:
         """A member begins to take messages; *wake* tells it that there may be some."""
         with self._lock:
-            self._members[member] = _Seat(wake, inf if max_processing is None else max_processing, elsewhere)
+            self._members[member] = _MemberEntry(wake, inf if max_processing is None else max_processing, elsewhere)
 
     def resume(self, member: Hashable, holding: Mapping[Log, Sequence[Numbers]]) -> bool:
         """A member goes on with what it had of an owner before this one; False if others have some of it by now.
@@ -109,7 +109,7 @@ class Sharing:
         with self._lock:
             seat = self._members[member]
             for log, held in holding.items():
-                if self._store.topics.find(number_of(self._store.id, log)) is None:
+                if self._store.topics.find(log_number(self._store.id, log)) is None:
                     continue
                 desk = self._desk(log)
                 if not desk.leases.claim(member, held, seat.max_processing):
@@ -135,25 +135,25 @@ class Sharing:
             desk = self._desk(log)
             self._store.check()
             if (wanted := offset_of(desk.leases.wanted)) < desk.log.low:
-                raise lost(log, wanted, desk.log.low)
+                raise position_lost(log, wanted, desk.log.low)
             seat = self._members[member]
             try:
                 leases = desk.leases.take(member, most, desk.shelf.upcoming, seat.max_processing)
             except Trimmed as trimmed:  # just now
-                raise lost(log, wanted, trimmed.low) from None
+                raise position_lost(log, wanted, trimmed.low) from None
             if not leases:
                 return None
             batch = self._read(desk, member, log, leases)
             desk.handed.take(leases, elsewhere=seat.elsewhere)
             return batch
 
-    def _read(self, desk: _Desk, member: Hashable, log: Log, leases: Sequence[Lease]) -> Batch:
+    def _read(self, desk: _SharedLog, member: Hashable, log: Log, leases: Sequence[Lease]) -> Batch:
         try:
             return desk.shelf.batch(log, leases)
         except BaseException as error:
             desk.leases.settle(member, Settlement((), [(each.coordinates, 0.0) for each in leases]))
             if isinstance(error, Trimmed):
-                raise lost(log, offset_of(desk.leases.wanted), error.low) from None
+                raise position_lost(log, offset_of(desk.leases.wanted), error.low) from None
             raise
 
     def patience(self, logs: Iterable[Log]) -> float:
@@ -173,10 +173,10 @@ class Sharing:
 
     def settle_late(self, settled: Mapping[Log, Settlement], timeout: float) -> None:
         """The same for what an owner before this one had handed out, whoever has it by now."""
-        self._settle(settled, timeout, _Desk.settle_late)
+        self._settle(settled, timeout, _SharedLog.settle_late)
 
     def _settle(
-        self, settled: Mapping[Log, Settlement], timeout: float, settle: Callable[[_Desk, Settlement], None]
+        self, settled: Mapping[Log, Settlement], timeout: float, settle: Callable[[_SharedLog, Settlement], None]
     ) -> None:
         end = time.monotonic() + timeout
         frees, acked = False, []
@@ -213,17 +213,17 @@ class Sharing:
             change = self._changed(positions)
         self._write(change, end)
 
-    def _desk(self, log: Log) -> _Desk:
+    def _desk(self, log: Log) -> _SharedLog:
         """Where a log is shared; it begins where the group stands."""
         desk = self._desks.get(log)
         if desk and not desk.log.deleted:
             return desk
-        number = number_of(self._store.id, log)
+        number = log_number(self._store.id, log)
         self._store.topics.log(number)  # it was not deleted
         if desk is None:
             place = self._store.groups.place(self._group, number)
             stands = group_position(log, place) if place else GroupPosition(position_at(log, 0))
-            desk = self._desks[log] = _Desk(self._store, self._group, stands, by_key=self.by_key)
+            desk = self._desks[log] = _SharedLog(self._store, self._group, stands, by_key=self.by_key)
         return desk
 
     def _wake(self) -> None:
@@ -262,7 +262,7 @@ class Sharing:
                 if not desk.log.deleted:
                     stands[desk.number] = desk.leases.state()
                     also.append(desk.handed.finished())
-        places = {number: place_of(each) for number, each in stands.items()}
+        places = {number: stored_position(each) for number, each in stands.items()}
         try:
             self._store.groups.store(self._group, places, max(0.0, end - time.monotonic()), also)
         except BaseException:

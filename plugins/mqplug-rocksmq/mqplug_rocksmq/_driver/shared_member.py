@@ -11,24 +11,24 @@ from mqplug_rocksmq._driver.consumer import GroupConsumer
 from mqplug_rocksmq._store.store import Store
 
 if TYPE_CHECKING:
-    from mqplug_rocksmq._driver.group_members import Members
+    from mqplug_rocksmq._driver.group_members import GroupMembers
 
 
-class Bearing(NamedTuple):
+class JoinContext(NamedTuple):
     """How a member comes: from another process, and with what it had of an owner of the store before this one."""
 
     holding: Mapping[Log, Sequence[Numbers]] = {}
     elsewhere: bool = False
 
 
-NEWCOMER: Final = Bearing()
+NEW_MEMBER: Final = JoinContext()
 
 
 class SharedMember(GroupConsumer):
     """Takes what nobody else has, and waits also for what time or others set free."""
 
     def __init__(
-        self, store: Store, present: Members, options: ConsumerOptions, listener: Listener, bearing: Bearing
+        self, store: Store, present: GroupMembers, options: ConsumerOptions, listener: Listener, bearing: JoinContext
     ) -> None:
         self._present = present
         with present.changing:

@@ -7,12 +7,12 @@ from typing import Protocol
 
 from mqplug import Error, Log
 from mqplug.spi import Bell
-from mqplug_rocksmq._driver.translation import log_of
+from mqplug_rocksmq._driver.translation import partition_log
 from mqplug_rocksmq._format.page import Body
 from mqplug_rocksmq._store.store import Store
 
 
-class Settled(Protocol):
+class SendCallback(Protocol):
     """Called once: messages lie in this log from this offset on, or an error says why they may not."""
 
     def __call__(self, log: Log | None, first: int, error: Error | None, /) -> None: ...
@@ -21,7 +21,7 @@ class Settled(Protocol):
 class Sink(Protocol):
     """Stores messages."""
 
-    def append(self, topic: str, partition: int, bodies: Sequence[Body], settled: Settled) -> None:
+    def append(self, topic: str, partition: int, bodies: Sequence[Body], settled: SendCallback) -> None:
         """Have pages stored. What is raised was not stored, and *settled* is not called."""
 
     def serve(self, timeout: float) -> None:
@@ -34,7 +34,7 @@ class Sink(Protocol):
         """Let go."""
 
 
-class LocalSink:
+class StoreSink:
     """Into the store of this process, whose committer says when they are on disk."""
 
     def __init__(self, store: Store) -> None:
@@ -42,9 +42,9 @@ class LocalSink:
         self._news = Bell()
         self.ring = self._news.ring
 
-    def append(self, topic: str, partition: int, bodies: Sequence[Body], settled: Settled) -> None:
+    def append(self, topic: str, partition: int, bodies: Sequence[Body], settled: SendCallback) -> None:
         described = self._store.topics.get(topic)
-        log = log_of(self._store.id, described, partition)
+        log = partition_log(self._store.id, described, partition)
         self._store.append_bodies(described.logs[partition], bodies, lambda first, error: settled(log, first, error))
 
     def serve(self, timeout: float) -> None:

@@ -11,15 +11,15 @@ from pathlib import Path
 from typing import Any, Final
 
 from mqplug.spi import Run, Staged, TopicInfo
-from mqplug_rocksmq._driver.send_units import Packed
+from mqplug_rocksmq._driver.send_units import BatchSend
 from mqplug_rocksmq._format.page import Body, Columns
 from mqplug_rocksmq._format.paging import bodies_of, is_full
 from mqplug_rocksmq._store.staged import StagedFile, StagedMark, StagedRun, staged
 from mqplug_rocksmq._store.staging_directory import Staging
 
-FILE_BYTES: Final = 64 << 20
+STAGED_FILE_BYTES: Final = 64 << 20
 _MARK_BYTES: Final = 1 << 20
-_EACH: Final = 50  # bytes that a message takes in memory beside its key and value, at least
+_MESSAGE_OVERHEAD_BYTES: Final = 50  # bytes that a message takes in memory beside its key and value, at least
 
 
 class RocksMQStage:
@@ -31,30 +31,30 @@ class RocksMQStage:
         self._logs = [int(log.incarnation) for log in topic.logs]
         self._staging = Staging(path)
         self._reserve = reserve
-        self._drafts: dict[int, _Draft] = {}
-        self._pages: dict[int, _Pages] = {}
+        self._drafts: dict[int, _PageDraft] = {}
+        self._pages: dict[int, _PartitionPages] = {}
         self._held = 0
         self._files: list[StagedFile] = []
 
     def write(self, run: Run, timeout: float) -> None:
-        draft = self._drafts.setdefault(run.partition, _Draft())
-        self._held += run.size + _EACH * len(run)
+        draft = self._drafts.setdefault(run.partition, _PageDraft())
+        self._held += run.size + _MESSAGE_OVERHEAD_BYTES * len(run)
         if is_full(len(run), run.size):
             self._encode(run.partition, draft)
-            self._keep(run.partition, Packed(run).bodies())
+            self._keep(run.partition, BatchSend(run).bodies())
         else:
-            draft.add(Packed(run).columns(), run.size)
+            draft.add(BatchSend(run).columns(), run.size)
         if draft.full:
             self._encode(run.partition, draft)
-        if self._held >= FILE_BYTES:
+        if self._held >= STAGED_FILE_BYTES:
             self._file(timeout)
 
-    def _encode(self, partition: int, draft: _Draft) -> None:
+    def _encode(self, partition: int, draft: _PageDraft) -> None:
         if draft.messages:
             self._keep(partition, bodies_of(draft.take()))
 
     def _keep(self, partition: int, bodies: Sequence[Body]) -> None:
-        self._pages.setdefault(partition, _Pages()).add(bodies)
+        self._pages.setdefault(partition, _PartitionPages()).add(bodies)
 
     def _file(self, timeout: float) -> None:
         """Write what is held into a file."""
@@ -63,7 +63,7 @@ class RocksMQStage:
         segment = self._reserve(timeout)
         filled = sorted(self._pages.items())
         self._pages, self._held = {}, 0
-        laid = _Laid(segment)
+        laid = _SegmentLayout(segment)
         size, checksum = self._staging.write(
             segment, chain.from_iterable(laid.run(self._logs[partition], pages) for partition, pages in filled)
         )
@@ -79,7 +79,7 @@ class RocksMQStage:
         self._staging.remove(file.segment for file in self._files)
 
 
-class _Draft:
+class _PageDraft:
     """Messages that are to be a page."""
 
     def __init__(self) -> None:
@@ -113,7 +113,7 @@ def _joined(parts: Sequence[Columns], column: int, empty: Any) -> list[Any] | No
     return [item for part in parts for item in part[column] or repeat(empty, len(part.times))]
 
 
-class _Pages:
+class _PartitionPages:
     """The pages of one partition that go into the next file."""
 
     def __init__(self) -> None:
@@ -133,7 +133,7 @@ class _Pages:
             self.size += body.size
 
 
-class _Laid:
+class _SegmentLayout:
     """Lays pages one behind the other into a segment."""
 
     def __init__(self, segment: int) -> None:
@@ -141,7 +141,7 @@ class _Laid:
         self._end = 0
         self.runs: list[StagedRun] = []
 
-    def run(self, log: int, pages: _Pages) -> Iterator[tuple[int, int, bytes]]:
+    def run(self, log: int, pages: _PartitionPages) -> Iterator[tuple[int, int, bytes]]:
         """Yield the pages of a log, with their keys."""
         self.runs.append(StagedRun(log, self._end, pages.messages, pages.size, tuple(pages.marks)))
         for body in pages.bodies:

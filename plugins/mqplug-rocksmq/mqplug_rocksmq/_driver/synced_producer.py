@@ -11,11 +11,17 @@ from collections.abc import Sequence
 
 from mqplug import Error, Log, OutcomeUnknown, PluginError
 from mqplug.spi import Run, Sending
-from mqplug_rocksmq._driver.send_units import ENOUGH, Loose, Packed, by_partition, portions
+from mqplug_rocksmq._driver.send_units import (
+    MAX_COLLECTED_MESSAGES,
+    BatchSend,
+    SingleSends,
+    portions,
+    sendings_by_partition,
+)
 from mqplug_rocksmq._driver.sinks import Sink
 
 
-class RocksMQProducer:
+class SyncedProducer:
     """Sends to any topic of a store."""
 
     def __init__(self, sink: Sink) -> None:
@@ -28,7 +34,7 @@ class RocksMQProducer:
     def send(self, sendings: Sequence[Sending]) -> None:
         with self._counting:
             self._collected += sendings
-            ready = len(self._collected) >= ENOUGH or not self._on_their_way
+            ready = len(self._collected) >= MAX_COLLECTED_MESSAGES or not self._on_their_way
         if ready:
             self._write()
 
@@ -37,9 +43,9 @@ class RocksMQProducer:
             with self._counting:
                 sendings, self._collected = self._collected, []
                 self._on_their_way += 1
-            for (topic, partition), together in by_partition(sendings):
+            for (topic, partition), together in sendings_by_partition(sendings):
                 for portion in portions(together):
-                    self._append(topic, partition, Loose(portion))
+                    self._append(topic, partition, SingleSends(portion))
         self._arrived()
 
     def send_run(self, run: Run) -> None:
@@ -47,9 +53,9 @@ class RocksMQProducer:
         with self._writing:
             if self._collected:  # sent before
                 self._write()
-            self._append(run.topic, run.partition, Packed(run))
+            self._append(run.topic, run.partition, BatchSend(run))
 
-    def _append(self, topic: str, partition: int, parcel: Loose | Packed) -> None:
+    def _append(self, topic: str, partition: int, parcel: SingleSends | BatchSend) -> None:
         def settled(log: Log | None, first: int, error: Error | None, /) -> None:
             if log is not None and error is None:
                 parcel.stored(log, first)

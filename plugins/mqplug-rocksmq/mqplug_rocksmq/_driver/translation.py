@@ -11,15 +11,15 @@ from mqplug_rocksmq._format.keys import Place
 from mqplug_rocksmq._settings import BACKEND
 from mqplug_rocksmq._store.topics import Topic
 
-LARGEST: Final = 2**63 - 1  # offsets have 64 bits
+MAX_OFFSET: Final = 2**63 - 1  # offsets have 64 bits
 
 
-def logs_of(store: str, topic: Topic) -> tuple[Log, ...]:
+def topic_logs(store: str, topic: Topic) -> tuple[Log, ...]:
     """Return the log of each partition."""
-    return tuple(log_of(store, topic, partition) for partition in range(len(topic.logs)))
+    return tuple(partition_log(store, topic, partition) for partition in range(len(topic.logs)))
 
 
-def log_of(store: str, topic: Topic, partition: int) -> Log:
+def partition_log(store: str, topic: Topic, partition: int) -> Log:
     """Return the log of one partition; what tells it from an older one of that name is its number."""
     return _log(store, topic.name, partition, topic.logs[partition])
 
@@ -29,7 +29,7 @@ def _log(store: str, topic: str, partition: int, number: int) -> Log:
     return Log(BACKEND, store, topic, partition, str(number))
 
 
-def number_of(store: str, log: Log) -> int:
+def log_number(store: str, log: Log) -> int:
     """Return the number of a log of this store."""
     if log.backend != BACKEND or log.cluster != store or not log.incarnation.isdecimal():
         raise TopicNotFound(f"{log!r} is not of this store", topic=log.topic)
@@ -41,9 +41,9 @@ def offset_of(position: Position) -> int:
     return position.coordinates[0]
 
 
-def is_possible(coordinates: Numbers) -> bool:
+def is_offset(coordinates: Numbers) -> bool:
     """Return whether an id or a position can have these: one offset, and room for the next."""
-    return len(coordinates) == 1 and 0 <= coordinates[0] < LARGEST
+    return len(coordinates) == 1 and 0 <= coordinates[0] < MAX_OFFSET
 
 
 def position_at(log: Log, offset: int) -> Position:
@@ -51,7 +51,7 @@ def position_at(log: Log, offset: int) -> Position:
     return Position(log, (offset,))
 
 
-def place_of(stands: GroupPosition) -> Place:
+def stored_position(stands: GroupPosition) -> Place:
     """Return a group's position as it is stored."""
     acked = [(first[0], last[0] + 1) for first, last in stands.acked]
     return Place(offset_of(stands.position), tuple(acked))

@@ -14,14 +14,14 @@ from typing import Final
 
 from mqplug import Error, OutcomeUnknown, PluginError
 from mqplug.spi import Run, Sending
-from mqplug_rocksmq._driver.send_units import ENOUGH, Loose, Packed, by_partition
-from mqplug_rocksmq._driver.translation import log_of
+from mqplug_rocksmq._driver.send_units import MAX_COLLECTED_MESSAGES, BatchSend, SingleSends, sendings_by_partition
+from mqplug_rocksmq._driver.translation import partition_log
 from mqplug_rocksmq._store.store import Store
 
-_LINGER: Final = 0.001
+_LINGER_S: Final = 0.001
 
 
-class LingeringProducer:
+class UnsyncedProducer:
     """Sends to any topic of the store."""
 
     def __init__(self, store: Store) -> None:
@@ -39,11 +39,11 @@ class LingeringProducer:
                 self._collected.append(sending)
                 self._write()
             else:
-                self._append(sending.topic, sending.partition, Loose((sending,)))
+                self._append(sending.topic, sending.partition, SingleSends((sending,)))
 
     def send(self, sendings: Sequence[Sending]) -> None:
         self._collected.extend(sendings)
-        if len(self._collected) >= ENOUGH:
+        if len(self._collected) >= MAX_COLLECTED_MESSAGES:
             self.flush(0)
         else:
             self._expect()
@@ -53,7 +53,7 @@ class LingeringProducer:
         with self._writing:
             if self._collected:  # sent before
                 self._write()
-            self._append(run.topic, run.partition, Packed(run))
+            self._append(run.topic, run.partition, BatchSend(run))
 
     def _expect(self) -> None:
         """Have what is collected go soon, whether or not anybody waits for it."""
@@ -66,7 +66,7 @@ class LingeringProducer:
     def _feed(self) -> None:
         while not self._closed:
             self._due.wait()
-            time.sleep(_LINGER)
+            time.sleep(_LINGER_S)
             self._due.clear()
             self.flush(0)
 
@@ -74,16 +74,16 @@ class LingeringProducer:
         """Store what was collected. ``_writing`` is held."""
         sendings = [self._collected.popleft() for _ in range(len(self._collected))]
         try:
-            for (topic, partition), together in by_partition(sendings):
-                self._append(topic, partition, Loose(together))
+            for (topic, partition), together in sendings_by_partition(sendings):
+                self._append(topic, partition, SingleSends(together))
         except BaseException:  # Ctrl-C: nobody else knows of these any more
-            Loose(sendings).give_up(OutcomeUnknown("it was interrupted while it was stored"))
+            SingleSends(sendings).give_up(OutcomeUnknown("it was interrupted while it was stored"))
             raise
 
-    def _append(self, topic: str, partition: int, parcel: Loose | Packed) -> None:
+    def _append(self, topic: str, partition: int, parcel: SingleSends | BatchSend) -> None:
         try:
             described = self._store.topics.get(topic)
-            log = log_of(self._store.id, described, partition)
+            log = partition_log(self._store.id, described, partition)
             first = self._store.append_bodies(described.logs[partition], parcel.bodies())
         except Error as error:
             parcel.give_up(error)

@@ -8,7 +8,7 @@ from mqplug.spi import Bell
 from mqplug_rocksmq._store.store import Store
 
 
-class Tail:
+class LogWaiter:
     """Tells when one of the followed logs may have more to read.
 
     What happens between a look at the logs and the wait ends the wait at once.

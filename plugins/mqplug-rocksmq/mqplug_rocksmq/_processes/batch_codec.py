@@ -10,15 +10,15 @@ from mqplug_rocksmq._driver.batches import PageBatch, batch_of
 from mqplug_rocksmq._driver.translation import position_at
 from mqplug_rocksmq._format.page import Columns, Page, encode
 from mqplug_rocksmq._format.slice import Slice
-from mqplug_rocksmq._processes.codec import made, plain
-from mqplug_rocksmq._processes.frames import Header
+from mqplug_rocksmq._processes.codec import from_json, to_json
+from mqplug_rocksmq._processes.frames import FrameHeader
 
 _WORTH_WHILE = 4  # a page of which a smaller share than this is wanted is not sent whole
 
 
-def packed(batches: Iterable[Batch], *, attempts: bool) -> tuple[list[Header], list[bytes]]:
+def pack_batches(batches: Iterable[Batch], *, attempts: bool) -> tuple[list[FrameHeader], list[bytes]]:
     """Return batches as headers and the pages that they speak of. *attempts*: say which delivery each message is."""
-    headers: list[Header] = []
+    headers: list[FrameHeader] = []
     pages: list[bytes] = []
     for batch in batches:
         if isinstance(batch, PageBatch) and not attempts and _whole(batch.slices):
@@ -32,15 +32,15 @@ def _whole(slices: Sequence[Slice]) -> bool:
     return all(len(part) * _WORTH_WHILE >= part.page.count for part in slices)
 
 
-def _as_stored(batch: PageBatch, pages: list[bytes]) -> Header:
+def _as_stored(batch: PageBatch, pages: list[bytes]) -> FrameHeader:
     found = [part.as_page().raw for part in batch.slices]
     slices = [(part.base, part.start, part.stop, len(raw)) for part, raw in zip(batch.slices, found, strict=True)]
     pages += found
-    return {"log": plain(batch.log), "slices": slices}
+    return {"log": to_json(batch.log), "slices": slices}
 
 
-def _encoded(batch: Batch, pages: list[bytes], *, attempts: bool) -> Header:
-    header: Header = {"log": plain(batch.log), "next": batch.next_position.coordinates[0]}
+def _encoded(batch: Batch, pages: list[bytes], *, attempts: bool) -> FrameHeader:
+    header: FrameHeader = {"log": to_json(batch.log), "next": batch.next_position.coordinates[0]}
     if not len(batch):
         return header
     page = encode(Columns(batch.timestamps, batch.values, batch.keys, batch.headers)).seal(0)
@@ -49,12 +49,12 @@ def _encoded(batch: Batch, pages: list[bytes], *, attempts: bool) -> Header:
     return header | {"attempts": list(batch.attempts)} if attempts else header
 
 
-def unpacked(headers: Sequence[Header], body: bytes) -> list[Batch]:
+def unpack_batches(headers: Sequence[FrameHeader], body: bytes) -> list[Batch]:
     """Return the batches that were sent; ``Corrupt`` where a page was changed on its way."""
     batches: list[Batch] = []
     at = 0
     for header in headers:
-        log = made(header["log"])
+        log = from_json(header["log"])
         if "slices" in header:
             slices = []
             for base, start, stop, length in header["slices"]:
@@ -68,7 +68,7 @@ def unpacked(headers: Sequence[Header], body: bytes) -> list[Batch]:
     return batches
 
 
-def _decoded(log: Log, header: Header, raw: bytes) -> Batch:
+def _decoded(log: Log, header: FrameHeader, raw: bytes) -> Batch:
     offsets: list[int] = header.get("offsets", [])
     behind = position_at(log, header["next"])
     page = Page(raw) if raw else None

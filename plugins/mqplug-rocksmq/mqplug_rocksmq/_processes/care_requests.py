@@ -8,25 +8,25 @@ from typing import Any, Final
 
 from mqplug_rocksmq._care.backup import back_up
 from mqplug_rocksmq._care.counting import statistics
-from mqplug_rocksmq._processes.frames import Header
+from mqplug_rocksmq._processes.frames import FrameHeader
 from mqplug_rocksmq._store.store import Store
 
 
-def _stats(store: Store, _: Header) -> Header:
+def _stats(store: Store, _: FrameHeader) -> FrameHeader:
     return {"stats": statistics(store).as_json()}
 
 
-def _backup(store: Store, request: Header) -> Header:
+def _backup(store: Store, request: FrameHeader) -> FrameHeader:
     back_up(store, Path(request["path"]))
     return {}
 
 
-def _compact(store: Store, _: Header) -> Header:
+def _compact(store: Store, _: FrameHeader) -> FrameHeader:
     store.compact()
     return {}
 
 
-CARE: Final[Mapping[str, Callable[[Store, Header], dict[str, Any]]]] = {
+CARE_REQUESTS: Final[Mapping[str, Callable[[Store, FrameHeader], dict[str, Any]]]] = {
     "stats": _stats,
     "backup": _backup,
     "compact": _compact,

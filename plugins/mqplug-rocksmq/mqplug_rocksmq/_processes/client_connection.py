@@ -14,25 +14,25 @@ from weakref import WeakSet
 from mqplug import AlreadyOpen, ConnectError, Timeout
 from mqplug_rocksmq._engine.directory import OWNER
 from mqplug_rocksmq._engine.ownership import owner_of
-from mqplug_rocksmq._processes.codec import error_of
-from mqplug_rocksmq._processes.frames import PROTOCOL, Frame, Header, Inbox, pack
+from mqplug_rocksmq._processes.codec import error_from_json
+from mqplug_rocksmq._processes.frames import PROTOCOL, Frame, FrameHeader, FrameReader, pack_frame
 from mqplug_rocksmq._processes.peer import user_of
 
-PIECE: Final = 1 << 18
-_links: WeakSet[Link] = WeakSet()
+RECEIVE_BYTES: Final = 1 << 18
+_links: WeakSet[ClientConnection] = WeakSet()
 
 
-class Gone(ConnectError):
+class OwnerGone(ConnectError):
     """The owner has left, or was killed."""
 
     def __init__(self) -> None:
         super().__init__("the process that owned the store is gone", fix="Try again", backend="rocksmq")
 
 
-class OtherProtocol(AlreadyOpen):
+class ProtocolMismatch(AlreadyOpen):
     """The owner is a program of another version."""
 
-    def __init__(self, path: Path, said: Header) -> None:
+    def __init__(self, path: Path, said: FrameHeader) -> None:
         owner = owner_of(path)
         pid = said.get("pid", owner and owner.pid)
         super().__init__(
@@ -42,10 +42,10 @@ class OtherProtocol(AlreadyOpen):
         )  # fmt: skip
 
 
-class Crowded(ConnectError):
+class TooManyConnections(ConnectError):
     """The owner has as many guests as it may."""
 
-    def __init__(self, path: Path, said: Header) -> None:
+    def __init__(self, path: Path, said: FrameHeader) -> None:
         super().__init__(
             f"process {said.get('pid')} owns the store {path}, and has {said['full']} connections of other processes"
             " already, as many as guest_connections_max allows",
@@ -54,11 +54,11 @@ class Crowded(ConnectError):
         )
 
 
-class Link:
+class ClientConnection:
     """One connection to the owner. One thread at a time receives; any may ``say`` something."""
 
     def __init__(self, address: str, path: Path, timeout: float) -> None:
-        self._inbox = Inbox()
+        self._inbox = FrameReader()
         self._saying = threading.Lock()
         self.usable = True  # no answer is overdue
         self.socket = socket.socket(socket.AF_UNIX)
@@ -77,33 +77,33 @@ class Link:
         except TimeoutError as error:
             raise _silent(timeout) from error
         except OSError as error:
-            raise Gone from error
+            raise OwnerGone from error
         if user_of(self.socket) not in {None, os.getuid()}:
             raise ConnectError(
                 f"the socket {address} belongs to another user",
                 fix="Set XDG_RUNTIME_DIR to a directory of your own", backend="rocksmq", retryable=False,
             )  # fmt: skip
 
-    def _greet(self, path: Path, timeout: float) -> Header:
+    def _greet(self, path: Path, timeout: float) -> FrameHeader:
         try:
-            with suppress(Gone):  # it may have said all that it has to say, and hung up
+            with suppress(OwnerGone):  # it may have said all that it has to say, and hung up
                 self.say({"call": "hello", "protocol": PROTOCOL}, timeout=timeout)
             frame = self.hear(timeout)
-        except Gone:
+        except OwnerGone:
             raise
         except ConnectError as error:
             raise _stranger(path) from error
         if frame is None:
             raise _silent(timeout)
         if frame[0].get("protocol") != PROTOCOL:
-            raise OtherProtocol(path, frame[0])
+            raise ProtocolMismatch(path, frame[0])
         if not isinstance(frame[0].get("store"), str):
             raise _stranger(path)
         if "full" in frame[0]:
-            raise Crowded(path, frame[0])
+            raise TooManyConnections(path, frame[0])
         return frame[0]
 
-    def ask(self, request: Header, *body: bytes, timeout: float) -> Frame:
+    def ask(self, request: FrameHeader, *body: bytes, timeout: float) -> Frame:
         """Send a request and wait for its answer; raises what the owner says went wrong."""
         end = time.monotonic() + timeout
         self.say(request, *body, timeout=timeout)
@@ -114,9 +114,9 @@ class Link:
         raise_refusal(answer[0])
         return answer
 
-    def say(self, request: Header, *body: bytes, timeout: float) -> None:
+    def say(self, request: FrameHeader, *body: bytes, timeout: float) -> None:
         """Send one frame."""
-        frame = pack(request, *body)
+        frame = pack_frame(request, *body)
         with self._saying:
             try:
                 self.socket.settimeout(max(0.001, timeout))
@@ -125,14 +125,14 @@ class Link:
                 self.socket.close()  # in the midst of a frame: nothing more can be said
                 raise _silent(timeout) from error
             except OSError as error:
-                raise Gone from error
+                raise OwnerGone from error
 
-    def nudge(self, request: Header) -> None:
+    def nudge(self, request: FrameHeader) -> None:
         """Send a small frame unless something is being sent just now; never waits."""
         if self._saying.acquire(blocking=False):
             try:
                 with suppress(OSError):
-                    self.socket.send(pack(request), socket.MSG_DONTWAIT)
+                    self.socket.send(pack_frame(request), socket.MSG_DONTWAIT)
             finally:
                 self._saying.release()
 
@@ -142,13 +142,13 @@ class Link:
         while not (frame := self._inbox.take()):
             try:
                 self.socket.settimeout(max(0.000_001, end - time.monotonic()))
-                data = self.socket.recv(PIECE)
+                data = self.socket.recv(RECEIVE_BYTES)
             except (TimeoutError, BlockingIOError):
                 return None
             except OSError as error:
-                raise Gone from error
+                raise OwnerGone from error
             if not data:
-                raise Gone
+                raise OwnerGone
             self._inbox.feed(data)
         return frame
 
@@ -171,7 +171,7 @@ def _stranger(path: Path) -> ConnectError:
 def raise_refusal(header: dict[str, Any]) -> None:
     """Raise what the owner says went wrong, if anything did."""
     if "error" in header:
-        raise error_of(header["error"])
+        raise error_from_json(header["error"])
 
 
 def _hang_up() -> None:

@@ -29,27 +29,27 @@ _PLAIN: Final = frozenset({bool, int, float, str, type(None)})
 _SAID_BY_ERRORS: Final = ("message", "fix", "backend", "topic", "operation", "retryable", "log", "low", "capability")
 
 
-def plain(value: Any) -> Any:
+def to_json(value: Any) -> Any:
     """Return a value as JSON has it; ``TypeError`` for what is not meant to cross."""
     kind = type(value)
     if kind in _PLAIN:
         return value
     if kind is tuple or kind is list:
-        return [kind.__name__, *map(plain, value)]
+        return [kind.__name__, *map(to_json, value)]
     if kind is Log:
         return _log_words(value)
     if kind is Position:
-        return ["position", plain(value.log), *value.coordinates]
+        return ["position", to_json(value.log), *value.coordinates]
     if kind is MessageId:
-        return ["id", plain(value.log), *value.coordinates]
+        return ["id", to_json(value.log), *value.coordinates]
     if _RECORDS.get(kind.__name__) is kind:
-        return [kind.__name__, *[plain(getattr(value, name)) for name in _FIELDS[kind.__name__]]]
+        return [kind.__name__, *[to_json(getattr(value, name)) for name in _FIELDS[kind.__name__]]]
     if isinstance(value, Mapping):
-        return ["map", *([plain(key), plain(each)] for key, each in value.items())]
+        return ["map", *([to_json(key), to_json(each)] for key, each in value.items())]
     raise TypeError(f"{kind.__name__} does not cross the socket")
 
 
-def made(words: Any) -> Any:
+def from_json(words: Any) -> Any:
     """Return the value that *words* stand for; ``ValueError`` where they are none."""
     if type(words) in _PLAIN:
         return words
@@ -63,7 +63,7 @@ def made(words: Any) -> Any:
 def _made(kind: str, rest: list[Any]) -> Any:
     if maker := _MAKERS.get(kind):
         return maker(rest)
-    return _RECORDS[kind](**{name: made(field) for name, field in zip(_FIELDS[kind], rest, strict=True)})
+    return _RECORDS[kind](**{name: from_json(field) for name, field in zip(_FIELDS[kind], rest, strict=True)})
 
 
 @lru_cache(maxsize=4096)
@@ -91,26 +91,26 @@ def _place(kind: Callable[[Log, tuple[int, ...]], Any]) -> Callable[[list[Any]],
 
 
 _MAKERS: Final[dict[str, Callable[[list[Any]], Any]]] = {
-    "tuple": lambda rest: tuple(map(made, rest)),
-    "list": lambda rest: [*map(made, rest)],
-    "map": lambda rest: {made(key): made(each) for key, each in rest},
+    "tuple": lambda rest: tuple(map(from_json, rest)),
+    "list": lambda rest: [*map(from_json, rest)],
+    "map": lambda rest: {from_json(key): from_json(each) for key, each in rest},
     "log": _log,
     "position": _place(Position),
     "id": _place(MessageId),
 }
 
 
-def error_words(error: Exception) -> dict[str, Any]:
+def error_to_json(error: Exception) -> dict[str, Any]:
     """Return an error as it is sent: what is raised here is raised there."""
     if isinstance(error, Error):
         known = {name: getattr(error, name) for name in _SAID_BY_ERRORS if hasattr(error, name)}
-        return {"kind": type(error).__name__, **{name: plain(each) for name, each in known.items()}}
+        return {"kind": type(error).__name__, **{name: to_json(each) for name, each in known.items()}}
     if type(error) in {TypeError, ValueError}:
         return {"kind": type(error).__name__, "message": str(error)}
     return {"kind": PluginError.__name__, "message": f"in the owner of the store: {error!r}"}
 
 
-def error_of(words: Mapping[str, Any]) -> Exception:
+def error_from_json(words: Mapping[str, Any]) -> Exception:
     """Return the error that was sent."""
     name, message = str(words.get("kind")), str(words.get("message"))
     if name in {"TypeError", "ValueError"}:
@@ -122,5 +122,5 @@ def error_of(words: Mapping[str, Any]) -> Exception:
     Error.__init__(error, message)  # what a kind wants beside the message is among the words
     for field in _SAID_BY_ERRORS:
         if field in words:
-            setattr(error, field, made(words[field]))
+            setattr(error, field, from_json(words[field]))
     return error

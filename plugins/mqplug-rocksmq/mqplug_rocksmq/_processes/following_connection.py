@@ -23,25 +23,25 @@ from mqplug.spi import (
     SymbolicStart,
     TopicInfo,
 )
-from mqplug_rocksmq._driver.connection import RocksMQConnection
-from mqplug_rocksmq._driver.shared_member import NEWCOMER, Bearing
+from mqplug_rocksmq._driver.connection import StoreConnection
+from mqplug_rocksmq._driver.shared_member import NEW_MEMBER, JoinContext
 from mqplug_rocksmq._driver.stage import RocksMQStage
-from mqplug_rocksmq._driver.synced_producer import RocksMQProducer
+from mqplug_rocksmq._driver.synced_producer import SyncedProducer
 from mqplug_rocksmq._driver.topic_defaults import TopicDefaults
-from mqplug_rocksmq._driver.translation import is_possible, position_at
-from mqplug_rocksmq._processes.client_connection import Gone
-from mqplug_rocksmq._processes.following_consumer import Home, RoamingConsumer
+from mqplug_rocksmq._driver.translation import is_offset, position_at
+from mqplug_rocksmq._processes.client_connection import OwnerGone
+from mqplug_rocksmq._processes.following_consumer import FollowingConsumer, StoreAccess
 from mqplug_rocksmq._processes.open_stores import close_store, open_or_connect
 from mqplug_rocksmq._processes.outlets import Outlet, StoreOutlet
 from mqplug_rocksmq._processes.remote_store import RemoteConnection
-from mqplug_rocksmq._processes.resending import Dispatch
+from mqplug_rocksmq._processes.resending import ResendingSink
 from mqplug_rocksmq._store.deduplication import Request
 from mqplug_rocksmq._store.store import Store, StoreSettings
 
 Result = TypeVar("Result")
 
 
-class GuestConnection:
+class FollowingConnection:
     """Does everything at home: where the store is. When the owner goes, there is a new home, perhaps here."""
 
     def __init__(self, remote: RemoteConnection, settings: StoreSettings, capabilities: Capabilities) -> None:
@@ -50,18 +50,18 @@ class GuestConnection:
         self._path = remote.path
         self._id = remote.id
         self._settings = settings
-        self._home: Home = remote
+        self._home: StoreAccess = remote
         self._moving = threading.Lock()
         self._process = os.getpid()
 
     # where the store is ------------------------------------------------------------------------------------
 
     @property
-    def home(self) -> Home:
+    def home(self) -> StoreAccess:
         """Where the store is, as far as is known."""
         return self._home
 
-    def move(self, gone: Home, timeout: float) -> Home:
+    def move(self, gone: StoreAccess, timeout: float) -> StoreAccess:
         """Return the home after this one: own the store, or find who does."""
         if os.getpid() != self._process:
             raise ForkedClient("this client was opened before the process forked", fix="Connect in the child")
@@ -75,14 +75,14 @@ class GuestConnection:
         finally:
             self._moving.release()
 
-    def _find(self, timeout: float) -> Home:
+    def _find(self, timeout: float) -> StoreAccess:
         found = open_or_connect(self._path, self._settings, timeout, agree=False)
         if found.id != self._id:
             self._close_found(found, timeout)
             raise ConnectError(
                 f"there is another store at {self._path} now", fix="Connect again", backend="rocksmq", retryable=False
             )
-        return RocksMQConnection(found, self.capabilities, close_store) if isinstance(found, Store) else found
+        return StoreConnection(found, self.capabilities, close_store) if isinstance(found, Store) else found
 
     @staticmethod
     def _close_found(found: Store | RemoteConnection, timeout: float) -> None:
@@ -91,14 +91,14 @@ class GuestConnection:
         else:
             found.close(timeout)
 
-    def _at_home(self, act: Callable[[Home, float], Result], timeout: float) -> Result:
+    def _at_home(self, act: Callable[[StoreAccess, float], Result], timeout: float) -> Result:
         """Do something where the store is; if the owner goes meanwhile, do it again at the next one's."""
         end = time.monotonic() + timeout
         home = self._home
         while True:
             try:
                 return act(home, max(0.0, end - time.monotonic()))
-            except Gone as gone:
+            except OwnerGone as gone:
                 if time.monotonic() >= end:
                     raise Timeout("the store's owner changed, and no time was left", backend="rocksmq") from gone
                 home = self.move(home, end - time.monotonic())
@@ -109,7 +109,7 @@ class GuestConnection:
         return position_at(message_id.log, message_id.coordinates[0] + 1)
 
     def is_possible(self, coordinates: Numbers) -> bool:
-        return is_possible(coordinates)
+        return is_offset(coordinates)
 
     def health(self, timeout: float) -> None:
         self._at_home(lambda home, left: home.health(left), timeout)
@@ -117,17 +117,17 @@ class GuestConnection:
     def unwrap(self, kind: type[Any]) -> Any | None:
         return self._at_home(lambda home, _: home.unwrap(kind), 30.0)
 
-    def open_producer(self, timeout: float) -> RocksMQProducer:
+    def open_producer(self, timeout: float) -> SyncedProducer:
         """Open a producer."""
-        return RocksMQProducer(Dispatch(self._open_outlet, timeout))
+        return SyncedProducer(ResendingSink(self._open_outlet, timeout))
 
     def _open_outlet(self, producer: bytes, failed: Outlet | None, timeout: float) -> Outlet:
         strict = self._settings.sync == "always"
         if failed is not None:
             self._leave_home_of(failed, timeout)
 
-        def opened(home: Home, left: float) -> Outlet:
-            if isinstance(home, RocksMQConnection):
+        def opened(home: StoreAccess, left: float) -> Outlet:
+            if isinstance(home, StoreConnection):
                 outlet: Outlet = StoreOutlet(home.store, producer, strict=strict)
             else:
                 outlet = home.outlet(producer, left, strict=strict)
@@ -147,13 +147,13 @@ class GuestConnection:
     def _reserve_segment(self, timeout: float) -> int:
         return self._at_home(lambda home, left: home.reserve_segment(left), timeout)
 
-    def open_consumer(self, options: ConsumerOptions, listener: Listener, timeout: float) -> RoamingConsumer:
+    def open_consumer(self, options: ConsumerOptions, listener: Listener, timeout: float) -> FollowingConsumer:
         """Open a consumer; where the store goes, it goes."""
-        return RoamingConsumer(self, options, listener, timeout)
+        return FollowingConsumer(self, options, listener, timeout)
 
     def open_at_home(
-        self, options: ConsumerOptions, listener: Listener, timeout: float, bearing: Bearing = NEWCOMER
-    ) -> tuple[Home, Any]:
+        self, options: ConsumerOptions, listener: Listener, timeout: float, bearing: JoinContext = NEW_MEMBER
+    ) -> tuple[StoreAccess, Any]:
         """Open a consumer where the store is."""
         return self._at_home(lambda home, left: (home, home.open_consumer(options, listener, left, bearing)), timeout)
 

@@ -11,27 +11,29 @@ import attrs
 
 from mqplug import AlreadyOpen, Batch, ConnectError, Error, Log, Position, Timeout
 from mqplug.spi import ConsumerOptions, GroupPosition, Listener, Mode, Numbers, Settlement, SymbolicStart
-from mqplug_rocksmq._driver.connection import RocksMQConnection
-from mqplug_rocksmq._driver.consumer import RocksMQConsumer
-from mqplug_rocksmq._driver.shared_member import Bearing
-from mqplug_rocksmq._processes.client_connection import Gone
+from mqplug_rocksmq._driver.connection import StoreConnection
+from mqplug_rocksmq._driver.consumer import LogConsumer
+from mqplug_rocksmq._driver.shared_member import JoinContext
+from mqplug_rocksmq._processes.client_connection import OwnerGone
 from mqplug_rocksmq._processes.remote_consumer import RemoteConsumer
 from mqplug_rocksmq._processes.remote_store import RemoteConnection
 
-PATIENCE: Final = 10.0  # seconds without an owner after which a consumer says so
-SOON: Final = 1.0
-BREATH: Final = 0.4  # seconds in which all members store how far they came, before any of them gets a partition again
+OWNER_WAIT_S: Final = 10.0  # seconds without an owner after which a consumer says so
+REOPEN_S: Final = 1.0
+REJOIN_DELAY_S: Final = (
+    0.4  # seconds in which all members store how far they came, before any of them gets a partition again
+)
 
-Home = RemoteConnection | RocksMQConnection
+StoreAccess = RemoteConnection | StoreConnection
 
 
-class Follower(Protocol):
+class StoreFollower(Protocol):
     """A connection that finds the store wherever it is, and does there what a consumer needs."""
 
-    def move(self, gone: Home, timeout: float) -> Home: ...
+    def move(self, gone: StoreAccess, timeout: float) -> StoreAccess: ...
     def open_at_home(
-        self, options: ConsumerOptions, listener: Listener, timeout: float, bearing: Bearing
-    ) -> tuple[Home, Any]: ...
+        self, options: ConsumerOptions, listener: Listener, timeout: float, bearing: JoinContext
+    ) -> tuple[StoreAccess, Any]: ...
     def resolve(self, start: SymbolicStart, logs: Sequence[Log], timeout: float) -> dict[Log, Position]: ...
     def restore_group(
         self,
@@ -43,14 +45,14 @@ class Follower(Protocol):
     def settle_late(self, group: str, mode: Mode, settled: Mapping[Log, Settlement], timeout: float) -> None: ...
 
 
-class RoamingConsumer:
+class FollowingConsumer:
     """Uses a consumer where the store is, and opens another one when that has moved.
 
     A reader goes on behind the last message that it handed out. A member stores what it still can, and joins again; one
     that shares its logs keeps what it has, if it comes soon enough.
     """
 
-    def __init__(self, guest: Follower, options: ConsumerOptions, listener: Listener, timeout: float) -> None:
+    def __init__(self, guest: StoreFollower, options: ConsumerOptions, listener: Listener, timeout: float) -> None:
         self._guest = guest
         self._options = options
         self._listener = listener
@@ -67,11 +69,11 @@ class RoamingConsumer:
             self._positions = dict(start)
         self._home, self._inner = self._open(timeout)
 
-    def _open(self, timeout: float) -> tuple[Home, RocksMQConsumer | RemoteConsumer]:
+    def _open(self, timeout: float) -> tuple[StoreAccess, LogConsumer | RemoteConsumer]:
         options = self._options
         if options.group is None:
             options = attrs.evolve(options, start=dict(self._positions))
-        bearing = Bearing({log: sorted(held) for log, held in list(self._in_hand.items()) if held})
+        bearing = JoinContext({log: sorted(held) for log, held in list(self._in_hand.items()) if held})
         return self._guest.open_at_home(options, self, timeout, bearing)
 
     @property
@@ -86,7 +88,7 @@ class RoamingConsumer:
             return ()
         try:
             batches = self._inner.poll(most, timeout)
-        except Gone:
+        except OwnerGone:
             self._return(timeout)
             return ()
         if self._options.group is None:
@@ -102,7 +104,7 @@ class RoamingConsumer:
             return
         try:
             self._inner.tend(timeout)
-        except Gone:
+        except OwnerGone:
             self._return(timeout)
 
     def _return(self, timeout: float) -> bool:
@@ -113,12 +115,12 @@ class RoamingConsumer:
             if not self._may_join(timeout):
                 return False
             gone = self._inner
-            self._home, self._inner = self._open(SOON)
+            self._home, self._inner = self._open(REOPEN_S)
             gone.close(0)
             if self._shares and not self._inner.resumed:
                 self._give_up_all()
         except (AlreadyOpen, ConnectError, Timeout) as error:
-            if time.monotonic() - self._away_since < PATIENCE:
+            if time.monotonic() - self._away_since < OWNER_WAIT_S:
                 return False
             raise ConnectError(
                 "the process that owned the store is gone, and nobody can own it now", fix="Connect again",
@@ -134,7 +136,7 @@ class RoamingConsumer:
             return True
         if self._joins_at is None:
             self._give_up_all()
-            self._joins_at = time.monotonic() + BREATH
+            self._joins_at = time.monotonic() + REJOIN_DELAY_S
         left = self._joins_at - time.monotonic()
         if left > 0:
             time.sleep(min(left, timeout))
@@ -147,7 +149,7 @@ class RoamingConsumer:
         states = self.revoked(held) if held else {}
         if states and self._options.group is not None and not self._shares:
             with suppress(Error):  # those messages come again
-                self._guest.restore_group(self._options.group, states, since, SOON)
+                self._guest.restore_group(self._options.group, states, since, REOPEN_S)
 
     def wake(self) -> None:
         self._inner.wake()
@@ -190,7 +192,7 @@ class RoamingConsumer:
             try:
                 act()
                 return True
-            except Gone:
+            except OwnerGone:
                 self._away_since = time.monotonic()
         return False
 
@@ -214,7 +216,7 @@ class RoamingConsumer:
     def commit(self, positions: Mapping[Log, GroupPosition], timeout: float) -> None:
         with self._storing(positions):
             if self._away_since is None:
-                with suppress(Gone):
+                with suppress(OwnerGone):
                     self._inner.commit(positions, timeout)
                     return
             if self._options.group is not None and positions:
@@ -246,5 +248,5 @@ class RoamingConsumer:
                 held.difference_update(each.acked, (at for at, _ in each.returned))
 
     def close(self, timeout: float) -> None:
-        with suppress(Gone):
+        with suppress(OwnerGone):
             self._inner.close(timeout)

@@ -19,15 +19,15 @@ MAX_BODY: Final = (1 << 29) + (1 << 26)  # the largest message, and what may com
 _LENGTHS: Final = Struct("<4sII")
 _MAGIC: Final = b"MQF1"
 
-Header = dict[str, Any]
-Frame = tuple[Header, bytes]
+FrameHeader = dict[str, Any]
+Frame = tuple[FrameHeader, bytes]
 
 
 _encode = json.JSONEncoder(separators=(",", ":")).encode  # made once: dumps makes one for each call
 _decode = json.JSONDecoder().decode
 
 
-def pack(header: Header, *body: bytes) -> bytes:
+def pack_frame(header: FrameHeader, *body: bytes) -> bytes:
     """Return one frame."""
     text = _encode(header).encode()
     length = sum(map(len, body))
@@ -36,7 +36,7 @@ def pack(header: Header, *body: bytes) -> bytes:
     return b"".join((_LENGTHS.pack(_MAGIC, len(text), length), text, *body))
 
 
-class Inbox:
+class FrameReader:
     """Takes bytes as they come and gives frames. It never holds more than one frame may have, and one piece.
 
     What comes is not copied until a frame is complete.
@@ -90,7 +90,7 @@ class Inbox:
         return self._pieces[0]
 
 
-def _object(text: bytes) -> Header:
+def _object(text: bytes) -> FrameHeader:
     try:
         decoded = _decode(text.decode())
     except (ValueError, RecursionError) as error:

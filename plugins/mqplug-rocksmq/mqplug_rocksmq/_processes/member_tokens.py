@@ -20,27 +20,27 @@ from typing import Final, NamedTuple
 
 from mqplug_rocksmq._engine.directory import MEMBERS
 from mqplug_rocksmq._engine.store_files import open_own
-from mqplug_rocksmq._settings import MOST_GUEST_CONNECTIONS
+from mqplug_rocksmq._settings import MAX_GUEST_CONNECTIONS
 
 _TOKEN_BYTES: Final = 8
-_FILE_BYTES: Final = MOST_GUEST_CONNECTIONS * _TOKEN_BYTES
+_FILE_BYTES: Final = MAX_GUEST_CONNECTIONS * _TOKEN_BYTES
 _UNGUARDED: Final = "members in other processes may hand out what others have acked meanwhile: %s"
 _log = logging.getLogger("mqplug.rocksmq")
 
 
-class Membership(NamedTuple):
+class MemberToken(NamedTuple):
     """Where in the file the token of a member stands, and what it is."""
 
     place: int
     token: str
 
 
-class Memberships:
+class MemberTokens:
     """The tokens of the members of other processes, for the owner of a store. Any thread."""
 
     def __init__(self, path: Path) -> None:
         self._lock = threading.Lock()
-        self._free = list(reversed(range(MOST_GUEST_CONNECTIONS)))
+        self._free = list(reversed(range(MAX_GUEST_CONNECTIONS)))
         self._file: int | None = open_own(path / MEMBERS, os.O_RDWR | os.O_CREAT)
         try:
             # Written, not mapped: where a disk is full, to write to what is mapped would kill the process.
@@ -50,12 +50,12 @@ class Memberships:
             _log.warning(_UNGUARDED, error)
             self.close()
 
-    def admit(self) -> Membership | None:
+    def admit(self) -> MemberToken | None:
         """Make a token for one more member; None where none can be stored."""
         with self._lock:
             if self._file is None or not self._free:
                 return None
-            membership = Membership(self._free.pop(), secrets.token_hex(_TOKEN_BYTES))
+            membership = MemberToken(self._free.pop(), secrets.token_hex(_TOKEN_BYTES))
             try:
                 os.pwrite(self._file, bytes.fromhex(membership.token), membership.place * _TOKEN_BYTES)
             except OSError as error:
@@ -64,7 +64,7 @@ class Memberships:
                 return None
             return membership
 
-    def end(self, membership: Membership) -> None:
+    def end(self, membership: MemberToken) -> None:
         """Remove the token of a member: when this returns, it hands out nothing more of what it has."""
         with self._lock:
             if self._file is not None:
@@ -84,7 +84,7 @@ class Memberships:
         self.close()
 
 
-def watch(path: Path, membership: Membership) -> Callable[[], bool]:
+def token_check(path: Path, membership: MemberToken) -> Callable[[], bool]:
     """Return what tells whether a member of this process still holds its logs: it only compares memory."""
     file = open_own(path / MEMBERS, os.O_RDONLY)
     try:

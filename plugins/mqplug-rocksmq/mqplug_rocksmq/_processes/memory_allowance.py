@@ -9,20 +9,20 @@ from threading import Event, Lock
 from typing import NamedTuple
 
 
-def trim() -> None:
+def release_free_memory() -> None:
     """Give memory that is free back to the system, where the C library can: it keeps some for each thread otherwise."""
     with suppress(OSError, AttributeError):
         ctypes.CDLL(None).malloc_trim(0)
 
 
-class _Waiting(NamedTuple):
+class _WaitingRequest(NamedTuple):
     """Somebody who waits for this many bytes; the event says that they are taken."""
 
     size: int
     served: Event
 
 
-class Allowance:
+class MemoryAllowance:
     """A number of bytes that is shared out. Any thread.
 
     Whoever waits is served in the order in which they came, so that a large request is not passed over for ever.
@@ -31,7 +31,7 @@ class Allowance:
     def __init__(self, most: int) -> None:
         self._most = most
         self._lock = Lock()
-        self._queue: deque[_Waiting] = deque()
+        self._queue: deque[_WaitingRequest] = deque()
         self._closed = False
         self.used = 0
 
@@ -42,7 +42,7 @@ class Allowance:
             if self._closed or (not self._queue and self.used + size <= self._most):
                 self.used += size
                 return size
-            waiting = _Waiting(size, Event())
+            waiting = _WaitingRequest(size, Event())
             self._queue.append(waiting)
         waiting.served.wait()
         return size

@@ -15,10 +15,10 @@ from typing import Final
 from mqplug import AlreadyOpen, ConfigError, ConnectError
 from mqplug_rocksmq._engine.directory import examine, make_directory
 from mqplug_rocksmq._engine.ownership import Ownership, socket_path
-from mqplug_rocksmq._processes.client_connection import Crowded, OtherProtocol
-from mqplug_rocksmq._processes.member_tokens import Memberships
+from mqplug_rocksmq._processes.client_connection import ProtocolMismatch, TooManyConnections
+from mqplug_rocksmq._processes.member_tokens import MemberTokens
 from mqplug_rocksmq._processes.remote_store import RemoteConnection
-from mqplug_rocksmq._processes.server import Server
+from mqplug_rocksmq._processes.server import StoreServer
 from mqplug_rocksmq._store.store import Store, StoreSettings
 
 _log = logging.getLogger("mqplug.rocksmq")
@@ -26,8 +26,8 @@ _lock = threading.Lock()
 _open: dict[Path, _Owned] = {}
 _inherited: list[_Owned] = []
 
-PATIENCE: Final = 5.0
-HASTE: Final = 3.0  # seconds that the end of a program waits for a store that nobody closed
+OPEN_RETRY_S: Final = 5.0
+EXIT_CLOSE_S: Final = 3.0  # seconds that the end of a program waits for a store that nobody closed
 
 
 class _Owned:
@@ -37,7 +37,7 @@ class _Owned:
         self.users = 0
         self.ownership = Ownership(path)
         try:
-            self.memberships = Memberships(path)
+            self.memberships = MemberTokens(path)
         except BaseException:
             self.ownership.release()
             raise
@@ -49,10 +49,10 @@ class _Owned:
             raise
         self.server = self._serve(path)
 
-    def _serve(self, path: Path) -> Server | None:
+    def _serve(self, path: Path) -> StoreServer | None:
         try:
             address = socket_path(path)
-            server = Server(self.store, address, self.memberships)
+            server = StoreServer(self.store, address, self.memberships)
         except OSError as error:
             _log.warning("other processes cannot use the store %s: %s", path, error)
             return None
@@ -116,7 +116,7 @@ def close_store(store: Store, timeout: float | None = None) -> None:
 
 
 def open_or_connect(
-    path: Path, settings: StoreSettings, patience: float = PATIENCE, *, agree: bool = True
+    path: Path, settings: StoreSettings, patience: float = OPEN_RETRY_S, *, agree: bool = True
 ) -> Store | RemoteConnection:
     """Return the store if this process can own it, else a way to the process that does.
 
@@ -132,7 +132,9 @@ def open_or_connect(
             return RemoteConnection(path.resolve(), max(0.1, end - time.monotonic()))
         except (AlreadyOpen, ConnectError) as error:
             # The owner has only begun, or has just gone: look again, not all at once.
-            if isinstance(error, OtherProtocol | Crowded) or not (error.retryable or isinstance(error, AlreadyOpen)):
+            if isinstance(error, ProtocolMismatch | TooManyConnections) or not (
+                error.retryable or isinstance(error, AlreadyOpen)
+            ):
                 raise
             if time.monotonic() >= end:
                 raise refused from None
@@ -153,7 +155,7 @@ def _close_forgotten() -> None:
     """At the end of the program: a thread that is inside RocksDB when the interpreter goes would bring it down."""
     for owned in list(_open.values()):
         with suppress(Exception):
-            owned.close(HASTE)
+            owned.close(EXIT_CLOSE_S)
     _open.clear()
 
 

@@ -9,11 +9,11 @@ import attrs
 
 from mqplug import AccessDenied, ConnectError, Error, StorageFull
 from mqplug.spi import Capabilities, retention_seconds
-from mqplug_rocksmq._driver.connection import RocksMQConnection
+from mqplug_rocksmq._driver.connection import StoreConnection
 from mqplug_rocksmq._driver.topic_defaults import TopicDefaults
 from mqplug_rocksmq._engine.directory import examine, expect_database
-from mqplug_rocksmq._processes.following_connection import GuestConnection
-from mqplug_rocksmq._processes.open_stores import PATIENCE, close_store, open_or_connect
+from mqplug_rocksmq._processes.following_connection import FollowingConnection
+from mqplug_rocksmq._processes.open_stores import OPEN_RETRY_S, close_store, open_or_connect
 from mqplug_rocksmq._settings import RocksMQSettings
 from mqplug_rocksmq._store.store import Store, StoreSettings
 
@@ -25,7 +25,7 @@ _KINDS: Final = {
 
 def connect(
     settings: RocksMQSettings, capabilities: Capabilities, timeout: float
-) -> RocksMQConnection | GuestConnection:
+) -> StoreConnection | FollowingConnection:
     """Open the store, or reach the process that has it open."""
     wanted = StoreSettings(
         settings.sync,
@@ -42,7 +42,7 @@ def connect(
     try:
         examine(settings.directory, create=settings.create)
         expect_database(settings.directory)
-        found = open_or_connect(settings.directory, wanted, min(timeout, PATIENCE))
+        found = open_or_connect(settings.directory, wanted, min(timeout, OPEN_RETRY_S))
     except Error:
         raise
     except OSError as error:
@@ -50,11 +50,11 @@ def connect(
         reason = f"the store {settings.path} cannot be opened: {error.strerror}{where}"
         raise _kind(error)(reason, fix="Check the path, its permissions and its disk") from error
     capabilities = attrs.evolve(capabilities, message_max_bytes=settings.message_max_bytes)
-    connection: RocksMQConnection | GuestConnection
+    connection: StoreConnection | FollowingConnection
     if isinstance(found, Store):
-        connection = RocksMQConnection(found, capabilities, close_store)
+        connection = StoreConnection(found, capabilities, close_store)
     else:
-        connection = GuestConnection(found, wanted, capabilities)
+        connection = FollowingConnection(found, wanted, capabilities)
     connection.defaults = TopicDefaults(retention_seconds(settings.retention), settings.retention_bytes)
     return connection
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from mqplug import ConnectError, Corrupt, Error, MessageTooLarge
-from mqplug_rocksmq._processes.codec import error_words
-from mqplug_rocksmq._processes.frames import Header
-from mqplug_rocksmq._processes.outlets import Outcome, Parcel, store_parcel
-from mqplug_rocksmq._processes.session import Caller
+from mqplug_rocksmq._processes.codec import error_to_json
+from mqplug_rocksmq._processes.frames import FrameHeader
+from mqplug_rocksmq._processes.outlets import NumberedSend, SendOutcome, store_numbered_send
+from mqplug_rocksmq._processes.session import SessionConnection
 from mqplug_rocksmq._store.deduplication import SLOTS
 
 
@@ -14,12 +14,12 @@ def _nobody(*_: object) -> None:
     """Whoever waits is told over the socket."""
 
 
-class Intake:
+class ProducerSession:
     """Stores what one producer sends. *strict*: it is told that something is stored when that is on disk."""
 
     silence: float | None = None
 
-    def __init__(self, guest: Caller, request: Header) -> None:
+    def __init__(self, guest: SessionConnection, request: FrameHeader) -> None:
         self._guest = guest
         self._store = guest.server.store
         self._producer = bytes.fromhex(request["producer"])
@@ -27,27 +27,29 @@ class Intake:
         if len(self._producer) != 16:
             raise ConnectError("the name of a producer has 16 bytes")
         self._left = False
-        self._unsynced: list[Outcome] = []
+        self._unsynced: list[SendOutcome] = []
         guest.say({})
         self._store.origins.join(self._producer)
 
-    def serve(self, header: Header, body: bytes) -> None:
+    def serve(self, header: FrameHeader, body: bytes) -> None:
         """Store one parcel; the answer follows when it is safe."""
         if header["call"] == "close":
             self._sync()
             self.leave(for_good=True)
             self._guest.hang_up()
             return
-        parcel = Parcel(int(header["sequence"]), header["topic"], int(header["partition"]), _cut(header, body), _nobody)
+        parcel = NumberedSend(
+            int(header["sequence"]), header["topic"], int(header["partition"]), _cut(header, body), _nobody
+        )
         parcel.again = bool(header["again"])
         try:
-            store_parcel(self._store, self._producer, parcel, self._settled)
+            store_numbered_send(self._store, self._producer, parcel, self._settled)
         except (Error, ValueError, LookupError) as error:
-            self._settled(Outcome(parcel.sequence, None, 0, _proven(error)))
+            self._settled(SendOutcome(parcel.sequence, None, 0, _proven(error)))
         if len(self._unsynced) >= SLOTS or not self._guest.more_came:
             self._sync()
 
-    def _settled(self, outcome: Outcome) -> None:
+    def _settled(self, outcome: SendOutcome) -> None:
         if self._strict and outcome.error is None:
             self._unsynced.append(outcome)
         else:
@@ -66,9 +68,9 @@ class Intake:
         for outcome in outcomes:
             self._tell(outcome._replace(error=failure))
 
-    def _tell(self, outcome: Outcome) -> None:
+    def _tell(self, outcome: SendOutcome) -> None:
         if outcome.error is not None or outcome.log is None:
-            self._guest.remark({"sequence": outcome.sequence, "error": error_words(outcome.error or Error("lost"))})
+            self._guest.remark({"sequence": outcome.sequence, "error": error_to_json(outcome.error or Error("lost"))})
             return
         log = outcome.log
         place = [log.topic, log.partition, log.incarnation]
@@ -80,7 +82,7 @@ class Intake:
             self._store.origins.leave(self._producer, for_good=for_good)
 
 
-def _cut(header: Header, body: bytes) -> list[bytes]:
+def _cut(header: FrameHeader, body: bytes) -> list[bytes]:
     pages, at = [], 0
     for length in header["pages"]:
         pages.append(body[at : at + length])

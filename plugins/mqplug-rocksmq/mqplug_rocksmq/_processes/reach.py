@@ -9,11 +9,11 @@ from pathlib import Path
 from mqplug import AlreadyOpen, ConfigError
 from mqplug_rocksmq._engine.directory import examine
 from mqplug_rocksmq._engine.ownership import Ownership, owner_of
-from mqplug_rocksmq._processes.client_connection import Link
-from mqplug_rocksmq._processes.frames import Header
+from mqplug_rocksmq._processes.client_connection import ClientConnection
+from mqplug_rocksmq._processes.frames import FrameHeader
 
 
-def existing(path: Path, *, named: bool = True) -> Path:
+def existing_store(path: Path, *, named: bool = True) -> Path:
     """Return the path if a store is there, even if its own file is damaged where it need not be *named*."""
     if not path.exists():
         raise ConfigError(f"there is no store at {path}", fix="Check the path")
@@ -21,7 +21,7 @@ def existing(path: Path, *, named: bool = True) -> Path:
     return path.resolve()
 
 
-def asked(path: Path, request: Header, timeout: float) -> Header | None:
+def ask_owner(path: Path, request: FrameHeader, timeout: float) -> FrameHeader | None:
     """Ask the process that has the store open, and return its answer; None if no process has."""
     try:
         Ownership(path).release()
@@ -33,8 +33,8 @@ def asked(path: Path, request: Header, timeout: float) -> Header | None:
     return None
 
 
-def _ask(address: str, path: Path, request: Header, timeout: float) -> Header:
-    link = Link(address, path, min(timeout, 10))
+def _ask(address: str, path: Path, request: FrameHeader, timeout: float) -> FrameHeader:
+    link = ClientConnection(address, path, min(timeout, 10))
     try:
         return link.ask(request, timeout=timeout)[0]
     finally:
@@ -42,7 +42,7 @@ def _ask(address: str, path: Path, request: Header, timeout: float) -> Header:
 
 
 @contextmanager
-def owning(path: Path) -> Iterator[None]:
+def hold_closed_store(path: Path) -> Iterator[None]:
     """Keep everybody else from opening a store that nobody has open."""
     ownership = Ownership(path)
     try:

@@ -15,29 +15,29 @@ from typing import Any, Final, Protocol
 
 from mqplug import Batch, Error, Log, Position, Timeout
 from mqplug.spi import ConsumerOptions, GroupPosition, Listener, Numbers, Settlement
-from mqplug_rocksmq._processes.batch_codec import unpacked
-from mqplug_rocksmq._processes.client_connection import Gone, Link, raise_refusal
-from mqplug_rocksmq._processes.codec import made, plain
-from mqplug_rocksmq._processes.frames import Header
-from mqplug_rocksmq._processes.member_tokens import Membership, watch
+from mqplug_rocksmq._processes.batch_codec import unpack_batches
+from mqplug_rocksmq._processes.client_connection import ClientConnection, OwnerGone, raise_refusal
+from mqplug_rocksmq._processes.codec import from_json, to_json
+from mqplug_rocksmq._processes.frames import FrameHeader
+from mqplug_rocksmq._processes.member_tokens import MemberToken, token_check
 
-AT_ONCE: Final = 8000  # messages that are taken along when at least as many as a page has are wanted
-LATE: Final = 0.1
+POLL_AHEAD_MESSAGES: Final = 8000  # messages that are taken along when at least as many as a page has are wanted
+ANSWER_GRACE_S: Final = 0.1
 
 
-class Ask(Protocol):
+class AskOwner(Protocol):
     """Has the owner do something, on another connection."""
 
     def __call__(self, call: str, *arguments: Any, timeout: float) -> Any: ...
 
 
 class RemoteConsumer:
-    """Speaks for a consumer in the owner's process. ``Gone`` when there is no owner any more."""
+    """Speaks for a consumer in the owner's process. ``OwnerGone`` when there is no owner any more."""
 
     def __init__(
         self,
-        ask: Ask,
-        link: Link,
+        ask: AskOwner,
+        link: ClientConnection,
         path: Path,
         options: ConsumerOptions,
         listener: Listener,
@@ -50,18 +50,18 @@ class RemoteConsumer:
         self._shares = options.shares
         self._asked = 0  # requests so far: each answer names its request
         self._answered = 0
-        self._told: deque[Header] = deque()  # what came for the listener while it could not be told
+        self._told: deque[FrameHeader] = deque()  # what came for the listener while it could not be told
         self._here: deque[Batch] = deque()
         self._paused: set[Log] = set()
         try:
             request = {
-                "call": "consume", "options": plain(options), "timeout": timeout, "holding": plain(holding)
+                "call": "consume", "options": to_json(options), "timeout": timeout, "holding": to_json(holding)
             }  # fmt: skip
-            answer = link.ask(request, timeout=timeout + LATE)[0]
+            answer = link.ask(request, timeout=timeout + ANSWER_GRACE_S)[0]
             self._token, self.resumed = answer["token"], bool(answer["resumed"])
             self.still_holds: Callable[[], bool] | None = None
             if membership := answer.get("membership"):
-                self.still_holds = watch(path, Membership(*membership))
+                self.still_holds = token_check(path, MemberToken(*membership))
         except BaseException:
             link.close()
             raise
@@ -72,7 +72,7 @@ class RemoteConsumer:
         self._check_membership()
         self._tell_all()
         if not (ready := self._take(most)) and self._is_up_to_date(timeout) and not self._here:
-            wanted = most if self._shares or most < 1000 else AT_ONCE
+            wanted = most if self._shares or most < 1000 else POLL_AHEAD_MESSAGES
             self._request({"call": "poll", "most": wanted, "timeout": timeout}, timeout)
             ready = self._take(most)
         ready = ready or self._take(most)
@@ -80,9 +80,9 @@ class RemoteConsumer:
         return ready
 
     def _check_membership(self) -> None:
-        """Raise ``Gone`` where others may have what this member held: of that nothing more is handed out."""
+        """Raise ``OwnerGone`` where others may have what this member held: of that nothing more is handed out."""
         if self.still_holds is not None and not self.still_holds():
-            raise Gone
+            raise OwnerGone
 
     def tend(self, timeout: float) -> None:
         self._check_membership()
@@ -90,19 +90,19 @@ class RemoteConsumer:
         if self._is_up_to_date(timeout):
             self._request({"call": "tend", "timeout": timeout}, timeout)
 
-    def _request(self, request: Header, timeout: float, *, tells: bool = True) -> bool:
+    def _request(self, request: FrameHeader, timeout: float, *, tells: bool = True) -> bool:
         """Ask for something and wait; False if the answer did not come in time."""
-        end = time.monotonic() + timeout + LATE
+        end = time.monotonic() + timeout + ANSWER_GRACE_S
         self._asked += 1
         number = self._asked
-        self._link.say({**request, "number": number}, timeout=timeout + LATE)
+        self._link.say({**request, "number": number}, timeout=timeout + ANSWER_GRACE_S)
         return self._await(number, end, tells=tells)
 
     def _is_up_to_date(self, timeout: float) -> bool:
         """Whether everything was answered; what was asked for in vain is waited for."""
         try:
             return self._answered == self._asked or self._await(self._asked, time.monotonic() + timeout, tells=True)
-        except Gone:
+        except OwnerGone:
             raise
         except Error:  # it was meant for a call that is over
             return True
@@ -119,7 +119,7 @@ class RemoteConsumer:
                 continue
             self._answered = max(self._answered, header["number"])
             if "batches" in header:
-                self._here += unpacked(header["batches"], body)
+                self._here += unpack_batches(header["batches"], body)
             if header["number"] == number:
                 raise_refusal(header)
                 return True
@@ -143,19 +143,19 @@ class RemoteConsumer:
         self._here = kept
         return taken
 
-    def _tell(self, header: Header) -> None:
+    def _tell(self, header: FrameHeader) -> None:
         """Tell the listener; only inside ``poll`` and ``tend``."""
         match header["event"]:
             case "assigned":
-                self._listener.assigned(made(header["positions"]))
+                self._listener.assigned(from_json(header["positions"]))
             case "revoked":
-                logs = made(header["logs"])
+                logs = from_json(header["logs"])
                 positions = self._listener.revoked(logs)
                 self._drop(logs)
                 self._paused -= set(logs)
-                self._link.say({"call": "revoked", "positions": plain(positions)}, timeout=10)
+                self._link.say({"call": "revoked", "positions": to_json(positions)}, timeout=10)
             case "lost":
-                logs = made(header["logs"])
+                logs = from_json(header["logs"])
                 self._listener.lost(logs)
                 self._drop(logs)
 
@@ -174,11 +174,11 @@ class RemoteConsumer:
 
     def pause(self, logs: Sequence[Log]) -> None:
         self._paused |= set(logs)
-        self._link.say({"call": "pause", "logs": plain(list(logs))}, timeout=10)
+        self._link.say({"call": "pause", "logs": to_json(list(logs))}, timeout=10)
 
     def resume(self, logs: Sequence[Log]) -> None:
         self._paused -= set(logs)
-        self._link.say({"call": "resume", "logs": plain(list(logs))}, timeout=10)
+        self._link.say({"call": "resume", "logs": to_json(list(logs))}, timeout=10)
 
     def seek(self, positions: Mapping[Log, Position], timeout: float) -> None:
         self._move("seek", positions, timeout)
@@ -189,7 +189,7 @@ class RemoteConsumer:
         self._move("pass_over", positions, timeout)
 
     def _move(self, call: str, positions: Mapping[Log, Position], timeout: float) -> None:
-        request = {"call": call, "positions": plain(positions), "timeout": timeout}
+        request = {"call": call, "positions": to_json(positions), "timeout": timeout}
         if not self._request(request, timeout, tells=False):
             raise Timeout("the owner of the store did not answer in time", backend="rocksmq")
 
@@ -206,7 +206,7 @@ class RemoteConsumer:
     def close(self, timeout: float) -> None:
         try:
             with suppress(Error):
-                self._link.say({"call": "close", "timeout": timeout}, timeout=timeout + LATE)
+                self._link.say({"call": "close", "timeout": timeout}, timeout=timeout + ANSWER_GRACE_S)
                 end = time.monotonic() + timeout
                 while (frame := self._link.hear(max(0.0, end - time.monotonic()))) is not None:
                     if "closed" in frame[0]:

@@ -9,30 +9,30 @@ from contextlib import suppress
 from typing import Final
 
 from mqplug import Error, Log, OutcomeUnknown
-from mqplug_rocksmq._processes.client_connection import PIECE, Gone, Link
-from mqplug_rocksmq._processes.codec import error_of
-from mqplug_rocksmq._processes.frames import Header, Inbox, pack
-from mqplug_rocksmq._processes.outlets import Outcome, Parcel
+from mqplug_rocksmq._processes.client_connection import RECEIVE_BYTES, ClientConnection, OwnerGone
+from mqplug_rocksmq._processes.codec import error_from_json
+from mqplug_rocksmq._processes.frames import FrameHeader, FrameReader, pack_frame
+from mqplug_rocksmq._processes.outlets import NumberedSend, SendOutcome
 from mqplug_rocksmq._settings import BACKEND
 
-LATE: Final = 0.1  # seconds that an answer may need beside what the owner was given
+ANSWER_GRACE_S: Final = 0.1  # seconds that an answer may need beside what the owner was given
 
 
-class LinkOutlet:
+class RemoteOutlet:
     """Sends the parcels of one producer to the owner."""
 
-    def __init__(self, link: Link, producer: bytes, timeout: float, *, strict: bool) -> None:
+    def __init__(self, link: ClientConnection, producer: bytes, timeout: float, *, strict: bool) -> None:
         self._link = link
         self._socket = link.socket
-        self._inbox = Inbox()
+        self._inbox = FrameReader()
         self._pushing = threading.Lock()
         self._rest: deque[memoryview] = deque()
         self.home: object | None = None
         self._store = str(link.owner["store"])
-        link.ask({"call": "produce", "producer": producer.hex(), "strict": strict}, timeout=timeout + LATE)
+        link.ask({"call": "produce", "producer": producer.hex(), "strict": strict}, timeout=timeout + ANSWER_GRACE_S)
         self._socket.setblocking(False)
 
-    def send(self, parcel: Parcel) -> bool:
+    def send(self, parcel: NumberedSend) -> bool:
         with self._pushing:
             if self._rest:
                 self._push()
@@ -53,18 +53,18 @@ class LinkOutlet:
         except BlockingIOError:
             return
         except OSError as error:
-            raise Gone from error
+            raise OwnerGone from error
 
-    def receive(self, timeout: float) -> list[Outcome]:
+    def receive(self, timeout: float) -> list[SendOutcome]:
         self._wait(timeout)
         try:
-            data = self._socket.recv(PIECE)
+            data = self._socket.recv(RECEIVE_BYTES)
         except BlockingIOError:
             return []
         except OSError as error:
-            raise Gone from error
+            raise OwnerGone from error
         if not data:
-            raise Gone
+            raise OwnerGone
         self._inbox.feed(data)
         outcomes = []
         while frame := self._inbox.take():
@@ -83,27 +83,29 @@ class LinkOutlet:
                 with self._pushing:
                     self._push()
 
-    def _outcome(self, header: Header) -> Outcome:
+    def _outcome(self, header: FrameHeader) -> SendOutcome:
         if "error" in header:
-            error = error_of(header["error"])
+            error = error_from_json(header["error"])
             if not isinstance(error, Error):
                 error = OutcomeUnknown(str(error))
-            return Outcome(header["sequence"], None, 0, error)
+            return SendOutcome(header["sequence"], None, 0, error)
         topic, partition, number = header["log"]
-        return Outcome(header["sequence"], Log(BACKEND, self._store, topic, partition, number), header["first"], None)
+        return SendOutcome(
+            header["sequence"], Log(BACKEND, self._store, topic, partition, number), header["first"], None
+        )
 
     def drop(self) -> None:
         self._link.close()
 
     def close(self, timeout: float) -> None:
         with suppress(OSError):
-            self._socket.send(pack({"call": "close"}))
+            self._socket.send(pack_frame({"call": "close"}))
         self._link.close()
 
 
-def _frame(parcel: Parcel) -> bytes:
+def _frame(parcel: NumberedSend) -> bytes:
     header = {
         "call": "append", "sequence": parcel.sequence, "topic": parcel.topic, "partition": parcel.partition,
         "pages": [len(page) for page in parcel.pages], "again": parcel.again,
     }  # fmt: skip
-    return pack(header, *parcel.pages)
+    return pack_frame(header, *parcel.pages)

@@ -8,48 +8,48 @@ from typing import Any
 
 from mqplug import AlreadyOpen, Bounds, Error, Log, Position, Watermarks
 from mqplug.spi import Action, ConsumerOptions, GroupPosition, Listener, Mode, Settlement, SymbolicStart
-from mqplug_rocksmq._driver.shared_member import NEWCOMER, Bearing
+from mqplug_rocksmq._driver.shared_member import NEW_MEMBER, JoinContext
 from mqplug_rocksmq._engine.ownership import owner_of
-from mqplug_rocksmq._processes.client_connection import Gone, Link
-from mqplug_rocksmq._processes.codec import made, plain
+from mqplug_rocksmq._processes.client_connection import ClientConnection, OwnerGone
+from mqplug_rocksmq._processes.codec import from_json, to_json
 from mqplug_rocksmq._processes.remote_consumer import RemoteConsumer
-from mqplug_rocksmq._processes.remote_outlet import LATE, LinkOutlet
+from mqplug_rocksmq._processes.remote_outlet import ANSWER_GRACE_S, RemoteOutlet
 from mqplug_rocksmq._store.deduplication import Request
 from mqplug_rocksmq._store.statistics import RocksMQStatistics
 
 
 class RemoteConnection:
-    """Asks the owner. Any thread may call. ``Gone`` when there is no owner any more."""
+    """Asks the owner. Any thread may call. ``OwnerGone`` when there is no owner any more."""
 
     def __init__(self, path: Path, timeout: float) -> None:
         self.path = path
         self._address = _address(path)
-        self._idle: list[Link] = []
+        self._idle: list[ClientConnection] = []
         self._closed = False
-        first = Link(self._address, path, timeout)
+        first = ClientConnection(self._address, path, timeout)
         self.id = str(first.owner["store"])
         self._owner = first.owner.get("owner")
         self._idle.append(first)
 
-    def link(self, timeout: float) -> Link:
+    def link(self, timeout: float) -> ClientConnection:
         """Open another conversation with the same owner: the next one has the same address."""
-        link = Link(self._address, self.path, timeout)
+        link = ClientConnection(self._address, self.path, timeout)
         if link.owner.get("owner") != self._owner:
             link.close()
-            raise Gone
+            raise OwnerGone
         return link
 
     def ask(self, call: str, *arguments: Any, timeout: float) -> Any:
         """Have the owner do something, and return what it answers."""
-        request = {"call": call, "arguments": plain(list(arguments)), "timeout": timeout}
+        request = {"call": call, "arguments": to_json(list(arguments)), "timeout": timeout}
         try:
             link = self._idle.pop()
         except IndexError:
-            link = self.link(timeout + LATE)
+            link = self.link(timeout + ANSWER_GRACE_S)
         try:
-            header, _ = link.ask(request, timeout=timeout + LATE)
+            header, _ = link.ask(request, timeout=timeout + ANSWER_GRACE_S)
         except BaseException as error:
-            if isinstance(error, Error) and not isinstance(error, Gone) and link.usable:
+            if isinstance(error, Error) and not isinstance(error, OwnerGone) and link.usable:
                 self._idle.append(link)
             else:
                 link.close()
@@ -58,18 +58,18 @@ class RemoteConnection:
             link.close()
         else:
             self._idle.append(link)
-        return made(header["answer"])
+        return from_json(header["answer"])
 
     def open_consumer(
-        self, options: ConsumerOptions, listener: Listener, timeout: float, bearing: Bearing = NEWCOMER
+        self, options: ConsumerOptions, listener: Listener, timeout: float, bearing: JoinContext = NEW_MEMBER
     ) -> RemoteConsumer:
         """Have the owner open a consumer for this process."""
-        link = self.link(timeout + LATE)
+        link = self.link(timeout + ANSWER_GRACE_S)
         return RemoteConsumer(self.ask, link, self.path, options, listener, timeout, bearing.holding)
 
-    def outlet(self, producer: bytes, timeout: float, *, strict: bool) -> LinkOutlet:
+    def outlet(self, producer: bytes, timeout: float, *, strict: bool) -> RemoteOutlet:
         """Open a way for a producer's sends. *strict*: a send is done when it is on disk."""
-        return LinkOutlet(self.link(timeout + LATE), producer, timeout, strict=strict)
+        return RemoteOutlet(self.link(timeout + ANSWER_GRACE_S), producer, timeout, strict=strict)
 
     def reserve_segment(self, timeout: float) -> int:
         """Have the owner give out the number of a segment."""
@@ -120,7 +120,7 @@ class RemoteConnection:
         return self if isinstance(self, kind) else None
 
     def _statistics(self) -> RocksMQStatistics:
-        link = self.link(LATE)
+        link = self.link(ANSWER_GRACE_S)
         try:
             return RocksMQStatistics.from_json(link.ask({"call": "stats"}, timeout=30.0)[0]["stats"])
         finally:

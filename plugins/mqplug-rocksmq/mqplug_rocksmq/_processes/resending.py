@@ -14,20 +14,20 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from mqplug import AlreadyOpen, ConnectError, Error, OutcomeUnknown, Timeout
-from mqplug_rocksmq._driver.sinks import Settled
+from mqplug_rocksmq._driver.sinks import SendCallback
 from mqplug_rocksmq._format.page import Body
-from mqplug_rocksmq._processes.client_connection import Gone
-from mqplug_rocksmq._processes.outlets import Outcome, Outlet, Parcel
+from mqplug_rocksmq._processes.client_connection import OwnerGone
+from mqplug_rocksmq._processes.outlets import NumberedSend, Outlet, SendOutcome
 from mqplug_rocksmq._store.deduplication import SLOTS
 
-KNOWN_FOR: Final = 300.0  # seconds for which a send may be sent again: owners know it for longer
-SOON: Final = 0.2
+RESEND_WITHIN_S: Final = 300.0  # seconds for which a send may be sent again: owners know it for longer
+MIN_REOPEN_S: Final = 0.2
 
 Reopen = Callable[[bytes, Outlet | None, float], Outlet]
 """Opens a way to the owner for the producer of this name; with the one that failed, to the next owner."""
 
 
-class Dispatch:
+class ResendingSink:
     """The sends of one producer, as its sink."""
 
     def __init__(self, reopen: Reopen, timeout: float) -> None:
@@ -35,16 +35,16 @@ class Dispatch:
         self._name = uuid.uuid4().bytes
         self._lock = threading.Lock()
         self._serving = threading.Lock()
-        self._parcels: dict[int, Parcel] = {}  # on their way or waiting, in order
-        self._waiting: deque[Parcel] = deque()
+        self._parcels: dict[int, NumberedSend] = {}  # on their way or waiting, in order
+        self._waiting: deque[NumberedSend] = deque()
         self._next = 0
         self._lost = False
         self._outlet = reopen(self._name, None, timeout)
 
-    def append(self, topic: str, partition: int, bodies: Sequence[Body], settled: Settled) -> None:
+    def append(self, topic: str, partition: int, bodies: Sequence[Body], settled: SendCallback) -> None:
         pages = [body.seal(0) for body in bodies]
         with self._lock:
-            parcel = Parcel(self._next, topic, partition, pages, settled)
+            parcel = NumberedSend(self._next, topic, partition, pages, settled)
             self._next += 1
             self._parcels[parcel.sequence] = parcel
             self._waiting.append(parcel)
@@ -60,7 +60,7 @@ class Dispatch:
                     return
                 parcel = self._waiting.popleft()
                 parcel.sent = parcel.sent or time.monotonic()
-        except Gone:
+        except OwnerGone:
             self._lost = True
 
     def serve(self, timeout: float) -> None:
@@ -76,14 +76,14 @@ class Dispatch:
         for outcome in outcomes:
             self._settle(outcome)
 
-    def _receive(self, timeout: float) -> list[Outcome]:
+    def _receive(self, timeout: float) -> list[SendOutcome]:
         try:
             return self._outlet.receive(timeout) if not self._lost else []
-        except Gone:
+        except OwnerGone:
             self._lost = True
             return []
 
-    def _settle(self, outcome: Outcome) -> None:
+    def _settle(self, outcome: SendOutcome) -> None:
         with self._lock:
             parcel = self._parcels.pop(outcome.sequence, None)
             self._push()
@@ -92,9 +92,9 @@ class Dispatch:
 
     def _send_again(self, timeout: float) -> None:
         """Go on with the next owner, if there is one yet."""
-        self._give_up(lambda parcel: parcel.sent is not None and parcel.sent < time.monotonic() - KNOWN_FOR)
+        self._give_up(lambda parcel: parcel.sent is not None and parcel.sent < time.monotonic() - RESEND_WITHIN_S)
         try:
-            outlet = self._reopen(self._name, self._outlet, max(timeout, SOON))
+            outlet = self._reopen(self._name, self._outlet, max(timeout, MIN_REOPEN_S))
         except (AlreadyOpen, ConnectError, Timeout):
             return
         except Error as error:  # the store is damaged, the disk is full: nobody will own it
@@ -108,7 +108,7 @@ class Dispatch:
                 parcel.again = True
             self._push()
 
-    def _give_up(self, hopeless: Callable[[Parcel], bool], reason: Error | None = None) -> None:
+    def _give_up(self, hopeless: Callable[[NumberedSend], bool], reason: Error | None = None) -> None:
         """Owners forget what was sent long ago: what became of it cannot be asked any more."""
         with self._lock:
             lost = [parcel for parcel in self._parcels.values() if hopeless(parcel)]
@@ -118,7 +118,7 @@ class Dispatch:
             error.__cause__ = reason
             if parcel.sent is None and reason is not None:
                 error = reason
-            self._settle(Outcome(parcel.sequence, None, 0, error))
+            self._settle(SendOutcome(parcel.sequence, None, 0, error))
 
     def ring(self) -> None:
         """Whoever serves has settled it."""

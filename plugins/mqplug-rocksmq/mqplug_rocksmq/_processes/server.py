@@ -14,47 +14,47 @@ from typing import Final
 
 from mqplug import Error
 from mqplug.spi import Capabilities
-from mqplug_rocksmq._driver.connection import RocksMQConnection
-from mqplug_rocksmq._processes.frames import PROTOCOL, Header, pack
-from mqplug_rocksmq._processes.member_tokens import Memberships
-from mqplug_rocksmq._processes.memory_allowance import Allowance, trim
+from mqplug_rocksmq._driver.connection import StoreConnection
+from mqplug_rocksmq._processes.frames import PROTOCOL, FrameHeader, pack_frame
+from mqplug_rocksmq._processes.member_tokens import MemberTokens
+from mqplug_rocksmq._processes.memory_allowance import MemoryAllowance, release_free_memory
 from mqplug_rocksmq._processes.peer import user_of
-from mqplug_rocksmq._processes.server_connection import Guest
-from mqplug_rocksmq._processes.session import Consumers
-from mqplug_rocksmq._processes.socket_watch import Watch
-from mqplug_rocksmq._settings import VERSION
+from mqplug_rocksmq._processes.server_connection import ServerConnection
+from mqplug_rocksmq._processes.session import ConsumerRegistry
+from mqplug_rocksmq._processes.socket_watch import SocketWatch
+from mqplug_rocksmq._settings import PLUGIN_VERSION
 from mqplug_rocksmq._store.store import Store
 
-FORGET_EVERY: Final = 600.0  # seconds after which producers that did not come back are forgotten
-MANNERS: Final = 3.0  # seconds in which guests get the answers that they wait for when the store is closed
-_ROUND: Final = 60.0
+FORGET_PRODUCERS_S: Final = 600.0  # seconds after which producers that did not come back are forgotten
+CLOSE_ANSWERS_S: Final = 3.0  # seconds in which guests get the answers that they wait for when the store is closed
+_ACCEPT_ROUND_S: Final = 60.0
 _log = logging.getLogger("mqplug.rocksmq")
 
 
-class Server:
+class StoreServer:
     """Welcomes guests until ``hush``, which ends what they say; ``close`` hangs up, and they see that it is over."""
 
-    def __init__(self, store: Store, path: Path, memberships: Memberships) -> None:
+    def __init__(self, store: Store, path: Path, memberships: MemberTokens) -> None:
         self.store = store
         self.memberships = memberships
-        self.home = RocksMQConnection(store, Capabilities(), lambda *_: None)
-        self.consumers = Consumers()
-        self.allowance = Allowance(store.settings.guests_max_bytes)
+        self.home = StoreConnection(store, Capabilities(), lambda *_: None)
+        self.consumers = ConsumerRegistry()
+        self.allowance = MemoryAllowance(store.settings.guests_max_bytes)
         self._freed, self._trim_at = 0, store.settings.guests_max_bytes // 2
         self.closing = False
-        self.hello: Header = {
+        self.hello: FrameHeader = {
             "protocol": PROTOCOL,
             "store": store.id,
             "pid": os.getpid(),
             "owner": secrets.token_hex(8),
-            "version": VERSION,
+            "version": PLUGIN_VERSION,
         }
         self._path = path
-        self._guests: set[Guest] = set()
+        self._guests: set[ServerConnection] = set()
         self._lock = threading.Lock()
-        self._forget_at = time.monotonic() + FORGET_EVERY
+        self._forget_at = time.monotonic() + FORGET_PRODUCERS_S
         self._listener = _listen(path)
-        self.watch = Watch()
+        self.watch = SocketWatch()
         self._thread = threading.Thread(target=self._run, name="mqplug-rocksmq-serve", daemon=True)
         self._thread.start()
 
@@ -79,7 +79,7 @@ class Server:
         if len(self._guests) >= self.store.settings.guest_connections_max:
             self._turn_away(connection)
             return
-        guest = Guest(connection, self)
+        guest = ServerConnection(connection, self)
         with self._lock:
             if self.closing:
                 connection.close()
@@ -92,7 +92,7 @@ class Server:
         most = self.store.settings.guest_connections_max
         _log.warning("a connection was turned away: there are %d already (guest_connections_max)", most)
         with connection, suppress(OSError):
-            connection.send(pack({**self.hello, "full": most}), socket.MSG_DONTWAIT)
+            connection.send(pack_frame({**self.hello, "full": most}), socket.MSG_DONTWAIT)
 
     def freed(self, size: int) -> None:
         """A large request, or answer, is over: let others have its room."""
@@ -100,9 +100,9 @@ class Server:
         self._freed += size
         if self._freed >= self._trim_at:  # no lock: now and then is enough
             self._freed = 0
-            trim()
+            release_free_memory()
 
-    def left(self, guest: Guest) -> None:
+    def left(self, guest: ServerConnection) -> None:
         """A guest has ended. While this closes, its connection stays until the store is closed."""
         with self._lock:
             if self.closing:
@@ -112,7 +112,7 @@ class Server:
 
     def _forget(self) -> None:
         if time.monotonic() >= self._forget_at:
-            self._forget_at = time.monotonic() + FORGET_EVERY
+            self._forget_at = time.monotonic() + FORGET_PRODUCERS_S
             with suppress(Error):
                 self.store.origins.forget_absent()
 
@@ -124,7 +124,7 @@ class Server:
             guests = list(self._guests)
         with suppress(OSError):
             self._listener.shutdown(socket.SHUT_RDWR)
-        end = time.monotonic() + (MANNERS if timeout is None else min(timeout, MANNERS))
+        end = time.monotonic() + (CLOSE_ANSWERS_S if timeout is None else min(timeout, CLOSE_ANSWERS_S))
         for guest in guests:
             guest.hang_up()
         self.allowance.close()
@@ -154,7 +154,7 @@ def _listen(path: Path) -> socket.socket:
         listener.bind(str(path))
         path.chmod(0o600)
         listener.listen(128)
-        listener.settimeout(_ROUND)
+        listener.settimeout(_ACCEPT_ROUND_S)
     except BaseException:
         listener.close()
         raise

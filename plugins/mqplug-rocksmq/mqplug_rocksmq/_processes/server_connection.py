@@ -15,49 +15,49 @@ from struct import Struct
 from typing import Final, Protocol
 
 from mqplug import ConnectError
-from mqplug_rocksmq._processes.codec import error_words
-from mqplug_rocksmq._processes.consumer_session import Attendant
-from mqplug_rocksmq._processes.frames import PROTOCOL, Frame, Header, Inbox, pack
-from mqplug_rocksmq._processes.memory_allowance import Allowance
-from mqplug_rocksmq._processes.producer_session import Intake
-from mqplug_rocksmq._processes.requests import answer
-from mqplug_rocksmq._processes.session import Owner, Session
+from mqplug_rocksmq._processes.codec import error_to_json
+from mqplug_rocksmq._processes.consumer_session import ConsumerSession
+from mqplug_rocksmq._processes.frames import PROTOCOL, Frame, FrameHeader, FrameReader, pack_frame
+from mqplug_rocksmq._processes.memory_allowance import MemoryAllowance
+from mqplug_rocksmq._processes.producer_session import ProducerSession
+from mqplug_rocksmq._processes.requests import answer_request
+from mqplug_rocksmq._processes.session import OwnerServices, Session
 
-HELLO_WITHIN: Final = 5.0
-ANSWER_WITHIN: Final = 30.0  # seconds that a guest may take to read an answer, or to give up what it holds
-STALLED_WITHIN: Final = 30.0  # seconds that a guest may be silent in the midst of a large request
-UNCOUNTED: Final = 1 << 14  # bytes of a request, or an answer, that need no room of the allowance
-COPIES: Final = 4  # how often a request is in memory while it is stored, at the most
-_PIECE: Final = 1 << 18
+HELLO_S: Final = 5.0
+SEND_ANSWER_S: Final = 30.0  # seconds that a guest may take to read an answer, or to give up what it holds
+STALLED_REQUEST_S: Final = 30.0  # seconds that a guest may be silent in the midst of a large request
+UNCOUNTED_BYTES: Final = 1 << 14  # bytes of a request, or an answer, that need no room of the allowance
+COPIES_PER_REQUEST: Final = 4  # how often a request is in memory while it is stored, at the most
+_RECEIVE_BYTES: Final = 1 << 18
 _TIMEVAL: Final = Struct("ll")
 _log = logging.getLogger("mqplug.rocksmq")
 
 
-class Host(Owner, Protocol):
+class ConnectionHost(OwnerServices, Protocol):
     """The server, as its connections see it."""
 
-    allowance: Allowance
-    hello: Header
+    allowance: MemoryAllowance
+    hello: FrameHeader
     closing: bool
 
     def freed(self, size: int) -> None:
         """A large request, or answer, is over: let others have its room."""
 
-    def left(self, guest: Guest) -> None:
+    def left(self, guest: ServerConnection) -> None:
         """A connection has ended."""
 
 
-class Guest:
+class ServerConnection:
     """One connection of another process."""
 
-    def __init__(self, connection: socket.socket, server: Host) -> None:
+    def __init__(self, connection: socket.socket, server: ConnectionHost) -> None:
         self.server = server
         self.connection = connection
         # Not by settimeout: that takes more calls, after each of which a busy interpreter may let us wait.
         connection.settimeout(None)
-        self._limit(socket.SO_SNDTIMEO, ANSWER_WITHIN)
+        self._limit(socket.SO_SNDTIMEO, SEND_ANSWER_S)
         self._saying = threading.Lock()
-        self._inbox = Inbox()
+        self._inbox = FrameReader()
         self._role: Session | None = None
         self._hung_up = False
         self._taken = 0  # of the allowance, for the request that is under way
@@ -104,32 +104,32 @@ class Guest:
         self.server.left(self)
 
     def _greet(self) -> None:
-        frame = self.hear(HELLO_WITHIN)
+        frame = self.hear(HELLO_S)
         if frame is None or frame[0]["call"] != "hello":
             raise ConnectError("it did not say hello")
         self.say(self.server.hello)
         if frame[0]["protocol"] != PROTOCOL:
             raise ConnectError(f"it speaks protocol {frame[0]['protocol']}")
 
-    def _serve(self, header: Header, body: bytes) -> None:
+    def _serve(self, header: FrameHeader, body: bytes) -> None:
         if self._role is not None:
             self._role.serve(header, body)
             return
         opening = _ROLES.get(header["call"])
         if opening is None:
-            self.say(answer(self.server, header))
+            self.say(answer_request(self.server, header))
             return
         try:
             self._role = opening(self, header)
         except Exception as error:  # noqa: BLE001 - the guest is told
-            self.say({"error": error_words(error)})
+            self.say({"error": error_to_json(error)})
         else:
             self._limit_silence()
 
     def _limit_silence(self) -> None:
         """Hang up on who says nothing for too long: in the midst of a large request, or at all."""
         silence = self._role.silence if self._role is not None else None
-        self._limit(socket.SO_RCVTIMEO, STALLED_WITHIN if self._taken else silence or 0)
+        self._limit(socket.SO_RCVTIMEO, STALLED_REQUEST_S if self._taken else silence or 0)
 
     def _limit(self, what: int, seconds: float) -> None:
         """Have the system end a call that takes longer; 0 is no limit."""
@@ -166,22 +166,22 @@ class Guest:
 
     def _make_room(self, size: int) -> int:
         """Wait until a large request fits into memory; return how much of it to take in at once."""
-        if size <= UNCOUNTED:
-            return UNCOUNTED
+        if size <= UNCOUNTED_BYTES:
+            return UNCOUNTED_BYTES
         if not self._taken:
-            self._taken = self.server.allowance.take(COPIES * size)
+            self._taken = self.server.allowance.take(COPIES_PER_REQUEST * size)
             self._limit_silence()
-        return min(_PIECE, size - len(self._inbox))
+        return min(_RECEIVE_BYTES, size - len(self._inbox))
 
     def _give_back(self) -> None:
         taken, self._taken = self._taken, 0
         if taken:
             self.server.freed(taken)
 
-    def say(self, header: Header, *body: bytes) -> None:
+    def say(self, header: FrameHeader, *body: bytes) -> None:
         """Send a frame. A guest that does not read it in time is no guest any more."""
         size = sum(map(len, body))
-        if size <= UNCOUNTED:
+        if size <= UNCOUNTED_BYTES:
             self._send(header, *body)
             return
         self._give_back()  # or two that have a large request would wait for each other
@@ -191,13 +191,13 @@ class Guest:
         finally:
             self.server.freed(taken)
 
-    def _send(self, header: Header, *body: bytes) -> None:
+    def _send(self, header: FrameHeader, *body: bytes) -> None:
         with self._saying:
-            self.connection.sendall(pack(header, *body))
+            self.connection.sendall(pack_frame(header, *body))
 
-    def remark(self, header: Header) -> None:
+    def remark(self, header: FrameHeader) -> None:
         """Send a small frame without waiting, from any thread; a guest that reads nothing is hung up on."""
-        frame = pack(header)
+        frame = pack_frame(header)
         with self._saying:
             try:
                 sent = self.connection.send(frame, socket.MSG_DONTWAIT)
@@ -220,4 +220,7 @@ class Guest:
             self._thread.join(timeout)
 
 
-_ROLES: Final[dict[str, Callable[[Guest, Header], Session]]] = {"produce": Intake, "consume": Attendant}
+_ROLES: Final[dict[str, Callable[[ServerConnection, FrameHeader], Session]]] = {
+    "produce": ProducerSession,
+    "consume": ConsumerSession,
+}

@@ -7,10 +7,10 @@ import threading
 from typing import Any, Protocol
 
 from mqplug import NotAssigned
-from mqplug_rocksmq._driver.connection import RocksMQConnection
-from mqplug_rocksmq._processes.frames import Frame, Header
-from mqplug_rocksmq._processes.member_tokens import Memberships
-from mqplug_rocksmq._processes.socket_watch import Watch
+from mqplug_rocksmq._driver.connection import StoreConnection
+from mqplug_rocksmq._processes.frames import Frame, FrameHeader
+from mqplug_rocksmq._processes.member_tokens import MemberTokens
+from mqplug_rocksmq._processes.socket_watch import SocketWatch
 from mqplug_rocksmq._store.store import Store
 
 
@@ -19,14 +19,14 @@ class Session(Protocol):
 
     silence: float | None
 
-    def serve(self, header: Header, body: bytes) -> None:
+    def serve(self, header: FrameHeader, body: bytes) -> None:
         """Do what was asked."""
 
     def leave(self, *, for_good: bool) -> None:
         """The connection has ended; *for_good*: by the guest."""
 
 
-class Consumers:
+class ConsumerRegistry:
     """The consumers of other processes, by the names that those know them by."""
 
     def __init__(self) -> None:
@@ -55,25 +55,25 @@ class Consumers:
             self._drivers.pop(token, None)
 
 
-class Owner(Protocol):
+class OwnerServices(Protocol):
     """The owner of a store, as far as sessions use it."""
 
     store: Store
-    home: RocksMQConnection
-    consumers: Consumers
-    memberships: Memberships
-    watch: Watch
+    home: StoreConnection
+    consumers: ConsumerRegistry
+    memberships: MemberTokens
+    watch: SocketWatch
 
 
-class Caller(Protocol):
+class SessionConnection(Protocol):
     """The connection of the process that a session works for."""
 
     @property
-    def server(self) -> Owner: ...
+    def server(self) -> OwnerServices: ...
     @property
     def more_came(self) -> bool: ...
     def fileno(self) -> int: ...
     def hear(self, timeout: float | None) -> Frame | None: ...
-    def say(self, header: Header, *body: bytes) -> None: ...
-    def remark(self, header: Header) -> None: ...
+    def say(self, header: FrameHeader, *body: bytes) -> None: ...
+    def remark(self, header: FrameHeader) -> None: ...
     def hang_up(self) -> None: ...

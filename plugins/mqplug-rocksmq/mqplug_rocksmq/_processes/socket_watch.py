@@ -11,7 +11,7 @@ from contextlib import contextmanager, suppress
 _FLAGS = select.EPOLLIN | select.EPOLLRDHUP | select.EPOLLONESHOT
 
 
-class Watch:
+class SocketWatch:
     """One thread for all connections of a server."""
 
     def __init__(self) -> None:

@@ -33,7 +33,7 @@ from mqplug_rocksmq._format.keys import (
 from mqplug_rocksmq._format.page import Body, Columns
 from mqplug_rocksmq._format.paging import bodies_of
 from mqplug_rocksmq._format.slice import Slice
-from mqplug_rocksmq._settings import GUEST_CONNECTIONS, GUESTS_BYTES, Compression
+from mqplug_rocksmq._settings import DEFAULT_GUEST_CONNECTIONS, DEFAULT_GUESTS_BYTES, Compression
 from mqplug_rocksmq._store import reading
 from mqplug_rocksmq._store.deduplication import Origin, Origins
 from mqplug_rocksmq._store.group_positions import Groups
@@ -64,8 +64,8 @@ class StoreSettings:
     session_timeout: float = attrs.field(default=30.0, validator=attrs.validators.gt(0))
     compression: Compression = "lz4"
     ballast_max_bytes: int | None = None
-    guests_max_bytes: int = attrs.field(default=GUESTS_BYTES, kw_only=True)
-    guest_connections_max: int = attrs.field(default=GUEST_CONNECTIONS, kw_only=True)
+    guests_max_bytes: int = attrs.field(default=DEFAULT_GUESTS_BYTES, kw_only=True)
+    guest_connections_max: int = attrs.field(default=DEFAULT_GUEST_CONNECTIONS, kw_only=True)
 
     @property
     def tuning(self) -> Tuning:

@@ -8,13 +8,21 @@ import attrs
 
 import mqplug
 from mqplug import EARLIEST, PositionLost
-from mqplug_rocksmq._torture.reports import GROUP, PARTITIONS, Said, left_of, number_of, partition_of, value_of
+from mqplug_rocksmq._torture.reports import (
+    TORTURE_GROUP,
+    TORTURE_PARTITIONS,
+    VictimReport,
+    low_position,
+    number_in,
+    partition_of,
+    value_for,
+)
 
-Place = tuple[int, int]  # partition, offset
+ExpectedPosition = tuple[int, int]  # partition, offset
 
 
 @attrs.define
-class Partition:
+class ExpectedPartition:
     """One partition: what was stored where, and how much was trimmed."""
 
     stored: dict[int, int] = attrs.field(factory=dict)  # number by offset
@@ -23,29 +31,31 @@ class Partition:
 
 
 @attrs.define
-class Topic:
+class ExpectedTopic:
     """One topic: its partitions, and what its group acked for certain, and perhaps."""
 
-    partitions: list[Partition] = attrs.field(factory=lambda: [Partition() for _ in range(PARTITIONS)])
-    acked: set[Place] = attrs.field(factory=set)
-    perhaps: set[Place] = attrs.field(factory=set)
-    taken: dict[Place, int] = attrs.field(factory=dict)  # by members that share: the last attempt
-    settled: set[Place] = attrs.field(factory=set)  # and acked by them
+    partitions: list[ExpectedPartition] = attrs.field(
+        factory=lambda: [ExpectedPartition() for _ in range(TORTURE_PARTITIONS)]
+    )
+    acked: set[ExpectedPosition] = attrs.field(factory=set)
+    perhaps: set[ExpectedPosition] = attrs.field(factory=set)
+    taken: dict[ExpectedPosition, int] = attrs.field(factory=dict)  # by members that share: the last attempt
+    settled: set[ExpectedPosition] = attrs.field(factory=set)  # and acked by them
 
 
 @attrs.define
-class Model:
+class StoreModel:
     """What the victim said, and what follows from it."""
 
-    topics: dict[str, Topic] = attrs.field(factory=dict)
-    begun: dict[int, Said] = attrs.field(factory=dict)
+    topics: dict[str, ExpectedTopic] = attrs.field(factory=dict)
+    begun: dict[int, VictimReport] = attrs.field(factory=dict)
     sent: int = 0
     acks: int = 0
     created: int = 0
     probes: int = 0  # the number of the last message that was sent to see what comes before it
     wrong: list[str] = attrs.field(factory=list)
 
-    def hear(self, said: Said) -> None:
+    def hear(self, said: VictimReport) -> None:
         """Take in one line."""
         if "begin" in said:
             self.begun[said["thread"]] = said
@@ -57,14 +67,14 @@ class Model:
         elif "failed" in said:
             self.wrong.append(f"the program failed: {said['failed']}")
 
-    def _create(self, begun: Said, _: Said) -> None:
-        self.topics[begun["topic"]] = Topic()
+    def _create(self, begun: VictimReport, _: VictimReport) -> None:
+        self.topics[begun["topic"]] = ExpectedTopic()
         self.created += 1
 
-    def _delete(self, begun: Said, _: Said) -> None:
+    def _delete(self, begun: VictimReport, _: VictimReport) -> None:
         del self.topics[begun["topic"]]
 
-    def _send(self, begun: Said, done: Said) -> None:
+    def _send(self, begun: VictimReport, done: VictimReport) -> None:
         partition = self.topics[begun["topic"]].partitions[begun["partition"]]
         numbers = range(*begun["numbers"])
         self.sent += len(numbers)
@@ -74,7 +84,7 @@ class Model:
             partition.stored[offset] = number
             partition.highest = offset
 
-    def _ack(self, begun: Said, _: Said) -> None:
+    def _ack(self, begun: VictimReport, _: VictimReport) -> None:
         topic = self.topics[begun["topic"]]
         places = {(partition, offset) for partition, offset in begun["places"]}
         for place in places & topic.acked:
@@ -82,18 +92,18 @@ class Model:
         topic.acked |= places
         self.acks += len(places)
 
-    def _trim(self, begun: Said, _: Said) -> None:
+    def _trim(self, begun: VictimReport, _: VictimReport) -> None:
         partition = self.topics[begun["topic"]].partitions[begun["partition"]]
         _trimmed(partition, max(partition.low, begun["offset"]))
 
-    def _forget(self, begun: Said, _: Said) -> None:
+    def _forget(self, begun: VictimReport, _: VictimReport) -> None:
         """A seek to what is left forgets the acks of a partition."""
         topic = self.topics[begun["topic"]]
         forgotten = {place for place in topic.acked if place[0] == begun["partition"]}
         topic.acked -= forgotten
         topic.perhaps |= forgotten
 
-    def _take(self, begun: Said, done: Said) -> None:
+    def _take(self, begun: VictimReport, done: VictimReport) -> None:
         """Each time that a message is handed out counts, whoever was killed in between."""
         topic = self.topics[begun["topic"]]
         for partition, offset, attempt in done["taken"]:
@@ -104,12 +114,12 @@ class Model:
                 self.wrong.append(f"{begun['topic']}: {place} came as attempt {attempt}, and had come as {before}")
             topic.taken[place] = attempt
 
-    def _settle(self, begun: Said, _: Said) -> None:
+    def _settle(self, begun: VictimReport, _: VictimReport) -> None:
         places = {(partition, offset) for partition, offset in begun["places"]}
         self.topics[begun["topic"]].settled |= places
         self.acks += len(places)
 
-    def _forget_shared(self, begun: Said, _: Said) -> None:
+    def _forget_shared(self, begun: VictimReport, _: VictimReport) -> None:
         """A seek forgets attempts and acks of a partition."""
         topic, partition = self.topics[begun["topic"]], begun["partition"]
         topic.taken = {place: attempt for place, attempt in topic.taken.items() if place[0] != partition}
@@ -128,11 +138,11 @@ class Model:
                 if said["begin"] != "delete":
                     self.wrong.append(f"the topic {name} is gone")
 
-    def _verify(self, mq: mqplug.Client, name: str, said: Said) -> None:
+    def _verify(self, mq: mqplug.Client, name: str, said: VictimReport) -> None:
         if name not in self.topics:
             if said["begin"] != "create":
                 self.wrong.append(f"the topic {name} was deleted, and is there again")
-            self.topics[name] = Topic()
+            self.topics[name] = ExpectedTopic()
         topic = self.topics[name]
         if said["begin"] == "ack":
             topic.perhaps |= {(partition, offset) for partition, offset in said["places"]}
@@ -150,24 +160,24 @@ class Model:
             self.wrong += [f"{name}/{number}: {each}" for each in _compared(mq, name, number, partition, maybe)]
         self._consume(mq, name, topic)
 
-    def _consume(self, mq: mqplug.Client, name: str, topic: Topic) -> None:
+    def _consume(self, mq: mqplug.Client, name: str, topic: ExpectedTopic) -> None:
         """See that all that was not acked comes, and nothing that was; a last message tells when that is all."""
-        with mq.producer(name) as out, mq.consumer(name, group=GROUP) as group:
-            last = set[Place]()
+        with mq.producer(name) as out, mq.consumer(name, group=TORTURE_GROUP) as group:
+            last = set[ExpectedPosition]()
             for number, partition in enumerate(topic.partitions):
                 self.probes += 1
-                offset = out.send(value_of(self.probes), partition=number).coordinates[0]
+                offset = out.send(value_for(self.probes), partition=number).coordinates[0]
                 if offset <= partition.highest:
                     self.wrong.append(f"{name}/{number}: the offset {offset} was given out twice")
                 partition.stored[offset], partition.highest = self.probes, offset
                 last.add((number, offset))
-            came = set[Place]()
+            came = set[ExpectedPosition]()
             while last - came:
                 try:
                     batch = group.receive_many(1000, timeout=30)
                 except PositionLost as lost:
                     self._forget({"topic": name, "partition": partition_of(lost)}, {})
-                    group.seek(left_of(lost))
+                    group.seek(low_position(lost))
                     continue
                 if not batch:
                     self.wrong.append(f"{name}: {last - came} did not come")
@@ -181,16 +191,16 @@ class Model:
         topic.perhaps = set()
 
 
-def _trimmed(partition: Partition, low: int) -> None:
+def _trimmed(partition: ExpectedPartition, low: int) -> None:
     partition.low = low
     partition.stored = {offset: number for offset, number in partition.stored.items() if offset >= low}
 
 
-def _compared(mq: mqplug.Client, name: str, number: int, partition: Partition, maybe: range) -> Iterator[str]:
+def _compared(mq: mqplug.Client, name: str, number: int, partition: ExpectedPartition, maybe: range) -> Iterator[str]:
     """Yield what is wrong with the messages of a partition; take in what was on its way and arrived."""
     found: dict[int, int] = {}
     for message in mq.read(name, start=EARLIEST, partitions=[number]):
-        offset, known = message.id.coordinates[0], number_of(message.value)
+        offset, known = message.id.coordinates[0], number_in(message.value)
         if known is None:
             yield f"the message at {offset} was never sent so: {message.value!r:.60}"
         else:

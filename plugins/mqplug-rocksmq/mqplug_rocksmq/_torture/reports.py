@@ -10,26 +10,26 @@ from typing import Any, Final
 
 from mqplug import Position, PositionLost
 
-Said = dict[str, Any]
-GROUP: Final = "workers"
+VictimReport = dict[str, Any]
+TORTURE_GROUP: Final = "workers"
 SHARERS: Final = "sharers"  # the group whose members share
-PARTITIONS: Final = 3
+TORTURE_PARTITIONS: Final = 3
 
 
-def value_of(number: int) -> bytes:
+def value_for(number: int) -> bytes:
     """Return the content of a message: it names the message, and cannot be taken for that of another."""
     return b"%d:" % number + bytes([number % 251]) * (number * 7919 % 2000)
 
 
-def number_of(value: bytes | None) -> int | None:
+def number_in(value: bytes | None) -> int | None:
     """Return which message has this content, or None if none has."""
     number, colon, _ = (value or b"").partition(b":")
-    if not colon or not number.isdigit() or value_of(int(number)) != value:
+    if not colon or not number.isdigit() or value_for(int(number)) != value:
         return None
     return int(number)
 
 
-def left_of(lost: PositionLost) -> Position:
+def low_position(lost: PositionLost) -> Position:
     """Return where a log begins whose first messages were trimmed."""
     if lost.low is None:
         raise lost
@@ -38,4 +38,4 @@ def left_of(lost: PositionLost) -> Position:
 
 def partition_of(lost: PositionLost) -> int:
     """Return which partition that is."""
-    return left_of(lost).log.partition
+    return low_position(lost).log.partition

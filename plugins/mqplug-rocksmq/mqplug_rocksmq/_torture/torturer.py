@@ -15,15 +15,15 @@ from typing import Any, Final, cast
 import attrs
 
 import mqplug
-from mqplug_rocksmq._torture.expectations import Model
-from mqplug_rocksmq._torture.reports import Said
+from mqplug_rocksmq._torture.expectations import StoreModel
+from mqplug_rocksmq._torture.reports import VictimReport
 
 _EARLY: Final = 0.2  # of all kills come while the victim starts: the recovery after a crash is killed too
 _NUMBERS: Final = 10_000_000  # of messages in each cycle
 
 
 @attrs.frozen
-class Verdict:
+class TortureVerdict:
     """What came of it."""
 
     cycles: int
@@ -40,12 +40,18 @@ class Verdict:
         return f"{done}: nothing lost, invented, stored twice, out of order, or repeated after its ack"
 
 
-def torture(
-    path: Path, *, cycles: int, seconds: float, sync: str, seed: int, tell: Callable[[int, Model], None] | None = None
-) -> Verdict:
+def run_torture(
+    path: Path,
+    *,
+    cycles: int,
+    seconds: float,
+    sync: str,
+    seed: int,
+    tell: Callable[[int, StoreModel], None] | None = None,
+) -> TortureVerdict:
     """Kill so often; let each victim live for up to so many seconds. Stops when something is wrong."""
     chance = random.Random(seed)  # noqa: S311 - nothing is to be kept secret
-    model = Model()
+    model = StoreModel()
     slowest = 0.0
     done = 0
     while done < cycles and not model.wrong:
@@ -56,10 +62,10 @@ def torture(
         slowest = max(slowest, _look(path, sync, model))
         if tell:
             tell(done, model)
-    return Verdict(done, model.sent, model.acks, model.created, slowest, tuple(model.wrong))
+    return TortureVerdict(done, model.sent, model.acks, model.created, slowest, tuple(model.wrong))
 
 
-def _look(path: Path, sync: str, model: Model) -> float:
+def _look(path: Path, sync: str, model: StoreModel) -> float:
     """Compare the model with what is in the store; return how long it took to open."""
     settings = cast("Any", {"path": str(path), "sync": sync, "retention_interval": 0.05})
     began = time.monotonic()
@@ -73,7 +79,7 @@ def _look(path: Path, sync: str, model: Model) -> float:
     return took
 
 
-def _kill_one(path: Path, sync: str, chance: random.Random, seconds: float, numbers: int, model: Model) -> None:
+def _kill_one(path: Path, sync: str, chance: random.Random, seconds: float, numbers: int, model: StoreModel) -> None:
     early = chance.random() < _EARLY
     delay = chance.uniform(0, 0.4 if early else seconds)
     command = [sys.executable, "-m", f"{__package__}.victim", str(path), sync, str(chance.randrange(1 << 30))]
@@ -88,11 +94,11 @@ def _kill_one(path: Path, sync: str, chance: random.Random, seconds: float, numb
         listener.join()
 
 
-def _listen(victim: subprocess.Popen[str], model: Model, ready: threading.Event) -> None:
+def _listen(victim: subprocess.Popen[str], model: StoreModel, ready: threading.Event) -> None:
     """Take in what the victim says, but for a last line that it could not end."""
     for line in victim.stdout or ():
         if line.endswith("\n"):
-            said: Said = json.loads(line)
+            said: VictimReport = json.loads(line)
             if "ready" in said:
                 ready.set()
             else:

@@ -13,7 +13,15 @@ from typing import Any, cast
 
 import mqplug
 from mqplug import Consumer, Position, PositionLost, Record
-from mqplug_rocksmq._torture.reports import GROUP, PARTITIONS, SHARERS, Said, left_of, partition_of, value_of
+from mqplug_rocksmq._torture.reports import (
+    SHARERS,
+    TORTURE_GROUP,
+    TORTURE_PARTITIONS,
+    VictimReport,
+    low_position,
+    partition_of,
+    value_for,
+)
 
 _saying = threading.Lock()
 
@@ -26,7 +34,7 @@ def say(**said: Any) -> None:
             line = line[os.write(1, line) :]
 
 
-class Worker:
+class VictimWorker:
     """One thread with topics of its own. Numbers of messages never come twice."""
 
     def __init__(self, mq: mqplug.Client, thread: int, seed: int, number: int) -> None:
@@ -49,15 +57,15 @@ class Worker:
             self._chance.choices(steps, (10, 8, 4, 1, 0.3))[0](topic)
 
     @contextmanager
-    def _saying(self, what: str, topic: str, **more: Any) -> Iterator[Said]:
+    def _saying(self, what: str, topic: str, **more: Any) -> Iterator[VictimReport]:
         say(thread=self._thread, begin=what, topic=topic, **more)
-        done: Said = {}
+        done: VictimReport = {}
         yield done
         say(thread=self._thread, done=done)
 
     def _create(self, topic: str) -> None:
         with self._saying("create", topic):
-            self._mq.create_topic(topic, partitions=PARTITIONS)
+            self._mq.create_topic(topic, partitions=TORTURE_PARTITIONS)
 
     def _delete(self, topic: str) -> None:
         for consumers in (self._consumers, self._sharers):
@@ -70,9 +78,9 @@ class Worker:
         count = self._chance.choice((1, 1, 10, 200))
         numbers = range(self._number, self._number + count)
         self._number = numbers.stop
-        partition = self._chance.randrange(PARTITIONS)
+        partition = self._chance.randrange(TORTURE_PARTITIONS)
         with self._saying("send", topic, partition=partition, numbers=[numbers.start, numbers.stop]) as done:
-            values = [value_of(number) for number in numbers]
+            values = [value_for(number) for number in numbers]
             if self._chance.random() < 0.5:
                 ids = self._out.send_many([Record(value, topic=topic, partition=partition) for value in values])
             else:
@@ -83,12 +91,12 @@ class Worker:
     def _consume(self, topic: str) -> None:
         consumer = self._consumers.get(topic)
         if consumer is None:
-            consumer = self._consumers[topic] = self._mq.consumer(topic, group=GROUP)
+            consumer = self._consumers[topic] = self._mq.consumer(topic, group=TORTURE_GROUP)
         try:
             batch = consumer.receive_many(self._chance.choice((1, 20, 500)), timeout=0.01)
         except PositionLost as lost:
             with self._saying("forget", topic, partition=partition_of(lost)):
-                consumer.seek(left_of(lost))
+                consumer.seek(low_position(lost))
             return
         chosen = [message for message in batch if self._chance.random() < 0.8]
         places = [[message.partition, message.id.coordinates[0]] for message in chosen]
@@ -106,7 +114,7 @@ class Worker:
             batch = list(consumer.receive_many(self._chance.choice((1, 20)), timeout=0.01))
         except PositionLost as lost:
             with self._saying("forget_shared", topic, partition=partition_of(lost)):
-                consumer.seek(left_of(lost))
+                consumer.seek(low_position(lost))
             return
         with self._saying("take", topic) as done:
             done["taken"] = [[each.partition, each.id.coordinates[0], each.attempt] for each in batch]
@@ -121,7 +129,7 @@ class Worker:
             consumer.commit()
 
     def _trim(self, topic: str) -> None:
-        partition = self._chance.randrange(PARTITIONS)
+        partition = self._chance.randrange(TORTURE_PARTITIONS)
         marks = self._mq.watermarks(topic)[partition]
         low, high = marks.low.coordinates[0], marks.high.coordinates[0]
         offset = self._chance.randint(low, high)
@@ -133,7 +141,7 @@ def main(path: str, sync: str, seed: int, number: int) -> None:
     """Work until killed. The numbers of messages begin at *number*, a million for each thread."""
     settings = cast("Any", {"path": path, "sync": sync, "retention_interval": 0.05})
     mq = mqplug.connect("rocksmq", **settings)
-    workers = [Worker(mq, each, seed + each, number + each * 1_000_000) for each in range(3)]
+    workers = [VictimWorker(mq, each, seed + each, number + each * 1_000_000) for each in range(3)]
     threads = [threading.Thread(target=_work, args=(worker,), daemon=True) for worker in workers]
     say(ready=True)
     for thread in threads:
@@ -142,7 +150,7 @@ def main(path: str, sync: str, seed: int, number: int) -> None:
         thread.join()
 
 
-def _work(worker: Worker) -> None:
+def _work(worker: VictimWorker) -> None:
     try:
         worker.work()
     except BaseException as error:  # noqa: BLE001 - whatever it is, the torturer has to know
