@@ -40,7 +40,7 @@ for _verb in (completion, demo, docs, doctor, plugins, schema, test, topics, wat
     app.add_command(_verb)
 
 
-def run(arguments: Sequence[str]) -> int:
+def run_command(arguments: Sequence[str]) -> int:
     """Run one command line, and return its exit code."""
     try:
         code = app.main(list(arguments), prog_name="mqplug", standalone_mode=False)

@@ -14,7 +14,7 @@ from config_backends import fakes
 from made_distributions import BACKEND, field, plant_backend
 
 import mqplug
-from mqplug.cli._app import run
+from mqplug.cli._app import run_command
 
 __all__ = ["fakes"]
 
@@ -48,7 +48,7 @@ def test_help_is_lazy():
     """`mqplug --help` imports nothing that it does not need."""
     lazy = ["cattrs", "rich", "pyarrow", "importlib.metadata", "mqplug.memory", "mqplug.cli._demo"]
     program = (
-        "import sys\nfrom mqplug.cli._app import run\ncode = run(['--help'])\n"
+        "import sys\nfrom mqplug.cli._app import run_command\ncode = run_command(['--help'])\n"
         f"print('loaded', [name for name in {lazy} if name in sys.modules], code)"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
@@ -57,7 +57,7 @@ def test_help_is_lazy():
 
 def test_help_names_each_verb(capsys):
     """`mqplug --help` lists the verbs."""
-    assert run(["--help"]) == 0
+    assert run_command(["--help"]) == 0
     printed = capsys.readouterr().out
     verbs = ("completion", "demo", "docs", "doctor", "plugins", "schema", "test", "topics", "watermarks")
     assert [verb for verb in verbs if f"  {verb} " not in printed] == []
@@ -65,7 +65,7 @@ def test_help_names_each_verb(capsys):
 
 def test_topics_are_listed_one_a_line(capsys, store):
     """`mqplug topics` prints names alone, for people and for pipes."""
-    assert run(["topics", store]) == 0
+    assert run_command(["topics", store]) == 0
     assert capsys.readouterr().out == "orders\n"
 
 
@@ -73,19 +73,19 @@ def test_a_configuration_file_stands_for_a_url(capsys, store, tmp_path):
     """Where a URL is wanted, a file will do."""
     path = tmp_path / "mine.toml"
     path.write_text(f"url = '{store}'\n")
-    assert run(["topics", str(path)]) == 0
+    assert run_command(["topics", str(path)]) == 0
     assert capsys.readouterr().out == "orders\n"
 
 
 def test_topics_as_json(capsys, store):
     """`mqplug topics --json` prints a list of names."""
-    assert run(["topics", store, "--json"]) == 0
+    assert run_command(["topics", store, "--json"]) == 0
     assert json.loads(capsys.readouterr().out) == ["orders"]
 
 
 def test_watermarks_of_each_partition(capsys, store):
     """`mqplug watermarks` says for each partition what it retains."""
-    assert run(["watermarks", store, "orders", "--json"]) == 0
+    assert run_command(["watermarks", store, "orders", "--json"]) == 0
     assert json.loads(capsys.readouterr().out) == [
         {"partition": 0, "low": "0", "high": "0", "messages": 0, "exact": True},
         {"partition": 1, "low": "0", "high": "3", "messages": 3, "exact": True},
@@ -94,7 +94,7 @@ def test_watermarks_of_each_partition(capsys, store):
 
 def test_watermarks_as_a_table(capsys, store):
     """Without a format there is a line for each partition under the names of the columns."""
-    assert run(["watermarks", store, "orders"]) == 0
+    assert run_command(["watermarks", store, "orders"]) == 0
     header, *rows = capsys.readouterr().out.splitlines()
     assert header.split() == ["partition", "low", "high", "messages", "exact"]
     assert [row.split() for row in rows] == [["0", "0", "0", "0", "yes"], ["1", "0", "3", "3", "yes"]]
@@ -102,7 +102,7 @@ def test_watermarks_as_a_table(capsys, store):
 
 def test_an_error_is_one_line_with_its_fix(capsys, store):
     """What goes wrong is one line on standard error that says how to mend it; the exit code is 1."""
-    assert run(["watermarks", store, "odrers"]) == 1
+    assert run_command(["watermarks", store, "odrers"]) == 1
     printed = capsys.readouterr()
     assert printed.out == ""
     assert printed.err.startswith("error: there is no topic 'odrers' ")
@@ -113,22 +113,22 @@ def test_a_missing_backend_names_its_package(capsys):
     """A backend that could be installed is named with its pip line."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("mqplug._plugins.discovery._entry_points", lambda *_: [])
-        assert run(["topics", "kafka://localhost"]) == 1
+        assert run_command(["topics", "kafka://localhost"]) == 1
     assert capsys.readouterr().err.endswith("Run pip install mqplug-kafka\n")
 
 
 def test_a_secret_is_not_shown(capsys):
     """The password of a URL appears in no error."""
-    assert run(["topics", "memory://me:hunter2@host?nonsense=1"]) == 1
+    assert run_command(["topics", "memory://me:hunter2@host?nonsense=1"]) == 1
     assert "hunter2" not in capsys.readouterr().err
 
 
 def test_an_unforeseen_error_shows_no_traceback(capsys, monkeypatch):
     """A defect is one line, too, and says how to see more of it."""
     monkeypatch.setattr("mqplug.cli._clients.look", lambda *a, **k: 1 / 0)
-    assert run(["topics", "memory://x"]) == 1
+    assert run_command(["topics", "memory://x"]) == 1
     assert capsys.readouterr().err == (
-        "error: ZeroDivisionError: division by zero. Set MQPLUG_DEBUG=1 to see where it comes from\n"
+        "error: ZeroDivisionError: division by zero. Set MQPLUG_DEBUG=1 for the traceback\n"
     )
 
 
@@ -142,7 +142,7 @@ def test_debug_shows_the_traceback():
 @pytest.mark.parametrize("arguments", [["nonsense"], ["topics"], ["watermarks", "memory://x"], ["demo", "--what"]])
 def test_wrong_usage_exits_with_2(arguments, capsys):
     """An unknown verb, a missing argument and an unknown option are wrong usage."""
-    assert run(arguments) == 2
+    assert run_command(arguments) == 2
     assert "Traceback" not in capsys.readouterr().err
 
 
@@ -196,7 +196,7 @@ def test_check_fails_when_a_plugin_is_not_well(broken_plugin):
 
 def doctor(capsys, *arguments):
     """Exit code and report of the doctor."""
-    code = run(["doctor", *arguments, "--json"])
+    code = run_command(["doctor", *arguments, "--json"])
     return code, json.loads(capsys.readouterr().out)
 
 
@@ -228,7 +228,7 @@ def test_the_doctor_connects(capsys):
 def test_the_doctor_as_a_page(capsys, fakes):
     """For people it is a page."""
     Path("mine.toml").write_text("[kafka]\nservers = ['one', 'two']\n")
-    assert run(["doctor", "--config", "mine.toml"]) == 0
+    assert run_command(["doctor", "--config", "mine.toml"]) == 0
     printed = capsys.readouterr().out
     for line in ("sources   mine.toml", "connects  yes, in ", "one, two"):
         assert line in printed
@@ -249,13 +249,13 @@ def test_the_doctor_fails_with_the_reason(capsys, fakes, arguments, says):
     code, found = doctor(capsys, *arguments)
     assert (code, found["connects"]) == (1, False)
     assert says in found["error"]
-    assert run(["doctor", *arguments]) == 1
+    assert run_command(["doctor", *arguments]) == 1
     assert says in capsys.readouterr().out
 
 
 def test_the_doctor_takes_one_target(capsys):
     """A URL and a file at once is wrong usage."""
-    assert run(["doctor", "memory://x", "--config", "x.toml"]) == 2
+    assert run_command(["doctor", "memory://x", "--config", "x.toml"]) == 2
     assert "not both" in capsys.readouterr().err
 
 
@@ -264,7 +264,7 @@ def test_the_doctor_takes_one_target(capsys):
 def test_who_only_looks_makes_nothing(capsys, fakes, verb, query, creates):
     """Verbs that only look tell a backend to make nothing, unless the URL says otherwise."""
     topic = ["orders"] if verb == ["watermarks"] else []
-    run([*verb, f"nats://host{query}", *topic])
+    run_command([*verb, f"nats://host{query}", *topic])
     assert fakes["nats"].given.create is creates
 
 
@@ -277,7 +277,7 @@ def test_the_doctor_shows_what_a_program_gets(capsys, fakes):
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
 def test_completion_prints_a_script(capsys, shell):
     """`mqplug completion SHELL` prints what the shell evaluates."""
-    assert run(["completion", shell]) == 0
+    assert run_command(["completion", shell]) == 0
     printed = capsys.readouterr().out
     assert "_MQPLUG_COMPLETE" in printed
     assert "mqplug" in printed
@@ -326,16 +326,16 @@ def test_a_backend_brings_commands(tmp_path, capsys):
     """`mqplug NAME COMMAND` runs a command of the backend NAME, which is loaded only then."""
     with field(tmp_path) as plant:
         plant_backend(plant, "careful", BACKEND.format(name="careful", version=1) + WITH_COMMANDS)
-        assert run(["careful", "check", "/data"]) == 0
+        assert run_command(["careful", "check", "/data"]) == 0
         assert capsys.readouterr().out == "looked at /data\n"
-        assert run(["careful", "--help"]) == 0
+        assert run_command(["careful", "--help"]) == 0
         assert "Look for damage." in capsys.readouterr().out
 
 
 def test_a_word_that_is_no_verb_is_wrong_usage(capsys):
     """What is neither a verb nor a backend with commands ends with exit code 2, and says so."""
     for word in ("nothing", "memory"):
-        assert run([word]) == 2
+        assert run_command([word]) == 2
         assert f"No such command '{word}'" in capsys.readouterr().err
 
 
@@ -343,14 +343,14 @@ def test_a_broken_backend_is_told_in_one_line(tmp_path, capsys):
     """A backend that cannot be loaded ends its own command with its reason, and no other."""
     with field(tmp_path) as plant:
         plant_backend(plant, "broken", "raise ImportError('no such library')")
-        assert run(["broken", "check"]) == 1
+        assert run_command(["broken", "check"]) == 1
         assert "no such library" in capsys.readouterr().err
-        assert run(["plugins"]) == 0
+        assert run_command(["plugins"]) == 0
 
 
 def test_docs_lists_the_pages(capsys):
     """Each with its title, and the file that it is in."""
-    assert run(["docs", "--json"]) == 0
+    assert run_command(["docs", "--json"]) == 0
     listed = {each["page"]: each for each in json.loads(capsys.readouterr().out)}
     assert {"rules", "contract-rules", "configuration", "milvus", "changelog", "compatibility"} <= listed.keys()
     assert listed["contract-rules"]["about"] == "The contract, rule by rule"
@@ -360,13 +360,13 @@ def test_docs_lists_the_pages(capsys):
 @pytest.mark.parametrize("page", ["contract-rules", "contract-rules#seek-33", "contract-rules.md"])
 def test_docs_prints_a_page(capsys, page):
     """By its name, also as failures of the kit write it."""
-    assert run(["docs", page]) == 0
+    assert run_command(["docs", page]) == 0
     assert "**SEEK-33**" in capsys.readouterr().out
 
 
 def test_docs_names_the_nearest_page(capsys):
     """An unknown page is wrong usage."""
-    assert run(["docs", "ruels"]) == 2
+    assert run_command(["docs", "ruels"]) == 2
     assert "Did you mean 'rules'?" in capsys.readouterr().err
 
 
@@ -385,6 +385,6 @@ def test_docs_of_a_checkout_are_there_beside_an_installed_plugin(capsys, monkeyp
 
     monkeypatch.setattr("importlib.metadata.distributions", lambda: [Installed()])
     monkeypatch.setattr(mqplug, "__file__", str(Path(__file__).parents[2] / "mqplug/__init__.py"))
-    assert run(["docs", "--json"]) == 0
+    assert run_command(["docs", "--json"]) == 0
     about = {each["page"]: each["about"] for each in json.loads(capsys.readouterr().out)}
     assert (about["mqplug-shelf/shelves"], about["rules"]) == ("About shelves", "The rules")

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import mqplug
-from mqplug.cli._app import run
+from mqplug.cli._app import run_command
 from mqplug.cli._demo import demo_run, killed_writer
 from mqplug.cli._demo.verdict import DemoReading, Findings, judge, payload_of
 
@@ -112,7 +112,7 @@ def test_findings_add_up():
 
 def test_the_demo_runs_in_memory(capsys):
     """On memory it does all steps but the kill, says so, and ends well within its ten lines."""
-    assert run(["demo", "--url", "memory://demo", "--seconds", "1"]) == 0
+    assert run_command(["demo", "--url", "memory://demo", "--seconds", "1"]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert lines[-2] == "0 lost  0 twice  0 reordered"
     assert lines[-1].startswith("verdict     good")
@@ -122,14 +122,14 @@ def test_the_demo_runs_in_memory(capsys):
 
 def test_its_topic_is_gone_afterwards():
     """The demo deletes its topic."""
-    assert run(["demo", "--url", "memory://demo-tidy", "--seconds", "0.2"]) == 0
+    assert run_command(["demo", "--url", "memory://demo-tidy", "--seconds", "0.2"]) == 0
     with mqplug.connect("memory://demo-tidy") as mq:
         assert mq.topics() == []
 
 
 def test_figures_are_those_of_what_was_received(capsys):
     """The number received is the number sent, and the members' shares add up to it."""
-    assert run(["demo", "--url", "memory://demo-sums", "--seconds", "1"]) == 0
+    assert run_command(["demo", "--url", "memory://demo-sums", "--seconds", "1"]) == 0
     printed = capsys.readouterr().out.replace(",", "")
     sent = int(re.search(r"^sent +(\d+)", printed, re.MULTILINE)[1])
     received, one, two = map(int, re.search(r"^received +(\d+).*\) (\d+) \+ (\d+)", printed, re.MULTILINE).groups())
@@ -155,7 +155,7 @@ def test_a_broken_store_fails_the_demo(monkeypatch, capsys, harm, found):
 
     monkeypatch.setattr(demo_run, "read_to_end", broken)
     monkeypatch.setattr(demo_run, "SEEK_BACK_MESSAGES", 10)
-    assert run(["demo", "--url", "memory://demo-broken", "--seconds", "0.2"]) == 1
+    assert run_command(["demo", "--url", "memory://demo-broken", "--seconds", "0.2"]) == 1
     lines = capsys.readouterr().out.splitlines()
     assert lines[-2] == found
     assert lines[-1].startswith(f"verdict     FAILED: {found}")

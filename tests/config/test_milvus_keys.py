@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from milvus_samples import FULL, STOCK, V23
 
 import mqplug
-from mqplug.cli._app import run
+from mqplug.cli._app import run_command
 
 yaml = pytest.importorskip("yaml")
 
@@ -41,7 +41,7 @@ def opened(fakes: Fakes, name: str, text: str | Mapping[str, Any], **keywords: A
 
 def left_alone(path: Path, capsys: pytest.CaptureFixture[str]) -> dict[str, str]:
     """What the doctor lists as left alone, with the reasons."""
-    run(["doctor", "--config", str(path), "--json"])
+    run_command(["doctor", "--config", str(path), "--json"])
     return {each["key"]: each["reason"] for each in json.loads(capsys.readouterr().out)["left_alone"]}
 
 
@@ -68,7 +68,7 @@ def test_the_doctor_lists_what_is_left_alone(fakes: Fakes, version: str, capsys:
             blank = value is None
             assert (names & listed.keys()) or blank or (section in {"rocksmq", "mq"} and key in used), (section, key)
     assert all(listed.values())
-    assert run(["doctor", "--config", str(path)]) == 0
+    assert run_command(["doctor", "--config", str(path)]) == 0
     assert "because" in capsys.readouterr().out
 
 
@@ -368,7 +368,7 @@ def test_the_doctor_names_the_key_and_its_source(
     """A setting from a variable of Milvus is shown with it; TLS files that Milvus does not use are left alone."""
     monkeypatch.setenv("KAFKA_BROKER_LIST", "one:1")
     path = write("mq: {type: kafka}\nkafka: {ssl: {tlsCaCert: a, enabled: false}}\npulsar: {address: h}\n")
-    assert run(["doctor", "--config", str(path), "--json"]) == 0
+    assert run_command(["doctor", "--config", str(path), "--json"]) == 0
     told = json.loads(capsys.readouterr().out)
     shown = {each["name"]: (each["value"], each["source"]) for each in told["settings"]}
     assert shown["servers"] == (["one:1"], "KAFKA_BROKER_LIST")

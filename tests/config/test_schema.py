@@ -17,7 +17,7 @@ import mqplug
 from mqplug._config.schema import schema_of
 from mqplug._plugins.discovery import installed, load
 from mqplug._settings.fields import fields_of
-from mqplug.cli._app import run
+from mqplug.cli._app import run_command
 
 PUBLISHED = Path(__file__).parents[2] / "docs/mqplug.schema.json"
 BACKENDS = ["kafka", "memory", "pulsar", "rocksmq"]
@@ -150,7 +150,7 @@ def test_rare_types() -> None:
 
 def test_the_command_prints_the_schema_of_what_is_installed(capsys: pytest.CaptureFixture[str]) -> None:
     """`mqplug schema` has a section for each backend that is here."""
-    assert run(["schema"]) == 0
+    assert run_command(["schema"]) == 0
     printed = json.loads(capsys.readouterr().out)
     assert "memory" in printed["properties"]
     assert printed["additionalProperties"] is False

@@ -14,7 +14,7 @@ import pytest
 from config_backends import Fake, Fakes, fakes
 
 import mqplug
-from mqplug.cli._app import run
+from mqplug.cli._app import run_command
 
 __all__ = ["fakes"]
 
@@ -149,7 +149,7 @@ def test_the_doctor_masks_secrets(
         f"backend = 'kafka'\n[kafka]\nservers = ['x', 'y://me:{WORD}@host']\nusername = 'me'\npassword = '{WORD}'\n"
         f"[kafka.sasl]\npassword = '{WORD}'\n[kafka.native]\n'sasl.oauthbearer.config' = '{WORD}'\n"
     )
-    assert run(["doctor", "--config", str(path), *form]) == 0
+    assert run_command(["doctor", "--config", str(path), *form]) == 0
     printed = capsys.readouterr().out
     assert WORD not in printed
     if form:
@@ -161,6 +161,6 @@ def test_the_doctor_masks_secrets(
 @pytest.mark.parametrize("target", [f"nats://host?token={WORD}&fail=refused", f"nats://me:{WORD}@host?tokn=x"])
 def test_the_doctor_shows_no_secret_in_an_error(fakes: Fakes, capsys: pytest.CaptureFixture[str], target: str) -> None:
     """Nor when it fails."""
-    assert run(["doctor", target]) == 1
+    assert run_command(["doctor", target]) == 1
     printed = capsys.readouterr()
     assert WORD not in printed.out + printed.err

@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 import mqplug
-from mqplug.cli._app import run
+from mqplug.cli._app import run_command
 from mqplug.spi import Address, Url, hookimpl
 
 __all__ = ["fakes"]
@@ -168,7 +168,7 @@ def test_what_is_neither_a_name_nor_a_url_says_so(target: str) -> None:
 
 def test_the_command_line_says_it_too(capsys: pytest.CaptureFixture[str]) -> None:
     """There a store is named by its URL."""
-    assert run(["topics", "./mq"]) == 1
+    assert run_command(["topics", "./mq"]) == 1
     assert "rocksmq:///" in capsys.readouterr().err
 
 

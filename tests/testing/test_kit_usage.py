@@ -12,7 +12,7 @@ import jsonschema
 import pytest
 
 import mqplug
-from mqplug.cli._app import run as mqplug_command
+from mqplug.cli._app import run_command as mqplug_command
 from mqplug.testing import CASES, Harness, Waiting, prove, run
 from mqplug.testing._cases.run_settings import PROFILES, RunSettings
 from mqplug.testing._running.running_alone import SHARED_DIRECTORY_VARIABLE, running

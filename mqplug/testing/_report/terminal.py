@@ -11,7 +11,7 @@ import pytest
 from mqplug.testing._cases.run_settings import PROFILES, Profile
 from mqplug.testing._report.results import CaseOutcome, ContractRun, counts_text
 
-MAX_REASON_CHARS = 600  # failures are shown in full above
+MAX_SUMMARY_REASON_CHARS = 600  # failures are shown in full above
 OUTCOMES_WITH_REASONS: tuple[CaseOutcome, ...] = ("skipped", "xfailed", "xpassed")
 
 
@@ -47,5 +47,7 @@ def _reasons(run: ContractRun) -> list[str]:
     ]
     failed = sorted((row for row in run.cases if row.outcome == "failed"), key=lambda row: row.id)
     return shared + [
-        line for row in failed for line in (f"failed {row.headline}", f"    {shorten(row.reason, MAX_REASON_CHARS)}")
+        line
+        for row in failed
+        for line in (f"failed {row.headline}", f"    {shorten(row.reason, MAX_SUMMARY_REASON_CHARS)}")
     ]

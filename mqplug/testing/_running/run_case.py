@@ -15,12 +15,12 @@ from mqplug.testing._cases.run_settings import Profile, RunSettings
 from mqplug.testing._harness.harness import Harness
 from mqplug.testing._running.running_alone import running
 
-Attempt = Literal["passed", "refused"]
+AttemptResult = Literal["passed", "refused"]
 
 TIMED_ATTEMPTS = 3
 
 
-def run(case: Case, harness: Harness, *, scale: float = 1.0, profile: Profile = "full") -> Attempt:
+def run(case: Case, harness: Harness, *, scale: float = 1.0, profile: Profile = "full") -> AttemptResult:
     """Run one case. A failed comparison raises ``AssertionError``, a case that cannot be run is a pytest skip.
 
     If the backend does not declare an operation that the case needs, the case passes when calls of that operation are
@@ -29,7 +29,7 @@ def run(case: Case, harness: Harness, *, scale: float = 1.0, profile: Profile = 
     return run_with(case, harness, RunSettings(scale=scale, profile=profile))
 
 
-def run_with(case: Case, harness: Harness, settings: RunSettings) -> Attempt:
+def run_with(case: Case, harness: Harness, settings: RunSettings) -> AttemptResult:
     """Run one case with these settings."""
     with running(alone=case.timed):
         for _ in range(TIMED_ATTEMPTS - 1 if case.timed else 0):
@@ -40,12 +40,12 @@ def run_with(case: Case, harness: Harness, settings: RunSettings) -> Attempt:
         return _once(case, harness, settings)
 
 
-def _once(case: Case, harness: Harness, settings: RunSettings) -> Attempt:
+def _once(case: Case, harness: Harness, settings: RunSettings) -> AttemptResult:
     with Bench(harness, settings, case.id) as bench:
         return attempt(case, bench)
 
 
-def attempt(case: Case, bench: Bench) -> Attempt:
+def attempt(case: Case, bench: Bench) -> AttemptResult:
     """Run one case on a bench that was made for it."""
     missing = [name for name in case.needs if not getattr(bench.client.capabilities, name)]
     for capability in missing:

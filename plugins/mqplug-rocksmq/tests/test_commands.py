@@ -166,9 +166,9 @@ def test_no_store(tmp_path: Path, command: str) -> None:
 @pytest.mark.parametrize("verb", [["topics"], ["watermarks"], ["doctor"]])
 def test_looking_makes_no_store(tmp_path: Path, capsys: pytest.CaptureFixture[str], verb: list[str]) -> None:
     """The verbs of mqplug itself say that there is no store at a misspelt path, and leave no trace there."""
-    from mqplug.cli._app import run
+    from mqplug.cli._app import run_command
 
-    assert run([*verb, f"rocksmq://{tmp_path}/typo", *(["orders"] if verb == ["watermarks"] else [])]) == 1
+    assert run_command([*verb, f"rocksmq://{tmp_path}/typo", *(["orders"] if verb == ["watermarks"] else [])]) == 1
     assert "there is no store at" in "".join(capsys.readouterr())
     assert list(tmp_path.iterdir()) == []
 

@@ -9,8 +9,8 @@ import attrs
 
 from mqplug import Client, Error, Message, PositionLost
 from mqplug.spi import SHARED_MODES, Deadline, Mode
-from mqplug.testing.history._actors.recorded_consumer import RecordedConsumer, RecordedStart
-from mqplug.testing.history._actors.run_context import RETRY_PAUSE_S, RunContext
+from mqplug.testing.history._actors.run_context import SESSION_RETRY_S, RunContext
+from mqplug.testing.history._actors.traced_consumer import TracedConsumer, TracedStart
 
 MAX_UNACKED_MESSAGES = 60
 
@@ -34,9 +34,9 @@ class GroupPlan:
         return self.mode in SHARED_MODES
 
     @property
-    def aim(self) -> RecordedStart:
+    def aim(self) -> TracedStart:
         """The start that each member asks for. Only that of the first one counts."""
-        return RecordedStart.latest() if self.latest else RecordedStart.earliest()
+        return TracedStart.latest() if self.latest else TracedStart.earliest()
 
 
 class MemberActor:
@@ -64,19 +64,19 @@ class MemberActor:
                     self._step(consumer)
                     failures = 0
                 except PositionLost:
-                    consumer.seek(RecordedStart.earliest())
+                    consumer.seek(TracedStart.earliest())
                 except Error:
                     failures += 1
-                    self._context.nap(RETRY_PAUSE_S)
+                    self._context.nap(SESSION_RETRY_S)
             if self._random.random() < 0.5:
                 self._settle(consumer)
 
-    def _opened(self, client: Client) -> AbstractContextManager[RecordedConsumer]:
+    def _opened(self, client: Client) -> AbstractContextManager[TracedConsumer]:
         name = f"{self.name}#{self._sessions}"
         group = self._group
-        return RecordedConsumer.opened(self._context, client, self.name, name, group.aim, group.name, mode=group.mode)
+        return TracedConsumer.opened(self._context, client, self.name, name, group.aim, group.name, mode=group.mode)
 
-    def _step(self, consumer: RecordedConsumer) -> None:
+    def _step(self, consumer: TracedConsumer) -> None:
         random = self._random
         dice = random.random()
         if dice < 0.02 and self._group.seeks and self._seen:
@@ -96,7 +96,7 @@ class MemberActor:
         self._in_hand = [message for message in self._in_hand if message.id not in again] + messages
         self._seen += messages
 
-    def _settle(self, consumer: RecordedConsumer) -> None:
+    def _settle(self, consumer: TracedConsumer) -> None:
         """Ack most of the unacked messages, in any order, and nack a few."""
         random, in_hand = self._random, self._in_hand
         keep = 0 if len(in_hand) > MAX_UNACKED_MESSAGES else random.randint(0, min(5, len(in_hand)))
@@ -110,14 +110,14 @@ class MemberActor:
                 consumer.ack(message, through=dice > 0.97 and not self._group.shared)
         del in_hand[keep:]
 
-    def _seek(self, consumer: RecordedConsumer) -> None:
+    def _seek(self, consumer: TracedConsumer) -> None:
         random = self._random
         message = random.choice(self._seen)
         aims = [
-            RecordedStart.before(message),
-            RecordedStart.after(message),
-            RecordedStart.last(random.randint(0, 30)),
-            RecordedStart.latest(),
+            TracedStart.before(message),
+            TracedStart.after(message),
+            TracedStart.last(random.randint(0, 30)),
+            TracedStart.latest(),
         ]
         aim = random.choice(aims)
         consumer.seek(aim, missing=random.choice(["error", "next"]))

@@ -29,7 +29,7 @@ class ProducerActor:
         self._sessions += 1
         with self._context.connected() as client:
             until = Deadline(self._context.plan.session(self._random))
-            outbox = RecordedProducer(
+            outbox = TracedProducer(
                 self._context, client.producer(self._context.topic), f"{self.name}#{self._sessions}"
             )
             try:
@@ -39,7 +39,7 @@ class ProducerActor:
             finally:
                 outbox.close()
 
-    def _step(self, outbox: RecordedProducer) -> int:
+    def _step(self, outbox: TracedProducer) -> int:
         random = self._random
         match random.random():
             case dice if dice < 0.35:
@@ -70,7 +70,7 @@ class Draft:
     key: str | None
 
 
-class RecordedProducer:
+class TracedProducer:
     """A producer that records the outcome of each of its records."""
 
     def __init__(self, context: RunContext, producer: Producer, name: str) -> None:

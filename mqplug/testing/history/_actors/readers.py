@@ -6,8 +6,8 @@ from collections import deque
 
 from mqplug import Error, Message, PositionLost
 from mqplug.spi import Deadline
-from mqplug.testing.history._actors.recorded_consumer import RecordedConsumer, RecordedStart
-from mqplug.testing.history._actors.run_context import RETRY_PAUSE_S, RunContext
+from mqplug.testing.history._actors.run_context import SESSION_RETRY_S, RunContext
+from mqplug.testing.history._actors.traced_consumer import TracedConsumer, TracedStart
 
 
 class ReaderActor:
@@ -27,7 +27,7 @@ class ReaderActor:
         name = f"{self.name}#{self._sessions}"
         with (
             self._context.connected() as client,
-            RecordedConsumer.opened(self._context, client, self.name, name, self._aim()) as consumer,
+            TracedConsumer.opened(self._context, client, self.name, name, self._aim()) as consumer,
         ):
             until = Deadline(self._context.plan.session(self._random))
             failures = 0
@@ -37,12 +37,12 @@ class ReaderActor:
                     failures = 0
                 except PositionLost as error:
                     lost = None if error.log is None else error.log.partition
-                    consumer.seek(RecordedStart.earliest(), partition=lost)
+                    consumer.seek(TracedStart.earliest(), partition=lost)
                 except Error:
                     failures += 1
-                    self._context.nap(RETRY_PAUSE_S)
+                    self._context.nap(SESSION_RETRY_S)
 
-    def _step(self, consumer: RecordedConsumer) -> None:
+    def _step(self, consumer: TracedConsumer) -> None:
         random = self._random
         dice = random.random()
         if dice < 0.1:
@@ -59,21 +59,21 @@ class ReaderActor:
         self._seen += messages
         return len(messages)
 
-    def _seek(self, consumer: RecordedConsumer) -> None:
+    def _seek(self, consumer: TracedConsumer) -> None:
         random = self._random
         if random.random() < 0.3 and (positions := consumer.inner.position()):
-            consumer.seek(RecordedStart.at(positions[random.choice(sorted(positions))]))
+            consumer.seek(TracedStart.at(positions[random.choice(sorted(positions))]))
         else:
             consumer.seek(self._aim(), missing=random.choice(["error", "next"]))
 
-    def _aim(self) -> RecordedStart:
+    def _aim(self) -> TracedStart:
         random = self._random
-        aims = [RecordedStart.latest(), RecordedStart.last(random.randint(0, 30))]
+        aims = [TracedStart.latest(), TracedStart.last(random.randint(0, 30))]
         if self._sessions == 1 or random.random() < 0.2:
-            aims.append(RecordedStart.earliest())
+            aims.append(TracedStart.earliest())
         if self._seen:
             message = random.choice(self._seen)
-            aims += [RecordedStart.before(message), RecordedStart.after(message)] * 2
+            aims += [TracedStart.before(message), TracedStart.after(message)] * 2
             if self._by_time:
-                aims.append(RecordedStart.time_of(message))
+                aims.append(TracedStart.time_of(message))
         return random.choice(aims)

@@ -15,7 +15,7 @@ from mqplug.testing.history._actors.plan import Plan
 from mqplug.testing.history._events.events import UnexpectedError
 from mqplug.testing.history._events.recorder import HistoryRecorder
 
-RETRY_PAUSE_S = 0.05  # pause after a failure
+SESSION_RETRY_S = 0.05  # pause after a failure
 
 
 class Actor(Protocol):
@@ -89,7 +89,7 @@ class RunContext:
             while self.running:
                 with suppress(Error), self.barrier.passing():
                     actor.session()
-                self.nap(RETRY_PAUSE_S)
+                self.nap(SESSION_RETRY_S)
         except Exception as error:  # noqa: BLE001 - any other error is a findinging
             self.recorder.add(actor.name, UnexpectedError(f"{type(error).__name__}: {error}"))
 

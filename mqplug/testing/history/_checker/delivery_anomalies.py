@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from mqplug.testing.history._checker.anomaly import Anomaly
 from mqplug.testing.history._checker.consumer_epochs import Epoch, Epochs
-from mqplug.testing.history._checker.expected_positions import LOG_START, PositionRange, expected_range
+from mqplug.testing.history._checker.expected_positions import BEFORE_ALL, PositionRange, expected_range
 from mqplug.testing.history._checker.group_acks import GroupAcks
 from mqplug.testing.history._checker.seen_logs import SeenLogs
 from mqplug.testing.history._events.events import ConsumerSought, Coordinates, Event, MessageNacked, MessageReceived
@@ -69,7 +69,7 @@ class Deliveries:
             return
         if epoch.expected is None:
             if epoch.group is not None:
-                before = self._logs.between(epoch.partition, LOG_START, place)[-HAND_OVER_LOOK_BACK_MESSAGES:]
+                before = self._logs.between(epoch.partition, BEFORE_ALL, place)[-HAND_OVER_LOOK_BACK_MESSAGES:]
                 yield from self._skipped(epoch, event, before, epoch.cause)
             return
         yield from self._check_landing(epoch, event, place, epoch.expected)

@@ -9,7 +9,7 @@ import attrs
 from mqplug.testing.history._checker.seen_logs import SeenLogs
 from mqplug.testing.history._events.events import Coordinates, Event, SeekTarget
 
-LOG_START: Coordinates = ()
+BEFORE_ALL: Coordinates = ()
 """A position before everything."""
 
 
@@ -30,7 +30,7 @@ class PositionRange:
         return cls(place, place, lenient)
 
 
-ANYWHERE = PositionRange(LOG_START, None)
+ANYWHERE = PositionRange(BEFORE_ALL, None)
 
 
 def just_after(place: Coordinates) -> Coordinates:
@@ -41,14 +41,14 @@ def just_after(place: Coordinates) -> Coordinates:
 def expected_range(logs: SeenLogs, target: SeekTarget, partition: int, event: Event, *, lenient: bool) -> PositionRange:
     """Return where this call may have led a partition."""
     if target.partition not in {None, partition}:
-        return PositionRange.exactly(LOG_START)
+        return PositionRange.exactly(BEFORE_ALL)
     match target.kind:
         case "before" | "position":
             return PositionRange.exactly(target.place, lenient=lenient)
         case "after":
             return PositionRange.exactly(just_after(target.place), lenient=lenient)
         case "earliest":
-            return PositionRange.exactly(LOG_START)
+            return PositionRange.exactly(BEFORE_ALL)
         case "latest":
             return _behind(logs, partition, event, 0)
         case "last":
@@ -65,10 +65,11 @@ def _behind(logs: SeenLogs, partition: int, event: Event, count: int) -> Positio
     last = len(order) if later is None else max(bisect_left(order, later), end)
     if count == 0:
         return PositionRange(
-            just_after(order[end - 1]) if end else LOG_START, order[last] if last < len(order) else None
+            just_after(order[end - 1]) if end else BEFORE_ALL, order[last] if last < len(order) else None
         )
     return PositionRange(
-        order[end - count] if end >= count else LOG_START, order[last - count] if last >= count else LOG_START
+        order[end - count] if end >= count else BEFORE_ALL,
+        order[last - count] if last >= count else BEFORE_ALL,
     )
 
 

@@ -6,7 +6,12 @@ from collections import defaultdict
 from collections.abc import Sequence
 
 from mqplug.testing.history._checker.consumer_epochs import Ack, Epochs, seek_is_lenient
-from mqplug.testing.history._checker.expected_positions import ANYWHERE, LOG_START, PositionRange, expected_range
+from mqplug.testing.history._checker.expected_positions import (
+    ANYWHERE,
+    BEFORE_ALL,
+    PositionRange,
+    expected_range,
+)
 from mqplug.testing.history._checker.group_moves import GroupMove, GroupMovesDone
 from mqplug.testing.history._checker.seen_logs import SeenLogs
 from mqplug.testing.history._events.events import ConsumerOpened, ConsumerSought, Coordinates, Event
@@ -57,7 +62,7 @@ class GroupAcks:
         for partition, place in seek.landed:
             # Retention may have passed the target of the seek: the range then reaches as far as it trimmed.
             to = expected_range(self._logs, seek.to, partition, event, lenient=seek_is_lenient(seek))
-            removed = self._passed_over(event, partition) if to.lenient else LOG_START
+            removed = self._passed_over(event, partition) if to.lenient else BEFORE_ALL
             met = PositionRange(min(to.low, place), None if to.high is None else max(to.high, place, removed))
             self._moves[group, partition].append(GroupMove(event, met, event.ok))
 

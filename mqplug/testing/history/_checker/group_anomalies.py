@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from mqplug.testing.history._checker.anomaly import Anomaly
 from mqplug.testing.history._checker.consumer_epochs import Ack, Epoch, Epochs
-from mqplug.testing.history._checker.expected_positions import LOG_START
+from mqplug.testing.history._checker.expected_positions import BEFORE_ALL
 from mqplug.testing.history._checker.group_acks import GroupAcks
 from mqplug.testing.history._checker.seen_logs import SeenLogs
 from mqplug.testing.history._events.events import Coordinates, Event, GroupDrained, MessageReceived, PositionsRead
@@ -83,7 +83,7 @@ def wrong_positions(history: History, logs: SeenLogs, groups: GroupAcks) -> Iter
             continue
         group = event.did.group
         for partition, place in event.did.places:
-            earlier, stood = before.get((group, partition), (event, LOG_START))
+            earlier, stood = before.get((group, partition), (event, BEFORE_ALL))
             before[group, partition] = (event, place)
             if place < stood and not groups.may_go_back(group, partition, earlier.began, event.ended):
                 text = f"the position of {group} was {':'.join(map(str, stood))} before"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from mqplug.testing.history._checker.anomaly import Anomaly
-from mqplug.testing.history._checker.expected_positions import LOG_START
+from mqplug.testing.history._checker.expected_positions import BEFORE_ALL
 from mqplug.testing.history._checker.group_acks import GroupAcks
 from mqplug.testing.history._checker.seen_logs import SeenLogs
 from mqplug.testing.history._events.events import (
@@ -112,7 +112,7 @@ def _has_lag(
     event: Event, group: str, partition: int, last: Coordinates, logs: SeenLogs, groups: GroupAcks
 ) -> Iterator[Anomaly]:
     """Yield the first message near the end that was surely stored and unacked."""
-    for place in [*logs.between(partition, LOG_START, last)[-LAG_LOOK_BACK_MESSAGES:], last]:
+    for place in [*logs.between(partition, BEFORE_ALL, last)[-LAG_LOOK_BACK_MESSAGES:], last]:
         if logs.stored_before(partition, place, event.began) and groups.surely_open(
             group, partition, place, event.ended
         ):

@@ -15,7 +15,7 @@ from cattrs.strategies import configure_tagged_union
 from mqplug import Capabilities
 from mqplug.testing.history._events.events import TAGS, Event, RunAction
 
-VERSION: Final = 1
+HISTORY_VERSION: Final = 1
 
 
 @attrs.frozen(kw_only=True)
@@ -62,7 +62,7 @@ class History:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write it as JSON lines: a head, and a line for each event."""
-        head = {"mqplug-history": VERSION, "seed": self.seed, "guarantee": attrs.asdict(self.guarantee)}
+        head = {"mqplug-history": HISTORY_VERSION, "seed": self.seed, "guarantee": attrs.asdict(self.guarantee)}
         lines = (json.dumps(line, separators=(",", ":")) for line in (head, *map(to_json, self.events)))
         with Path(path).open("w", encoding="utf-8") as file:
             file.writelines(f"{line}\n" for line in lines)
@@ -73,8 +73,8 @@ class History:
         with Path(path).open(encoding="utf-8") as file:
             head = json.loads(file.readline())
             version = head.get("mqplug-history") if isinstance(head, dict) else None
-            if version != VERSION:
-                raise ValueError(f"{path} is not a history of version {VERSION}: its version is {version!r}")
+            if version != HISTORY_VERSION:
+                raise ValueError(f"{path} is not a history of version {HISTORY_VERSION}: its version is {version!r}")
             events = tuple(from_json(json.loads(line)) for line in file)
         return cls(events, _converter.structure(head["guarantee"], Guarantee), head["seed"])
 

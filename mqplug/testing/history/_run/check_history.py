@@ -19,9 +19,9 @@ from mqplug.testing.history._actors.actors import all_actors, planned_groups
 from mqplug.testing.history._actors.faults import BackendFault, FaultActor, backend_faults, call_faults
 from mqplug.testing.history._actors.members import GroupPlan
 from mqplug.testing.history._actors.plan import Plan
-from mqplug.testing.history._actors.producers import Draft, RecordedProducer
-from mqplug.testing.history._actors.recorded_consumer import RecordedConsumer
+from mqplug.testing.history._actors.producers import Draft, TracedProducer
 from mqplug.testing.history._actors.run_context import Actor, RunContext
+from mqplug.testing.history._actors.traced_consumer import TracedConsumer
 from mqplug.testing.history._checker.checker import check
 from mqplug.testing.history._checker.shrink import shrink
 from mqplug.testing.history._events.events import UnexpectedError
@@ -114,12 +114,12 @@ def _run(harness: Harness, plan: Plan, *, faults: bool, defects: Sequence[Rule])
 
 def _begin(context: RunContext, client: Client, groups: Sequence[GroupPlan]) -> None:
     """Send the first messages, and place the group that starts at LATEST behind them."""
-    outbox = RecordedProducer(context, client.producer(context.topic), "beginning#1")
+    outbox = TracedProducer(context, client.producer(context.topic), "beginning#1")
     outbox.send_many([Draft(number % context.partitions, None) for number in range(4 * context.partitions)])
     outbox.close()
     for group in groups:
         if group.latest:
-            with RecordedConsumer.opened(context, client, "beginning", f"{group.name}/first", group.aim, group.name):
+            with TracedConsumer.opened(context, client, "beginning", f"{group.name}/first", group.aim, group.name):
                 pass
 
 

@@ -10,9 +10,9 @@ from itertools import count
 from mqplug import Client, Error, PositionLost, Timeout
 from mqplug.spi import Deadline
 from mqplug.testing.history._actors.members import GroupPlan
-from mqplug.testing.history._actors.producers import Draft, RecordedProducer
-from mqplug.testing.history._actors.recorded_consumer import RecordedConsumer, RecordedStart
-from mqplug.testing.history._actors.run_context import RETRY_PAUSE_S, RunContext
+from mqplug.testing.history._actors.producers import Draft, TracedProducer
+from mqplug.testing.history._actors.run_context import SESSION_RETRY_S, RunContext
+from mqplug.testing.history._actors.traced_consumer import TracedConsumer, TracedStart
 from mqplug.testing.history._checker.consumer_epochs import Epochs
 from mqplug.testing.history._checker.group_acks import GroupAcks
 from mqplug.testing.history._checker.group_anomalies import outstanding_messages
@@ -53,7 +53,7 @@ class FinalReads:
                 return
             if deadline.expired:
                 break
-            time.sleep(RETRY_PAUSE_S)
+            time.sleep(SESSION_RETRY_S)
         self._context.recorder.add(FINAL_ACTOR, did, None, failure)
 
     # reading it all ----------------------------------------------------------------------------------------
@@ -62,14 +62,14 @@ class FinalReads:
         with self._context.connected() as client:
             if not self._last:
                 self._send_last(client)
-            with RecordedConsumer.opened(self._context, client, FINAL_ACTOR, name, RecordedStart.earliest()) as reader:
+            with TracedConsumer.opened(self._context, client, FINAL_ACTOR, name, TracedStart.earliest()) as reader:
                 self._take(reader, set(self._last))
         self._context.recorder.add(FINAL_ACTOR, AllMessagesRead(name))
 
     def _send_last(self, client: Client) -> None:
         """Send a message that is surely the last of its partition: a consumer that gets it got all."""
         partitions = range(len(client.partitions(self._context.topic)))
-        outbox = RecordedProducer(
+        outbox = TracedProducer(
             self._context, client.producer(self._context.topic), f"{FINAL_ACTOR}#{self._context.recorder.now()}"
         )
         try:
@@ -80,7 +80,7 @@ class FinalReads:
             raise Timeout("the last messages of the partitions were not all sent")
         self._last = {(each.log.partition, each.coordinates) for each in sent if each is not None}
 
-    def _take(self, consumer: RecordedConsumer, wanted: set[tuple[int, Coordinates]], *, ack: bool = False) -> None:
+    def _take(self, consumer: TracedConsumer, wanted: set[tuple[int, Coordinates]], *, ack: bool = False) -> None:
         """Receive until all of these arrived. Give up when nothing arrives for the patience of the plan."""
         while wanted:
             messages = consumer.receive_many(1000, self._context.plan.patience)
@@ -99,7 +99,7 @@ class FinalReads:
         wanted = self._outstanding(group)
         with (
             self._context.connected() as client,
-            RecordedConsumer.opened(
+            TracedConsumer.opened(
                 self._context, client, FINAL_ACTOR, name, group.aim, group.name, mode=group.mode
             ) as member,
         ):
@@ -108,7 +108,7 @@ class FinalReads:
                     self._take(member, wanted, ack=True)
                 except PositionLost as error:
                     lost = None if error.log is None else error.log.partition
-                    member.seek(RecordedStart.earliest(), partition=lost)
+                    member.seek(TracedStart.earliest(), partition=lost)
             member.commit()
         self._context.recorder.add(FINAL_ACTOR, GroupDrained(name, group.name))
 

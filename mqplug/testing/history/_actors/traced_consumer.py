@@ -46,43 +46,43 @@ CONSUMER_CALL_TIMEOUT_S = 10.0  # for a seek, a commit, a close
 
 
 @attrs.frozen
-class RecordedStart:
+class TracedStart:
     """A start or a seek, and how it is recorded."""
 
     start: Start
     target: SeekTarget
 
     @classmethod
-    def earliest(cls) -> RecordedStart:
+    def earliest(cls) -> TracedStart:
         return cls(EARLIEST, SeekTarget("earliest"))
 
     @classmethod
-    def latest(cls) -> RecordedStart:
+    def latest(cls) -> TracedStart:
         return cls(LATEST, SeekTarget("latest"))
 
     @classmethod
-    def before(cls, message: Message) -> RecordedStart:
+    def before(cls, message: Message) -> TracedStart:
         return cls(before(message.id), SeekTarget("before", message.partition, message.id.coordinates))
 
     @classmethod
-    def after(cls, message: Message) -> RecordedStart:
+    def after(cls, message: Message) -> TracedStart:
         return cls(after(message.id), SeekTarget("after", message.partition, message.id.coordinates))
 
     @classmethod
-    def at(cls, position: Position) -> RecordedStart:
+    def at(cls, position: Position) -> TracedStart:
         return cls(position, SeekTarget("position", position.log.partition, position.coordinates))
 
     @classmethod
-    def last(cls, count: int) -> RecordedStart:
+    def last(cls, count: int) -> TracedStart:
         return cls(last(count), SeekTarget("last", number=count))
 
     @classmethod
-    def time_of(cls, message: Message) -> RecordedStart:
+    def time_of(cls, message: Message) -> TracedStart:
         moment = message.log_time
         return cls(at_time(moment), SeekTarget("time", number=round(moment.timestamp() * 1000)))
 
 
-class RecordedConsumer:
+class TracedConsumer:
     """A consumer that records every call."""
 
     def __init__(self, context: RunContext, actor: str, name: str, inner: Consumer, *, shares: bool) -> None:
@@ -101,10 +101,10 @@ class RecordedConsumer:
         client: Client,
         actor: str,
         name: str,
-        aim: RecordedStart,
+        aim: TracedStart,
         group: str | None = None,
         **options: Any,
-    ) -> Iterator[RecordedConsumer]:
+    ) -> Iterator[TracedConsumer]:
         """Open a consumer, and close it at the end of the block."""
         recorder, mode = context.recorder, options.get("mode", "ordered")
 
@@ -181,7 +181,7 @@ class RecordedConsumer:
 
     # moving ------------------------------------------------------------------------------------------------
 
-    def seek(self, aim: RecordedStart, *, missing: Any = "error", partition: int | None = None) -> None:
+    def seek(self, aim: TracedStart, *, missing: Any = "error", partition: int | None = None) -> None:
         """Seek."""
         before_it = self._stands()
         target = aim.target if partition is None else attrs.evolve(aim.target, partition=partition)
