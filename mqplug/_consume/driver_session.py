@@ -14,13 +14,14 @@ from mqplug._base.outage import Outage
 from mqplug._consume.driver_lock import DriverLock
 from mqplug._model.errors import Closed, Unsupported
 from mqplug._plugins.backend import NO_END
+from mqplug.spi._drivers import knows_losses
 
 if TYPE_CHECKING:
     from mqplug._consume.delivery import StillHolds
     from mqplug._model.log import Log
     from mqplug._plugins.backend import Backend
     from mqplug.spi._actions import ConsumerOptions, GroupPosition, Settlement
-    from mqplug.spi._drivers import Connection, ConsumerDriver, Listener
+    from mqplug.spi._drivers import Connection, ConsumerDriver, Listener, LossAwareConsumerDriver
 
 
 class DriverSession:
@@ -41,6 +42,7 @@ class DriverSession:
         self.closed = False
         self._listener = listener
         self.driver: ConsumerDriver | None = None
+        self._loss_aware: LossAwareConsumerDriver | None = None  # the same driver, where it is one
         self.outage = Outage(f"a consumer of {self.topic}")
 
     @property
@@ -75,19 +77,20 @@ class DriverSession:
         """The driver. The gate is held, or nobody else has this yet."""
         if self.driver is None:
             self.check_open()
-            self.driver = self.backend.open_consumer(self.connection, self.options, self._listener, deadline)
+            driver = self.backend.open_consumer(self.connection, self.options, self._listener, deadline)
+            self.driver, self._loss_aware = driver, driver if knows_losses(driver) else None
             self.options = attrs.evolve(self.options, must_exist=False)
         return self.driver
 
     def release(self) -> ConsumerDriver | None:
         """Give the driver up, to be closed."""
-        driver, self.driver = self.driver, None
+        driver, self.driver, self._loss_aware = self.driver, None, None
         return driver
 
     @property
     def still_holds(self) -> StillHolds | None:
         """What tells whether the logs are still this member's, where the driver knows it without a poll."""
-        return getattr(self.driver, "still_holds", None)
+        return None if self._loss_aware is None else self._loss_aware.still_holds
 
     @property
     def is_open(self) -> bool:

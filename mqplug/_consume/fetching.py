@@ -8,7 +8,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from threading import Event
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from mqplug._base.deadline import Deadline
 from mqplug._consume.ack_tracker import Tracker
@@ -16,6 +16,7 @@ from mqplug._consume.delivery import Delivery
 from mqplug._model.batch import empty_batch
 from mqplug._model.errors import Timeout
 from mqplug._model.position import PositionLost
+from mqplug.spi._drivers import passes_over
 
 if TYPE_CHECKING:
     from mqplug._consume.assignment import Assignment, HeldPartition
@@ -319,10 +320,10 @@ class Fetcher:
             self._assignment.fail(held.log, error)
             self._assignment.check()
 
-    def _pass_over_gap(self, driver: Any, held: HeldPartition, error: PositionLost, low: Position) -> None:
+    def _pass_over_gap(self, driver: ConsumerDriver, held: HeldPartition, error: PositionLost, low: Position) -> None:
         """Go on with the first message that is left. What was handed out, or acked behind it, stays as it is."""
         logger.warning("%s[%d]: %s; going on at %s", held.log.topic, held.log.partition, error.message, low.coordinates)
-        move = getattr(driver, "pass_over", driver.seek) if self._driver_session.shares else driver.seek
+        move = driver.pass_over if self._driver_session.shares and passes_over(driver) else driver.seek
         with self._assignment.committing:
             move({held.log: low}, DRIVER_CALL_S)
         self.gaps += 1

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from itertools import repeat
-from typing import TYPE_CHECKING, Any, Protocol, overload
+from typing import TYPE_CHECKING, Any, Protocol, TypeGuard, overload
 
 import attrs
 
@@ -22,10 +22,9 @@ if TYPE_CHECKING:
 
 
 class Columns(Protocol):
-    """What a driver hands over: one column a call, each called at most once for a batch.
+    """The messages that a driver hands over: one column a call, each called at most once for a batch.
 
-    A driver that has Arrow arrays already may also have ``arrow(names)``, which returns those of the named columns of
-    ``Batch.to_arrow`` that it has, with the types they have there.
+    ``ArrowColumns`` says what they may have beside.
     """
 
     def coordinates(self) -> Sequence[Numbers]:
@@ -59,6 +58,18 @@ class Columns(Protocol):
     def attempts(self) -> Sequence[int] | None:
         """How many times each was delivered, this time included; None where the core counts."""
         ...
+
+
+class ArrowColumns(Columns, Protocol):
+    """Columns of which some are Arrow arrays already. Optional."""
+
+    def arrow(self, names: Sequence[str]) -> Mapping[str, pyarrow.Array]:
+        """Return those of the named columns of ``Batch.to_arrow`` that are arrays, with the types they have there."""
+        ...
+
+
+def _have_arrow(columns: Columns) -> TypeGuard[ArrowColumns]:
+    return getattr(columns, "arrow", None) is not None
 
 
 @attrs.frozen
@@ -240,8 +251,8 @@ class Batch(Sequence[Message]):
 
     def arrow_columns(self, names: Sequence[str]) -> Mapping[str, pyarrow.Array]:
         """Those of the named columns that the driver has as Arrow arrays."""
-        ready = getattr(self._columns, "arrow", None)
-        return ready(names) if ready is not None else {}
+        columns = self._columns
+        return columns.arrow(names) if _have_arrow(columns) else {}
 
     def _part(self, start: int, stop: int, step: int) -> Batch:
         rows = range(start, stop, step)

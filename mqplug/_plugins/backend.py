@@ -42,7 +42,7 @@ from mqplug.spi._actions import (
     Trim,
 )
 from mqplug.spi._descriptor import Capabilities, Descriptor
-from mqplug.spi._drivers import Connection, ConsumerDriver, Listener, ProducerDriver, StageDriver, StagingConnection
+from mqplug.spi._drivers import Connection, ConsumerDriver, Listener, ProducerDriver, StageDriver
 from mqplug.spi.proxies import ListenerRelay
 
 NO_END = 3600.0  # the longest that a driver is asked to wait when the caller waits for ever
@@ -85,7 +85,9 @@ class Backend:
 
     def open_stage(self, connection: Connection, topic: TopicInfo, deadline: Deadline) -> StageDriver:
         with self.context("stage", topic=topic.name):
-            return cast(StagingConnection, connection).open_stage(topic, _left(deadline))
+            return cast(
+                StageDriver, self._ask("mqplug_open_stage", connection=connection, topic=topic, timeout=_left(deadline))
+            )
 
     def resolve(
         self, connection: Connection, start: SymbolicStart, logs: Sequence[Log], deadline: Deadline

@@ -16,6 +16,7 @@ from mqplug._model.statistics import ProducerStatistics
 from mqplug._produce.handle import SendHandle
 from mqplug._produce.pump import PUMP_SLICE_S, Pump
 from mqplug._produce.run import Run
+from mqplug.spi._drivers import stores_at_once, takes_runs
 
 if TYPE_CHECKING:
     from mqplug._plugins.backend import Backend
@@ -42,8 +43,8 @@ class SendQueue:
         self._backend = backend
         self._flush = driver.flush
         self._send = driver.send
-        self._store: Callable[[SendHandle], None] | None = getattr(driver, "store", None)
-        self._send_run: Callable[[Run], None] | None = getattr(driver, "send_run", None)
+        self._store: Callable[[SendHandle], None] | None = driver.store if stores_at_once(driver) else None
+        self._send_run: Callable[[Run], None] | None = driver.send_run if takes_runs(driver) else None
         self._topic = topic
         self._most, self._most_bytes = limits
         self._closed = False

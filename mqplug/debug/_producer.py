@@ -12,6 +12,7 @@ from mqplug._model.errors import Error, PluginError
 from mqplug._model.log import Log
 from mqplug.debug._rules import Calls, Rules
 from mqplug.spi import Numbers, ProducerDriver, Run, Sending
+from mqplug.spi._drivers import stores_at_once
 from mqplug.spi.proxies import ProducerProxy, SendingProxy
 
 
@@ -22,8 +23,9 @@ class WatchedProducer(ProducerProxy):
         super().__init__(inner)
         self._calls = Calls(rules)
         self._outcomes = Outcomes(rules)
-        if hasattr(inner, "store"):
-            self.store = self._store  # the core asks whether there is one
+        if stores_at_once(inner):
+            self._stores = inner.store
+            self.store = self._store  # only then is this a StoringProducerDriver
         rules.opened(self)
 
     def send(self, sendings: Sequence[Sending]) -> None:
@@ -36,10 +38,9 @@ class WatchedProducer(ProducerProxy):
             ProducerProxy(self.inner).send_run(watched)
 
     def _store(self, sending: Sending) -> None:
-        inner: Any = self.inner
         watched = WatchedSending(sending, self._outcomes, in_order=False)  # several threads may be in here
         with self._call("store"):
-            inner.store(watched)
+            self._stores(watched)
         if not watched.settled:
             self._calls.rules.breach("settled-once", "store returned before the record was settled")
 

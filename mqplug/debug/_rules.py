@@ -13,7 +13,8 @@ from typing import Any, Final, NoReturn
 from mqplug._model.errors import PluginError
 from mqplug._model.log import Log
 from mqplug._model.position import Position
-from mqplug.spi import GroupPosition, Numbers
+from mqplug.spi import Connection, GroupPosition, Numbers
+from mqplug.spi._drivers import checks_coordinates
 
 _STORING = frozenset({"commit", "settle"})
 _POLLING = frozenset({"poll", "tend", "pause", "resume"})
@@ -39,9 +40,9 @@ OF_DRIVERS: Final = frozenset(
 class Rules:
     """Watches the drivers of one connection. ``broken`` keeps what was found, also where nobody saw the error."""
 
-    def __init__(self, connection: object = None) -> None:
+    def __init__(self, connection: Connection | None = None) -> None:
         self.broken: list[str] = []
-        self._is_possible = getattr(connection, "is_possible", None)  # see CheckingConnection
+        self._is_possible = None if connection is None or not checks_coordinates(connection) else connection.is_possible
         self._probed = False
         self._open: set[object] = set()
         self._lock = Lock()

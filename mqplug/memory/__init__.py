@@ -31,6 +31,9 @@ from mqplug.memory._hooks import (
     mqplug_open_producer as mqplug_open_producer,
 )
 from mqplug.memory._hooks import (
+    mqplug_open_stage as mqplug_open_stage,
+)
+from mqplug.memory._hooks import (
     mqplug_resolve_start as mqplug_resolve_start,
 )
 from mqplug.memory._hooks import (

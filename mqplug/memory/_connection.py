@@ -10,7 +10,6 @@ from mqplug._model.ids import MessageId
 from mqplug._model.log import Log
 from mqplug._model.position import Position
 from mqplug._model.watermarks import Bounds, Watermarks
-from mqplug.memory._stage import MemoryStage
 from mqplug.memory._store import Store, let_go
 from mqplug.spi import (
     Action,
@@ -29,9 +28,7 @@ from mqplug.spi import (
     ListGroups,
     ListTopics,
     Numbers,
-    StageDriver,
     SymbolicStart,
-    TopicInfo,
     Trim,
 )
 
@@ -89,9 +86,6 @@ class MemoryConnection:
         missing = [log for log in options.logs if log not in known]
         wanted = options.start if isinstance(options.start, Mapping) else self.resolve(options.start, missing)
         self.store.store_positions(group, {log: GroupPosition(wanted[log]) for log in missing})
-
-    def open_stage(self, topic: TopicInfo, timeout: float) -> StageDriver:
-        return MemoryStage(self.store, topic)
 
     def administer(self, action: Action) -> Any:
         store = self.store

@@ -18,6 +18,7 @@ from mqplug.memory._personality import FULL, PERSONALITIES
 from mqplug.memory._producer import MemoryProducer
 from mqplug.memory._settings import MemorySettings
 from mqplug.memory._shared import SharedMember
+from mqplug.memory._stage import MemoryStage
 from mqplug.memory._store import open_store
 from mqplug.spi import (
     Action,
@@ -28,7 +29,9 @@ from mqplug.spi import (
     Listener,
     ProducerDriver,
     ProducerOptions,
+    StageDriver,
     SymbolicStart,
+    TopicInfo,
     Url,
     hookimpl,
 )
@@ -67,6 +70,11 @@ def mqplug_open_consumer(connection: MemoryConnection, options: ConsumerOptions,
     elif options.group is not None and connection.store.personality.takes_over:
         kind = FailoverConsumer
     return kind(connection, options, listener)
+
+
+@hookimpl
+def mqplug_open_stage(connection: MemoryConnection, topic: TopicInfo) -> StageDriver:
+    return MemoryStage(connection.store, topic)
 
 
 @hookimpl

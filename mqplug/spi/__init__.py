@@ -27,7 +27,7 @@ from __future__ import annotations
 
 from mqplug._base.bell import Bell
 from mqplug._base.deadline import Deadline
-from mqplug._model.batch import Batch, Columns, ListColumns
+from mqplug._model.batch import ArrowColumns, Batch, Columns, ListColumns
 from mqplug._model.headers import Headers
 from mqplug._model.position import AtTime, Earliest, Last, Latest
 from mqplug._model.retention import Retention, retention_seconds
@@ -66,12 +66,15 @@ from mqplug.spi._drivers import (
     Connection,
     ConsumerDriver,
     Listener,
+    LossAwareConsumerDriver,
+    PassingConsumerDriver,
     ProducerDriver,
     Run,
+    RunProducerDriver,
     Sending,
     SharedConsumerDriver,
     StageDriver,
-    StagingConnection,
+    StoringProducerDriver,
 )
 from mqplug.spi._hookspecs import hookimpl
 from mqplug.spi._send_buffer import SendBuffer
@@ -82,6 +85,7 @@ __all__ = [
     "Action",
     "AddPartitions",
     "Address",
+    "ArrowColumns",
     "AtTime",
     "Batch",
     "Bell",
@@ -113,19 +117,22 @@ __all__ = [
     "ListGroups",
     "ListTopics",
     "Listener",
+    "LossAwareConsumerDriver",
     "Mode",
     "Numbers",
+    "PassingConsumerDriver",
     "ProducerDriver",
     "ProducerOptions",
     "Retention",
     "Run",
+    "RunProducerDriver",
     "SendBuffer",
     "Sending",
     "Settlement",
     "SharedConsumerDriver",
     "StageDriver",
     "Staged",
-    "StagingConnection",
+    "StoringProducerDriver",
     "SymbolicStart",
     "TopicInfo",
     "Trim",

@@ -7,8 +7,8 @@ order are the core's. Every ``timeout`` is in seconds and is the core's remainin
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Protocol
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Protocol, TypeGuard
 
 from mqplug._model.batch import Batch
 from mqplug._model.errors import Error
@@ -17,7 +17,7 @@ from mqplug._model.ids import MessageId
 from mqplug._model.log import Log
 from mqplug._model.position import Position
 from mqplug._model.text import Numbers
-from mqplug.spi._actions import GroupPosition, Settlement, Staged, TopicInfo
+from mqplug.spi._actions import GroupPosition, Settlement, Staged
 from mqplug.spi._descriptor import Capabilities
 
 if TYPE_CHECKING:
@@ -50,11 +50,16 @@ class Connection(Protocol):
 
 
 class CheckingConnection(Connection, Protocol):
-    """What a connection may have beside, so that the core refuses ids and positions which cannot be of its backend."""
+    """A connection that recognizes coordinates which its backend cannot have given out. Optional."""
 
     def is_possible(self, coordinates: Numbers) -> bool:
-        """Whether an id or a position can have these coordinates: as many numbers, and none out of range. Pure."""
+        """Return whether an id or a position can have these coordinates: as many numbers, none out of range. Pure."""
         ...
+
+
+def checks_coordinates(connection: Connection) -> TypeGuard[CheckingConnection]:
+    """Return whether this is a ``CheckingConnection``."""
+    return getattr(connection, "is_possible", None) is not None
 
 
 class Sending(Protocol):
@@ -139,12 +144,9 @@ class Run(Protocol):
 
 
 class ProducerDriver(Protocol):
-    """Takes records on their way, and settles each.
+    """A producer: takes records on their way, and settles each.
 
-    A driver that stores columns as they are may also have ``send_run(run: Run)``; others get ``run.sendings()``.
-    One that stores a record about as soon as it has taken it over may also have ``store(sending: Sending)``: it settles
-    the record before it returns, and stores it behind all that was sent before. The thread that waits for it calls it,
-    whatever other threads do.
+    ``RunProducerDriver`` and ``StoringProducerDriver`` say what it may have beside.
     """
 
     def send(self, sendings: Sequence[Sending]) -> None:
@@ -165,12 +167,31 @@ class ProducerDriver(Protocol):
         """Let go; what is still on its way is settled as unknown by the core."""
 
 
-class StagingConnection(Connection, Protocol):
-    """What a connection has beside, where ``staged_ingest`` is declared."""
+class RunProducerDriver(ProducerDriver, Protocol):
+    """A producer that stores columns as they are. Optional: other drivers get ``run.sendings()`` in ``send``."""
 
-    def open_stage(self, topic: TopicInfo, timeout: float) -> StageDriver:
-        """Open a stage for messages of one topic."""
-        ...
+    def send_run(self, run: Run) -> None:
+        """Take over many records for one partition, as ``send`` does, and one thread at a time."""
+
+
+class StoringProducerDriver(ProducerDriver, Protocol):
+    """A producer that stores a record about as soon as it has taken it over. Optional."""
+
+    def store(self, sending: Sending) -> None:
+        """Store one record behind all that was sent before, and settle it before returning.
+
+        The thread that waits for the record calls this instead of ``send``, whatever other threads do.
+        """
+
+
+def takes_runs(driver: ProducerDriver) -> TypeGuard[RunProducerDriver]:
+    """Return whether this is a ``RunProducerDriver``."""
+    return getattr(driver, "send_run", None) is not None
+
+
+def stores_at_once(driver: ProducerDriver) -> TypeGuard[StoringProducerDriver]:
+    """Return whether this is a ``StoringProducerDriver``."""
+    return getattr(driver, "store", None) is not None
 
 
 class StageDriver(Protocol):
@@ -202,11 +223,9 @@ class Listener(Protocol):
 
 
 class ConsumerDriver(Protocol):
-    """Reads the logs it holds.
+    """A consumer: reads the logs that it holds.
 
-    A driver that knows without a poll that others may have its logs by now may also have the attribute
-    ``still_holds: Callable[[], bool] | None``. The core calls it before each message that it hands out, so it must be
-    quick, and wait for nothing. When it has said False it says so until a ``poll`` or ``tend`` has told the listener.
+    ``SharedConsumerDriver``, ``PassingConsumerDriver`` and ``LossAwareConsumerDriver`` say what it may have beside.
     """
 
     def poll(self, most: int, timeout: float) -> Sequence[Batch]:
@@ -241,15 +260,46 @@ class ConsumerDriver(Protocol):
         """Leave the group and let go. Everything was committed by then."""
 
 
+class LossAwareConsumerDriver(ConsumerDriver, Protocol):
+    """A consumer that knows without a poll that other members may have its logs by now. Optional."""
+
+    @property
+    def still_holds(self) -> Callable[[], bool] | None:
+        """The function that the core calls before each message that it hands out; None where there is nothing to ask.
+
+        It must be quick, and wait for nothing. After False it returns False until a ``poll`` or ``tend`` has told the
+        listener. The core asks once whether the driver has the attribute, and then reads it at each hand-out.
+        """
+        ...
+
+
 class SharedConsumerDriver(ConsumerDriver, Protocol):
-    """What a driver has beside, where it offers the modes ``shared`` and ``key_shared``.
+    """A consumer in the mode ``shared`` or ``key_shared``. Required of a backend that declares one of them.
 
-    ``poll`` takes messages that nobody else has, each with its attempt, and never more than it was asked for; ``seek``
-    frees what anybody holds of a log; ``close`` gives back all that this member holds. ``commit`` is not called.
-
-    A driver may also have ``pass_over(positions, timeout)``, for what retention removed: what lies before these
-    positions counts as acked, whoever holds it, and all else stays as it is. Without it, ``seek`` is called.
+    ``poll`` takes messages that no other member has, each with its attempt, and never more than it was asked for;
+    ``seek`` frees what any member holds of a log; ``close`` gives back all that this member holds. ``commit`` is not
+    called.
     """
 
     def settle(self, settled: Mapping[Log, Settlement], timeout: float) -> None:
-        """Store what became of messages, durably. What this member does not hold (any more) is passed over."""
+        """Store the outcomes of messages, durably. Those that this member does not hold, or no longer, are skipped."""
+
+
+class PassingConsumerDriver(SharedConsumerDriver, Protocol):
+    """A consumer in a shared mode that goes on behind a gap without freeing messages. Optional."""
+
+    def pass_over(self, positions: Mapping[Log, Position], timeout: float) -> None:
+        """Count all before these positions as acked, whichever member holds it: retention removed it.
+
+        Everything else stays as it is. A driver without this gets a ``seek``.
+        """
+
+
+def knows_losses(driver: ConsumerDriver) -> TypeGuard[LossAwareConsumerDriver]:
+    """Return whether this is a ``LossAwareConsumerDriver``."""
+    return hasattr(driver, "still_holds")
+
+
+def passes_over(driver: ConsumerDriver) -> TypeGuard[PassingConsumerDriver]:
+    """Return whether this is a ``PassingConsumerDriver``."""
+    return getattr(driver, "pass_over", None) is not None

@@ -11,9 +11,16 @@ import pluggy
 from mqplug._model.log import Log
 from mqplug._model.position import Position
 from mqplug._model.watermarks import Bounds, Watermarks
-from mqplug.spi._actions import Action, ConsumerOptions, GroupPosition, ProducerOptions, SymbolicStart
+from mqplug.spi._actions import (
+    Action,
+    ConsumerOptions,
+    GroupPosition,
+    ProducerOptions,
+    SymbolicStart,
+    TopicInfo,
+)
 from mqplug.spi._descriptor import Descriptor
-from mqplug.spi._drivers import Connection, ConsumerDriver, Listener, ProducerDriver
+from mqplug.spi._drivers import Connection, ConsumerDriver, Listener, ProducerDriver, StageDriver
 
 hookspec = pluggy.HookspecMarker("mqplug")
 hookimpl = pluggy.HookimplMarker("mqplug")
@@ -43,6 +50,11 @@ def mqplug_open_consumer(  # type: ignore[empty-body]
 
     The listener is a ``ListenerRelay``: an extension that wraps this hook may put a proxy before it.
     """
+
+
+@hookspec(firstresult=True)
+def mqplug_open_stage(connection: Connection, topic: TopicInfo, timeout: float) -> StageDriver:  # type: ignore[empty-body]
+    """Open a stage for messages of one topic. Needed where ``staged_ingest`` is declared."""
 
 
 @hookspec(firstresult=True)

@@ -21,6 +21,7 @@ BACKEND = """
     mqplug_connect = memory.mqplug_connect
     mqplug_open_producer = memory.mqplug_open_producer
     mqplug_open_consumer = memory.mqplug_open_consumer
+    mqplug_open_stage = memory.mqplug_open_stage
     mqplug_resolve_start = memory.mqplug_resolve_start
     mqplug_move_group = memory.mqplug_move_group
     mqplug_watermarks = memory.mqplug_watermarks

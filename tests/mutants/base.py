@@ -75,6 +75,10 @@ class Mutant:
         return self.Consumer(inner, self)
 
     @hookimpl
+    def mqplug_open_stage(self, connection, topic):
+        return memory.mqplug_open_stage(connection, topic)
+
+    @hookimpl
     def mqplug_resolve_start(self, connection, start, logs):
         return {log: self.start(start, each) for log, each in connection.resolve(start, logs).items()}
 

@@ -11,7 +11,7 @@ hook that opened the driver::
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
 from mqplug._model.batch import Batch
 from mqplug._model.errors import Error
@@ -22,7 +22,18 @@ from mqplug._model.position import Position
 from mqplug._model.text import Numbers
 from mqplug.spi._actions import GroupPosition, Settlement
 from mqplug.spi._descriptor import Capabilities
-from mqplug.spi._drivers import Connection, ConsumerDriver, Listener, ProducerDriver, Run, Sending
+from mqplug.spi._drivers import (
+    Connection,
+    ConsumerDriver,
+    Listener,
+    ProducerDriver,
+    Run,
+    Sending,
+    SharedConsumerDriver,
+    knows_losses,
+    passes_over,
+    takes_runs,
+)
 
 
 class ConnectionProxy:
@@ -52,7 +63,7 @@ class ConnectionProxy:
 
 
 class ProducerProxy:
-    """A producer's driver.
+    """A producer's driver. It hides ``store``: all records come through ``send`` and ``send_run``.
 
     Runs come through ``send`` where a subclass overrides that and not ``send_run``, so that it sees every record.
     """
@@ -64,11 +75,11 @@ class ProducerProxy:
         self.inner.send(sendings)
 
     def send_run(self, run: Run) -> None:
-        """A run goes on as it is, unless ``send`` wants to see each of its records."""
-        inner: Any = self.inner
+        """Pass a run on as it is, unless ``send`` wants to see each of its records."""
+        inner = self.inner
         if type(self).send is not ProducerProxy.send:
             self.send(run.sendings())
-        elif hasattr(inner, "send_run"):
+        elif takes_runs(inner):
             inner.send_run(run)
         else:
             inner.send(run.sendings())
@@ -115,8 +126,9 @@ class ConsumerProxy:
 
     @property
     def still_holds(self) -> Callable[[], bool] | None:
-        """What tells whether the logs are still this member's, where the driver has it."""
-        return getattr(self.inner, "still_holds", None)
+        """The driver's ``still_holds``; None where it has none."""
+        inner = self.inner
+        return inner.still_holds if knows_losses(inner) else None
 
     def poll(self, most: int, timeout: float) -> Sequence[Batch]:
         return self.inner.poll(most, timeout)
@@ -140,13 +152,13 @@ class ConsumerProxy:
         self.inner.commit(positions, timeout)
 
     def settle(self, settled: Mapping[Log, Settlement], timeout: float) -> None:
-        inner: Any = self.inner  # has it where the mode is a shared one
-        inner.settle(settled, timeout)
+        cast(SharedConsumerDriver, self.inner).settle(settled, timeout)  # which it is in the modes that settle
 
     def pass_over(self, positions: Mapping[Log, Position], timeout: float) -> None:
-        """Go on behind what retention removed."""
-        inner: Any = self.inner  # may have it where the mode is a shared one
-        getattr(inner, "pass_over", inner.seek)(positions, timeout)
+        """Go on behind what retention removed; a driver without ``pass_over`` seeks."""
+        inner = self.inner
+        move = inner.pass_over if passes_over(inner) else inner.seek
+        move(positions, timeout)
 
     def close(self, timeout: float) -> None:
         self.inner.close(timeout)

@@ -19,7 +19,9 @@ from mqplug.spi import (
     Listener,
     ProducerDriver,
     ProducerOptions,
+    StageDriver,
     SymbolicStart,
+    TopicInfo,
     hookimpl,
 )
 from mqplug_rocksmq._format.keys import ACKED_RANGES_MAX
@@ -68,6 +70,11 @@ def mqplug_open_consumer(
     connection: Connection, options: ConsumerOptions, listener: Listener, timeout: float
 ) -> ConsumerDriver:
     return connection.open_consumer(options, listener, timeout)
+
+
+@hookimpl
+def mqplug_open_stage(connection: Connection, topic: TopicInfo, timeout: float) -> StageDriver:
+    return connection.open_stage(topic, timeout)
 
 
 @hookimpl
