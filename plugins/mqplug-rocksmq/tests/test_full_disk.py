@@ -161,14 +161,14 @@ def test_opened_without_room(tmp_path: Path, how: str) -> None:
 
 
 STUCK = """
-from mqplug_rocksmq._room import taken
-from mqplug_rocksmq._store import Store
+from mqplug_rocksmq._engine.disk_space import taken
+from mqplug_rocksmq._store.store import Store
 with connect() as mq:
     mq.create_topic("a")
     with mq.producer("a") as out:
         known, error = send_until_refused(out, "a")
 with connect() as mq:
-    pages = mq.unwrap(Store)._engine.pages
+    pages = mq.unwrap(Store).engine.pages
     others_fill_it()
     with suppress(mqplug.StorageFull):
         pages.merge(bytes(24), bytes([255] * 24))
@@ -190,8 +190,8 @@ def test_room_after_a_failed_compaction(tmp_path: Path) -> None:
 
 
 AGAIN = """
-from mqplug_rocksmq._ballast import LEAST_BYTES, held_by
-from mqplug_rocksmq._room import log_bytes
+from mqplug_rocksmq._engine.ballast import LEAST_BYTES, held_by
+from mqplug_rocksmq._engine.disk_space import log_bytes
 
 def stop_with_its_ballast(process):
     end = time.monotonic() + 60

@@ -218,7 +218,7 @@ class Engine:
                         self.room.settle()
 
     def _open_anew(self) -> None:
-        """The same without a write that was refused; not settled, so that what RocksDB does first has room."""
+        """Open RocksDB anew, though no write was refused. The ballast is taken back later: RocksDB compacts first."""
         with self.durability.syncing, self.lock:
             self.check()
             if not self.room.to_open():
