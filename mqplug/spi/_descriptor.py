@@ -34,13 +34,9 @@ class Capabilities:
     key_shared: bool = False
     nack: bool = False
     dead_letter: bool = False
-    delayed: bool = False
     seek_time: bool = False
     transactions: bool = False
-    fencing: bool = False
-    chunking: bool = False
     compression: bool = False
-    compaction: bool = False
     trim: bool = False
     retention: bool = False
     pause_resume: bool = False

@@ -56,7 +56,7 @@ NO_CALL_YET: Final[dict[str, str]] = {
     "PRO-23": "there is no call that sends a message to be delivered later",
     "WM-16": "there is no call that begins or ends a transaction, and so nothing between it and high",
 }
-"""Promises that cannot be checked because this version has no call for them. A backend may not declare them."""
+"""Promises that cannot be checked because this version has no call for them. Their ids stay reserved."""
 
 
 def check_known(_: object, __: object, known: Mapping[str, str]) -> None:

@@ -183,7 +183,7 @@ OPERATION_CALLS: Final[Mapping[str, OperationCalls]] = {
     "staged_ingest": _staged,
 }
 
-WITHOUT_A_CALL: Final = ("chunking", "compaction", "delayed", "fencing", "transactions")
+WITHOUT_A_CALL: Final = ("transactions",)
 """Operations without a call in this version of mqplug: a backend that declares one promises what cannot be used."""
 
 HOOKS_OF_OPERATIONS: Final[Mapping[str, str]] = {
