@@ -1,4 +1,4 @@
-"""Kafka for mqplug, through confluent-kafka, which is imported when a connection is made."""
+"""The Kafka backend of mqplug: its hooks. They import confluent-kafka when a connection is made."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""What the contract kit can do over a broker that somebody else runs: come and go as a client does, and nothing more.
+"""The contract kit's harness over a running broker, which it uses as a client does and does not disturb.
 
-``mqplug test kafka://host:port`` finds ``harness`` here. Nothing else of the plugin needs this module.
+``mqplug test kafka://host:port`` finds ``harness`` here. No other module of the plugin needs this one.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ import mqplug
 from mqplug import Client
 from mqplug.testing import DISTURBING_HOOKS, Harness
 
-POLL_LIMIT_S: Final = 6.0  # the shortest session that a broker allows unless it is told otherwise
+POLL_LIMIT_S: Final = 6.0  # the shortest session that a broker allows by default
 CODECS: Final = ("gzip", "snappy", "lz4", "zstd")
 
 
 @contextmanager
 def harness(url: str) -> Iterator[Harness]:
-    """The broker that a URL names."""
+    """Yield a harness over the broker at a URL."""
 
     def connect(extensions: Sequence[object] = ()) -> Client:
         return mqplug.connect(url, extensions=extensions)
@@ -40,5 +40,5 @@ def harness(url: str) -> Iterator[Harness]:
         hasty=hasty,
         poll_limit=POLL_LIMIT_S,
         codecs={codec: partial(compressing, codec) for codec in CODECS},
-        absent=dict.fromkeys(DISTURBING_HOOKS, "the broker is not the kit's to disturb"),
+        absent=dict.fromkeys(DISTURBING_HOOKS, "the kit does not disturb a broker that it did not start"),
     )

@@ -37,7 +37,7 @@ PROTECTED = {
     "session.timeout.ms": "say session_timeout=",
     "transactional.id": "transactions are not supported",
 }
-"""Native options that would break what mqplug promises, and what to do instead."""
+"""Native options that would break mqplug's promises, with the reason or the setting to use instead."""
 
 DEFAULT_PORT = 9092
 Mechanism = Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER"]
@@ -47,15 +47,15 @@ OAUTH_REQUIRED = ("client.id", "client.secret", "token.endpoint.url")
 
 @attrs.frozen(kw_only=True)
 class KafkaSettings:
-    """Where the brokers are, and how to be let in.
+    """The brokers of a cluster, and the credentials for it.
 
     ``servers`` lists brokers as "host:9092". ``username`` and ``password`` are for SASL, by ``mechanism``: PLAIN,
     SCRAM-SHA-256 or SCRAM-SHA-512; OAUTHBEARER is set up under ``native`` instead. ``tls`` encrypts; ``ca_file``
-    holds certificates to trust. ``cert_file`` and ``key_file``, which ``key_password`` opens, are this client's own
-    certificate. ``session_timeout`` is how long, in seconds, a dead member keeps its partitions.
-    ``message_max_bytes`` is the largest message. ``future_max`` is the broker's ``message.timestamp.after.max.ms``,
-    in seconds. ``native`` hands options of librdkafka through, such as ``{"linger.ms": "20"}``; those that would
-    break what mqplug promises are refused.
+    holds certificates to trust. ``cert_file`` and ``key_file``, which ``key_password`` decrypts, are this client's
+    own certificate. A dead member keeps its partitions for ``session_timeout`` seconds. ``message_max_bytes`` is the
+    size of the largest message. ``future_max`` is the broker's ``message.timestamp.after.max.ms``, in seconds.
+    ``native`` passes options to librdkafka, such as ``{"linger.ms": "20"}``; options that would break mqplug's
+    promises are refused.
     """
 
     servers: list[str] = attrs.field(metadata={"address": True})
@@ -77,33 +77,36 @@ class KafkaSettings:
 
 
 def from_url(url: Url) -> Mapping[str, Any]:
-    """Settings from ``kafka://user:password@host:9092,other:9092``."""
+    """Return the settings in ``kafka://user:password@host:9092,other:9092``."""
     if url.path.strip("/"):
-        raise ConfigError("a URL of kafka has no path", fix="Write kafka://user:password@host:9092,other:9092")
+        raise ConfigError(
+            f"a kafka URL has no path, but this one has {url.path!r}",
+            fix="Write kafka://user:password@host:9092,other:9092",
+        )
     login = {"username": url.user or None, "password": url.password} if url.user is not None else {}
     return {"servers": [host.at(DEFAULT_PORT) for host in url.hosts], **login}
 
 
 def _check(settings: KafkaSettings) -> None:
-    """``ConfigError`` for what cannot be meant."""
+    """Raise ``ConfigError`` for settings that contradict each other or are out of range."""
     _check_servers(settings.servers)
     if (settings.username is None) != (settings.password is None):
         missing = "password" if settings.password is None else "username"
-        raise ConfigError(f"half of the credentials is missing: {missing}", fix="Give username and password, or none")
+        raise ConfigError(f"the credentials are incomplete: {missing} is missing", fix="Give both, or neither")
     _check_oauth(settings)
     if (settings.cert_file is None) != (settings.key_file is None):
-        raise ConfigError("a client certificate needs cert_file and key_file", fix="Give both, or none")
+        raise ConfigError("a client certificate needs cert_file and key_file", fix="Give both, or neither")
     if not settings.tls and (settings.ca_file or settings.cert_file):
         raise ConfigError("certificates are given, but TLS is off", fix="Say tls=True")
     if settings.session_timeout <= 0 or settings.message_max_bytes <= 0:
-        raise ConfigError("session_timeout and message_max_bytes are above 0")
+        raise ConfigError("session_timeout and message_max_bytes must be above 0")
     for key in settings.native:
         if key in PROTECTED:
-            raise ConfigError(f"native option {key!r} may not be set", fix=f"Instead: {PROTECTED[key]}")
+            raise ConfigError(f"the native option {key!r} may not be set", fix=f"Leave it out: {PROTECTED[key]}")
 
 
 def _check_oauth(settings: KafkaSettings) -> None:
-    """OAUTHBEARER is for tokens that librdkafka fetches by itself, and has settings of its own."""
+    """Check the native options of OAUTHBEARER, with which librdkafka fetches tokens by itself."""
     if settings.mechanism != "OAUTHBEARER":
         return
     if settings.username is not None:

@@ -11,7 +11,7 @@ from kafka_driver import Seam, administer, fill, new_name, take
 import mqplug
 from mqplug import spi
 from mqplug_kafka._admin.commit_metadata import MAX_RANGES, MAX_SPAN_OFFSETS
-from mqplug_kafka._consume.committer import Committer, handing_over, shut_out
+from mqplug_kafka._consume.committer import Committer, excluded, handing_over
 
 
 def join(consumer, seconds=20):
@@ -205,7 +205,7 @@ def test_added_partitions_are_read_from_their_beginning(kafka_server):
             assert [m.id for m in take(consumer, 1)] == [sent]
 
 
-@pytest.mark.parametrize(("refusal", "kind"), [(handing_over, mqplug.Timeout), (shut_out, mqplug.NotAssigned)])
+@pytest.mark.parametrize(("refusal", "kind"), [(handing_over, mqplug.Timeout), (excluded, mqplug.NotAssigned)])
 def test_a_commit_gives_way_to_a_rebalance(refusal, kind):
     """While partitions go away a commit of another thread fails at once: the callback may wait for its caller."""
     consumer = Committer(None)  # type: ignore[arg-type]

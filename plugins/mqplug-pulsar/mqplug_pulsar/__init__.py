@@ -1,4 +1,4 @@
-"""Apache Pulsar for mqplug: ``mqplug.connect("pulsar://host:6650?admin_url=http://host:8080")``."""
+"""The Apache Pulsar backend of mqplug: ``mqplug.connect("pulsar://host:6650?admin_url=http://host:8080")``."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def mqplug_describe() -> Descriptor:
     return Descriptor(name="pulsar", settings=PulsarSettings, capabilities=_CAPABILITIES, from_url=from_url)
 
 
-# The native client is imported by the first call that needs it, not with this module.
+# The first call that needs the native client imports it, not this module.
 
 
 @hookimpl

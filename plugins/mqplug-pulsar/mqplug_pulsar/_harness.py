@@ -1,6 +1,6 @@
-"""What the contract kit can do over a broker that somebody else runs: come and go as a client does, and nothing more.
+"""The contract kit's harness over a running broker, which it uses as a client does and does not disturb.
 
-``mqplug test pulsar://host:port`` finds ``harness`` here. Nothing else of the plugin needs this module.
+``mqplug test pulsar://host:port`` finds ``harness`` here. No other module of the plugin needs this one.
 """
 
 from __future__ import annotations
@@ -13,16 +13,14 @@ import mqplug
 from mqplug import Client
 from mqplug.testing import DISTURBING_HOOKS, Harness
 
-UNANSWERED: Final = (
-    "a commit of a member that stood still until another took over is not answered: it ends with Timeout"
-)
+UNANSWERED: Final = "a commit of a member that was stopped until another took over gets no answer: it ends with Timeout"
 KNOWN_FAILURES: Final[dict[str, str]] = dict.fromkeys(("GRP-41", "GRP-42"), UNANSWERED)
-"""Cases that fail over any Pulsar, and why. A limit that users meet stands in the README too."""
+"""Cases that fail over any Pulsar, and why. The README lists those limits that users meet."""
 
 
 @contextmanager
 def harness(url: str) -> Iterator[Harness]:
-    """The broker that a URL names."""
+    """Yield a harness over the broker at a URL."""
 
     def connect(extensions: Sequence[object] = ()) -> Client:
         return mqplug.connect(url, extensions=extensions)
@@ -32,6 +30,6 @@ def harness(url: str) -> Iterator[Harness]:
         extended=connect,
         second_process=url,
         unreachable=lambda host, port, timeout: mqplug.connect(f"pulsar://{host}:{port}", timeout=timeout),
-        absent=dict.fromkeys(DISTURBING_HOOKS, "the broker is not the kit's to disturb"),
+        absent=dict.fromkeys(DISTURBING_HOOKS, "the kit does not disturb a broker that it did not start"),
         known_failures=KNOWN_FAILURES,
     )

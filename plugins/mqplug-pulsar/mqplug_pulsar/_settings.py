@@ -1,4 +1,4 @@
-"""Settings of the Pulsar backend."""
+"""The settings of the Pulsar backend, and their checks. Imports no client library."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ _ADMIN = re.compile(r"https?://[^?#@\s]+")
 def _matches(pattern: re.Pattern[str], example: str) -> Any:
     def check(settings: Any, attribute: attrs.Attribute[Any], value: str | None) -> None:
         if value is not None and not pattern.fullmatch(value):
-            raise ValueError(f"{attribute.name} is written like {example}, not {value!r}")
+            raise ValueError(f"{attribute.name} must look like {example}, not {value!r}")
 
     return check
 
 
 def _hosts(url: str) -> list[Address]:
-    """The hosts of a service URL or of an admin URL."""
+    """Return the hosts of a service URL or an admin URL."""
     authority = url.partition("://")[2].partition("/")[0]
     return [Address.parse(host) for host in authority.split(",")]
 
@@ -36,36 +36,35 @@ def _is_url(pattern: re.Pattern[str], example: str) -> Any:
     def check(settings: Any, attribute: attrs.Attribute[Any], value: str | None) -> None:
         if value is None:
             return
-        if not pattern.fullmatch(value):  # not shown: somebody may have written a password into it
-            raise ValueError(f"{attribute.name} is written like {example}")
+        if not pattern.fullmatch(value):  # not shown: it may contain a password
+            raise ValueError(f"{attribute.name} must look like {example}")
         try:
             _hosts(value)
         except ValueError as error:
-            raise ValueError(f"{attribute.name} is written like {example}: {error}") from None
+            raise ValueError(f"{attribute.name} must look like {example}: {error}") from None
 
     return check
 
 
 def _one_line(settings: Any, attribute: attrs.Attribute[Any], value: str | None) -> None:
     if value is not None and (not value or not value.isprintable()):
-        raise ValueError(f"{attribute.name} is one line of text")  # never the value: it is a secret
+        raise ValueError(f"{attribute.name} must be one line of text")  # without the value, which is a secret
 
 
 @attrs.frozen(kw_only=True)
 class PulsarSettings:
-    """How to reach a Pulsar cluster.
+    """The addresses of a Pulsar cluster, and the credentials for it.
 
     Producing, consuming and seeking need ``service_url`` alone. ``admin_url`` (the broker's HTTP address) is for
-    creating, deleting and listing topics, and for the stored positions of groups. ``admin_optional`` goes on
-    without it, with a warning, where no Pulsar answers there. ``tenant`` and ``namespace`` are where topics are
-    that are named without them. ``cluster`` is part of every id: it is asked of the admin interface; say
-    ``cluster`` where there is none and ids are shared with clients that have one. ``token`` is for authentication
-    by token; ``token_file`` holds one, and is read when connecting. ``username`` and ``password`` are for basic
-    authentication. ``tls_ca`` is a file of certificates to trust, in PEM. ``tls_certificate`` and ``tls_key`` are
-    this client's own. ``tls_validate_hostname`` compares the name in the broker's certificate.
-    ``tls_allow_insecure`` takes any certificate. ``listener_name`` is which of the broker's advertised addresses to
-    use. ``log_file`` is where the native client writes its errors. ``message_max_bytes`` is the largest message,
-    where the broker takes less or more than usual.
+    creating, deleting and listing topics, and for the stored positions of groups. With ``admin_optional`` the client
+    goes on without it, with a warning, if no Pulsar answers there. ``tenant`` and ``namespace`` complete short topic
+    names. ``cluster`` is part of every id, and comes from the admin interface; set it if there is no admin interface
+    and ids are shared with clients that have one. ``token`` is for authentication by token; ``token_file`` holds one,
+    and is read when connecting. ``username`` and ``password`` are for basic authentication. ``tls_ca`` is a file of
+    certificates to trust, in PEM. ``tls_certificate`` and ``tls_key`` are this client's own. ``tls_validate_hostname``
+    checks the name in the broker's certificate. ``tls_allow_insecure`` accepts any certificate. ``listener_name``
+    selects one of the broker's advertised addresses. The native client writes its errors to ``log_file``.
+    ``message_max_bytes`` is the size of the largest message, if the broker's limit is not the default.
     """
 
     service_url: str = attrs.field(
@@ -111,20 +110,20 @@ class PulsarSettings:
 
     @property
     def addresses(self) -> list[tuple[str, int]]:
-        """Host and port of each broker named."""
+        """Host and port of each broker in ``service_url``."""
         default = TLS_PORT if self.secure else PORT
         return [(host, default if port is None else port) for host, port in _hosts(self.service_url)]
 
 
 def from_url(url: Url) -> Mapping[str, Any]:
-    """The settings in ``pulsar://:token@host:6650/tenant/namespace``."""
+    """Return the settings in ``pulsar://:token@host:6650/tenant/namespace``."""
     given: dict[str, Any] = {}
     if url.hosts:
         given["service_url"] = "pulsar://" + ",".join(host.at(PORT) for host in url.hosts)
     parts = [part for part in url.path.split("/") if part]
     if len(parts) not in {0, 2}:
         raise ConfigError(
-            f"a path of {url.path!r} names no namespace",
+            f"the path {url.path!r} is not a tenant and a namespace",
             backend="pulsar",
             fix="Write pulsar://host:6650/tenant/namespace",
         )

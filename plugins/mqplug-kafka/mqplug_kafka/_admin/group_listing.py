@@ -1,4 +1,4 @@
-"""The groups of the cluster: which there are, how many members they have, and forgetting one."""
+"""Lists the groups of the cluster with their number of members, and deletes a group."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from mqplug.spi import GroupInfo
 from mqplug_kafka._cluster.connection import KafkaConnection
 from mqplug_kafka._cluster.errors import TRANSIENT_CODES, error_from_native
 
-CONCURRENT_GROUPS = 16  # groups that are asked at a time: each takes a connection
+CONCURRENT_GROUPS = 16  # groups asked about at a time: each takes a connection
 
 
 def groups(connection: KafkaConnection, topic: str | None, timeout: float) -> list[GroupInfo]:
-    """The groups that have a position on a topic, or all that the cluster knows."""
+    """Return the groups that have a position on a topic, or all groups of the cluster."""
     end = time.monotonic() + timeout
     members = _members(connection, end)
     names = sorted(members) if topic is None else _on(connection, topic, sorted(members), end)
@@ -25,7 +25,7 @@ def groups(connection: KafkaConnection, topic: str | None, timeout: float) -> li
 
 
 def delete(connection: KafkaConnection, group: str, timeout: float) -> None:
-    """Forget a group; brokers refuse that while it has members."""
+    """Delete a group. Brokers refuse that while it has members."""
     connection.coordinators.ask(
         f"group {group!r}",
         lambda admin, seconds: admin.delete_consumer_groups([group], request_timeout=seconds)[group],
@@ -34,10 +34,10 @@ def delete(connection: KafkaConnection, group: str, timeout: float) -> None:
 
 
 def _members(connection: KafkaConnection, end: float) -> dict[str, int]:
-    """How many members each group of the cluster has.
+    """Return the number of members of each group, as each broker lists it.
 
-    Each broker is asked. To ask the groups' coordinators by the admin client can abort the process, when a connection
-    breaks at that moment (librdkafka issue 4605).
+    Do not ask the groups' coordinators through the admin client: that can abort the process if a connection breaks at
+    that moment (librdkafka issue 4605).
     """
 
     def ask(left: float) -> Future[list[Any]]:
@@ -48,20 +48,20 @@ def _members(connection: KafkaConnection, end: float) -> dict[str, int]:
 
 
 def _list_groups(admin: Any, timeout: float) -> list[Any]:
-    # It is deprecated in favour of the call that aborts.
+    # Deprecated in favour of the call that can abort.
     warnings.filterwarnings("ignore", r"list_groups\(\) is deprecated", DeprecationWarning)
     return cast("list[Any]", admin.list_groups(timeout=timeout))
 
 
 def _complete(listed: list[Any]) -> None:
-    """A coordinator that moves, or still loads, knows less than there is."""
+    """Raise if a coordinator moves or still loads, for its list is then incomplete."""
     for each in listed:
         if each.error is not None and each.error.code() in TRANSIENT_CODES:
             raise error_from_native(each.error, "list groups")
 
 
 def _on(connection: KafkaConnection, topic: str, names: list[str], end: float) -> list[str]:
-    """Return those groups that have a position on a topic: each group is asked, some of them at a time."""
+    """Return the groups that have a position on a topic, asking about each, several at a time."""
     logs = connection.describe([topic], _left(end))[topic].logs
     wanted = [TopicPartition(log.topic, log.partition) for log in logs]
     found: list[str] = []

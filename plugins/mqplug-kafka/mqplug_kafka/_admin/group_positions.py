@@ -1,4 +1,4 @@
-"""Groups: their stored positions."""
+"""Reads and stores the positions of groups."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from mqplug_kafka._cluster.errors import error_from_native
 
 
 def as_native(positions: Mapping[Log, GroupPosition]) -> list[TopicPartition]:
-    """Positions as the native client commits them."""
+    """Return positions as the native client commits them."""
     return [
         TopicPartition(
             log.topic, log.partition, to.position.coordinates[0], pack_acked(to.position.coordinates[0], to.acked)
@@ -28,7 +28,7 @@ def as_native(positions: Mapping[Log, GroupPosition]) -> list[TopicPartition]:
 def stored_positions(
     connection: KafkaConnection, group: str, logs: Iterable[Log], timeout: float
 ) -> dict[Log, GroupPosition]:
-    """Where the group stands, for those logs where it has a position."""
+    """Return the group's stored positions, of those logs where it has one."""
     names = {(log.topic, log.partition): log for log in logs}
     if not names:
         return {}
@@ -42,7 +42,7 @@ def stored_positions(
 
 
 def move_group(connection: KafkaConnection, group: str, positions: Mapping[Log, GroupPosition], timeout: float) -> None:
-    """Store positions of a group without members; ``ConsumerBusy`` if it has any."""
+    """Store positions of a group without members. Raise ``ConsumerBusy`` if it has any."""
     wanted = [ConsumerGroupTopicPartitions(group, as_native(positions))]
     connection.coordinators.ask(
         f"group {group!r}",
@@ -53,7 +53,7 @@ def move_group(connection: KafkaConnection, group: str, positions: Mapping[Log, 
 
 
 def _raise_first(answer: ConsumerGroupTopicPartitions) -> None:
-    """A group's answer has an error for each partition."""
+    """Raise the first refusal in the answer, which has an error for each partition."""
     for each in answer.topic_partitions or ():
         if each.error is not None:
             busy = each.error.code() in {KafkaError.UNKNOWN_MEMBER_ID, KafkaError.NON_EMPTY_GROUP}
@@ -64,15 +64,15 @@ def _raise_first(answer: ConsumerGroupTopicPartitions) -> None:
 def begin_group(
     connection: KafkaConnection, group: str, options: ConsumerOptions, timeout: float
 ) -> dict[Log, Position]:
-    """Store the start of each log where the group has no position; partitions that were added begin with EARLIEST.
+    """Store the start of each log where the group has no position. Added partitions begin at EARLIEST.
 
-    Kafka lets nobody do that while the group has members. They have positions, as a rule; where they have not,
-    the positions are returned instead, and the member stores them when it is given the log.
+    Kafka refuses that while the group has members. Return the starts that are then still missing: the member stores
+    them when a log is assigned to it.
     """
     end = time.monotonic() + timeout
     known = stored_positions(connection, group, options.logs, timeout)
     if options.must_exist and not known:
-        raise GroupNotFound(f"the group {group!r} has no position here", fix="Drop must_exist=True")
+        raise GroupNotFound(f"the group {group!r} has no position on these topics", fix="Drop must_exist=True")
     missing = [log for log in options.logs if log not in known]
     if not missing:
         return {}

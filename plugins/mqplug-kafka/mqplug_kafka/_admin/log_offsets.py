@@ -1,4 +1,4 @@
-"""Watermarks, bounds and starts: where the logs begin and end."""
+"""Looks up the offsets of logs: watermarks, bounds, and the position that a start means."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from mqplug_kafka._cluster.admin_requests import RETRY_PAUSE_S
 from mqplug_kafka._cluster.connection import KafkaConnection
 from mqplug_kafka._cluster.errors import TRANSIENT_CODES, code_of
 
-MAX_COUNTED_MESSAGES = 10_000  # last(n) counts messages up to here, and offsets beyond
+MAX_COUNTED_MESSAGES = 10_000  # last(n) counts messages up to this number, and offsets above it
 
 LOG_START: OffsetSpec = OffsetSpec.earliest()  # type: ignore[no-untyped-call]
 LOG_END: OffsetSpec = OffsetSpec.latest()  # type: ignore[no-untyped-call]
@@ -30,9 +30,9 @@ PendingOffsets = Callable[[float], LogOffsets]
 def look_up(
     connection: KafkaConnection, logs: Iterable[Log], spec: OffsetSpec, *, stored: bool = False
 ) -> PendingOffsets:
-    """Begin to ask for an offset of each log; call what is returned for the answer.
+    """Begin to look up an offset of each log. Call the returned function for the answer.
 
-    The end of a log is where the committed messages end, or with ``stored`` where all that is stored ends.
+    The end of a log is the end of its committed messages, or with ``stored`` the end of all stored messages.
     """
     level = IsolationLevel.READ_UNCOMMITTED if stored else IsolationLevel.READ_COMMITTED
     wanted = {TopicPartition(log.topic, log.partition): log for log in logs}
@@ -53,7 +53,10 @@ def look_up(
                 if code_of(error) not in _RETRIED_CODES:
                     raise
                 if time.monotonic() >= end:
-                    raise Timeout("no broker leads each partition", fix="See that the brokers are well") from error
+                    raise Timeout(
+                        f"look up offsets: {len(wanted)} partitions do not all have a leader, after {timeout:.3g} s",
+                        fix="Check that all brokers are up",
+                    ) from error
             time.sleep(RETRY_PAUSE_S)
             ask()
 
@@ -62,7 +65,7 @@ def look_up(
 
 
 def range_of(connection: KafkaConnection, logs: Sequence[Log], timeout: float) -> tuple[LogOffsets, LogOffsets]:
-    """Low and high of each log, in one round trip each."""
+    """Return the first and the end offset of each log, in one round trip each."""
     low = look_up(connection, logs, LOG_START)
     high = look_up(connection, logs, LOG_END)
     connection.check(logs, timeout)
@@ -72,7 +75,7 @@ def range_of(connection: KafkaConnection, logs: Sequence[Log], timeout: float) -
 def watermarks(
     connection: KafkaConnection, logs: Sequence[Log], since: Mapping[Log, Position], timeout: float
 ) -> dict[Log, Watermarks]:
-    """The watermarks; the count is of offsets, which compaction and transactions leave gaps in."""
+    """Return the watermarks. They count offsets, in which compaction and transactions leave gaps."""
     low, high = range_of(connection, logs, timeout)
     begin = {log: max(low[log], since[log].coordinates[0] if log in since else 0) for log in logs}
     return {log: Watermarks(_at(log, low[log]), _at(log, high[log]), max(0, high[log] - begin[log])) for log in logs}
@@ -81,7 +84,7 @@ def watermarks(
 def resolve(
     connection: KafkaConnection, start: SymbolicStart, logs: Sequence[Log], timeout: float
 ) -> dict[Log, Position]:
-    """A position for each log."""
+    """Return the position that a start means now, for each log."""
     end = time.monotonic() + timeout
     low, high = range_of(connection, logs, timeout)
     found: Mapping[Log, int]
@@ -99,7 +102,7 @@ def resolve(
 
 
 def bounds(connection: KafkaConnection, logs: Sequence[Log], timeout: float) -> dict[Log, Bounds]:
-    """The ids of the first and last message: they are read, because markers and gaps take offsets too."""
+    """Return the ids of the first and last message. Read them, because markers and gaps take offsets too."""
     end = time.monotonic() + timeout
     low, high = range_of(connection, logs, timeout)
     spans = {log: (low[log], high[log]) for log in logs if low[log] < high[log]}

@@ -1,4 +1,4 @@
-"""Reading a little, to know at which offsets there are messages."""
+"""Finds the offsets at which messages lie, by reading a little of each log."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from mqplug_kafka._cluster.log_throttle import logger
 from mqplug_kafka._cluster.native_options import consuming
 
 NO_GROUP_ID = "mqplug-without-group"
-"""The native client wants a group id; nothing is ever stored under this one."""
+"""The group id of consumers without a group. The native client requires one; nothing is stored under it."""
 
 Spans = Mapping[Log, tuple[int, int]]
 
 
 class OffsetScan:
-    """A short-lived reader."""
+    """A short-lived native consumer that reports the offsets of messages."""
 
     def __init__(self, connection: KafkaConnection, end: float) -> None:
         options = consuming(connection.settings, NO_GROUP_ID, 1024 * 1024)
@@ -38,11 +38,11 @@ class OffsetScan:
         self._consumer.close()
 
     def first(self, spans: Spans) -> dict[Log, int]:
-        """The offset of the first message of each span that holds one."""
+        """Return the offset of the first message of each span that holds one."""
         return {log: offsets[0] for log, offsets in self._scan(spans, 1).items() if offsets}
 
     def last(self, spans: Spans, count: int) -> dict[Log, list[int]]:
-        """The offsets of the last messages of each span: so many, or all that there are."""
+        """Return the offsets of the last ``count`` messages of each span, or of all if there are fewer."""
         found: dict[Log, list[int]] = {}
         reach = dict.fromkeys(spans, count)
         while reach:
@@ -54,7 +54,7 @@ class OffsetScan:
         return found
 
     def _scan(self, spans: Spans, most: int | None) -> dict[Log, list[int]]:
-        """The offsets of the messages in each span, of the first few or of all."""
+        """Return the offsets of the first ``most`` messages in each span, or of all if None."""
         found: dict[Log, list[int]] = {log: [] for log in spans}
         names = {(log.topic, log.partition): log for log in spans}
         left = set(spans)
@@ -76,8 +76,8 @@ class OffsetScan:
         return found
 
     def _received(self) -> list[Message]:
-        """Return what is there, or one that comes soon. A native message with an empty value counts as false."""
+        """Return the fetched messages, or one that arrives within 50 ms."""
         if messages := self._consumer.consume(1000, 0):
             return messages
         message = self._consumer.poll(0.05)
-        return [] if message is None else [message]
+        return [] if message is None else [message]  # a native message with an empty value counts as false

@@ -1,4 +1,4 @@
-"""Retention, as a topic's configuration says it: -1 is for ever, and without limit."""
+"""Retention as a topic's configuration, in which -1 means unlimited."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from typing import Any
 
 from confluent_kafka.admin import ConfigEntry  # pyright: ignore[reportPrivateImportUsage]
 
-DEFAULT_SEGMENT_S = 7 * 24 * 3600.0  # seconds that a segment is written to, unless a cluster says otherwise
-DEFAULT_SEGMENT_BYTES = 1 << 30  # bytes of a segment, unless a cluster says otherwise
-MIN_SEGMENT_BYTES = 1 << 20  # bytes: Kafka 4 takes no less
+DEFAULT_SEGMENT_S = 7 * 24 * 3600.0  # Kafka's default for segment.ms
+DEFAULT_SEGMENT_BYTES = 1 << 30  # Kafka's default for segment.bytes
+MIN_SEGMENT_BYTES = 1 << 20  # Kafka 4 refuses less
 RETENTION_MS, RETENTION_BYTES, CLEANUP_POLICY = "retention.ms", "retention.bytes", "cleanup.policy"
 
 
 def retention_options(seconds: float | None, size: int | None) -> dict[str, str]:
-    """The configuration for what was asked; what was not is left to the cluster."""
+    """Return the configuration for the given limits. None leaves a limit to the cluster."""
     options = {}
     if seconds is not None:
         options[RETENTION_MS] = str(-1 if math.isinf(seconds) else round(seconds * 1000))
@@ -25,7 +25,7 @@ def retention_options(seconds: float | None, size: int | None) -> dict[str, str]
 
 
 def segment_options(seconds: float | None, size: int | None) -> dict[str, str]:
-    """Segments small enough for a short retention to be seen: Kafka removes none that is still written to."""
+    """Return the configuration of segments for a short retention: Kafka keeps the segment it writes to."""
     options = {}
     if seconds is not None and seconds < DEFAULT_SEGMENT_S:
         options["segment.ms"] = str(max(1000, round(seconds * 1000)))
@@ -35,9 +35,9 @@ def segment_options(seconds: float | None, size: int | None) -> dict[str, str]:
 
 
 def retention_from_config(config: Mapping[str, ConfigEntry]) -> dict[str, Any]:
-    """The fields of a ``TopicInfo`` that a topic's configuration fills."""
+    """Return the fields of a ``TopicInfo`` that a topic's configuration fills."""
     if "delete" not in str(config[CLEANUP_POLICY].value):
-        return {"retention": math.inf}  # compaction alone ends nothing by its age
+        return {"retention": math.inf}  # compaction alone removes nothing by age
     milliseconds, size = int(str(config[RETENTION_MS].value)), int(str(config[RETENTION_BYTES].value))
     return {
         "retention": math.inf if milliseconds < 0 else milliseconds / 1000,

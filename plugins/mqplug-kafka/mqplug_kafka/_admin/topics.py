@@ -1,4 +1,4 @@
-"""Administration of topics."""
+"""Creates, grows, describes, deletes, lists and trims topics."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ from mqplug_kafka._admin.retention import retention_from_config, retention_optio
 from mqplug_kafka._cluster.connection import KafkaConnection
 from mqplug_kafka._cluster.errors import code_of
 
-TOPIC_CHECK_PAUSE_S = 0.02  # between two looks for a topic that is being made or deleted
+TOPIC_CHECK_PAUSE_S = 0.02  # between two checks of a topic that is being created or deleted
 
 
 def create(connection: KafkaConnection, action: CreateTopic, timeout: float) -> TopicInfo:
-    """Create a topic. The option ``replication_factor`` is a number, all others are the topic's configuration."""
+    """Create a topic. The option ``replication_factor`` is a number; all others are topic configuration."""
     end = time.monotonic() + timeout
     config = segment_options(action.retention, action.retention_bytes)
     config |= {key: str(value) for key, value in action.options.items() if key != "replication_factor"}
     config |= retention_options(action.retention, action.retention_bytes)
     replicas = action.options.get("replication_factor", -1)
     if not isinstance(replicas, int):
-        raise ConfigError(f"replication_factor is a whole number, not {replicas!r}")
+        raise ConfigError(f"replication_factor is not a whole number: {replicas!r}", fix="Pass a whole number")
     topic = NewTopic(action.topic, num_partitions=action.partitions, replication_factor=replicas, config=config)
     connection.requests.ask(
         f"create topic {action.topic!r}",
@@ -44,11 +44,11 @@ def create(connection: KafkaConnection, action: CreateTopic, timeout: float) -> 
 
 
 def grow(connection: KafkaConnection, topic: str, partitions: int, timeout: float) -> TopicInfo:
-    """Have more partitions."""
+    """Grow the topic to ``partitions`` partitions."""
     end = time.monotonic() + timeout
     there = len(connection.describe([topic], timeout)[topic].logs)
     if partitions <= there:
-        raise ValueError(f"the topic {topic!r} has {there} partitions already: {partitions} would not be more")
+        raise ValueError(f"the topic {topic!r} already has {there} partitions: {partitions} would not be more")
     wanted = NewPartitions(topic, partitions)
     connection.requests.ask(
         f"add partitions to {topic!r}",
@@ -60,11 +60,14 @@ def grow(connection: KafkaConnection, topic: str, partitions: int, timeout: floa
 
 
 def _until_described(connection: KafkaConnection, topic: str, partitions: int, end: float) -> None:
-    """The controller made the partitions; brokers hear of them a moment later, and each gets a leader."""
+    """Wait until the brokers know all partitions and each has a leader."""
     logs: tuple[Log, ...] = ()
     while len(logs) < partitions:
         if time.monotonic() >= end:
-            raise Timeout(f"the brokers have not heard of all partitions of {topic!r} in time", topic=topic)
+            raise Timeout(
+                f"the brokers know {len(logs)} of {partitions} partitions of the topic {topic!r} so far",
+                topic=topic, fix="Allow more time, or check that all brokers are up",
+            )  # fmt: skip
         with suppress(TopicNotFound):
             logs = connection.describe([topic], max(0.0, end - time.monotonic()))[topic].logs
         time.sleep(TOPIC_CHECK_PAUSE_S * (len(logs) < partitions))
@@ -72,7 +75,7 @@ def _until_described(connection: KafkaConnection, topic: str, partitions: int, e
 
 
 def describe(connection: KafkaConnection, topic: str, timeout: float) -> TopicInfo:
-    """A topic, and what it retains, where the broker tells that to us; both are asked at once."""
+    """Return a topic, with its retention if the broker lets this client read its configuration."""
     wanted = ConfigResource(ConfigResource.Type.TOPIC, topic)
     config = connection.admin.describe_configs([wanted], request_timeout=max(timeout, 0.01))[wanted]
     info = connection.describe([topic], timeout)[topic]
@@ -83,7 +86,7 @@ def describe(connection: KafkaConnection, topic: str, timeout: float) -> TopicIn
 
 
 def delete(connection: KafkaConnection, topic: str, timeout: float) -> None:
-    """Delete a topic, and wait until it is gone."""
+    """Delete a topic, and wait until the brokers no longer describe it."""
     end = time.monotonic() + timeout
     connection.requests.ask(
         f"delete topic {topic!r}",
@@ -100,13 +103,13 @@ def delete(connection: KafkaConnection, topic: str, timeout: float) -> None:
 
 
 def names(connection: KafkaConnection, timeout: float) -> list[str]:
-    """All topics but Kafka's own, whose names begin with two underscores."""
+    """Return all topics except Kafka's own, whose names begin with two underscores."""
     listed = connection.worker.run(lambda: connection.admin.list_topics(timeout=max(timeout, 0.01)))
     return [name for name in connection.requests.wait("list topics", listed, timeout).topics if name[:2] != "__"]
 
 
 def trim(connection: KafkaConnection, before: Mapping[Log, Position], timeout: float) -> None:
-    """Delete records; a position beyond the end deletes all that is there."""
+    """Delete the records before these positions. A position beyond the end deletes all records."""
     end = time.monotonic() + timeout
     connection.check(before, timeout)
     wanted = [TopicPartition(log.topic, log.partition, to.coordinates[0]) for log, to in before.items()]

@@ -1,4 +1,4 @@
-"""Waiting for the native client: bounded, interruptible, and with the reason why nothing came."""
+"""Requests to the native admin client: bounded, interruptible, repeated while brokers are not ready, errors typed."""
 
 from __future__ import annotations
 
@@ -21,14 +21,12 @@ from mqplug_kafka._cluster.log_throttle import logger
 
 T = TypeVar("T")
 
-WAIT_SLICE_S = 0.05
-RETRY_PAUSE_S = 0.02  # seconds before a question is asked again that a broker was not ready for
-MIN_TIMEOUT_S = 0.01  # seconds: the native client refuses a request timeout of 0
-MIN_CLIENT_AGE_S = 10.0  # seconds between two native admin clients: there are no more than that in an outage
-REPLACED_CLIENT_S = (
-    90.0  # seconds until a replaced one is let go of: what was asked of it has ended, to end it before is unsafe
-)
-OUTAGE_LIMIT_S = 2.0  # seconds that a connect goes on after all brokers were down
+WAIT_SLICE_S = 0.05  # between two looks whether waiting still makes sense
+RETRY_PAUSE_S = 0.02  # before a request is repeated that a broker was not ready for
+MIN_TIMEOUT_S = 0.01  # the native client refuses a request timeout of 0
+MIN_CLIENT_AGE_S = 10.0  # an outage makes a new native admin client no more often than this
+REPLACED_CLIENT_S = 90.0  # until a replaced client is released: by then its requests have ended, earlier is unsafe
+OUTAGE_LIMIT_S = 2.0  # a connect gives up when all brokers have been down this long
 
 _NO_ANSWER = {
     KafkaError._TIMED_OUT,
@@ -40,22 +38,22 @@ _NO_ANSWER = {
 
 
 class AdminRequests:
-    """Waits for the futures of one admin client."""
+    """The native admin client, and the requests to it."""
 
     def __init__(self, options: Mapping[str, Any]) -> None:
         self.failures = ConnectionFailures()
         self._options: dict[str, Any] = {**options, "error_cb": self.failures, "logger": logger}
         self._lock = Lock()
-        self._former: deque[tuple[float, AdminClient]] = deque()  # those that were replaced, and when
+        self._former: deque[tuple[float, AdminClient]] = deque()  # replaced clients, and when
         self._admin = AdminClient(self._options)
         self._made = time.monotonic()
         self._unanswered = False
 
     @property
     def admin(self) -> AdminClient:
-        """The native admin client; a new one after an outage.
+        """The native admin client, a new one after an outage.
 
-        Where all brokers were away, librdkafka 2.16 now and then never answers again.
+        After all brokers were down, librdkafka 2.16 now and then never answers again.
         """
         if self._unanswered or self.failures.down_at > self._made:
             with self._lock:
@@ -68,27 +66,27 @@ class AdminRequests:
         return self._admin
 
     def is_fresh(self) -> bool:
-        """Whether a broker was in reach ever since the native admin client was made."""
+        """Return whether a broker was in reach ever since the native admin client was created."""
         self._admin.poll(0)
         return not self._unanswered and self.failures.down_at < self._made
 
     def end(self) -> None:
-        """End the native admin client, whatever it was asked; does not wait."""
+        """End the native admin client, with the requests under way. Does not wait."""
         clients = [self._admin, *(admin for _, admin in self._former)]
         self._former.clear()
         del self._admin
         Thread(target=clients.clear, name="mqplug-kafka-end", daemon=True).start()
 
-    def doubt(self) -> None:
-        """A question got no answer: the next one may be asked by a new native client."""
+    def note_unanswered(self) -> None:
+        """Note that a request got no answer: the next one may use a new native client."""
         self._unanswered = True
 
     def ask(
         self, what: str, ask: Callable[[float], Future[T]], timeout: float, check: Callable[[T], None] | None = None
     ) -> T:
-        """The answer to one question; ``ask`` gets the native request's timeout.
+        """Return the answer to one request; ``ask`` gets the native request's timeout.
 
-        It asks again when a broker is not ready yet. ``check`` raises the refusals that are inside an answer.
+        Repeat the request while a broker is not ready yet. ``check`` raises the refusals inside an answer.
         """
         end = time.monotonic() + max(timeout, MIN_TIMEOUT_S)
         while True:
@@ -104,10 +102,10 @@ class AdminRequests:
             else:
                 return answer
 
-    def wait(self, what: str, future: Future[T], timeout: float, patience: float = math.inf) -> T:
-        """A future's result. What it raises is typed; when none comes, the error says why.
+    def wait(self, what: str, future: Future[T], timeout: float, outage_limit: float = math.inf) -> T:
+        """Return a future's result, or raise a typed error that says why none came.
 
-        ``patience`` bounds how long it goes on while all brokers are down.
+        Give up early when all brokers have been down for ``outage_limit`` seconds.
         """
         began = time.monotonic()
         end = began + max(timeout, MIN_TIMEOUT_S)
@@ -116,12 +114,12 @@ class AdminRequests:
                 return future.result(max(0.0, min(WAIT_SLICE_S, end - time.monotonic())))
             except FutureTimeout:
                 self._admin.poll(0)
-                if time.monotonic() >= end or self.failures.hopeless(began, patience):
-                    self.doubt()
+                if time.monotonic() >= end or self.failures.hopeless(began, outage_limit):
+                    self.note_unanswered()
                     raise self.failures.explain(what, began) from None
             except KafkaException as error:
                 self._admin.poll(0)
                 if native(error).code() in _NO_ANSWER:
-                    self.doubt()
+                    self.note_unanswered()
                     raise self.failures.explain(what, began, error) from error
                 raise error_from_native(error, what) from error

@@ -1,4 +1,4 @@
-"""The connection: one admin client, and what is known of the cluster."""
+"""The connection: admin requests, the shared producer, and the topics that are known."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ from mqplug_kafka._cluster.worker import NativeWorker
 from mqplug_kafka._settings import KafkaSettings
 
 MAX_OFFSET = 2**63 - 1
-DESCRIBE_TIMEOUT_S = 5.0  # seconds that a look at a topic may take
+DESCRIBE_TIMEOUT_S = 5.0
 
 
 class KafkaConnection:
-    """A client's hold on a cluster."""
+    """A client's connection to a cluster."""
 
     def __init__(self, settings: KafkaSettings, capabilities: Capabilities, timeout: float) -> None:
         self.settings = settings
@@ -40,10 +40,10 @@ class KafkaConnection:
         self.coordinators = Coordinators(coordinating(settings))
         self.shared_producers = SharedProducers(producing(settings), self.requests.failures)
         self._topics: dict[str, TopicInfo] = {}
-        self.cluster = self._greet(timeout)
+        self.cluster = self._cluster_id(timeout)
 
-    def _greet(self, timeout: float) -> str:
-        """The cluster's id, from the first answer."""
+    def _cluster_id(self, timeout: float) -> str:
+        """Return the cluster's id, with the first request."""
         found = self.admin.describe_cluster(request_timeout=timeout)
         try:
             return str(self.requests.wait("connect", found, timeout, OUTAGE_LIMIT_S).cluster_id)
@@ -57,23 +57,23 @@ class KafkaConnection:
         return self.requests.admin
 
     def after(self, message_id: MessageId) -> Position:
-        """Offsets are dense enough: the next message lies at this one plus 1 or behind."""
+        """Return the position behind a message: its offset plus 1, at or behind which the next message lies."""
         return Position(message_id.log, (message_id.coordinates[0] + 1,))
 
     def is_possible(self, coordinates: Numbers) -> bool:
-        """One offset of 64 bits, and one that the next one can have, too."""
+        """Return whether this is one offset of 64 bits that another offset can follow."""
         return len(coordinates) == 1 and 0 <= coordinates[0] < MAX_OFFSET
 
     def health(self, timeout: float) -> None:
-        """Ask the cluster who it is."""
+        """Return if the cluster answers, else raise why not."""
         self.requests.ask("health", lambda left: self.admin.describe_cluster(request_timeout=left), timeout)
 
     def unwrap(self, kind: type[Any]) -> Any | None:
-        """The ``AdminClient``, or the ``Producer`` of an open producer."""
+        """Return the ``AdminClient``, or the ``Producer`` of an open producer."""
         return next((each for each in (self.admin, *self.shared_producers.natives) if isinstance(each, kind)), None)
 
     def close(self, timeout: float) -> None:
-        """The native admin client ends when it is let go of."""
+        """End what belongs to the connection. The native admin client ends when it is released."""
         self.worker.stop()
         self.group_offsets.close()
         self.coordinators.close()
@@ -81,42 +81,42 @@ class KafkaConnection:
     # topics ------------------------------------------------------------------------------------------------
 
     def describe(self, names: Iterable[str], timeout: float) -> dict[str, TopicInfo]:
-        """These topics as they stand; ``TopicNotFound`` if one is missing."""
+        """Return these topics as the cluster describes them now. Raise ``TopicNotFound`` if one is missing."""
         wanted = sorted(set(names))
         asked = self.admin.describe_topics(TopicCollection(wanted), request_timeout=max(timeout, 0.01))
         return {name: self.take_in(self.requests.wait(f"topic {name!r}", asked[name], timeout)) for name in wanted}
 
     def look(self, topic: str) -> Future[TopicDescription]:
-        """Begin to describe a topic; ``take_in`` the answer."""
+        """Begin to describe a topic. Pass the answer to ``take_in``."""
         return self.admin.describe_topics(TopicCollection([topic]), request_timeout=DESCRIBE_TIMEOUT_S)[topic]
 
     def take_in(self, topic: TopicDescription) -> TopicInfo:
-        """Remember what was described."""
+        """Remember and return a topic as it was described."""
         logs = [self.log(topic.name, each.id, incarnation(topic)) for each in topic.partitions]
         info = self._topics[topic.name] = TopicInfo(topic.name, tuple(sorted(logs, key=lambda log: log.partition)))
         return info
 
     def check(self, logs: Iterable[Log], timeout: float) -> None:
-        """``TopicNotFound`` unless each log is there still, and is no other of the same name."""
+        """Raise ``TopicNotFound`` unless each log still exists, and not another one of the same name."""
         logs = list(logs)
         found = self.describe({log.topic for log in logs}, timeout)
         for log in logs:
             if log not in found[log.topic].logs:
-                raise TopicNotFound(f"the topic {log.topic!r} was deleted and made again", topic=log.topic)
+                raise TopicNotFound(f"the topic {log.topic!r} was deleted and created again", topic=log.topic)
 
     def known(self, topic: str) -> TopicInfo | None:
-        """A topic as it was described last; no I/O."""
+        """Return a topic as it was last described, or None. No I/O."""
         return self._topics.get(topic)
 
     def forget(self, topic: str) -> None:
-        """The topic was deleted."""
+        """Forget a deleted topic."""
         self._topics.pop(topic, None)
 
     def log(self, topic: str, partition: int, incarnation: str) -> Log:
-        """The log of a partition."""
+        """Return the log of a partition."""
         return Log("kafka", self.cluster, topic, partition, incarnation)
 
 
 def incarnation(topic: TopicDescription) -> str:
-    """The topic's UUID, as Kafka's own tools write it."""
+    """Return the topic's UUID, as Kafka's own tools write it."""
     return str(topic.topic_id).rstrip("=").replace("/", "_").replace("+", "-")

@@ -14,35 +14,35 @@ _REFUSED = {KafkaError._AUTHENTICATION, KafkaError._SSL}
 
 
 class ConnectionFailures:
-    """Why the connection fails: the native client tells only its error callback, calls just time out."""
+    """The last errors of the connection. Native calls themselves just time out."""
 
     def __init__(self) -> None:
         self._last: KafkaError | None = None
         self._moment = 0.0
         self._down_since: float | None = None
         self.down_at = -math.inf
-        """When all brokers were down last."""
+        """When all brokers were last down, in monotonic time."""
 
     def __call__(self, error: KafkaError) -> None:
-        """Remember an error; serves as ``error_cb``."""
+        """Remember an error. Serves as ``error_cb``."""
         if error.code() == KafkaError._ALL_BROKERS_DOWN:
             self.down_at = time.monotonic()
             self._down_since = self._down_since or self.down_at
             if self._last is not None:
-                return  # it says less than what came before
+                return  # it says less than the error before it
         self._last, self._moment = error, time.monotonic()
 
-    def hopeless(self, since: float, patience: float) -> bool:
-        """Whether to wait makes no sense: credentials or certificates were refused, or all brokers are down."""
+    def hopeless(self, since: float, outage_limit: float) -> bool:
+        """Return whether waiting is pointless: credentials or certificates refused, or all brokers down too long."""
         if self._last is None or self._moment < since:
             return False
-        down = self._down_since is not None and time.monotonic() - self._down_since > patience
+        down = self._down_since is not None and time.monotonic() - self._down_since > outage_limit
         return down or self._last.code() in _REFUSED
 
     def explain(self, what: str, since: float, cause: BaseException | None = None) -> Error:
-        """The error for a call that got no answer."""
+        """Return the error for an operation that got no answer."""
         if self._last is None or self._moment < since:
-            silent = Timeout(f"{what}: no answer in time", fix="Allow more time, and see that the brokers are well")
+            silent = Timeout(f"{what}: no answer in time", fix="Allow more time, or check that the brokers are up")
             silent.__cause__ = cause
             return silent
         refused = self._last.code() == KafkaError._AUTHENTICATION

@@ -1,9 +1,8 @@
-"""Asking the coordinators of groups to change something, by admin clients.
+"""Requests to the coordinators of groups, which change or delete a group.
 
-A request that times out inside librdkafka while its coordinator is away is still known there, and is taken up when the
-coordinator comes back: what it belonged to is gone by then, and the process is aborted (librdkafka issue 4605). So no
-request times out inside librdkafka: whoever asks gives up waiting, and the client that was asked is ended. What was not
-sent is never sent then.
+A request that times out inside librdkafka while its coordinator is down is resumed when the coordinator comes back. Its
+state is gone by then, and the process is aborted (librdkafka issue 4605). So no request times out inside librdkafka:
+the caller stops waiting, and the client is ended. A request that was not sent by then is never sent.
 """
 
 from __future__ import annotations
@@ -18,14 +17,14 @@ from mqplug_kafka._cluster.admin_requests import AdminRequests
 
 T = TypeVar("T")
 
-NATIVE_TIMEOUT_S = 3600.0  # seconds that librdkafka waits at most
-MAX_WAIT_S = 3000.0  # seconds that a caller waits at most: its wait ends first
+NATIVE_TIMEOUT_S = 3600.0  # librdkafka's own limit, which is never reached
+MAX_WAIT_S = 3000.0  # a caller's wait ends before librdkafka's
 
-MAX_IDLE_CLIENTS = 4  # clients that wait for the next request
+MAX_IDLE_CLIENTS = 4  # kept for later requests
 
 
 class Coordinators:
-    """Admin clients that wait for the next request; each has got an answer to all of its former ones."""
+    """Admin clients for such requests. A client is used again only if all of its requests were answered."""
 
     def __init__(self, options: Mapping[str, Any]) -> None:
         self._options = options
@@ -38,9 +37,9 @@ class Coordinators:
         timeout: float,
         check: Callable[[T], None] | None = None,
     ) -> None:
-        """Wait for the answer to one request; ``ask`` gets the client, and the timeout that the request must have.
+        """Wait for the answer to one request; ``ask`` gets the client, and the timeout to give to the request.
 
-        ``check`` raises the refusals that are inside an answer.
+        ``check`` raises the refusals inside an answer.
         """
         requests = self._take()
         answered = False
@@ -54,11 +53,11 @@ class Coordinators:
                 requests.end()
 
     def close(self) -> None:
-        """Let go of the clients that wait."""
+        """Release the idle clients."""
         self._idle.clear()
 
     def _take(self) -> AdminRequests:
-        """A client that never lost all brokers: one that did may be mute."""
+        """Return a client that never lost all brokers, for one that did may never answer again."""
         while True:
             try:
                 requests = self._idle.pop()

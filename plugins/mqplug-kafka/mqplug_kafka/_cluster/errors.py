@@ -1,4 +1,4 @@
-"""Native errors, mapped once."""
+"""Maps native errors to mqplug's, with their fixes."""
 
 from __future__ import annotations
 
@@ -68,13 +68,13 @@ _KINDS: dict[int, type[Error]] = {
 
 _FIXES: dict[type[Error], str] = {
     AuthError: "Check username, password and mechanism",
-    AccessDenied: "Ask for the right in the broker's access control lists",
-    ConnectError: "Check servers, and whether TLS and SASL are meant",
+    AccessDenied: "Have the operation allowed in the broker's access control lists",
+    ConnectError: "Check servers=, and whether the brokers expect TLS and SASL",
     TopicNotFound: "Create it with create_topic, or open with create=True",
-    ConfigError: "Mend the settings or options",
+    ConfigError: "Fix the settings or options",
     MessageTooLarge: "Send less, or raise the limit of the topic and of the broker",
     ConsumerBusy: "Close the group's consumers first",
-    Timeout: "Allow more time, and see that the brokers are well",
+    Timeout: "Allow more time, or check that the brokers are up",
 }
 
 TRANSIENT_CODES = {
@@ -87,7 +87,7 @@ TRANSIENT_CODES = {
     K.FENCED_LEADER_EPOCH,
     K.UNKNOWN_LEADER_EPOCH,
 }
-"""Refusals of a broker that is not ready yet, or is not the right one any more."""
+"""Refusals of a broker that is not ready yet, or is no longer the right one."""
 
 NOT_STORED_CODES = {
     K.MSG_SIZE_TOO_LARGE,
@@ -104,22 +104,22 @@ NOT_STORED_CODES = {
     K._UNKNOWN_PARTITION,
     K._PURGE_QUEUE,
 }
-"""Reports that prove that a record was not stored: each attempt meets the same refusal, so none before succeeded."""
+"""Codes that prove that a record was not stored: each attempt is refused alike, so no earlier one succeeded."""
 
 
 def native(error: KafkaError | KafkaException) -> KafkaError:
-    """The native error itself: exceptions only wrap it."""
+    """Return the native error, which exceptions only wrap."""
     return error.args[0] if isinstance(error, KafkaException) else error
 
 
 def code_of(error: Error) -> int | None:
-    """The native code behind a typed error."""
+    """Return the native code behind a typed error, or None."""
     cause = error.__cause__
     return native(cause).code() if isinstance(cause, KafkaException) else None
 
 
 def error_from_native(error: KafkaError | KafkaException, what: str, kind: type[Error] | None = None) -> Error:
-    """The typed error for a native one; ``kind`` overrules the table."""
+    """Return the typed error for a native one; ``kind`` overrides the table."""
     inner = native(error)
     kind = kind or _KINDS.get(inner.code(), Error)
     made = kind(f"{what}: {inner.str()} ({inner.name()})", fix=_FIXES.get(kind))
@@ -130,14 +130,14 @@ def error_from_native(error: KafkaError | KafkaException, what: str, kind: type[
 
 
 def not_stored(error: KafkaError | KafkaException) -> Error:
-    """What a record that is proven not to be stored gets."""
+    """Return the error of a record that is proven not to be stored."""
     if native(error).code() in {K.INVALID_RECORD, K.INVALID_TIMESTAMP}:
-        return error_from_native(error, "the broker refused the record, or another of its batch")
+        return error_from_native(error, "the broker refused the record, or another one in its batch")
     return error_from_native(error, "the record was refused")
 
 
 def maybe_stored(error: KafkaError) -> OutcomeUnknown:
-    """What a record gets that may or may not be stored."""
+    """Return the error of a record that may or may not be stored."""
     made = OutcomeUnknown(
         f"no broker confirmed the record: {error.str()} ({error.name()})",
         fix="Look for it in the topic before you send it again",
@@ -147,5 +147,5 @@ def maybe_stored(error: KafkaError) -> OutcomeUnknown:
 
 
 def bad_time(milliseconds: int, why: str) -> Unsupported:
-    """A timestamp that Kafka cannot store as it is."""
+    """Return the error of a record whose timestamp Kafka cannot store as it is."""
     return Unsupported("timestamps_producer", f"a record with the timestamp {milliseconds} ms cannot be stored: {why}")

@@ -1,8 +1,8 @@
-"""Asking for the offsets that groups have stored.
+"""Requests for the offsets that groups have stored.
 
-Consumers that carry the group's name, and never join it, ask. The admin client has a call for it, too,
-``list_consumer_group_offsets``, which must not be used: when a broker answers NOT_COORDINATOR, as it does for a moment
-after a restart, librdkafka follows a null pointer, and the process is gone (librdkafka issue 5040).
+They are made by consumers that have the group's id and never join it. Do not use the admin client's
+``list_consumer_group_offsets``: when a broker answers NOT_COORDINATOR, as it does for a moment after a restart,
+librdkafka follows a null pointer and the process crashes (librdkafka issue 5040).
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from mqplug_kafka._cluster.connection_failures import ConnectionFailures
 from mqplug_kafka._cluster.errors import TRANSIENT_CODES, native
 from mqplug_kafka._cluster.log_throttle import logger
 
-MAX_IDLE_CONSUMERS = 8  # consumers that wait for the next question about their group, with three threads each
-ATTEMPT_TIMEOUT_S = 1.0  # seconds that one attempt waits; a kept consumer that gives no answer in it is replaced
+MAX_IDLE_CONSUMERS = 8  # kept for the next request about their group, with three threads each
+ATTEMPT_TIMEOUT_S = 1.0  # a kept consumer that does not answer in this time is replaced
 
 _RETRIED_CODES = TRANSIENT_CODES | {
     KafkaError._TIMED_OUT,
@@ -35,9 +35,9 @@ _RETRIED_CODES = TRANSIENT_CODES | {
 
 
 class GroupOffsets:
-    """Asks for stored offsets, each question on a thread of its own.
+    """Consumers that ask for stored offsets, each request on a thread of its own.
 
-    The first question about a group costs a connection to its coordinator, 60 ms or so; those after it a round trip.
+    The first request about a group costs a connection to its coordinator, about 60 ms; later ones a round trip.
     """
 
     def __init__(self, options: Mapping[str, Any], failures: ConnectionFailures) -> None:
@@ -48,20 +48,20 @@ class GroupOffsets:
         self._closed = False
 
     def ask(self, group: str, partitions: Sequence[TopicPartition], timeout: float) -> Future[list[TopicPartition]]:
-        """Begin to ask where a group stands. An offset below 0 says that nothing is stored."""
+        """Begin to ask for a group's stored offsets. An offset below 0 means that none is stored."""
         future: Future[list[TopicPartition]] = Future()
 
         def work() -> None:
             try:
                 future.set_result(self._answer(group, partitions, time.monotonic() + max(timeout, MIN_TIMEOUT_S)))
-            except Exception as error:  # noqa: BLE001  # it belongs to whoever waits
+            except Exception as error:  # noqa: BLE001  # raised where the future is awaited
                 future.set_exception(error)
 
         Thread(target=work, name="mqplug-kafka-group-offsets", daemon=True).start()
         return future
 
     def close(self) -> None:
-        """Let go of all consumers."""
+        """Close all idle consumers."""
         with self._lock:
             self._closed = True
             idle, self._idle = self._idle, OrderedDict()
@@ -72,7 +72,7 @@ class GroupOffsets:
         with self._lock:
             idle = self._idle.pop(group, None)
         if idle is not None:
-            with suppress(KafkaException):  # it may have missed too much meanwhile: a new one tells
+            with suppress(KafkaException):  # its connection may be outdated: ask a new one
                 return self._attempt(group, idle, partitions, min(end, time.monotonic() + ATTEMPT_TIMEOUT_S))
         options = {**self._options, "group.id": group, "error_cb": self._failures, "logger": logger}
         return self._attempt(group, Consumer(options), partitions, end)
@@ -80,7 +80,7 @@ class GroupOffsets:
     def _attempt(
         self, group: str, consumer: Consumer, partitions: Sequence[TopicPartition], end: float
     ) -> list[TopicPartition]:
-        """Ask one consumer until it answers; it is kept for the next question if it does, else closed."""
+        """Ask one consumer until it answers. Keep it for the next request if it does, else close it."""
         answered = False
         try:
             found = _insist(consumer, partitions, end)
@@ -101,7 +101,7 @@ class GroupOffsets:
 
 
 def _insist(consumer: Consumer, partitions: Sequence[TopicPartition], end: float) -> list[TopicPartition]:
-    """Ask until there is an answer, or the time is over: a coordinator may be moving, or still loading."""
+    """Ask until there is an answer or the time is up: a coordinator may be moving, or still loading."""
     while True:
         try:
             return _committed(consumer, partitions, min(end, time.monotonic() + ATTEMPT_TIMEOUT_S))
@@ -112,7 +112,7 @@ def _insist(consumer: Consumer, partitions: Sequence[TopicPartition], end: float
 
 
 def _committed(consumer: Consumer, partitions: Sequence[TopicPartition], end: float) -> list[TopicPartition]:
-    """Ask once. A group that is refused gets no answer: the reason comes as an event."""
+    """Ask once. If access to the group is refused, the call only times out: the reason arrives as an event."""
     wanted = [TopicPartition(each.topic, each.partition) for each in partitions]
     try:
         found = consumer.committed(wanted, timeout=max(MIN_TIMEOUT_S, end - time.monotonic()))

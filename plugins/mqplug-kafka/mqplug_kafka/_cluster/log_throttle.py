@@ -1,4 +1,4 @@
-"""The native client's log, without its repetitions: it says several times a second that a broker cannot be reached."""
+"""The logger of the native client, which drops repeated lines: an unreachable broker causes several a second."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ import logging
 import re
 import time
 
-REPEAT_AFTER_S = 10.0  # seconds in which no line comes twice
-MAX_REMEMBERED_LINES = 1000  # lines that are remembered
+REPEAT_AFTER_S = 10.0  # no line is logged twice within this time
+MAX_REMEMBERED_LINES = 1000
 
 _NUMBERS = re.compile(r"\d+")
 
 
 class LogThrottle(logging.Filter):
-    """Lets a line pass unless its like has passed a moment ago; what differs in numbers only is alike."""
+    """A filter that drops a line if one that differs only in numbers passed less than ``REPEAT_AFTER_S`` ago."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -32,4 +32,4 @@ class LogThrottle(logging.Filter):
 logger = logging.getLogger("mqplug.kafka")
 logger.addHandler(logging.NullHandler())
 logger.addFilter(LogThrottle())
-"""Where the native client's own log goes, instead of stderr."""
+"""The native client logs here instead of to stderr."""

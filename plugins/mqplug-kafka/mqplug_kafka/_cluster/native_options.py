@@ -6,13 +6,12 @@ from typing import Any
 
 from mqplug_kafka._settings import KafkaSettings
 
-MESSAGE_OVERHEAD_BYTES = (
-    48_576  # what keys, headers and framing may add to a value: broker and client count them, callers do not
-)
+# Keys, headers and framing may add this to a value. Broker and native client count them, message_max_bytes does not.
+MESSAGE_OVERHEAD_BYTES = 48_576
 
 
 def common(settings: KafkaSettings) -> dict[str, Any]:
-    """Native options of every client."""
+    """Return the native options of every client."""
     return {
         "client.id": "mqplug",
         "reconnect.backoff.max.ms": 2000,
@@ -25,17 +24,17 @@ def common(settings: KafkaSettings) -> dict[str, Any]:
 
 
 def coordinating(settings: KafkaSettings) -> dict[str, Any]:
-    """Native options of the admin client that asks the coordinators of groups."""
-    # Else librdkafka 2.16, once all brokers were away, waits for ever for the group coordinator that it had known. For
-    # the other questions it must not be said: while no broker answers them, it would cost a whole processor.
+    """Return the native options of the admin clients that ask the coordinators of groups."""
+    # Without it librdkafka 2.16, after all brokers were down, waits forever for the group coordinator it knew before.
+    # Do not set it for other requests: it takes a whole processor while no broker answers them.
     return {"metadata.recovery.strategy": "none", **common(settings)}
 
 
 def producing(settings: KafkaSettings) -> dict[str, Any]:
-    """Native options of the producer. Its queue has no limits: the core's producers have theirs."""
+    """Return the native options of the producer. Its queue has no limits, for the core's producers have theirs."""
     largest = settings.message_max_bytes + MESSAGE_OVERHEAD_BYTES
     return {
-        # A batch larger than what the broker takes fails as a whole: the client does not split it.
+        # A batch larger than the broker's limit fails as a whole: the client does not split it.
         "batch.size": min(1_000_000, largest),
         "linger.ms": 0,  # records are collected before the native client gets them
         **common(settings),
@@ -49,13 +48,13 @@ def producing(settings: KafkaSettings) -> dict[str, Any]:
 
 
 def consuming(settings: KafkaSettings, group: str, prefetch_bytes: int) -> dict[str, Any]:
-    """Native options of a consumer."""
+    """Return the native options of a consumer."""
     return {
-        # A fetch under way keeps a seek waiting for as long as this: half a second by default.
+        # A seek waits this long for a fetch under way; the default is half a second.
         "fetch.wait.max.ms": 100,
-        # The fetcher of a full queue sleeps for so long, a second by default: Python empties the queue much sooner.
+        # The fetcher of a full queue sleeps this long; the default is a second, but Python empties the queue faster.
         "fetch.queue.backoff.ms": 10,
-        # A topic that a broker has not heard of yet, and partitions that were added, are found within so long.
+        # Topics that a broker does not know yet, and added partitions, are found within this time.
         "topic.metadata.refresh.interval.ms": 10_000,
         **common(settings),
         "group.id": group,
@@ -69,17 +68,17 @@ def consuming(settings: KafkaSettings, group: str, prefetch_bytes: int) -> dict[
 
 
 def membership(settings: KafkaSettings) -> dict[str, Any]:
-    """Native options of a group's member."""
+    """Return the native options of a group's member."""
     session = round(settings.session_timeout * 1000)
     return {
         "partition.assignment.strategy": "cooperative-sticky",
         "session.timeout.ms": session,
-        "heartbeat.interval.ms": min(1000, max(1, session // 3)),  # how soon members hear of a rebalance
+        "heartbeat.interval.ms": min(1000, max(1, session // 3)),  # members learn of a rebalance within this time
     }
 
 
 def inquiring(settings: KafkaSettings) -> dict[str, Any]:
-    """Native options of a consumer that only asks where its group stands."""
+    """Return the native options of a consumer that only asks for its group's stored offsets."""
     quiet = {"log_level": 0, "enable.auto.commit": False, "isolation.level": "read_uncommitted"}
     return {**common(settings), **membership(settings), **quiet}
 

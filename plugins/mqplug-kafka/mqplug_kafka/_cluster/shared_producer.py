@@ -1,8 +1,8 @@
 """The native producer, which all producers of one client share.
 
-It has threads and connections of its own, so that one is better than many. What a producer may have on its way is
-bounded by the core, and partitions are given with each record or found by murmur2: no setting differs. A flush of one
-producer hastens the records of all; nothing is purged before the last of them has closed.
+It has threads and connections of its own, so one is better than many. The core bounds the records that a producer has
+on their way, and each record has its partition or gets it by murmur2: no setting differs. A flush of one producer
+hastens the records of all. Nothing is purged before the last producer has closed.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from mqplug import Closed
 from mqplug_kafka._cluster.errors import error_from_native
 from mqplug_kafka._cluster.log_throttle import logger
 
-METADATA_TIMEOUT_S = 5.0  # seconds
-FLUSH_SLICE_S = 0.02  # seconds in which the native client's threads have seen that nobody wants to linger
+METADATA_TIMEOUT_S = 5.0
+FLUSH_SLICE_S = 0.02  # within this time the native client's threads have seen that records shall not linger
 
 
 class SharedProducer:
-    """A native producer and those who wait for its reports."""
+    """A native producer, and the threads that wait for its delivery reports."""
 
     def __init__(self, options: Mapping[str, Any], on_error: Callable[[KafkaError], None]) -> None:
         try:
@@ -31,30 +31,30 @@ class SharedProducer:
         except KafkaException as error:
             raise error_from_native(error, "the settings were refused") from error
         self.users = 0
-        self._counts: dict[str, int] = {}  # of partitions that the native client knows, by topic
+        self._counts: dict[str, int] = {}  # the number of partitions that the native client knows, by topic
         self._serving = Lock()
         self._sleepers: set[Event] = set()
 
     @property
     def native(self) -> Producer:
-        """The native producer; it is gone when all have let go of it."""
+        """The native producer. Raises ``Closed`` after its last user has released it."""
         if self._native is None:
             raise Closed("the native producer was closed")
         return self._native
 
     def learn(self, topic: str, partition: int, count: int) -> None:
-        """See that the native client knows this partition of so many; by itself it looks every five minutes."""
+        """Make the native client learn of added partitions. By itself it asks every five minutes."""
         if not self._counts:
             Thread(
-                target=_request_producer_id, args=(self.native, topic), name="mqplug-kafka-hurry", daemon=True
+                target=_request_producer_id, args=(self.native, topic), name="mqplug-kafka-producer-id", daemon=True
             ).start()
         if partition >= self._counts.setdefault(topic, count):
-            with suppress(KafkaException):  # then it refuses the record
+            with suppress(KafkaException):  # then the native client refuses the record
                 self.native.list_topics(topic, METADATA_TIMEOUT_S)
             self._counts[topic] = count
 
     def pump(self, timeout: float) -> None:
-        """Serve reports; one thread does for all, the others sleep until it has served some."""
+        """Serve delivery reports. One thread does it for all; the others sleep until it has served some."""
         native = self._native
         if native is None or not len(native):
             return
@@ -76,13 +76,13 @@ class SharedProducer:
         self._sleepers.discard(woken)
 
     def hasten(self, timeout: float) -> None:
-        """Send what lingers."""
+        """Make the native client send the records that linger there."""
         native = self._native
         if native is not None and len(native):
             native.flush(min(timeout, FLUSH_SLICE_S))
 
     def end(self, timeout: float) -> None:
-        """Nobody needs it any more: what is not sent by then is given up, so that nothing of it is sent later."""
+        """Close the native producer. Records not sent in time are purged, so that they are not sent later."""
         native = self.native
         if native.flush(timeout):
             native.purge()
@@ -91,19 +91,19 @@ class SharedProducer:
 
 
 def _request_producer_id(native: Producer, topic: str) -> None:
-    """Spare the first records half a second.
+    """Save the first records half a second.
 
-    They wait for a producer id. The native client asks for it when it starts, when no broker is connected yet, and then
-    every half a second; or when metadata come. The first metadata come by the bootstrap connection, which ends with
-    them: so two questions it is.
+    They wait for a producer id. The native client asks for one when it starts, before any broker is connected, then
+    every half a second, and whenever it receives metadata. The bootstrap connection ends with its first metadata, so
+    metadata are requested twice.
     """
-    with suppress(KafkaException):  # no broker answers: then there is nothing to hurry
+    with suppress(KafkaException):  # no broker answers, so records have to wait anyway
         for _ in range(2):
             native.list_topics(topic, METADATA_TIMEOUT_S)
 
 
 class SharedProducers:
-    """Hands out the sender of one client; a new one after a fatal error."""
+    """The shared producer of one client, a new one after a fatal error."""
 
     def __init__(self, options: Mapping[str, Any], failures: Callable[[KafkaError], None]) -> None:
         self._options = options
@@ -118,22 +118,22 @@ class SharedProducers:
         return () if current is None else (current.native,)
 
     def acquire(self) -> SharedProducer:
-        """The sender, for one more user."""
+        """Return the shared producer, for one more user."""
         with self._lock:
             if self._current is None:
                 self._current = SharedProducer(self._options, self._on_error)
             self._current.users += 1
             return self._current
 
-    def release(self, sender: SharedProducer, timeout: float) -> None:
-        """One user less."""
+    def release(self, shared: SharedProducer, timeout: float) -> None:
+        """Release it for one user; the last one closes it."""
         with self._lock:
-            sender.users -= 1
-            if sender.users:
+            shared.users -= 1
+            if shared.users:
                 return
-            if self._current is sender:
+            if self._current is shared:
                 self._current = None
-        sender.end(timeout)
+        shared.end(timeout)
 
     def _on_error(self, error: KafkaError) -> None:
         self._failures(error)

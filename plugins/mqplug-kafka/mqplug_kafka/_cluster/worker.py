@@ -12,7 +12,7 @@ T = TypeVar("T")
 
 
 class NativeWorker:
-    """Runs native calls that cannot be bounded or interrupted on a thread of its own, one after the other."""
+    """Runs native calls on a thread of its own, one after the other."""
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -20,7 +20,7 @@ class NativeWorker:
         self._thread: Thread | None = None
 
     def run(self, job: Callable[[], T]) -> Future[T]:
-        """Begin a job; its future."""
+        """Queue a job and return its future."""
         if self._thread is None:
             self._thread = Thread(target=self._work, name=self._name, daemon=True)
             self._thread.start()
@@ -29,7 +29,7 @@ class NativeWorker:
         return future
 
     def stop(self) -> None:
-        """End after the jobs that were begun; does not wait."""
+        """End the thread after the queued jobs. Does not wait."""
         if self._thread is not None:
             self._jobs.put(None)
 
@@ -38,5 +38,5 @@ class NativeWorker:
             job, future = task
             try:
                 future.set_result(job())
-            except Exception as error:  # noqa: BLE001  # it belongs to whoever waits
+            except Exception as error:  # noqa: BLE001  # raised where the future is awaited
                 future.set_exception(error)

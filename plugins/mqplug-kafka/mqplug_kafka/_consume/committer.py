@@ -1,8 +1,8 @@
-"""Storing a member's positions: bounded, and never while the native client polls.
+"""Commits of a member's positions: bounded, and never while the native client polls.
 
-In confluent-kafka 2.16 all calls of other threads wait until a poll that ran a rebalance callback has returned.
-The callback waits for the commits under way, and a commit that waited in there could store an old position late. So
-commits and polls take turns, here, where waiting can be given up.
+In confluent-kafka 2.16 the calls of other threads wait until a poll that runs a rebalance callback has returned. The
+callback waits for the commits under way, and a commit that waited inside the client could store an old position late.
+So commits and polls take turns here, where a wait can be ended.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from mqplug_kafka._cluster.errors import TRANSIENT_CODES, error_from_native, nat
 from mqplug_kafka._cluster.worker import NativeWorker
 
 COMMIT_RETRY_PAUSE_S = 0.05
-COMMIT_RETRY_LIMIT_S = 2.0  # seconds that a refused commit is repeated for
+COMMIT_RETRY_LIMIT_S = 2.0  # a refused commit is repeated for this long
 
 _RETRIED_CODES = TRANSIENT_CODES | {
-    KafkaError.ILLEGAL_GENERATION,  # while the group rebalances; a member that was shut out gets it for good
+    KafkaError.ILLEGAL_GENERATION,  # while the group rebalances; permanent for an excluded member
     KafkaError.REBALANCE_IN_PROGRESS,
     KafkaError._TRANSPORT,
     KafkaError._WAIT_COORD,
@@ -31,22 +31,22 @@ _RETRIED_CODES = TRANSIENT_CODES | {
 
 
 class Committer:
-    """Commits for one native consumer, one commit after the other."""
+    """Commits for one native consumer, one after the other."""
 
     def __init__(self, consumer: Consumer) -> None:
         self._consumer = consumer
         self._worker = NativeWorker("mqplug-kafka-commit")
         self._turn = Lock()
-        self._unwanted = Event()  # whether no commit waits for its turn: a poll lets commits go first
-        self._unwanted.set()
-        self._refusal: Callable[[], Error] | None = None  # what commits of other threads get while partitions go away
+        self._no_commit_waits = Event()  # a poll lets waiting commits go first
+        self._no_commit_waits.set()
+        self._refusal: Callable[[], Error] | None = None  # raised by other threads' commits while partitions go away
         self._callback: int | None = None  # the thread that runs a rebalance callback now
 
     @contextmanager
     def polling(self, timeout: float) -> Iterator[bool]:
-        """Wraps a poll; False if a commit did not end in time."""
+        """Take the turn for a poll. Yields False if a commit did not end in time."""
         end = time.monotonic() + timeout
-        self._unwanted.wait(timeout)
+        self._no_commit_waits.wait(timeout)
         mine = self._turn.acquire(timeout=max(0.0, end - time.monotonic()))
         try:
             yield mine
@@ -56,7 +56,7 @@ class Committer:
 
     @contextmanager
     def rebalancing(self, refusal: Callable[[], Error] | None = None) -> Iterator[None]:
-        """Wraps a callback, inside a poll. With a refusal, commits of other threads fail by it instead of waiting."""
+        """Wrap a rebalance callback, inside a poll. Other threads' commits raise the refusal, or wait without one."""
         self._callback, self._refusal = get_ident(), refusal
         try:
             yield
@@ -64,26 +64,29 @@ class Committer:
             self._callback, self._refusal = None, None
 
     def commit(self, offsets: list[TopicPartition], timeout: float) -> None:
-        """Store offsets; ``Timeout`` if they were not confirmed in time."""
+        """Store offsets. Raise ``Timeout`` if they were not confirmed in time."""
         end = time.monotonic() + timeout
         if self._callback == get_ident():
             self._repeat(offsets, end, self._attempt)
             return
-        self._unwanted.clear()
+        self._no_commit_waits.clear()
         future = self._worker.run(lambda: self._repeat(offsets, end, self._attempt_in_turn))
         try:
             future.result(timeout)
         except FutureTimeout as error:
             if isinstance(error, Timeout):
-                raise  # the attempt's own answer is a timeout, too
-            raise Timeout("the commit was not confirmed in time", fix="See that the brokers are well") from None
+                raise  # the attempt itself raised a timeout
+            raise Timeout(
+                f"the commit of {len(offsets)} positions was not confirmed within {timeout:.3g} s",
+                fix="Commit again, and check that the brokers are up",
+            ) from None
 
     def stop(self) -> None:
-        """End after what was begun."""
+        """End the thread after the commits under way."""
         self._worker.stop()
 
     def _repeat(self, offsets: list[TopicPartition], end: float, attempt: Attempt) -> None:
-        """Attempt it until it is done, or the refusals have lasted too long."""
+        """Attempt the commit until it succeeds, or refusals have lasted for ``COMMIT_RETRY_LIMIT_S``."""
         give_up = min(end, time.monotonic() + COMMIT_RETRY_LIMIT_S)
         while (refusal := attempt(offsets, end)) is not None:
             if time.monotonic() + COMMIT_RETRY_PAUSE_S >= give_up:
@@ -91,7 +94,7 @@ class Committer:
             time.sleep(COMMIT_RETRY_PAUSE_S)
 
     def _attempt_in_turn(self, offsets: list[TopicPartition], end: float) -> KafkaException | None:
-        self._unwanted.clear()
+        self._no_commit_waits.clear()
         try:
             while not self._turn.acquire(timeout=COMMIT_RETRY_PAUSE_S):
                 if (refusal := self._refusal) is not None:
@@ -103,10 +106,10 @@ class Committer:
             finally:
                 self._turn.release()
         finally:
-            self._unwanted.set()
+            self._no_commit_waits.set()
 
     def _attempt(self, offsets: list[TopicPartition], end: float) -> KafkaException | None:
-        """One native commit, which waits for up to 45 s, whatever happens; a refusal that passes is returned."""
+        """Commit once; the native call may take up to 45 s. Return a transient refusal, raise any other."""
         try:
             for each in self._consumer.commit(offsets=offsets, asynchronous=False):
                 if each.error is not None:
@@ -117,15 +120,15 @@ class Committer:
 
 
 def handing_over() -> Error:
-    """What a commit gets while partitions are given back: the callback stores what was acked."""
-    return Timeout("partitions change hands: nothing was stored yet", fix="Commit again")
+    """Return the error of a commit while partitions are handed over: the callback stores the acked positions."""
+    return Timeout("partitions are being handed over: this commit stored nothing", fix="Commit again")
 
 
-def shut_out() -> Error:
-    """What a commit gets while the group's partitions are lost: others may have them."""
+def excluded() -> Error:
+    """Return the error of a commit after the partitions were lost: other members may have them."""
     return NotAssigned(
-        "the group went on without this member: nothing was stored",
-        fix="Receive again: what is not stored comes again",
+        "the group went on without this member: this commit stored nothing",
+        fix="Receive again: messages without a stored ack are delivered again",
     )
 
 

@@ -1,4 +1,4 @@
-"""Fetching: what readers and group members have in common."""
+"""Fetches the messages of the partitions that a reader or a group member holds."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from mqplug_kafka._consume.message_columns import Name, batch, messages_by_parti
 from mqplug_kafka._consume.paused_partitions import PausedPartitions
 from mqplug_kafka._consume.topic_watch import TopicWatch
 
-END_CHECK_S = 0.5  # seconds between two looks whether a position beyond the end has come into reach
+END_CHECK_S = 0.5  # between two checks whether the log has reached a position beyond its end
 LOOKUP_TIMEOUT_S = 5.0
 
 _IGNORED_CODES = {
@@ -28,11 +28,11 @@ _IGNORED_CODES = {
     KafkaError._MAX_POLL_EXCEEDED,
     KafkaError._WAIT_COORD,
 }
-"""Events that the native client mends by itself, or that a callback tells better."""
+"""Events that the native client recovers from by itself, or that a callback reports in more detail."""
 
 
 class PartitionFetcher:
-    """Reads the logs it was told to, each from its own offset."""
+    """A native consumer that reads the assigned logs, each from its own offset."""
 
     def __init__(self, connection: KafkaConnection, options: Mapping[str, Any], logs: Iterable[Log]) -> None:
         try:
@@ -40,36 +40,36 @@ class PartitionFetcher:
         except KafkaException as error:
             raise error_from_native(error, "the settings were refused") from error
         self.topics = TopicWatch(connection, logs)
-        self.tolerant = False  # of a missing right on the group: a reader has none
+        self.ignores_group_access = False  # a reader needs no right on a group
         self._connection = connection
         self._logs: dict[Name, Log] = {}
         self._pauses = PausedPartitions(self.native)
-        self._changed = False  # since the last batches: what came may be of a log that is held no more
+        self._changed = False  # the assignment, since the last batches: messages may be of a log no longer held
         self._next: dict[Name, int] = {}
         self._beyond: dict[Name, int] = {}
         self._looked = 0.0
         self._kept: list[Message] = []
         self._fetched = 0.0
 
-    # what is held ------------------------------------------------------------------------------------------
+    # assignment --------------------------------------------------------------------------------------------
 
     def __contains__(self, log: Log) -> bool:
         return self._logs.get(_name(log)) is log
 
     def take(self, positions: Mapping[Log, Position]) -> None:
-        """Hold these logs from now on."""
+        """Read these logs from now on."""
         self._set(positions)
         self.native.incremental_assign(_native(positions))
         self._pauses.taken(list(map(_name, positions)))
 
     def drop(self, logs: Iterable[Log]) -> None:
-        """Hold these logs no more."""
+        """Stop reading these logs."""
         dropped = [name for log in logs if (name := _name(log)) in self._logs]
         self.forget(dropped)
         self.native.incremental_unassign([TopicPartition(*name) for name in dropped])
 
     def forget(self, names: Iterable[Name]) -> None:
-        """These are gone already."""
+        """Forget partitions that the native client no longer holds."""
         self._changed = True
         for name in names:
             self._next.pop(name, None)
@@ -79,10 +79,10 @@ class PartitionFetcher:
                 self._kept = [message for message in self._kept if name_of(message) != name]
 
     def move(self, positions: Mapping[Log, Position]) -> None:
-        """Read on elsewhere: to let go and take again drops what was fetched, and works after any error."""
+        """Read on from these positions. Unassigning drops fetched messages, and works after any error."""
         for log in positions:
             if log not in self:
-                raise NotAssigned(f"{log!r} is not held by this consumer", fix="Seek what assignment() lists")
+                raise NotAssigned(f"{log!r} is not held by this consumer", fix="Seek logs that assignment() lists")
         paused = self._pauses.paused & set(map(_name, positions))
         self.drop(positions)
         self.take(positions)
@@ -98,35 +98,35 @@ class PartitionFetcher:
     # pausing -----------------------------------------------------------------------------------------------
 
     def pause(self, logs: Iterable[Log]) -> None:
-        """Fetch nothing of these logs; what was fetched of them is fetched again after ``resume``."""
+        """Stop fetching these logs. Messages fetched already are fetched again after ``resume``."""
         names = {name for log in logs if (name := _name(log)) in self._logs}
         if kept := names & set(map(name_of, self._kept)):
             self.move({self._logs[name]: Position(self._logs[name], (self._next[name],)) for name in kept})
         self._pauses.pause(names)
 
     def resume(self, logs: Iterable[Log]) -> None:
-        """Go on with these logs."""
+        """Fetch these logs again."""
         self._pauses.resume(map(_name, logs))
 
-    def rest(self) -> None:
-        """Fetch nothing at all, until the next poll."""
-        self._pauses.rest(self._logs)
+    def pause_all(self) -> None:
+        """Stop fetching all logs, until the next poll."""
+        self._pauses.pause_all(self._logs)
 
     # reading -----------------------------------------------------------------------------------------------
 
     def poll(self, most: int, timeout: float) -> list[Batch]:
-        """What is there, or comes in time."""
+        """Return the messages that are fetched, or arrive in time."""
         try:
             return self._poll(most, timeout)
         except Error:
             raise
-        except BaseException:  # Ctrl-C, or a callback that failed: what the native call had in hand is gone
+        except BaseException:  # Ctrl-C, or a failed callback: the messages of the native call are gone
             self._rewind()
             raise
 
     def _poll(self, most: int, timeout: float) -> list[Batch]:
         end = time.monotonic() + timeout
-        self._pauses.go_on(self._logs)
+        self._pauses.resume_all(self._logs)
         self._look_beyond()
         self.topics.check_in_turn()
         if not self._kept:
@@ -144,18 +144,18 @@ class PartitionFetcher:
         return batches
 
     def _rewind(self) -> None:
-        """Read again all that was not delivered."""
+        """Read again from the first message of each log that was not delivered."""
         self.move({log: Position(log, (self._next[name],)) for name, log in self._logs.items()})
 
     def serve(self) -> None:
-        """Serve callbacks; what else comes is kept for the next poll."""
+        """Serve callbacks. Keep a message that arrives for the next poll."""
         message = self.native.poll(0)
         if message is not None:
             self._kept.append(message)
             self._fetched = time.monotonic()
 
     def _fetch(self, most: int, timeout: float) -> list[Message]:
-        """The native call for many messages waits for all of them: so one is waited for, and the others taken."""
+        """Wait for one message and take the others that are there: the native call for many waits for all of them."""
         first = self.native.poll(timeout)
         if first is None:
             return []
@@ -200,7 +200,7 @@ class PartitionFetcher:
     # events ------------------------------------------------------------------------------------------------
 
     def _events(self, failed: list[Message], messages: list[Message]) -> dict[Name, int]:
-        """The ends that were reached; raises what is wrong, and keeps the messages for the next poll."""
+        """Return the log ends that were reached. Raise an error event, keeping the messages for the next poll."""
         ends: dict[Name, int] = {}
         for index, event in enumerate(failed):
             error = event.error()
@@ -211,7 +211,7 @@ class PartitionFetcher:
                 continue
             try:
                 raised = self._error(event, error)
-            except Error:  # what it means could not be found out: later
+            except Error:  # the lookup failed: try again at the next poll
                 self._kept = messages + failed[index:]
                 raise
             if raised is not None:
@@ -224,14 +224,14 @@ class PartitionFetcher:
         if code in {KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE}:
             return self._out_of_range(name_of(event))
         if code in {KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError.UNKNOWN_TOPIC_ID, KafkaError._UNKNOWN_PARTITION}:
-            self.topics.doubt()  # a broker may not have heard of it yet
+            self.topics.check_soon()  # a broker may not know the topic yet
             return None
-        if code == KafkaError.GROUP_AUTHORIZATION_FAILED and self.tolerant:
+        if code == KafkaError.GROUP_AUTHORIZATION_FAILED and self.ignores_group_access:
             return None
         return error_from_native(error, "receive", Fenced if code == KafkaError._FATAL else None)
 
     def _out_of_range(self, name: Name) -> Error | None:
-        """A position below what is retained is lost; one beyond the end waits."""
+        """Return ``PositionLost`` for a position below the first message. Wait for one beyond the end."""
         log = self._logs.get(name)
         if log is None:
             return None
@@ -242,12 +242,12 @@ class PartitionFetcher:
             self._beyond[name] = wanted
             return None
         return PositionLost(
-            f"{log!r} has no message {wanted} any more: it begins at {low}",
+            f"{log!r} no longer has message {wanted}: it begins at {low}",
             log=log, low=Position(log, (low,)),
         )  # fmt: skip
 
     def _look_beyond(self) -> None:
-        """Begin to read where a position beyond the end has come into reach."""
+        """Read on in logs that have grown to a position that was beyond their end."""
         if not self._beyond or time.monotonic() - self._looked < END_CHECK_S:
             return
         self._looked = time.monotonic()

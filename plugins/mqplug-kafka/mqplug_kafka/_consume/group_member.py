@@ -1,4 +1,4 @@
-"""Members of a group."""
+"""The consumer of a group: a member, with its rebalances and commits."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from mqplug_kafka._admin.group_positions import as_native, begin_group, stored_p
 from mqplug_kafka._admin.log_offsets import LOG_START, look_up
 from mqplug_kafka._cluster.connection import KafkaConnection
 from mqplug_kafka._cluster.native_options import consuming, membership
-from mqplug_kafka._consume.committer import Committer, handing_over, shut_out
+from mqplug_kafka._consume.committer import Committer, excluded, handing_over
 from mqplug_kafka._consume.fetcher import PartitionFetcher
 
-LEAVE_TIMEOUT_S = 3.0  # seconds that a close waits until the group has let go of the member
-REBALANCE_IO_TIMEOUT_S = 10.0  # seconds that storing and reading positions may take while partitions change hands
+LEAVE_TIMEOUT_S = 3.0  # a close waits this long until the group has released the member
+REBALANCE_IO_TIMEOUT_S = 10.0  # for storing and reading positions during a rebalance
 
 
 class KafkaGroupMember:
-    """Holds what the group gives it. Rebalances happen inside ``poll`` and ``tend``."""
+    """A member of a group. Its rebalances happen inside ``poll`` and ``tend``."""
 
     def __init__(
         self, connection: KafkaConnection, group: str, options: ConsumerOptions, listener: Listener, timeout: float
@@ -37,14 +37,14 @@ class KafkaGroupMember:
         self._listener = listener
         self._closing = False
         self._fault: Exception | None = None
-        self._unplaced: list[Log] = []  # assigned, but it is not known yet where to begin
+        self._unplaced: list[Log] = []  # assigned, but their positions are not known yet
         self._fetcher.native.subscribe(
             sorted({log.topic for log in options.logs}),
             on_assign=self._on_assign, on_revoke=self._on_revoke, on_lost=self._on_lost,
         )  # fmt: skip
 
     def poll(self, most: int, timeout: float) -> Sequence[Batch]:
-        """Batches as they come."""
+        """Return batches as they arrive."""
         with self._committer.polling(timeout) as mine:
             if not mine:
                 return []
@@ -56,35 +56,35 @@ class KafkaGroupMember:
             return batches
 
     def wake(self) -> None:
-        """A poll is short."""
+        """Do nothing: a poll is short."""
 
     def tend(self, timeout: float) -> None:
-        """Stay a member, with everything paused."""
+        """Stay a member, with all partitions paused."""
         with self._committer.polling(timeout) as mine:
             if not mine:
                 return
-            self._fetcher.rest()
+            self._fetcher.pause_all()
             self._place()
             self._fetcher.serve()
 
     def pause(self, logs: Sequence[Log]) -> None:
-        """Fetch nothing of these."""
+        """Stop fetching these logs."""
         self._fetcher.pause(logs)
 
     def resume(self, logs: Sequence[Log]) -> None:
-        """Go on with these, unless the caller is away: then when it is back."""
+        """Fetch these logs again, from the next poll on if the caller does not poll now."""
         self._fetcher.resume(logs)
 
     def seek(self, positions: Mapping[Log, Position], timeout: float) -> None:
-        """Store the new positions, then read on there."""
+        """Store the new positions, then read on from them."""
         for log in positions:
             if log not in self._fetcher:
-                raise NotAssigned(f"{log!r} is not held by this consumer", fix="Seek what assignment() lists")
+                raise NotAssigned(f"{log!r} is not held by this consumer", fix="Seek logs that assignment() lists")
         self.commit({log: GroupPosition(position) for log, position in positions.items()}, timeout)
         self._fetcher.move(positions)
 
     def commit(self, positions: Mapping[Log, GroupPosition], timeout: float) -> None:
-        """Store positions, but none in a topic that took the place of another; then ``TopicNotFound`` is raised."""
+        """Store positions. Those in a topic that was deleted or replaced are left out, and raise ``TopicNotFound``."""
         end = time.monotonic() + timeout
         lost = self._fetcher.topics.lost({log.topic for log in positions}, timeout)
         if kept := {log: at for log, at in positions.items() if log.topic not in lost}:
@@ -93,23 +93,23 @@ class KafkaGroupMember:
             raise error
 
     def close(self, timeout: float) -> None:
-        """Leave the group, so that others need not wait for the session to end.
+        """Leave the group, so that other members need not wait for the session to expire.
 
-        A broker takes one request of a connection at a time: while it holds a join back, it does not see the leave,
-        and the native close does not wait for that.
+        A broker handles one request of a connection at a time: while it delays the answer to a join, it does not see
+        the leave, and the native close does not wait for that.
         """
         self._closing = True
         native = self._fetcher.native
         native.unsubscribe()
         end = time.monotonic() + min(timeout / 2, LEAVE_TIMEOUT_S)
         while native.memberid() and time.monotonic() < end:
-            with suppress(KafkaException, SystemError):  # partitions that were never taken up cannot be given back
+            with suppress(KafkaException, SystemError):  # partitions never assigned natively cannot be revoked
                 native.poll(0.02)
         native.close()
         self._committer.stop()
 
     def _check(self) -> None:
-        """Raise, once, what failed in a callback."""
+        """Raise, once, the error of a failed callback."""
         fault, self._fault = self._fault, None
         if fault is not None:
             raise fault
@@ -121,7 +121,7 @@ class KafkaGroupMember:
             return
         self._unplaced += [self._log(each) for each in partitions]
         with self._committer.rebalancing(), self._noting_faults():
-            consumer.incremental_assign([])  # says that this was seen: nothing is assigned behind our back
+            consumer.incremental_assign([])  # acknowledges the rebalance, or the native client assigns by itself
             self._place()
 
     def _on_revoke(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
@@ -139,13 +139,13 @@ class KafkaGroupMember:
         if self._closing:
             return
         logs = [self._log(each) for each in partitions]
-        with self._committer.rebalancing(shut_out), self._noting_faults():
+        with self._committer.rebalancing(excluded), self._noting_faults():
             self._give_up(logs)
             self._listener.lost(logs)
 
     @contextmanager
     def _noting_faults(self) -> Iterator[None]:
-        """What fails in a callback is raised by the poll around it: the native client would lose messages over it."""
+        """Keep the error of a callback, for the poll around it to raise. Raised here, it would lose messages."""
         try:
             yield
         except Exception as error:  # noqa: BLE001  # the listener calls the user's code
@@ -156,7 +156,7 @@ class KafkaGroupMember:
         self._fetcher.drop(logs)
 
     def _place(self) -> None:
-        """Begin to read what was assigned; what fails is tried again by the next poll."""
+        """Begin to read the assigned logs. If that fails, the next poll tries again."""
         if not self._unplaced:
             return
         positions = self._positions(self._unplaced)
@@ -165,7 +165,7 @@ class KafkaGroupMember:
         self._listener.assigned(positions)
 
     def _positions(self, logs: Sequence[Log]) -> dict[Log, GroupPosition]:
-        """Where the group stands; partitions that were added since it began are read from their beginning."""
+        """Return the group's positions. Partitions added since it began are read from their first message."""
         found = stored_positions(self._connection, self._group, logs, REBALANCE_IO_TIMEOUT_S)
         begun = {log: GroupPosition(self._starts[log]) for log in logs if log not in found and log in self._starts}
         added = [log for log in logs if log not in found and log not in begun]

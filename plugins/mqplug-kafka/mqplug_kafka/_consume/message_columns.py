@@ -1,4 +1,4 @@
-"""Native messages as batches: columns are read when they are asked for."""
+"""Native messages as batches, whose columns are read on demand."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from mqplug import Batch, Log, Position
 from mqplug.spi import Headers, Numbers
 
 Name = tuple[str, int]
-"""Topic and partition: what the native client calls a log."""
+"""Topic and partition, the native client's name of a log."""
 
 
 def name_of(message: Message) -> Name:
-    """The partition that a message, or an event about a partition, is of."""
+    """Return the partition of a message, or of an event about a partition."""
     return message.topic() or "", message.partition() or 0
 
 
 def messages_by_partition(messages: list[Message]) -> dict[Name, list[Message]]:
-    """The messages of each partition, in their order."""
+    """Return the messages of each partition, in their order."""
     topics, partitions = list(map(Message.topic, messages)), list(map(Message.partition, messages))
     count = len(messages)
     if topics.count(topics[0]) == count and partitions.count(partitions[0]) == count:
@@ -32,12 +32,12 @@ def messages_by_partition(messages: list[Message]) -> dict[Name, list[Message]]:
 
 
 def batch(log: Log, messages: list[Message], next_offset: int) -> Batch:
-    """Messages of one partition."""
+    """Return messages of one partition as a batch."""
     return Batch(log, Position(log, (next_offset,)), len(messages), MessageColumns(messages))
 
 
 class MessageColumns:
-    """Each column is one pass over the messages, in C."""
+    """The columns of native messages. Each is one pass over the messages, in C."""
 
     __slots__ = ("_messages",)
 
@@ -45,31 +45,31 @@ class MessageColumns:
         self._messages = messages
 
     def coordinates(self) -> Sequence[Numbers]:
-        """Offsets."""
+        """Return the offsets."""
         return cast("list[Numbers]", list(zip(map(Message.offset, self._messages), strict=False)))
 
     def details(self) -> None:
-        """An offset says all."""
+        """Return None: an offset needs no detail."""
 
     def keys(self) -> Sequence[bytes | None]:
-        """Keys."""
+        """Return the keys."""
         return list(map(Message.key, self._messages))
 
     def values(self) -> Sequence[bytes | None]:
-        """Values."""
+        """Return the values."""
         return list(map(Message.value, self._messages))
 
     def headers(self) -> Sequence[Headers]:
-        """Headers, in order, with their duplicates."""
+        """Return the headers, in order, with their duplicates."""
         return [tuple(cast(Headers, each)) if each else () for each in map(Message.headers, self._messages)]
 
     def timestamps(self) -> Sequence[int]:
-        """Times of making or of arrival, as the topic is configured; 0 for messages of before Kafka 0.10."""
+        """Return creation or arrival times, as the topic is configured; 0 for messages from before Kafka 0.10."""
         return [max(0, moment) for _, moment in map(Message.timestamp, self._messages)]
 
     def log_times(self) -> Sequence[int]:
-        """Kafka searches by the one time that it keeps."""
+        """Return the timestamps: Kafka keeps one time of each message, and searches by it."""
         return self.timestamps()
 
     def attempts(self) -> None:
-        """Kafka does not count deliveries."""
+        """Return None: Kafka does not count deliveries."""

@@ -1,4 +1,4 @@
-"""What a native consumer does not fetch: partitions that were paused, or all of them while the caller is away."""
+"""The partitions that a native consumer does not fetch: paused ones, or all while the caller does not poll."""
 
 from __future__ import annotations
 
@@ -10,39 +10,39 @@ from mqplug_kafka._consume.message_columns import Name
 
 
 class PausedPartitions:
-    """Keeps the two apart: the end of the one does not end the other."""
+    """Single pauses and the pause of all partitions, kept apart: ending one does not end the other."""
 
     def __init__(self, native: Consumer) -> None:
         self._native = native
-        self._at_rest = False
+        self._all_paused = False
         self.paused: set[Name] = set()
 
     def taken(self, names: Collection[Name]) -> None:
-        """These were assigned just now. The native client remembers a pause of those that came and went before."""
-        (self._stop if self._at_rest else self._go)(names)
+        """Pause or resume partitions assigned just now: the native client remembers pauses of earlier assignments."""
+        (self._stop if self._all_paused else self._go)(names)
 
     def pause(self, names: Collection[Name]) -> None:
-        """Fetch nothing of these."""
+        """Stop fetching these partitions."""
         self.paused.update(names)
         self._stop(names)
 
     def resume(self, names: Iterable[Name]) -> None:
-        """Go on with these, unless all is at rest."""
+        """Fetch these partitions again, unless all are paused."""
         ended = self.paused & set(names)
         self.paused -= ended
-        if not self._at_rest:
+        if not self._all_paused:
             self._go(ended)
 
-    def rest(self, held: Collection[Name]) -> None:
-        """Fetch nothing at all."""
-        if not self._at_rest:
-            self._at_rest = True
+    def pause_all(self, held: Collection[Name]) -> None:
+        """Stop fetching all partitions."""
+        if not self._all_paused:
+            self._all_paused = True
             self._stop(set(held) - self.paused)
 
-    def go_on(self, held: Collection[Name]) -> None:
-        """Go on with all that is not paused."""
-        if self._at_rest:
-            self._at_rest = False
+    def resume_all(self, held: Collection[Name]) -> None:
+        """Fetch all partitions again that are not paused singly."""
+        if self._all_paused:
+            self._all_paused = False
             self._go(set(held) - self.paused)
 
     def _stop(self, names: Iterable[Name]) -> None:

@@ -1,4 +1,4 @@
-"""Consumers without a group."""
+"""The consumer without a group."""
 
 from __future__ import annotations
 
@@ -13,40 +13,40 @@ from mqplug_kafka._consume.fetcher import PartitionFetcher
 
 
 class KafkaReader:
-    """Holds all its logs at once, and leaves no trace at the broker."""
+    """A consumer that holds all its logs from the start, and stores nothing at the broker."""
 
     def __init__(self, connection: KafkaConnection, options: ConsumerOptions) -> None:
         native = consuming(connection.settings, NO_GROUP_ID, options.prefetch_bytes)
         self._fetcher = PartitionFetcher(connection, native, options.logs)
-        self._fetcher.tolerant = True
+        self._fetcher.ignores_group_access = True
         if isinstance(options.start, Mapping):
             self._fetcher.take({log: options.start[log] for log in options.logs})
 
     def poll(self, most: int, timeout: float) -> Sequence[Batch]:
-        """Batches as they come."""
+        """Return batches as they arrive."""
         return self._fetcher.poll(most, timeout)
 
     def wake(self) -> None:
-        """A poll is short."""
+        """Do nothing: a poll is short."""
 
     def tend(self, timeout: float) -> None:
-        """Nobody waits for a reader."""
+        """Do nothing: a reader has no membership."""
 
     def pause(self, logs: Sequence[Log]) -> None:
-        """Fetch nothing of these."""
+        """Stop fetching these logs."""
         self._fetcher.pause(logs)
 
     def resume(self, logs: Sequence[Log]) -> None:
-        """Go on with these."""
+        """Fetch these logs again."""
         self._fetcher.resume(logs)
 
     def seek(self, positions: Mapping[Log, Position], timeout: float) -> None:
-        """Read on there."""
+        """Read on from these positions."""
         self._fetcher.move(positions)
 
     def commit(self, positions: Mapping[Log, GroupPosition], timeout: float) -> None:
-        """There is nothing to store."""
+        """Do nothing: there is no group."""
 
     def close(self, timeout: float) -> None:
-        """Let go."""
+        """Close the native consumer."""
         self._fetcher.native.close()

@@ -1,9 +1,9 @@
-"""Telling a topic from another of the same name that took its place.
+"""Notices that a topic was deleted, or deleted and created again with the same name.
 
-The native client reads on in a topic that was deleted and made again, at the old offset: what was written below it is
-skipped without a word, and nothing tells that the topic is gone. So the topics' ids are looked at now and then, also
-while messages keep coming, and always before those of a log are delivered that come after a silence of it: no topic is
-replaced without one. Offsets are stored by name: before that, too, the ids are looked at.
+The native client silently reads on in the new topic at the old offset, and so skips messages below it. So the topics'
+ids are checked at intervals, also while messages keep coming, and always before messages of a log are delivered that
+come after a silence of it: no topic is replaced without one. Kafka stores offsets by name, so the ids are also checked
+before a commit.
 """
 
 from __future__ import annotations
@@ -22,18 +22,16 @@ from mqplug_kafka._cluster.connection import KafkaConnection, incarnation
 from mqplug_kafka._cluster.errors import error_from_native, native
 from mqplug_kafka._consume.message_columns import Name
 
-SILENCE_S = 0.4  # seconds; a fetch that failed is not repeated for half a second
-TOPIC_CHECK_S = 1.5  # seconds between two looks, so that what happened is told within two
-MISSES_UNTIL_GONE = 2  # times that a topic has to be missed in a row: a broker may be the last to hear of it
-CONFIRMED_FOR_S = (
-    0.1  # seconds after a look in which positions are stored without another: no topic is made again faster
-)
+SILENCE_S = 0.4  # below the half second after which a failed fetch is repeated
+TOPIC_CHECK_S = 1.5  # between two checks, so that a deletion is reported within two seconds
+MISSES_UNTIL_GONE = 2  # in a row: the broker that is asked may be the last to learn of a new topic
+CONFIRMED_FOR_S = 0.1  # after a check, positions are stored without another: no topic is created again faster
 
 DescribeAll = Callable[[], "dict[str, Future[TopicDescription]]"]
 
 
 class TopicWatch:
-    """Watches the topics of one consumer."""
+    """The topics of one consumer, checked to be the same as when it was opened."""
 
     def __init__(self, connection: KafkaConnection, logs: Iterable[Log]) -> None:
         self._ids = {log.topic: log.incarnation for log in logs}
@@ -45,42 +43,42 @@ class TopicWatch:
         self._missed = 0
         self._gone: TopicNotFound | None = None
         self._connection = connection
-        self._sure: dict[str, float] = {}  # when each topic was there for certain
+        self._sure: dict[str, float] = {}  # when each topic was last confirmed
 
     def incarnation(self, topic: str) -> str:
-        """The id that the topic had when the consumer was opened."""
+        """Return the id that the topic had when the consumer was opened."""
         return self._ids[topic]
 
     def heard(self, names: Iterable[Name]) -> None:
-        """Messages of these logs were delivered."""
+        """Note that messages of these logs were delivered."""
         self._heard.update(dict.fromkeys(names, time.monotonic()))
 
-    def doubt(self) -> None:
-        """Something looks wrong: look soon."""
+    def check_soon(self) -> None:
+        """Make the next ``check_in_turn`` begin a check."""
         self._begun = 0.0
 
     def silent(self, names: Iterable[Name]) -> bool:
-        """Whether there was a silence of any of these logs before what came just now."""
+        """Return whether any of these logs was silent before the messages that just arrived."""
         latest = time.monotonic() - SILENCE_S
         return any(self._heard.get(name, self._opened) < latest for name in names)
 
     def check_in_turn(self) -> None:
-        """Look, if it is time; raises ``TopicNotFound`` once a topic is gone."""
+        """Begin a check if one is due. Raise ``TopicNotFound`` once a topic is gone."""
         self._judge(0.0)
         if not self._under_way and time.monotonic() - self._begun > TOPIC_CHECK_S:
             self._begin()
 
     def confirm(self, since: float, timeout: float) -> bool:
-        """Whether all topics were there after that moment; False if the brokers did not say so in time."""
+        """Return whether all topics existed after that moment; False if the brokers did not answer in time."""
         if not self._under_way and self._begun < since:
             self._begin()
         self._judge(timeout)
         return not self._under_way and self._begun >= since and not self._missed
 
     def lost(self, topics: Iterable[str], timeout: float) -> dict[str, TopicNotFound]:
-        """Look now at those of these topics that were not looked at just before: what to say of those that are gone.
+        """Check these topics now, except those confirmed just before. Return the errors of those that are gone.
 
-        Any thread. Raises what keeps the brokers from telling.
+        Any thread may call it. Raise an error if the brokers do not answer.
         """
         end = time.monotonic() + timeout
         due = sorted(
@@ -119,7 +117,7 @@ class TopicWatch:
         self._under_way = self._look()
 
     def _judge(self, timeout: float) -> None:
-        """Take in what was answered."""
+        """Evaluate the answers to the check under way, waiting up to ``timeout`` seconds for each."""
         if self._gone is not None:
             raise self._gone.with_traceback(None)
         if not self._under_way:
@@ -132,7 +130,7 @@ class TopicWatch:
             return  # later
         except KafkaException:
             self._begun = 0.0  # no answer: ask again
-            self._connection.requests.doubt()
+            self._connection.requests.note_unanswered()
         self._under_way = {}
         self._missed = self._missed + 1 if missing else 0
         if missing and self._missed >= MISSES_UNTIL_GONE:
@@ -153,7 +151,7 @@ class TopicWatch:
     def _other(self, name: str, found: TopicDescription) -> TopicNotFound | None:
         if incarnation(found) == self._ids[name]:
             return None
-        return TopicNotFound(f"the topic {name!r} was deleted and made again", topic=name)
+        return TopicNotFound(f"the topic {name!r} was deleted and created again", topic=name)
 
 
 def _deleted(name: str) -> TopicNotFound:

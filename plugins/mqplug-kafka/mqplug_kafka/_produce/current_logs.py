@@ -1,9 +1,9 @@
-"""What the logs of a topic are called now, for the ids that a producer hands out.
+"""The current logs of the topics that a producer sends to, for the ids of its messages.
 
-A topic may be deleted and made again while a producer lives; the native client sends on without a word, and the new
-topic's ids have another incarnation. So each topic is looked at once a second while it is sent to, and what was stored
-meanwhile gets its id when the answer is there: a few milliseconds later, and no later than the broker's own report as
-a rule, since both were asked for at once.
+A topic may be deleted and created again while a producer is open. The native client silently goes on, and ids of the
+new topic have another incarnation. So each topic is described once a second while it is sent to. Records stored in the
+meantime get their ids when the answer arrives: usually no later than their delivery report, for both are requested at
+the same time.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from confluent_kafka.admin import TopicDescription  # pyright: ignore[reportPriv
 from mqplug import Log
 from mqplug_kafka._cluster.connection import KafkaConnection
 
-NAME_REFRESH_S = 1.0
+DESCRIBE_EVERY_S = 1.0
 
 
 class CurrentLogs:
@@ -29,26 +29,26 @@ class CurrentLogs:
     def __init__(self, connection: KafkaConnection) -> None:
         self._connection = connection
         self.due: dict[str, float] = {}
-        """When each topic is to be looked at again."""
-        self._pending: dict[str, Future[TopicDescription]] = {}  # the looks under way
-        self._waiting: deque[tuple[str, Callable[[], None]]] = deque()  # what is stored, but has no name yet
+        """When to describe each topic again."""
+        self._pending: dict[str, Future[TopicDescription]] = {}  # requests under way
+        self._waiting: deque[tuple[str, Callable[[], None]]] = deque()  # stored records whose log is not known yet
 
     def refresh(self, topic: str, now: float) -> None:
-        """A topic is about to be sent to, and is due; at the first time the core has asked for it just now."""
+        """Begin to describe a topic that is due. The first time, the core has described it just before."""
         if topic in self.due and topic not in self._pending:
-            with suppress(KafkaException):  # no broker tells: the last answer holds
+            with suppress(KafkaException):  # no broker answers: keep the last description
                 self._pending[topic] = self._connection.look(topic)
-        self.due[topic] = now + NAME_REFRESH_S
+        self.due[topic] = now + DESCRIBE_EVERY_S
 
     def when_known(self, topic: str, settle: Callable[[], None]) -> None:
-        """Settle what is stored in a topic: now, or when its logs are known again; always in order."""
+        """Settle stored records of a topic now, or when its logs are known again; always in order."""
         if self._waiting or self._pending:
             self._waiting.append((topic, settle))
         else:
             settle()
 
     def settle(self, timeout: float) -> None:
-        """Settle what waits, as far as the logs are known, or become known in time."""
+        """Settle waiting records whose logs are known, or become known in time."""
         waiting = self._waiting
         while waiting and self._known(waiting[0][0], timeout):
             try:
@@ -66,15 +66,15 @@ class CurrentLogs:
         except FutureTimeout:
             return False
         except KafkaException:
-            pass  # no broker told: the last answer holds
+            pass  # no broker answered: keep the last description
         self._pending.pop(topic, None)
         return True
 
     def log(self, topic: str, partition: int) -> Log:
-        """The log of a partition."""
+        """Return the log of a partition."""
         info = self._connection.known(topic)
         if info is None:
-            return self._connection.log(topic, partition, "")  # deleted by this very client
+            return self._connection.log(topic, partition, "")  # deleted by this client
         if partition < len(info.logs):
             return info.logs[partition]
         return self._connection.log(topic, partition, info.logs[0].incarnation)

@@ -1,8 +1,8 @@
-"""The reports on records that were handed to the native client together.
+"""Matches delivery reports to the records that were handed to the native client together, and settles them.
 
-The native client calls back for each record, but does not say which one it was. It keeps the order inside a partition,
-and a key has one partition; so the offsets of those that were stored, sorted, are theirs in the order in which they
-were sent. Those that failed are told by their content; of records that are equal, it makes no difference which failed.
+The native client calls back for each record, but does not say for which one. It keeps the order inside a partition,
+and a key has one partition. So the sorted offsets belong to the stored records in the order in which they were sent.
+Failed records are found by their content: among equal records it makes no difference which one failed.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from mqplug_kafka._cluster.errors import NOT_STORED_CODES, maybe_stored, not_sto
 from mqplug_kafka._produce.current_logs import CurrentLogs
 
 FailedRecord = tuple[KafkaError | None, bytes | None, bytes | None]
-"""The error, and the record's value and key; no error: it is stored, but nobody knows where."""
+"""The error, and the record's value and key. Without an error it is stored at an unknown offset."""
 
 
 class RecordGroup(Protocol):
-    """Records that are sent together: a run, or single ones that happened to come one after the other."""
+    """Records that are sent together: a run, or single records sent one after the other."""
 
     topic: str
     partition: int
@@ -40,23 +40,25 @@ class RecordGroup(Protocol):
 
 
 class DeliveryReports:
-    """Collects the reports on records that were sent together, and settles them."""
+    """Collects the reports on a group of records, and settles them when all have come."""
 
-    __slots__ = ("_enough", "_failures", "_found", "_names", "_partitions", "_refused", "_together", "_where")
+    __slots__ = (
+        "_current_logs", "_expected", "_failures", "_offsets", "_partitions", "_placed", "_records", "_refused",
+    )  # fmt: skip
 
-    def __init__(self, together: RecordGroup, names: CurrentLogs) -> None:
-        self._together = together
-        self._names = names
-        self._found: list[int] = []  # the offsets of what is stored
-        self._where: list[tuple[int, int]] = []  # with their partitions, where the native client chooses them
-        self._partitions: dict[bytes | None, int] | None = {} if together.partition < 0 else None  # by key
+    def __init__(self, records: RecordGroup, current_logs: CurrentLogs) -> None:
+        self._records = records
+        self._current_logs = current_logs
+        self._offsets: list[int] = []  # the offsets of the stored records
+        self._placed: list[tuple[int, int]] = []  # with their partitions, if the native client chooses them
+        self._partitions: dict[bytes | None, int] | None = {} if records.partition < 0 else None  # by key
         self._failures: list[FailedRecord] = []
-        self._refused: Mapping[int, KafkaError] | None = None  # what was not taken, by row; None: not known yet
-        self._enough = len(together)  # with so many found, it may be all
+        self._refused: Mapping[int, KafkaError] | None = None  # records not accepted, by row; None: not known yet
+        self._expected = len(records)  # with this many offsets the group may be complete
 
     def produce(self, native: Producer) -> None:
-        """Hand the records over."""
-        sent = self._together
+        """Hand the records to the native client."""
+        sent = self._records
         if sent.keys is None:
             messages: list[dict[str, Any]] = [{"value": value} for value in sent.values]
         else:
@@ -68,49 +70,49 @@ class DeliveryReports:
             return
         self._refused = {row: each["_error"] for row, each in enumerate(messages) if "_error" in each}
         if self._refused:
-            self._enough = 0
+            self._expected = 0
         self._settle_if_complete()
 
     def __call__(self, error: KafkaError | None, message: Message) -> None:
-        """One report."""
+        """Take one delivery report."""
         offset = message.offset()
         if error is None and offset is not None and offset >= 0:
             if self._partitions is not None:
                 partition = self._partitions[message.key()] = message.partition() or 0
-                self._where.append((partition, offset))
-            self._found.append(offset)
+                self._placed.append((partition, offset))
+            self._offsets.append(offset)
         else:
             self._failures.append((error, message.value(), message.key()))
-            self._enough = 0
-        if len(self._found) >= self._enough:
+            self._expected = 0
+        if len(self._offsets) >= self._expected:
             self._settle_if_complete()
 
     def _settle_if_complete(self) -> None:
         refused = self._refused
-        if refused is None or len(self._found) + len(self._failures) + len(refused) < len(self._together):
+        if refused is None or len(self._offsets) + len(self._failures) + len(refused) < len(self._records):
             return
         simple = self._partitions is None and not refused and not self._failures
-        self._names.when_known(self._together.topic, self._settle_all if simple else self._settle_each)
+        self._current_logs.when_known(self._records.topic, self._settle_all if simple else self._settle_each)
 
     def _settle_all(self) -> None:
-        sent = self._together
-        log = self._names.log(sent.topic, sent.partition)
-        sent.stored(log, list(zip(sorted(self._found), strict=True)))
+        sent = self._records
+        log = self._current_logs.log(sent.topic, sent.partition)
+        sent.stored(log, list(zip(sorted(self._offsets), strict=True)))
 
     def _settle_each(self) -> None:
-        sendings = self._together.sendings()
+        sendings = self._records.sendings()
         offsets: defaultdict[int, deque[int]] = defaultdict(deque)
         if self._partitions is None:
-            offsets[self._together.partition].extend(sorted(self._found))
-        for partition, offset in sorted(self._where):
+            offsets[self._records.partition].extend(sorted(self._offsets))
+        for partition, offset in sorted(self._placed):
             offsets[partition].append(offset)
-        for row in self._without_failures(sendings):
+        for row in self._stored_rows(sendings):
             sending = sendings[row]
             partition = sending.partition if self._partitions is None else self._partitions[sending.key]
-            sending.stored(self._names.log(sending.topic, partition), (offsets[partition].popleft(),))
+            sending.stored(self._current_logs.log(sending.topic, partition), (offsets[partition].popleft(),))
 
-    def _without_failures(self, sendings: Sequence[Sending]) -> Sequence[int]:
-        """The rows of what was stored; the others are settled."""
+    def _stored_rows(self, sendings: Sequence[Sending]) -> Sequence[int]:
+        """Settle the failed records, and return the rows of the stored ones."""
         if not self._refused and not self._failures:
             return range(len(sendings))
         refused = self._refused or {}
@@ -126,9 +128,9 @@ class DeliveryReports:
 
 
 def settle_failure(sending: Sending, error: KafkaError | None) -> None:
-    """Tell a record what went wrong, and whether that proves that it is not stored."""
+    """Settle a record as failed if the error proves that it is not stored, else as unknown."""
     if error is None:
-        sending.unknown(OutcomeUnknown("it is stored, but the broker did not say where"))
+        sending.unknown(OutcomeUnknown("the record is stored, but the broker did not report its offset"))
     elif error.code() in NOT_STORED_CODES:
         sending.failed(not_stored(error))
     else:

@@ -1,6 +1,6 @@
-"""Producers: records that come one by one are handed to the native client together, which takes a third of the time.
+"""The producer, which hands single records to the native client together: that takes a third of the time.
 
-They are collected until there are many, until somebody waits, or for two milliseconds.
+They are collected until there are ``MAX_COLLECTED_RECORDS``, until a sender waits, or for ``LINGER_S``.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from mqplug_kafka._cluster.errors import bad_time, not_stored
 from mqplug_kafka._produce.current_logs import CurrentLogs
 from mqplug_kafka._produce.delivery_reports import DeliveryReports, settle_failure
 
-MAX_COLLECTED_RECORDS = 500  # records that go at once
-LINGER_S = 0.002  # seconds
+MAX_COLLECTED_RECORDS = 500
+LINGER_S = 0.002
 
 
 class SingleRecords:
-    """Records that came one by one, for one topic and partition."""
+    """Records of one topic and partition that were sent one by one."""
 
     __slots__ = ("_sendings", "keys", "partition", "topic", "values")
 
@@ -54,7 +54,7 @@ class SingleRecords:
 
 
 class KafkaProducer:
-    """Hands records to the native producer, whose reports settle them."""
+    """A producer that hands records to the native one, whose delivery reports settle them."""
 
     def __init__(self, connection: KafkaConnection) -> None:
         self._shared_producers = connection.shared_producers
@@ -107,7 +107,7 @@ class KafkaProducer:
                     self._produce(sending)
 
     def _prepare(self, topic: str, partition: int) -> None:
-        """See that the names of a topic's logs are fresh, and that the native client knows the partition."""
+        """Refresh the logs of a topic if they are due, and make the native client learn of the partition."""
         now = time.monotonic()
         if now >= self._current_logs.due.get(topic, 0.0):
             self._current_logs.refresh(topic, now)
@@ -116,7 +116,7 @@ class KafkaProducer:
             self._shared.learn(topic, partition, len(known.logs))
 
     def _produce(self, sending: Sending) -> None:
-        """Hand over a record that has more than a key and a value, which goes alone."""
+        """Hand over a record with headers or a timestamp, which goes alone."""
         moment = sending.timestamp
         if moment is not None and (why := self._bad_time(moment)):
             sending.failed(bad_time(moment, why))
@@ -128,14 +128,14 @@ class KafkaProducer:
                 timestamp=moment or 0, headers=headers,
             )  # fmt: skip
         except KafkaException as error:
-            sending.failed(not_stored(error))  # refused here: it was never on its way
+            sending.failed(not_stored(error))  # refused by the client: it was never sent
 
     def _bad_time(self, moment: int) -> str | None:
-        """Why Kafka would not store this timestamp, if it would not."""
+        """Return why Kafka would not store this timestamp; None if it would."""
         if moment == 0:
-            return "Kafka takes 0 for 'now'"
+            return "Kafka takes 0 to mean now"
         if moment > (time.time() + self._future_max) * 1000:
-            return "it lies too far in the future: see the setting future_max"
+            return f"it is more than {self._future_max:g} s in the future, the setting future_max"
         return None
 
     def _report(self, sending: Sending, error: KafkaError | None, message: Message) -> None:
@@ -150,4 +150,4 @@ class KafkaProducer:
 
 
 _alike = attrgetter("topic", "partition", "headers", "timestamp")
-"""What records have in common that can go together."""
+"""The fields in which records must agree to go together."""

@@ -1,4 +1,4 @@
-"""Which groups there are, how many members they have, and forgetting one. Only the admin interface tells."""
+"""Lists groups with their number of members, and deletes a group, through the admin interface."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ MembersByGroup = dict[str, set[str]]
 
 
 def groups(connection: PulsarConnection, topic: str | None, timeout: float) -> list[GroupInfo]:
-    """The groups of a topic, or of all topics of the namespace."""
+    """Return the groups of a topic, or of all topics of the namespace."""
     found: MembersByGroup = {}
     for members in _by_topic(connection, topic, time.monotonic() + timeout).values():
         for group, names in members.items():
@@ -28,7 +28,7 @@ def groups(connection: PulsarConnection, topic: str | None, timeout: float) -> l
 
 
 def delete(connection: PulsarConnection, group: str, timeout: float) -> None:
-    """Forget a group on all topics of the namespace. Brokers refuse that while it has members."""
+    """Delete a group on all topics of the namespace. Brokers refuse that while it has members."""
     end = time.monotonic() + timeout
     members_of = {
         name: members[group] for name, members in _by_topic(connection, None, end).items() if group in members
@@ -44,7 +44,7 @@ def delete(connection: PulsarConnection, group: str, timeout: float) -> None:
 def _by_topic(connection: PulsarConnection, topic: str | None, end: float) -> dict[str, MembersByGroup]:
     if connection.admin is None:
         raise mqplug.Unsupported(
-            "groups", "groups are listed and deleted by the admin interface alone", fix="Say admin_url="
+            "groups", "listing and deleting groups needs Pulsar's admin interface", fix="Say admin_url="
         )
     names = [topic] if topic is not None else topics.names(connection, end - time.monotonic())
     asked = {name: partial(_members, connection, name, end) for name in names}
@@ -52,7 +52,7 @@ def _by_topic(connection: PulsarConnection, topic: str | None, end: float) -> di
 
 
 def _members(connection: PulsarConnection, topic: str, end: float) -> MembersByGroup:
-    """The durable subscriptions of a topic. A member has the same name on each partition."""
+    """Return the members of each durable subscription of a topic. A member has one name on all partitions."""
     found: MembersByGroup = {}
     for stats in _stats(connection, topic, end):
         for group, each in stats["subscriptions"].items():
@@ -63,7 +63,7 @@ def _members(connection: PulsarConnection, topic: str, end: float) -> MembersByG
 
 
 def _stats(connection: PulsarConnection, topic: str, end: float) -> list[Mapping[str, Any]]:
-    """The statistics of each partition."""
+    """Return the statistics of each partition."""
     admin = topics.required_admin(connection, "listing groups")
     path = topic_path(connection.names.full(topic))
     try:

@@ -1,4 +1,4 @@
-"""From starts to positions, and what logs retain."""
+"""Looks up positions in logs: watermarks, bounds, and the position that a start means."""
 
 from __future__ import annotations
 
@@ -19,15 +19,13 @@ from mqplug_pulsar._format import message_ids
 
 T = TypeVar("T")
 
-MAX_DISORDER_MS = (
-    30_000  # milliseconds: how long native producers try to send a message, which keeps its time meanwhile
-)
+MAX_DISORDER_MS = 30_000  # native producers try to send a message for this long, and it keeps its publish time
 
 
 def resolve(
     connection: PulsarConnection, start: SymbolicStart, logs: Sequence[Log], timeout: float
 ) -> dict[Log, Position]:
-    """A position for each log, now."""
+    """Return the position that a start means now, for each log."""
     found = _for_each(connection, logs, timeout, partial(_resolve, connection, start))
     return {log: Position(log, place) for log, place in found.items()}
 
@@ -35,13 +33,13 @@ def resolve(
 def watermarks(
     connection: PulsarConnection, logs: Sequence[Log], since: Mapping[Log, Position], timeout: float
 ) -> dict[Log, Watermarks]:
-    """Low and high of each log; the count is of entries, each of which holds one message or a batch."""
+    """Return the watermarks. They count entries, each of which holds one message or a batch."""
     found = _for_each(connection, logs, timeout, connection.ledgers)
     return {log: _watermarks(log, ledgers, since.get(log)) for log, ledgers in found.items()}
 
 
 def bounds(connection: PulsarConnection, logs: Sequence[Log], timeout: float) -> dict[Log, Bounds]:
-    """The first and the last id of each log, read from it."""
+    """Return the ids of the first and last message of each log, read from it."""
     return _for_each(connection, logs, timeout, partial(_bounds, connection))
 
 
@@ -65,10 +63,10 @@ def _resolve(connection: PulsarConnection, start: SymbolicStart, log: Log, timeo
 
 
 def _at_time(connection: PulsarConnection, log: Log, milliseconds: int, high: Numbers, timeout: float) -> Numbers:
-    """The first message published at or after a time, which is the same for a whole batch; high if there is none.
+    """Return the position of the first message published at or after a time, or the end if there is none.
 
-    The broker searches as if times grew along the log. They do not where there are several producers, or one that had
-    to send again. So it is asked for an earlier time, before which none of those that are wanted can lie.
+    A batch has one publish time. The broker searches as if times grew along the log. They do not with several
+    producers, or with one that had to send again. So ask it for an earlier time, before which no such message can lie.
     """
     end = time.monotonic() + timeout
 
@@ -87,7 +85,7 @@ def _at_time(connection: PulsarConnection, log: Log, milliseconds: int, high: Nu
 
 
 def _last(connection: PulsarConnection, log: Log, count: int, ledgers: Ledgers, timeout: float) -> Numbers:
-    """So many messages before the high: no more entries than that are read, each holds a message at least."""
+    """Return the position ``count`` messages before the end. Read that many entries: each holds at least a message."""
     if not count or ledgers.low == ledgers.high:
         return ledgers.high
     end = time.monotonic() + timeout
@@ -106,7 +104,7 @@ def _last(connection: PulsarConnection, log: Log, count: int, ledgers: Ledgers, 
 
 
 def _entries_back(ledgers: Ledgers, count: int) -> Numbers:
-    """The same without a table of ledgers: in the last one, or from the low."""
+    """Return a position ``count`` entries back in the last ledger, or the low, if there is no table of ledgers."""
     ledger, entry, _ = ledgers.high[:3]
     return (ledger, entry - count, -1) if count <= entry else ledgers.low
 
@@ -129,8 +127,10 @@ def _bounds(connection: PulsarConnection, log: Log, timeout: float) -> Bounds:
 
 def _next(reader: Any, timeout: float) -> Any:
     if timeout <= 0:
-        raise Timeout("not all was read in time that had to be looked at", fix="Allow more time")
+        raise Timeout("the search in the log did not end in time", fix="Allow more time")
     try:
         return reader.read_next(max(1, int(timeout * 1000)))
     except _pulsar.Timeout as error:
-        raise Timeout("the broker did not deliver a message that it has", fix="Allow more time") from error
+        raise Timeout(
+            f"the broker did not deliver a stored message within {timeout:.3g} s", fix="Allow more time"
+        ) from error

@@ -1,7 +1,7 @@
-"""Retention: what Pulsar keeps of a topic, acked or not.
+"""Retention of a topic as Pulsar's policies, the same for acked and unacked messages.
 
-Pulsar by itself deletes what was acked at once, and keeps for ever what was not. It has a limit for each, in time and
-in size, and the two are set alike here. Minutes and megabytes are its units: both are rounded up.
+By default Pulsar deletes acked messages at once, and keeps unacked ones forever. It has limits for each, in time and in
+size; here both are set alike. Its units are minutes and megabytes: both are rounded up.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ NO_LIMIT = -1
 
 
 def set_retention(admin: AdminInterface, path: str, action: CreateTopic, end: float) -> None:
-    """Set the limits of a new topic; the default may be refused by a broker that allows no policies of topics."""
+    """Set the limits of a new topic. Only for explicit limits raise if the broker allows no topic policies."""
     seconds = DEFAULT_RETENTION_S if action.retention is None else action.retention
     try:
         for policy, body in _policies(seconds, action.retention_bytes):
@@ -48,12 +48,12 @@ def _policies(seconds: float, size: int | None) -> list[tuple[str, Any]]:
 
 
 def retention_from_policies(admin: AdminInterface, path: str, timeout: float) -> dict[str, Any]:
-    """The fields of a ``TopicInfo`` that the topic's policies fill; none where they are not told."""
+    """Return the fields of a ``TopicInfo`` that the topic's policies fill; none if they cannot be read."""
     try:
         told = admin.get(f"{path}/retention?applied=true", timeout) or {}
         minutes, megabytes = int(told.get("retentionTimeInMinutes", 0)), int(told.get("retentionSizeInMB", 0))
         if minutes == 0 or megabytes == 0:
-            return {}  # that depends on acks
+            return {}  # then retention depends on acks
         return {
             "retention": _seconds(admin, path, minutes, timeout),
             "retention_bytes": _size(admin, path, megabytes, timeout),
@@ -63,7 +63,7 @@ def retention_from_policies(admin: AdminInterface, path: str, timeout: float) ->
 
 
 def _seconds(admin: AdminInterface, path: str, minutes: int, timeout: float) -> float:
-    """The limit of what is not acked tells the seconds that were asked for."""
+    """Return the requested seconds, which the limit for unacked messages keeps exactly."""
     if minutes < 0:
         return math.inf
     seconds = int(admin.get(f"{path}/messageTTL?applied=true", timeout) or 0)

@@ -1,4 +1,4 @@
-"""Groups: subscriptions and their stored positions."""
+"""Groups as subscriptions: opens them, reads and moves their cursors, and confirms acks."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ from mqplug_pulsar._cluster.native_calls import retry_while_cursor_moves
 from mqplug_pulsar._format import message_ids
 
 _TYPES = {"ordered": pulsar.ConsumerType.Failover, "exclusive": pulsar.ConsumerType.Exclusive}
-END_OF_LOG = 2**63 - 1  # as ledger and entry: behind all there is
-CURSOR_CHECK_S = 0.02  # seconds between two looks at a cursor that is about to move
-ACK_RESEND_S = 2.0  # seconds after which an ack is taken for lost: with a connection that broke
-CURSOR_WRITE_S = 0.2  # seconds; if it takes longer, the broker puts the write off: it makes about one a second
+END_OF_LOG = 2**63 - 1  # as ledger and entry: behind all messages
+CURSOR_CHECK_S = 0.02  # between two checks of a cursor that is about to move
+ACK_RESEND_S = 2.0  # then an ack counts as lost, with a broken connection
+CURSOR_WRITE_S = 0.2  # a write that takes longer was deferred: the broker makes about one a second
 
 
 def subscribe(
@@ -37,7 +37,7 @@ def subscribe(
     mode: Mode = "exclusive",
     queue: int = 1,
 ) -> Any:
-    """A native consumer of one log; when it is exclusive, nobody else may be there."""
+    """Return a native consumer of one log. An exclusive one allows no other consumer of the group."""
     return connection.opener.consumer(
         connection.native_topic(log),
         group,
@@ -51,19 +51,19 @@ def subscribe(
 
 
 def prepare_group(connection: PulsarConnection, options: ConsumerOptions, timeout: float) -> None:
-    """Store the start for the logs where the group has none, as far as subscribing would not do so by itself."""
+    """Store the start of logs where the group has no position, unless subscribing stores it anyway."""
     group = options.group or ""
     simple = isinstance(options.start, Earliest | Latest)
     if simple and not options.must_exist:
         return
     if connection.admin is None:
         raise mqplug.ConfigError(
-            "without the admin interface a group can begin at EARLIEST and LATEST only, and must_exist= not be checked",
+            "starts other than EARLIEST and LATEST, and must_exist=, need Pulsar's admin interface",
             fix="Say admin_url=, or seek after opening",
         )
     stored_positions = cursors(connection, options.logs, group, timeout)
     if options.must_exist and not stored_positions:
-        raise mqplug.GroupNotFound(f"the group {group!r} has no position here", fix="Drop must_exist=True")
+        raise mqplug.GroupNotFound(f"the group {group!r} has no position on these topics", fix="Drop must_exist=True")
     fresh = [log for log in options.logs if log not in stored_positions]
     if simple or not fresh:
         return
@@ -73,16 +73,16 @@ def prepare_group(connection: PulsarConnection, options: ConsumerOptions, timeou
 
 
 def cursors(connection: PulsarConnection, logs: Sequence[Log], group: str, timeout: float) -> dict[Log, Cursor]:
-    """Where the group stands, for the logs where it does. Needs the admin interface."""
+    """Return the group's cursors, of those logs where it has one. Needs the admin interface."""
     found = connection.calls.each({log: partial(cursor, connection, log, group, timeout) for log in logs}, timeout)
     return {log: each for log, each in found.items() if each is not None}
 
 
 def cursor(connection: PulsarConnection, log: Log, group: str, timeout: float) -> Cursor | None:
-    """Where the group stands on one log."""
+    """Return the group's cursor on one log, or None."""
     if connection.admin is None:
         raise mqplug.Unsupported(
-            "groups", "the stored position of a group is told by the admin interface alone", fix="Say admin_url="
+            "groups", "reading the stored position of a group needs Pulsar's admin interface", fix="Say admin_url="
         )
     topic = connection.native_topic(log)
     stats = connection.admin.stats(topic, timeout)
@@ -91,7 +91,7 @@ def cursor(connection: PulsarConnection, log: Log, group: str, timeout: float) -
         return None
     try:
         properties = connection.admin.get(f"{group_path(topic, group)}/properties", timeout)
-    except AdminRefused:  # an older broker, or the group is gone meanwhile
+    except AdminRefused:  # an older broker, or the group was deleted meanwhile
         properties = None
     return Cursor.read(found, properties or {}, Ledgers.read(stats))
 
@@ -99,12 +99,12 @@ def cursor(connection: PulsarConnection, log: Log, group: str, timeout: float) -
 def stored_positions(
     connection: PulsarConnection, logs: Sequence[Log], group: str, timeout: float
 ) -> dict[Log, GroupPosition]:
-    """The stored positions of a group, to the entry."""
+    """Return the stored positions of a group, exact to the entry."""
     return {log: _group_position(log, each) for log, each in cursors(connection, logs, group, timeout).items()}
 
 
 def move_cursor(connection: PulsarConnection, consumer: Any, group: str, position: Position, timeout: float) -> None:
-    """Move the group's stored position; acks beyond are forgotten. Without the admin interface to the entry."""
+    """Move the group's stored position and drop acks behind it; without the admin interface exact to the entry."""
     end = time.monotonic() + timeout
     ledger, entry, index = message_ids.start_of(position.coordinates)
     if connection.admin is None:
@@ -119,7 +119,7 @@ def move_cursor(connection: PulsarConnection, consumer: Any, group: str, positio
 
 
 def note_batch_position(connection: PulsarConnection, group: str, position: Position, timeout: float) -> None:
-    """Note a position inside a batch: the broker keeps such a position, but does not tell it."""
+    """Note a position inside a batch, which the broker keeps but does not report."""
     there = cursor(connection, position.log, group, timeout)
     if connection.admin is None or there is None or there.position == position.coordinates:
         return
@@ -138,7 +138,7 @@ def note_batch_position(connection: PulsarConnection, group: str, position: Posi
 def ack_and_wait(
     connection: PulsarConnection, log: Log, group: str, member: str, ack: Callable[[], None], end: float
 ) -> None:
-    """Ack, and return when the broker wrote it down: the client sends acks a little later, and waits for no answer."""
+    """Ack, and return when the broker has written it. The client sends acks later, and waits for no answer."""
     look = partial(_acks, connection, log, group, member, end)
     before = look()
     ack()
@@ -146,14 +146,17 @@ def ack_and_wait(
     arrived = None
     while True:
         acks, now = look(), time.monotonic()
-        if acks.received < before.received:  # it connected again meanwhile
+        if acks.received < before.received:  # the member reconnected meanwhile
             before, arrived = acks, None
         elif acks.received > before.received:
             arrived = arrived or now
             if acks.written_after(before) or now > arrived + CURSOR_WRITE_S:
                 return
         if now > end:
-            raise mqplug.Timeout("the broker did not take the acks in time", topic=log.topic, fix="Commit again")
+            raise mqplug.Timeout(
+                f"the broker did not confirm the acks of the group {group!r} on partition {log.partition} in time",
+                topic=log.topic, fix="Commit again",
+            )  # fmt: skip
         if arrived is None and now > again:
             ack()
             again = now + ACK_RESEND_S
@@ -161,7 +164,7 @@ def ack_and_wait(
 
 
 def _acks(connection: PulsarConnection, log: Log, group: str, member: str, end: float) -> AckProgress:
-    """What the broker did with the acks of a member."""
+    """Return how far the broker has processed the acks of a member."""
     if connection.admin is None:
         return AckProgress(0, (-1, -1))
     topic, left = connection.native_topic(log), max(0.1, end - time.monotonic())
@@ -175,7 +178,7 @@ def _acks(connection: PulsarConnection, log: Log, group: str, member: str, end: 
 def move_group(
     connection: PulsarConnection, group: str, positions: Mapping[Log, GroupPosition], timeout: float
 ) -> None:
-    """Move a group without members; an exclusive consumer proves that there are none."""
+    """Move a group without members. An exclusive consumer proves that there are none."""
     end = time.monotonic() + timeout
     if any(each.acked for each in positions.values()):
         raise mqplug.Unsupported(
@@ -195,7 +198,7 @@ def move_group(
 
 
 def _create(connection: PulsarConnection, group: str, position: Position, timeout: float) -> None:
-    """Create the subscription at a position, unless it came to be meanwhile."""
+    """Create the subscription at a position, unless it was created meanwhile."""
     if connection.admin is None:
         return
     topic = connection.native_topic(position.log)

@@ -1,4 +1,4 @@
-"""Creating, deleting and listing topics, through the admin interface."""
+"""Creates, grows, describes, deletes and lists topics, through the admin interface."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ PARTITIONS_CHECK_PAUSE_S = 0.02
 
 
 def create(connection: PulsarConnection, action: CreateTopic, timeout: float) -> TopicInfo:
-    """Create a partitioned topic that keeps its messages for so long, acked or not."""
+    """Create a partitioned topic, with its retention for acked and unacked messages."""
     end = time.monotonic() + timeout
     admin = required_admin(connection, "creating topics")
     if action.options:
@@ -47,7 +47,7 @@ def create(connection: PulsarConnection, action: CreateTopic, timeout: float) ->
 
 
 def grow(connection: PulsarConnection, topic: str, partitions: int, timeout: float) -> TopicInfo:
-    """Have more partitions. The broker gives them to the groups of the topic, from their beginning."""
+    """Grow the topic to ``partitions`` partitions. The broker adds them to the topic's groups, from their start."""
     end = time.monotonic() + timeout
     if connection.admin is None:
         raise mqplug.Unsupported(
@@ -55,7 +55,7 @@ def grow(connection: PulsarConnection, topic: str, partitions: int, timeout: flo
         )
     there = len(connection.describe(topic, timeout).logs)
     if partitions <= there:
-        raise ValueError(f"the topic {topic!r} has {there} partitions already: {partitions} would not be more")
+        raise ValueError(f"the topic {topic!r} already has {there} partitions: {partitions} would not be more")
     try:
         connection.admin.post(
             f"{topic_path(connection.names.full(topic))}/partitions", partitions, end - time.monotonic()
@@ -63,18 +63,23 @@ def grow(connection: PulsarConnection, topic: str, partitions: int, timeout: flo
     except AdminRefused as error:
         if error.status == HTTPStatus.CONFLICT:
             raise mqplug.Unsupported(
-                "add_partitions", f"the topic {topic!r} was made without partitions, and stays so", topic=topic
+                "add_partitions",
+                f"the topic {topic!r} was created without partitions, so none can be added",
+                topic=topic,
             ) from error
         raise error_from_refusal(error, topic) from error
     while len(connection.describe(topic, max(0.01, end - time.monotonic())).logs) < partitions:
         if time.monotonic() >= end:
-            raise mqplug.Timeout("the broker does not tell of all partitions yet", topic=topic)
+            raise mqplug.Timeout(
+                f"the broker does not list all {partitions} partitions of the topic {topic!r} yet",
+                topic=topic, fix="Allow more time",
+            )  # fmt: skip
         time.sleep(PARTITIONS_CHECK_PAUSE_S)
     return describe(connection, topic, max(0.01, end - time.monotonic()))
 
 
 def describe(connection: PulsarConnection, topic: str, timeout: float) -> TopicInfo:
-    """A topic, and what it retains, where the admin interface tells that to us; both are asked at once."""
+    """Return a topic, with its retention if the admin interface lets this client read it."""
     admin = connection.admin
     if admin is None or timeout <= 0:
         return connection.describe(topic, timeout)
@@ -86,7 +91,7 @@ def describe(connection: PulsarConnection, topic: str, timeout: float) -> TopicI
 
 
 def delete(connection: PulsarConnection, topic: str, timeout: float) -> None:
-    """Delete a topic, partitioned or not, whoever uses it."""
+    """Delete a topic, partitioned or not, even if it is in use."""
     admin = required_admin(connection, "deleting topics")
     path = topic_path(connection.names.full(topic))
     try:
@@ -99,7 +104,7 @@ def delete(connection: PulsarConnection, topic: str, timeout: float) -> None:
 
 
 def names(connection: PulsarConnection, timeout: float) -> list[str]:
-    """The topics of the namespace, but for Pulsar's own and the partitions of others."""
+    """Return the topics of the namespace, except Pulsar's own and single partitions."""
     admin = required_admin(connection, "listing topics")
     tenant, namespace = (quote(part, safe="") for part in (connection.names.tenant, connection.names.namespace))
     home = f"persistent/{tenant}/{namespace}"
@@ -107,14 +112,16 @@ def names(connection: PulsarConnection, timeout: float) -> list[str]:
         partitioned = {topic_name(each) for each in admin.get(f"{home}/partitioned", timeout)}
         every = {topic_name(each) for each in admin.get(home, timeout)}
     except AdminRefused as error:
-        raise mqplug.Error(f"the topics of the namespace cannot be listed: {error}") from error
+        raise mqplug.Error(
+            f"the topics of {connection.names.tenant}/{connection.names.namespace} cannot be listed: {error}"
+        ) from error
     plain = {each for each in every if parent(each) not in partitioned}
     found = {connection.names.canonical(each) for each in partitioned | plain}
     return sorted(name for name in found if not name.startswith("__"))
 
 
 def required_admin(connection: PulsarConnection, what: str) -> AdminInterface:
-    """The admin interface, or an error that says how to have one."""
+    """Return the admin interface. Raise ``ConfigError`` if there is none."""
     if connection.admin is None:
         raise mqplug.ConfigError(
             f"{what} needs Pulsar's admin interface", fix="Say admin_url=, as in admin_url='http://host:8080'"
@@ -123,14 +130,14 @@ def required_admin(connection: PulsarConnection, what: str) -> AdminInterface:
 
 
 def _refuse_existing(connection: PulsarConnection, topic: str, path: str, timeout: float) -> None:
-    """An unpartitioned topic of the same name would not stand in the way of a partitioned one."""
+    """Raise ``TopicExists``. Pulsar itself accepts a partitioned topic beside an unpartitioned one of the same name."""
     try:
         required_admin(connection, "creating topics").get(f"{path}/internalStats", timeout)
     except AdminRefused as error:
         if error.status == HTTPStatus.NOT_FOUND:
             return
         raise error_from_refusal(error, topic) from error
-    raise mqplug.TopicExists(f"there is a topic {topic!r} already", topic=topic)
+    raise mqplug.TopicExists(f"the topic {topic!r} already exists", topic=topic)
 
 
 def _delete_unpartitioned(admin: AdminInterface, path: str, topic: str, timeout: float) -> None:

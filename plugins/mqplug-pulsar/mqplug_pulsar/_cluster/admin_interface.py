@@ -1,4 +1,4 @@
-"""Pulsar's administration over HTTP: the few requests that are needed here."""
+"""Requests to Pulsar's admin interface over HTTP, and the meaning of its refusals."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ import mqplug
 from mqplug_pulsar._cluster.credentials import header
 from mqplug_pulsar._settings import PulsarSettings
 
-NO_OWNER_REASON = "find owner"  # what a broker says of topics that it is about to take over; with status 412
-_MAX_REASON_CHARS = 300  # characters of an answer that are worth showing
+NO_OWNER_REASON = "find owner"  # a broker's answer, with status 412, about topics that it is about to take over
+_MAX_REASON_CHARS = 300  # of an answer, in an error
 
 
 class AdminRefused(Exception):
-    """An answer with a status of 400 or more that the caller may have a meaning for."""
+    """An answer with a status of 400 or more. Its meaning is up to the caller."""
 
     def __init__(self, status: int, reason: str) -> None:
         super().__init__(f"HTTP {status}: {reason}")
@@ -38,36 +38,36 @@ class AdminInterface:
         self._headers = {"Content-Type": "application/json"}
         if (authorization := header(settings)) is not None:
             self._headers["Authorization"] = authorization
-        # The broker's own port is reached without a proxy too: both or neither.
+        # Without a proxy, as the broker's own port is reached.
         self._opener = build_opener(ProxyHandler({}), HTTPSHandler(context=_tls(settings)))
 
     def get(self, path: str, timeout: float) -> Any:
-        """The answer to a GET."""
+        """Return the answer to a GET."""
         return self._ask("GET", path, None, timeout)
 
     def put(self, path: str, body: Any, timeout: float) -> None:
-        """Create something."""
+        """Create a resource."""
         self._ask("PUT", path, body, timeout)
 
     def post(self, path: str, body: Any, timeout: float) -> None:
-        """Change something."""
+        """Change a resource."""
         self._ask("POST", path, body, timeout)
 
     def delete(self, path: str, timeout: float) -> None:
-        """Delete something."""
+        """Delete a resource."""
         self._ask("DELETE", path, None, timeout)
 
     def reason_against(self, timeout: float) -> str | None:
-        """Return why this is not the admin interface of a Pulsar that lets us in; None if it is."""
+        """Return why this is not an admin interface of Pulsar that accepts the credentials; None if it is."""
         try:
             clusters = self.get("clusters", timeout)
         except (AdminRefused, mqplug.Error) as error:
             return error.message if isinstance(error, mqplug.Error) else str(error)
         named = isinstance(clusters, list) and all(isinstance(each, str) for each in clusters)
-        return None if named else "it answers, but not as Pulsar does"
+        return None if named else "the answer is not Pulsar's"
 
     def stats(self, topic: str, timeout: float) -> Mapping[str, Any]:
-        """The ledgers and cursors of one partition's topic; ``TopicNotFound`` if there is none."""
+        """Return the ledgers and cursors of one partition's topic. Raise ``TopicNotFound`` if there is none."""
         try:
             found: Mapping[str, Any] = self.get(f"{topic_path(topic)}/internalStats", timeout)
         except AdminRefused as error:
@@ -95,39 +95,39 @@ class AdminInterface:
 
 
 def topic_path(full: str) -> str:
-    """The path of a topic, from its full name."""
+    """Return the path of a topic, from its full name."""
     domain, _, rest = full.partition("://")
     return "/".join([domain, *(quote(part, safe="") for part in rest.split("/", 2))])
 
 
 def group_path(full: str, group: str) -> str:
-    """The path of a group on a topic."""
+    """Return the path of a group on a topic."""
     return f"{topic_path(full)}/subscription/{quote(group, safe='')}"
 
 
 def topic_name(listed: str) -> str:
-    """A full name as lists show it."""
+    """Return the full name of a topic from a list."""
     return unquote(listed)
 
 
 def error_from_refusal(error: AdminRefused, topic: str | None = None) -> mqplug.Error:
-    """What a refusal means where the status has no meaning of its own."""
+    """Return the error for a refusal whose status has no special meaning to the caller."""
     match error.status:
         case HTTPStatus.NOT_FOUND:
-            return mqplug.TopicNotFound("there is no such topic", topic=topic, fix="Create it with create_topic")
+            return mqplug.TopicNotFound("the topic does not exist", topic=topic, fix="Create it with create_topic")
         case HTTPStatus.CONFLICT:
-            return mqplug.TopicExists("there is such a topic already", topic=topic)
+            return mqplug.TopicExists("the topic already exists", topic=topic)
         case status if status >= HTTPStatus.INTERNAL_SERVER_ERROR or NO_OWNER_REASON in error.reason:
             return mqplug.ConnectError(f"no broker serves this yet: {error}", topic=topic, fix="Try again")
         case _:
-            return mqplug.Error(f"the admin interface refused: {error}", topic=topic)
+            return mqplug.Error(f"the admin interface refused the request: {error}", topic=topic)
 
 
 def _refused(error: HTTPError) -> Exception:
     reason = error.read(10_000).decode(errors="replace").strip()
     match error.code:
         case HTTPStatus.UNAUTHORIZED:
-            return mqplug.AuthError("the credentials were refused by the admin interface", fix="Check token=")
+            return mqplug.AuthError("the admin interface refused the credentials", fix="Check token=")
         case HTTPStatus.FORBIDDEN:
             return mqplug.AccessDenied(
                 f"the credentials do not allow this: {_text(reason)}", fix="Ask for the permission, or use another role"
@@ -137,7 +137,7 @@ def _refused(error: HTTPError) -> Exception:
 
 
 def _text(body: str) -> str:
-    """The reason in an answer of JSON; otherwise how it begins."""
+    """Return the reason in an answer of JSON, or the beginning of any other answer."""
     with suppress(ValueError, KeyError, TypeError):
         body = str(json.loads(body)["reason"])
     return body[:_MAX_REASON_CHARS]

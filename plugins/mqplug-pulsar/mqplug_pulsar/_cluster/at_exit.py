@@ -1,7 +1,7 @@
-"""When the process ends, native clients that nobody closed are closed.
+"""Closes the native clients that are still open when the process ends.
 
-Their threads would else go on to report what was sent. A Python that has ended kills each thread that comes back to it,
-which the C++ runtime takes for a fault: it aborts the process, which was seen one time in five.
+Otherwise their threads go on reporting sends. An interpreter that has ended kills each thread that returns to it, which
+the C++ runtime takes for a fault: it aborted the process one time in five.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from weakref import WeakSet
 import _pulsar
 import pulsar
 
-EXIT_TIMEOUT_S = 2.0  # seconds: when no broker answers, the process ends all the same
+EXIT_TIMEOUT_S = 2.0  # then the process ends even if no broker answers
 
 
 class ExitCloser:
-    """Closes what is open when the process ends.
+    """Open native clients, and a thread that closes them when the process ends.
 
-    The native close cannot be bounded but by a thread that nobody waits for; and when the process ends, it is too late
-    to begin one. So one waits from the first client on.
+    Only a thread that is not joined can bound the native close, and no thread can be started when the process ends. So
+    one waits from the first client on.
     """
 
     def __init__(self) -> None:
@@ -33,7 +33,7 @@ class ExitCloser:
         self._done = Event()
 
     def add(self, client: pulsar.Client) -> None:
-        """Remember a client."""
+        """Add a client."""
         with self._lock:
             self._clients.add(client)
             if self._thread is None:
@@ -41,7 +41,7 @@ class ExitCloser:
                 self._thread.start()
 
     def close_all(self) -> bool:
-        """The process ends: whether all could be closed in time."""
+        """Close all clients. Return whether that ended in time."""
         if self._thread is None:
             return True
         self._now.set()
@@ -50,7 +50,7 @@ class ExitCloser:
     def _close(self) -> None:
         self._now.wait()
         for client in tuple(self._clients):
-            with suppress(_pulsar.PulsarException):  # it was closed already, or cannot be
+            with suppress(_pulsar.PulsarException):  # closed before, or not closable
                 client.close()
         self._done.set()
 
@@ -59,7 +59,7 @@ _exit_closer = ExitCloser()
 
 
 def close_at_exit(client: pulsar.Client) -> None:
-    """Close this client when the process ends, if it is still there."""
+    """Close this client when the process ends, if it still exists."""
     _exit_closer.add(client)
 
 
@@ -68,7 +68,7 @@ def _close_all_clients() -> None:
 
 
 def _forget_clients() -> None:
-    global _exit_closer  # the clients of before are the parent's
+    global _exit_closer  # earlier clients are the parent's
     _exit_closer = ExitCloser()
 
 

@@ -1,4 +1,4 @@
-"""What the broker's internal statistics say: what a log retains, and where a group stands."""
+"""Reads the broker's internal statistics: the ledgers of a log, and the cursor and acks of a group."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ import attrs
 
 from mqplug.spi import Numbers
 
-WITHIN_PROPERTY = "mqplug.within"  # a property of the subscription: the position of a group that stands inside a batch
+WITHIN_PROPERTY = "mqplug.within"  # a property of the subscription: a group's position inside a batch
 _RANGE = re.compile(r"\((-?\d+):(-?\d+)\.\.(-?\d+):(-?\d+)\]")
 
 
 @attrs.frozen
 class Ledgers:
-    """The ledgers of one log: (number, entries) of those with entries; and its low and high."""
+    """The ledgers of one log with entries, as (number, entries), and the log's first and end position."""
 
     filled: tuple[tuple[int, int], ...]
     low: Numbers
@@ -25,7 +25,7 @@ class Ledgers:
 
     @classmethod
     def read(cls, stats: Mapping[str, Any]) -> Ledgers:
-        """From the broker's answer. The entries of the open ledger are told by the last confirmed entry alone."""
+        """Read the broker's answer. Only the last confirmed entry counts the entries of the open ledger."""
         last_ledger, last_entry = (int(number) for number in stats["lastConfirmedEntry"].split(":"))
         table = {int(each["ledgerId"]): int(each["entries"]) for each in stats["ledgers"]}
         if last_ledger in table:
@@ -37,7 +37,7 @@ class Ledgers:
         return cls(filled, (filled[0][0], 0, -1), (*filled[-1], -1))
 
     def entries_from(self, position: Numbers) -> int:
-        """How many entries lie behind a position."""
+        """Return the number of entries behind a position."""
         ledger, entry = position[:2]
         return sum(
             entries if number > ledger else max(0, entries - entry)
@@ -46,14 +46,14 @@ class Ledgers:
         )
 
     def entry_at(self, ledger: int, entry: int) -> tuple[int, int]:
-        """The entry at this place; the first of the next ledger behind the last one of a closed ledger."""
+        """Return this entry, or the first one of the next ledger if it lies behind a closed ledger's last."""
         if entry < dict(self.filled).get(ledger, 0):
             return (ledger, entry)
         later = (number for number, _ in self.filled if number > ledger)
         return next(((number, 0) for number in later), (ledger, entry))
 
     def back(self, entries: int) -> Numbers:
-        """The position so many entries before the high; the low if there are not as many."""
+        """Return the position ``entries`` entries before the end, or the low if there are fewer."""
         for ledger, there in reversed(self.filled):
             if entries <= there:
                 return (ledger, there - entries, -1)
@@ -63,7 +63,7 @@ class Ledgers:
 
 @attrs.frozen
 class Cursor:
-    """Where a group stands on one log: all up to the mark is acked, and the entries in the ranges."""
+    """A group's position on one log: the entries up to the mark are acked, and those in the ranges."""
 
     mark: tuple[int, int]
     next: tuple[int, int]  # the entry behind the mark
@@ -72,7 +72,7 @@ class Cursor:
 
     @classmethod
     def read(cls, cursor: Mapping[str, Any], properties: Mapping[str, str], ledgers: Ledgers) -> Cursor:
-        """From the broker's answers about the cursor, and about the subscription's properties."""
+        """Read the broker's answers about the cursor and the subscription's properties."""
         ledger, entry = (int(number) for number in cursor["markDeletePosition"].split(":"))
         ranges = [tuple(map(int, match)) for match in _RANGE.findall(cursor.get("individuallyDeletedMessages", ""))]
         acked = tuple(((a, b + 1), (c, d)) for a, b, c, d in ranges)
@@ -80,7 +80,7 @@ class Cursor:
 
     @property
     def position(self) -> Numbers:
-        """The position behind the mark; inside a batch where that was noted, which the statistics do not tell."""
+        """The position behind the mark; inside a batch if that was noted, which the statistics do not contain."""
         ledger, number, index = map(int, self.properties.get(WITHIN_PROPERTY, "-1:-1:-1").split(":"))
         if (ledger, number) == self.next:
             return (ledger, number, index)
@@ -89,16 +89,16 @@ class Cursor:
 
 @attrs.frozen
 class AckProgress:
-    """How far the acks of a member have come at the broker."""
+    """The progress of a member's acks at the broker."""
 
     received: int
-    """When the last one came, in milliseconds; 0 if none did since the member connected."""
+    """When the last ack arrived, in milliseconds; 0 if none has since the member connected."""
     written: tuple[int, int]
-    """Where the broker wrote the group's position the last time: a ledger and its entry."""
+    """The ledger and entry where the broker last wrote the group's position."""
 
     @classmethod
     def read(cls, stats: Mapping[str, Any], internal: Mapping[str, Any], group: str, member: str) -> AckProgress:
-        """From the broker's answers about the topic."""
+        """Read the broker's answers about the topic."""
         consumers = stats["subscriptions"].get(group, {}).get("consumers", [])
         times = [int(each["lastAckedTimestamp"]) for each in consumers if each["consumerName"] == member]
         cursor = cursor_of_group(internal, group) or {}
@@ -106,12 +106,12 @@ class AckProgress:
         return cls(max(times, default=0), written)
 
     def written_after(self, before: AckProgress) -> bool:
-        """Whether a position was written since. The first entry of a ledger repeats an older one."""
+        """Return whether a position was written since. The first entry of a ledger repeats an older one."""
         return self.written > before.written and self.written[1] > 0
 
 
 def cursor_of_group(internal: Mapping[str, Any], group: str) -> Mapping[str, Any] | None:
-    """What the broker's internal statistics say about a group; None if it has no such group."""
+    """Return a group's cursor in the broker's internal statistics; None if there is no such group."""
     cursors = internal["cursors"]
     found: Mapping[str, Any] | None = cursors.get(group) or cursors.get(quote(group, safe=""))
     return found

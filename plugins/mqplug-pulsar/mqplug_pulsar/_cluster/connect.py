@@ -1,4 +1,4 @@
-"""Connecting: everything that can be wrong is told apart, within the timeout."""
+"""Connects within the timeout, with a distinct error for each cause of failure."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ from mqplug_pulsar._cluster.credentials import authentication, with_token
 from mqplug_pulsar._format.topic_names import TopicNames
 from mqplug_pulsar._settings import PulsarSettings
 
-METADATA_BYTES = 10 * 1024  # room for what the client sends beside a message
+METADATA_BYTES = 10 * 1024  # room for the metadata that the client sends with a message
 TCP_TIMEOUT_S = 10.0
-ADMIN_PROBE_S = 3.0  # for an admin interface that may be none
+ADMIN_PROBE_S = 3.0  # for finding out whether admin_url= leads to an admin interface
 
 logger = logging.getLogger("mqplug.pulsar")
 
 
 def connect(settings: PulsarSettings, declared: Capabilities, timeout: float) -> PulsarConnection:
-    """Connect, and prove that a Pulsar broker answers with these credentials."""
+    """Connect, and check that a Pulsar broker answers and accepts the credentials."""
     end = time.monotonic() + timeout
     _check_files(settings)
     settings = with_token(settings)
@@ -50,7 +50,7 @@ def connect(settings: PulsarSettings, declared: Capabilities, timeout: float) ->
 
 
 def _reach(settings: PulsarSettings, end: float) -> None:
-    """Refused ports and unknown hosts are known at once; the native client would try until its timeout."""
+    """Raise at once for refused ports and unknown hosts, which the native client would try until its timeout."""
     failure: OSError | None = None
     for address in settings.addresses:
         try:
@@ -65,7 +65,7 @@ def _reach(settings: PulsarSettings, end: float) -> None:
 
 
 def _administration(settings: PulsarSettings, end: float) -> AdminInterface | None:
-    """The admin interface; None where none is said, or where none is and that is no error."""
+    """Return the admin interface; None without admin_url=, or if an optional one does not answer."""
     if settings.admin_url is None:
         return None
     admin = AdminInterface(settings)
@@ -75,8 +75,8 @@ def _administration(settings: PulsarSettings, end: float) -> AdminInterface | No
     if reason is None:
         return admin
     logger.warning(
-        "no Pulsar answers at admin_url %s (%s): topics are not made, deleted or listed, and positions of groups "
-        "not told. Say admin_url=, or leave it out; say cluster= if ids are kept",
+        "no Pulsar admin interface at admin_url %s (%s): creating, deleting and listing topics, and reading the "
+        "positions of groups, will fail. Correct admin_url=, or leave it out; say cluster= if ids are stored",
         settings.admin_url,
         reason,
     )
@@ -101,7 +101,7 @@ def _client(settings: PulsarSettings, timeout: float) -> pulsar.Client:
             tls_allow_insecure_connection=settings.tls_allow_insecure,
             tls_validate_hostname=settings.secure and settings.tls_validate_hostname,
             listener_name=settings.listener_name,
-            # Never a Python logger: with one, processes were seen to abort at their end.
+            # Never a Python logger: with one, processes sometimes aborted at their end.
             logger=pulsar.FileLogger(pulsar.LoggerLevel.Error, settings.log_file or os.devnull),
         )
     except (_pulsar.PulsarException, ValueError, RuntimeError) as error:
@@ -112,7 +112,7 @@ def _client(settings: PulsarSettings, timeout: float) -> pulsar.Client:
 def _ask_cluster(
     settings: PulsarSettings, admin: AdminInterface | None, declared: Capabilities, timeout: float
 ) -> ClusterFacts:
-    """What the admin interface tells of the cluster. Bad credentials are found here, which the broker never says."""
+    """Ask the admin interface about the cluster. It reports bad credentials, which the broker never does."""
     if settings.message_max_bytes is not None:
         declared = attrs.evolve(declared, message_max_bytes=settings.message_max_bytes)
     if admin is None:
@@ -141,5 +141,7 @@ def _only_cluster(admin: AdminInterface, timeout: float) -> str:
     if len(clusters) == 1:
         return str(clusters[0])
     raise mqplug.ConfigError(
-        "the name of this cluster, a part of every id, cannot be found out", backend="pulsar", fix="Say cluster="
+        f"the cluster's name, part of every id, is unknown: the admin interface shows {len(clusters)} clusters",
+        backend="pulsar",
+        fix="Say cluster=",
     )

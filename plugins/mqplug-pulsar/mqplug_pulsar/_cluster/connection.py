@@ -1,4 +1,4 @@
-"""The connection: one native client, the admin interface if there is one, and what is known of topics."""
+"""The connection: a native client, the admin interface if there is one, and the topics that are known."""
 
 from __future__ import annotations
 
@@ -23,19 +23,19 @@ from mqplug_pulsar._format.topic_names import TopicNames, partition_topic
 
 T = TypeVar("T")
 
-PROBE_NAME = "mqplug-probe"  # a topic that need not exist: the broker's answer is what is wanted
+PROBE_NAME = "mqplug-probe"  # a topic that need not exist: any answer shows that the broker is up
 
 
 @attrs.frozen
 class ClusterFacts:
-    """What is known of the cluster when the connection is made."""
+    """The cluster's name and capabilities, as known when the connection is made."""
 
     cluster: str
     capabilities: Capabilities
 
 
 class PulsarConnection:
-    """What the hooks get. Any thread may use it."""
+    """The connection that the hooks get. Any thread may use it."""
 
     def __init__(
         self, address: str, names: TopicNames, client: pulsar.Client, admin: AdminInterface | None, facts: ClusterFacts
@@ -59,13 +59,13 @@ class PulsarConnection:
 
     def health(self, timeout: float) -> None:
         try:
-            self.calls.run(lambda: self.client.get_topic_partitions(self.names.home + PROBE_NAME), timeout)
+            self.calls.run(lambda: self.client.get_topic_partitions(self.names.prefix + PROBE_NAME), timeout)
         except (mqplug.TopicNotFound, mqplug.AccessDenied):
-            pass  # this is an answer too
+            pass  # the broker answered
         except (mqplug.Timeout, mqplug.ConnectError) as error:
             raise mqplug.ConnectError(
-                f"no Pulsar broker answered at {self.address} in time, or it rejected the credentials without a word",
-                fix="Check address, port (6650, with TLS 6651) and token=; with admin_url= credentials are checked",
+                f"no Pulsar broker answered at {self.address} in time, or it silently rejected the credentials",
+                fix="Check address, port (6650, with TLS 6651) and token=; add admin_url= to have credentials checked",
             ) from (error.__cause__ or error)
 
     def unwrap(self, kind: type[Any]) -> Any | None:
@@ -73,43 +73,43 @@ class PulsarConnection:
 
     def close(self, timeout: float) -> None:
         self.calls.close()
-        with suppress(_pulsar.PulsarException):  # what could not be closed in order is gone with the client
+        with suppress(_pulsar.PulsarException):  # readers and producers that could not be closed end with the client
             self.client.close()
 
     # topics ------------------------------------------------------------------------------------------------
 
     def describe(self, topic: str, timeout: float) -> TopicInfo:
-        """A topic and its logs; ``TopicNotFound`` if there is none."""
+        """Return a topic and its logs. Raise ``TopicNotFound`` if there is none."""
         full, name = self.names.full(topic), self.names.canonical(topic)
-        if timeout <= 0 and name in self._known:  # no time to ask: what was so the last time
+        if timeout <= 0 and name in self._known:  # no time to ask: the last answer
             return self._known[name]
         topics = self.calls.run(lambda: self.client.get_topic_partitions(full), timeout)
         self._unpartitioned[name] = topics == [full]
         if self._unpartitioned[name] and self.admin is not None:
-            self.admin.stats(full, timeout)  # a broker that creates topics by itself knows every name
+            self.admin.stats(full, timeout)  # a broker that creates topics automatically finds every name
         info = self._known[name] = TopicInfo(name, tuple(self.log(name, number) for number in range(len(topics))))
         return info
 
     def log(self, name: str, partition: int) -> Log:
-        """The log of one partition; the name is canonical."""
+        """Return the log of one partition. The name is canonical."""
         return Log("pulsar", self.cluster, name, partition)
 
     def native_topic(self, log: Log) -> str:
-        """The topic that holds a log. May ask the broker."""
+        """Return the native topic that holds a log. May ask the broker."""
         full = self.names.full(log.topic)
         if log.topic not in self._unpartitioned:
             self._unpartitioned[log.topic] = self.client.get_topic_partitions(full) == [full]
         return full if self._unpartitioned[log.topic] else partition_topic(full, log.partition)
 
     def forget(self, name: str) -> None:
-        """A topic was deleted or made: look again."""
+        """Forget a topic that was deleted or created."""
         self._unpartitioned.pop(name, None)
         self._known.pop(name, None)
 
-    # what a log retains ------------------------------------------------------------------------------------
+    # positions ---------------------------------------------------------------------------------------------
 
     def ledgers(self, log: Log, timeout: float) -> Ledgers:
-        """What a log retains; through a subscription and a reader of a moment where there is no admin interface."""
+        """Return the ledgers of a log; without the admin interface through a temporary subscription and reader."""
         topic = self.native_topic(log)
         if self.admin is not None:
             return Ledgers.read(self.admin.stats(topic, timeout))
@@ -122,12 +122,12 @@ class PulsarConnection:
         return Ledgers(filled if low < high else (), low, high)
 
     def high_by_subscription(self, topic: str) -> Numbers | None:
-        """The position behind the last message; None if there is no message."""
+        """Return the position behind the last message; None if there is no message."""
         last = self.last_id(topic)
         return None if last is None else message_ids.behind(*last)
 
     def last_id(self, topic: str) -> tuple[Numbers, Numbers] | None:
-        """Coordinates and detail of the last message, asked through a subscription that is removed again."""
+        """Return coordinates and detail of the last message, through a temporary subscription; None without one."""
         consumer = self.opener.consumer(topic, f"{PROBE_NAME}-{uuid4().hex[:16]}")
         try:
             native = consumer.get_last_message_id()
@@ -139,7 +139,7 @@ class PulsarConnection:
         return message_ids.coordinates(native), (index + 1,) if index >= 0 else ()
 
     def reading(self, topic: str, start: Numbers, use: Callable[[Any], T], *, queue: int = 10) -> T:
-        """What a reader of a moment finds from a position on."""
+        """Return the result of ``use`` with a temporary reader from a position on."""
         reader = self.reader(topic, start, queue)
         try:
             return use(reader)
@@ -147,7 +147,7 @@ class PulsarConnection:
             reader.close()
 
     def reader(self, topic: str, start: Numbers, queue: int) -> Any:
-        """A native reader whose first message lies at the position, or behind it."""
+        """Return a native reader whose first message lies at the position, or behind it."""
         native = pulsar.MessageId(-1, *message_ids.start_of(start))
         return self.opener.reader(topic, native, receiver_queue_size=queue, start_message_id_inclusive=True)
 

@@ -1,4 +1,4 @@
-"""How this client proves who it is: to the broker, and to the admin interface."""
+"""The credentials for the broker and for the admin interface, from the settings."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ def with_token(settings: PulsarSettings) -> PulsarSettings:
     try:
         token = Path(settings.token_file).read_text(encoding="utf-8").strip()
         return attrs.evolve(settings, token=token, token_file=None)
-    except (OSError, ValueError) as error:  # also what is no token: more than one line, or nothing
-        reason = error.strerror if isinstance(error, OSError) else "it holds no token in one line of text"
+    except (OSError, ValueError) as error:  # also a file that is empty or has several lines
+        reason = error.strerror if isinstance(error, OSError) else "it does not hold a token in one line of text"
     raise mqplug.ConfigError(f"the file {settings.token_file!r} of token_file: {reason}", fix="Check token_file=")
 
 
 def authentication(settings: PulsarSettings) -> pulsar.Authentication | None:
-    """Return what the native client proves itself with; None where nothing is said."""
+    """Return the native client's authentication; None without credentials."""
     import pulsar
 
     if settings.token is not None:
@@ -41,7 +41,7 @@ def authentication(settings: PulsarSettings) -> pulsar.Authentication | None:
 
 
 def header(settings: PulsarSettings) -> str | None:
-    """Return the ``Authorization`` of requests to the admin interface; a certificate needs none."""
+    """Return the ``Authorization`` header of requests to the admin interface. A certificate needs none."""
     if settings.token is not None:
         return f"Bearer {settings.token}"
     if settings.username is not None:

@@ -1,4 +1,4 @@
-"""Native errors in mqplug's words. The one place where they are mapped."""
+"""Maps native errors to mqplug's, with their fixes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _MEANINGS: dict[str, tuple[Made, str, str | None]] = {
     "Timeout": (mqplug.Timeout, "the broker did not answer in time", "Allow more time"),
     "TopicNotFound": (
         mqplug.TopicNotFound,
-        "there is no such topic",
+        "the topic does not exist",
         "Create it with create_topic, or open with create=True",
     ),
     "ConsumerBusy": (
@@ -26,8 +26,8 @@ _MEANINGS: dict[str, tuple[Made, str, str | None]] = {
     "AuthenticationError": (mqplug.AuthError, "the credentials were refused", "Check token= or the certificate files"),
     "AuthorizationError": (mqplug.AccessDenied, "the credentials do not allow this", "Ask for the permission"),
     "AlreadyClosed": (mqplug.Closed, "the native client was closed", None),
-    "InvalidTopicName": (mqplug.InvalidName, "Pulsar does not take this topic name", None),
-    "MessageTooBig": (mqplug.MessageTooLarge, "the message is larger than the broker takes", "Send less"),
+    "InvalidTopicName": (mqplug.InvalidName, "Pulsar does not accept this topic name", None),
+    "MessageTooBig": (mqplug.MessageTooLarge, "the message is larger than the broker's limit", "Send less"),
     "ProducerQueueIsFull": (mqplug.QueueFull, "the native client's queue is full", "Wait with flush(), or slow down"),
     "MemoryBufferIsFull": (mqplug.QueueFull, "the native client's memory is full", "Wait with flush(), or slow down"),
     "ProducerBlockedQuotaExceededError": (mqplug.StorageFull, "the backlog quota of the topic is used up", None),
@@ -43,28 +43,28 @@ NOT_STORED_RESULTS = {
     "TopicTerminated", "ProducerBlockedQuotaExceededError", "ProducerBlockedQuotaExceededException",
     "IncompatibleSchema", "CryptoError", "ProducerFenced",
 }  # fmt: skip
-"""The results of a send that prove that the message was not stored. All others leave that open."""
+"""Results of a send that prove that the message was not stored. After any other it may be stored."""
 
 
 def error_from_exception(native: BaseException, topic: str | None = None) -> mqplug.Error:
-    """The mqplug error for a native exception, with it as the cause."""
+    """Return the mqplug error for a native exception, with it as the cause."""
     error = error_from_name(type(native).__name__, topic)
     error.__cause__ = native
     return error
 
 
 def error_from_name(name: str, topic: str | None = None) -> mqplug.Error:
-    """The mqplug error for a native exception or result of this name."""
-    kind, message, fix = _MEANINGS.get(name, (mqplug.Error, f"the broker or its client said {name}", None))
+    """Return the mqplug error for a native exception or result of this name."""
+    kind, message, fix = _MEANINGS.get(name, (mqplug.Error, f"the broker or the native client reported {name}", None))
     return kind(message, topic=topic, fix=fix)
 
 
 def error_from_result(result: Any) -> tuple[bool, mqplug.Error]:
-    """For the result of a failed send: whether it proves that nothing was stored, and the error."""
+    """Return whether the result of a failed send proves that nothing was stored, and its error."""
     if result.name in NOT_STORED_RESULTS:
         return True, error_from_name(result.name)
     error = mqplug.OutcomeUnknown(
         f"{error_from_name(result.name).message}: the message may or may not be stored",
-        fix="Read the topic to find out, or send it again and expect it twice",
+        fix="Look for it in the topic, or send it again and expect it twice",
     )
     return False, error

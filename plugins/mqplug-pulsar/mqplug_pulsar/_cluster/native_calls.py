@@ -1,7 +1,7 @@
-"""Native calls, and requests, with a deadline of our own.
+"""Runs native calls and requests with a deadline.
 
-The native client's calls cannot be interrupted, and share one timeout that is fixed when it connects. So they run on
-threads here; a call that does not end in time is left behind, and what it made later is let go.
+The native client's calls cannot be interrupted, and share one timeout, set when it connects. So they run on threads. A
+call that does not end in time is abandoned, and its late result is discarded.
 """
 
 from __future__ import annotations
@@ -27,20 +27,20 @@ METADATA_RETRY_S = 0.02
 
 
 class NativeCalls:
-    """Runs calls on a few threads. Errors come out as mqplug's."""
+    """A pool of threads for native calls, whose errors it translates."""
 
     def __init__(self) -> None:
         self._threads = ThreadPoolExecutor(CALL_THREADS, thread_name_prefix="mqplug-pulsar")
         self.closed = Event()
 
     def run(self, call: Callable[[], T], timeout: float, *, discard: Callable[[T], Any] | None = None) -> T:
-        """The result of one call; ``discard`` lets go of one that comes too late."""
+        """Return the result of one call. ``discard`` gets a result that comes too late."""
         return self.each({None: call}, timeout, discard=discard)[None]
 
     def each(
         self, calls: Mapping[Key, Callable[[], T]], timeout: float, *, discard: Callable[[T], Any] | None = None
     ) -> dict[Key, T]:
-        """The results of several calls at once. If one fails, the results of the others are let go."""
+        """Return the results of concurrent calls. If one fails, ``discard`` gets the results of the others."""
         end = time.monotonic() + timeout
         running = {key: self.start(call) for key, call in calls.items()}
         try:
@@ -52,20 +52,20 @@ class NativeCalls:
             raise
 
     def start(self, call: Callable[[], T]) -> Future[T]:
-        """Begin a call."""
+        """Begin a call and return its future."""
         try:
             return self._threads.submit(call)
         except RuntimeError as error:
             raise mqplug.Closed("the connection was closed", fix="Connect again") from error
 
     def close(self) -> None:
-        """Begin no more calls; those begun go on."""
+        """Accept no more calls. Those under way go on."""
         self.closed.set()
         self._threads.shutdown(wait=False)
 
 
 def retry_while_cursor_moves(call: Callable[[], T], end: float) -> T:
-    """The result of a call that the broker refuses for a moment, as long as it moves a cursor."""
+    """Return the result of a call that the broker refuses while it moves a cursor."""
     while True:
         try:
             return call()

@@ -1,10 +1,10 @@
-"""Opening native readers and consumers that the native client forgets.
+"""Opens native readers and consumers, again if the native client forgets one.
 
-It now and then forgets one that it opens just when the broker closes the topic, as it does to move it elsewhere: it
-sends nothing more, gives up when its own timeout has passed, and never if it is closed before. Another attempt is
-answered at once. So after a while there is another one, and the first that gives something is it.
+It may forget one that it opens just when the broker closes the topic, to move it to another broker. Then it sends
+nothing more, and fails only at its own timeout, or never if it is closed before. Another attempt is answered at once.
+So after a while another one begins, and the first result counts.
 
-The attempts are asynchronous: a thread that waits inside the native client for ever would not let the process end.
+The attempts are asynchronous: a thread that waits forever inside the native client would keep the process alive.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ import pulsar
 import mqplug
 
 Begin = Callable[[Callable[[Any, Any], None]], None]
-"""Begins to open something; the callback gets the result, and what was opened."""
+"""Begins to open a reader or consumer; the callback gets the result, and the opened object."""
 
-ATTEMPT_WAITS_S = (2.0, 2.0, 2.0, 2.0, 4.0, 8.0, 14.0)  # seconds: how long each attempt is waited for before the next
-CLOSED_CHECK_S = 0.2  # seconds between looks whether the client was closed
+ATTEMPT_WAITS_S = (2.0, 2.0, 2.0, 2.0, 4.0, 8.0, 14.0)  # for each attempt, before the next begins
+CLOSED_CHECK_S = 0.2  # between two checks whether the client was closed
 
 
 class RetryingOpener:
-    """What ``pulsar.Client.subscribe`` and ``create_reader`` need of a client."""
+    """The part of a client that ``pulsar.Client.subscribe`` and ``create_reader`` use, with retries."""
 
     def __init__(self, client: pulsar.Client, closed: Event) -> None:
         self._client: Any = self
@@ -39,26 +39,26 @@ class RetryingOpener:
         self._closed = closed
 
     def reader(self, topic: str, start: Any, **options: Any) -> Any:
-        """A native reader."""
+        """Open a native reader."""
         return pulsar.Client.create_reader(self._client, topic, start, **options)
 
     def consumer(self, topic: str, group: str, **options: Any) -> Any:
-        """A native consumer."""
+        """Open a native consumer."""
         return pulsar.Client.subscribe(self._client, topic, group, **options)
 
-    # what these two call ------------------------------------------------------------------------------------
+    # called by pulsar.Client --------------------------------------------------------------------------------
 
     def create_reader(self, *arguments: Any) -> Any:
-        """The inner part of a reader."""
+        """Open the inner part of a reader."""
         return open_with_retries(partial(self._native.create_reader_async, *arguments), self._closed)
 
     def subscribe(self, *arguments: Any) -> Any:
-        """The inner part of a consumer."""
+        """Open the inner part of a consumer."""
         return open_with_retries(partial(self._native.subscribe_async, *arguments), self._closed)
 
 
 class _Attempts:
-    """The attempts to open one thing, and what they gave."""
+    """The attempts to open one reader or consumer, and their results."""
 
     def __init__(self, begin: Begin) -> None:
         self._begin = begin
@@ -68,7 +68,7 @@ class _Attempts:
         self.begun = 0
 
     def begin(self) -> None:
-        """Begin one more."""
+        """Begin another attempt."""
         self.begun += 1
         self._begin(self._end)
 
@@ -80,7 +80,7 @@ class _Attempts:
         _let_go(result, opened)
 
     def next(self, wait_s: float, closed: Event) -> tuple[Any, Any] | None:
-        """The next that ended; None if none does in time."""
+        """Return the next result; None if none comes in time."""
         end = time.monotonic() + wait_s
         while (left := end - time.monotonic()) > 0:
             with suppress(Empty):
@@ -90,7 +90,7 @@ class _Attempts:
         return None
 
     def stop(self) -> None:
-        """Let go of what is not wanted any more, and of what comes later."""
+        """Close the results that are no longer wanted, also those that come later."""
         with self._lock:
             self._over = True
         while not self._ended.empty():
@@ -98,7 +98,7 @@ class _Attempts:
 
 
 def open_with_retries(begin: Begin, closed: Event) -> Any:
-    """What an attempt gives; what others give later is closed."""
+    """Begin attempts until one ends, and return what it opened. Close what other attempts open later."""
     attempts = _Attempts(begin)
     try:
         for wait_s in ATTEMPT_WAITS_S:
@@ -106,8 +106,13 @@ def open_with_retries(begin: Begin, closed: Event) -> Any:
             if (found := attempts.next(wait_s, closed)) is not None:
                 break
         else:
-            raise mqplug.Timeout("the native client gave no answer", fix="Try again")
-        if attempts.begun > 1 and found[0] != _pulsar.Result.Ok:  # an earlier one may only be slow, and in the way
+            raise mqplug.Timeout(
+                f"the native client answered none of {attempts.begun} attempts to open a reader or consumer",
+                fix="Try again",
+            )
+        if (
+            attempts.begun > 1 and found[0] != _pulsar.Result.Ok
+        ):  # an earlier attempt may only be slow, and block this one
             found = attempts.next(ATTEMPT_WAITS_S[0], closed) or found
     finally:
         attempts.stop()
@@ -118,7 +123,7 @@ def open_with_retries(begin: Begin, closed: Event) -> Any:
 
 
 def _let_go(result: Any, opened: Any) -> None:
-    """On a thread, for the native client's own may not wait."""
+    """Close it on a thread, for the native client's own thread must not wait."""
     if result == _pulsar.Result.Ok:
         Thread(target=_close, args=(opened,), name="mqplug-pulsar-closing", daemon=True).start()
 

@@ -1,4 +1,4 @@
-"""Partitions that are added to the topics of a live member: found in the background, and taken in between polls."""
+"""Partitions that are added to the topics of a group member: opened in the background, picked up between polls."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from typing import Any
 from mqplug import Closed, Log
 from mqplug_pulsar._cluster.connection import PulsarConnection
 
-PARTITION_CHECK_S = 5.0  # seconds between looks
+PARTITION_CHECK_S = 5.0
 OpenedConsumers = dict[Log, Any]  # native consumers
 
 
 class AddedPartitions:
-    """Looks now and then, and opens a native consumer for each partition that was added."""
+    """Checks for added partitions at intervals, and opens a native consumer for each."""
 
     def __init__(self, connection: PulsarConnection, logs: Iterable[Log], subscribe: Callable[[Log], Any]) -> None:
         self._connection = connection
@@ -27,7 +27,7 @@ class AddedPartitions:
         self._under_way: Future[OpenedConsumers] | None = None
 
     def opened(self) -> OpenedConsumers:
-        """What was opened since; never waits."""
+        """Return the consumers opened since the last call. Never waits."""
         look = self._under_way
         if look is None:
             if time.monotonic() >= self._next:
@@ -37,7 +37,7 @@ class AddedPartitions:
             return {}
         self._under_way, self._next = None, time.monotonic() + PARTITION_CHECK_S
         if look.exception() is not None:
-            return {}  # the broker is away, or the topic gone: others say so
+            return {}  # the broker is down, or the topic deleted: a poll reports that
         self._counts.update(log.topic for log in look.result())
         return look.result()
 
@@ -59,7 +59,7 @@ class AddedPartitions:
         return opened
 
     def stop(self) -> None:
-        """Open nothing any more."""
+        """Stop checking, and close what a check under way opens."""
         if self._under_way is not None:
             self._under_way.add_done_callback(lambda done: None if done.exception() else _close(done.result()))
             self._under_way, self._next = None, float("inf")

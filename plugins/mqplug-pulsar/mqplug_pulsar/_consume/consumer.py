@@ -1,4 +1,4 @@
-"""The consumer: one native reader or consumer for each partition, and one place where all of them report."""
+"""The consumer, with a group or without: one feed for each partition, and a queue of those that have messages."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ from mqplug_pulsar._consume.unacked import Unacked
 from mqplug_pulsar._consume.unwanted_messages import drop_unwanted
 from mqplug_pulsar._format import message_ids
 
-ASSUMED_MESSAGE_BYTES = 16 * 1024  # of a message, when a queue that counts messages has to be bounded in bytes
+ASSUMED_MESSAGE_BYTES = 16 * 1024  # turns prefetch_bytes into the length of a native queue, which counts messages
 MAX_QUEUE_MESSAGES = 1000
-CONNECTION_CHECK_S = 2.0  # seconds between looks whether topics are still there
+CONNECTION_CHECK_S = 2.0  # between two checks whether topics still exist
 
 
 class PulsarConsumer:
-    """Reads its logs, with a group or without."""
+    """A consumer that reads its logs, with a group or without."""
 
     def __init__(
         self, connection: PulsarConnection, options: ConsumerOptions, listener: Listener, timeout: float
@@ -36,7 +36,7 @@ class PulsarConsumer:
         self._options = options
         self._listener = listener
         self._group = options.group
-        # The same name on all partitions: the broker sorts members by it, and so shares partitions out evenly.
+        # The same name on all partitions: the broker sorts members by it, and so distributes partitions evenly.
         self._name = f"mqplug-{uuid4().hex[:16]}"
         self._queue = max(
             1, min(MAX_QUEUE_MESSAGES, options.prefetch_bytes // ASSUMED_MESSAGE_BYTES // max(1, len(options.logs)))
@@ -45,7 +45,7 @@ class PulsarConsumer:
         self._paused: set[Log] = set()
         self._set_aside: dict[Log, PartitionFeed] = {}  # paused feeds that have messages
         self._unacked: dict[Log, Unacked] = {}
-        self._begin: dict[Log, GroupPosition] | None = None  # what the listener is still to be told
+        self._begin: dict[Log, GroupPosition] | None = None  # assigned, but not reported to the listener yet
         self._next_look = time.monotonic() + CONNECTION_CHECK_S
         self._feeds = self._open(timeout)
         self._growth = AddedPartitions(connection, options.logs, lambda log: self._opening(log, None)())
@@ -53,7 +53,7 @@ class PulsarConsumer:
     def _open(self, timeout: float) -> dict[Log, PartitionFeed]:
         if self._group is None:
             if not isinstance(self._options.start, Mapping):
-                raise TypeError("without a group the start is a position for each log")
+                raise TypeError("without a group, start must be a position for each log")
             return self._open_feeds(dict(self._options.start), timeout)
         end = time.monotonic() + timeout
         subscriptions.prepare_group(self._connection, self._options, timeout)
@@ -68,7 +68,7 @@ class PulsarConsumer:
         return feeds
 
     def _stored(self, group: str, timeout: float) -> dict[Log, GroupPosition]:
-        """Where reading begins, as far as that can be known. What was acked behind it the broker leaves out itself."""
+        """Return where reading begins, as far as it is known. The broker skips acked messages behind it."""
         begin = {log: GroupPosition(Position(log, message_ids.LOG_BEGIN)) for log in self._options.logs}
         if self._connection.admin is not None:
             stored = subscriptions.stored_positions(self._connection, self._options.logs, group, timeout)
@@ -86,7 +86,7 @@ class PulsarConsumer:
             try:
                 batch = self._batch(feed, most)
             except mqplug.Error as error:
-                self._ready.put(feed)  # it will say so again
+                self._ready.put(feed)  # it will raise again
                 if batches:
                     return batches
                 error.at(topic=feed.log.topic)
@@ -96,7 +96,10 @@ class PulsarConsumer:
                 most -= len(batch)
             feed = self._next_ready(0) if most > 0 else None
         if away is not None and not batches:
-            raise mqplug.Timeout(f"the broker cannot be reached, the client tries again: {away.message}") from away
+            raise mqplug.Timeout(
+                f"the broker cannot be reached, the client tries again: {away.message}",
+                fix="Check that the broker is up, or receive again",
+            ) from away
         return batches
 
     def wake(self) -> None:
@@ -106,7 +109,7 @@ class PulsarConsumer:
         self._tell()
 
     def _tell(self) -> None:
-        """Pulsar does not say which member is the active one: all logs are held from the start, or when they come."""
+        """Report new logs as assigned. Pulsar does not report the active member, so each member holds all logs."""
         if self._begin is not None:
             begin, self._begin = self._begin, None
             self._listener.assigned(begin)
@@ -115,7 +118,7 @@ class PulsarConsumer:
             self._listener.assigned({log: GroupPosition(Position(log, message_ids.LOG_BEGIN)) for log in opened})
 
     def _next_ready(self, timeout: float) -> PartitionFeed | None:
-        """A feed that has messages; None when none has in time, and when woken."""
+        """Return a feed that has messages; None if none has in time, or when woken."""
         end = time.monotonic() + timeout
         while True:
             try:
@@ -128,7 +131,7 @@ class PulsarConsumer:
                 return feed
 
     def _batch(self, feed: PartitionFeed, most: int) -> Batch | None:
-        """What a feed has and is wanted."""
+        """Return the messages of a feed that are to be delivered; None if there are none."""
         unacked = self._unacked[feed.log] if self._group is not None else None
         run = drop_unwanted(self._connection, feed, feed.take(most), unacked)
         if run is None:
@@ -139,9 +142,9 @@ class PulsarConsumer:
         return Batch(feed.log, Position(feed.log, feed.wanted), len(run.messages), run)
 
     def _look(self) -> mqplug.Error | None:
-        """A native consumer of a deleted topic is silent for ever: look whether the topics are still there.
+        """Check at intervals whether the topics exist: a native consumer of a deleted topic stays silent forever.
 
-        Returns why that cannot be told now; the native client goes on by itself.
+        Return the error if that cannot be checked now. The native client goes on by itself.
         """
         if time.monotonic() < self._next_look:
             return None
@@ -155,11 +158,11 @@ class PulsarConsumer:
                 error.at(topic=topic)  # one of several
                 raise
         if closed := [log for log, feed in self._feeds.items() if feed.closed]:
-            raise mqplug.ConnectError(f"the native client gave {closed[0]!r} up", fix="Open another consumer")
+            raise mqplug.ConnectError(f"the native client stopped reading {closed[0]!r}", fix="Open another consumer")
         return None
 
     def pause(self, logs: Sequence[Log]) -> None:
-        """The native client goes on until its queue is full, and no further."""
+        """Deliver nothing of these logs. The native client fetches on until its queue is full."""
         self._paused |= set(logs)
 
     def resume(self, logs: Sequence[Log]) -> None:
@@ -172,7 +175,10 @@ class PulsarConsumer:
 
     def seek(self, positions: Mapping[Log, Position], timeout: float) -> None:
         if missing := [log for log in positions if log not in self._feeds]:
-            raise mqplug.NotAssigned(f"{missing[0]!r} is not held by this consumer", topic=missing[0].topic)
+            raise mqplug.NotAssigned(
+                f"{missing[0]!r} is not held by this consumer",
+                topic=missing[0].topic, fix="Seek logs that assignment() lists",
+            )  # fmt: skip
         end = time.monotonic() + timeout
         if self._group is not None:
             self._move_group(self._group, positions, timeout)
@@ -219,10 +225,10 @@ class PulsarConsumer:
         feeds, self._feeds = self._feeds, {}
         self._close(feeds, timeout)
 
-    # inside ------------------------------------------------------------------------------------------------
+    # native readers and consumers --------------------------------------------------------------------------
 
     def _open_feeds(self, positions: Mapping[Log, Position | None], timeout: float) -> dict[Log, PartitionFeed]:
-        """New native readers or consumers. If one cannot be opened, none is."""
+        """Open native readers or consumers. If one cannot be opened, open none."""
         opened = self._connection.calls.each(
             {log: self._opening(log, position) for log, position in positions.items()}, timeout, discard=_close_native
         )
@@ -245,7 +251,7 @@ class PulsarConsumer:
         return lambda: self._connection.reader(self._connection.native_topic(log), start, self._queue)
 
     def _close(self, feeds: Mapping[Log, PartitionFeed], timeout: float) -> None:
-        with suppress(mqplug.Error):  # what the broker does not answer in time goes on by itself
+        with suppress(mqplug.Error):  # closes that the broker does not answer in time go on by themselves
             self._connection.calls.each({log: feed.close for log, feed in feeds.items()}, timeout)
 
 

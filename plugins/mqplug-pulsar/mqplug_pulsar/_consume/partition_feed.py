@@ -1,11 +1,11 @@
-"""One partition's native reader or consumer, and what has arrived from it.
+"""One partition's native reader or consumer, and the messages that have arrived from it.
 
-While nothing is there, a thread waits for the next message, so that a single wait serves any number of partitions.
-Once a message came, the rest is taken without waiting. The native client prefetches as many messages as its queue was
-given, and no more.
+While none has arrived, a thread waits for the next message, so that the consumer waits for all partitions at once.
+After a message has come, the others are taken without waiting. The native client prefetches up to the length of its
+queue.
 
-The client's asynchronous receive would need no thread. But it does not keep the order: a message that arrives while
-it is being asked for may be passed over, and stays in the queue until the one behind it was handed out.
+The client's asynchronous receive would need no thread, but it does not keep the order: a message that arrives during
+the call may be skipped, and is then received only after the next one.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from mqplug.spi import Numbers
 
 Native = Any  # a pulsar.Reader or a pulsar.Consumer
 
-NATIVE_WAIT_MS = 30_000  # of one native wait; a close ends it at once, where the client can close
+NATIVE_WAIT_MS = 30_000  # a close ends the native wait at once, if the client can close
 
 
 class PartitionFeed:
-    """Messages of one log, from one native reader or consumer. One thread at a time takes them."""
+    """Messages of one log, from a native reader or consumer. One thread at a time takes them."""
 
     def __init__(
         self, log: Log, native: Native, wanted: Numbers | None, ready: Callable[[PartitionFeed], None]
@@ -34,17 +34,17 @@ class PartitionFeed:
         self.log = log
         self.native = native
         self.wanted = wanted
-        """Where reading goes on; what lies before is dropped. None where that is not known yet."""
+        """The next coordinates to deliver; earlier messages are dropped. None if not known yet."""
         self.floor: Numbers | None = None
-        """With a group: the broker may begin at the start of the batch that this is in; what lies before is acked."""
+        """With a group, a position inside a batch: the broker may send the whole batch, but those before are acked."""
         self.closed = False
         self._kept: list[Any] = []
         self._arrived: list[Any] = []
         self._ready = ready
-        # The wrappers of pulsar.Reader and pulsar.Consumer cost as much again as the call.
+        # The wrappers of pulsar.Reader and pulsar.Consumer would double the cost of the call.
         inner = getattr(native, "_reader", None) or native._consumer
         self._receive: Callable[[int], Any] = inner.receive if hasattr(inner, "receive") else inner.read_next
-        self._waiting = True  # then the messages are the thread's to receive, otherwise the caller's: never both
+        self._waiting = True  # True: only the thread receives messages; False: only the caller
         self._wait = Semaphore()
         Thread(target=self._run, name=f"mqplug-pulsar-{log.topic}-{log.partition}", daemon=True).start()
 
@@ -57,7 +57,7 @@ class PartitionFeed:
                 self._ready(self)
 
     def _next(self) -> Any | None:
-        """The next message, whenever it comes; None when the feed was closed."""
+        """Wait for the next message and return it; None once the feed is closed."""
         while not self.closed:
             try:
                 return self._receive(NATIVE_WAIT_MS)
@@ -68,7 +68,7 @@ class PartitionFeed:
         return None
 
     def take(self, most: int) -> list[Any]:
-        """What is here, at most so many; the thread waits for more when there is no more."""
+        """Return up to ``most`` messages that have arrived. If there are no more, make the thread wait for the next."""
         if self._kept:
             kept, self._kept = self._kept, []
             self._ready(self)
@@ -90,15 +90,15 @@ class PartitionFeed:
         return messages
 
     def keep(self, messages: list[Any]) -> None:
-        """These are taken again the next time, before all others: it is not clear yet whether they may be delivered."""
+        """Return these messages again from the next ``take``, before all others: they cannot be judged yet."""
         self._kept = messages
         if messages:
             self._ready(self)
 
     def close(self) -> None:
-        """Let go of the native reader or consumer; what has arrived is forgotten."""
+        """Close the native reader or consumer, and drop the messages that have arrived."""
         self.closed = True
         self._wait.release()
         self._arrived = []
-        with suppress(_pulsar.PulsarException, ValueError):  # closed already: with its client, or by the broker
+        with suppress(_pulsar.PulsarException, ValueError):  # already closed, with its client or by the broker
             self.native.close()

@@ -1,4 +1,4 @@
-"""Received messages as columns."""
+"""Received native messages as columns."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from mqplug_pulsar._format.message_ids import coordinates, detail
 
 
 class ReceivedMessages:
-    """Native messages of one partition, in order. Each column is made when it is asked for."""
+    """Native messages of one partition, in order. Each column is built on demand."""
 
     def __init__(self, messages: list[Any]) -> None:
         self.messages = messages
 
     @cached_property
     def ids(self) -> list[Any]:
-        """The native ids. Only these can be acked safely: those that were read back from bytes ack too much."""
+        """The native ids. Only these can be acked safely: ids deserialized from bytes ack too many messages."""
         return [message.message_id() for message in self.messages]
 
     @cached_property

@@ -1,4 +1,4 @@
-"""What was delivered, and is not known to the broker as acked yet."""
+"""Delivered messages that the broker does not know as acked yet."""
 
 from __future__ import annotations
 
@@ -12,23 +12,23 @@ from mqplug_pulsar._format import message_ids
 
 
 class Unacked:
-    """The deliveries of one log. ``add`` may run while ``ack`` does."""
+    """The unacked deliveries of one log. ``add`` may run while ``ack`` does."""
 
     def __init__(self) -> None:
         self._runs: deque[tuple[ReceivedMessages, bytearray]] = deque()
         self.last: Any = None
         """The native id of the last message to be acked cumulatively; None once the broker has the ack."""
         self.within: list[Any] = []
-        """The native ids of those between it and the acked position; empty once the broker has the acks."""
+        """Native ids of messages between it and the acked position; empty once the broker has the acks."""
         self.single: list[Any] = []
-        """The native ids of those that are acked behind the acked position; empty once the broker has the acks."""
+        """Native ids of messages acked behind the acked position; empty once the broker has the acks."""
 
     def add(self, run: ReceivedMessages) -> None:
-        """Keep what is about to be delivered."""
+        """Remember messages that are about to be delivered."""
         self._runs.append((run, bytearray(len(run.ids))))
 
     def holds(self, place: Numbers) -> bool:
-        """Whether this message is here, and not acked."""
+        """Return whether this message was delivered and is not acked."""
         for run, acked in list(self._runs):
             places = run.coordinates()
             if places[0] <= place <= places[-1] and place in places:
@@ -36,7 +36,7 @@ class Unacked:
         return False
 
     def take(self, state: GroupPosition) -> bool:
-        """Take out what is acked, the last before the position and those in the ranges; whether there is any."""
+        """Take out the messages before the position and in the acked ranges. Return whether there are any to ack."""
         self._take(state.position.coordinates)
         for run, acked in list(self._runs):
             places = run.coordinates()
@@ -49,18 +49,18 @@ class Unacked:
 
     @property
     def moved(self) -> bool:
-        """Whether the acked position moves with what was taken out."""
+        """Whether the acked position moves with the messages taken out."""
         return self.last is not None or bool(self.within)
 
     def ack(self, consumer: Any) -> None:
-        """Ack what was taken out."""
+        """Ack the messages that were taken out."""
         for native in (*self.within, *self.single):
             consumer.acknowledge(native)
         if self.last is not None:
             consumer.acknowledge_cumulative(self.last)
 
     def stored(self) -> None:
-        """The broker has these acks."""
+        """Forget the acks, which the broker now has."""
         self.last, self.within, self.single = None, [], []
 
     def _take(self, end: Numbers) -> None:
@@ -76,7 +76,7 @@ class Unacked:
             self._runs.popleft()
 
     def _pass(self, run: ReceivedMessages, passed: int) -> None:
-        """All the first messages of a run are acked, and all before them."""
+        """Take out the first ``passed`` messages of a run, all of which are acked, as are those before the run."""
         together = passed - _one_by_one(run, passed)
         if together:
             self.last, self.within = run.ids[together - 1], []
@@ -84,9 +84,10 @@ class Unacked:
 
 
 def _one_by_one(run: ReceivedMessages, passed: int) -> int:
-    """How many of so many messages, the last ones, may not be acked cumulatively.
+    """Return how many of the last of ``passed`` messages must not be acked cumulatively.
 
-    Inside a batch that makes the broker forget what others acked behind them. Nobody did if the whole rest is here.
+    Inside a batch, that makes the broker forget later acks of other members. There are none if the rest of the batch
+    was delivered here.
     """
     places = run.coordinates()
     ledger, entry, index = places[passed - 1][:3]

@@ -1,4 +1,4 @@
-"""What of the received messages is wanted: the broker may begin too early, send twice, or go on behind a gap."""
+"""Drops received messages that must not be delivered: those before the position, duplicates, or those behind a gap."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ LEDGERS_TIMEOUT_S = 10.0
 def drop_unwanted(
     connection: PulsarConnection, feed: PartitionFeed, messages: list[Any], unacked: Unacked | None
 ) -> ReceivedMessages | None:
-    """The messages that are to be delivered, ascending; ``unacked`` is what a member of a group has in hand."""
+    """Return the messages to deliver, ascending. ``unacked`` holds the deliveries of a group member."""
     run = ReceivedMessages(messages)
     places = run.coordinates()
     if not places:
@@ -32,7 +32,7 @@ def drop_unwanted(
     wanted = feed.wanted or message_ids.LOG_BEGIN
     if places[0][0] > wanted[0] > 0:
         _check_gap(connection, feed, wanted, messages)
-    if places[-1][0] != places[0][0]:  # what is of another ledger is looked at the next time
+    if places[-1][0] != places[0][0]:  # messages of another ledger are checked the next time
         turn = next(row for row, place in enumerate(places) if place[0] != places[0][0])
         feed.keep(messages[turn:])
         run = ReceivedMessages(messages[:turn])
@@ -48,19 +48,19 @@ def drop_unwanted(
 
 
 def _check_gap(connection: PulsarConnection, feed: PartitionFeed, wanted: Numbers, messages: list[Any]) -> None:
-    """Pulsar silently goes on behind what was removed. That can only have happened where a ledger was left."""
+    """Raise ``PositionLost`` for a gap, where Pulsar silently reads on. A gap can only lie between two ledgers."""
     feed.keep(messages)
     low = connection.calls.run(partial(connection.ledgers, feed.log, LEDGERS_TIMEOUT_S), LEDGERS_TIMEOUT_S).low
     if wanted < low:
         raise PositionLost(
-            f"retention removed messages behind {Position(feed.log, wanted)!r}",
+            f"retention removed messages behind {Position(feed.log, wanted)!r}: the log begins at {low}",
             log=feed.log, low=Position(feed.log, low), topic=feed.log.topic,
         )  # fmt: skip
     feed.keep([])
 
 
 def _of_group(feed: PartitionFeed, run: ReceivedMessages, unacked: Unacked) -> ReceivedMessages | None:
-    """Less what lies before the position in a batch, and what the caller has in hand: a reconnect sends it again."""
+    """Drop messages before a position inside a batch, and unacked deliveries that a reconnect repeats."""
     if feed.floor is not None:
         run = _above_floor(feed, feed.floor, run)
     places = run.coordinates()
@@ -68,13 +68,13 @@ def _of_group(feed: PartitionFeed, run: ReceivedMessages, unacked: Unacked) -> R
         run = _rows(run, [row for row, place in enumerate(places) if not unacked.holds(place)]) or ReceivedMessages([])
     places = run.coordinates()
     back = next((row for row, step in enumerate(map(ge, places, islice(places, 1, None)), 1) if step), len(places))
-    if back < len(places):  # sent again in the middle: that is for the next time
+    if back < len(places):  # repeated messages follow: keep them for the next time
         feed.keep(run.messages[back:])
     return _rows(run, list(range(back)))
 
 
 def _above_floor(feed: PartitionFeed, floor: Numbers, run: ReceivedMessages) -> ReceivedMessages:
-    if run.coordinates()[0][:2] != floor[:2]:  # the group was moved elsewhere meanwhile
+    if run.coordinates()[0][:2] != floor[:2]:  # the group was moved meanwhile
         feed.floor = None
         return run
     below = bisect_left(run.coordinates(), floor)

@@ -1,7 +1,7 @@
-"""Keys and headers in Pulsar's narrower types, without loss, and readable for others where they are plain text.
+"""Keys and headers in Pulsar's narrower types, without loss, and readable for other clients if they are plain text.
 
-Pulsar knows text keys, where an empty key is no key, and properties: text by name, in no order. README.md tells how
-the rest is written.
+Pulsar has text keys, where an empty key is no key, and properties: text by name, without order. README.md describes
+how everything else is written.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from mqplug.spi import Headers
 
 ESCAPE = "mqplug:base64:"
 INDEX = "mqplug.headers"
-EPOCH = "mqplug.epoch"  # says that the event time is 0, which Pulsar takes for none
+EPOCH = "mqplug.epoch"  # marks an event time of 0, which Pulsar takes for none
 _OWN = {INDEX, EPOCH}
 
 
 def key_to_text(key: bytes) -> str:
-    """A key as text: as it is where it is plain, else escaped."""
+    """Return a key as text, escaped unless it is plain text."""
     text = _plain(key)
     if text and not text.startswith(ESCAPE):
         return text
@@ -29,19 +29,19 @@ def key_to_text(key: bytes) -> str:
 
 
 def key_from_text(text: str) -> bytes | None:
-    """The key that this text stands for; None without one."""
+    """Return the key in a text; None if it is empty."""
     if not text:
         return None
     if text.startswith(ESCAPE):
         try:
             return b64decode(text[len(ESCAPE) :], validate=True)
         except NotBase64:
-            pass  # another producer's key that only looks like ours
+            pass  # another producer's key that only looks escaped
     return text.encode("utf-8", "surrogateescape")
 
 
 def headers_to_properties(headers: Headers) -> dict[str, str]:
-    """Headers as properties; with an index where the properties alone would not give them back."""
+    """Return headers as properties, with an index if the properties alone would lose something."""
     properties: dict[str, str] = {}
     index: list[str | list[str | None]] = []
     for name, value in headers:
@@ -57,7 +57,7 @@ def headers_to_properties(headers: Headers) -> dict[str, str]:
 
 
 def headers_from_properties(properties: Mapping[str, str]) -> Headers:
-    """The headers that these properties stand for; those of other producers by name."""
+    """Return the headers in properties; those of other producers are sorted by name."""
     if not properties:
         return ()
     plain = {name: text.encode("utf-8", "surrogateescape") for name, text in properties.items() if name not in _OWN}
@@ -66,13 +66,13 @@ def headers_from_properties(properties: Mapping[str, str]) -> Headers:
 
 
 def _indexed(index: str | None, plain: dict[str, bytes]) -> list[tuple[str, bytes | None]]:
-    """The headers that the index lists, taken out of the plain ones."""
+    """Return the headers that the index lists, and remove them from the plain ones."""
     if index is None:
         return []
     rest = dict(plain)
     try:
         listed = [_entry(entry, rest) for entry in json.loads(index)]
-    except (ValueError, TypeError, KeyError):  # not written by us
+    except (ValueError, TypeError, KeyError):  # written by another producer
         return [(INDEX, index.encode())]
     for name in plain.keys() - rest.keys():
         del plain[name]

@@ -1,8 +1,8 @@
 """Pulsar's message ids as coordinates, and back.
 
-A message has the coordinates (ledger, entry, index in its batch), with index -1 where it was not batched. A chunked
-message is found at the entry of its last chunk, and has the place of its first chunk as two more numbers. The
-partition is not asked of the native id, which tells it in some calls and not in others.
+A message has the coordinates (ledger, entry, index in its batch), with index -1 if it was not batched. A chunked
+message is found at the entry of its last chunk, and has ledger and entry of its first chunk as two more numbers. The
+partition is not taken from the native id, which has it after some calls and not after others.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _FIXED64 = 1
 
 
 def coordinates(native: Any) -> Numbers:
-    """The coordinates of a native id."""
+    """Return the coordinates of a native id."""
     index = native.batch_index()
     place = (native.ledger_id(), native.entry_id(), index)
     if index >= 0:
@@ -33,14 +33,14 @@ def coordinates(native: Any) -> Numbers:
 
 
 def detail(native: Any) -> Numbers:
-    """The size of its batch, for a message in a batch; needed to know what lies behind it."""
+    """Return the size of a message's batch, which is needed to compute the next position; empty without a batch."""
     if native.batch_index() < 0:
         return ()
     return batch_size(native.serialize())
 
 
 def batch_size(data: bytes) -> Numbers:
-    """The size of the batch in a serialized id; empty where it is not told."""
+    """Return the size of the batch in a serialized id; empty if it has none."""
     if data[-2] == _BATCH_SIZE << 3 and data[-1] < 0x80:  # it comes last: nearly always this is enough
         return (data[-1],)
     size = _fields(data).get(_BATCH_SIZE, 0)
@@ -48,7 +48,7 @@ def batch_size(data: bytes) -> Numbers:
 
 
 def behind(place: Numbers, size: Numbers) -> Numbers:
-    """The position just behind a message of these coordinates and this detail."""
+    """Return the position just behind a message of these coordinates and this detail."""
     ledger, entry, index = place[:3]
     if index < 0 or (size and index + 1 >= size[0]):
         return (ledger, entry + 1, -1)
@@ -56,7 +56,7 @@ def behind(place: Numbers, size: Numbers) -> Numbers:
 
 
 def is_possible(place: Numbers) -> bool:
-    """Whether an id or a position can have these coordinates; the largest ledger stands for the end of a topic."""
+    """Return whether an id or a position can have these coordinates. ``MAX_LEDGER`` means the end of a topic."""
     match place:
         case (ledger, entry, index):
             return 0 <= ledger < MAX_LEDGER and 0 <= entry < MAX_LEDGER and -1 <= index < INDEX_MAX
@@ -66,19 +66,19 @@ def is_possible(place: Numbers) -> bool:
 
 
 def before(place: Numbers) -> Numbers:
-    """The position just before a message: the first of a batch lies where its entry begins."""
+    """Return the position just before a message. For the first of a batch it is the start of the entry."""
     return place if place[2] > 0 else (*place[:2], -1, *place[3:])
 
 
 def start_of(position: Numbers) -> tuple[int, int, int]:
-    """Ledger, entry and index where reading has to begin in order to see what is at a position."""
+    """Return ledger, entry and index at which to begin reading, to receive the message at a position."""
     if len(position) == 5:
         return (position[3], position[4], -1)
     return (position[0], position[1], position[2])
 
 
 def _fields(data: bytes) -> dict[int, int | bytes]:
-    """The fields of a protocol buffer, by number; of a repeated one the last."""
+    """Return the fields of a protocol buffer, by number; of a repeated one the last."""
     found: dict[int, int | bytes] = {}
     at = 0
     while at < len(data):

@@ -1,4 +1,4 @@
-"""Names of topics: mqplug's, and Pulsar's own."""
+"""Names of topics: mqplug's and Pulsar's own."""
 
 from __future__ import annotations
 
@@ -14,23 +14,23 @@ _PERSISTENT = "persistent://"
 
 @attrs.frozen
 class TopicNames:
-    """How topics are called in one namespace."""
+    """The names of the topics in one namespace."""
 
     tenant: str
     namespace: str
 
     @property
-    def home(self) -> str:
-        """What the full name of a topic of this namespace begins with."""
+    def prefix(self) -> str:
+        """The beginning of the full name of each topic in this namespace."""
         return f"{_PERSISTENT}{self.tenant}/{self.namespace}/"
 
     def canonical(self, topic: str) -> str:
-        """The one name of a topic: plain in this namespace, full elsewhere."""
+        """Return the unique name of a topic: plain in this namespace, full elsewhere."""
         full = self.full(topic)
-        return full.removeprefix(self.home) if full.startswith(self.home) else full
+        return full.removeprefix(self.prefix) if full.startswith(self.prefix) else full
 
     def full(self, topic: str) -> str:
-        """Pulsar's name of a topic, ``persistent://tenant/namespace/topic``."""
+        """Return Pulsar's name of a topic, ``persistent://tenant/namespace/topic``."""
         if topic.startswith("non-persistent://"):
             raise InvalidName(
                 f"{topic!r} is not persistent: it keeps no messages", topic=topic, fix="Use a persistent topic"
@@ -40,20 +40,20 @@ class TopicNames:
             if len(parts) == 3 and all(part.strip() for part in parts):
                 return topic
         elif topic.strip() and "/" not in topic and "://" not in topic:
-            return self.home + topic
+            return self.prefix + topic
         raise InvalidName(
-            f"{topic!r} is not the name of a topic",
+            f"{topic!r} is not a valid topic name",
             topic=topic,
             fix="Write a plain name, or persistent://tenant/namespace/topic",
         )
 
 
 def partition_topic(full: str, partition: int) -> str:
-    """The topic that holds one partition."""
+    """Return the name of the native topic that holds one partition."""
     return f"{full}-partition-{partition}"
 
 
 def parent(name: str) -> str | None:
-    """The partitioned topic that this may be a partition of."""
+    """Return the partitioned topic of which this may be a partition, or None."""
     match = _PARTITION.fullmatch(name)
     return match[1] if match else None

@@ -1,4 +1,4 @@
-"""What goes to one partition, in order; messages wait until the native producer is open."""
+"""Messages for one partition, in order, which wait until its native producer is open."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from mqplug_pulsar._format.escapes import EPOCH, headers_to_properties, key_to_t
 
 
 class PartitionProducer:
-    """What goes to one partition, in order. Until the native producer is open, messages wait here."""
+    """The messages for one partition, in order. They wait here until its native producer is open."""
 
     def __init__(self, log: Log, on_settled: Callable[[], None]) -> None:
         self.log = log
@@ -30,7 +30,7 @@ class PartitionProducer:
         self._waiting: list[Sending] = []
 
     def send(self, sending: Sending) -> None:
-        """Hand a message over, or keep it until there is a native producer."""
+        """Hand a message to the native producer, or keep it until that is open."""
         with self._lock:
             if self.producer is None:
                 self._waiting.append(sending)
@@ -38,7 +38,7 @@ class PartitionProducer:
                 self._hand_over(sending)
 
     def opened(self, opening: Future[Any]) -> None:
-        """The native producer is there, or will never be."""
+        """Hand over the waiting messages to the opened native producer, or settle them as failed."""
         with self._lock:
             waiting, self._waiting = self._waiting, []
             error = opening.exception() if not opening.cancelled() else mqplug.Closed("the connection was closed")
@@ -55,21 +55,21 @@ class PartitionProducer:
     def _hand_over(self, sending: Sending) -> None:
         try:
             self.producer.send_async(callback=partial(self._reported, sending), **_native(sending))
-        except Exception as error:  # noqa: BLE001 - it was refused before it was handed over
+        except Exception as error:  # noqa: BLE001 - refused by the client: it was never sent
             sending.failed(_why(error, sending.topic))
             self._on_settled()
 
     def _reported(self, sending: Sending, result: Any, native: Any) -> None:
-        # On the client's thread. After an exception here the client would never report again.
+        # Runs on the client's thread, which after an exception here would never report again.
         try:
             if result != _pulsar.Result.Ok:
                 _settle_failure(sending, result)
             elif native.ledger_id() >= 0:
                 sending.stored(self.log, message_ids.coordinates(native), message_ids.detail(native))
             else:
-                sending.unknown(mqplug.OutcomeUnknown("the broker dropped the message as a duplicate: it has no id"))
+                sending.unknown(mqplug.OutcomeUnknown("the broker dropped the message as a duplicate, so it has no id"))
         except Exception as error:  # noqa: BLE001
-            sending.unknown(mqplug.OutcomeUnknown(f"the report could not be read: {error}"))
+            sending.unknown(mqplug.OutcomeUnknown(f"the broker's report on the message could not be read: {error}"))
         self._on_settled()
 
 
@@ -82,7 +82,7 @@ def _settle_failure(sending: Sending, result: Any) -> None:
 
 
 def _native(record: Sending) -> dict[str, Any]:
-    """A record as the native client takes it."""
+    """Return a record as arguments of the native client."""
     properties = headers_to_properties(record.headers) if record.headers else {}
     if record.timestamp == 0:
         properties[EPOCH] = ""
@@ -95,7 +95,7 @@ def _native(record: Sending) -> dict[str, Any]:
 
 
 def _why(error: BaseException, topic: str) -> mqplug.Error:
-    """Why a message was not handed over, which proves that it is not stored."""
+    """Return the error of a message that was not handed over, and so is not stored."""
     if isinstance(error, mqplug.Error):
         return error
     if isinstance(error, _pulsar.PulsarException):

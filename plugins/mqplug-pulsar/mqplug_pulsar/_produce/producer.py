@@ -1,4 +1,4 @@
-"""The producer: one native producer for each partition, opened when the first message for it comes."""
+"""The producer: one native producer for each partition, opened for its first message."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from mqplug.spi import Sending
 from mqplug_pulsar._cluster.connection import PulsarConnection
 from mqplug_pulsar._produce.partition_producer import PartitionProducer
 
-QUEUE_MESSAGES = 200_000  # the core lets fewer on their way: this queue is never the one that is full
-BATCH_DELAY_MS = 2  # how long a message waits for company
+QUEUE_MESSAGES = 200_000  # above the core's own limit, so that this queue is never the one that is full
+BATCH_DELAY_MS = 2  # a message waits this long for others to share its batch
 
 
 class PulsarProducer:
-    """Takes records for any topic of the connection."""
+    """A producer that takes records for any topic of the connection."""
 
     def __init__(self, connection: PulsarConnection) -> None:
         self._connection = connection
@@ -38,16 +38,16 @@ class PulsarProducer:
         self._something.clear()
 
     def flush(self, timeout: float) -> None:
-        """Batches leave by themselves, after two milliseconds.
+        """Do nothing: batches are sent after two milliseconds.
 
-        The client's own flush either waits for the broker, or (``flush_async``) takes its lock without letting go of
-        Python's, while its thread holds that lock and wants Python's: the process stands still for ever.
+        The client's own flush waits for the broker. Its ``flush_async`` takes the client's lock without releasing
+        Python's, while the client's thread holds that lock and waits for Python's: a deadlock.
         """
 
     def close(self, timeout: float) -> None:
         producers = [lane.producer for lane in self._lanes.values() if lane.producer is not None]
         self._lanes.clear()
-        with suppress(mqplug.Error):  # what the broker does not answer in time goes on by itself
+        with suppress(mqplug.Error):  # closes that the broker does not answer in time go on by themselves
             self._connection.calls.each({number: each.close for number, each in enumerate(producers)}, timeout)
 
     def _open(self, topic: str, partition: int) -> PartitionProducer:
