@@ -1,4 +1,4 @@
-"""`python -m mqplug_devbrokers` is the command."""
+"""Runs the command as `python -m mqplug_devbrokers`."""
 
 from __future__ import annotations
 

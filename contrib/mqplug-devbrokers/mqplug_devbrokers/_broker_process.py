@@ -1,4 +1,4 @@
-"""The owner's end of the pipe to the keeper process."""
+"""A broker's process and directory, which end with the process that owns them; its end of the supervisor's pipe."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ if TYPE_CHECKING:
     from io import BufferedReader, BufferedWriter, FileIO
 
 REPLY_TIMEOUT_S = 30.0
-SUPERVISOR_GONE = "the process that keeps the server has ended or hangs; close the server and make a new one"
+SUPERVISOR_GONE = "the server's supervisor process has ended or hangs; close the server and create a new one"
 
 
 class BrokerProcess:
-    """A process that dies, and a directory that goes, with the process that made this object."""
+    """A broker process and its directory. Both end with the process that created this object."""
 
     def __init__(self, name: str, directory: Path | None) -> None:
         self._owner = os.getpid()
@@ -37,30 +37,30 @@ class BrokerProcess:
         )  # fmt: skip
         self._requests = cast("BufferedWriter", self._supervisor.stdin)
         self._stdout = cast("BufferedReader", self._supervisor.stdout)
-        self._answers = cast("FileIO", self._stdout.raw)  # in a buffer an answer would hide from select
+        self._answers = cast("FileIO", self._stdout.raw)  # select does not see an answer in a buffer
         self._number = 0
         self.directory = Path(self._answer())
 
     @property
     def owned(self) -> bool:
-        """Whether this is the process that started it, and not a forked child with a copy."""
+        """Whether this is the process that started it, not a forked child."""
         return os.getpid() == self._owner
 
     def start(self, command: list[str], log: Path) -> int:
-        """Start the process; its number."""
+        """Start the process and return its id."""
         return int(self._ask({"start": command, "log": str(log)}))
 
     def signal(self, number: int) -> bool:
-        """Send a signal; False if the process has ended."""
+        """Send a signal. Return False if the process has ended."""
         return bool(self._ask({"signal": number}))
 
     def status(self) -> int | None:
-        """The exit status; None while the process runs, or before it was started."""
+        """Return the exit status; None while the process runs, or before it was started."""
         status: int | None = self._ask({"poll": True})
         return status
 
     def close(self) -> None:
-        """Kill what still runs and delete the directory, unless it is the user's own."""
+        """Kill the process if it runs, and delete the directory unless it is the user's own."""
         with self._lock, suppress(BrokenPipeError):
             self._requests.close()
         try:
@@ -70,14 +70,14 @@ class BrokerProcess:
             self._supervisor.wait()
         self._stdout.close()
         if self._temporary:
-            shutil.rmtree(self.directory, ignore_errors=True)  # there is something left if the keeper was killed
+            shutil.rmtree(self.directory, ignore_errors=True)  # it is still there if the supervisor was killed
 
     def _ask(self, request: dict[str, Any]) -> Any:
         if not self.owned:
             raise BrokerError("this server belongs to the process that started it; its children only connect")
         with self._lock:
             if self._requests.closed:
-                raise BrokerError("the server is closed; make a new one")
+                raise BrokerError("the server is closed; create a new one")
             self._number += 1
             try:
                 self._requests.write(json.dumps([self._number, request]).encode() + b"\n")
@@ -90,7 +90,7 @@ class BrokerProcess:
         return answer
 
     def _answer(self) -> Any:
-        """The answer to the last request; those to requests that Ctrl-C has interrupted are passed over."""
+        """Return the answer to the last request, and skip those to requests that Ctrl-C interrupted."""
         number = -1
         answer = None
         while number != self._number:

@@ -1,4 +1,4 @@
-"""The cache folder: what is fetched or built once, and then shared by every run on this machine."""
+"""The cache folder, for files that are fetched or built once and shared by all runs on this machine."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ LOCK_TIMEOUT_S = 900.0  # another process may be downloading a quarter of a giga
 
 
 def cache_root() -> Path:
-    """The cache folder: MQPLUG_DEVBROKERS_CACHE, or `mqplug-devbrokers` in the user's cache directory."""
+    """Return the cache folder: MQPLUG_DEVBROKERS_CACHE, or `mqplug-devbrokers` in the user's cache directory."""
     chosen = os.environ.get("MQPLUG_DEVBROKERS_CACHE")
     if chosen:
         return Path(chosen).absolute()
@@ -29,9 +29,9 @@ def cache_root() -> Path:
 
 
 def provide(name: str, build: Callable[[Path], None]) -> Path:
-    """The folder `name` in the cache; `build` fills it, once, if it is not there.
+    """Return the folder `name` in the cache, which `build` fills once.
 
-    It is built aside and renamed, so that it is complete whenever it is seen. Other processes wait.
+    It is built elsewhere and renamed, so that it is complete as soon as it exists. Other processes wait.
     """
     root = cache_root()
     target = root / name
@@ -45,7 +45,7 @@ def provide(name: str, build: Callable[[Path], None]) -> Path:
 
 
 def _build_aside(root: Path, target: Path, build: Callable[[Path], None]) -> None:
-    for leftover in root.glob(f".{target.name}.*"):  # we hold the lock: its builder was killed
+    for leftover in root.glob(f".{target.name}.*"):  # the lock is held here, so its builder was killed
         shutil.rmtree(leftover, ignore_errors=True)
     with tempfile.TemporaryDirectory(prefix=f".{target.name}.", dir=root) as aside:
         content = Path(aside) / "content"
@@ -56,7 +56,7 @@ def _build_aside(root: Path, target: Path, build: Callable[[Path], None]) -> Non
 
 @contextmanager
 def _locked(path: Path) -> Iterator[None]:
-    """Hold an exclusive lock on `path` among all processes; it ends with its process."""
+    """Hold an exclusive lock on `path` among all processes. It ends with the process."""
     deadline = time.monotonic() + LOCK_TIMEOUT_S
     with path.open("w") as file:
         while not _try_lock(file.fileno()):

@@ -1,4 +1,4 @@
-"""How our brokers' Java is started: small, quick, and with an archive of the classes it will load."""
+"""The Java command of a broker: a small heap, a fast start, and an archive of the classes it loads."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ JAVA_FLAGS = ["-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-XX:-U
 
 
 def class_path(jars: Path) -> str:
-    """All jars of a folder; sorted, as a class archive is only good for the class path it was made with."""
+    """Return all jars of a folder, sorted: a class archive is valid only for the class path it was recorded with."""
     return ":".join(str(jar) for jar in sorted(jars.glob("*.jar")))
 
 
 def java_command(server: BrokerServer, classes: str) -> list[str]:
-    """The start of a broker's command line, up to its own options and main class."""
+    """Return the first part of a broker's command line, before its own options and main class."""
     scratch = server.directory / "tmp"  # native libraries are unpacked there, and stay after a kill
     scratch.mkdir(exist_ok=True)
     archive = _archive_flag(server, classes)
@@ -37,7 +37,7 @@ def _archive_flag(server: BrokerServer, classes: str) -> str:
 
 
 def class_archive(kind: type[BrokerServer], classes: str) -> Path:
-    """The folder with the class archive, made once by a throw-away broker; it halves every later start."""
+    """Return the folder with the class archive, recorded once by a temporary broker. It halves each later start."""
     mark = hashlib.sha256(f"{java_version(find_java())} {JAVA_FLAGS} {classes}".encode()).hexdigest()[:12]
     return provide(f"{kind.name}-{kind.version}-classes-{mark}", lambda folder: _record(kind, folder))
 

@@ -1,6 +1,6 @@
-"""Just enough of Kafka's protocol to have one message acknowledged without a client library.
+"""The part of Kafka's protocol that one acknowledged message needs, without a client library.
 
-The versions of the requests are the newest ones without tagged fields.
+The requests have the newest versions without tagged fields.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ REQUEST_TIMEOUT_MS = 5000
 
 
 class KafkaWire:
-    """One connection, one request at a time."""
+    """A connection to a broker, for one request at a time."""
 
     def __init__(self, port: int, timeout: float) -> None:
         self._socket = socket.create_connection(("127.0.0.1", port), timeout)
@@ -32,7 +32,7 @@ class KafkaWire:
         self._socket.close()
 
     def create_topic(self, name: str) -> None:
-        """Create a topic of one partition; one that is there already is fine."""
+        """Create a topic of one partition, unless it exists."""
         topic = _text(name) + struct.pack(">ihii", 1, 1, 0, 0)  # no explicit replicas, no settings
         answer = self._ask(CREATE_TOPICS, _array(topic) + struct.pack(">i?", REQUEST_TIMEOUT_MS, False))
         _raise_for(_number(answer, ">h", 4 + 4 + len(_text(name))), "create a topic", allowed=TOPIC_EXISTS)
@@ -65,7 +65,7 @@ class KafkaWire:
 
 
 def kafka_record_batch(value: bytes) -> bytes:
-    """A batch (format 2) of one record without key, headers and time."""
+    """Return a batch (format 2) of one record without key, headers and time."""
     record = b"\0\0\0\x01" + _varint(len(value)) + value + b"\0"  # attributes, two deltas, no key
     record = _varint(len(record)) + record
     checked = struct.pack(">hiqqqhii", 0, 0, 0, 0, -1, -1, -1, 1) + record
@@ -74,7 +74,7 @@ def kafka_record_batch(value: bytes) -> bytes:
 
 
 def crc32c(data: bytes) -> int:
-    """The Castagnoli checksum, bit by bit: enough for a hundred bytes."""
+    """Return the Castagnoli checksum, computed bit by bit: fast enough for a hundred bytes."""
     crc = 0xFFFFFFFF
     for byte in data:
         crc ^= byte
@@ -84,7 +84,7 @@ def crc32c(data: bytes) -> int:
 
 
 def _varint(number: int) -> bytes:
-    """A zigzag varint of a number that is not negative."""
+    """Return the zigzag varint of a number that is not negative."""
     number *= 2
     parts = bytearray()
     while number > 0x7F:

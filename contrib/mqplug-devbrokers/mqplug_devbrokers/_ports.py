@@ -1,4 +1,4 @@
-"""Choosing loopback ports that stay ours while a broker is down."""
+"""Chooses loopback ports that no other program takes while a broker is down."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from mqplug_devbrokers._errors import BrokerError
 if TYPE_CHECKING:
     from pathlib import Path
 
-# Below what the kernel gives to outgoing connections, which could else take the port of a killed server.
+# Below the ports of outgoing connections, one of which could otherwise take the port of a killed server.
 FIRST_PORT, LAST_PORT = 15000, 31999
 
 
 def unused_port() -> int:
-    """A port on loopback that nobody listens on.
+    """Return a loopback port on which no program listens.
 
-    Not that of `mqplug.testing`: to start a broker from a command line takes no test kit, which is slow to import.
+    `mqplug.testing.free_port` does the same, but the test kit is slow to import, and the command line needs none.
     """
     for port in random.SystemRandom().sample(range(FIRST_PORT, LAST_PORT + 1), 200):
         with socket.socket() as probe:
@@ -33,7 +33,7 @@ def unused_port() -> int:
 
 
 def choose_ports(file: Path, names: list[str], main: int) -> dict[str, int]:
-    """One port for each name, the first of them `main` unless it is 0; remembered in `file`.
+    """Return a port for each name, the first of them `main` unless that is 0, and remember them in `file`.
 
     A directory keeps its ports, because some servers refuse data that was written under another address.
     """

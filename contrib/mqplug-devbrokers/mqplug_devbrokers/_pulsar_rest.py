@@ -1,4 +1,4 @@
-"""Just enough of Pulsar's HTTP interface to have one message acknowledged without a client library."""
+"""The part of Pulsar's HTTP interface that one acknowledged message needs, without a client library."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ class PulsarRest:
         self._opener = build_opener(ProxyHandler({}))  # loopback is never behind the user's proxy
 
     def create_topic(self, name: str) -> None:
-        """Create a topic without partitions; one that is there already is fine."""
+        """Create a topic without partitions, unless it exists."""
         self._ask("PUT", f"admin/v2/{NAMESPACE}/{name}", allowed=HTTPStatus.CONFLICT)
 
     def delete_topic(self, name: str) -> None:
-        """Delete a topic, whoever uses it."""
+        """Delete a topic, even if it is in use."""
         self._ask("DELETE", f"admin/v2/{NAMESPACE}/{name}?force=true")
 
     def produce(self, topic: str, value: str) -> None:

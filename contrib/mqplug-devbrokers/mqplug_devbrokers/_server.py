@@ -1,4 +1,4 @@
-"""What every server here can do: start until a message was acknowledged, stop, kill, pause, and go away."""
+"""The base class of the servers: start, wait for an acknowledged message, stop, kill, pause, cut the network."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ if TYPE_CHECKING:
     from mqplug.testing import NetworkHooks, Proxy, ServerHooks
 
     class BrokerHooks(ServerHooks, NetworkHooks):
-        """What can be done to a broker, and to the network before it."""
+        """The hooks of a harness that disturb a broker, or the network in front of it."""
 
 
-STOP_TIMEOUT_S = 60.0  # writing a class archive takes its time on a busy machine
-START_AFTER_KILL_S = 30.0  # seconds for the first attempt of a broker that was killed
+STOP_TIMEOUT_S = 60.0  # long enough to write a class archive on a busy machine
+START_AFTER_KILL_S = 30.0  # for the first start of a broker that was killed
 LOG_TAIL_LINES = 25
 PROBE_TOPIC = "mqplug-devbrokers-ready"
 
 
 class BrokerServer(ABC):
-    """A broker of one node on loopback, held by this process.
+    """A broker of one node on loopback, which ends with this process.
 
-    `port` is that of the clients (0: a free one), `directory` a folder to keep the data in (else they are
-    deleted at the end), `settings` win over ours in the broker's configuration, `timeout` limits each start.
+    `port` is for clients (0: a free one). `directory` keeps the data, which are otherwise deleted at the end.
+    `settings` override those in the broker's configuration. `timeout` limits each start.
     """
 
     name: ClassVar[str]
@@ -51,7 +51,7 @@ class BrokerServer(ABC):
         self._wanted_port = port
         self._wanted_directory = None if directory is None else Path(directory).absolute()
         self.settings = dict(settings or {})
-        self.recording: Path | None = None  # where Java is to write its class archive at the end
+        self.recording: Path | None = None  # Java writes its class archive there at the end
         self._timeout = timeout
         self._process: BrokerProcess | None = None
         self._network: Proxy | None = None
@@ -81,27 +81,27 @@ class BrokerServer(ABC):
     @property
     @abstractmethod
     def relayed_url(self) -> str:
-        """The same broker for `mqplug.connect`, over a network that `cut_network` takes away."""
+        """The URL for `mqplug.connect`, over the network that `cut_network` cuts."""
 
     @abstractmethod
     def _routes(self) -> dict[int, int]:
-        """The ports of the network that can be cut, and where in the broker each leads."""
+        """Return the ports of the network that can be cut, and the broker's port behind each."""
 
     @classmethod
     @abstractmethod
     def fetch(cls) -> None:
-        """Fill the cache with all that a start needs."""
+        """Fill the cache with everything that a start needs."""
 
     @abstractmethod
     def _command(self) -> list[str]:
-        """Write the configuration; the command that starts the broker."""
+        """Write the configuration and return the command that starts the broker."""
 
     def _recover(self) -> None:  # noqa: B027  most servers have nothing to do
-        """Mend what a kill left behind, before the next start."""
+        """Repair what a kill left behind, before the next start."""
 
     @abstractmethod
     def _probe(self) -> None:
-        """Send one message and see it acknowledged; OSError or BrokerError while the broker is not ready."""
+        """Send a message and wait for its ack. Raise OSError or BrokerError while the broker is not ready."""
 
     @property
     def port(self) -> int:
@@ -110,30 +110,30 @@ class BrokerServer(ABC):
 
     @property
     def pid(self) -> int:
-        """The number of the broker's process."""
+        """The id of the broker's process."""
         if self._pid is None:
             raise BrokerError(f"the {self.name} server is not running; call start()")
         return self._pid
 
     @property
     def directory(self) -> Path:
-        """Where configuration, data and log lie."""
+        """The directory of configuration, data and log."""
         return self._held().directory
 
     @property
     def log(self) -> Path:
-        """The broker's log; it goes with the directory."""
+        """The broker's log, in the directory."""
         return self.directory / "broker.log"
 
     @property
     def running(self) -> bool:
-        """Whether the process is there, paused or not."""
+        """Whether the process exists, paused or not."""
         return self._pid is not None and self._held().status() is None
 
     def start(self) -> None:
-        """Start the broker and wait until it acknowledged a message.
+        """Start the broker and wait until it has acknowledged a message.
 
-        If it ran before, it has its old data and ports. What is missing in the cache is fetched first.
+        If it ran before, it has its old data and ports. Files missing in the cache are fetched first.
         """
         if self.running:
             return
@@ -142,14 +142,14 @@ class BrokerServer(ABC):
         if self._process is None:
             self._process = self._make_directory()
         if self._in_use.exists():
-            # A broker that was killed now and then hangs when it comes back, and does not when it is started again.
+            # A killed broker sometimes hangs at its next start, but not at the one after.
             with suppress(BrokerError):
                 self._launch(self._process, min(START_AFTER_KILL_S, self._timeout))
                 return
         self._launch(self._process, self._timeout)
 
     def stop(self) -> None:
-        """Stop the broker in order; its data stay for another `start`."""
+        """Stop the broker cleanly. Its data stay for another `start`."""
         if not self.running:
             self._pid = None
             return
@@ -162,10 +162,12 @@ class BrokerServer(ABC):
             self.kill()
 
     def kill(self) -> None:
-        """Kill the broker (SIGKILL); its data stay for another `start`."""
+        """Kill the broker (SIGKILL). Its data stay for another `start`."""
         self._signal(signal.SIGKILL)
         if not self._ended_within(STOP_TIMEOUT_S):
-            raise BrokerError(f"process {self._pid} of the {self.name} server does not die")
+            raise BrokerError(
+                f"process {self._pid} of the {self.name} server has not ended {STOP_TIMEOUT_S:.0f} s after SIGKILL"
+            )
         self._pid = None
 
     def restart(self) -> None:
@@ -174,35 +176,35 @@ class BrokerServer(ABC):
         self.start()
 
     def pause(self) -> None:
-        """Let the broker fall silent (SIGSTOP): its connections stay open, and nobody answers."""
+        """Stop the broker from answering (SIGSTOP). Its connections stay open."""
         self._signal(signal.SIGSTOP)
 
     def unpause(self) -> None:
-        """Let a paused broker go on (SIGCONT)."""
+        """Continue a paused broker (SIGCONT)."""
         self._signal(signal.SIGCONT)
 
     def cut_network(self) -> None:
-        """Take the network away from who came by a relayed address: packets vanish, and nobody is told."""
+        """Cut the network of clients at the relayed address: packets vanish, and connections stay open."""
         self._relay().cut()
 
     def heal_network(self) -> None:
-        """Bring the network back: the connections that were cut go on, and there can be new ones."""
+        """Restore the network. Connections that were cut go on, and new ones can be opened."""
         self._relay().heal()
 
     def stall_replies(self) -> None:
-        """Keep the broker's answers to who came by a relayed address; `heal_network` lets them arrive, late."""
+        """Hold back the broker's answers to clients at the relayed address, until `heal_network` delivers them."""
         self._relay().stall_replies()
 
     def drop_replies(self) -> None:
-        """Lose the broker's answers to who came by a relayed address, until `heal_network`."""
+        """Lose the broker's answers to clients at the relayed address, until `heal_network`."""
         self._relay().drop_replies()
 
     def reset_replies(self) -> None:
-        """Reset a relayed connection whenever the broker answers on it, until `heal_network`."""
+        """Reset each relayed connection when the broker answers on it, until `heal_network`."""
         self._relay().reset_replies()
 
     def hooks(self) -> BrokerHooks:
-        """What a harness of `mqplug.testing` takes: `Harness(..., **server.hooks())`."""
+        """Return the hooks of a harness of `mqplug.testing`: `Harness(..., **server.hooks())`."""
         return {
             "restart": self.restart, "kill": self.kill, "start": self.start, "pause": self.pause,
             "unpause": self.unpause, "cut_network": self.cut_network, "heal_network": self.heal_network,
@@ -233,7 +235,7 @@ class BrokerServer(ABC):
 
     @property
     def _in_use(self) -> Path:
-        """A file that is there while the broker runs, and after it was killed."""
+        """A file that exists while the broker runs, and after it was killed."""
         return self.directory / "in-use"
 
     def _make_directory(self) -> BrokerProcess:
@@ -266,7 +268,7 @@ class BrokerServer(ABC):
                     ) from error
                 time.sleep(0.05)
             else:
-                self.check()  # whoever answered was ours
+                self.check()  # raises if another process answered
                 return
 
     def _ended_within(self, seconds: float) -> bool:
@@ -291,7 +293,7 @@ class BrokerServer(ABC):
         return self._ports[name]
 
     def _relay(self) -> Proxy:
-        """The network that can be cut; there is none, and no thread for it, before somebody asks for it."""
+        """Return the network that can be cut, which is created, with its thread, on demand."""
         if self._network is None:
             from mqplug.testing import Proxy  # slow to import, and most servers need none
 
@@ -300,7 +302,7 @@ class BrokerServer(ABC):
         return self._network
 
     def _relayed(self, name: str) -> int:
-        """A port of the network that can be cut."""
+        """Return a port of the network that can be cut."""
         self._relay()
         return self._port(name)
 

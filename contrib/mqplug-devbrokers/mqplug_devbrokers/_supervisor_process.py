@@ -1,8 +1,8 @@
-"""The keeper of one broker: a small process that outlives a killed owner just long enough to clean up.
+"""The supervisor of one broker: a small process that outlives a killed owner just long enough to clean up.
 
-The owner starts this file as a script and talks to it over a pipe, a JSON line for each request and answer. When
+The owner starts this file as a script and talks to it over a pipe, with a JSON line for each request and answer. When
 the pipe ends or the owner dies, in whatever way, the broker is killed and its directory deleted. Only the standard
-library is imported, so that it starts in no time.
+library is imported, so that it starts fast.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ PR_SET_PDEATHSIG = 1
 
 
 class Supervisor:
-    """Holds at most one broker process, which is a child of this process."""
+    """At most one broker process, a child of this process, and the requests to it."""
 
     def __init__(self, directory: str) -> None:
         self.directory = directory
         self.broker: subprocess.Popen[bytes] | None = None
 
     def answer(self, request: dict[str, Any]) -> Any:
-        """What the owner asked for, or why it could not be done."""
+        """Do what the owner requests, and return the result or the error."""
         match request:
             case {"start": command, "log": log}:
                 try:
@@ -44,7 +44,7 @@ class Supervisor:
         raise ValueError(request)
 
     def start(self, command: list[str], log: str) -> int:
-        """Start the broker in its directory; both of its output streams are added to the log."""
+        """Start the broker in its directory, and append both of its output streams to the log."""
         with Path(log).open("ab") as output:
             self.broker = subprocess.Popen(  # noqa: S603  the command is the owner's
                 command, stdin=subprocess.DEVNULL, stdout=output, stderr=output, cwd=self.directory,
@@ -53,17 +53,17 @@ class Supervisor:
         return self.broker.pid
 
     def signal(self, number: int) -> bool:
-        """Send a signal to the broker, never to another process that got its number since."""
+        """Send a signal to the broker, never to another process that got its id since."""
         if self.broker is None or self.broker.poll() is not None:
             return False
         self.broker.send_signal(number)
         if number == signal.SIGSTOP and sys.platform == "linux":
-            # The signal is taken by one thread after another: until all stand still, some may answer.
+            # One thread after another handles the signal: until all have stopped, some may answer.
             os.waitid(os.P_PID, self.broker.pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT)
         return True
 
     def kill(self) -> None:
-        """End the broker at once, also when it is stopped."""
+        """Kill the broker, also when it is paused."""
         if self.signal(signal.SIGKILL) and self.broker is not None:
             self.broker.wait()
 
@@ -75,7 +75,7 @@ def die_with_parent() -> None:
 
 def serve_owner(supervisor: Supervisor, owner: int) -> None:
     """Answer requests until the owner closes the pipe or dies."""
-    requests = open(0, "rb", buffering=0)  # noqa: SIM115  a buffer would hide requests from select
+    requests = open(0, "rb", buffering=0)  # noqa: SIM115  select does not see requests in a buffer
     watched: list[Any] = [requests]
     if sys.platform == "linux":
         # A child that the owner forked may hold the pipe open, which then does not end with the owner.
@@ -96,9 +96,9 @@ def send_reply(number: int, answer: Any) -> None:
 
 
 def main(name: str, directory: str) -> None:
-    """Keep brokers in `directory`, or in a new one that is deleted at the end."""
+    """Run brokers in `directory`, or in a new one that is deleted at the end."""
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        # Only the owner's end ends us. Not SIG_IGN, which the broker would inherit: it has to obey SIGTERM.
+        # Only the owner's end ends this process. Not SIG_IGN: the broker would inherit it, and has to obey SIGTERM.
         signal.signal(number, lambda *_: None)
     owner = os.getppid()
     supervisor = Supervisor(directory or tempfile.mkdtemp(prefix=f"mqplug-{name}-"))
@@ -106,7 +106,7 @@ def main(name: str, directory: str) -> None:
         send_reply(0, supervisor.directory)
         serve_owner(supervisor, owner)
     except (BrokenPipeError, ProcessLookupError):
-        pass  # the owner was gone before it could listen
+        pass  # the owner ended before it read the answer
     finally:
         supervisor.kill()
         if not directory:

@@ -1,4 +1,4 @@
-"""Finding Java and Maven, and letting Maven fetch what a POM names."""
+"""Finds Java and Maven, runs them, and fills in templates."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ MAVEN_TIMEOUT_S = 900.0
 
 
 def template(name: str) -> str:
-    """The text of a file that ships with this package."""
+    """Return the text of a data file of this package."""
     return files("mqplug_devbrokers").joinpath("data", name).read_text(encoding="utf-8")
 
 
 def fill_in(name: str, settings: dict[str, str], **values: object) -> str:
-    """A configuration template with its @NAMES@ filled in; settings that follow win over those before."""
+    """Fill in the @NAMES@ of a configuration template, and append settings, which override earlier ones."""
     text = re.sub(r"@([A-Z]+)@", lambda match: str(values[match[1]]), template(name))
     return text + "".join(f"{key}={value}\n" for key, value in settings.items())
 
 
 def find_java() -> str:
-    """The path of a Java that is new enough; JAVA_HOME goes before the search path."""
+    """Return the path of a Java that is new enough, from JAVA_HOME or else the search path."""
     home = os.environ.get("JAVA_HOME")
     java = shutil.which(str(Path(home, "bin", "java"))) if home else shutil.which("java")
     if java is None:
@@ -45,16 +45,18 @@ def find_java() -> str:
 
 @functools.cache
 def java_version(java: str) -> str:
-    """The version that this Java tells of itself, such as `17.0.15`."""
+    """Return the version that this Java reports, such as `17.0.15`."""
     answer = run_tool([java, "-version"], timeout=60)
     match = re.search(r'version "([^"]+)"', answer)
     if match is None:
-        raise MissingTool(f"{java} tells no version; install Java {MIN_JAVA_VERSION} or newer. It said: {answer}")
+        raise MissingTool(
+            f"{java} did not report a version; install Java {MIN_JAVA_VERSION} or newer. Its output: {answer}"
+        )
     return match[1]
 
 
 def maven(pom: str, version: str, goal: str, output: Path) -> None:
-    """Run one goal of the POM template `pom` for this version; the results go to the folder `output`."""
+    """Run one goal of the POM template `pom` for this version, with the results in the folder `output`."""
     mvn = shutil.which("mvn")
     if mvn is None:
         raise MissingTool(
@@ -71,7 +73,7 @@ def maven(pom: str, version: str, goal: str, output: Path) -> None:
 
 
 def run_tool(command: list[str], *, timeout: float) -> str:
-    """The output of a command that ends by itself; a failure carries the end of what it said."""
+    """Return the output of a command. A failure raises an error with the end of its output."""
     try:
         done = subprocess.run(  # noqa: S603  the command is ours
             command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,

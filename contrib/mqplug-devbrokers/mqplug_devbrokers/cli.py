@@ -1,4 +1,4 @@
-"""The command `mqplug-devbrokers`: a broker to play with, until Ctrl-C."""
+"""The command `mqplug-devbrokers`, which runs a broker until Ctrl-C."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ SERVERS: dict[str, type[BrokerServer]] = {"kafka": KafkaServer, "pulsar": Pulsar
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command; its exit status: 0 fine, 1 a broker's failure, 2 wrong usage."""
+    """Run the command. Return its exit status: 0 for success, 1 for a broker's failure, 2 for wrong usage."""
     asked = _parser().parse_args(arguments)
-    # SIGTERM unwinds as Ctrl-C does, so that the broker is stopped in order and its directory deleted.
+    # SIGTERM unwinds as Ctrl-C does, so that the broker is stopped cleanly and its directory deleted.
     before = signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         if asked.verb == "fetch":
@@ -44,7 +44,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _up(server: BrokerServer) -> None:
-    """Run a server until a signal comes, or until it ends by itself."""
+    """Run a server until a signal, or until it ends by itself."""
     _say(f"starting {server.name} {server.version} ...")
     with server:
         _say(server.url)
@@ -81,5 +81,5 @@ def _parser() -> argparse.ArgumentParser:
 def _port(text: str) -> int:
     port = int(text)
     if not 0 <= port <= 65535:
-        raise argparse.ArgumentTypeError(f"{port} is no port: use 1 to 65535, or 0 for a free one")
+        raise argparse.ArgumentTypeError(f"{port} is not a port: use 1 to 65535, or 0 for a free one")
     return port

@@ -27,8 +27,8 @@ LOGGING = [
 class KafkaServer(BrokerServer):
     """A real Kafka for tests: `with KafkaServer() as kafka: mqplug.connect(kafka.url)`.
 
-    Topics are not created by themselves, and nothing is deleted by age unless a topic says so. Listeners that
-    `settings` name (`listeners`, `advertised.listeners`, `listener.security.protocol.map`) come beside its own.
+    Topics are not created automatically, and nothing is deleted by age unless a topic is configured so. Listeners in
+    `settings` (`listeners`, `advertised.listeners`, `listener.security.protocol.map`) are added to its own.
     """
 
     name: ClassVar[str] = "kafka"
@@ -37,7 +37,7 @@ class KafkaServer(BrokerServer):
 
     @property
     def bootstrap(self) -> str:
-        """What clients call `bootstrap.servers`."""
+        """The address for the clients' setting `bootstrap.servers`."""
         return f"127.0.0.1:{self.port}"
 
     @property
@@ -47,17 +47,17 @@ class KafkaServer(BrokerServer):
 
     @property
     def relayed_bootstrap(self) -> str:
-        """What clients call `bootstrap.servers`, over the network that `cut_network` takes away."""
+        """The address for `bootstrap.servers`, over the network that `cut_network` cuts."""
         return f"127.0.0.1:{self._relayed('relay')}"
 
     @property
     def relayed_url(self) -> str:
-        """The URL for `mqplug.connect`, over the network that `cut_network` takes away."""
+        """The URL for `mqplug.connect`, over the network that `cut_network` cuts."""
         return f"kafka://{self.relayed_bootstrap}"
 
     @classmethod
     def fetch(cls) -> None:
-        """Fill the cache with all that a start needs."""
+        """Fill the cache with everything that a start needs."""
         _formatted()
         class_archive(cls, _classes())
 
@@ -92,7 +92,7 @@ def _formatted() -> Path:
 
 
 def _format(folder: Path) -> None:
-    """Let Kafka format an empty data directory; copies of it are as good, and half a second faster."""
+    """Make Kafka format an empty data directory. Copying it is half a second faster than formatting another."""
     config = folder.parent / "server.properties"
     ports = {name: number for number, name in enumerate(KafkaServer.port_names, 19092)}
     config.write_text(_properties(ports, folder, {}))
@@ -101,7 +101,7 @@ def _format(folder: Path) -> None:
 
 
 def _copy_formatted(data: Path) -> None:
-    """A formatted data directory for a cluster of its own: two servers must never look like one cluster."""
+    """Copy the formatted data directory, with a new cluster id: two servers must never look like one cluster."""
     shutil.copytree(_formatted(), data)
     properties = data / "meta.properties"
     text = re.sub(r"(?m)^cluster\.id=.*$", f"cluster.id={_cluster_id()}", properties.read_text())
@@ -121,10 +121,10 @@ def _properties(ports: dict[str, int], data: Path, settings: dict[str, str]) -> 
 
 
 def _listening(ports: dict[str, int]) -> dict[str, str]:
-    """The listeners that are always there; those that settings name come beside them.
+    """Return the server's own listeners, to which those in settings are added.
 
-    Kafka tells its clients to go on at the address that it advertises for the listener at which they came. So the
-    network that can be cut has a listener of its own.
+    Kafka sends its clients to the address that it advertises for the listener they used. So the network that can be
+    cut has a listener of its own.
     """
     plain, behind, relay = (f"127.0.0.1:{ports[name]}" for name in ("client", "behind", "relay"))
     controller = f"CONTROLLER://127.0.0.1:{ports['controller']}"

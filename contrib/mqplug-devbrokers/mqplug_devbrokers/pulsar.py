@@ -35,7 +35,7 @@ PULSAR_JAVA_OPTIONS = [
     "-Dlog4j2.is.webapp=false",
 ]
 METADATA = "org.apache.pulsar.metadata.bookkeeper"
-METADATA_DRIVERS = [  # how the bookie's tools find Pulsar's metadata
+METADATA_DRIVERS = [  # by which the bookie's tools read Pulsar's metadata
     f"-Dbookkeeper.metadata.client.drivers={METADATA}.PulsarMetadataClientDriver",
     f"-Dbookkeeper.metadata.bookie.drivers={METADATA}.PulsarMetadataBookieDriver",
 ]
@@ -44,7 +44,7 @@ METADATA_DRIVERS = [  # how the bookie's tools find Pulsar's metadata
 class PulsarServer(BrokerServer):
     """A real Pulsar for tests: `with PulsarServer() as pulsar: mqplug.connect(pulsar.url)`.
 
-    Topics are not created by themselves; messages are kept for seven days, acknowledged or not.
+    Topics are not created automatically. Messages are kept for seven days, acknowledged or not.
     """
 
     name: ClassVar[str] = "pulsar"
@@ -68,17 +68,17 @@ class PulsarServer(BrokerServer):
 
     @property
     def relayed_service_url(self) -> str:
-        """The address for clients, over the network that `cut_network` takes away."""
+        """The address for clients, over the network that `cut_network` cuts."""
         return f"pulsar://127.0.0.1:{self._relayed('relay')}"
 
     @property
     def relayed_url(self) -> str:
-        """The URL for `mqplug.connect`, over the network that `cut_network` takes away; so is its administration."""
+        """The URL for `mqplug.connect`, with its administration, over the network that `cut_network` cuts."""
         return f"{self.relayed_service_url}?admin_url=http://127.0.0.1:{self._relayed('admin-relay')}"
 
     @classmethod
     def fetch(cls) -> None:
-        """Fill the cache with all that a start needs."""
+        """Fill the cache with everything that a start needs."""
         class_archive(cls, _classes())
 
     def _command(self) -> list[str]:
@@ -111,8 +111,8 @@ class PulsarServer(BrokerServer):
     def _recover(self) -> None:
         """Remove the registration of the killed bookie.
 
-        The next start would remove it while it registers anew, and may then remove and register itself for ever:
-        every topic fails. Pulsar's own tool removes it by merely listing the bookies.
+        The next start would remove it while it registers again, and may then remove and register itself forever: every
+        topic fails. Pulsar's own tool removes it when it lists the bookies.
         """
         config = self.directory / "shell.conf"
         config.write_text(f"metadataServiceUri=metadata-store:rocksdb://{self.directory / 'metadata'}\n")

@@ -1,6 +1,6 @@
-"""The fixtures `kafka_server` and `pulsar_server`: one broker for a whole run, started when first asked for.
+"""The fixtures `kafka_server` and `pulsar_server`: one broker for a whole run, started on demand.
 
-Without Java or Maven their tests are skipped with the reason; where the variable CI is `true` they fail.
+Without Java or Maven their tests are skipped with the reason. If the variable CI is `true`, they fail.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ ServerT = TypeVar("ServerT", bound="BrokerServer")
 
 @pytest.fixture(scope="session")
 def kafka_server() -> Iterator[KafkaServer]:
-    """A running KafkaServer."""
+    """Yield a running KafkaServer."""
     from mqplug_devbrokers import KafkaServer
 
     with started(KafkaServer) as server:
@@ -31,7 +31,7 @@ def kafka_server() -> Iterator[KafkaServer]:
 
 @pytest.fixture(scope="session")
 def pulsar_server() -> Iterator[PulsarServer]:
-    """A running PulsarServer."""
+    """Yield a running PulsarServer."""
     from mqplug_devbrokers import PulsarServer
 
     with started(PulsarServer) as server:
@@ -40,7 +40,7 @@ def pulsar_server() -> Iterator[PulsarServer]:
 
 @contextmanager
 def started(make: Callable[[], ServerT]) -> Iterator[ServerT]:
-    """A running server, for fixtures. Without Java or Maven the tests that want it skip; where CI is true they fail."""
+    """Yield a running server, for fixtures. Without Java or Maven, tests that need it skip, or fail if CI is true."""
     from mqplug_devbrokers import MissingTool
 
     server = make()

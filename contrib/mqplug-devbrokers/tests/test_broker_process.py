@@ -117,7 +117,7 @@ def test_a_killed_supervisor_takes_the_broker_along(process: BrokerProcess, even
     pid = process.start(["sleep", "1000"], process.directory / "log")
     os.kill(process._supervisor.pid, signal.SIGKILL)
     eventually(lambda: gone(pid))
-    with pytest.raises(BrokerError, match="make a new one"):
+    with pytest.raises(BrokerError, match="create a new one"):
         process.status()
     process.close()
     assert not process.directory.exists()

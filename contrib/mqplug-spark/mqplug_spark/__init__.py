@@ -4,7 +4,7 @@ Installed beside PySpark it needs no registration::
 
     spark.read.format("mqplug").option("url", "kafka://host:9092").option("subscribe", "orders").load()
 
-``spark.dataSource.register(MqplugDataSource)`` is for programs that switch the discovery off.
+Programs that disable the discovery call ``spark.dataSource.register(MqplugDataSource)``.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The columns of a read, with the types that Spark and Arrow give them. Both have to agree exactly."""
+"""The columns of a read, with their types in Spark and in Arrow, which have to agree exactly."""
 
 from __future__ import annotations
 
@@ -43,29 +43,29 @@ class ReadColumns:
     names: tuple[str, ...]
 
     def spark_schema(self) -> StructType:
-        """What Spark is told. Each may be null."""
+        """Return the schema for Spark. Each column may be null."""
         return StructType([StructField(name, _TYPES[name][0]) for name in self.names])
 
     def record_batch(self, batch: Batch) -> pa.RecordBatch:
-        """These columns of a batch."""
+        """Return these columns of a batch."""
         stored = batch.to_arrow([name for name in self.names if name != "timestampType"])
         arrays = [_array(stored, name, len(batch)) for name in self.names]
         return pa.record_batch(arrays, schema=pa.schema([(name, _TYPES[name][1]) for name in self.names]))
 
 
 def _array(stored: pa.RecordBatch, name: str, rows: int) -> pa.Array:
-    """A column in Spark's type. Who set a timestamp is what backends do not tell: that column is null."""
+    """Return a column in Spark's type. ``timestampType`` is null, for backends do not report who set a timestamp."""
     kind = _TYPES[name][1]
     return pa.nulls(rows, kind) if name == "timestampType" else stored.column(name).cast(kind)
 
 
 def all_columns(*, include_headers: bool) -> ReadColumns:
-    """What a read yields unless a schema says otherwise."""
+    """Return the columns of a read without a schema."""
     return ReadColumns(tuple(name for name in _TYPES if include_headers or name != "headers"))
 
 
 def chosen_columns(schema: StructType) -> ReadColumns:
-    """The columns of a schema, which may be fewer than all, in any order."""
+    """Return the columns of a schema, which may be some of them, in any order."""
     for field in schema.fields:
         _check_field(field)
     return ReadColumns(tuple(field.name for field in schema.fields))
@@ -73,7 +73,7 @@ def chosen_columns(schema: StructType) -> ReadColumns:
 
 def _check_field(field: StructField) -> None:
     if field.name not in _TYPES:
-        raise ConfigError(f"there is no column {field.name!r}", fix=f"There are {', '.join(_TYPES)}")
+        raise ConfigError(f"there is no column {field.name!r}", fix=f"Choose from {', '.join(_TYPES)}")
     wanted = _TYPES[field.name][0]
     if field.dataType.simpleString() != wanted.simpleString():
         raise ConfigError(

@@ -1,7 +1,7 @@
-"""Where a read begins and ends, as spark-sql-kafka writes it: a word, or JSON that names every partition.
+"""Parses the start and the end of a read as spark-sql-kafka writes them: a word, or JSON that names every partition.
 
-A point is -2 (the earliest), -1 (the latest), an offset, or the text of a position or of a message id, which means
-the point just before that message.
+A point is -2 (the earliest), -1 (the latest), an offset, or the text of a position or a message id, which means the
+point just before that message.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _NUMBER = re.compile(r"0|[1-9][0-9]{0,8}", re.ASCII)
 
 
 def parse_offsets(option: str, text: str, topics: Sequence[str]) -> OffsetsOption:
-    """The word or the points that an option's text means; ``ConfigError`` names what is wrong with it."""
+    """Return the word or the points in an option's text. Raise ``ConfigError`` with the reason if it is invalid."""
     word = text.strip().lower()
     if word == "latest":
         return "latest"
@@ -31,7 +31,7 @@ def parse_offsets(option: str, text: str, topics: Sequence[str]) -> OffsetsOptio
         return "earliest"
     if not word.startswith("{"):
         words = "earliest, latest" if option == "startingOffsets" else "latest"
-        raise ConfigError(f"{option} is {words}, or JSON such as {_example(topics)}, not {_short(text)}")
+        raise ConfigError(f"{option} must be {words}, or JSON such as {_example(topics)}, not {_short(text)}")
     named = _object(option, option, _load(option, text))
     _check_topics(option, named, topics)
     return {topic: _points(option, topic, points) for topic, points in named.items()}
@@ -41,11 +41,11 @@ def _load(option: str, text: str) -> object:
     try:
         return json.loads(text, object_pairs_hook=lambda pairs: _once(option, pairs))
     except json.JSONDecodeError as error:
-        raise ConfigError(f"{option} is no JSON: {error}", fix="Write {topic: {partition: offset}}") from None
+        raise ConfigError(f"{option} is not JSON: {error}", fix="Write {topic: {partition: offset}}") from None
 
 
 def _once(option: str, pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """JSON takes the last of two equal names; here that would hide a mistake."""
+    """Refuse a name that occurs twice, where JSON would take the last one and hide a mistake."""
     made = dict(pairs)
     if len(made) < len(pairs):
         names = [name for name, _ in pairs]
@@ -56,7 +56,7 @@ def _once(option: str, pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 def _object(option: str, where: str, value: object) -> dict[str, Any]:
     if not isinstance(value, dict):
-        raise ConfigError(f"{option}: {where} is to be a JSON object, not {_short(value)}")
+        raise ConfigError(f"{option}: {where} must be a JSON object, not {_short(value)}")
     return value
 
 
@@ -72,7 +72,7 @@ def _points(option: str, topic: str, value: object) -> dict[int, Point]:
     found: dict[int, Point] = {}
     for partition, point in _object(option, f"the topic {topic!r}", value).items():
         if not _NUMBER.fullmatch(partition):
-            raise ConfigError(f"{option}: {partition!r} is no partition of {topic!r}: it is to be a number")
+            raise ConfigError(f"{option}: {partition!r} is not a partition of {topic!r}: it must be a number")
         found[int(partition)] = _point(option, f"{topic}[{partition}]", point)
     return found
 

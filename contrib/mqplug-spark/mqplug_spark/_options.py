@@ -1,4 +1,4 @@
-"""The options of a read, checked before anything is asked of a broker."""
+"""The options of a read, checked before any request to a broker."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _NAMES: Final = {
 
 @attrs.frozen(kw_only=True)
 class ReadOptions:
-    """What a read was asked for. The URL may hold a password: it is never shown."""
+    """The options of a read. The URL is never shown, because it may contain a password."""
 
     url: str = attrs.field(repr=False)
     topics: tuple[str, ...]
@@ -40,7 +40,7 @@ class ReadOptions:
 
 
 def parse_options(given: Mapping[str, str]) -> ReadOptions:
-    """The options that Spark hands over, whatever the case of their names; what is wrong is a ``ConfigError``."""
+    """Return the options that Spark passes, whose names ignore case. Raise ``ConfigError`` for invalid ones."""
     found = {name.lower(): text for name, text in given.items()}
     for name in found:
         _check_known(name)
@@ -62,7 +62,7 @@ def _check_known(name: str) -> None:
     if name in {"path", "paths"}:
         raise ConfigError("load() was given a path", fix="Name the topic with option('subscribe', ...), and load()")
     near = get_close_matches(name, _NAMES, n=1)
-    hint = f"Did you mean {_NAMES[near[0]]!r}?" if near else f"There are {', '.join(_NAMES.values())}"
+    hint = f"Did you mean {_NAMES[near[0]]!r}?" if near else f"Choose from {', '.join(_NAMES.values())}"
     raise ConfigError(f"there is no option {name!r}", fix=hint)
 
 
@@ -75,23 +75,23 @@ def _required(found: Mapping[str, str], name: str, example: str) -> str:
 
 def _topics(found: Mapping[str, str]) -> tuple[str, ...]:
     if "subscribe" in found and "topic" in found:
-        raise ConfigError("'subscribe' and 'topic' are the same option, and both are given", fix="Leave one out")
+        raise ConfigError("'subscribe' and 'topic' are the same option, but both are given", fix="Leave one out")
     text = found["topic"] if "topic" in found else _required(found, "subscribe", "orders,payments")
     topics = tuple(dict.fromkeys(name.strip() for name in text.split(",")))
     if not all(topics):
-        raise ConfigError(f"{text!r} has a topic without a name", fix="Write topics with commas between them")
+        raise ConfigError(f"{text!r} contains an empty topic name", fix="Separate topics by single commas")
     return topics
 
 
 def _flag(found: Mapping[str, str], name: str, *, default: bool) -> bool:
     text = found.get(name.lower(), str(default)).lower()
     if text not in {"true", "false"}:
-        raise ConfigError(f"{name} is true or false, not {text!r}")
+        raise ConfigError(f"{name} must be true or false, not {text!r}")
     return text == "true"
 
 
 def _milliseconds(found: Mapping[str, str], name: str, *, default: int) -> int:
     text = found.get(name.lower(), str(default))
     if not (text.isascii() and text.isdigit() and 0 < int(text) <= 86_400_000):
-        raise ConfigError(f"{name} is a number of milliseconds from 1 to 86400000, not {text!r}")
+        raise ConfigError(f"{name} must be a number of milliseconds from 1 to 86400000, not {text!r}")
     return int(text)

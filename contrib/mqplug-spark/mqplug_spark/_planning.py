@@ -1,4 +1,4 @@
-"""From what was asked for, and what the topics hold, to the ranges that tasks read. Pure: no broker is asked here."""
+"""Plans the ranges that tasks read, from the options and the watermarks of the topics. Makes no requests."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from mqplug_spark._options import ReadOptions
 
 @attrs.frozen
 class ReadRange:
-    """What one task reads: the messages of one partition from ``start`` to just before ``until``, as text."""
+    """The messages of one partition that one task reads: from ``start`` to just before ``until``, as text."""
 
     topic: str
     partition: int
@@ -22,7 +22,7 @@ class ReadRange:
 
 
 def plan_ranges(options: ReadOptions, marks: Mapping[str, Mapping[int, Watermarks]]) -> list[ReadRange]:
-    """The ranges to read, in the order of topics and partitions; none for a partition with nothing to read."""
+    """Return the ranges to read, ordered by topic and partition; none for a partition without messages to read."""
     ranges = []
     for topic in options.topics:
         starts = _points("startingOffsets", options.starting, topic, marks[topic])
@@ -38,7 +38,7 @@ def plan_ranges(options: ReadOptions, marks: Mapping[str, Mapping[int, Watermark
 
 
 def _points(option: str, offsets: OffsetsOption, topic: str, marks: Mapping[int, Watermarks]) -> Mapping[int, Point]:
-    """A point for each partition. JSON has to name exactly the partitions that there are."""
+    """Return a point for each partition. JSON has to name exactly the existing partitions."""
     if isinstance(offsets, str):
         return dict.fromkeys(marks, EARLIEST_OFFSET if offsets == "earliest" else LATEST_OFFSET)
     points = offsets[topic]
@@ -57,25 +57,25 @@ def _points(option: str, offsets: OffsetsOption, topic: str, marks: Mapping[int,
 
 
 def _what_is_left(wanted: Position, mark: Watermarks, options: ReadOptions) -> Position:
-    """Where the log begins now, if it is allowed to go on there."""
+    """Return the log's first position. Raise ``PositionLost`` unless ``failOnDataLoss`` is false."""
     if options.fail_on_data_loss:
         raise PositionLost(
             f"retention removed messages behind {wanted!r}: the log begins at {mark.low!r}",
             log=mark.low.log, low=mark.low, topic=mark.low.log.topic, operation="plan a Spark read",
-            fix="Start later, or say failOnDataLoss=false to read what is left",
+            fix="Start later, or say failOnDataLoss=false to read the remaining messages",
         )  # fmt: skip
     return mark.low
 
 
 def _resolve(option: str, point: Point, mark: Watermarks) -> Position:
-    """The position that a point means, no further than the end of the log."""
+    """Return the position that a point means. Raise ``ConfigError`` beyond the end of the log."""
     if isinstance(point, int) and point < 0:
         return mark.low if point == EARLIEST_OFFSET else mark.high
     position = _offset(option, point, mark) if isinstance(point, int) else _same_log(option, point, mark)
     if position > mark.high:
         raise ConfigError(
             f"{option} is {position!r}, which lies beyond the end of the log, {mark.high!r}",
-            topic=mark.high.log.topic, fix="Say no more than what is stored; -1 is the latest",
+            topic=mark.high.log.topic, fix="Name a stored message; -1 is the latest",
         )  # fmt: skip
     return position
 
@@ -93,8 +93,8 @@ def _offset(option: str, offset: int, mark: Watermarks) -> Position:
 def _same_log(option: str, position: Position, mark: Watermarks) -> Position:
     if position.log is not mark.high.log:
         raise ConfigError(
-            f"{option} has {position!r} for {mark.high.log!r}: it is of another log, "
-            f"or of a topic that was deleted and made again",
+            f"{option} has {position!r} for {mark.high.log!r}: it belongs to another log, "
+            f"or to a topic that was deleted and created again",
             topic=mark.high.log.topic, fix="Take positions and ids from this topic as it is now",
         )  # fmt: skip
     return position

@@ -1,4 +1,4 @@
-"""Reading one range, in the process of a task."""
+"""Reads one range, in the process of a task."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from mqplug import Batch, Client, ConnectError, Consumer, Position, PositionLost
 from mqplug_spark._options import ReadOptions
 from mqplug_spark._planning import ReadRange
 
-MAX_BATCH_ROWS = 10_000  # messages of one record batch: as many as Spark itself puts into one
-RECONNECT_PAUSE_S = 0.2  # seconds between two attempts to connect
+MAX_BATCH_ROWS = 10_000  # of a record batch, as in Spark itself
+RECONNECT_PAUSE_S = 0.2
 
 
 def connect(url: str) -> Client:
-    """A client of a backend that other processes can reach, too."""
+    """Return a client of a backend that other processes can reach. Raise ``Unsupported`` for any other."""
     client = mqplug.connect(url)
     able = client.capabilities
     if able.persistent or able.multi_node:
@@ -29,10 +29,10 @@ def connect(url: str) -> Client:
 
 
 def read_planned(opening: Callable[[], Client], planned: ReadRange, options: ReadOptions) -> Iterator[Batch]:
-    """The messages of a range in batches. A connection that is lost is made again, and reading goes on where it was.
+    """Yield the messages of a range in batches. After a lost connection, connect again and go on.
 
-    ``PositionLost`` where retention overtook the range, unless that was allowed. Where nothing comes for as long as
-    ``pollTimeoutMs`` says, the last error, or ``Timeout``.
+    Raise ``PositionLost`` if retention overtook the range, unless ``failOnDataLoss`` is false. If nothing comes within
+    ``pollTimeoutMs``, raise the last error, or ``Timeout``.
     """
     position, until = Position.parse(planned.start), Position.parse(planned.until)
     heard = time.monotonic()
@@ -51,7 +51,7 @@ def read_planned(opening: Callable[[], Client], planned: ReadRange, options: Rea
 
 
 def _read(client: Client, start: Position, until: Position, options: ReadOptions) -> Iterator[Batch]:
-    """What one connection yields."""
+    """Yield the batches of one connection."""
     log = start.log
     missing: Literal["error", "next"] = "error" if options.fail_on_data_loss else "next"
     with client.consumer(log.topic, start=start, until=until, partitions=[log.partition], missing=missing) as consumer:
@@ -63,12 +63,12 @@ def _read(client: Client, start: Position, until: Position, options: ReadOptions
                 raise Timeout(
                     f"nothing came from {log.topic}[{log.partition}] for {options.poll_timeout:g} s, "
                     f"though messages are stored there",
-                    topic=log.topic, operation="read", fix="See whether the backend is well, or raise pollTimeoutMs",
+                    topic=log.topic, operation="read", fix="Check that the backend is up, or raise pollTimeoutMs",
                 )  # fmt: skip
 
 
 def _receive(consumer: Consumer, options: ReadOptions) -> Batch:
-    """The next messages. What was lost is stepped over where that was allowed."""
+    """Return the next messages. Skip lost ones if ``failOnDataLoss`` is false."""
     while True:
         try:
             return consumer.receive_many(MAX_BATCH_ROWS, options.poll_timeout)

@@ -1,6 +1,6 @@
-"""What Spark calls. Spark pickles these objects and makes several of each, so they hold settings and nothing else.
+"""The data source and reader that Spark calls. It pickles them and makes several of each, so they hold only settings.
 
-Everything else is imported where it is needed: Spark imports this module to find out what data sources there are.
+Other modules are imported where they are needed, because Spark imports this one to discover data sources.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ if TYPE_CHECKING:
 
 
 class MqplugDataSource(DataSource):
-    """``format("mqplug")``: the messages of topics as rows."""
+    """The data source of ``format("mqplug")``: the messages of topics as rows."""
 
     @classmethod
     def name(cls) -> str:
-        """What stands in ``format(...)``."""
+        """Return the name for ``format(...)``."""
         return "mqplug"
 
     def schema(self) -> StructType:
-        """All columns; ``headers`` where they are asked for."""
+        """Return all columns, with ``headers`` if the option ``includeHeaders`` is true."""
         from mqplug_spark._columns import all_columns
         from mqplug_spark._options import parse_options
 
@@ -39,7 +39,7 @@ class MqplugDataSource(DataSource):
         return all_columns(include_headers=options.include_headers).spark_schema()
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        """A batch read of these columns, which may be fewer than all."""
+        """Return a batch read of these columns, which may be some of them."""
         from mqplug_spark._columns import chosen_columns
         from mqplug_spark._options import parse_options
 
@@ -47,27 +47,27 @@ class MqplugDataSource(DataSource):
             return MqplugReader(parse_options(self.options), chosen_columns(schema))
 
     def writer(self, schema: StructType, overwrite: bool) -> NoReturn:
-        """Not there yet."""
+        """Raise ``Unsupported``."""
         _refuse("write", "mqplug-spark does not write yet", "Send from foreachPartition with mqplug.connect")
 
     def streamReader(self, schema: StructType) -> NoReturn:  # noqa: N802
-        """Not there yet."""
+        """Raise ``Unsupported``."""
         _refuse("readStream", "mqplug-spark does not read streams yet", "Use spark.read in batches")
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> NoReturn:  # noqa: N802
-        """Not there yet."""
+        """Raise ``Unsupported``."""
         _refuse("writeStream", "mqplug-spark does not write streams yet", "Send from foreachBatch with mqplug.connect")
 
 
 class MqplugReader(DataSourceReader):
-    """Plans a read once, at the driver, and reads one range of one partition in each task."""
+    """A read that is planned once, at the driver; each task reads one range of one partition."""
 
     def __init__(self, options: ReadOptions, columns: ReadColumns) -> None:
         self._options = options
         self._columns = columns
 
     def partitions(self) -> list[InputPartition]:
-        """One range for each partition that has messages; what the topics hold is asked once, here."""
+        """Return a range for each partition that has messages. Only this asks for the topics' watermarks."""
         from mqplug_spark._planning import plan_ranges
         from mqplug_spark._reading import connect
 
@@ -78,7 +78,7 @@ class MqplugReader(DataSourceReader):
             return [InputPartition(planned) for planned in plan_ranges(options, marks)]
 
     def read(self, partition: InputPartition | None) -> Iterator[pa.RecordBatch]:
-        """The rows of one range. Where nothing was planned Spark hands over a partition of None, or just None."""
+        """Yield the rows of one range. If none is planned, Spark passes None, or a partition of None."""
         from mqplug_spark._reading import connect, read_planned
 
         if partition is None or partition.value is None:
@@ -90,7 +90,7 @@ class MqplugReader(DataSourceReader):
 
 @contextmanager
 def _errors_cut_short() -> Iterator[None]:
-    """Spark shows users the whole chain of tracebacks: leave what the error itself says."""
+    """Drop the chain of tracebacks from errors, which Spark would show to users in full."""
     from mqplug import Error
 
     try:

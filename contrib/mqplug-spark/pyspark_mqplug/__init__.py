@@ -1,6 +1,6 @@
-"""Where Spark finds ``format("mqplug")``: it looks for ``DefaultSource`` in every package named ``pyspark_*``.
+"""Makes ``format("mqplug")`` known to Spark, which looks for ``DefaultSource`` in each package named ``pyspark_*``.
 
-A package of that kind that does not import hides all others, so nothing but the class is imported here.
+If one of these packages fails to import, Spark finds none of them. So only the class is imported here.
 """
 
 from __future__ import annotations

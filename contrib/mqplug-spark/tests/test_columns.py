@@ -92,7 +92,7 @@ def test_columns_come_in_the_order_of_the_schema(mq: mqplug.Client) -> None:
 @pytest.mark.parametrize(
     ("field", "says"),
     [
-        (StructField("payload", BinaryType()), "no column 'payload'.*There are key, value, topic"),
+        (StructField("payload", BinaryType()), "no column 'payload'.*Choose from key, value, topic"),
         (StructField("Value", BinaryType()), "no column 'Value'"),
         (StructField("value", StringType()), "'value' is binary, not string.*cast it in Spark"),
         (StructField("value", BinaryType(), nullable=False), "'value' may be null.*Leave NOT NULL out"),

@@ -63,16 +63,16 @@ def test_an_end_is_never_the_earliest() -> None:
 @pytest.mark.parametrize(
     ("option", "text", "says"),
     [
-        ("startingOffsets", "newest", "startingOffsets is earliest, latest, or JSON such as"),
-        ("endingOffsets", "earliest", "endingOffsets is latest, or JSON such as"),
-        ("startingOffsets", "{'orders'", "startingOffsets is no JSON"),
-        ("startingOffsets", "[]", "startingOffsets is earliest"),
-        ("startingOffsets", '{"orders": 5}', "the topic 'orders' is to be a JSON object, not '5'"),
+        ("startingOffsets", "newest", "startingOffsets must be earliest, latest, or JSON such as"),
+        ("endingOffsets", "earliest", "endingOffsets must be latest, or JSON such as"),
+        ("startingOffsets", "{'orders'", "startingOffsets is not JSON"),
+        ("startingOffsets", "[]", "startingOffsets must be earliest"),
+        ("startingOffsets", '{"orders": 5}', "the topic 'orders' must be a JSON object, not '5'"),
         ("startingOffsets", "{}", "does not name the topic 'orders'"),
         ("startingOffsets", '{"orders": {}, "audit": {}}', "names the topic 'audit', which is not read"),
         ("startingOffsets", '{"orders": {"0": 1, "0": 2}}', "startingOffsets names '0' twice"),
-        ("startingOffsets", '{"orders": {"00": 1}}', "'00' is no partition of 'orders'"),
-        ("startingOffsets", '{"orders": {"-1": 1}}', "'-1' is no partition of 'orders'"),
+        ("startingOffsets", '{"orders": {"00": 1}}', "'00' is not a partition of 'orders'"),
+        ("startingOffsets", '{"orders": {"-1": 1}}', "'-1' is not a partition of 'orders'"),
     ],
 )
 def test_a_wrong_text_is_named(option: str, text: str, says: str) -> None:

@@ -39,8 +39,8 @@ def test_topic_is_another_name_for_subscribe() -> None:
     [
         ({"subscribe": "orders"}, "'url' is missing"),
         ({"url": "kafka://localhost"}, "'subscribe' is missing"),
-        ({"url": "kafka://localhost", "topic": ""}, "a topic without a name"),
-        ({"url": "kafka://localhost", "subscribe": "orders,,audit"}, "a topic without a name"),
+        ({"url": "kafka://localhost", "topic": ""}, "an empty topic name"),
+        ({"url": "kafka://localhost", "subscribe": "orders,,audit"}, "an empty topic name"),
         ({"url": "kafka://localhost", "subscribe": "orders", "topic": "orders"}, "are the same option"),
         ({"url": "kafka://localhost", "path": "orders"}, "load\\(\\) was given a path"),
     ],
@@ -55,12 +55,12 @@ def test_what_is_missing_or_contradicts_is_named(given: dict[str, str], says: st
     ("given", "says"),
     [
         ({"startingOfsets": "earliest"}, "'startingofsets'.*Did you mean 'startingOffsets'"),
-        ({"assign": "{}"}, "no option 'assign'.*There are url, subscribe"),
-        ({"includeHeaders": "yes"}, "includeHeaders is true or false, not 'yes'"),
-        ({"failOnDataLoss": ""}, "failOnDataLoss is true or false"),
-        ({"pollTimeoutMs": "0"}, "pollTimeoutMs is a number of milliseconds"),
-        ({"pollTimeoutMs": "-5"}, "pollTimeoutMs is a number of milliseconds"),
-        ({"pollTimeoutMs": "1.5"}, "pollTimeoutMs is a number of milliseconds"),
+        ({"assign": "{}"}, "no option 'assign'.*Choose from url, subscribe"),
+        ({"includeHeaders": "yes"}, "includeHeaders must be true or false, not 'yes'"),
+        ({"failOnDataLoss": ""}, "failOnDataLoss must be true or false"),
+        ({"pollTimeoutMs": "0"}, "pollTimeoutMs must be a number of milliseconds"),
+        ({"pollTimeoutMs": "-5"}, "pollTimeoutMs must be a number of milliseconds"),
+        ({"pollTimeoutMs": "1.5"}, "pollTimeoutMs must be a number of milliseconds"),
     ],
 )
 def test_a_wrong_option_is_named(given: dict[str, str], says: str) -> None:

@@ -93,9 +93,9 @@ def test_the_end_of_the_log_is_a_legal_point() -> None:
             {"startingOffsets": offsets(p0=5, p1=0), "endingOffsets": offsets(p0=4, p1=-1)},
             "begin at .* 5\\), behind its end at .* 4\\)",
         ),
-        ({"startingOffsets": offsets(p0=str(at(1, 2)), p1=0)}, "it is of another log"),
-        ({"startingOffsets": offsets(p0=str(at(0, 2, topic="audit")), p1=0)}, "it is of another log"),
-        ({"startingOffsets": offsets(p0=str(at(0, 2, incarnation="old")), p1=0)}, "deleted and made again"),
+        ({"startingOffsets": offsets(p0=str(at(1, 2)), p1=0)}, "it belongs to another log"),
+        ({"startingOffsets": offsets(p0=str(at(0, 2, topic="audit")), p1=0)}, "it belongs to another log"),
+        ({"startingOffsets": offsets(p0=str(at(0, 2, incarnation="old")), p1=0)}, "deleted and created again"),
     ],
 )
 def test_points_that_do_not_fit_are_named(given: dict[str, str], says: str) -> None:

@@ -173,7 +173,7 @@ def test_lost_messages_are_an_error(source: DataFrameReader, cluster: Cluster, t
     sent = send(cluster, topic, 10)
     trim(cluster, sent[5])
     lost = source.option("startingOffsets", points(topic, str(sent[2]), -2))
-    with pytest.raises(PySparkException, match="failOnDataLoss=false to read what is left"):
+    with pytest.raises(PySparkException, match="failOnDataLoss=false to read the remaining messages"):
         lost.load().collect()
 
 

@@ -102,7 +102,7 @@ def _check(settings: KafkaSettings) -> None:
         raise ConfigError("session_timeout and message_max_bytes must be above 0")
     for key in settings.native:
         if key in PROTECTED:
-            raise ConfigError(f"the native option {key!r} may not be set", fix=f"Leave it out: {PROTECTED[key]}")
+            raise ConfigError(f"native option {key!r} may not be set", fix=f"Leave it out: {PROTECTED[key]}")
 
 
 def _check_oauth(settings: KafkaSettings) -> None:

@@ -50,8 +50,8 @@ def _policies(seconds: float, size: int | None) -> list[tuple[str, Any]]:
 def retention_from_policies(admin: AdminInterface, path: str, timeout: float) -> dict[str, Any]:
     """Return the fields of a ``TopicInfo`` that the topic's policies fill; none if they cannot be read."""
     try:
-        told = admin.get(f"{path}/retention?applied=true", timeout) or {}
-        minutes, megabytes = int(told.get("retentionTimeInMinutes", 0)), int(told.get("retentionSizeInMB", 0))
+        policy = admin.get(f"{path}/retention?applied=true", timeout) or {}
+        minutes, megabytes = int(policy.get("retentionTimeInMinutes", 0)), int(policy.get("retentionSizeInMB", 0))
         if minutes == 0 or megabytes == 0:
             return {}  # then retention depends on acks
         return {

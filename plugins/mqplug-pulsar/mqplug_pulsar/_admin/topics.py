@@ -83,11 +83,11 @@ def describe(connection: PulsarConnection, topic: str, timeout: float) -> TopicI
     admin = connection.admin
     if admin is None or timeout <= 0:
         return connection.describe(topic, timeout)
-    told = connection.calls.start(
+    retention = connection.calls.start(
         lambda: retention_from_policies(admin, topic_path(connection.names.full(topic)), timeout)
     )
     info = connection.describe(topic, timeout)
-    return attrs.evolve(info, **told.result())
+    return attrs.evolve(info, **retention.result())
 
 
 def delete(connection: PulsarConnection, topic: str, timeout: float) -> None:
