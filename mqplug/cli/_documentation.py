@@ -17,7 +17,7 @@ def installed_pages() -> dict[str, Path]:
     """Return each page by name, ``rules`` or ``mqplug-rocksmq/operations``. In a checkout, return those of the
     checkout.
     """
-    found = {name: path for each in metadata.distributions() for name, path in _brought(each) if path.is_file()}
+    found = {name: path for each in metadata.distributions() for name, path in _pages_of(each) if path.is_file()}
     if all("/" in name for name in found):  # the core is used from a checkout, whatever plugins are installed
         found |= _of_checkout(Path(mqplug.__file__).parents[1])
     return dict(sorted(found.items()))
@@ -29,7 +29,7 @@ def title_of(path: Path) -> str:
     return next((line.removeprefix("# ") for line in lines if line.startswith("# ")), path.stem)
 
 
-def _brought(distribution: metadata.Distribution) -> Iterator[tuple[str, Path]]:
+def _pages_of(distribution: metadata.Distribution) -> Iterator[tuple[str, Path]]:
     owner = distribution.name
     if not owner.startswith(CORE_DISTRIBUTION):
         return

@@ -22,7 +22,7 @@ def plugin_commands(name: str) -> click.Group | None:
 
     if name not in installed():
         return None
-    brought = list(chain.from_iterable(Hooks(name, load(name)).call.mqplug_commands()))
-    if not brought:
+    commands = list(chain.from_iterable(Hooks(name, load(name)).call.mqplug_commands()))
+    if not commands:
         return None
-    return click.Group(name, brought, help=f"Commands of the backend {name}.", short_help=f"Commands of {name}.")
+    return click.Group(name, commands, help=f"Commands of the backend {name}.", short_help=f"Commands of {name}.")

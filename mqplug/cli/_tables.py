@@ -34,14 +34,14 @@ def _show_table(columns: Sequence[str], rows: Sequence[TableRow]) -> None:
         numbers = bool(rows) and all(type(row[name]) is int for row in rows)
         table.add_column(name, justify="right" if numbers else "left", overflow="fold")
     for row in rows:
-        table.add_row(*(Text(_spoken(row[name])) for name in columns))
+        table.add_row(*(Text(_as_text(row[name])) for name in columns))
     console = Console(highlight=False)
     if not console.is_terminal:
         console.width = 10_000  # output for programs is never wrapped
     console.print(table)
 
 
-def _spoken(value: object) -> str:
+def _as_text(value: object) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
     return "" if value is None else str(value)

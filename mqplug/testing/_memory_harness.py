@@ -14,7 +14,7 @@ from mqplug.testing._harness.harness import Harness
 
 @contextmanager
 def harness(url: str) -> Iterator[Harness]:
-    """Yield a harness of a new store, which lives as long as the harness. The URL selects the backend it imitates."""
+    """Yield a harness of a new store, which ends with it. The URL selects the backend that the store imitates."""
     name = uuid.uuid4().hex
 
     def connect(extensions: Sequence[object] = ()) -> Client:

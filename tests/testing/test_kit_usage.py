@@ -215,7 +215,7 @@ def test_known_failures_are_strict(contract, pytester):
         ({"known_failures": {"SEEK-99": "no such case"}}, "there is no case SEEK-99"),
         ({"known_failures": {"SEEK-01": ""}}, "known failures without a reason: SEEK-01"),
         ({"only": ["SEEK", "SEAK"]}, "there is no case SEAK"),
-        ({"kit": "one"}, "'one' is no version of mqplug"),
+        ({"kit": "one"}, "'one' is not a version of mqplug"),
         ({"scale": 0}, "scale"),
         ({"profile": "fast"}, "profile"),
     ],
@@ -272,7 +272,7 @@ def test_undeclared_operations_are_refused(contract):
 def test_waiting_is_stretched():
     """KIT-06: one factor stretches all three kinds of waiting."""
     assert Waiting().scaled(3) == Waiting(something=90, nothing=0.6000000000000001, poll=0.03)
-    assert RunSettings().told(scale=2.0, kit=None).scale == 2
+    assert RunSettings().overridden(scale=2.0, kit=None).scale == 2
 
 
 PRESENCE = """
@@ -316,7 +316,7 @@ def test_the_command_proves_a_backend(capfd):
     ("arguments", "code", "said"),
     [
         (["memory://", "--only", "SEAK"], 2, "there is no case SEAK"),
-        (["memory://", "--kit", "one"], 2, "'one' is no version of mqplug"),
+        (["memory://", "--kit", "one"], 2, "'one' is not a version of mqplug"),
         (["memory://", "--history", "soon"], 2, "'soon' is not a duration; write one such as 60s, 10m or 1h"),
         (["memory://", "--profile", "fast"], 2, "'fast' is not one of"),
         (["nowhere://"], 1, "there is no backend 'nowhere'"),

@@ -21,8 +21,8 @@ def demo(context: click.Context, url: str | None, seconds: float) -> None:
     """
     from mqplug.cli._demo.demo_run import DemoRun
 
-    with _a_place(url) as place:
-        outcome = DemoRun(place, seconds, click.echo).run()
+    with _demo_url(url) as demo_url:
+        outcome = DemoRun(demo_url, seconds, click.echo).run()
     click.echo(str(outcome.findings))
     if outcome.findings.clean and not outcome.problems:
         click.echo("verdict     good: every acknowledged message was received once, and in order")
@@ -32,7 +32,7 @@ def demo(context: click.Context, url: str | None, seconds: float) -> None:
 
 
 @contextmanager
-def _a_place(url: str | None) -> Iterator[str]:
+def _demo_url(url: str | None) -> Iterator[str]:
     """Yield the URL, or that of a temporary store."""
     if url is not None:
         yield url

@@ -46,7 +46,7 @@ def _show(found: Diagnosis) -> None:
     if found.backend is not None:
         _line("backend", f"{found.backend}: {found.reason}")
     if found.settings:
-        rows = [{"setting": each.name, "value": _spoken(each.value), "source": each.source} for each in found.settings]
+        rows = [{"setting": each.name, "value": _as_text(each.value), "source": each.source} for each in found.settings]
         click.echo()
         show_rows(("setting", "value", "source"), rows, as_json=False)
         click.echo()
@@ -68,9 +68,9 @@ def _line(name: str, text: str) -> None:
     click.echo(f"{name:<10}{text}".rstrip())
 
 
-def _spoken(value: Any) -> str:
+def _as_text(value: Any) -> str:
     if isinstance(value, list):
-        return ", ".join(map(_spoken, value))
+        return ", ".join(map(_as_text, value))
     if isinstance(value, bool):
         return "true" if value else "false"
     return "-" if value is None or value == {} else str(value)

@@ -92,20 +92,20 @@ class DemoRun:
         killed = kill_writer(self._url, self._topic, KILLING_SHARE * self._seconds)
         self._stored |= killed.acknowledged
         self._possible = killed.possible
-        told = f"{len(killed.acknowledged):,} of its messages were acknowledged"
-        self._say(f"killed      -9 another process while it was sending: {told}")
+        acknowledged = f"{len(killed.acknowledged):,} of its messages were acknowledged"
+        self._say(f"killed      -9 another process while it was sending: {acknowledged}")
 
     def _read_on(self, mq: mqplug.Client) -> None:
         with mq.consumer(self._topic, group=GROUP_NAME) as reader:
             reading = read_to_end(mq, self._topic, [reader])
             if self._possible:
-                self._tell_of_survivors({message.value for message in reading.messages})
+                self._report_survivors({message.value for message in reading.messages})
             self._messages += reading.messages
             self._seek_back(mq, reader)
         self._compare_watermarks(mq)
         mq.delete_topic(self._topic)
 
-    def _tell_of_survivors(self, values: set[bytes | None]) -> None:
+    def _report_survivors(self, values: set[bytes | None]) -> None:
         earlier = {message.value for message in self._messages}
         before = len(values & earlier)
         there = len(values & self._stored.keys()) - before

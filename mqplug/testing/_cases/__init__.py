@@ -1,1 +1,1 @@
-"""What cases are written with: the bench, the registry, child processes, wrong servers."""
+"""The tools of the cases: the bench, the registry, child processes, wrong servers."""

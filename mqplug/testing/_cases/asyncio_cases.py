@@ -12,20 +12,20 @@ from mqplug.testing._cases.bench import Bench
 HEARTBEAT_S = 0.001
 
 
-def run_in_loop(bench: Bench, story: Coroutine[Any, Any, None]) -> None:
+def run_in_loop(bench: Bench, coroutine: Coroutine[Any, Any, None]) -> None:
     """Run a case's coroutine. Check that it does not hang, leaves no task behind, and no error goes unnoticed."""
-    asyncio.run(_watched(bench, story), debug=True)
+    asyncio.run(_watched(bench, coroutine), debug=True)
 
 
-async def _watched(bench: Bench, story: Coroutine[Any, Any, None]) -> None:
+async def _watched(bench: Bench, coroutine: Coroutine[Any, Any, None]) -> None:
     loop = asyncio.get_running_loop()
     loop.slow_callback_duration = bench.patience  # blocking the loop has a case of its own
-    troubles: list[dict[str, Any]] = []
-    loop.set_exception_handler(lambda _, trouble: troubles.append(trouble))
+    errors: list[dict[str, Any]] = []
+    loop.set_exception_handler(lambda _, error: errors.append(error))
     async with asyncio.timeout(3 * bench.patience):
-        await story
+        await coroutine
     await until(bench, lambda: asyncio.all_tasks() == {asyncio.current_task()}, "no task is left over")
-    bench.equal(troubles, [])
+    bench.equal(errors, [])
 
 
 async def until(bench: Bench, condition: Callable[[], object], what: str) -> None:

@@ -44,7 +44,7 @@ class ChildProcess:
                 self._reader.join(within)  # after it, all lines have been collected
             if len(self.lines) < count and (ended or deadline.expired):
                 raise PromiseBroken(
-                    f"a child process that {self._state()}\n{self._complaints()}".rstrip(),
+                    f"a child process that {self._state()}\n{self._stderr_tail()}".rstrip(),
                     expected=f"{count} lines within {within:g} s",
                     seen=value_text(list(self.lines), len(self.lines)),
                 )
@@ -60,9 +60,9 @@ class ChildProcess:
 
     def _state(self) -> str:
         code = self._process.poll()
-        return "goes on" if code is None else f"ended with the code {code}"
+        return "is still running" if code is None else f"ended with the code {code}"
 
-    def _complaints(self) -> str:
+    def _stderr_tail(self) -> str:
         """Return the end of its standard error, with its traceback if it has one."""
         self._errors.seek(0)
         return self._errors.read()[-STDERR_TAIL_CHARS:]

@@ -14,7 +14,7 @@ MAX_ATTEMPTS = 5
 MemberSteps = Callable[[Bench, str, Consumer], None]
 
 
-def as_lone_member(bench: Bench, story: MemberSteps, *, partitions: int = 1, **options: Any) -> None:
+def as_lone_member(bench: Bench, steps: MemberSteps, *, partitions: int = 1, **options: Any) -> None:
     """Check the steps of a member that is alone in its group, on a new topic.
 
     A hand-over may happen at any time, also back to the same member, and redelivers unacked messages. So steps that
@@ -26,11 +26,11 @@ def as_lone_member(bench: Bench, story: MemberSteps, *, partitions: int = 1, **o
     member = bench.member(topic, bench.name(), **options)
     for _ in range(MAX_ATTEMPTS - 1):
         try:
-            return story(bench, topic, member)
+            return steps(bench, topic, member)
         except PromiseBroken:
             if not lost:
                 raise
         lost.clear()
         member.seek(LATEST)
         member.resume()
-    return story(bench, topic, member)
+    return steps(bench, topic, member)

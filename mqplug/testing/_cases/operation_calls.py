@@ -26,7 +26,7 @@ def refuses(bench: Bench, capability: str) -> None:
         with bench.raises(Unsupported) as caught:
             call()
         bench.that(getattr(caught.value, "capability", None) in _names(capability, able), str(caught.value))
-    bench.equal([message.id for message in bench.read(topic)], ids, "what was refused did nothing")
+    bench.equal([message.id for message in bench.read(topic)], ids, "refused calls changed nothing")
 
 
 def works(bench: Bench, capability: str) -> None:

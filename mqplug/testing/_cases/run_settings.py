@@ -40,7 +40,7 @@ class RunSettings:
     kit: str | None = attrs.field(default=None, validator=_version)
     known_failures: Mapping[str, str] = attrs.field(factory=dict, validator=check_known)
 
-    def told(self, **others: Any) -> RunSettings:
+    def overridden(self, **others: Any) -> RunSettings:
         """Return a copy with these settings, where they are not None."""
         return attrs.evolve(self, **{name: value for name, value in others.items() if value is not None})
 

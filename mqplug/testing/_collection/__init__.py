@@ -1,1 +1,1 @@
-"""Cases as tests of pytest: which are collected, and how a plugin asks for them."""
+"""Collects cases as tests of pytest."""

@@ -29,14 +29,14 @@ def prove(
     multiplies all waiting. With ``kit``, a version, failures of newer cases are reported without failing the run. The
     command line and the environment take precedence over these.
     """
-    told = {"known_failures": known_failures, "profile": profile, "scale": scale, "kit": kit}
-    RunSettings().told(**told)  # refuses wrong values at the call
+    given = {"known_failures": known_failures, "profile": profile, "scale": scale, "kit": kit}
+    RunSettings().overridden(**given)  # refuses wrong values at the call
     wanted = tuple(only)
     chosen = [case for case in CASES if not wanted or case.id in wanted or case.group in wanted]
-    if strangers := [each for each in wanted if not any(each in (case.id, case.group) for case in chosen)]:
-        raise ValueError(f"there is no case {', '.join(strangers)}")
+    if unknown := [each for each in wanted if not any(each in (case.id, case.group) for case in chosen)]:
+        raise ValueError(f"there is no case {', '.join(unknown)}")
 
-    @pytest.mark.parametrize("case", [_parameter(case, told) for case in chosen])
+    @pytest.mark.parametrize("case", [_parameter(case, given) for case in chosen])
     def test_contract(case: Case, harness: Harness, request: pytest.FixtureRequest) -> None:
         """Each promise of the contract holds."""
         run_item(request.node, case, harness)
@@ -44,5 +44,5 @@ def prove(
     return test_contract
 
 
-def _parameter(case: Case, told: Mapping[str, Any]) -> Any:
-    return pytest.param(case, id=case.id, marks=pytest.mark.mqplug_case(case, told=told))
+def _parameter(case: Case, given: Mapping[str, Any]) -> Any:
+    return pytest.param(case, id=case.id, marks=pytest.mark.mqplug_case(case, settings=given))

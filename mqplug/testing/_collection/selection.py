@@ -32,15 +32,15 @@ def settings_of(item: pytest.Item) -> RunSettings:
     """Return the settings of a test: those of its author, then of the environment, then of the command line."""
     option = item.config.getoption
     marker = item.get_closest_marker("mqplug_case")
-    told = marker.kwargs.get("told", {}) if marker is not None else {}
+    given = marker.kwargs.get("settings", {}) if marker is not None else {}
     known = _known(option("--mqplug-known-failures"))
     return (
         RunSettings()
-        .told(**told)
-        .told(**from_environment())
-        .told(profile=option("--mqplug-profile"), scale=option("--mqplug-scale"), kit=option("--mqplug-kit"))
-        .told(seed=option("--mqplug-seed"))
-        .told(known_failures={**(told.get("known_failures") or {}), **known} if known else None)
+        .overridden(**given)
+        .overridden(**from_environment())
+        .overridden(profile=option("--mqplug-profile"), scale=option("--mqplug-scale"), kit=option("--mqplug-kit"))
+        .overridden(seed=option("--mqplug-seed"))
+        .overridden(known_failures={**(given.get("known_failures") or {}), **known} if known else None)
     )
 
 
@@ -89,8 +89,8 @@ def select_cases(items: list[pytest.Item], config: pytest.Config) -> None:
 def _wanted(only: list[str]) -> set[str]:
     known = {name for case in CASES for name in (case.id, case.group)}
     chosen = {name.strip() for names in only for name in names.split(",")}
-    if strangers := sorted(chosen - known):
-        raise pytest.UsageError(f"there is no case {', '.join(strangers)}")
+    if unknown := sorted(chosen - known):
+        raise pytest.UsageError(f"there is no case {', '.join(unknown)}")
     return chosen or known
 
 

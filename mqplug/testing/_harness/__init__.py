@@ -1,1 +1,1 @@
-"""How the kit reaches a backend: the harness, and the servers and proxies that it controls."""
+"""The harness of a backend, and the servers and proxies that it controls."""

@@ -1,4 +1,4 @@
-"""The harness: how the kit reaches a backend, and what it can do to it."""
+"""The harness: how the kit reaches and disturbs a backend."""
 
 from __future__ import annotations
 

@@ -56,7 +56,7 @@ class ServerProcess:
         self._cwd = cwd
         self._env = env
         self._process: subprocess.Popen[bytes] | None = None
-        self._output = tempfile.TemporaryFile()  # noqa: SIM115 - it lives as long as this object
+        self._output = tempfile.TemporaryFile()  # noqa: SIM115 - closed with this object
 
     @property
     def pid(self) -> int:

@@ -31,7 +31,7 @@ class NetworkHooks(TypedDict):
 
 
 class Proxy:
-    """A TCP proxy that forwards connections to a server until it is told otherwise.
+    """A TCP proxy that forwards connections to a server until it is instructed otherwise.
 
     ``Proxy(9092)`` listens at a free port of its own, ``proxy.port``, for clients of the server at port 9092 of this
     machine; a server elsewhere is ``("host", 9092)``. Several targets share one network, and have ``proxy.ports`` in

@@ -39,7 +39,7 @@ class ContractReport:
             case: Case = marker.args[0]
             noted = {"case": _described(case), "name": _name_of(item, case), "run": item.stash.get(NOTED, {})}
             if report.failed:
-                noted["why"] = _retold(item, case, call, report)
+                noted["why"] = _shortened(item, case, call, report)
             report.mqplug_noted = noted  # type: ignore[attr-defined]
         return report
 
@@ -65,8 +65,8 @@ class ContractReport:
 
     def _run(self, name: str, noted: dict[str, Any]) -> ContractRun:
         key = name, noted.get("backend", "")
-        told = {each: noted[each] for each in ("profile", "backend", "versions", "capabilities") if each in noted}
-        return self._runs.setdefault(key, ContractRun(name=name, **{"profile": "", **told}))
+        facts = {each: noted[each] for each in ("profile", "backend", "versions", "capabilities") if each in noted}
+        return self._runs.setdefault(key, ContractRun(name=name, **{"profile": "", **facts}))
 
     @property
     def runs(self) -> list[ContractRun]:
@@ -95,11 +95,11 @@ def _name_of(item: pytest.Item, case: Case) -> str:
     return "" if callspec is None else str(callspec.id).replace(case.id, "").strip("-")
 
 
-def _retold(item: pytest.Item, case: Case, call: pytest.CallInfo[None], report: pytest.TestReport) -> str:
+def _shortened(item: pytest.Item, case: Case, call: pytest.CallInfo[None], report: pytest.TestReport) -> str:
     """Replace the report's text by that of the case, unless pytest options ask for the whole; return one line."""
-    told = item.config.option
+    option = item.config.option
     error = None if call.excinfo is None else call.excinfo.value
-    return shorten_report(report, case, error, whole=told.fulltrace or told.tbstyle in ("long", "native"))
+    return shorten_report(report, case, error, whole=option.fulltrace or option.tbstyle in ("long", "native"))
 
 
 def _outcome(report: pytest.TestReport, passed: CaseOutcome, why: str) -> tuple[CaseOutcome, str]:

@@ -59,7 +59,7 @@ class CaseFailure:
     case: Case
     phase: str
     error: BaseException | None
-    said: str
+    message: str
 
     @property
     def headline(self) -> str:
@@ -70,7 +70,7 @@ class CaseFailure:
     def brief(self) -> str:
         """The failure, in one line."""
         if self.phase != "call":
-            return " ".join(PHASE_TEXTS[self.phase].split() + self.said.split())
+            return " ".join(PHASE_TEXTS[self.phase].split() + self.message.split())
         return self.error.brief if isinstance(self.error, PromiseBroken) else " ".join(self._sides()[-1].split())
 
     @property
@@ -99,10 +99,10 @@ class CaseFailure:
 
     def _sides(self) -> tuple[str, str]:
         if self.error is None:
-            known = self.said.removeprefix("[XPASS(strict)] ")
+            known = self.message.removeprefix("[XPASS(strict)] ")
             return f"a known failure: {known}", "it passed; remove it from the known failures"
-        if self.said.startswith(TIMEOUT_TEXT):
-            return f"an end within {self.said[len(TIMEOUT_TEXT) :].partition(')')[0]}", "it was still running"
+        if self.message.startswith(TIMEOUT_TEXT):
+            return f"an end within {self.message[len(TIMEOUT_TEXT) :].partition(')')[0]}", "it was still running"
         if isinstance(self.error, pytest.fail.Exception):
             return "", str(self.error)
         return "no error", error_text(self.error)
@@ -145,13 +145,13 @@ def _traceback(error: BaseException) -> Iterator[str]:
     """
     if isinstance(error, PromiseBroken) and error.__cause__ is not None:  # its own text is shown already
         error = error.__cause__
-    told = traceback.TracebackException.from_exception(error)
-    left = [told]
+    formatted = traceback.TracebackException.from_exception(error)
+    left = [formatted]
     while left:
         each = left.pop()
         each.stack = traceback.StackSummary.from_list(list(_behind_the_case(each.stack)))
         left += [other for other in (each.__cause__, each.__context__) if other is not None]
-    yield from told.format()
+    yield from formatted.format()
 
 
 def _behind_the_case(stack: Sequence[traceback.FrameSummary]) -> Iterator[Any]:
@@ -167,7 +167,7 @@ _NO_CODE: Final = _by_function.__code__
 
 def shorten_report(report: pytest.TestReport, case: Case, error: BaseException | None, *, whole: bool) -> str:
     """Replace the text of a failed report by that of its case, unless `whole`. Return the failure in one line."""
-    failure = CaseFailure(case, str(report.when), error, _said(report, error))
+    failure = CaseFailure(case, str(report.when), error, _message(report, error))
     value_text: Any = report.longrepr
     if error is None:
         report.longrepr = failure.text()
@@ -183,5 +183,5 @@ def shorten_report(report: pytest.TestReport, case: Case, error: BaseException |
     return failure.brief
 
 
-def _said(report: pytest.TestReport, error: BaseException | None) -> str:
+def _message(report: pytest.TestReport, error: BaseException | None) -> str:
     return str(error) if error is not None else str(report.longrepr)

@@ -1,1 +1,1 @@
-"""How cases are selected and run, alone or as tests of pytest."""
+"""Runs cases, one by one or as items of pytest."""

@@ -1,4 +1,4 @@
-"""What a report records about the proven backend: its versions and capabilities."""
+"""The versions and capabilities of a backend, for the report."""
 
 from __future__ import annotations
 

@@ -21,8 +21,10 @@ def planned_groups(able: Capabilities) -> list[GroupPlan]:
     """
     if not able.durable_groups:
         return []
-    told = able.assignment_events
-    found = [GroupPlan("early", seeks=told), GroupPlan("late", latest=True, alone=not told)] if able.ordered else []
+    notified = able.assignment_events
+    found = (
+        [GroupPlan("early", seeks=notified), GroupPlan("late", latest=True, alone=not notified)] if able.ordered else []
+    )
     others: list[Mode] = ["exclusive", "shared", "key_shared"]
     return found + [
         GroupPlan(mode, mode=mode, seeks=False, alone=mode == "exclusive") for mode in others if getattr(able, mode)

@@ -39,9 +39,9 @@ class AdministratorActor:
         """Connect, and make random calls for a while."""
         with self._context.connected() as client:
             until = Deadline(self._context.plan.session(self._random))
-            while self._context.stays(until):
+            while self._context.continues(until):
                 self._step(client)
-                self._context.nap(self._random.uniform(0.01, 0.1))
+                self._context.sleep(self._random.uniform(0.01, 0.1))
 
     def _step(self, client: Client) -> None:
         random = self._random
@@ -51,36 +51,36 @@ class AdministratorActor:
         elif dice < 0.12 and self._grows and client.capabilities.add_partitions:
             self._grow(client)
         elif dice < 0.4 or not self._groups:
-            self._ask(lambda: client.watermarks(self._context.topic, timeout=ADMIN_CALL_TIMEOUT_S), _watermarks_read)
+            self._read(lambda: client.watermarks(self._context.topic, timeout=ADMIN_CALL_TIMEOUT_S), _watermarks_read)
         elif dice < 0.7:
-            self._ask_position(client, random.choice(self._groups))
+            self._read_position(client, random.choice(self._groups))
         else:
             group = random.choice(self._groups)
-            self._ask(
+            self._read(
                 lambda: client.lag(self._context.topic, group=group, timeout=ADMIN_CALL_TIMEOUT_S),
                 lambda found: LagRead(group, tuple(found.items())),
             )
 
-    def _ask(self, call: Callable[[], T], tell: Callable[[T], RunAction]) -> None:
+    def _read(self, call: Callable[[], T], as_action: Callable[[T], RunAction]) -> None:
         """Make a call, and record its result. A call that fails is not recorded."""
         began = self._context.recorder.now()
         try:
             found = call()
         except Error:
-            self._context.nap(0.1)
+            self._context.sleep(0.1)
         else:
-            self._context.recorder.add(self.name, tell(found), began)
+            self._context.recorder.add(self.name, as_action(found), began)
 
-    def _ask_position(self, client: Client, group: str) -> None:
+    def _read_position(self, client: Client, group: str) -> None:
         try:
-            self._ask(
+            self._read(
                 lambda: client.positions(self._context.topic, group=group, timeout=ADMIN_CALL_TIMEOUT_S),
                 lambda found: PositionsRead(group, tuple((p, each.position.coordinates) for p, each in found.items())),
             )
         except GroupNotFound:
             return
 
-    def _tell(self, call: Callable[[], object], did: RunAction) -> None:
+    def _change(self, call: Callable[[], object], did: RunAction) -> None:
         began, failure = self._context.recorder.begin(self.name, did), None
         try:
             call()
@@ -96,14 +96,14 @@ class AdministratorActor:
             return
         message_id = self._random.choice(old)
         did = MessagesTrimmed(message_id.log.partition, message_id.coordinates)
-        self._tell(lambda: trim_topic(context, client, message_id), did)
+        self._change(lambda: trim_topic(context, client, message_id), did)
         self._next_trim = time.monotonic() + self._random.uniform(0.1, 0.3) * context.plan.seconds
 
     def _grow(self, client: Client) -> None:
         self._grows = False
         context = self._context
         total = context.partitions + 1
-        self._tell(
+        self._change(
             lambda: client.add_partitions(context.topic, total, timeout=ADMIN_CALL_TIMEOUT_S), PartitionsAdded(total)
         )
 

@@ -81,7 +81,7 @@ class FaultActor:
         """Disturb the backend until the run ends. It always recovers at the end."""
         seconds = self._context.plan.seconds
         while self._context.running:
-            self._context.nap(self._random.uniform(0.15, 0.35) * seconds)
+            self._context.sleep(self._random.uniform(0.15, 0.35) * seconds)
             if self._context.running:
                 self.make(self._random.choice(self._choice))
 
@@ -103,6 +103,6 @@ class FaultActor:
     def _under_way(self, fault: BackendFault) -> None:
         fault.begin()
         try:
-            self._context.nap(self._random.uniform(0.1, 3.0))
+            self._context.sleep(self._random.uniform(0.1, 3.0))
         finally:
             fault.end()

@@ -59,7 +59,7 @@ class MemberActor:
             until = Deadline(self._context.plan.session(self._random))
             self._in_hand = []
             failures = 0
-            while self._context.stays(until) and failures < 10:
+            while self._context.continues(until) and failures < 10:
                 try:
                     self._step(consumer)
                     failures = 0
@@ -67,7 +67,7 @@ class MemberActor:
                     consumer.seek(TracedStart.earliest())
                 except Error:
                     failures += 1
-                    self._context.nap(SESSION_RETRY_S)
+                    self._context.sleep(SESSION_RETRY_S)
             if self._random.random() < 0.5:
                 self._settle(consumer)
 

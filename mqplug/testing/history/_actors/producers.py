@@ -33,9 +33,9 @@ class ProducerActor:
                 self._context, client.producer(self._context.topic), f"{self.name}#{self._sessions}"
             )
             try:
-                while self._context.stays(until):
+                while self._context.continues(until):
                     sent = self._step(outbox)
-                    self._context.nap(sent / self._context.plan.rate * self._random.uniform(0.5, 1.5))
+                    self._context.sleep(sent / self._context.plan.rate * self._random.uniform(0.5, 1.5))
             finally:
                 outbox.close()
 
@@ -159,8 +159,8 @@ class TracedProducer:
     def _note(self, sent: RecordSent, began: int, result: MessageId | Error) -> None:
         actor = self._name.partition("#")[0]
         if isinstance(result, MessageId):
-            told = attrs.evolve(sent, partition=result.log.partition, id=result.coordinates)
-            self._recorder.add_sent(actor, told, began, "ok")
+            stored = attrs.evolve(sent, partition=result.log.partition, id=result.coordinates)
+            self._recorder.add_sent(actor, stored, began, "ok")
             self._context.stored.append(result)
         else:
             outcome: CallOutcome = "unknown" if isinstance(result, OutcomeUnknown) else "failed"

@@ -31,7 +31,7 @@ class ReaderActor:
         ):
             until = Deadline(self._context.plan.session(self._random))
             failures = 0
-            while self._context.stays(until) and failures < 10:
+            while self._context.continues(until) and failures < 10:
                 try:
                     self._step(consumer)
                     failures = 0
@@ -40,7 +40,7 @@ class ReaderActor:
                     consumer.seek(TracedStart.earliest(), partition=lost)
                 except Error:
                     failures += 1
-                    self._context.nap(SESSION_RETRY_S)
+                    self._context.sleep(SESSION_RETRY_S)
 
     def _step(self, consumer: TracedConsumer) -> None:
         random = self._random
@@ -53,7 +53,7 @@ class ReaderActor:
                     break
         else:
             self._keep(consumer.receive_many(random.randint(1, 100), random.choice([0, 0.05])))
-        self._context.nap(0.02)
+        self._context.sleep(0.02)
 
     def _keep(self, messages: list[Message]) -> int:
         self._seen += messages

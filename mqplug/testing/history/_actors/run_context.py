@@ -69,11 +69,11 @@ class RunContext:
         """Whether the run continues."""
         return not self._over.is_set() and not self.recorder.full
 
-    def stays(self, until: Deadline) -> bool:
+    def continues(self, until: Deadline) -> bool:
         """Return whether an actor that planned to stay until then continues."""
         return self.running and not self.barrier.shut and not until.expired
 
-    def nap(self, seconds: float) -> None:
+    def sleep(self, seconds: float) -> None:
         """Sleep, but not beyond the end of the run."""
         self._over.wait(seconds)
 
@@ -89,7 +89,7 @@ class RunContext:
             while self.running:
                 with suppress(Error), self.barrier.passing():
                     actor.session()
-                self.nap(SESSION_RETRY_S)
+                self.sleep(SESSION_RETRY_S)
         except Exception as error:  # noqa: BLE001 - any other error is a findinging
             self.recorder.add(actor.name, UnexpectedError(f"{type(error).__name__}: {error}"))
 

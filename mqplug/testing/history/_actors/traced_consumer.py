@@ -108,11 +108,15 @@ class TracedConsumer:
         """Open a consumer, and close it at the end of the block."""
         recorder, mode = context.recorder, options.get("mode", "ordered")
 
-        def tell(kind: Callable[[str, tuple[int, ...]], RunAction]) -> Callable[[Sequence[Log]], None]:
+        def record(kind: Callable[[str, tuple[int, ...]], RunAction]) -> Callable[[Sequence[Log]], None]:
             return lambda logs: recorder.add(actor, kind(name, tuple(log.partition for log in logs)))
 
         if group is not None:
-            options |= {"group": group, "on_assigned": tell(PartitionsAssigned), "on_revoked": tell(PartitionsRevoked)}
+            options |= {
+                "group": group,
+                "on_assigned": record(PartitionsAssigned),
+                "on_revoked": record(PartitionsRevoked),
+            }
         began = recorder.begin(actor, ConsumerOpened(name, group, mode, aim.target))
         try:
             inner = client.consumer(context.topic, start=aim.start, timeout=30, **options)
@@ -183,7 +187,7 @@ class TracedConsumer:
 
     def seek(self, aim: TracedStart, *, missing: Any = "error", partition: int | None = None) -> None:
         """Seek."""
-        before_it = self._stands()
+        before_seek = self._positions()
         target = aim.target if partition is None else attrs.evolve(aim.target, partition=partition)
         began = self._recorder.begin(self._actor, ConsumerSought(self.name, target, missing))
         try:
@@ -191,12 +195,12 @@ class TracedConsumer:
         except Error as error:
             self._recorder.add(self._actor, ConsumerSought(self.name, target, missing), began, error)
             raise
-        stands = self._stands()
-        moved = {target.partition} if target.partition is not None else {*before_it, *stands}
-        landed = tuple(each for each in _places(stands) if each[0] in moved)
+        positions = self._positions()
+        moved = {target.partition} if target.partition is not None else {*before_seek, *positions}
+        landed = tuple(each for each in _places(positions) if each[0] in moved)
         self._recorder.add(self._actor, ConsumerSought(self.name, target, missing, landed), began)
 
-    def _stands(self) -> dict[int, Position]:
+    def _positions(self) -> dict[int, Position]:
         """Return the positions of the consumer. A member that shares its logs has none."""
         return {} if self._shares else self.inner.position()
 

@@ -23,7 +23,7 @@ KINDS: Final = {
     "seek landed wrong": "the first message after a seek or a start is not the requested one",
     "position went down": "a group's stored position went down without a seek",
     "watermark went down": "a watermark went down",
-    "wrong watermark": "a watermark, or a lag, denies what is stored",
+    "wrong watermark": "a watermark or a lag contradicts the stored messages",
     "broke": "a call never returned, or raised an error that no caller should see",
     "unfinished": "the final reads failed, so the end of the run is not checked",
 }

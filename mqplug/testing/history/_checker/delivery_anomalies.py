@@ -48,13 +48,13 @@ class Deliveries:
                 top = (place, event)
             got.add(place)
 
-    def _blind(self, epoch: Epoch) -> bool:
+    def _without_notification(self, epoch: Epoch) -> bool:
         """Return whether members are not notified when a partition moves between them."""
         return epoch.group is not None and not self._logs.guarantee.assignment_events
 
     def _may_come_again(self, epoch: Epoch, event: Event, place: Coordinates) -> bool:
         """Return whether a message may be repeated: nacked, or not acked before a hand-over without notification."""
-        if self._blind(epoch):
+        if self._without_notification(epoch):
             return True
         for each in epoch.given_back:
             if isinstance(each.did, MessageNacked) and each.did.id == place and each.began <= event.ended:
@@ -65,7 +65,7 @@ class Deliveries:
     # the first of an epoch ---------------------------------------------------------------------------------
 
     def _check_first(self, epoch: Epoch, event: Event, place: Coordinates) -> Iterator[Anomaly]:
-        if self._blind(epoch):
+        if self._without_notification(epoch):
             return
         if epoch.expected is None:
             if epoch.group is not None:
@@ -86,7 +86,7 @@ class Deliveries:
                     yield Anomaly("seek landed wrong", text, shown, epoch.partition, missing)
                     return
 
-    # what was passed over ----------------------------------------------------------------------------------
+    # skipped messages -------------------------------------------------------------------------------------
 
     def _skipped(self, epoch: Epoch, event: Event, missing: Sequence[Coordinates], before: Event) -> Iterator[Anomaly]:
         for place in missing:
@@ -97,12 +97,12 @@ class Deliveries:
 
     def _excused(self, epoch: Epoch, event: Event, place: Coordinates, *, lenient: bool) -> bool:
         """Return whether a message may be skipped: acked by the group, or trimmed where no error is required."""
-        tells = self._logs.guarantee.tells_trim
-        if (lenient or not tells) and self._logs.may_be_trimmed(epoch.partition, place, event.ended):
+        reported = self._logs.guarantee.tells_trim
+        if (lenient or not reported) and self._logs.may_be_trimmed(epoch.partition, place, event.ended):
             return True
         if epoch.group is None:
             return False
-        if self._blind(epoch) and place in self._got[epoch.consumer.consumer, epoch.partition]:
+        if self._without_notification(epoch) and place in self._got[epoch.consumer.consumer, epoch.partition]:
             return True
         return self._groups.possibly_acked(epoch.group, epoch.partition, place, event.ended)
 

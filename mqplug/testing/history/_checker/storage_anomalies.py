@@ -71,10 +71,10 @@ def wrong_ids(logs: SeenLogs) -> Iterator[Anomaly]:
         send = logs.sends.get(value)
         if send is None or not isinstance(send.did, RecordSent) or send.did.id is None or send.did.partition is None:
             continue
-        told = (send.did.partition, send.did.id)
-        if len(places) == 1 and told not in places:
+        announced = (send.did.partition, send.did.id)
+        if len(places) == 1 and announced not in places:
             (partition, place), event = next(iter(places.items()))
-            text = f"{value} is read there, but its producer got [{told[0]}] {':'.join(map(str, told[1]))}"
+            text = f"{value} is read there, but its producer got [{announced[0]}] {':'.join(map(str, announced[1]))}"
             yield Anomaly("two ids", text, (event, send), partition, place)
 
 

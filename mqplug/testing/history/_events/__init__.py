@@ -1,1 +1,1 @@
-"""What a history is made of: events, how they are recorded, and the file that keeps them."""
+"""The parts of a history: its events, their recorder, and the file that keeps them."""

@@ -251,10 +251,10 @@ class Event:
 
     def __str__(self) -> str:
         fields = {field.name: getattr(self.did, field.name) for field in attrs.fields(type(self.did))}
-        told = " ".join(f"{name}={_short(value)}" for name, value in fields.items() if value not in {None, ()})
+        fields_text = " ".join(f"{name}={_short(value)}" for name, value in fields.items() if value not in {None, ()})
         end = "" if self.ok else f": {self.outcome}, {self.error}"
         when = f"{self.began / 1e6:.3f}-{self.ended / 1e6:.3f}s"
-        return f"#{self.number} {when} {self.actor}: {TAGS[type(self.did)]} {told}{end}"
+        return f"#{self.number} {when} {self.actor}: {TAGS[type(self.did)]} {fields_text}{end}"
 
 
 def _short(value: object) -> str:

@@ -54,8 +54,8 @@ class HistoryRecorder:
         """Record a call and its outcome."""
         ended = self.now()
         outcome: CallOutcome = "ok" if error is None else outcome_of(error)
-        told = "" if error is None else f"{type(error).__name__}: {error.message}"
-        self.note(Event(0, actor, ended if began is None else began, ended, did, outcome, told))
+        error_text = "" if error is None else f"{type(error).__name__}: {error.message}"
+        self.note(Event(0, actor, ended if began is None else began, ended, did, outcome, error_text))
 
     def add_sent(self, actor: str, did: RunAction, began: int, outcome: CallOutcome, error: str = "") -> None:
         """Record the outcome of a record."""

@@ -132,7 +132,7 @@ def _act(context: RunContext, actors: Sequence[Actor], choice: Sequence[BackendF
         thread.start()
     working = Deadline(context.plan.seconds)
     while context.running and not working.expired:
-        context.nap(0.05)
+        context.sleep(0.05)
     context.end()
     deadline = Deadline(ACTOR_EXIT_S)
     for thread in threads:

@@ -35,8 +35,8 @@ WORKER_EXIT_S: Final = 90.0  # for a process to exit after its input ends
 class WorkerProcess:
     """A worker process, and the lines it reported."""
 
-    def __init__(self, part: WorkerTask) -> None:
-        self.part = part
+    def __init__(self, task: WorkerTask) -> None:
+        self.task = task
         self.killed: int | None = None  # microseconds
         self._lines: list[str] = []
         command = [sys.executable, "-c", f"from {__package__}.worker import main; main()"]
@@ -44,7 +44,7 @@ class WorkerProcess:
         self._listener = Thread(target=self._listen, daemon=True)
         self._listener.start()
         assert self.process.stdin is not None
-        self.process.stdin.write(json.dumps(attrs.asdict(part)) + "\n")
+        self.process.stdin.write(json.dumps(attrs.asdict(task)) + "\n")
         self.process.stdin.flush()
 
     def _listen(self) -> None:
@@ -64,7 +64,7 @@ class WorkerProcess:
         self._gather()
         self.killed = now()
 
-    def call_back(self) -> None:
+    def ask_to_leave(self) -> None:
         """Make its actors leave."""
         assert self.process.stdin is not None
         self.process.stdin.close()
@@ -85,7 +85,7 @@ class WorkerProcess:
             assert pipe is not None
             pipe.close()
 
-    def told(self) -> tuple[list[Event], int]:
+    def report(self) -> tuple[list[Event], int]:
         """Return its events, and the number of injected faults if it reported one."""
         return parse_report(self._lines, self.killed)
 
@@ -110,11 +110,14 @@ def parse_report(lines: Iterable[str], killed: int | None) -> tuple[list[Event],
             begun.pop((type(event.did), key), None)
             events.append(event)
     if killed is not None:
-        events += [*(attrs.evolve(event, ended=killed) for event in begun.values()), *_torn_away(events, killed)]
+        events += [
+            *(attrs.evolve(event, ended=killed) for event in begun.values()),
+            *_closed_by_the_kill(events, killed),
+        ]
     return events, injected
 
 
-def _torn_away(events: Sequence[Event], killed: int) -> Iterator[Event]:
+def _closed_by_the_kill(events: Sequence[Event], killed: int) -> Iterator[Event]:
     """Yield the end of those consumers that were open."""
     left = {event.did.consumer for event in events if isinstance(event.did, ConsumerClosed)}
     for event in events:
@@ -133,53 +136,53 @@ class WorkerProcesses:
         self._faults = [] if self._host else [each for each in backend_faults(context.harness) if not each.alone]
         self._random = context.plan.lots(FAULT_ACTOR)
         urls = [url, context.harness.process_behind_network or url]
-        parts = [
+        tasks = [
             WorkerTask(urls[share % 2], context.topic, context.plan, share, PROCESS_COUNT, 0, context.recorder.origin)
             for share in range(PROCESS_COUNT)
         ]
-        self._here = [WorkerProcess(part) for part in parts]
-        self._gone: list[WorkerProcess] = []
+        self._running = [WorkerProcess(task) for task in tasks]
+        self._killed: list[WorkerProcess] = []
 
     def perform(self) -> int:
         """Let them work for the seconds of the plan, and record their events. Return the number of injected faults."""
         seconds = self._context.plan.seconds
         # Clients of a server need time to reconnect, and the server to notice missing members.
         calm = (1.0, 4.0) if self._host else (0.1 * seconds, 0.3 * seconds)
-        self._await_beginning()
+        self._wait_until_all_work()
         deadline = Deadline(seconds)
         try:
             while not deadline.expired:
-                self._context.nap(deadline.remaining(self._random.uniform(*calm)))
+                self._context.sleep(deadline.remaining(self._random.uniform(*calm)))
                 if not deadline.expired:
                     self._make_fault()
         finally:
-            self._call_back()
-        return self._write_down()
+            self._ask_all_to_leave()
+        return self._record_events()
 
-    def _await_beginning(self) -> None:
+    def _wait_until_all_work(self) -> None:
         """Wait until each process works: on a busy machine some take as long to start as a short run lasts."""
         deadline = Deadline(WORKERS_START_S)
-        while not all(worker.works for worker in self._here) and not deadline.expired:
-            self._context.nap(0.02)
+        while not all(worker.works for worker in self._running) and not deadline.expired:
+            self._context.sleep(0.02)
 
     def _make_fault(self) -> None:
         if self._faults and self._random.random() < 0.5:
             FaultActor(self._context, self._faults).make(self._random.choice(self._faults))
         else:
-            self._strike()
+            self._kill_or_stop()
 
-    def _strike(self) -> None:
+    def _kill_or_stop(self) -> None:
         """Kill or stop one of the processes, or the process that hosts the backend."""
         random, recorder, harness = self._random, self._context.recorder, self._context.harness
         host, began = self._host() if self._host else None, recorder.now()
-        mine = [worker for worker in self._here if worker.process.pid == host]
+        mine = [worker for worker in self._running if worker.process.pid == host]
         what = "kill of a process"
         if host is not None and not mine and harness.kill and harness.start:
             harness.kill()
             harness.start()
             what = "kill of the host"
         else:
-            worker = random.choice(mine if mine and random.random() < 0.5 else self._here)
+            worker = random.choice(mine if mine and random.random() < 0.5 else self._running)
             if worker.process.poll() is not None:
                 recorder.add(
                     FAULT_ACTOR,
@@ -195,33 +198,33 @@ class WorkerProcesses:
     def _stop(self, worker: WorkerProcess) -> None:
         """Stop it for a while."""
         worker.process.send_signal(signal.SIGSTOP)
-        self._context.nap(self._random.uniform(0.1, 4.0))
+        self._context.sleep(self._random.uniform(0.1, 4.0))
         worker.process.send_signal(signal.SIGCONT)
 
     def _replace(self, worker: WorkerProcess) -> None:
         """Kill it, and start another in its place."""
         worker.kill(self._context.recorder.now)
-        self._context.nap(self._random.choice([0, 0, 0.5]))
-        self._here.remove(worker)
-        self._gone.append(worker)
-        self._here.append(WorkerProcess(attrs.evolve(worker.part, life=worker.part.life + 1)))
+        self._context.sleep(self._random.choice([0, 0, 0.5]))
+        self._running.remove(worker)
+        self._killed.append(worker)
+        self._running.append(WorkerProcess(attrs.evolve(worker.task, life=worker.task.life + 1)))
 
-    def _call_back(self) -> None:
-        for worker in self._here:
-            worker.call_back()
+    def _ask_all_to_leave(self) -> None:
+        for worker in self._running:
+            worker.ask_to_leave()
         deadline = Deadline(WORKER_EXIT_S)
-        for worker in self._here:
+        for worker in self._running:
             if not worker.end(deadline):
                 what = f"a worker process failed, or did not exit in time: status {worker.process.returncode}"
                 self._context.recorder.add(FAULT_ACTOR, UnexpectedError(what))
 
-    def _write_down(self) -> int:
+    def _record_events(self) -> int:
         """Record the events of all processes, in the order in which they ended."""
         recorder, total = self._context.recorder, 0
         events = recorder.events
-        for worker in (*self._gone, *self._here):
-            told, injected = worker.told()
-            events += told
+        for worker in (*self._killed, *self._running):
+            ended, injected = worker.report()
+            events += ended
             total += injected
         events.sort(key=lambda event: event.ended)
         events[:] = (attrs.evolve(event, number=number) for number, event in enumerate(events))

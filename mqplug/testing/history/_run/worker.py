@@ -73,18 +73,18 @@ class PipeRecorder(HistoryRecorder):
 
 def main() -> None:
     """Run the actors of a task until the input ends."""
-    told = json.loads(sys.stdin.readline())
-    part = WorkerTask(**{**told, "plan": Plan(**told["plan"])})
+    given = json.loads(sys.stdin.readline())
+    task = WorkerTask(**{**given, "plan": Plan(**given["plan"])})
 
     def connect(extensions: Sequence[object] = ()) -> Client:
-        return mqplug.connect(part.url, extensions=extensions)
+        return mqplug.connect(task.url, extensions=extensions)
 
-    faults = call_faults(f"{part.plan.seed}/{part.share}.{part.life}", (), legal=True)
-    context = RunContext(Harness(connect=connect, extended=connect), part.plan, part.topic, [faults])
-    context.recorder = reporter = PipeRecorder(part.plan.limit // part.of, part.origin)
+    faults = call_faults(f"{task.plan.seed}/{task.share}.{task.life}", (), legal=True)
+    context = RunContext(Harness(connect=connect, extended=connect), task.plan, task.topic, [faults])
+    context.recorder = reporter = PipeRecorder(task.plan.limit // task.of, task.origin)
     with connect() as client:  # keeps the store open
         able = client.capabilities
-        actors = all_actors(context, planned_groups(able), able, part.life)[part.share :: part.of]
+        actors = all_actors(context, planned_groups(able), able, task.life)[task.share :: task.of]
         threads = [Thread(target=context.perform, args=(actor,), name=actor.name, daemon=True) for actor in actors]
         for thread in threads:
             thread.start()
