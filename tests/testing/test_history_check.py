@@ -142,13 +142,18 @@ def test_a_smaller_run_that_still_fails_is_named():
 
 def test_the_seed_fixes_the_lots():
     """Two runs with one seed send the same keys in the same order, as far as both get."""
-    runs = []
-    for _ in range(2):
+
+    def keys(seconds):
         with memory() as harness:
-            verdict = check_history(harness, 0.5, 6, plan=QUICK, faults=False)
+            verdict = check_history(harness, seconds, 6, plan=QUICK, faults=False)
         sent = [event.did for event in events(verdict, did.RecordSent) if event.did.producer == "producer-0#1"]
-        runs.append([each.key for each in sorted(sent, key=lambda each: each.number)])
-    both = min(map(len, runs))
+        return [each.key for each in sorted(sent, key=lambda each: each.number)]
+
+    for seconds in (0.5, 3, 12):  # on a busy machine a producer may begin late
+        runs = keys(seconds), keys(seconds)
+        both = min(map(len, runs))
+        if both:
+            break
     assert both
     assert runs[0][:both] == runs[1][:both]
 
@@ -163,29 +168,30 @@ def test_no_seed_is_drawn_and_named():
 
 def test_the_backend_is_stopped_cleanly_when_all_have_left():
     """A restart comes when no client is open; kill and pause come under the clients, and are undone."""
-
-    def stopped(seconds):
+    for seed, seconds in enumerate([2.5, 2.5, 2.5, 6, 6, 20], 11):  # the lots, and the machine, say what comes
         done, here = [], []
         with memory() as inner:
 
-            def connect():
-                client = inner.connect()
+            def connect(connect=inner.connect, here=here):
+                client = connect()
                 here.append(client)
                 return client
 
-            def restart():
-                done.append(("restart", sum(not repr(client).endswith("closed>") for client in here)))
+            def restart(here=here, done=done):
+                done.append("restart")
+                assert all(repr(client).endswith("closed>") for client in here)
 
             hooks = {name: partial(done.append, name) for name in ("kill", "start", "pause", "unpause")}
-            verdict = check_history(Harness(connect=connect, restart=restart, **hooks), seconds, 3, plan=QUICK)
+            harness = Harness(connect=connect, restart=restart, **hooks)
+            verdict = check_history(harness, seconds, seed, plan=QUICK)
         assert not verdict.anomalies, str(verdict)
-        assert ("restart", 0) in done
         assert done.count("kill") == done.count("start")
         assert done.count("pause") == done.count("unpause")
         assert verdict.counts.faults == len([each for each in done if each not in {"start", "unpause"}])
-        return verdict.counts.faults
-
-    assert any(stopped(seconds) > 1 for seconds in (2.5, 6, 20)), "more than the restart"
+        if "restart" in done and verdict.counts.faults > 1:
+            break
+    assert "restart" in done
+    assert verdict.counts.faults > 1
 
 
 def test_an_error_that_is_none_of_ours_is_an_anomaly():
