@@ -7,7 +7,7 @@ from typing import Any, Final, Protocol
 
 import attrs
 
-from mqplug._plugins.discovery import KNOWN, installed
+from mqplug._plugins.discovery import PUBLISHED, installed
 
 IN_TREE: Final = "memory"
 KEYS: Final = ("backend", "mode", "url", "extensions")  # what stands above the sections
@@ -68,4 +68,4 @@ def unset(value: object, place: str) -> Iterator[tuple[str, str]]:
 
 def is_backend(name: str) -> bool:
     """Whether there is a backend of this name, here or to be installed. Loads none."""
-    return name == IN_TREE or name in KNOWN["backend"] or name in installed()
+    return name == IN_TREE or name in PUBLISHED["backend"] or name in installed()

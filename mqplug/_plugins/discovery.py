@@ -22,9 +22,9 @@ if TYPE_CHECKING:
 Kind = Literal["backend", "extension"]
 
 GROUPS: Final[Mapping[Kind, str]] = {"backend": "mqplug.backends", "extension": "mqplug.extensions"}
-KNOWN: Final[Mapping[Kind, tuple[str, ...]]] = {  # what can be installed by a name that we know
-    "backend": ("rocksmq", "kafka", "pulsar", "nats"),
-    "extension": ("otel",),
+PUBLISHED: Final[Mapping[Kind, tuple[str, ...]]] = {  # of each of these there is a distribution mqplug-NAME
+    "backend": ("rocksmq", "kafka", "pulsar"),
+    "extension": (),
 }
 
 _registered: dict[tuple[Kind, str], object] = {}
@@ -136,9 +136,10 @@ def owner(point: EntryPoint) -> str:
     return point.dist.name if point.dist is not None else point.value
 
 
-def package_of(kind: Kind, name: str) -> str:
-    """The distribution that brings a plugin, as far as can be told; else what it is likely to be called."""
-    return next((owner(point) for point in entry_points(kind, name)), f"mqplug-{name}")
+def package_of(kind: Kind, name: str) -> str | None:
+    """Return the distribution that brings a plugin, installed or published; None if it is not known."""
+    published = f"mqplug-{name}" if name in PUBLISHED[kind] else None
+    return next((owner(point) for point in entry_points(kind, name)), published)
 
 
 def _load(kind: Kind, name: str, rules: Rules) -> object:
@@ -168,9 +169,9 @@ def _points_of(distribution: Any, group: str) -> list[EntryPoint]:
 
 
 def _missing(kind: Kind, name: str) -> ConfigError | PluginError:
-    if name in KNOWN[kind]:
+    if name in PUBLISHED[kind]:
         return PluginError(f"the {kind} {name!r} is not installed", fix=f"Run pip install mqplug-{name}")
-    names = sorted({*installed(kind), *KNOWN[kind]})
+    names = sorted({*installed(kind), *PUBLISHED[kind]})
     near = get_close_matches(name, names, n=1)
     hint = f"Did you mean {near[0]!r}?" if near else f"There are {', '.join(names)}"
     return ConfigError(f"there is no {kind} {name!r}", fix=hint)

@@ -67,10 +67,11 @@ def check_version(kind: Kind, name: str, version: object) -> None:
         raise PluginError(f"the {kind} {name!r} has no number for an api_version, but {version!r}", backend=where)
     if API_VERSION - 1 <= version <= API_VERSION:
         return
+    package = package_of(kind, name) if version < API_VERSION else PROJECT
     error = Incompatible(
         f"the {kind} {name!r} speaks version {version} of the interface, this is {API_VERSION}",
         backend=where,
-        fix=f"Run pip install --upgrade {package_of(kind, name) if version < API_VERSION else PROJECT}",
+        fix=f"Run pip install --upgrade {package}" if package else f"Upgrade the {kind} {name!r}",
     )
     error.api_version = version
     raise error

@@ -39,6 +39,7 @@ def test_a_url_and_keywords_say_the_same() -> None:
         ("://x", {}, "is no URL"),
         ("kafak", {}, "Did you mean 'kafka'"),
         ("nothing-of-the-kind", {}, "There are .*memory"),
+        ("nats", {}, "no backend 'nats'.*There are .*kafka"),
         ({}, {}, "no backend was named"),
         ({"name": "x"}, {}, "no backend was named.*'name' belongs to no backend"),
     ],
