@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Final
 from zlib import crc32
 
 import attrs
@@ -11,6 +12,9 @@ from mqplug.faults import Faults, Rule
 from mqplug.testing._harness.harness import Harness
 from mqplug.testing.history._actors.run_context import RunContext
 from mqplug.testing.history._events.events import BackendDisturbed, UnexpectedError
+
+FAULT_ACTOR: Final = "faults"
+FAULT_LOTS: Final = "troublemaker"  # never renamed: it decides, with the seed, which faults are drawn
 
 LEGAL_CALL_FAULTS = (
     Rule("send", "fail", probability=0.005),
@@ -72,10 +76,10 @@ class FaultActor:
     """Disturbs the backend now and then. After each fault it leaves the backend alone for a while."""
 
     def __init__(self, context: RunContext, choice: Sequence[BackendFault]) -> None:
-        self.name = "faults"
+        self.name = FAULT_ACTOR
         self._context = context
         self._choice = choice
-        self._random = context.plan.lots(self.name)
+        self._random = context.plan.lots(FAULT_LOTS)
 
     def perform(self) -> None:
         """Disturb the backend until the run ends. It always recovers at the end."""

@@ -16,7 +16,7 @@ from mqplug.faults import Rule
 from mqplug.spi import Deadline
 from mqplug.testing._harness.harness import Harness
 from mqplug.testing.history._actors.actors import all_actors, planned_groups
-from mqplug.testing.history._actors.faults import BackendFault, FaultActor, backend_faults, call_faults
+from mqplug.testing.history._actors.faults import FAULT_ACTOR, BackendFault, FaultActor, backend_faults, call_faults
 from mqplug.testing.history._actors.members import GroupPlan
 from mqplug.testing.history._actors.plan import Plan
 from mqplug.testing.history._actors.producers import Draft, TracedProducer
@@ -127,7 +127,7 @@ def _act(context: RunContext, actors: Sequence[Actor], choice: Sequence[BackendF
     """Run all actors at once, for the seconds of the plan."""
     threads = [Thread(target=context.perform, args=(actor,), name=actor.name, daemon=True) for actor in actors]
     if choice:
-        threads.append(Thread(target=FaultActor(context, choice).perform, name="faults", daemon=True))
+        threads.append(Thread(target=FaultActor(context, choice).perform, name=FAULT_ACTOR, daemon=True))
     for thread in threads:
         thread.start()
     working = Deadline(context.plan.seconds)

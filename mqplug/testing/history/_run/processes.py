@@ -13,7 +13,7 @@ from typing import Final
 import attrs
 
 from mqplug.spi import Deadline
-from mqplug.testing.history._actors.faults import FaultActor, backend_faults
+from mqplug.testing.history._actors.faults import FAULT_ACTOR, FAULT_LOTS, FaultActor, backend_faults
 from mqplug.testing.history._actors.run_context import RunContext
 from mqplug.testing.history._events.events import (
     BackendDisturbed,
@@ -27,7 +27,6 @@ from mqplug.testing.history._events.history import from_json
 from mqplug.testing.history._run.worker import WorkerTask
 
 PROCESS_COUNT: Final = 4
-FAULT_ACTOR: Final = "faults"
 WORKERS_START_S: Final = 60.0  # for all processes to begin their work
 WORKER_EXIT_S: Final = 90.0  # for a process to exit after its input ends
 
@@ -134,7 +133,7 @@ class WorkerProcesses:
         self._context = context
         self._host = context.harness.host
         self._faults = [] if self._host else [each for each in backend_faults(context.harness) if not each.alone]
-        self._random = context.plan.lots(FAULT_ACTOR)
+        self._random = context.plan.lots(FAULT_LOTS)
         urls = [url, context.harness.process_behind_network or url]
         tasks = [
             WorkerTask(urls[share % 2], context.topic, context.plan, share, PROCESS_COUNT, 0, context.recorder.origin)
