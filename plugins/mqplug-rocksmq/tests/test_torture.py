@@ -12,7 +12,7 @@ from click.testing import CliRunner
 from conftest import OpenStore
 
 import mqplug
-from mqplug_rocksmq._commands.torture import run_torture as command
+from mqplug_rocksmq._commands.torture import torture as command
 from mqplug_rocksmq._torture.expectations import StoreModel
 from mqplug_rocksmq._torture.reports import TORTURE_GROUP, TORTURE_PARTITIONS, number_in, value_for
 from mqplug_rocksmq._torture.torturer import run_torture
