@@ -1,6 +1,6 @@
-"""The keeper: one thread a client, for callers that are away.
+"""A client's background thread, which serves consumers and producers whose callers are busy elsewhere.
 
-It polls for consumers whose caller is busy, stores acks every second, and serves reports that nobody waits for.
+It polls for such consumers, stores acks every second, and serves the reports that no sender waits for.
 """
 
 from __future__ import annotations
@@ -14,52 +14,55 @@ from mqplug._model.errors import Error
 
 logger = logging.getLogger("mqplug")
 
-ROUND = 0.2  # seconds between rounds
+ROUND_INTERVAL_S = 0.2
+STOP_WAIT_S = 1.0  # for a round that is under way
 
 
-class Kept(Protocol):
-    """What the keeper looks after."""
+class BackgroundWorker(Protocol):
+    """An object with work to do while its caller is away."""
 
-    def _keep(self) -> None: ...
+    def work_in_background(self) -> None:
+        """Do what is due now."""
+        ...
 
 
 class BackgroundThread:
-    """Runs from the first thing it keeps until ``stop``. A failed round is logged; the caller's next call raises."""
+    """Runs from the first ``add`` until ``stop``. A failed round is logged; the caller's next call raises."""
 
     def __init__(self) -> None:
-        self._attended: WeakSet[Kept] = WeakSet()
+        self._workers: WeakSet[BackgroundWorker] = WeakSet()
         self._lock = Lock()
         self._done = Event()
         self._thread: Thread | None = None
 
-    def add(self, kept: Kept) -> None:
-        """Look after this from now on."""
+    def add(self, worker: BackgroundWorker) -> None:
+        """Call this worker in every round from now on."""
         with self._lock:
-            self._attended.add(kept)
+            self._workers.add(worker)
             if self._thread is None:
                 self._thread = Thread(target=self._run, name="mqplug-background", daemon=True)
                 self._thread.start()
 
-    def remove(self, kept: Kept) -> None:
-        """Look after this no more."""
+    def remove(self, worker: BackgroundWorker) -> None:
+        """Stop calling this worker."""
         with self._lock:
-            self._attended.discard(kept)
+            self._workers.discard(worker)
 
     def stop(self) -> None:
-        """End the thread; a round under way is not waited for longer than a second."""
+        """End the thread. A round that is under way gets a second to end."""
         self._done.set()
         if self._thread is not None:
-            self._thread.join(1.0)
+            self._thread.join(STOP_WAIT_S)
 
     def _run(self) -> None:
-        while not self._done.wait(ROUND):
+        while not self._done.wait(ROUND_INTERVAL_S):
             with self._lock:
-                kept = list(self._attended)
-            for each in kept:
+                workers = list(self._workers)
+            for worker in workers:
                 try:
-                    each._keep()
+                    worker.work_in_background()
                 except Error as error:
-                    logger.warning("in the background: %s", error)
+                    logger.warning("background work of %r failed: %s", worker, error)
                 except Exception:  # a driver's mistake with one of them is not the end of the others
-                    logger.exception("in the background")
-            del kept
+                    logger.exception("background work of %r failed", worker)
+            del workers

@@ -57,36 +57,11 @@ def _incomplete(what: str, cause: BaseException) -> CloseIncomplete | PluginErro
 
 
 class Closable(ABC):
-    """What is open until it is closed: clients, producers and consumers."""
-
-    _holds_something = False  # from the moment it is open: what is forgotten then warns
-
-    def __init__(self) -> None:
-        self._fork = ForkGuard()
-        self._closed = False
-        self._closer: int | None = None  # the thread that closes this
-        self._close_lock = threading.Lock()
-        self._ended = threading.Event()
+    """Something to be closed, at the latest at the end of its ``with`` block."""
 
     @abstractmethod
     def close(self, timeout: float | None = 30) -> None:
         """Let go. May be called twice."""
-
-    @contextmanager
-    def _closing_once(self, deadline: Deadline) -> Iterator[bool]:
-        """Whether it is the caller who closes this. Where another thread does, it is waited for."""
-        with self._close_lock:
-            mine = not self._closed and not self._fork.crossed
-            self._closed = True
-            if mine:
-                self._closer = threading.get_ident()
-        if not mine and self._closer not in {None, threading.get_ident()} and not self._fork.crossed:
-            self._ended.wait(deadline.remaining(MOST))
-        try:
-            yield mine
-        finally:
-            if mine:
-                self._ended.set()
 
     def __enter__(self) -> Self:
         return self
@@ -97,6 +72,38 @@ class Closable(ABC):
         with suppress(Error) if error is not None else nullcontext():  # the first error says more
             self.close()
 
+
+class Session(Closable):
+    """The base of what clients, producers and consumers share with their asyncio faces.
+
+    One thread closes it, once. It warns when it is forgotten without a close.
+    """
+
+    _holds_something = False  # from the moment it is open: a session that is forgotten then warns
+
+    def __init__(self) -> None:
+        self.fork = ForkGuard()
+        self.closed = False
+        self._closer: int | None = None  # the thread that closes this
+        self._close_lock = threading.Lock()
+        self._ended = threading.Event()
+
+    @contextmanager
+    def _closing_once(self, deadline: Deadline) -> Iterator[bool]:
+        """Yield whether the caller is to close this. Where another thread does, wait for it first."""
+        with self._close_lock:
+            mine = not self.closed and not self.fork.crossed
+            self.closed = True
+            if mine:
+                self._closer = threading.get_ident()
+        if not mine and self._closer not in {None, threading.get_ident()} and not self.fork.crossed:
+            self._ended.wait(deadline.remaining(MOST))
+        try:
+            yield mine
+        finally:
+            if mine:
+                self._ended.set()
+
     def __del__(self) -> None:
-        if self._holds_something and not self._closed and not self._fork.crossed:
+        if self._holds_something and not self.closed and not self.fork.crossed:
             warnings.warn(f"{self!r} was not closed", ResourceWarning, stacklevel=2, source=self)

@@ -1,4 +1,4 @@
-"""What a client has open, and the keeper that serves it while its callers are away."""
+"""The open producers and consumers of a client, and the thread that serves them in the background."""
 
 from __future__ import annotations
 
@@ -7,43 +7,43 @@ from typing import TYPE_CHECKING
 
 from mqplug._base.background import BackgroundThread
 from mqplug._model.errors import Error
-from mqplug._produce.producer import Producer
+from mqplug._produce.session import ProducerSession
 
 if TYPE_CHECKING:
     from mqplug._base.deadline import Deadline
-    from mqplug._consume.consumer import Consumer
+    from mqplug._consume.session import ConsumerSession
 
 
 class OpenObjects:
-    """The producers and consumers of a client, until it closes."""
+    """The open producers and consumers of a client, until it closes."""
 
     def __init__(self) -> None:
         self._background = BackgroundThread()
-        self._open: set[Producer | Consumer] = set()
+        self._open: set[ProducerSession | ConsumerSession] = set()
         self._shut = False
         self._lock = Lock()
 
-    def adopt(self, child: Producer | Consumer) -> bool:
-        """Take in what was just opened; False if the client was closed meanwhile."""
+    def add(self, opened: ProducerSession | ConsumerSession) -> bool:
+        """Take in a session that was just opened. Return False if the client was closed meanwhile."""
         with self._lock:
             if self._shut:
                 return False
-            self._open.add(child)
-            self._background.add(child)
+            self._open.add(opened)
+            self._background.add(opened)
             return True
 
-    def forget(self, child: Producer | Consumer) -> None:
-        """It was closed."""
-        self._background.remove(child)
+    def forget(self, closed: ProducerSession | ConsumerSession) -> None:
+        """Remove a session that was closed."""
+        self._background.remove(closed)
         with self._lock:
-            self._open.discard(child)
+            self._open.discard(closed)
 
     def topic_changed(self, topic: str) -> None:
-        """Producers look at this topic again before they send to it."""
+        """Have the producers look this topic up again before they send to it."""
         with self._lock:
-            producers = [child for child in self._open if isinstance(child, Producer)]
+            producers = [each for each in self._open if isinstance(each, ProducerSession)]
         for producer in producers:
-            producer._forget(topic)
+            producer.forget(topic)
 
     def shut(self) -> None:
         """Take in nothing more."""
@@ -51,13 +51,13 @@ class OpenObjects:
             self._shut = True
 
     def close(self, deadline: Deadline) -> list[Error]:
-        """Close consumers, then producers; what went wrong."""
+        """Close consumers, then producers. Return the errors."""
         with self._lock:
-            children = sorted(self._open, key=lambda child: isinstance(child, Producer))
+            sessions = sorted(self._open, key=lambda each: isinstance(each, ProducerSession))
         failures: list[Error] = []
-        for child in children:
+        for session in sessions:
             try:
-                child.close(None if deadline.timeout is None else deadline.remaining())
+                session.close(None if deadline.timeout is None else deadline.remaining())
             except Error as error:
                 failures.append(error)
         self._background.stop()

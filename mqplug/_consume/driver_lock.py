@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from threading import Condition, Lock, get_ident
 
 from mqplug._base.deadline import Deadline
@@ -20,21 +20,15 @@ class DriverLock:
         self._holder: int | None = None
         self._waiting = 0
         self._receiver = Lock()
-        self._receiving = _Receiving(self._receiver)
-        self._polling = _Polling(self._enter_to_poll, self._release)
-
-    def receiving(self) -> AbstractContextManager[None]:
-        """One caller at a time may receive; a second thread gets ``ConcurrentUse`` at once."""
-        return self._receiving
+        self.receiving = _Receiving(self._receiver)
+        """A context for receiving: one caller at a time. A second thread gets ``ConcurrentUse`` at once."""
+        self.polling = _Polling(self._enter_to_poll, self._release)
+        """A context that holds the driver for one poll. Others who wait for the driver come first."""
 
     @property
     def busy(self) -> bool:
         """Whether a thread is in receive now."""
         return self._receiver.locked()
-
-    def polling(self) -> AbstractContextManager[None]:
-        """Hold the driver for one poll; whoever else waits for it comes first."""
-        return self._polling
 
     def _enter_to_poll(self) -> None:
         me = get_ident()  # which holds it already where Ctrl-C came just as it was taken

@@ -66,7 +66,7 @@ class Fetcher:
         if self.auto_ack:
             self._see_through(more_wanted=True)
         while not self.stopping:
-            with self._driver_session.lock.polling():
+            with self._driver_session.lock.polling:
                 self._driver_session.check_open()
                 self._assignment.check()
                 if self.between is not None:

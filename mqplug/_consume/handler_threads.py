@@ -19,11 +19,8 @@ from mqplug._base.deadline import Deadline
 from mqplug._model.errors import Closed, Error
 
 if TYPE_CHECKING:
-    from mqplug._consume.acking import Acknowledgements
-    from mqplug._consume.assignment import Assignment
     from mqplug._consume.delivery import Delivery
-    from mqplug._consume.driver_session import DriverSession
-    from mqplug._consume.fetching import Fetcher
+    from mqplug._consume.session import ConsumerSession
     from mqplug._model.message import Message
 
 logger = logging.getLogger("mqplug")
@@ -34,30 +31,23 @@ Handler = Callable[["Message"], object]
 
 
 class HandlerThreads:
-    """One call of ``run``."""
+    """The threads of one call of ``run``."""
 
-    def __init__(
-        self,
-        driver_session: DriverSession,
-        assignment: Assignment,
-        fetcher: Fetcher,
-        acks: Acknowledgements,
-        handler: Handler,
-        threads: int,
-    ) -> None:
-        self._driver_session = driver_session
-        self._assignment = assignment
-        self._fetcher = fetcher
-        self._acks = acks
+    def __init__(self, session: ConsumerSession, handler: Handler, threads: int) -> None:
+        self._session = session
+        self._fetcher = session.fetcher
+        self._acks = session.acks
         self._handler = handler
         self._threads = threads
+        self._fetch_messages = 1 if session.shares else HANDLER_BATCH_MESSAGES
         self._free = threading.Semaphore(threads)
         self._lock = threading.Lock()
         self._lanes: dict[Hashable, deque[Message]] = {}
         self._fatal: BaseException | None = None
 
-    def run(self, stop: Callable[[], None]) -> None:
-        """Until ``stop``, close or ``until``; what is in hand is finished."""
+    def run(self) -> None:
+        """Handle messages until ``stop``, close or ``until``. Those in hand are finished."""
+        stop = self._session.stop
         with stopping_on_sigterm(stop), ThreadPoolExecutor(self._threads, "mqplug-run") as pool:
             try:
                 while self._dispatch(pool):
@@ -69,10 +59,10 @@ class HandlerThreads:
             raise self._fatal
 
     def _dispatch(self, pool: ThreadPoolExecutor) -> bool:
-        """Give the next messages to a free thread; False at the end."""
+        """Give the next messages to a free thread. Return False at the end."""
         self._free.acquire()
         try:
-            delivery = self._next()
+            delivery = self._session.next_delivery(Deadline(None), self._fetch_messages)
         except Closed:
             return False
         if delivery is None:
@@ -80,22 +70,13 @@ class HandlerThreads:
             if self._fetcher.stopping:
                 return False
             self._drain()
-            return not self._assignment.finished
-        if self._driver_session.shares:
+            return not self._session.assignment.finished
+        if self._session.shares:
             self._enqueue(pool, delivery)
         else:
+            self._session.begin_work(delivery)
             pool.submit(self._work_in_order, delivery)
         return True
-
-    def _next(self) -> Delivery | None:
-        with self._driver_session.lock.receiving():
-            delivery = self._fetcher.next_delivery(
-                Deadline(None), 1 if self._driver_session.shares else HANDLER_BATCH_MESSAGES
-            )
-        held = self._assignment.get(delivery.batch.log) if delivery is not None else None
-        if held is not None and not self._driver_session.shares:
-            held.busy = True
-        return delivery
 
     def _drain(self) -> None:
         """Wait until every thread is free: what they have in hand may still be given back."""
@@ -105,15 +86,13 @@ class HandlerThreads:
             self._free.release()
 
     def _work_in_order(self, delivery: Delivery) -> None:
-        held = self._assignment.get(delivery.batch.log)
         try:
             for message in delivery.messages:
                 self._handle(message)
                 if self._fetcher.stopping:
                     delivery.hold_back()
         finally:
-            if held is not None and held.tracker is delivery.tracker:
-                held.busy = False
+            self._session.end_work(delivery)
             self._done()
 
     def _enqueue(self, pool: ThreadPoolExecutor, delivery: Delivery) -> None:
@@ -146,7 +125,7 @@ class HandlerThreads:
 
     @property
     def _keeps_lanes(self) -> bool:
-        return self._driver_session.options.mode == "key_shared"
+        return self._session.driver_session.options.mode == "key_shared"
 
     def _done(self) -> None:
         self._free.release()

@@ -10,12 +10,12 @@ import attrs
 
 from mqplug._consume.acking import Acknowledgements
 from mqplug._consume.assignment import Assignment, OnChange
-from mqplug._consume.consumer import Consumer
 from mqplug._consume.dead_letters import DeadLetters
 from mqplug._consume.driver_session import DriverSession
 from mqplug._consume.fetching import Fetcher
 from mqplug._consume.retry_policy import PATIENT, Retry
 from mqplug._consume.seeking import Seeker
+from mqplug._consume.session import ConsumerSession
 from mqplug._consume.start_positions import check_start, everywhere, group_start, refuse_lost, resolve
 from mqplug._model.checks import check_missing, number, whole_number
 from mqplug._model.errors import Unsupported
@@ -146,8 +146,8 @@ def open_consumer(
     wanted: ConsumerRequest,
     deadline: Deadline,
     dead_letters: Producer | None,
-    on_closed: Callable[[Consumer], None],
-) -> Consumer:
+    on_closed: Callable[[ConsumerSession], None],
+) -> ConsumerSession:
     """A consumer of these logs. Everything was checked."""
     end = resolve(backend, connection, wanted.until, logs, deadline) if wanted.until is not None else {}
     assignment = Assignment(
@@ -165,7 +165,7 @@ def open_consumer(
     letters = DeadLetters(dead_letters, with_times=with_times) if dead_letters is not None else None
     acks = Acknowledgements(driver_session, assignment, fetcher, wanted.retry or PATIENT, letters)
     driver_session.open(deadline)
-    return Consumer(
+    return ConsumerSession(
         driver_session, assignment, fetcher, acks, Seeker(driver_session, assignment, fetcher), letters, on_closed
     )
 

@@ -55,7 +55,7 @@ class ConsumerStatistics:
     """How often retention had removed what came next, and reading went on with the first message that was left."""
 
 
-def describe(held: HeldPartition) -> PartitionState:
+def partition_state(held: HeldPartition) -> PartitionState:
     """The state of one partition. Whoever asks holds ``committing``."""
     tracker = held.tracker
     waits_for = _waits_for(held)

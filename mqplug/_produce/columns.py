@@ -53,7 +53,7 @@ def columns_of(records: Records, topic: str | None) -> SendColumns:
     return ArrowColumns.of(records, topic)
 
 
-def held(records: Records) -> Records:
+def snapshot(records: Records) -> Records:
     """The same records, whatever happens to what they came in; Arrow data never changes."""
     return records if _is_arrow(records) else _listed(records)
 

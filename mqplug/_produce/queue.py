@@ -46,7 +46,7 @@ class SendQueue:
         self._store: Callable[[SendHandle], None] | None = driver.store if stores_at_once(driver) else None
         self._send_run: Callable[[Run], None] | None = driver.send_run if takes_runs(driver) else None
         self._topic = topic
-        self._most, self._most_bytes = limits
+        self.max_messages, self.max_bytes = limits
         self._closed = False
         self._fork = ForkGuard()
         self._forks = ForkGuard.forks
@@ -54,8 +54,8 @@ class SendQueue:
         self._waiting: deque[OnWay] = deque()
         self._messages = self._bytes = 0  # waiting, or settled since the queue was looked over
         self._soon, self._soon_bytes = (
-            min(RETIRE_AFTER_MESSAGES, self._most),
-            self._most_bytes,
+            min(RETIRE_AFTER_MESSAGES, self.max_messages),
+            self.max_bytes,
         )  # at so many that is due
         self._stored = self._failed = self._unknown = self._settled_bytes = 0
         self._unseen: list[Error | SendHandle] = []
@@ -117,7 +117,7 @@ class SendQueue:
             self.pump.wait(oldest, Deadline(deadline.remaining(PUMP_SLICE_S)))
 
     def _has_room(self, messages: int, size: int) -> bool:
-        return self._messages + messages <= self._most and self._bytes + size <= self._most_bytes
+        return self._messages + messages <= self.max_messages and self._bytes + size <= self.max_bytes
 
     def _hand_over(self, unit: OnWay, messages: int) -> None:
         try:
@@ -153,7 +153,7 @@ class SendQueue:
         """Take in nothing more."""
         with self._lock:
             self._closed = True
-            self._soon = self._most = -1  # whoever sends is asked first whether this is open
+            self._soon = self.max_messages = -1  # whoever sends is asked first whether this is open
 
     # settled -----------------------------------------------------------------------------------------------
 
@@ -175,7 +175,7 @@ class SendQueue:
         self._messages -= stored
         self._bytes -= size
         self._settled_bytes += size
-        self._soon = min(self._most, self._messages + RETIRE_AFTER_MESSAGES)
+        self._soon = min(self.max_messages, self._messages + RETIRE_AFTER_MESSAGES)
 
     def _sweep(self) -> None:
         """Let go of all that is settled, also behind what is not. The lock is held."""
@@ -218,7 +218,7 @@ class SendQueue:
         else:
             self._unseen_more += 1
 
-    def keep(self) -> None:
+    def serve_unattended(self) -> None:
         """Serve reports, and let go of what is settled, where no sender has done so since the last time.
 
         A second thread beside a busy sender would make both of them slow: they take turns at the interpreter's lock.

@@ -35,7 +35,7 @@ class Record:
     topic: str | None = None
 
 
-def check(
+def check_record(
     value: bytes | None, key: bytes | None, headers: HeadersArgument, timestamp: datetime | int | None
 ) -> tuple[bytes | None, bytes | None, Headers, int | None]:
     """The fields as drivers get them, or ``TypeError`` and ``ValueError`` before any I/O."""

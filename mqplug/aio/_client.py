@@ -7,8 +7,9 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
 
 from mqplug._base.deadline import Deadline
-from mqplug._client.client import PREFETCH_BYTES, Client
+from mqplug._client.client import PREFETCH_BYTES, Client, session_of
 from mqplug._client.stage import Stage
+from mqplug._consume.opening import ConsumerRequest
 from mqplug._consume.retry_policy import Retry
 from mqplug._consume.start_positions import ResetTarget
 from mqplug._model.errors import Error
@@ -29,6 +30,8 @@ from mqplug.aio._stage import AsyncStage
 from mqplug.spi._actions import GroupInfo, GroupPosition, Ingested, Mode, Staged, TopicInfo
 
 if TYPE_CHECKING:
+    from mqplug._consume.session import ConsumerSession
+    from mqplug._produce.session import ProducerSession
     from mqplug.spi._descriptor import Capabilities
 
 T = TypeVar("T")
@@ -40,6 +43,7 @@ class AsyncClient(AsyncClosable):
     def __init__(self, loop: ClientLoop, client: Client) -> None:
         self.sync = client
         """The client beneath, to be used from threads."""
+        self._session = session_of(client)
         self._loop = loop
         self._consumers: dict[AsyncConsumer, None] = {}
         self._producers: dict[AsyncProducer, None] = {}
@@ -129,15 +133,15 @@ class AsyncClient(AsyncClosable):
         return Opening(
             self._open_producer(
                 partial(
-                    self.sync.producer, topic, create=create, partitioner=partitioner, queue_messages=queue_messages,
-                    queue_bytes=queue_bytes, timeout=timeout,
+                    self._session.open_producer, topic, create=create, partitioner=partitioner,
+                    queue_messages=queue_messages, queue_bytes=queue_bytes, timeout=timeout,
                 )
             )
         )  # fmt: skip
 
-    async def _open_producer(self, opened: Callable[[], Any]) -> AsyncProducer:
-        producer = await self._loop.call(opened, undo=lambda made: made.close(0))
-        made = AsyncProducer(self._loop, producer, self._producers.pop)
+    async def _open_producer(self, opened: Callable[[], ProducerSession]) -> AsyncProducer:
+        session = await self._loop.call(opened, undo=lambda made: made.close(0))
+        made = AsyncProducer(self._loop, session, self._producers.pop)
         self._producers[made] = None
         return made
 
@@ -188,18 +192,19 @@ class AsyncClient(AsyncClosable):
         The callbacks may be ``async``. They run in the event loop, and the hand-over waits for them.
         """
         callbacks = Callbacks(self._loop)
-        opened = partial(
-            self.sync.consumer, topics, group=group, start=start, until=until, partitions=partitions, mode=mode,
-            missing=missing, must_exist=must_exist, create=create, auto_ack=auto_ack, max_unacked=max_unacked,
+        request = ConsumerRequest(
+            group=group, start=start, until=until, partitions=partitions, mode=mode,
+            missing=missing, must_exist=must_exist, auto_ack=auto_ack, max_unacked=max_unacked,
             max_processing=max_processing, retry=retry, dead_letter=dead_letter,
             on_assigned=callbacks.on_loop(on_assigned), on_revoked=callbacks.on_loop(on_revoked),
-            prefetch_bytes=prefetch_bytes, timeout=timeout,
+            prefetch_bytes=prefetch_bytes,
         )  # fmt: skip
+        opened = partial(self._session.open_consumer, topics, request, create=create, timeout=timeout)
         return Opening(self._open_consumer(opened, callbacks))
 
-    async def _open_consumer(self, opened: Callable[[], Any], callbacks: Callbacks) -> AsyncConsumer:
-        consumer = await self._loop.call(opened, undo=lambda made: made.close(0))
-        made = AsyncConsumer(self._loop, consumer, callbacks, self._consumers.pop)
+    async def _open_consumer(self, opened: Callable[[], ConsumerSession], callbacks: Callbacks) -> AsyncConsumer:
+        session = await self._loop.call(opened, undo=lambda made: made.close(0))
+        made = AsyncConsumer(self._loop, session, callbacks, self._consumers.pop)
         self._consumers[made] = None
         return made
 

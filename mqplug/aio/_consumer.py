@@ -29,6 +29,7 @@ from mqplug.aio._loop import AsyncChild, ClientLoop, left
 
 if TYPE_CHECKING:
     from mqplug._consume.delivery import Delivery
+    from mqplug._consume.session import ConsumerSession
     from mqplug.aio._handler_tasks import AsyncHandler
 
 FETCH_END_S = 1.0
@@ -51,11 +52,16 @@ class AsyncConsumer(AsyncChild):
     """
 
     def __init__(
-        self, loop: ClientLoop, consumer: Consumer, callbacks: Callbacks, on_closed: Callable[[AsyncConsumer], None]
+        self,
+        loop: ClientLoop,
+        session: ConsumerSession,
+        callbacks: Callbacks,
+        on_closed: Callable[[AsyncConsumer], None],
     ) -> None:
         super().__init__(loop, on_closed)
-        self.sync = consumer
+        self.sync = Consumer(session)
         """The consumer beneath, to be used from threads."""
+        self._session = session
         self._callbacks = callbacks
         self._messages: Iterator[Message] = iter(())
         self._fetching: asyncio.Future[Delivery | None] | None = None
@@ -85,7 +91,7 @@ class AsyncConsumer(AsyncChild):
                 for message in self._messages:
                     return message
             deadline = deadline or CancellableDeadline(timeout)
-            delivery = await self._fetch(deadline, 1 if self.sync._driver_session.shares else POLL_MESSAGES)
+            delivery = await self._fetch(deadline, self._session.fetch_messages)
             if delivery is None:
                 return None
             self._messages = delivery.messages
@@ -98,7 +104,7 @@ class AsyncConsumer(AsyncChild):
             delivery = await self._fetch(deadline, most, anew=True)
             if delivery is None:
                 return EMPTY_BATCH
-            if (batch := _whole(delivery)) is not None:
+            if batch := delivery.hand_out_all():
                 return batch
 
     def batches(self, most: int = POLL_MESSAGES) -> AsyncIterator[Batch]:
@@ -141,16 +147,16 @@ class AsyncConsumer(AsyncChild):
         try:
             found = await self._end_fetch()
             if anew:
-                self.sync._fetcher.return_rest()
+                self._session.fetcher.return_rest()
             elif found is not None and found.live and found.left:
                 return found
-            self._fetching = self._loop.pool.start(partial(self._deliver, deadline, most))
+            self._fetching = self._loop.pool.start(partial(self._session.next_delivery, deadline, most))
             self._fetching.add_done_callback(_look_at)
             try:
                 await asyncio.wait({self._fetching})
             except asyncio.CancelledError:
                 deadline.cut()
-                self.sync._driver_session.wake()
+                self._session.driver_session.wake()
                 raise
             return await self._end_fetch()
         finally:
@@ -165,10 +171,6 @@ class AsyncConsumer(AsyncChild):
         self._fetching = None
         return fetching.result()
 
-    def _deliver(self, deadline: Deadline, most: int) -> Delivery | None:
-        with self.sync._driver_session.lock.receiving():
-            return self.sync._fetcher.next_delivery(deadline, most)
-
     async def run(self, handler: AsyncHandler, *, concurrency: int = 1) -> None:
         """As ``Consumer.run``, with an ``async`` handler, in so many tasks.
 
@@ -180,11 +182,11 @@ class AsyncConsumer(AsyncChild):
         from mqplug.aio._handler_tasks import HandlerTasks
 
         self._loop.check()
-        self.sync._prepare_run()
+        self._session.check_can_run()
         await self._end_fetch()
-        self.sync._fetcher.return_rest()
+        self._session.fetcher.return_rest()
         await HandlerTasks(
-            self.sync, partial(self._fetch, CancellableDeadline(None)), self._give_back, handler, concurrency
+            self._session, partial(self._fetch, CancellableDeadline(None)), self._give_back, handler, concurrency
         ).run()
         if not self._closed:
             await self.commit()
@@ -306,13 +308,3 @@ def _look_at(fetching: asyncio.Future[Delivery | None]) -> None:
     """What went wrong is raised by the next receive, if there is one."""
     if not fetching.cancelled():
         fetching.exception()
-
-
-def _whole(delivery: Delivery) -> Batch | None:
-    """All of a delivery, unless it was taken back since it was fetched, or its log is lost."""
-    if delivery.still_holds is not None and not delivery.still_holds():
-        return None
-    if len(tuple(delivery._left)) < len(delivery.flags):
-        return None
-    delivery.whole = True
-    return delivery.batch

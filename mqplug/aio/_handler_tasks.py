@@ -17,8 +17,8 @@ from mqplug._consume.handler_threads import HANDLER_BATCH_MESSAGES, stopping_on_
 from mqplug._model.errors import Closed, Error
 
 if TYPE_CHECKING:
-    from mqplug._consume.consumer import Consumer
     from mqplug._consume.delivery import Delivery
+    from mqplug._consume.session import ConsumerSession
     from mqplug._model.message import Message
 
 logger = logging.getLogger("mqplug")
@@ -32,10 +32,13 @@ class HandlerTasks:
     """One call of ``run``."""
 
     def __init__(
-        self, consumer: Consumer, fetch: Fetch, give_back: GiveBack, handler: AsyncHandler, concurrency: int
+        self, session: ConsumerSession, fetch: Fetch, give_back: GiveBack, handler: AsyncHandler, concurrency: int
     ) -> None:
-        self._consumer = consumer
+        self._session = session
+        self._fetcher = session.fetcher
+        self._acks = session.acks
         self._fetch = fetch
+        self._fetch_messages = 1 if session.shares else HANDLER_BATCH_MESSAGES
         self._give_back = give_back
         self._handler = handler
         self._free = asyncio.Semaphore(concurrency)
@@ -43,17 +46,9 @@ class HandlerTasks:
         self._lanes: dict[Hashable, deque[Message]] = {}
         self._fatal: BaseException | None = None
 
-    @property
-    def _shares(self) -> bool:
-        return self._consumer._driver_session.shares
-
-    @property
-    def _stopping(self) -> bool:
-        return self._consumer._fetcher.stopping
-
     async def run(self) -> None:
         """Until ``stop``, close or ``until``. What is in hand is finished; cancelled, it is cancelled too."""
-        with stopping_on_sigterm(self._consumer.stop):
+        with stopping_on_sigterm(self._session.stop):
             try:
                 while await self._dispatch():
                     pass
@@ -62,7 +57,7 @@ class HandlerTasks:
                     task.cancel()
                 raise
             except BaseException:
-                self._consumer.stop()
+                self._session.stop()
                 raise
             finally:
                 await self._drain()
@@ -78,16 +73,16 @@ class HandlerTasks:
         """Give the next messages to a task; False at the end."""
         await self._free.acquire()
         try:
-            delivery = await self._fetch(1 if self._shares else HANDLER_BATCH_MESSAGES)
+            delivery = await self._fetch(self._fetch_messages)
         except Closed:
             return False
         if delivery is None:
             self._free.release()
-            if self._stopping:
+            if self._fetcher.stopping:
                 return False
             await self._drain()
-            return not self._consumer._assignment.finished
-        if self._shares:
+            return not self._session.assignment.finished
+        if self._session.shares:
             self._start(self._work_alone(delivery))
         else:
             self._start_in_order(delivery)
@@ -101,15 +96,10 @@ class HandlerTasks:
 
     def _start_in_order(self, delivery: Delivery) -> None:
         """Have a task work on messages of one partition, which is busy meanwhile."""
-        held = self._consumer._assignment.get(delivery.batch.log)
-        if held is not None:
-            held.busy = True
+        self._session.begin_work(delivery)
 
         def end(task: asyncio.Task[None]) -> None:
-            if held is not None and held.tracker is delivery.tracker:
-                held.busy = False
-                if delivery.left:  # this was cancelled: the rest waits for who receives next
-                    self._consumer._fetcher.hold_back(held)
+            self._session.end_work(delivery, return_rest=True)  # there is some where the task was cancelled
             self._done()
 
         self._start(self._work_in_order(delivery)).add_done_callback(end)
@@ -117,7 +107,7 @@ class HandlerTasks:
     async def _work_in_order(self, delivery: Delivery) -> None:
         for message in delivery.messages:
             await self._handle(message)
-            if self._stopping:
+            if self._fetcher.stopping:
                 delivery.hold_back()
 
     async def _work_alone(self, delivery: Delivery) -> None:
@@ -125,7 +115,7 @@ class HandlerTasks:
         if message is None:  # a seek or a hand-over was quicker
             self._done()
             return
-        keeps_lanes = self._consumer._driver_session.options.mode == "key_shared" and message.key is not None
+        keeps_lanes = self._session.driver_session.options.mode == "key_shared" and message.key is not None
         lane = (message.topic, message.key) if keeps_lanes else object()
         if lane in self._lanes:  # the task that handles this key now handles this message too
             self._lanes[lane].append(message)
@@ -146,7 +136,7 @@ class HandlerTasks:
 
     def _done(self) -> None:
         self._free.release()
-        self._consumer._fetcher.on_settled()
+        self._fetcher.on_settled()
 
     async def _handle(self, message: Message) -> None:
         """Call the handler, and settle its message."""
@@ -166,13 +156,13 @@ class HandlerTasks:
             self._fail(error)
             raise
         else:
-            self._consumer.ack(message)
-        self._consumer._fetcher.last_poll = time.monotonic()
+            self._acks.ack(message)
+        self._fetcher.last_poll = time.monotonic()
 
     def _fail(self, error: BaseException) -> None:
         """This ends it: the task that called ``run`` raises it."""
         self._fatal = self._fatal or error
-        self._consumer.stop()
+        self._session.stop()
 
     async def _return(self, message: Message, reason: BaseException) -> None:
         try:

@@ -14,12 +14,13 @@ from mqplug._model.errors import Closed, QueueFull, Timeout
 from mqplug._model.ids import MessageId
 from mqplug._model.statistics import ProducerStatistics
 from mqplug._plugins.backend import NO_END
-from mqplug._produce.columns import Records, held
+from mqplug._produce.columns import Records, snapshot
 from mqplug._produce.handle import SendHandle
 from mqplug._produce.producer import Producer
 from mqplug._produce.queue import WhenFull, check_when_full
-from mqplug._produce.record import HeadersArgument, check
+from mqplug._produce.record import HeadersArgument, check_record
 from mqplug._produce.routing import Route
+from mqplug._produce.session import ProducerSession
 from mqplug.aio._handle import AsyncSendHandle
 from mqplug.aio._loop import AsyncChild, ClientLoop, left
 from mqplug.aio._send_queue import AsyncSendQueue
@@ -32,11 +33,12 @@ HAND_OVER_WAIT_S = 0.1
 class AsyncProducer(AsyncChild):
     """A producer whose calls are awaited. Messages are sent in the order of the calls."""
 
-    def __init__(self, loop: ClientLoop, producer: Producer, on_closed: Callable[[AsyncProducer], None]) -> None:
+    def __init__(self, loop: ClientLoop, session: ProducerSession, on_closed: Callable[[AsyncProducer], None]) -> None:
         super().__init__(loop, on_closed)
-        self.sync = producer
+        self.sync = Producer(session)
         """The producer beneath, to be used from threads."""
-        self._outbox = AsyncSendQueue(loop, producer._queue)
+        self._session = session
+        self._outbox = AsyncSendQueue(loop, session.queue)
         self._line = asyncio.Lock()
         self._in_line = 0
 
@@ -91,14 +93,14 @@ class AsyncProducer(AsyncChild):
         """As ``Producer.send_many``. Cancelled, the messages may or may not be stored."""
         deadline = Deadline(timeout)
         self._check_open()
-        hand_over = partial(self.sync._hand_over_many, held(records), deadline)
+        hand_over = partial(self._session.hand_over_many, snapshot(records), deadline)
         if self._in_line:
             async with self._turn(deadline):
                 handing_over = self._outbox.put_work(hand_over)
         else:
             handing_over = self._outbox.put_work(hand_over)
         batch = await handing_over
-        return await self._loop.call(partial(self.sync._await_many, batch, deadline))
+        return await self._loop.call(partial(self._session.await_many, batch, deadline))
 
     async def flush(self, timeout: float | None = 30) -> None:
         """As ``Producer.flush``."""
@@ -131,9 +133,9 @@ class AsyncProducer(AsyncChild):
     ) -> AsyncSendHandle:
         """Send a record: now, if nothing is to be waited for. ``alone``: nobody but the caller gets its handle."""
         self._check_open()
-        route = self.sync._routes.get(topic)
+        route = self._session.routes.get(topic)
         if self._in_line or not self._outbox.has_room or route is None or route.lacks(fields[-1]):
-            check(*fields[:4])
+            check_record(*fields[:4])
             return await self._put_in_line(topic, fields, when_full, deadline, alone=alone)
         return self._outbox.put(self._handle(route, fields, alone=alone), droppable=alone)
 
@@ -141,9 +143,9 @@ class AsyncProducer(AsyncChild):
         self, topic: str | None, fields: Fields, when_full: WhenFull, deadline: Deadline, *, alone: bool
     ) -> AsyncSendHandle:
         async with self._turn(deadline):
-            route = self.sync._routes.get(topic)
+            route = self._session.routes.get(topic)
             if route is None or route.lacks(fields[-1]):
-                route = await self._loop.call(partial(self.sync._find_route, topic, deadline))
+                route = await self._loop.call(partial(self._session.find_route, topic, deadline))
             handle = self._handle(route, fields, alone=alone)
             while not self._outbox.has_room:
                 if when_full == "raise" or deadline.expired:
@@ -171,7 +173,7 @@ class AsyncProducer(AsyncChild):
             self._in_line -= 1
 
     def _handle(self, route: Route, fields: Fields, *, alone: bool) -> SendHandle:
-        handle = self.sync._handle(route, *fields)
+        handle = self._session.new_handle(route, *fields)
         handle.looked_at = alone
         return handle
 

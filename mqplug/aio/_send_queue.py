@@ -112,7 +112,7 @@ class AsyncSendQueue:
     def __init__(self, loop: ClientLoop, queue: SendQueue) -> None:
         self._loop = loop
         self._queue = queue
-        self._most, self._most_bytes = queue._most, queue._most_bytes
+        self._most, self._most_bytes = queue.max_messages, queue.max_bytes
         self._fresh: list[QueuedRecord | Job[Any]] = []
         self._handing_over = OrderedWork()
         self._awaiting = OrderedWork()
@@ -223,7 +223,7 @@ class AsyncSendQueue:
         try:
             handle.wait(handle, FOREVER)
         except Error as error:
-            logger.warning("in the background: %s", error)
+            logger.warning("serving the reports of sends to topic %r failed: %s", handle.topic, error)
 
     def arrived(self, entry: QueuedRecord) -> None:
         """It is settled."""

@@ -237,8 +237,9 @@ def test_closing_goes_on_after_an_error(mq, monkeypatch):
     mq.create_topic("orders")
     consumers = [mq.consumer("orders", start=EARLIEST) for _ in range(2)]
     for consumer in consumers:
-        close = consumer.close
-        monkeypatch.setattr(consumer, "close", lambda timeout, close=close: (close(timeout), fail())[0])
+        session = consumer._session
+        close = session.close
+        monkeypatch.setattr(session, "close", lambda timeout, close=close: (close(timeout), fail())[0])
     with pytest.raises(mqplug.ConnectError):
         mq.close()
     for consumer in consumers:

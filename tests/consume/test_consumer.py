@@ -94,7 +94,7 @@ def test_two_threads_in_one_receive_are_refused(mq: mqplug.Client) -> None:
     """The second thread that receives gets ConcurrentUse, and the first goes on."""
     with mq.consumer("orders", start=LATEST) as orders, ThreadPoolExecutor(1) as pool:
         first = pool.submit(orders.receive, 20)
-        wait_until(lambda: orders._driver_session.lock.busy)
+        wait_until(lambda: orders._session.driver_session.lock.busy)
         with pytest.raises(mqplug.ConcurrentUse, match="another thread"):
             orders.receive(timeout=1)
         placed = fill(mq, 1)
@@ -262,7 +262,7 @@ def test_a_driver_that_breaks_in_the_background_stops_nobody_else(
         def breaking(timeout: float) -> None:
             raise ZeroDivisionError("a defect")
 
-        monkeypatch.setattr(broken._driver_session.open(Deadline(1)), "tend", breaking)
+        monkeypatch.setattr(broken._session.driver_session.open(Deadline(1)), "tend", breaking)
         wait_until(lambda: "a defect" in caplog.text)
         for _ in range(4):
             message = sound.receive(timeout=5)
@@ -279,7 +279,7 @@ def test_closing_the_client_waits_for_a_child_that_is_being_closed(
     other = mqplug.connect("memory")
     other.create_topic("orders")
     orders = other.consumer("orders", start=EARLIEST)
-    close_driver = orders._driver_session.open(Deadline(1)).close
+    close_driver = orders._session.driver_session.open(Deadline(1)).close
 
     def slowly(timeout: float) -> None:
         closing.set()
@@ -287,13 +287,13 @@ def test_closing_the_client_waits_for_a_child_that_is_being_closed(
         close_driver(timeout)
         told.append("consumer")
 
-    monkeypatch.setattr(orders._driver_session.open(Deadline(1)), "close", slowly)
+    monkeypatch.setattr(orders._session.driver_session.open(Deadline(1)), "close", slowly)
     monkeypatch.setattr(other._connection, "close", lambda timeout: told.append("connection"))
     with ThreadPoolExecutor(2) as pool:
         first = pool.submit(orders.close)
         assert closing.wait(10)
         second = pool.submit(other.close)
-        wait_until(lambda: other._closed)
+        wait_until(lambda: other._session.closed)
         go_on.set()
         first.result(10)
         second.result(10)
@@ -306,7 +306,7 @@ def test_a_batch_that_is_taken_back_is_not_returned_too(mq: mqplug.Client) -> No
     with mq.consumer("orders", group="g", partitions=None) as orders:
         orders.receive(timeout=5)
         orders.seek(EARLIEST)
-        held = orders._assignment.get(ids[0].log)
+        held = orders._session.assignment.get(ids[0].log)
         assert held is not None
         real = orders._fetcher.next_delivery
         taken_back: list[object] = []

@@ -98,7 +98,7 @@ def test_a_waiting_receive_goes_on_at_the_ack_of_another_thread(mq: mqplug.Clien
     with mq.consumer("orders", group="g", max_unacked=1) as orders, ThreadPoolExecutor(1) as pool:
         first = [orders.receive(timeout=5), orders.receive(timeout=5)]
         waiting = pool.submit(orders.receive, 60)
-        wait_until(lambda: orders._driver_session.lock.busy)
+        wait_until(lambda: orders._session.driver_session.lock.busy)
         assert first[0] is not None
         orders.ack(first[0])
         assert waiting.result(timeout=10) is not None

@@ -152,7 +152,7 @@ def test_close_from_another_thread_ends_run(mq: mqplug.Client) -> None:
     jobs = mq.consumer("jobs", group="g", start=LATEST)
     running = threading.Thread(target=jobs.run, args=(lambda message: None,))
     running.start()
-    wait_until(lambda: jobs._driver_session.lock.busy)
+    wait_until(lambda: jobs._session.driver_session.lock.busy)
     jobs.close()
     running.join(10)
     assert not running.is_alive()

@@ -21,12 +21,11 @@ from mqplug import (
 )
 from mqplug._base import deadline
 from mqplug._client import topics
-from mqplug._consume import opening, seeking
+from mqplug._consume import driver_lock, opening, seeking
 from mqplug._consume import start_positions as starts
 from mqplug._consume.ack_tracker import Tracker
 from mqplug._consume.acking import Acknowledgements
 from mqplug._consume.assignment import Assignment
-from mqplug._consume.driver_lock import DriverLock
 from mqplug._consume.nacked import NackedMessages
 from mqplug._consume.seeking import Seeker
 from mqplug._model import ids, text
@@ -100,7 +99,7 @@ WRONG = [
     ("ERR-06", urls, "shown", lambda url: url),
     ("SEEK-26", starts, "check_log", lambda log, logs: None),
     ("SEEK-27", Seeker, "_positions", lambda seeker, start, partition, deadline: {}),
-    ("CC-02", DriverLock, "receiving", contextlib.nullcontext),
+    ("CC-02", driver_lock, "_Receiving", lambda lock: contextlib.nullcontext()),
     ("TO-02", deadline, "check_timeout", lambda timeout: None),
     ("ERR-01", topics, "check_new_topic", lambda name, most=249: name),
     ("ERR-02", Error, "at", lambda error, **_: error),

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 import attrs
 
 from mqplug import Corrupt, OutcomeUnknown, StorageFull
-from mqplug._consume.consumer import Consumer
+from mqplug._consume.session import ConsumerSession
 from mqplug.memory._numbering import Dense
 from mqplug.memory._partition import Columns, Partition
 from mutants.base import Mutant, Proxy, Sender
@@ -41,7 +41,7 @@ class FindsNothingInAGap(Mutant):
 
 class NobodyPollsForTheBusy(Mutant):
     case = "GRP-18"
-    patches = ((Consumer, "_keep", lambda consumer: None),)
+    patches = ((ConsumerSession, "work_in_background", lambda session: None),)
 
 
 class Hardware(Lasting):

@@ -6,12 +6,14 @@ import math
 
 import attrs
 
-from mqplug import Client, CloseIncomplete, ConfigError, Consumer
+from mqplug import CloseIncomplete, ConfigError, Producer
+from mqplug._client.session import ClientSession
 from mqplug._consume import dead_letters, opening
 from mqplug._consume.ack_tracker import Tracker
 from mqplug._consume.acking import Acknowledgements
 from mqplug._consume.delivery import ACKED, Delivery
 from mqplug._consume.fetching import Fetcher
+from mqplug._consume.session import ConsumerSession
 from mqplug._model.batch import Batch
 from mqplug.spi import Settlement
 from mutants.base import Mutant, Proxy
@@ -35,7 +37,7 @@ def acks_all_there_is(delivery, *, more_wanted):
     delivery.flags[:] = bytes((ACKED,)) * len(delivery.flags)
 
 
-def gives_up(consumer, deadline):
+def gives_up(session, deadline):
     """A close that ends with the first error."""
     raise CloseIncomplete("the last acks could not be stored")
 
@@ -43,9 +45,9 @@ def gives_up(consumer, deadline):
 BURY = Acknowledgements._bury
 
 
-def wherever(client, topic, logs, create, deadline):
+def wherever(session, topic, logs, create, deadline):
     """Dead letters go wherever they are to go."""
-    return client.producer(topic, create=create)
+    return Producer(session.open_producer(topic, create=create))
 
 
 def buried_or_lost(settler, letters, message, delivery, reason):
@@ -108,7 +110,7 @@ class HoldsEverybodyBack(Mutant):
 
 class WaitsForEver(Mutant):
     case = "ACK-11"
-    patches = ((Consumer, "_is_gone", lambda consumer, now: False),)
+    patches = ((ConsumerSession, "_is_gone", lambda consumer, now: False),)
 
 
 class KnowsNoDeadline(Mutant):
@@ -149,7 +151,7 @@ class BuriesAtHome(Mutant):
     case = "ACK-26"
     patches = (
         (opening.ConsumerRequest, "_check_dead_letter", lambda wanted, topics: None),
-        (Client, "_open_dead_letters", wherever),
+        (ClientSession, "_open_dead_letters", wherever),
     )
 
 
@@ -192,4 +194,4 @@ class GivesUpAtClose(Mutant):
 
     case = "CLS-12"
 
-    patches = ((Consumer, "_settle_at_close", gives_up),)
+    patches = ((ConsumerSession, "_settle_at_close", gives_up),)

@@ -135,8 +135,8 @@ def test_forgotten(bench: Bench) -> None:
     consumer = client.consumer(topic, start=EARLIEST)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", ResourceWarning)
-        consumer.__del__()
-        client.__del__()
+        consumer._session.__del__()
+        client._session.__del__()
     client.close()
     bench.equal([warning.category for warning in caught], [ResourceWarning] * 2)
 

@@ -1,0 +1,137 @@
+"""A client's session: opens producers and consumers, for the plain client and the asyncio one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
+from typing import TYPE_CHECKING, TypeVar
+
+from mqplug._base.closing import Session, close_native
+from mqplug._base.deadline import Deadline
+from mqplug._client.groups import Groups
+from mqplug._client.open_objects import OpenObjects
+from mqplug._client.queries import Queries
+from mqplug._client.topics import Topics
+from mqplug._consume.opening import ConsumerRequest, open_consumer, own_dead_letters
+from mqplug._consume.session import ConsumerSession
+from mqplug._model.errors import Closed, Unsupported
+from mqplug._model.log import Log
+from mqplug._model.names import check_topics
+from mqplug._plugins.backend import Backend
+from mqplug._plugins.capabilities import public
+from mqplug._produce.partitioners import Partitioner, PartitionerName
+from mqplug._produce.producer import Producer
+from mqplug._produce.queue import check_limits
+from mqplug._produce.routing import Router
+from mqplug._produce.session import ProducerSession
+from mqplug.spi._actions import ProducerOptions
+
+if TYPE_CHECKING:
+    from mqplug.spi._descriptor import Capabilities
+    from mqplug.spi._drivers import Connection
+
+OpenedSession = TypeVar("OpenedSession", ProducerSession, ConsumerSession)
+
+
+class ClientSession(Session):
+    """A connection to one backend, and what was opened over it. Any thread may use it."""
+
+    def __init__(self, backend: Backend, connection: Connection) -> None:
+        super().__init__()
+        self.backend = backend
+        self.connection = connection
+        self.topics = Topics(backend, connection)
+        self.groups = Groups(backend, connection, self.topics)
+        self.queries = Queries(backend, connection, self.topics, self.groups)
+        self.open_objects = OpenObjects()
+        self._holds_something = True
+
+    @property
+    def capabilities(self) -> Capabilities:
+        """The operations and limits of the backend, with those that the core adds."""
+        return public(self.connection.capabilities)
+
+    def using(self, operation: str, *, needs: str | None = None) -> AbstractContextManager[None]:
+        """Check that this is open, and can do what ``needs`` names. Errors within name the operation."""
+        self.fork.check()
+        if self.closed:
+            raise Closed(f"{self!r} was closed", backend=self.backend.name, operation=operation, fix="Connect again")
+        if needs is not None and not getattr(self.capabilities, needs):
+            raise Unsupported(needs, backend=self.backend.name, operation=operation)
+        return self.backend.context(operation)
+
+    def open_producer(
+        self,
+        topic: str | None,
+        *,
+        create: bool = False,
+        partitioner: PartitionerName | Partitioner = "murmur2",
+        queue_messages: int = 100_000,
+        queue_bytes: int = 64 * 1024 * 1024,
+        timeout: float | None = 30,
+    ) -> ProducerSession:
+        """Open a producer, as ``Client.producer`` says."""
+        deadline = Deadline(timeout)
+        limits = check_limits(queue_messages, queue_bytes)
+        with self.using("open a producer"):
+            router = Router(self.topics, partitioner, self.backend.descriptor.partitioners)
+            route = None if topic is None else router.route_of(self.topics.find_or_create(topic, create, deadline))
+            options = ProducerOptions(partitioner=router.name, queue_bytes=queue_bytes)
+            driver = self.backend.open_producer(self.connection, options, deadline)
+            forget = self.open_objects.forget
+            opened = ProducerSession(self.backend, driver, topic, router, limits, self.capabilities, forget)
+            if route is not None:
+                opened.learn(route)
+        return self._add(opened)
+
+    def open_consumer(
+        self, topics: str | Sequence[str], request: ConsumerRequest, *, create: bool, timeout: float | None
+    ) -> ConsumerSession:
+        """Open a consumer, as ``Client.consumer`` says."""
+        deadline = Deadline(timeout)
+        names = check_topics(topics)
+        request.check(names, self.capabilities, self.backend.name)
+        with self.using("open a consumer"):
+            logs = self.topics.logs(names, request.partitions, create, deadline)
+            letters = None
+            if request.dead_letter is not None:
+                letters = self._open_dead_letters(request.dead_letter, logs, create, deadline)
+            try:
+                opened = open_consumer(
+                    self.backend, self.connection, logs, request, deadline, letters, self.open_objects.forget
+                )
+            except BaseException:
+                if letters is not None:
+                    letters.close(0)
+                raise
+        return self._add(opened)
+
+    def _open_dead_letters(self, topic: str, logs: Sequence[Log], create: bool, deadline: Deadline) -> Producer:
+        """Open a producer for the dead letters of these logs. The name may be another spelling of one of their own."""
+        if not set(logs).isdisjoint(self.topics.find_or_create(topic, create, deadline).logs):
+            raise own_dead_letters(topic)
+        return Producer(self.open_producer(topic, timeout=None if deadline.timeout is None else deadline.remaining()))
+
+    def _add(self, opened: OpenedSession) -> OpenedSession:
+        if not self.open_objects.add(opened):
+            opened.close(0)
+            raise Closed(f"{self!r} was closed meanwhile", backend=self.backend.name)
+        return opened
+
+    def close(self, timeout: float | None = 30) -> None:
+        """Close consumers, then producers, then the connection, within one deadline."""
+        deadline = Deadline(timeout)
+        with self._closing_once(deadline) as mine:
+            if not mine:
+                return
+            self.open_objects.shut()
+            failures = self.open_objects.close(deadline)
+            name = self.backend.name
+            of_driver = close_native(f"the connection to {name}", self.connection.close, deadline)
+            if failures:
+                raise failures[0]
+            if of_driver is not None:
+                raise of_driver.at(backend=name, operation="close")
+
+    def __repr__(self) -> str:
+        return f"<Client {self.backend.name}{', closed' if self.closed else ''}>"

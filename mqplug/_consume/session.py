@@ -1,0 +1,273 @@
+"""A consumer's session: fetches, acks, seeks and closes, for the plain consumer and the asyncio one."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from mqplug._base.closing import Session, close_native
+from mqplug._base.deadline import Deadline
+from mqplug._consume.fetching import POLL_MESSAGES, POLL_SLICE_S
+from mqplug._consume.status import ConsumerStatistics, PartitionState, partition_state
+from mqplug._model.errors import CloseIncomplete, ConnectError, Error, NotAssigned, Timeout, TopicNotFound
+from mqplug._model.log import Log
+from mqplug._model.names import check_partition
+from mqplug._model.position import Position, Start
+
+if TYPE_CHECKING:
+    from mqplug._consume.acking import Acknowledgements
+    from mqplug._consume.assignment import Assignment, HeldPartition
+    from mqplug._consume.dead_letters import DeadLetters
+    from mqplug._consume.delivery import Delivery
+    from mqplug._consume.driver_session import DriverSession
+    from mqplug._consume.fetching import Fetcher
+    from mqplug._consume.seeking import Seeker
+    from mqplug._model.watermarks import Watermarks
+
+AWAY_AFTER_S = 1.0  # since the last poll: then the background thread polls for a caller that is busy elsewhere
+COMMIT_INTERVAL_S = 1.0
+BACKGROUND_COMMIT_S = 5.0
+LEAVE_S = 5.0  # for the commit, and for the close of the driver, when a member is removed from its group
+
+
+class ConsumerSession(Session):
+    """An open consumer: its driver, its assignment, and what was fetched and acked."""
+
+    def __init__(
+        self,
+        driver_session: DriverSession,
+        assignment: Assignment,
+        fetcher: Fetcher,
+        acks: Acknowledgements,
+        seeker: Seeker,
+        dead_letters: DeadLetters | None,
+        on_closed: Callable[[ConsumerSession], None],
+    ) -> None:
+        super().__init__()
+        self.group = driver_session.group
+        self.shares = driver_session.shares
+        self.driver_session = driver_session
+        self.assignment = assignment
+        self.fetcher = fetcher
+        self.acks = acks
+        self.fetch_messages = 1 if self.shares else POLL_MESSAGES  # a message taken from a shared log is lost to others
+        self._seeker = seeker
+        self._dead_letters = dead_letters
+        self._on_closed = on_closed
+        self._progress = (0, 0)
+        self._last_progress = time.monotonic()
+        self._holds_something = True
+
+    # fetching ----------------------------------------------------------------------------------------------
+
+    def next_delivery(self, deadline: Deadline, most: int) -> Delivery | None:
+        """Return the next messages, as soon as there are any; None at the deadline, after stop, and at the end."""
+        with self.driver_session.lock.receiving:
+            return self.fetcher.next_delivery(deadline, most)
+
+    def check_can_run(self) -> None:
+        """Raise unless a handler may be run: that needs a group, and no ``auto_ack``."""
+        self.driver_session.check_open()
+        self.driver_session.require_group("run")
+        if self.fetcher.auto_ack:
+            raise TypeError("run() acks a message when its handler returns: open the consumer without auto_ack=")
+
+    def begin_work(self, delivery: Delivery) -> None:
+        """Fetch nothing more of this delivery's partition until ``end_work``."""
+        held = self.assignment.get(delivery.batch.log)
+        if held is not None:
+            held.busy = True
+
+    def end_work(self, delivery: Delivery, *, return_rest: bool = False) -> None:
+        """Go on with the partition of this delivery. With ``return_rest``, its remaining messages come first."""
+        held = self.assignment.get(delivery.batch.log)
+        if held is not None and held.tracker is delivery.tracker:
+            held.busy = False
+            if return_rest and delivery.left:
+                self.fetcher.hold_back(held)
+
+    def stop(self) -> None:
+        """End iteration after the message in hand. Safe from any thread and from a signal handler."""
+        self.fetcher.stopping = True
+        delivery = self.fetcher.current
+        if delivery is not None:
+            delivery.hold_back()
+
+    # acks and positions ------------------------------------------------------------------------------------
+
+    def commit(self, deadline: Deadline) -> None:
+        """Store all acks so far, durably."""
+        self.driver_session.check_open()
+        self.driver_session.require_group("commit")
+        self.acks.commit(deadline)
+
+    def seek(self, start: Start, partition: int | None, missing: str, deadline: Deadline) -> None:
+        """Go on reading at this start, in its own partition, in the named one, or in all."""
+        self.driver_session.check_open()
+        with self.driver_session.entering(deadline), self.driver_session.context("seek"):
+            self.driver_session.check_open()
+            self._seeker.seek(start, partition, missing, deadline)
+
+    def positions(self, topic: str | None) -> dict[int, Position]:
+        """Return the position of the next message of each held partition."""
+        return {held.log.partition: held.tracker.position for held in self._chosen((), topic)}
+
+    def committed(self, topic: str | None, deadline: Deadline) -> dict[int, Position | None]:
+        """Return the group's stored position in each partition; None where there is none."""
+        session = self.driver_session
+        session.check_open()
+        group = session.require_group("ask for what is committed")
+        self._check_reads(topic)
+        logs = [log for log in session.logs if topic in {None, log.topic}]
+        stored = session.backend.group_positions(session.connection, group, logs, deadline)
+        return {log.partition: stored[log].position if log in stored else None for log in logs}
+
+    def watermarks(self, topic: str | None, deadline: Deadline) -> dict[int, Watermarks]:
+        """Return the watermarks of each held partition."""
+        logs = [held.log for held in self._chosen((), topic)]
+        found = self.driver_session.backend.watermarks(self.driver_session.connection, logs, None, deadline)
+        return {log.partition: found[log] for log in logs}
+
+    def logs(self) -> list[Log]:
+        """Return the logs held now, in order."""
+        self.driver_session.check_open()
+        return sorted(self.assignment, key=lambda log: (log.topic, log.partition))
+
+    def states(self) -> list[PartitionState]:
+        """Return the state of each held partition."""
+        self.driver_session.check_open()
+        with self.assignment.committing:
+            return [partition_state(held) for log in self.logs() if (held := self.assignment.get(log)) is not None]
+
+    def statistics(self) -> ConsumerStatistics:
+        """Count the messages, acks and polls so far."""
+        fetcher, acks = self.fetcher, self.acks
+        return ConsumerStatistics(
+            received=fetcher.received, returned=acks.returned,
+            dead_lettered=acks.buried, late_acks=acks.late,
+            commits=acks.commits, polls=fetcher.polls, gaps=fetcher.gaps,
+        )  # fmt: skip
+
+    def set_paused(self, partitions: tuple[int, ...], topic: str | None, deadline: Deadline, *, paused: bool) -> None:
+        """Pause or resume these partitions; all that are held, where none is named."""
+        for partition in partitions:
+            check_partition(partition)
+        session = self.driver_session
+        session.check_open()
+        with session.entering(deadline), session.context("pause" if paused else "resume"):
+            for held in self._chosen(partitions, topic):
+                held.paused = paused
+                if paused:
+                    self.fetcher.hold_back(held)
+            self.fetcher.quieten(session.open(deadline))
+
+    def _chosen(self, partitions: tuple[int, ...], topic: str | None) -> list[HeldPartition]:
+        """Return the held partitions of one topic: those that are named, or all."""
+        if topic is None and len({log.topic for log in self.driver_session.logs}) > 1:
+            raise TypeError("this consumer reads several topics: say which one")
+        self._check_reads(topic)
+        logs = {log.partition: log for log in self.logs() if topic in {None, log.topic}}
+        for partition in partitions:
+            if partition not in logs:
+                where = self.driver_session.where("choose partitions")
+                raise NotAssigned(f"partition {partition} is not held by this consumer", **where)
+        found = (self.assignment.get(log) for number, log in logs.items() if not partitions or number in partitions)
+        return [held for held in found if held is not None]
+
+    def _check_reads(self, topic: str | None) -> None:
+        topics = {log.topic for log in self.driver_session.logs}
+        if topic is not None and topic not in topics:
+            named = ", ".join(map(repr, sorted(topics)))
+            raise ValueError(f"this consumer does not read {topic!r}: it reads {named}")
+
+    # ending ------------------------------------------------------------------------------------------------
+
+    def close(self, timeout: float | None = 30) -> None:
+        """Store acks, leave the group, and close the driver. Wakes a blocked receive."""
+        deadline = Deadline(timeout)
+        with self._closing_once(deadline) as mine:
+            if mine:
+                self._close(deadline)
+
+    def _close(self, deadline: Deadline) -> None:
+        session = self.driver_session
+        session.closed = True
+        self.stop()
+        failure = self._settle_at_close(deadline)
+        driver = session.release()
+        of_driver = None
+        if driver is not None:
+            of_driver = close_native(f"a consumer of {session.topic}", driver.close, deadline)
+        self._on_closed(self)
+        self.assignment.drop_all()
+        if failure is not None:
+            raise CloseIncomplete(
+                f"the last acks could not be stored: {failure.message}",
+                **session.where("close"), fix="The messages acked in the last second may come back",
+            ) from failure  # fmt: skip
+        if of_driver is not None:
+            raise of_driver.at(**session.where("close"))
+
+    def _settle_at_close(self, deadline: Deadline) -> Error | None:
+        """Store dead letters and acks. Return the error if they could not be stored."""
+        try:
+            with self.driver_session.entering(deadline):
+                if self._dead_letters is not None:
+                    self._dead_letters.close(deadline)
+                    self.acks.collect()
+                if self.group is not None and self.driver_session.is_open:
+                    with suppress(TopicNotFound):  # what was deleted does not come back; the rest is stored
+                        self.acks.commit(deadline)
+        except Error as error:
+            return error
+        return None
+
+    def __repr__(self) -> str:
+        group = f", group {self.group!r}" if self.group is not None else ""
+        closed = ", closed" if self.closed else ""
+        return f"<Consumer {self.driver_session.backend.name} {self.driver_session.topic}{group}{closed}>"
+
+    # in the background -------------------------------------------------------------------------------------
+
+    def work_in_background(self) -> None:
+        """Poll for a caller that is away, and store acks every second."""
+        session = self.driver_session
+        if self.closed or self.group is None or not session.is_open:
+            return
+        self.acks.collect()
+        now = time.monotonic()
+        if now - self.fetcher.last_poll > AWAY_AFTER_S and not session.lock.busy:
+            with session.entering(Deadline(POLL_SLICE_S)):
+                if self._is_gone(now):
+                    self._leave_group()
+                elif not self.closed:
+                    session.tend(POLL_SLICE_S)
+        if now - self.acks.last_commit > COMMIT_INTERVAL_S and session.is_open:
+            try:
+                self.acks.commit(Deadline(BACKGROUND_COMMIT_S))
+            except (ConnectError, Timeout):
+                if not session.outage.goes_on:  # an outage was logged when it began
+                    raise
+
+    def _is_gone(self, now: float) -> bool:
+        """Return whether the caller has taken nothing for longer than ``max_processing``."""
+        most = self.driver_session.options.max_processing
+        current = self.fetcher.current
+        progress = (self.fetcher.polls, current.left if current is not None else 0)
+        if progress != self._progress:
+            self._progress, self._last_progress = progress, now
+        idle_since = max(self._last_progress, self.fetcher.last_poll)
+        return most is not None and not self.shares and now - idle_since > most
+
+    def _leave_group(self) -> None:
+        """Give the partitions of a caller that is gone to the other members. Its next receive joins again."""
+        with suppress(Error):
+            self.acks.commit(Deadline(LEAVE_S))
+        driver = self.driver_session.release()
+        self.assignment.lost(list(self.assignment))
+        if driver is not None:
+            failure = close_native(f"a consumer of {self.driver_session.topic}", driver.close, Deadline(LEAVE_S))
+            if failure is not None:
+                raise failure

@@ -1,0 +1,222 @@
+"""A producer's session: routes, checks and hands over records, for the plain producer and the asyncio one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+from mqplug._base.closing import Session, close_native
+from mqplug._base.deadline import Deadline
+from mqplug._model.errors import CloseIncomplete, Error, MessageTooLarge, SendFailed, Timeout
+from mqplug._model.ids import MessageId
+from mqplug._produce.columns import Records, columns_of
+from mqplug._produce.handle import SendHandle
+from mqplug._produce.queue import SendQueue
+from mqplug._produce.record import HeadersArgument, check_declared, check_record, size_of, takes_everything
+from mqplug._produce.results import SentBatch
+from mqplug._produce.sorting import Sorter
+
+if TYPE_CHECKING:
+    from mqplug._model.headers import Headers
+    from mqplug._model.statistics import ProducerStatistics
+    from mqplug._plugins.backend import Backend
+    from mqplug._produce.routing import Route, Router
+    from mqplug._produce.run import Run
+    from mqplug._produce.sorting import Rows
+    from mqplug.spi._descriptor import Capabilities
+    from mqplug.spi._drivers import ProducerDriver
+
+
+class ProducerSession(Session):
+    """An open producer of one topic, or of any. Any thread may use it.
+
+    ``routes`` has the route of each topic that was looked up; None is the producer's own topic.
+    """
+
+    def __init__(
+        self,
+        backend: Backend,
+        driver: ProducerDriver,
+        topic: str | None,
+        router: Router,
+        limits: tuple[int, int],
+        able: Capabilities,
+        on_closed: Callable[[ProducerSession], None],
+    ) -> None:
+        super().__init__()
+        self.topic = topic
+        self.routes: dict[str | None, Route] = {}
+        self.queue = SendQueue(backend, driver, topic, limits)
+        self.wait = self.queue.pump.wait
+        self._backend = backend
+        self._driver = driver
+        self._router = router
+        self._max_bytes = able.message_max_bytes
+        self._narrow = None if takes_everything(able) else able
+        self._on_closed = on_closed
+        messages, size = min(able.batch_max_messages, limits[0]), min(able.batch_max_bytes, limits[1])
+        self._sorter = Sorter(topic, messages, size, self.wait)
+        self._holds_something = True
+
+    # routes ------------------------------------------------------------------------------------------------
+
+    def learn(self, route: Route) -> None:
+        """Send the records of a topic along this route from now on."""
+        self.routes[route.topic] = route
+        if route.topic == self.topic:
+            self.routes[None] = route
+
+    def forget(self, topic: str) -> None:
+        """Look a changed topic up again before the next record for it."""
+        self.routes.pop(topic, None)
+        if topic == self.topic:
+            self.routes.pop(None, None)
+
+    def find_route(self, topic: str | None, deadline: Deadline) -> Route:
+        """Look up where the records of a topic go; None is the producer's own topic."""
+        self.queue.check_open()
+        name = self.topic if topic is None else topic
+        if name is None:
+            raise TypeError("this producer was opened without a topic: say topic= with each message")
+        route = self.routes[name] = self.routes[topic] = self._router.find(name, deadline)
+        return route
+
+    def _route(self, topic: str | None, partition: int | None, deadline: Deadline) -> Route:
+        """Return the route of a topic. Look it up where it is unknown, or lacks this partition."""
+        route = self.routes.get(topic)
+        return self.find_route(topic, deadline) if route is None or route.lacks(partition) else route
+
+    # sending -----------------------------------------------------------------------------------------------
+
+    def new_handle(
+        self,
+        route: Route,
+        value: bytes | None,
+        key: bytes | None,
+        headers: HeadersArgument,
+        timestamp: datetime | int | None,
+        partition: int | None,
+    ) -> SendHandle:
+        """Check a record, choose its partition, and return its handle. The common case comes first."""
+        if type(value) is bytes and timestamp is None and not headers and (key is None or type(key) is bytes):
+            size = len(value) if key is None else len(value) + len(key)
+            pairs: Headers = ()
+            moment = None
+        else:
+            value, key, pairs, moment = check_record(value, key, headers, timestamp)
+            size = size_of(value, key, pairs)
+        if partition is not None:
+            partition = route.check(partition)
+        elif key is None:
+            partition = next(route.chooser.keyless)
+        else:
+            partition = route.chooser.keyed(key)
+        if size > self._max_bytes:
+            raise self._too_large(size, route.topic)
+        if self._narrow is not None:
+            self._check_declared(value is None, key is not None, bool(pairs), moment is not None)
+        return SendHandle(route.topic, partition, value, key, pairs, moment, size, self.wait)
+
+    def hand_over_many(self, records: Records, deadline: Deadline) -> SentBatch:
+        """Check a batch and hand it over to the driver."""
+        columns = columns_of(records, self.topic)
+        self.queue.check_open()
+        rows = range(len(columns))
+        if not rows:
+            return SentBatch(0, [], {})
+        if self._narrow is not None:
+            self._check_declared(*columns.uses())
+        refused = self._refused(columns.sizes) if columns.size > self._max_bytes else {}
+        good = [row for row in rows if row not in refused] if refused else rows
+        runs = list(self._sorter.runs(columns, good, lambda topic, most: self._route(topic, most, deadline)))
+        self._accept_all(runs, deadline)
+        return SentBatch(len(rows), runs, refused)
+
+    def _refused(self, sizes: Sequence[int]) -> dict[int, Error]:
+        if max(sizes) <= self._max_bytes:
+            return {}
+        return {row: self._too_large(size, self.topic) for row, size in enumerate(sizes) if size > self._max_bytes}
+
+    def _accept_all(self, runs: Sequence[tuple[Run, Rows]], deadline: Deadline) -> None:
+        """Hand all runs over. If one cannot be, those before it are on their way, and its records get the error."""
+        for number, (run, _) in enumerate(runs):
+            try:
+                self.queue.accept(run, deadline)
+            except Error as error:
+                if number == 0:
+                    raise
+                run.failed(error)
+
+    def await_many(self, batch: SentBatch, deadline: Deadline) -> Sequence[MessageId]:
+        """Wait for a batch that was handed over. Return the id of each record, or raise ``SendFailed``."""
+        for run, _ in batch.runs:
+            self.wait(run, deadline)
+        try:
+            return batch.ids()
+        except SendFailed as error:
+            error.at(backend=self._backend.name, topic=self.topic, operation="send_many")
+            raise
+
+    def flush(self, deadline: Deadline) -> None:
+        """Wait until all that was accepted before is settled. Raise the failures that no caller has seen."""
+        self.queue.check_open()
+        self.queue.drain(deadline)
+        self.queue.raise_unseen("flush")
+
+    def statistics(self) -> ProducerStatistics:
+        """Count the messages that were stored, failed, or are on their way; also after close."""
+        self.fork.check()
+        return self.queue.statistics()
+
+    def _check_declared(self, null: bool, keys: bool, headers: bool, timestamps: bool) -> None:
+        if self._narrow is not None:
+            with self._backend.context("send", self.topic):
+                check_declared(
+                    self._narrow, null_payload=null, keys=keys, headers=headers, timestamps_producer=timestamps
+                )
+
+    def _too_large(self, size: int, topic: str | None) -> MessageTooLarge:
+        return MessageTooLarge(
+            f"the message has {size} bytes, the most is {self._max_bytes}",
+            backend=self._backend.name, topic=topic, operation="send",
+        )  # fmt: skip
+
+    # ending ------------------------------------------------------------------------------------------------
+
+    def close(self, timeout: float | None = 30) -> None:
+        """Flush, then close the driver. Records that are not settled in time become ``OutcomeUnknown``."""
+        deadline = Deadline(timeout)
+        with self._closing_once(deadline) as mine:
+            if mine:
+                self._close(deadline)
+
+    def _close(self, deadline: Deadline) -> None:
+        self.queue.shut()
+        try:
+            with suppress(Timeout):  # counted below
+                self.queue.drain(deadline)
+        finally:
+            given_up = self.queue.give_up()
+            of_driver = close_native(f"a producer of {self.topic or 'any topic'}", self._driver.close, deadline)
+            self._on_closed(self)
+        unseen = self.queue.unseen("close")
+        if given_up:
+            raise CloseIncomplete(
+                f"the outcome of {given_up} messages is unknown",
+                backend=self._backend.name, topic=self.topic, operation="close", fix="Close with more time",
+            ) from unseen  # fmt: skip
+        if unseen is not None:
+            raise unseen
+        if of_driver is not None:
+            raise of_driver.at(backend=self._backend.name, topic=self.topic, operation="close")
+
+    def work_in_background(self) -> None:
+        """Serve the driver's reports when no sender waits for them."""
+        if not self.closed:
+            self.queue.serve_unattended()
+
+    def __repr__(self) -> str:
+        state = ", closed" if self.closed else ""
+        return f"<Producer {self._backend.name} {self.topic or 'any topic'}{state}>"
