@@ -21,11 +21,11 @@ from __future__ import annotations
 import pytest
 
 # Before these modules are imported, so that failed comparisons show both sides, also from an installed wheel.
-pytest.register_assert_rewrite("mqplug.testing._cases.bench", "mqplug.testing.contract")
+pytest.register_assert_rewrite("mqplug.testing._case_tools.bench", "mqplug.testing.contract")
 
-from mqplug.testing._cases.bench import Bench, Trimmed  # noqa: E402
-from mqplug.testing._cases.registry import Case  # noqa: E402
-from mqplug.testing._cases.run_settings import Profile  # noqa: E402
+from mqplug.testing._case_tools.bench import Bench, Trimmed  # noqa: E402
+from mqplug.testing._case_tools.registry import Case  # noqa: E402
+from mqplug.testing._case_tools.run_settings import Profile  # noqa: E402
 from mqplug.testing._collection.prove import prove  # noqa: E402
 from mqplug.testing._harness.harness import DISTURBING_HOOKS, Harness  # noqa: E402
 from mqplug.testing._harness.server_process import ServerHooks, ServerProcess, free_port  # noqa: E402

@@ -16,8 +16,8 @@ import pytest
 import mqplug
 from mqplug.memory import Clock
 from mqplug.testing import Harness, Waiting
-from mqplug.testing._cases.bench import Bench
-from mqplug.testing._cases.run_settings import RunSettings
+from mqplug.testing._case_tools.bench import Bench
+from mqplug.testing._case_tools.run_settings import RunSettings
 from mqplug.testing._running.run_case import attempt
 from mqplug.testing.plugin import MODULES_WITH_A_CLOCK
 

@@ -18,7 +18,7 @@ import mqplug
 from mqplug import memory, spi
 from mqplug.testing import CASES, Case, Harness, prove, run
 from mqplug.testing._case_ids import SINCE
-from mqplug.testing._cases.operation_calls import OPERATION_CALLS
+from mqplug.testing._case_tools.operation_calls import OPERATION_CALLS
 from mqplug.testing._harness.harness import hooks
 
 pytestmark = pytest.mark.kit

@@ -11,8 +11,8 @@ import pytest
 import wrong_seek_backends  # noqa: F401 - once for all runs: no two mutants have one name
 
 from mqplug.testing import CASES
-from mqplug.testing._cases.broken_promise import MAX_SHOWN_ITEMS, PromiseBroken, difference_of
-from mqplug.testing._cases.child_process import ChildProcess
+from mqplug.testing._case_tools.broken_promise import MAX_SHOWN_ITEMS, PromiseBroken, difference_of
+from mqplug.testing._case_tools.child_process import ChildProcess
 
 pytestmark = pytest.mark.kit
 pytest_plugins = "pytester"
@@ -135,7 +135,7 @@ def test_a_known_failure_that_passes_says_so(prove):
 def test_pytest_still_shows_all(prove):
     """With ``--full-trace`` or a style of one's own pytest shows its frames, and the summary the rule."""
     lines = prove("TooEarly", "--tb=long")
-    assert any("_cases/bench.py" in line for line in lines)
+    assert any("_case_tools/bench.py" in line for line in lines)
     assert any(line.startswith("FAILED ") and " - SEEK-33: A seek" in line for line in lines)
 
 

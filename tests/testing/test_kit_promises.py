@@ -12,7 +12,7 @@ import mqplug.testing.contract
 from mqplug import spi
 from mqplug.testing import CASES
 from mqplug.testing._case_ids import NO_CALL_YET, SINCE
-from mqplug.testing._cases.operation_calls import HOOKS_OF_OPERATIONS, OPERATION_CALLS, WITHOUT_A_CALL
+from mqplug.testing._case_tools.operation_calls import HOOKS_OF_OPERATIONS, OPERATION_CALLS, WITHOUT_A_CALL
 from mqplug.testing._harness.harness import hooks
 
 pytestmark = pytest.mark.kit
@@ -44,7 +44,7 @@ def test_what_has_no_call_has_no_case():
 
 def test_each_hook_is_used():
     """A hook that nothing of the kit asks for is of no use."""
-    others = [mqplug.testing._cases.bench.__file__, mqplug.testing.history._run.processes.__file__]
+    others = [mqplug.testing._case_tools.bench.__file__, mqplug.testing.history._run.processes.__file__]
     text = "".join(path.read_text() for path in [*MODULES, *map(Path, others)])
     assert sorted(hook for hook in hooks() if hook not in text) == []
 

@@ -14,7 +14,7 @@ import pytest
 import mqplug
 from mqplug.cli._app import run_command as mqplug_command
 from mqplug.testing import CASES, Harness, Waiting, prove, run
-from mqplug.testing._cases.run_settings import PROFILES, RunSettings
+from mqplug.testing._case_tools.run_settings import PROFILES, RunSettings
 from mqplug.testing._running.running_alone import SHARED_DIRECTORY_VARIABLE, running
 
 pytestmark = pytest.mark.kit

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from mqplug.testing._cases.registry import Case
-from mqplug.testing._cases.run_settings import Profile, RunSettings
+from mqplug.testing._case_tools.registry import Case
+from mqplug.testing._case_tools.run_settings import Profile, RunSettings
 from mqplug.testing._harness.harness import Harness
 from mqplug.testing._running.run_item import run_item
 from mqplug.testing.contract import CASES

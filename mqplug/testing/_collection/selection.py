@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from mqplug.testing._cases.registry import Case
-from mqplug.testing._cases.run_settings import Profile, RunSettings, from_environment
+from mqplug.testing._case_tools.registry import Case
+from mqplug.testing._case_tools.run_settings import Profile, RunSettings, from_environment
 from mqplug.testing._running.run_item import SETTINGS
 from mqplug.testing.contract import CASES
 

@@ -9,8 +9,8 @@ from typing import Any
 import attrs
 import pytest
 
-from mqplug.testing._cases.registry import Case
-from mqplug.testing._cases.run_settings import Profile
+from mqplug.testing._case_tools.registry import Case
+from mqplug.testing._case_tools.run_settings import Profile
 from mqplug.testing._collection.selection import OUT_OF_PROFILE
 from mqplug.testing._report.failures import shorten_report
 from mqplug.testing._report.results import CaseOutcome, CaseResult, ContractRun

@@ -16,8 +16,8 @@ import attrs
 import pluggy
 import pytest
 
-from mqplug.testing._cases.broken_promise import PromiseBroken, error_text, sides_of
-from mqplug.testing._cases.registry import Case
+from mqplug.testing._case_tools.broken_promise import PromiseBroken, error_text, sides_of
+from mqplug.testing._case_tools.registry import Case
 
 KIT_FOLDER: Final = str(Path(__file__).parents[1]) + os.sep
 CASES_FOLDER: Final = str(Path(KIT_FOLDER, "contract")) + os.sep

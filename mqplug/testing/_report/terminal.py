@@ -8,7 +8,7 @@ from textwrap import shorten
 
 import pytest
 
-from mqplug.testing._cases.run_settings import PROFILES, Profile
+from mqplug.testing._case_tools.run_settings import PROFILES, Profile
 from mqplug.testing._report.results import CaseOutcome, ContractRun, counts_text
 
 MAX_SUMMARY_REASON_CHARS = 600  # failures are shown in full above

@@ -7,11 +7,11 @@ from typing import Literal
 import pytest
 
 from mqplug import Error
-from mqplug.testing._cases.bench import Bench
-from mqplug.testing._cases.broken_promise import PromiseBroken
-from mqplug.testing._cases.operation_calls import OPERATION_CALLS, refuses
-from mqplug.testing._cases.registry import Case
-from mqplug.testing._cases.run_settings import Profile, RunSettings
+from mqplug.testing._case_tools.bench import Bench
+from mqplug.testing._case_tools.broken_promise import PromiseBroken
+from mqplug.testing._case_tools.operation_calls import OPERATION_CALLS, refuses
+from mqplug.testing._case_tools.registry import Case
+from mqplug.testing._case_tools.run_settings import Profile, RunSettings
 from mqplug.testing._harness.harness import Harness
 from mqplug.testing._running.running_alone import running
 

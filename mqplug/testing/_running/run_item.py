@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from mqplug.testing._cases.registry import Case
-from mqplug.testing._cases.run_settings import RunSettings
+from mqplug.testing._case_tools.registry import Case
+from mqplug.testing._case_tools.run_settings import RunSettings
 from mqplug.testing._harness.harness import Harness
 from mqplug.testing._running.backend_facts import facts_of
 from mqplug.testing._running.run_case import run_with

@@ -22,10 +22,10 @@ def running(*, alone: bool) -> Iterator[None]:
     if shared is None:
         yield
         return
-    with _file(Path(shared, "mqplug-kit-door")) as door, _file(Path(shared, "mqplug-kit-room")) as room:
-        fcntl.flock(door, fcntl.LOCK_EX)
-        fcntl.flock(room, fcntl.LOCK_EX if alone else fcntl.LOCK_SH)
-        fcntl.flock(door, fcntl.LOCK_UN)
+    with _file(Path(shared, "mqplug-kit-queue")) as queue, _file(Path(shared, "mqplug-kit-cases")) as cases:
+        fcntl.flock(queue, fcntl.LOCK_EX)
+        fcntl.flock(cases, fcntl.LOCK_EX if alone else fcntl.LOCK_SH)
+        fcntl.flock(queue, fcntl.LOCK_UN)
         yield
 
 

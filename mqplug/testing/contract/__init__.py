@@ -9,7 +9,7 @@ from importlib import import_module
 from pkgutil import iter_modules
 from typing import Final
 
-from mqplug.testing._cases.registry import Case
+from mqplug.testing._case_tools.registry import Case
 
 __all__ = ["CASES"]
 

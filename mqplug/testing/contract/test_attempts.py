@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from mqplug import Consumer, MessageId, Retry
-from mqplug.testing._cases.bench import Bench
-from mqplug.testing._cases.child_process import ChildProcess
-from mqplug.testing._cases.registry import Registry
+from mqplug.testing._case_tools.bench import Bench
+from mqplug.testing._case_tools.child_process import ChildProcess
+from mqplug.testing._case_tools.registry import Registry
 
 case = Registry("ACK")
 

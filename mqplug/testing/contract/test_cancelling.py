@@ -8,9 +8,9 @@ from collections.abc import Awaitable, Callable
 
 from mqplug import EARLIEST, LATEST, Message, MessageId, Record
 from mqplug.aio import AsyncClient, AsyncConsumer, AsyncProducer
-from mqplug.testing._cases.asyncio_cases import cancelled, run_in_loop, until
-from mqplug.testing._cases.bench import Bench
-from mqplug.testing._cases.registry import Registry
+from mqplug.testing._case_tools.asyncio_cases import cancelled, run_in_loop, until
+from mqplug.testing._case_tools.bench import Bench
+from mqplug.testing._case_tools.registry import Registry
 
 case = Registry("TO")
 

@@ -12,8 +12,8 @@ from itertools import permutations
 from threading import Event, Thread
 
 from mqplug import EARLIEST, LATEST, Client, Closed, CloseIncomplete, Consumer, Message, Producer
-from mqplug.testing._cases.bench import Bench
-from mqplug.testing._cases.registry import Registry
+from mqplug.testing._case_tools.bench import Bench
+from mqplug.testing._case_tools.registry import Registry
 from mqplug.testing.contract.test_faults import outage
 
 case = Registry("CLS")

@@ -8,8 +8,8 @@ from contextlib import suppress
 from threading import Event, Thread
 
 from mqplug import EARLIEST, LATEST, Client, Closed, ConcurrentUse, Consumer, Error, MessageId, Producer
-from mqplug.testing._cases.bench import Bench
-from mqplug.testing._cases.registry import Registry
+from mqplug.testing._case_tools.bench import Bench
+from mqplug.testing._case_tools.registry import Registry
 
 case = Registry("CC")
 

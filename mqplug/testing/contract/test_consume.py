@@ -8,9 +8,9 @@ from queue import Queue
 from threading import Event, Thread
 
 from mqplug import EARLIEST, LATEST, Closed, Consumer, Message, MessageId, Record, after, before
-from mqplug.testing._cases.bench import Bench
-from mqplug.testing._cases.child_process import ChildProcess
-from mqplug.testing._cases.registry import Registry
+from mqplug.testing._case_tools.bench import Bench
+from mqplug.testing._case_tools.child_process import ChildProcess
+from mqplug.testing._case_tools.registry import Registry
 
 case = Registry("CON")
 

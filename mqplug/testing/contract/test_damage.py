@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from mqplug import EARLIEST, Corrupt, Error, MessageId, Position, Start, StorageFull, before
-from mqplug.testing._cases.bench import Bench
-from mqplug.testing._cases.registry import Registry
+from mqplug.testing._case_tools.bench import Bench
+from mqplug.testing._case_tools.registry import Registry
 
 case = Registry("ERR")
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from mqplug import ConfigError, Consumer, Message, Retry
-from mqplug.testing._cases.bench import Bench
-from mqplug.testing._cases.registry import Registry
+from mqplug.testing._case_tools.bench import Bench
+from mqplug.testing._case_tools.registry import Registry
 
 case = Registry("ACK")
 

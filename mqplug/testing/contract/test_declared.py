@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from mqplug.testing._cases.bench import Bench
-from mqplug.testing._cases.operation_calls import OPERATION_CALLS, WITHOUT_A_CALL, refuses, works
-from mqplug.testing._cases.registry import Registry
+from mqplug.testing._case_tools.bench import Bench
+from mqplug.testing._case_tools.operation_calls import OPERATION_CALLS, WITHOUT_A_CALL, refuses, works
+from mqplug.testing._case_tools.registry import Registry
 
 case = Registry("LIF")
 

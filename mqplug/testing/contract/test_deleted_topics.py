@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from mqplug import LATEST, Error, TopicNotFound
-from mqplug.testing._cases.bench import Bench
-from mqplug.testing._cases.registry import Registry
+from mqplug.testing._case_tools.bench import Bench
+from mqplug.testing._case_tools.registry import Registry
 
 case = Registry("TOP")
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import time
 
 from mqplug import MessageId
-from mqplug.testing._cases.bench import Bench
-from mqplug.testing._cases.child_process import ChildProcess
-from mqplug.testing._cases.registry import Registry
+from mqplug.testing._case_tools.bench import Bench
+from mqplug.testing._case_tools.child_process import ChildProcess
+from mqplug.testing._case_tools.registry import Registry
 from mqplug.testing.contract.test_faults import RECOVERY, SENDS_BATCHES
 
 case = Registry("FLT")

@@ -28,9 +28,9 @@ from mqplug import (
     TopicNotFound,
     Unsupported,
 )
-from mqplug.testing._cases.bench import Bench
-from mqplug.testing._cases.captured_logs import captured_logs
-from mqplug.testing._cases.registry import Registry
+from mqplug.testing._case_tools.bench import Bench
+from mqplug.testing._case_tools.captured_logs import captured_logs
+from mqplug.testing._case_tools.registry import Registry
 
 case = Registry("ERR")
 

@@ -9,9 +9,9 @@ from threading import Event, Thread
 from typing import Self
 
 from mqplug import EARLIEST, LATEST, Consumer, Error, Message, MessageId, Producer, Record, SendHandle
-from mqplug.testing._cases.bench import Bench
-from mqplug.testing._cases.child_process import ChildProcess
-from mqplug.testing._cases.registry import Registry
+from mqplug.testing._case_tools.bench import Bench
+from mqplug.testing._case_tools.child_process import ChildProcess
+from mqplug.testing._case_tools.registry import Registry
 
 case = Registry("FLT")
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from mqplug.testing._cases.bench import Bench
-from mqplug.testing._cases.registry import Registry
+from mqplug.testing._case_tools.bench import Bench
+from mqplug.testing._case_tools.registry import Registry
 from mqplug.testing.contract.test_returning import AWAY, again
 
 case = Registry("ACK")

@@ -6,8 +6,8 @@ import time
 from collections.abc import Sequence
 
 from mqplug import Consumer, Log, Message, MessageId
-from mqplug.testing._cases.bench import Bench
-from mqplug.testing._cases.registry import Registry
+from mqplug.testing._case_tools.bench import Bench
+from mqplug.testing._case_tools.registry import Registry
 
 case = Registry("GRP")
 

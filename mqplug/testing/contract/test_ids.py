@@ -8,8 +8,8 @@ import re
 from itertools import combinations, product
 
 from mqplug import EARLIEST, LATEST, InvalidMessageId, Log, MessageId, Position, after, before
-from mqplug.testing._cases.bench import Bench
-from mqplug.testing._cases.registry import Registry
+from mqplug.testing._case_tools.bench import Bench
+from mqplug.testing._case_tools.registry import Registry
 
 case = Registry("ID")
 

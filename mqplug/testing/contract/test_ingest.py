@@ -8,9 +8,9 @@ from threading import Event, Thread
 import attrs
 
 from mqplug import ConfigError, Corrupt, InvalidName, Staged, TopicNotFound
-from mqplug.testing._cases.bench import Bench
-from mqplug.testing._cases.child_process import ChildProcess
-from mqplug.testing._cases.registry import Registry
+from mqplug.testing._case_tools.bench import Bench
+from mqplug.testing._case_tools.child_process import ChildProcess
+from mqplug.testing._case_tools.registry import Registry
 from mqplug.testing.contract.test_faults import RECOVERY
 from mqplug.testing.contract.test_stages import NEEDS, numbers, partitions, records, staged
 

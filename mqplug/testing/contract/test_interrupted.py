@@ -6,9 +6,9 @@ from contextlib import suppress
 from functools import partial
 
 from mqplug import Client, OutcomeUnknown, Producer, Record
-from mqplug.testing._cases.bench import Bench
-from mqplug.testing._cases.keyboard_interrupts import Interrupts
-from mqplug.testing._cases.registry import Registry
+from mqplug.testing._case_tools.bench import Bench
+from mqplug.testing._case_tools.keyboard_interrupts import Interrupts
+from mqplug.testing._case_tools.registry import Registry
 
 case = Registry("PRO")
 

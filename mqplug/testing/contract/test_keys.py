@@ -6,8 +6,8 @@ from collections import Counter
 from itertools import pairwise
 
 from mqplug import EARLIEST, Message, Record
-from mqplug.testing._cases.bench import Bench
-from mqplug.testing._cases.registry import Registry
+from mqplug.testing._case_tools.bench import Bench
+from mqplug.testing._case_tools.registry import Registry
 
 case = Registry("KEY")
 

@@ -9,9 +9,9 @@ from datetime import timedelta
 import pytest
 
 from mqplug import MessageId, MessageTooLarge, PositionLost, Record
-from mqplug.testing._cases.bench import Bench
-from mqplug.testing._cases.memory_use import MIB, resident_bytes
-from mqplug.testing._cases.registry import Registry
+from mqplug.testing._case_tools.bench import Bench
+from mqplug.testing._case_tools.memory_use import MIB, resident_bytes
+from mqplug.testing._case_tools.registry import Registry
 from mqplug.testing.contract.test_produce import LARGEST_TRIED
 
 case = Registry("BIG")

@@ -10,8 +10,8 @@ from pathlib import Path
 import attrs
 
 from mqplug import EARLIEST, Client, Closed, ConfigError, Consumer, Producer, TopicNotFound, connect
-from mqplug.testing._cases.bench import Bench
-from mqplug.testing._cases.registry import Registry
+from mqplug.testing._case_tools.bench import Bench
+from mqplug.testing._case_tools.registry import Registry
 
 case = Registry("LIF")
 

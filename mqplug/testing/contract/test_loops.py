@@ -6,10 +6,10 @@ from collections.abc import Awaitable, Callable
 
 from mqplug import EARLIEST, ConcurrentUse, ForkedClient
 from mqplug.aio import AsyncClient, AsyncConsumer, AsyncProducer
-from mqplug.testing._cases.asyncio_cases import heartbeat, run_in_loop
-from mqplug.testing._cases.bench import Bench
-from mqplug.testing._cases.forked_child import in_child
-from mqplug.testing._cases.registry import Registry
+from mqplug.testing._case_tools.asyncio_cases import heartbeat, run_in_loop
+from mqplug.testing._case_tools.bench import Bench
+from mqplug.testing._case_tools.forked_child import in_child
+from mqplug.testing._case_tools.registry import Registry
 
 case = Registry("CC")
 

@@ -10,8 +10,8 @@ from typing import Final
 import attrs
 
 from mqplug import Consumer, Message, MessageId, OutcomeUnknown, Record, after
-from mqplug.testing._cases.bench import Bench
-from mqplug.testing._cases.registry import Registry
+from mqplug.testing._case_tools.bench import Bench
+from mqplug.testing._case_tools.registry import Registry
 
 case = Registry("ORD")
 

@@ -9,9 +9,9 @@ from collections.abc import Callable
 from contextlib import suppress
 
 from mqplug import EARLIEST, LATEST, Client, Consumer, Error, MessageId
-from mqplug.testing._cases.bench import Bench
-from mqplug.testing._cases.captured_logs import captured_logs
-from mqplug.testing._cases.registry import Registry
+from mqplug.testing._case_tools.bench import Bench
+from mqplug.testing._case_tools.captured_logs import captured_logs
+from mqplug.testing._case_tools.registry import Registry
 from mqplug.testing.contract.test_faults import (
     BROKER,
     OUTAGE,

@@ -9,8 +9,8 @@ from itertools import pairwise
 import pytest
 
 from mqplug import Closed, MessageId, MessageTooLarge, OutcomeUnknown, QueueFull, Record, SendFailed, Unsupported
-from mqplug.testing._cases.bench import Bench
-from mqplug.testing._cases.registry import Registry
+from mqplug.testing._case_tools.bench import Bench
+from mqplug.testing._case_tools.registry import Registry
 
 case = Registry("PRO")
 

@@ -9,10 +9,10 @@ import attrs
 
 import mqplug
 from mqplug import ConfigError, ConnectError
-from mqplug.testing._cases.bench import Bench
-from mqplug.testing._cases.child_process import ChildProcess
-from mqplug.testing._cases.registry import Registry
-from mqplug.testing._cases.wrong_servers import WRONG_SERVERS
+from mqplug.testing._case_tools.bench import Bench
+from mqplug.testing._case_tools.child_process import ChildProcess
+from mqplug.testing._case_tools.registry import Registry
+from mqplug.testing._case_tools.wrong_servers import WRONG_SERVERS
 
 case = Registry("LIF")
 

@@ -8,8 +8,8 @@ from functools import partial
 from threading import Event, Thread
 
 from mqplug import EARLIEST, CloseIncomplete, Consumer, Error, MessageId, PositionLost, TopicNotFound
-from mqplug.testing._cases.bench import Bench
-from mqplug.testing._cases.registry import Registry
+from mqplug.testing._case_tools.bench import Bench
+from mqplug.testing._case_tools.registry import Registry
 
 case = Registry("CON")
 

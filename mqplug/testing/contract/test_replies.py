@@ -6,8 +6,8 @@ import time
 from collections.abc import Callable
 
 from mqplug import Consumer, Error, MessageId, OutcomeUnknown, Producer, SendHandle
-from mqplug.testing._cases.bench import Bench
-from mqplug.testing._cases.registry import Registry
+from mqplug.testing._case_tools.bench import Bench
+from mqplug.testing._case_tools.registry import Registry
 from mqplug.testing.contract.test_faults import RECOVERY, check_values, patiently
 
 case = Registry("FLT")

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from mqplug import Consumer, Message, MessageId, Retry
-from mqplug.testing._cases.bench import Bench
-from mqplug.testing._cases.lone_member import as_lone_member
-from mqplug.testing._cases.registry import Registry
+from mqplug.testing._case_tools.bench import Bench
+from mqplug.testing._case_tools.lone_member import as_lone_member
+from mqplug.testing._case_tools.registry import Registry
 
 case = Registry("ACK")
 

@@ -6,8 +6,8 @@ from itertools import product
 from typing import Any
 
 from mqplug import Message, MessageId, Record
-from mqplug.testing._cases.bench import Bench
-from mqplug.testing._cases.registry import Registry
+from mqplug.testing._case_tools.bench import Bench
+from mqplug.testing._case_tools.registry import Registry
 
 case = Registry("HP")
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import time
 
 from mqplug import Log
-from mqplug.testing._cases.bench import Bench
-from mqplug.testing._cases.registry import Registry
+from mqplug.testing._case_tools.bench import Bench
+from mqplug.testing._case_tools.registry import Registry
 from mqplug.testing.contract.test_handover import one_each
 
 case = Registry("GRP")

@@ -9,8 +9,8 @@ from typing import Final
 import pytest
 
 from mqplug import EARLIEST, Consumer, Message, MessageId, Position, PositionLost, Record
-from mqplug.testing._cases.bench import Bench
-from mqplug.testing._cases.registry import Registry
+from mqplug.testing._case_tools.bench import Bench
+from mqplug.testing._case_tools.registry import Registry
 from mqplug.testing.contract.test_order import WAYS
 
 case = Registry("CC")

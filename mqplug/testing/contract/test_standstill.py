@@ -8,8 +8,8 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
 from mqplug import EARLIEST, LATEST, CloseIncomplete, Consumer, Error, Timeout
-from mqplug.testing._cases.bench import Bench
-from mqplug.testing._cases.registry import Registry
+from mqplug.testing._case_tools.bench import Bench
+from mqplug.testing._case_tools.registry import Registry
 from mqplug.testing.contract.test_faults import patiently
 
 case = Registry("TO")

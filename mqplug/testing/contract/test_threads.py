@@ -6,8 +6,8 @@ from concurrent.futures import ThreadPoolExecutor
 from threading import Event, Lock
 
 from mqplug import GroupNotFound, MessageId, Unsupported
-from mqplug.testing._cases.bench import Bench
-from mqplug.testing._cases.registry import Registry
+from mqplug.testing._case_tools.bench import Bench
+from mqplug.testing._case_tools.registry import Registry
 from mqplug.testing.contract.test_handover import Team, one_each
 
 case = Registry("GRP")

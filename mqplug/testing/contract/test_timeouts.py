@@ -12,8 +12,8 @@ from contextlib import contextmanager
 import pytest
 
 from mqplug import EARLIEST
-from mqplug.testing._cases.bench import Bench
-from mqplug.testing._cases.registry import Registry
+from mqplug.testing._case_tools.bench import Bench
+from mqplug.testing._case_tools.registry import Registry
 
 case = Registry("TO")
 

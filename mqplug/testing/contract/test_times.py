@@ -9,8 +9,8 @@ from datetime import UTC, datetime, timedelta
 import attrs
 
 from mqplug import EARLIEST, Message, MessageId, Record, at_time
-from mqplug.testing._cases.bench import Bench
-from mqplug.testing._cases.registry import Registry
+from mqplug.testing._case_tools.bench import Bench
+from mqplug.testing._case_tools.registry import Registry
 
 case = Registry("SEEK")
 

@@ -17,9 +17,9 @@ from mqplug import (
     TopicExists,
     TopicNotFound,
 )
-from mqplug.testing._cases.bench import Bench
-from mqplug.testing._cases.memory_use import MIB, resident_bytes
-from mqplug.testing._cases.registry import Registry
+from mqplug.testing._case_tools.bench import Bench
+from mqplug.testing._case_tools.memory_use import MIB, resident_bytes
+from mqplug.testing._case_tools.registry import Registry
 
 case = Registry("TOP")
 

@@ -7,8 +7,8 @@ from collections.abc import Callable
 from typing import Any
 
 from mqplug import EARLIEST, LATEST, ConnectError, Error, Timeout
-from mqplug.testing._cases.bench import Bench
-from mqplug.testing._cases.registry import Registry
+from mqplug.testing._case_tools.bench import Bench
+from mqplug.testing._case_tools.registry import Registry
 from mqplug.testing.contract.test_faults import OUTAGE, outage
 
 case = Registry("TO")

@@ -17,8 +17,8 @@ from mqplug import (
     before,
     last,
 )
-from mqplug.testing._cases.bench import Bench
-from mqplug.testing._cases.registry import Registry
+from mqplug.testing._case_tools.bench import Bench
+from mqplug.testing._case_tools.registry import Registry
 
 case = Registry("WM")
 

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager, suppress
 from typing import Any
 
-from mqplug.testing._cases.bench import Bench
+from mqplug.testing._case_tools.bench import Bench
 
 HEARTBEAT_S = 0.001
 

@@ -10,8 +10,8 @@ import attrs
 import pytest
 
 from mqplug.testing._case_ids import SINCE
-from mqplug.testing._cases.bench import Bench
-from mqplug.testing._cases.run_settings import PROFILES, Profile
+from mqplug.testing._case_tools.bench import Bench
+from mqplug.testing._case_tools.run_settings import PROFILES, Profile
 
 Level = Literal["must", "should"]
 CaseFunction = Callable[[Bench], None]

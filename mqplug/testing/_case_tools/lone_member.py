@@ -6,8 +6,8 @@ from collections.abc import Callable
 from typing import Any
 
 from mqplug import LATEST, Consumer, Log
-from mqplug.testing._cases.bench import Bench
-from mqplug.testing._cases.broken_promise import PromiseBroken
+from mqplug.testing._case_tools.bench import Bench
+from mqplug.testing._case_tools.broken_promise import PromiseBroken
 
 MAX_ATTEMPTS = 5
 

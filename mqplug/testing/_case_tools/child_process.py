@@ -11,7 +11,7 @@ from threading import Thread
 from typing import Final, Self
 
 from mqplug.spi import Deadline
-from mqplug.testing._cases.broken_promise import PromiseBroken, value_text
+from mqplug.testing._case_tools.broken_promise import PromiseBroken, value_text
 from mqplug.testing._harness.server_process import wait_until_stopped
 
 STDERR_TAIL_CHARS: Final = 4000  # characters of a child's standard error that are shown

@@ -10,7 +10,7 @@ import attrs
 
 from mqplug import EARLIEST, MessageId, Retry, Staged, Unsupported, at_time
 from mqplug.spi import Mode
-from mqplug.testing._cases.bench import Bench
+from mqplug.testing._case_tools.bench import Bench
 
 OperationCall = Callable[[], object]
 OperationCalls = Callable[[Bench, str], list[OperationCall]]

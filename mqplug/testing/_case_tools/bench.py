@@ -33,8 +33,8 @@ from mqplug.aio._client import AsyncClient
 from mqplug.aio._connect import connecting
 from mqplug.aio._loop import Opening
 from mqplug.spi import Deadline, Mode
-from mqplug.testing._cases.broken_promise import PromiseBroken, difference_of, error_text, value_text
-from mqplug.testing._cases.run_settings import RunSettings
+from mqplug.testing._case_tools.broken_promise import PromiseBroken, difference_of, error_text, value_text
+from mqplug.testing._case_tools.run_settings import RunSettings
 from mqplug.testing._harness.harness import Harness
 
 
