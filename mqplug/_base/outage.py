@@ -8,7 +8,7 @@ import time
 
 from mqplug._model.errors import ConnectError, Timeout
 
-AGAIN_S = 30.0  # seconds between two lines about one outage
+REPEAT_LINE_S = 30.0  # seconds between two lines about one outage
 
 logger = logging.getLogger("mqplug.outage")
 
@@ -28,7 +28,7 @@ class Outage:
             return False
         self.goes_on = True
         now = time.monotonic()
-        if now - self._said_at >= AGAIN_S:
+        if now - self._said_at >= REPEAT_LINE_S:
             self._said_at = now
             self._told = True
             logger.warning("%s: the server does not answer, it is tried again: %s", self._what, error)

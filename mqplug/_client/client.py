@@ -18,7 +18,7 @@ from mqplug._consume.start_positions import ResetTarget
 from mqplug._model.checks import check_missing
 from mqplug._model.log import Log
 from mqplug._model.message import Message
-from mqplug._model.names import Names, check_group, check_topics
+from mqplug._model.names import TopicNames, check_group, check_topics
 from mqplug._model.position import EARLIEST, LATEST, Position, Start
 from mqplug._model.retention import Retention
 from mqplug._model.watermarks import Bounds, Watermarks
@@ -307,9 +307,9 @@ class Client(Closable):
     @overload
     def watermarks(self, topic: str, *, timeout: float | None = 30) -> dict[int, Watermarks]: ...
     @overload
-    def watermarks(self, topic: Names, *, timeout: float | None = 30) -> dict[str, dict[int, Watermarks]]: ...
+    def watermarks(self, topic: TopicNames, *, timeout: float | None = 30) -> dict[str, dict[int, Watermarks]]: ...
     def watermarks(
-        self, topic: str | Names, *, timeout: float | None = 30
+        self, topic: str | TopicNames, *, timeout: float | None = 30
     ) -> dict[int, Watermarks] | dict[str, dict[int, Watermarks]]:
         """What each partition retains; for many topics at once, by topic."""
         deadline = Deadline(timeout)
@@ -326,9 +326,9 @@ class Client(Closable):
     @overload
     def lag(self, topic: str, *, group: str, timeout: float | None = 30) -> dict[int, int]: ...
     @overload
-    def lag(self, topic: Names, *, group: str, timeout: float | None = 30) -> dict[str, dict[int, int]]: ...
+    def lag(self, topic: TopicNames, *, group: str, timeout: float | None = 30) -> dict[str, dict[int, int]]: ...
     def lag(
-        self, topic: str | Names, *, group: str, timeout: float | None = 30
+        self, topic: str | TopicNames, *, group: str, timeout: float | None = 30
     ) -> dict[int, int] | dict[str, dict[int, int]]:
         """For each partition: about how many messages the group has before it; 0 only when it has none."""
         deadline = Deadline(timeout)

@@ -19,7 +19,7 @@ from mqplug._config.documents import Document
 from mqplug._config.layers import Given, Layer
 from mqplug._config.milvus import MilvusFile
 from mqplug._config.milvus_keys import LeftAlone
-from mqplug._config.plan import Plan, Target, plan, sources
+from mqplug._config.plan import ConnectionPlan, Target, plan, sources
 from mqplug._model.errors import Error
 from mqplug._plugins.capabilities import FLAGS
 from mqplug._settings.fields import fields_of
@@ -76,7 +76,7 @@ def diagnose(target: Target, timeout: float) -> Diagnosis:
         return attrs.evolve(found, error=" ".join(str(error).split()))
 
 
-def _connected(found: Diagnosis, made: Plan, deadline: Deadline) -> Diagnosis:
+def _connected(found: Diagnosis, made: ConnectionPlan, deadline: Deadline) -> Diagnosis:
     began = time.monotonic()
     client = Client(made.backend, made.looking().connect(deadline))
     try:
@@ -123,14 +123,14 @@ def _warned() -> Iterator[list[str]]:
         logging.getLogger().removeHandler(handler)
 
 
-def _sources(made: Plan) -> list[str]:
+def _sources(made: ConnectionPlan) -> list[str]:
     """Files, and those variables that said something."""
     documents = [layer.source for layer in made.layers if isinstance(layer, Document | MilvusFile)]
     said = [given.source for given in (*made.givens.values(), *made.keys.values())]
     return list(dict.fromkeys([*said, *documents]))
 
 
-def _settings(made: Plan) -> Iterator[Setting]:
+def _settings(made: ConnectionPlan) -> Iterator[Setting]:
     kind = type(made.settings)
     for name, field in fields_of(kind).items():
         value = getattr(made.settings, name)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Self
 from mqplug._base.deadline import Deadline
 from mqplug._model.checks import whole_number
 from mqplug._model.errors import Closed, InvalidName, MessageTooLarge
-from mqplug._plugins.backend import NO_END
+from mqplug._plugins.backend import NO_TIMEOUT_S
 from mqplug._produce.columns import Records, SendColumns, columns_of
 from mqplug._produce.record import check_declared
 from mqplug._produce.sorting import Sorter
@@ -64,13 +64,13 @@ class Stage:
             runs = list(self._sorter.runs(columns, range(len(columns)), self._find))
             with self._or_discard():
                 for run, _ in runs:
-                    self._driver.write(run, deadline.remaining(NO_END))
+                    self._driver.write(run, deadline.remaining(NO_TIMEOUT_S))
 
     def finish(self, *, timeout: float | None = 30) -> Staged:
         """Put on disk what was written, and return what ``Client.ingest`` takes. It may be nothing at all."""
         deadline = Deadline(timeout)
         with self._use("stage"), self._or_discard():
-            staged = self._driver.finish(deadline.remaining(NO_END))
+            staged = self._driver.finish(deadline.remaining(NO_TIMEOUT_S))
             self._over = True
             return staged
 

@@ -17,15 +17,15 @@ from mqplug._settings.fields import address_fields
 from mqplug._settings.settings import Complaint, nearest, quoted, told, unknown
 from mqplug._settings.urls import split_url
 
-ORDER: Final[Mapping[str, tuple[str, ...]]] = {
+MODE_BACKENDS: Final[Mapping[str, tuple[str, ...]]] = {
     "standalone": ("rocksmq", "pulsar", "kafka"),
     "cluster": ("pulsar", "kafka"),
 }
-ADDRESS: Final = {"rocksmq": "path", "pulsar": "service_url", "kafka": "servers"}
+ADDRESS_SETTINGS: Final = {"rocksmq": "path", "pulsar": "service_url", "kafka": "servers"}
 """Where these are: known here, so that none has to be loaded to be passed over. Others mark it in their settings."""
 
 _FOREIGN: Final = ("address", "brokerList", "brokers", "hosts", "url", "bootstrap_servers", "bootstrap.servers")
-ELSEWHERE: Final = ("woodpecker", "natsmq")  # what a milvus.yaml may name beside ours
+FOREIGN_QUEUES: Final = ("woodpecker", "natsmq")  # what a milvus.yaml may name beside ours
 
 _EXAMPLE: Final = {
     "standalone": "[rocksmq] and path = \"./mq\" in mqplug.toml, or connect('rocksmq', path='./mq')",
@@ -53,13 +53,13 @@ def choose(configuration: Configuration) -> Choice:
                 backend=name,
                 fix="Name pulsar or kafka, or say mode='standalone'",
             )
-        if name in ELSEWHERE and not is_backend(name):
+        if name in FOREIGN_QUEUES and not is_backend(name):
             raise ConfigError(
                 f"{quoted(given.place)} says {name!r}, a queue of Milvus' own that mqplug does not speak",
-                fix=f"Name another with backend=: {', '.join(ADDRESS)}",
+                fix=f"Name another with backend=: {', '.join(ADDRESS_SETTINGS)}",
             )
         return Choice(name, f"{given.place if given.source in given.place else given.source} names it")
-    order = ORDER[top.mode]
+    order = MODE_BACKENDS[top.mode]
     for name in order:
         if is_configured(name, configuration):
             return Choice(name, f"mode is {top.mode}: the first of {', '.join(order)} that is configured")
@@ -75,7 +75,7 @@ def is_configured(name: str, configuration: Configuration) -> bool:
             parts = split_url(url.value)[0]
             if parts.scheme == name and (parts.hosts or parts.path):
                 return True
-    known = ADDRESS.get(name)
+    known = ADDRESS_SETTINGS.get(name)
     addresses = (known,) if known else _addresses(name, configuration)
     if any(not _blank(section[key].value) for key in addresses if key in section):
         return True
@@ -115,10 +115,11 @@ def _hints(configuration: Configuration, mode: str) -> Iterator[str]:
     """What is there, and why it is not enough."""
     for layer in configuration.layers:
         for key in layer.loose():
-            yield f"{key!r} belongs to no backend ({nearest(key, ['backend', 'mode', 'url', *ADDRESS])})"
-    for name, address in ADDRESS.items():
+            yield f"{key!r} belongs to no backend ({nearest(key, ['backend', 'mode', 'url', *ADDRESS_SETTINGS])})"
+    for name, address in ADDRESS_SETTINGS.items():
         if configuration.section(name):
-            yield f"{name} has no {address}" if name in ORDER[mode] else f"{name} is never chosen in mode {mode!r}"
+            chosen = name in MODE_BACKENDS[mode]
+            yield f"{name} has no {address}" if chosen else f"{name} is never chosen in mode {mode!r}"
     for name in {name: None for layer in configuration.layers for name in layer.backends()}:
-        if name not in ADDRESS:
+        if name not in ADDRESS_SETTINGS:
             yield f"{name} is chosen by its name alone (Write backend = {name!r})"

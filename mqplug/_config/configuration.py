@@ -7,9 +7,9 @@ from typing import Any, Final, Literal, TypeVar
 
 import attrs
 
-from mqplug._config.layers import KEYS, Given, Layer, unset
+from mqplug._config.layers import TOP_LEVEL_KEYS, Given, Layer, unset
 from mqplug._model.errors import ConfigError
-from mqplug._plugins.discovery import Rules
+from mqplug._plugins.discovery import PluginRules
 from mqplug._settings.fields import fields_of
 from mqplug._settings.secrets import redact
 from mqplug._settings.settings import Complaint, quoted, structured, told
@@ -63,7 +63,7 @@ class Configuration:
 
     def keys(self) -> dict[str, Given]:
         """Each key above the sections, from the strongest layer that has it."""
-        found = {name: next(filter(None, (layer.key(name) for layer in self.layers)), None) for name in KEYS}
+        found = {name: next(filter(None, (layer.key(name) for layer in self.layers)), None) for name in TOP_LEVEL_KEYS}
         return {name: given for name, given in found.items() if given is not None}
 
     def top(self) -> Top:
@@ -86,10 +86,10 @@ class Configuration:
             return scheme, backend or url
         return None
 
-    def rules(self) -> Rules:
+    def rules(self) -> PluginRules:
         """Which plugins may be loaded."""
         lists = checked(Plugins, self.section("plugins"), "plugins")
-        return Rules(**attrs.asdict(lists))
+        return PluginRules(**attrs.asdict(lists))
 
     def section(self, *path: str) -> dict[str, Given]:
         """What all layers say in a section, key by key from the strongest that has it."""

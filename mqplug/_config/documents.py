@@ -7,11 +7,11 @@ from typing import Any, Final
 
 import attrs
 
-from mqplug._config.layers import IN_TREE, KEYS, Given, is_backend
+from mqplug._config.layers import IN_TREE, TOP_LEVEL_KEYS, Given, is_backend
 from mqplug._settings.settings import Complaint, nearest, quoted, told
 
-TABLES: Final = ("extension", "plugins")
-NAMED: Final = (IN_TREE, "rocksmq", "kafka", "pulsar")
+TOP_LEVEL_TABLES: Final = ("extension", "plugins")
+BACKEND_SECTIONS: Final = (IN_TREE, "rocksmq", "kafka", "pulsar")
 
 
 @attrs.frozen
@@ -32,7 +32,7 @@ class Document:
 
     def key(self, name: str) -> Given | None:
         """What it says at the top."""
-        if name not in KEYS or self.content.get(name) is None:
+        if name not in TOP_LEVEL_KEYS or self.content.get(name) is None:
             return None
         return Given(self.content[name], self.source, self._place(name))
 
@@ -47,14 +47,14 @@ class Document:
 
     def backends(self) -> Iterable[str]:
         """The backends that have a section."""
-        return [key for key in self.content if key in self.tables and key not in TABLES]
+        return [key for key in self.content if key in self.tables and key not in TOP_LEVEL_TABLES]
 
     def loose(self) -> Mapping[str, Given]:
         """Settings of whichever backend is chosen."""
         return {
             key: Given(value, self.source, "")
             for key, value in self.content.items()
-            if key not in KEYS and key not in self.tables
+            if key not in TOP_LEVEL_KEYS and key not in self.tables
         }
 
     def _place(self, *path: str) -> str:
@@ -64,17 +64,18 @@ class Document:
     def _check(self, key: Any, value: object) -> list[Complaint]:
         if not isinstance(key, str):
             return [Complaint(f"a key of {self.source} is a {type(key).__name__}, not a text")]
-        if key in TABLES:
+        if key in TOP_LEVEL_TABLES:
             return self._check_table(key, value)
-        if key in KEYS or not self.file or key in self.tables:
+        if key in TOP_LEVEL_KEYS or not self.file or key in self.tables:
             return []
         if is_backend(key):
             return [
                 Complaint(f"{quoted(self._place(key))}: expected a table, not {type(value).__name__}", f"Write [{key}]")
             ]
         if isinstance(value, Mapping):
-            return [Complaint(f"there is no section {quoted(self._place(key))}", nearest(key, [*TABLES, *NAMED]))]
-        fix = nearest(key, list(KEYS))
+            sections = [*TOP_LEVEL_TABLES, *BACKEND_SECTIONS]
+            return [Complaint(f"there is no section {quoted(self._place(key))}", nearest(key, sections))]
+        fix = nearest(key, list(TOP_LEVEL_KEYS))
         return [
             Complaint(f"there is no key {quoted(self._place(key))}", f"{fix} A backend's settings stand in its section")
         ]
@@ -93,7 +94,7 @@ class Document:
 
 def _tables_of(content: Mapping[str, Any]) -> frozenset[str]:
     held = [key for key, value in content.items() if isinstance(value, Mapping)]
-    return frozenset(key for key in held if key in TABLES or is_backend(key))
+    return frozenset(key for key in held if key in TOP_LEVEL_TABLES or is_backend(key))
 
 
 def keywords(settings: Mapping[str, Any]) -> Document:

@@ -13,7 +13,7 @@ import attrs
 from mqplug._config.layers import Given
 from mqplug._settings.text import Text
 
-PREFIX: Final = "MQPLUG_"
+VARIABLE_PREFIX: Final = "MQPLUG_"
 Scope = Literal["all", "sections", "plugins"]
 
 
@@ -27,16 +27,16 @@ class Environment:
 
     def key(self, name: str) -> Given | None:
         """What it says at the top."""
-        return self._given(PREFIX + name.upper()) if self.scope == "all" else None
+        return self._given(VARIABLE_PREFIX + name.upper()) if self.scope == "all" else None
 
     def section(self, *path: str) -> Mapping[str, Given]:
         """What it says in a section."""
         if path == ("plugins",):
-            found = {name: self._given(PREFIX + name.upper()) for name in ("allow", "deny")}
+            found = {name: self._given(VARIABLE_PREFIX + name.upper()) for name in ("allow", "deny")}
             return {name: given for name, given in found.items() if given is not None}
         if self.scope == "plugins":
             return {}
-        prefix = PREFIX + "".join(f"{name}_" for name in path).upper().replace("-", "_")
+        prefix = VARIABLE_PREFIX + "".join(f"{name}_" for name in path).upper().replace("-", "_")
         found = {name[len(prefix) :].lower(): self._given(name) for name in self.variables if name.startswith(prefix)}
         return {key: given for key, given in found.items() if key and given is not None}
 

@@ -15,20 +15,20 @@ from mqplug._config.targets import store_at
 from mqplug._model.errors import ConfigError
 from mqplug._settings.text import Text
 
-NAMES: Final = ("mqplug.toml", "mqplug.yaml")
-VARIABLE: Final = "MQPLUG_CONFIG"
+CONFIG_FILE_NAMES: Final = ("mqplug.toml", "mqplug.yaml")
+CONFIG_FILE_VARIABLE: Final = "MQPLUG_CONFIG"
 
 _REFERENCE: Final = re.compile(r"\$\$\{|\$\{([^}]*)\}")
 
 
-def find(variables: Mapping[str, str]) -> Path | None:
+def find_config_file(variables: Mapping[str, str]) -> Path | None:
     """The file that ``MQPLUG_CONFIG`` names; else one in the working directory; else the user's own."""
-    if variables.get(VARIABLE):
-        return Path(variables[VARIABLE]).expanduser()
+    if variables.get(CONFIG_FILE_VARIABLE):
+        return Path(variables[CONFIG_FILE_VARIABLE]).expanduser()
     return next((path for path in _candidates(variables) if path.is_file()), None)
 
 
-def read(path: os.PathLike[str], variables: Mapping[str, str]) -> Document | MilvusFile:
+def read_config_file(path: os.PathLike[str], variables: Mapping[str, str]) -> Document | MilvusFile:
     """What a file says, with the variables that it refers to filled in."""
     source = os.fspath(path)
     content = _parsed(Path(path), source)
@@ -41,11 +41,11 @@ def read(path: os.PathLike[str], variables: Mapping[str, str]) -> Document | Mil
 
 
 def _candidates(variables: Mapping[str, str]) -> Iterator[Path]:
-    yield from map(Path, NAMES)
+    yield from map(Path, CONFIG_FILE_NAMES)
     base = variables.get("XDG_CONFIG_HOME")
     if base or variables.get("HOME"):
         home = Path(base) if base else Path(variables["HOME"], ".config")
-        yield from (home / "mqplug" / name for name in NAMES)
+        yield from (home / "mqplug" / name for name in CONFIG_FILE_NAMES)
 
 
 def _parsed(path: Path, source: str) -> Any:

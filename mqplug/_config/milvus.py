@@ -15,10 +15,10 @@ import attrs
 from mqplug._config import milvus_sections
 from mqplug._config.layers import Given, Unset
 from mqplug._config.milvus_keys import (
-    KNOWN,
-    SECTIONS,
-    Found,
+    KNOWN_KEYS,
+    MILVUS_SECTIONS,
     LeftAlone,
+    MilvusKeys,
     is_milvus_shaped,
     plain,
     reason_to_leave,
@@ -42,7 +42,7 @@ class MilvusFile:
     """A layer: what a ``milvus.yaml`` says, and over it Milvus' own variables."""
 
     source: str
-    _found: Found = attrs.field(repr=False)
+    _found: MilvusKeys = attrs.field(repr=False)
     _said: Said = attrs.field(repr=False)
     _variables_left: tuple[LeftAlone, ...] = ()
 
@@ -98,7 +98,7 @@ def is_milvus(name: str, content: Mapping[str, Any]) -> bool:
     return "milvus" in name.lower() or is_milvus_shaped(content)
 
 
-def _one(key: str, found: Found) -> Given:
+def _one(key: str, found: MilvusKeys) -> Given:
     """What a file says of a key, if it says it once."""
     first, *others = found.keys[key]
     different = [other for other in others if other.value != first.value]
@@ -113,9 +113,9 @@ def _from_environment(variables: Mapping[str, str]) -> tuple[dict[str, Given], t
     said: dict[str, Given] = {}
     left: list[LeftAlone] = []
     for name, text in sorted(variables.items()):
-        key = KNOWN.get(plain(name))
+        key = KNOWN_KEYS.get(plain(name))
         if key is None or is_blank(text):
-            if plain(name.partition("_")[0]) in SECTIONS and not is_blank(text):
+            if plain(name.partition("_")[0]) in MILVUS_SECTIONS and not is_blank(text):
                 left.append(LeftAlone(name, "a variable that is no key of Milvus"))
         elif _SERVICE.match(text):
             left.append(LeftAlone(name, "Kubernetes sets this for a service"))

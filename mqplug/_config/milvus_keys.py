@@ -16,17 +16,17 @@ import attrs
 from mqplug._config.layers import Given
 from mqplug._settings.settings import Complaint, quoted
 
-SECTIONS: Final = ("mq", "kafka", "pulsar", "rocksmq")
-OPTIONS: Final = ("kafka.consumer", "kafka.producer")
+MILVUS_SECTIONS: Final = ("mq", "kafka", "pulsar", "rocksmq")
+OPTION_SECTIONS: Final = ("kafka.consumer", "kafka.producer")
 
-USED: Final = ""
+TAKEN: Final = ""  # a key that has a meaning here
 _STREAMS: Final = "tunes Milvus' own streams"
 _NATIVE: Final = "tunes Milvus' own client; say it under kafka.native"
 _CLIENT: Final = "tunes Milvus' own client"
 _STORE: Final = "tunes Milvus' own store"
 
 _KEYS: Final[Mapping[str, str]] = {
-    "mq.type": USED,
+    "mq.type": TAKEN,
     "mq.enablePursuitMode": _STREAMS,
     "mq.pursuitLag": _STREAMS,
     "mq.pursuitBufferSize": _STREAMS,
@@ -40,36 +40,36 @@ _KEYS: Final[Mapping[str, str]] = {
     "mq.dispatcher.maxDispatcherNumPerPchannel": _STREAMS,
     "mq.dispatcher.retrySleep": _STREAMS,
     "mq.dispatcher.retryTimeout": _STREAMS,
-    "kafka.brokerList": USED,
-    "kafka.brokers": USED,
-    "kafka.port": USED,
-    "kafka.saslUsername": USED,
-    "kafka.saslPassword": USED,
-    "kafka.saslMechanisms": USED,
-    "kafka.securityProtocol": USED,
-    "kafka.ssl.enabled": USED,
-    "kafka.ssl.tlsCert": USED,
-    "kafka.ssl.tlsKey": USED,
-    "kafka.ssl.tlsCaCert": USED,
-    "kafka.ssl.tlsKeyPassword": USED,
+    "kafka.brokerList": TAKEN,
+    "kafka.brokers": TAKEN,
+    "kafka.port": TAKEN,
+    "kafka.saslUsername": TAKEN,
+    "kafka.saslPassword": TAKEN,
+    "kafka.saslMechanisms": TAKEN,
+    "kafka.securityProtocol": TAKEN,
+    "kafka.ssl.enabled": TAKEN,
+    "kafka.ssl.tlsCert": TAKEN,
+    "kafka.ssl.tlsKey": TAKEN,
+    "kafka.ssl.tlsCaCert": TAKEN,
+    "kafka.ssl.tlsKeyPassword": TAKEN,
     "kafka.readTimeout": "every call has its own timeout=",
     "kafka.queuedmaxkbytes": "say prefetch_bytes= when you open a consumer",
-    "pulsar.address": USED,
-    "pulsar.port": USED,
-    "pulsar.webport": USED,
-    "pulsar.webaddress": USED,
-    "pulsar.tenant": USED,
-    "pulsar.namespace": USED,
-    "pulsar.maxMessageSize": USED,
-    "pulsar.authPlugin": USED,
-    "pulsar.authParams": USED,
+    "pulsar.address": TAKEN,
+    "pulsar.port": TAKEN,
+    "pulsar.webport": TAKEN,
+    "pulsar.webaddress": TAKEN,
+    "pulsar.tenant": TAKEN,
+    "pulsar.namespace": TAKEN,
+    "pulsar.maxMessageSize": TAKEN,
+    "pulsar.authPlugin": TAKEN,
+    "pulsar.authParams": TAKEN,
     "pulsar.requestTimeout": "every call has its own timeout=",
     "pulsar.enableClientMetrics": _CLIENT,
     "pulsar.backlogAutoClearBytes": _CLIENT,
     "pulsar.producerAccessMode": _CLIENT,
-    "rocksmq.path": USED,
-    "rocksmq.retentionTimeInMinutes": USED,
-    "rocksmq.retentionSizeInMB": USED,
+    "rocksmq.path": TAKEN,
+    "rocksmq.retentionTimeInMinutes": TAKEN,
+    "rocksmq.retentionSizeInMB": TAKEN,
     "rocksmq.lrucacheratio": "say memory_max_bytes=",
     "rocksmq.rocksmqPageSize": _STORE,
     "rocksmq.compactionInterval": _STORE,
@@ -93,11 +93,11 @@ def plain(key: str) -> str:
     return _SEPARATORS.sub("", key).lower()
 
 
-KNOWN: Final[Mapping[str, str]] = {plain(key): key for key in _KEYS}
-_SECTIONS: Final[Mapping[str, str]] = {plain(name): name for name in SECTIONS}
-_OPTIONS: Final[Mapping[str, str]] = {plain(name): name for name in OPTIONS}
+KNOWN_KEYS: Final[Mapping[str, str]] = {plain(key): key for key in _KEYS}
+_SECTIONS: Final[Mapping[str, str]] = {plain(name): name for name in MILVUS_SECTIONS}
+_OPTIONS: Final[Mapping[str, str]] = {plain(name): name for name in OPTION_SECTIONS}
 _STRANGERS: Final = frozenset(map(plain, _OTHERS))
-_OWN_WORDS: Final = KNOWN.keys() - {plain(each) for each in ("rocksmq.path", "pulsar.tenant", "pulsar.namespace")}
+_OWN_WORDS: Final = KNOWN_KEYS.keys() - {plain(each) for each in ("rocksmq.path", "pulsar.tenant", "pulsar.namespace")}
 
 
 @attrs.frozen
@@ -109,7 +109,7 @@ class LeftAlone:
 
 
 @attrs.define
-class Found:
+class MilvusKeys:
     """What a file says: keys by name, options of Kafka's client by key and name, the rest, and what is wrong."""
 
     keys: dict[str, list[Given]] = attrs.field(factory=dict)
@@ -124,17 +124,17 @@ def is_milvus_shaped(content: Mapping[str, Any]) -> bool:
     return any(plain(path[0]) in _STRANGERS | {"mq"} or plain(".".join(path)) in _OWN_WORDS for path, _ in parts)
 
 
-def sorted_out(content: Mapping[str, Any], source: str) -> Found:
+def sorted_out(content: Mapping[str, Any], source: str) -> MilvusKeys:
     """Return each key of a file in its place: nothing is passed over."""
-    found = Found()
+    found = MilvusKeys()
     for path, value in _leaves(content, ()):
         called, key = ".".join(path), plain(".".join(path))
         given = Given(value, source, f"{called} in {source}")
         option = _option(path)
         if option is not None:
             found.options.setdefault(option, {})[".".join(path[2:])] = given
-        elif key in KNOWN:
-            found.keys.setdefault(KNOWN[key], []).append(given)
+        elif key in KNOWN_KEYS:
+            found.keys.setdefault(KNOWN_KEYS[key], []).append(given)
         elif path and (complaint := _misspelt(path, source)) is not None:
             found.complaints.append(complaint)
         elif path and path[0] not in found.strangers:
@@ -154,7 +154,7 @@ def reason_to_pass(section: str) -> str:
 
 def _leaves(value: Any, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], Any]]:
     """Each value that is no table, with its path; a known key may hold a table."""
-    if isinstance(value, Mapping) and value and plain(".".join(path)) not in KNOWN:
+    if isinstance(value, Mapping) and value and plain(".".join(path)) not in KNOWN_KEYS:
         for key, inner in value.items():
             yield from _leaves(inner, (*path, *re.split(r"[./]", str(key))))
     else:
@@ -176,13 +176,13 @@ def _misspelt(path: tuple[str, ...], source: str) -> Complaint | None:
     if _near(section, _SECTIONS):
         hint = f"Did you mean {_near(section, _SECTIONS)!r}?"
         return Complaint(f"there is no section {quoted(f'{path[0]} in {source}')}", hint)
-    return _unknown(called, source, "") if get_close_matches(plain(called), KNOWN, n=1, cutoff=0.8) else None
+    return _unknown(called, source, "") if get_close_matches(plain(called), KNOWN_KEYS, n=1, cutoff=0.8) else None
 
 
 def _unknown(called: str, source: str, section: str) -> Complaint:
-    known = [key.removeprefix(section) for key in KNOWN if key.startswith(section)]
+    known = [key.removeprefix(section) for key in KNOWN_KEYS if key.startswith(section)]
     near = get_close_matches(plain(called).removeprefix(section), known, n=1)
-    hint = f"Did you mean {KNOWN[section + near[0]]!r}?" if near else "Take it out, if a newer Milvus has it"
+    hint = f"Did you mean {KNOWN_KEYS[section + near[0]]!r}?" if near else "Take it out, if a newer Milvus has it"
     return Complaint(f"there is no key {quoted(f'{called} in {source}')}", hint)
 
 

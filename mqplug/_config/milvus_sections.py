@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 import attrs
 
 from mqplug._config.layers import Given
-from mqplug._config.milvus_keys import OPTIONS, LeftAlone
+from mqplug._config.milvus_keys import OPTION_SECTIONS, LeftAlone
 from mqplug._config.milvus_values import Said, is_blank, one_of, wrong
 from mqplug.spi._descriptor import Address
 
@@ -111,7 +111,7 @@ def _options(said: Said) -> Given | None:
     """Options of librdkafka, which have one table here for producers and consumers."""
     options: dict[str, str] = {}
     givens: list[Given] = []
-    for key in OPTIONS:
+    for key in OPTION_SECTIONS:
         for name, given in said.options.get(key, {}).items():
             if is_blank(given.value):
                 continue

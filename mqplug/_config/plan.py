@@ -11,14 +11,14 @@ import attrs
 from mqplug._base.deadline import Deadline
 from mqplug._config.choice import Choice, choose
 from mqplug._config.configuration import DEBUG, Configuration, Watched, check_variables, checked
-from mqplug._config.documents import NAMED, TABLES, keywords, located, mapped, named
+from mqplug._config.documents import BACKEND_SECTIONS, TOP_LEVEL_TABLES, keywords, located, mapped, named
 from mqplug._config.environment import Environment
-from mqplug._config.files import find, read
+from mqplug._config.files import find_config_file, read_config_file
 from mqplug._config.layers import Given, Layer
 from mqplug._config.targets import check_name
 from mqplug._model.errors import ConfigError
 from mqplug._plugins.backend import Backend
-from mqplug._plugins.discovery import Rules, load, load_extension
+from mqplug._plugins.discovery import PluginRules, load, load_extension
 from mqplug._settings.fields import fields_of
 from mqplug._settings.secrets import redact, secrets_of
 from mqplug._settings.settings import nearest
@@ -28,7 +28,7 @@ Target = str | os.PathLike[str] | Mapping[str, Any] | None
 
 
 @attrs.frozen
-class Plan:
+class ConnectionPlan:
     """A backend that was chosen, and its settings with where each comes from."""
 
     backend: Backend
@@ -46,14 +46,14 @@ class Plan:
             redact(error, secrets_of(type(self.settings), self.settings))
             raise
 
-    def looking(self) -> Plan:
+    def looking(self) -> ConnectionPlan:
         """The same, but what is not there is not made, unless somebody said so."""
         fields = fields_of(type(self.settings)).values()
         quiet = {field.name: False for field in fields if field.creates and field.name not in self.givens}
         return attrs.evolve(self, settings=attrs.evolve(self.settings, **quiet))
 
 
-def plan(target: Target, settings: Mapping[str, Any], extensions: Sequence[object] | None = None) -> Plan:
+def plan(target: Target, settings: Mapping[str, Any], extensions: Sequence[object] | None = None) -> ConnectionPlan:
     """What is to be done; ``ConfigError`` or ``PluginError`` for whatever stands against it."""
     if isinstance(extensions, str):
         raise TypeError("extensions is a list of names and objects, not a text")
@@ -72,7 +72,7 @@ def plan(target: Target, settings: Mapping[str, Any], extensions: Sequence[objec
         backend = Backend(choice.name, plugin, [*around, Debug()])
     _check_tables(givens, kind)
     made = checked(kind, givens, choice.name, backend=choice.name)
-    return Plan(backend, choice, made, givens, configuration.keys(), configuration.layers)
+    return ConnectionPlan(backend, choice, made, givens, configuration.keys(), configuration.layers)
 
 
 def sources(target: Target, settings: Mapping[str, Any]) -> Configuration:
@@ -81,8 +81,8 @@ def sources(target: Target, settings: Mapping[str, Any]) -> Configuration:
     variables = os.environ
     match target:
         case None:
-            path = find(variables)
-            files = [] if path is None else [read(path, variables)]
+            path = find_config_file(variables)
+            files = [] if path is None else [read_config_file(path, variables)]
             return Configuration([*said, Environment(variables), *files])
         case str():
             _check_said_once(settings)
@@ -93,7 +93,7 @@ def sources(target: Target, settings: Mapping[str, Any]) -> Configuration:
         case Mapping():
             return Configuration([*said, mapped(target), Environment(variables, "plugins")])
         case os.PathLike():
-            return Configuration([*said, Environment(variables), read(target, variables)])
+            return Configuration([*said, Environment(variables), read_config_file(target, variables)])
     raise TypeError(f"connect() takes a name, a URL, a mapping or a path, not {type(target).__name__}")
 
 
@@ -113,10 +113,11 @@ def _is_watched(givens: dict[str, Given], kind: type[Any], name: str) -> bool:
 def _check_tables(givens: Mapping[str, Given], kind: type[Any]) -> None:
     for key, given in givens.items():
         if key not in fields_of(kind) and isinstance(given.value, Mapping) and not given.place:
-            raise ConfigError(f"there is no section {key!r}", fix=nearest(key, [*TABLES, *NAMED, *fields_of(kind)]))
+            sections = [*TOP_LEVEL_TABLES, *BACKEND_SECTIONS, *fields_of(kind)]
+            raise ConfigError(f"there is no section {key!r}", fix=nearest(key, sections))
 
 
-def _extension(configuration: Configuration, name: str, rules: Rules) -> object:
+def _extension(configuration: Configuration, name: str, rules: PluginRules) -> object:
     given = configuration.section("extension", name)
     check_variables(given, f"extension.{name}")
     return load_extension(name, {key: each.value for key, each in given.items()}, rules)

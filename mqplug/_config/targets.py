@@ -8,7 +8,7 @@ from typing import Final
 
 from mqplug._model.errors import ConfigError
 
-FILES: Final = (".toml", ".yaml", ".yml")
+CONFIG_FILE_SUFFIXES: Final = (".toml", ".yaml", ".yml")
 _NAME: Final = re.compile(r"\w[\w.-]*")
 _PATH: Final = re.compile(r"[^@:]*[/\\][^@:]*|[.~][^@:]*|[A-Za-z]:\\[^@:]*")
 
@@ -16,12 +16,12 @@ _PATH: Final = re.compile(r"[^@:]*[/\\][^@:]*|[.~][^@:]*|[A-Za-z]:\\[^@:]*")
 def target_of(text: str) -> str | Path:
     """A URL, or the path of a configuration file, as people write them in one place."""
     path = Path(text)
-    return path if "://" not in text and path.suffix in FILES else text
+    return path if "://" not in text and path.suffix in CONFIG_FILE_SUFFIXES else text
 
 
 def check_name(target: str) -> None:
     """Raise ``ConfigError`` for what cannot be a backend's name, and say what was probably meant."""
-    if target.endswith(FILES) and "@" not in target:
+    if target.endswith(CONFIG_FILE_SUFFIXES) and "@" not in target:
         raise ConfigError(f"{target!r} is a file, not a backend", fix=f"Write connect(Path({target!r}))")
     if _PATH.fullmatch(target):
         raise ConfigError(f"{target!r} is a path, not a backend", fix=store_at(target))

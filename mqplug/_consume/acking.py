@@ -17,7 +17,7 @@ from mqplug._model.checks import number
 from mqplug._model.errors import ConfigError, Error, InvalidMessageId, Timeout, TopicNotFound, Unsupported
 from mqplug._model.ids import MessageId
 from mqplug._model.message import Message
-from mqplug._plugins.backend import NO_END
+from mqplug._plugins.backend import NO_TIMEOUT_S
 
 if TYPE_CHECKING:
     from mqplug._consume.assignment import Assignment, HeldPartition
@@ -225,7 +225,7 @@ class Acknowledgements:
     def commit(self, deadline: Deadline) -> None:
         """Store all acks so far."""
         committing = self._assignment.committing
-        if not committing.acquire(timeout=deadline.remaining(NO_END)):
+        if not committing.acquire(timeout=deadline.remaining(NO_TIMEOUT_S)):
             raise Timeout("another commit is under way and did not end in time", operation="commit")
         try:
             changes = self._assignment.take_changes()

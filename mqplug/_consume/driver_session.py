@@ -13,7 +13,7 @@ from mqplug._base.fork import ForkGuard
 from mqplug._base.outage import Outage
 from mqplug._consume.driver_lock import DriverLock
 from mqplug._model.errors import Closed, Unsupported
-from mqplug._plugins.backend import NO_END
+from mqplug._plugins.backend import NO_TIMEOUT_S
 from mqplug.spi._drivers import knows_losses
 
 if TYPE_CHECKING:
@@ -112,7 +112,7 @@ class DriverSession:
         driver: Any = self.open(deadline)
         store = driver.settle if self.shares else driver.commit
         try:
-            store(changes, deadline.remaining(NO_END))
+            store(changes, deadline.remaining(NO_TIMEOUT_S))
         except Exception as error:
             self.outage.note(error)
             with self.context("commit"):  # only errors pay for it

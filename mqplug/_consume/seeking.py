@@ -10,7 +10,7 @@ from mqplug._consume.fetching import POLL_SLICE_S
 from mqplug._consume.start_positions import position_of, refuse_lost, resolve
 from mqplug._model.errors import NotAssigned, Timeout
 from mqplug._model.position import After, Before, Position, Start
-from mqplug._plugins.backend import NO_END
+from mqplug._plugins.backend import NO_TIMEOUT_S
 
 if TYPE_CHECKING:
     from mqplug._consume.assignment import Assignment
@@ -51,7 +51,7 @@ class Seeker:
     def _move(self, positions: Mapping[Log, Position], lenient: bool, deadline: Deadline) -> None:
         with self._assignment.committing:
             try:
-                self._driver_session.open(deadline).seek(positions, deadline.remaining(NO_END))
+                self._driver_session.open(deadline).seek(positions, deadline.remaining(NO_TIMEOUT_S))
             except Timeout as error:
                 for log in positions:
                     self._assignment.fail(log, error, moved=True)

@@ -19,7 +19,7 @@ _TIME = pa.timestamp("us", tz="UTC")
 _HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
 
 
-def record_batch(batch: Batch, columns: Sequence[str] | None = None) -> pa.RecordBatch:
+def to_record_batch(batch: Batch, columns: Sequence[str] | None = None) -> pa.RecordBatch:
     """The chosen columns of a batch, or all of them."""
     chosen = list(_MAKERS) if columns is None else list(columns)
     unknown = [name for name in chosen if name not in _MAKERS]

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 class Columns(Protocol):
     """The messages that a driver hands over: one column a call, each called at most once for a batch.
 
-    ``ArrowColumns`` says what they may have beside.
+    ``ColumnsWithArrow`` says what they may have beside.
     """
 
     def coordinates(self) -> Sequence[Numbers]:
@@ -60,7 +60,7 @@ class Columns(Protocol):
         ...
 
 
-class ArrowColumns(Columns, Protocol):
+class ColumnsWithArrow(Columns, Protocol):
     """Columns of which some are Arrow arrays already. Optional."""
 
     def arrow(self, names: Sequence[str]) -> Mapping[str, pyarrow.Array]:
@@ -68,7 +68,7 @@ class ArrowColumns(Columns, Protocol):
         ...
 
 
-def _have_arrow(columns: Columns) -> TypeGuard[ArrowColumns]:
+def _have_arrow(columns: Columns) -> TypeGuard[ColumnsWithArrow]:
     return getattr(columns, "arrow", None) is not None
 
 
@@ -247,7 +247,7 @@ class Batch(Sequence[Message]):
         """
         from mqplug._model import arrow as _arrow
 
-        return _arrow.record_batch(self, columns)
+        return _arrow.to_record_batch(self, columns)
 
     def arrow_columns(self, names: Sequence[str]) -> Mapping[str, pyarrow.Array]:
         """Those of the named columns that the driver has as Arrow arrays."""

@@ -49,7 +49,7 @@ class Error(Exception):
         return f"{text}. {self.fix}" if self.fix else text
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return rebuild, (type(self), self.args, self.__dict__)
+        return rebuild_error, (type(self), self.args, self.__dict__)
 
     def at(self, *, backend: str | None = None, topic: str | None = None, operation: str | None = None) -> Error:
         """Fill in where it happened, as far as that was not known below; returns itself."""
@@ -59,7 +59,7 @@ class Error(Exception):
         return self
 
 
-def rebuild(kind: type[Error], args: tuple[Any, ...], state: dict[str, Any]) -> Error:
+def rebuild_error(kind: type[Error], args: tuple[Any, ...], state: dict[str, Any]) -> Error:
     error = kind.__new__(kind, *args)
     error.__dict__.update(state)
     return error

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from mqplug._model.log import Log
-from mqplug._model.text import Numbers, decode, encode
+from mqplug._model.text import Numbers, decode_text, encode_text
 
 
 class MessageId:
@@ -30,10 +30,10 @@ class MessageId:
     @classmethod
     def parse(cls, text: str) -> MessageId:
         """The id that this text names; ``InvalidMessageId`` if it is not exactly such a text."""
-        return cls(*decode("m", text))
+        return cls(*decode_text("m", text))
 
     def __str__(self) -> str:
-        return encode("m", self.log, self.coordinates, self.detail)
+        return encode_text("m", self.log, self.coordinates, self.detail)
 
     def __repr__(self) -> str:
         where = ":".join(map(str, self.coordinates))

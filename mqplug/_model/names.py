@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from mqplug._model.checks import whole_number
 from mqplug._model.errors import InvalidName
 
-Names = list[str] | tuple[str, ...]
+TopicNames = list[str] | tuple[str, ...]
 """Several topics; a ``str`` is one."""
 
 _LEGAL = re.compile(r"[A-Za-z0-9._-]{1,249}", re.ASCII)

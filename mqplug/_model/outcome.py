@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Protocol
 
-from mqplug._model.errors import Error, Timeout, rebuild
+from mqplug._model.errors import Error, Timeout, rebuild_error
 
 if TYPE_CHECKING:
     from mqplug._model.ids import MessageId
@@ -37,7 +37,7 @@ class OutcomeUnknown(Error):
 
     def __reduce__(self) -> tuple[Any, ...]:
         state = {name: value for name, value in self.__dict__.items() if name != "handle"}
-        return rebuild, (type(self), self.args, state)
+        return rebuild_error, (type(self), self.args, state)
 
 
 class SendTimeout(OutcomeUnknown, Timeout):

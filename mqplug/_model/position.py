@@ -12,7 +12,7 @@ from mqplug._model.checks import number, whole_number
 from mqplug._model.errors import Error
 from mqplug._model.ids import MessageId, _same_log
 from mqplug._model.log import Log
-from mqplug._model.text import Numbers, decode, encode
+from mqplug._model.text import Numbers, decode_text, encode_text
 
 LATEST_TIME_MS: Final = 253_402_300_799_999  # the end of the year 9999
 
@@ -36,7 +36,7 @@ class Position:
     @classmethod
     def parse(cls, text: str) -> Position:
         """The position that this text names; ``InvalidMessageId`` if it is not exactly such a text."""
-        log, coordinates, _ = decode("p", text)
+        log, coordinates, _ = decode_text("p", text)
         return cls(log, coordinates)
 
     def precedes(self, message_id: MessageId) -> bool:
@@ -44,7 +44,7 @@ class Position:
         return self.coordinates <= _same_log(self.log, message_id.log, message_id.coordinates)
 
     def __str__(self) -> str:
-        return encode("p", self.log, self.coordinates)
+        return encode_text("p", self.log, self.coordinates)
 
     def __repr__(self) -> str:
         where = ":".join(map(str, self.coordinates))

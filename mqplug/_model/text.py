@@ -21,15 +21,15 @@ _NUMBER = re.compile(r"0|-?[1-9][0-9]*", re.ASCII)
 _LONGEST = 4096
 
 
-def encode(kind: str, log: Log, coordinates: Numbers, detail: Numbers = ()) -> str:
+def encode_text(kind: str, log: Log, coordinates: Numbers, detail: Numbers = ()) -> str:
     """The text of an id (kind ``m``) or a position (kind ``p``)."""
     head, check = _head(kind, log)
     body = f"{'.'.join(map(str, coordinates))}~{'.'.join(map(str, detail))}~"
     return f"{head}{body}{crc32(body.encode(), check):08x}"
 
 
-def decode(kind: str, text: str) -> tuple[Log, Numbers, Numbers]:
-    """Read a text back; anything but the exact text that ``encode`` writes is refused."""
+def decode_text(kind: str, text: str) -> tuple[Log, Numbers, Numbers]:
+    """Read a text back; anything but the exact text that ``encode_text`` writes is refused."""
     if not isinstance(text, str):
         raise TypeError(f"the text form is a str, not {_no_text(text)}")
     parts = text.split("~") if len(text) <= _LONGEST else []
@@ -41,7 +41,7 @@ def decode(kind: str, text: str) -> tuple[Log, Numbers, Numbers]:
         coordinates, detail = _read_numbers(parts[6]), _read_numbers(parts[7])
     except ValueError as error:
         raise _refusal(kind, text) from error
-    if not coordinates or encode(kind, log, coordinates, detail) != text:
+    if not coordinates or encode_text(kind, log, coordinates, detail) != text:
         raise _refusal(kind, text)
     return log, coordinates, detail
 

@@ -45,7 +45,7 @@ from mqplug.spi._descriptor import Capabilities, Descriptor
 from mqplug.spi._drivers import Connection, ConsumerDriver, Listener, ProducerDriver, StageDriver
 from mqplug.spi.proxies import ListenerRelay
 
-NO_END = 3600.0  # the longest that a driver is asked to wait when the caller waits for ever
+NO_TIMEOUT_S = 3600.0  # the longest that a driver is asked to wait when the caller waits for ever
 
 
 class Backend:
@@ -225,7 +225,7 @@ class Backend:
 
 def _left(deadline: Deadline) -> float:
     """The seconds that a driver gets; a deadline that has passed already is a ``Timeout``, but for a poll of 0."""
-    left = deadline.remaining(NO_END)
+    left = deadline.remaining(NO_TIMEOUT_S)
     if left <= 0 and deadline.timeout:
         raise Timeout(f"the timeout of {deadline.timeout:g} s ran out", fix="Allow more time")
     return left

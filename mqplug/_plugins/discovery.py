@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 import attrs
 
 from mqplug._model.errors import ConfigError, PluginError
-from mqplug._plugins.extensions import Extension, build
+from mqplug._plugins.extensions import Extension, make_extension
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
@@ -39,7 +39,7 @@ class Conflict(PluginError):
 
 
 @attrs.frozen
-class Rules:
+class PluginRules:
     """Which plugins may be loaded, by name. Without an ``allow`` list, all that are not on the ``deny`` list."""
 
     allow: frozenset[str] | None = attrs.field(default=None, converter=attrs.converters.optional(frozenset))
@@ -53,17 +53,17 @@ class Rules:
             raise _about(Denied, kind, name, "is not on the allow list, and is not loaded", "Put it on that list")
 
 
-ANY: Final = Rules()
+ALLOW_ALL: Final = PluginRules()
 
 
-def load(name: str, rules: Rules = ANY) -> object:
+def load(name: str, rules: PluginRules = ALLOW_ALL) -> object:
     """The backend of this name. Nothing else is imported."""
     return _load("backend", name, rules)
 
 
-def load_extension(name: str, settings: Mapping[str, Any] | None = None, rules: Rules = ANY) -> Extension:
+def load_extension(name: str, settings: Mapping[str, Any] | None = None, rules: PluginRules = ALLOW_ALL) -> Extension:
     """The extension of this name, made with its settings. Nothing else is imported."""
-    return build(name, _load("extension", name, rules), settings or {})
+    return make_extension(name, _load("extension", name, rules), settings or {})
 
 
 class Registration:
@@ -142,7 +142,7 @@ def package_of(kind: Kind, name: str) -> str | None:
     return next((owner(point) for point in entry_points(kind, name)), published)
 
 
-def _load(kind: Kind, name: str, rules: Rules) -> object:
+def _load(kind: Kind, name: str, rules: PluginRules) -> object:
     rules.check(kind, name)
     if (kind, name) in _registered:
         return _registered[kind, name]

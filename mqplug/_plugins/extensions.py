@@ -27,7 +27,7 @@ class Extension:
         return cls(getattr(given, "__name__", type(given).__name__), given)
 
 
-def build(name: str, found: object, settings: Mapping[str, Any]) -> Extension:
+def make_extension(name: str, found: object, settings: Mapping[str, Any]) -> Extension:
     """An extension from what its entry point names: a class or function is called with the settings."""
     if not inspect.isclass(found) and not inspect.isroutine(found):
         if settings:

@@ -20,7 +20,7 @@ from mqplug.spi import hookspecs
 from mqplug.spi._descriptor import API_VERSION
 
 PROJECT: Final = "mqplug"
-NAMES: Final = tuple(sorted(name for name in vars(hookspecs) if name.startswith("mqplug_")))
+HOOK_NAMES: Final = tuple(sorted(name for name in vars(hookspecs) if name.startswith("mqplug_")))
 
 
 class Hooks:
@@ -144,7 +144,7 @@ def _owner(frame: FrameType, owners: Sequence[tuple[object, str | None]]) -> str
 def _check_instance(who: str, plugin: object) -> None:
     """The hooks of a class want a ``self`` that nobody gives them."""
     if inspect.isclass(plugin) and any(
-        inspect.isfunction(inspect.getattr_static(plugin, name, None)) for name in NAMES
+        inspect.isfunction(inspect.getattr_static(plugin, name, None)) for name in HOOK_NAMES
     ):
         raise PluginError(f"{who} is a class, whose hooks need an object", fix=f"Give an instance of {plugin.__name__}")
 
@@ -153,14 +153,14 @@ def _check_unmarked(who: str, plugin: object, marked: set[str]) -> None:
     """A hook without its decorator would never be called."""
     if not marked:
         raise PluginError(f"{who} has no hooks", fix="Decorate its hooks with mqplug.spi.hookimpl")
-    for name in set(NAMES) - marked:
+    for name in set(HOOK_NAMES) - marked:
         if inspect.isroutine(inspect.getattr_static(plugin, name, None)):
             raise PluginError(f"{who} has a {name} that is no hook", fix="Decorate it with mqplug.spi.hookimpl")
 
 
 def _unknown(who: str, name: str) -> PluginError:
-    near = get_close_matches(name, NAMES, n=1)
-    hint = f"Did its authors mean {near[0]}?" if near else f"The hooks are {', '.join(NAMES)}"
+    near = get_close_matches(name, HOOK_NAMES, n=1)
+    hint = f"Did its authors mean {near[0]}?" if near else f"The hooks are {', '.join(HOOK_NAMES)}"
     return PluginError(f"{who} has a hook {name} that mqplug does not know", fix=hint)
 
 

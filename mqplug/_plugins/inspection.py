@@ -11,7 +11,17 @@ from typing import TYPE_CHECKING, Literal
 import attrs
 
 from mqplug._plugins.backend import Backend
-from mqplug._plugins.discovery import ANY, GROUPS, Conflict, Denied, Kind, Rules, entry_points, import_one, registered
+from mqplug._plugins.discovery import (
+    ALLOW_ALL,
+    GROUPS,
+    Conflict,
+    Denied,
+    Kind,
+    PluginRules,
+    entry_points,
+    import_one,
+    registered,
+)
 from mqplug._plugins.extensions import Extension
 from mqplug._plugins.hooks import Incompatible, api_version, check_extension
 
@@ -34,13 +44,13 @@ class PluginState:
     reason: str = ""
 
 
-def inspect(rules: Rules = ANY) -> list[PluginState]:
+def inspect_plugins(rules: PluginRules = ALLOW_ALL) -> list[PluginState]:
     """All plugins, by kind and name. What the rules forbid is listed, and not loaded."""
     found = [state for kind in GROUPS for state in _states(kind, rules)]
     return sorted(found, key=lambda each: (each.kind, each.name, each.distribution or ""))
 
 
-def _states(kind: Kind, rules: Rules) -> Iterator[PluginState]:
+def _states(kind: Kind, rules: PluginRules) -> Iterator[PluginState]:
     ours = registered(kind)
     for name, plugin in ours.items():
         yield _looked_at(PluginState(kind, name, "registered"), rules, partial(_as_it_is, plugin))
@@ -60,7 +70,7 @@ def _unloaded(kind: Kind, point: EntryPoint) -> PluginState:
     return PluginState(kind, point.name, point.dist.name, point.dist.version)
 
 
-def _looked_at(plugin: PluginState, rules: Rules, load: Callable[[], object]) -> PluginState:
+def _looked_at(plugin: PluginState, rules: PluginRules, load: Callable[[], object]) -> PluginState:
     """The plugin in the state that loading it shows, if that is allowed."""
     try:
         rules.check(plugin.kind, plugin.name)

@@ -15,7 +15,7 @@ from mqplug._consume.start_positions import ResetTarget
 from mqplug._model.errors import Error
 from mqplug._model.log import Log
 from mqplug._model.message import Message
-from mqplug._model.names import Names
+from mqplug._model.names import TopicNames
 from mqplug._model.position import EARLIEST, LATEST, Position, Start
 from mqplug._model.retention import Retention
 from mqplug._model.watermarks import Bounds, Watermarks
@@ -259,9 +259,11 @@ class AsyncClient(AsyncClosable):
     @overload
     async def watermarks(self, topic: str, *, timeout: float | None = 30) -> dict[int, Watermarks]: ...
     @overload
-    async def watermarks(self, topic: Names, *, timeout: float | None = 30) -> dict[str, dict[int, Watermarks]]: ...
     async def watermarks(
-        self, topic: str | Names, *, timeout: float | None = 30
+        self, topic: TopicNames, *, timeout: float | None = 30
+    ) -> dict[str, dict[int, Watermarks]]: ...
+    async def watermarks(
+        self, topic: str | TopicNames, *, timeout: float | None = 30
     ) -> dict[int, Watermarks] | dict[str, dict[int, Watermarks]]:
         """As ``Client.watermarks``."""
         watermarks: Callable[..., Any] = self.sync.watermarks
@@ -274,9 +276,9 @@ class AsyncClient(AsyncClosable):
     @overload
     async def lag(self, topic: str, *, group: str, timeout: float | None = 30) -> dict[int, int]: ...
     @overload
-    async def lag(self, topic: Names, *, group: str, timeout: float | None = 30) -> dict[str, dict[int, int]]: ...
+    async def lag(self, topic: TopicNames, *, group: str, timeout: float | None = 30) -> dict[str, dict[int, int]]: ...
     async def lag(
-        self, topic: str | Names, *, group: str, timeout: float | None = 30
+        self, topic: str | TopicNames, *, group: str, timeout: float | None = 30
     ) -> dict[int, int] | dict[str, dict[int, int]]:
         """As ``Client.lag``."""
         lag: Callable[..., Any] = self.sync.lag

@@ -15,7 +15,7 @@ from typing import Any, Generic, Self, TypeVar
 from mqplug._base.deadline import Deadline
 from mqplug._base.fork import ForkGuard
 from mqplug._model.errors import ConcurrentUse, Error
-from mqplug._plugins.backend import NO_END
+from mqplug._plugins.backend import NO_TIMEOUT_S
 from mqplug.aio._thread_pool import ThreadPool
 
 T = TypeVar("T")
@@ -108,7 +108,7 @@ class AsyncChild(AsyncClosable):
             self._loop.pool.tell(self._on_closed, self)
 
     def _await_end(self, deadline: Deadline) -> None:
-        self._close_ended.wait(deadline.remaining(NO_END))
+        self._close_ended.wait(deadline.remaining(NO_TIMEOUT_S))
 
 
 C = TypeVar("C", bound=AbstractAsyncContextManager[Any, Any])

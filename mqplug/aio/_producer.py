@@ -13,7 +13,7 @@ from mqplug._base.deadline import Deadline
 from mqplug._model.errors import Closed, QueueFull, Timeout
 from mqplug._model.ids import MessageId
 from mqplug._model.statistics import ProducerStatistics
-from mqplug._plugins.backend import NO_END
+from mqplug._plugins.backend import NO_TIMEOUT_S
 from mqplug._produce.columns import Records, snapshot
 from mqplug._produce.handle import SendHandle
 from mqplug._produce.producer import Producer
@@ -109,7 +109,7 @@ class AsyncProducer(AsyncChild):
         await self._loop.call(partial(self._flush, self._outbox.mark(), deadline))
 
     def _flush(self, handed_over: Event, deadline: Deadline) -> None:
-        if not handed_over.wait(deadline.remaining(NO_END)):
+        if not handed_over.wait(deadline.remaining(NO_TIMEOUT_S)):
             raise Timeout(
                 "not all messages could be handed over in time", topic=self.topic, operation="flush",
                 fix="They are still on their way: flush again",
@@ -201,7 +201,7 @@ class AsyncProducer(AsyncChild):
         return partial(self._close, self._outbox.mark())
 
     def _close(self, handed_over: Event, deadline: Deadline) -> None:
-        handed_over.wait(deadline.remaining(NO_END))
+        handed_over.wait(deadline.remaining(NO_TIMEOUT_S))
         self.sync.close(left(deadline))
 
     def __repr__(self) -> str:

@@ -10,11 +10,11 @@ from typing import Final
 from mqplug._model.batch import Batch
 from mqplug._model.log import Log
 from mqplug._model.position import Position, PositionLost
-from mqplug.debug._rules import Calls, Rules
+from mqplug.debug._rules import Rules, RunningCalls
 from mqplug.spi import ConsumerDriver, ConsumerOptions, GroupPosition, Listener, Numbers, Settlement
 from mqplug.spi.proxies import ConsumerProxy, ListenerProxy
 
-SLICE: Final = 0.1 + 1e-9  # seconds that a poll may last
+MAX_POLL_S: Final = 0.1 + 1e-9  # seconds that a poll may last
 
 
 class WatchedListener(ListenerProxy):
@@ -22,7 +22,7 @@ class WatchedListener(ListenerProxy):
 
     def __init__(self, inner: Listener, rules: Rules, options: ConsumerOptions) -> None:
         super().__init__(inner)
-        self.calls = Calls(rules)
+        self.calls = RunningCalls(rules)
         self.told = 0  # how often anything was told
         self.paused: set[Log] = set()
         self.stands: dict[Log, Numbers] = {}  # where reading goes on, as far as that is known
@@ -89,7 +89,7 @@ class WatchedConsumer(ConsumerProxy):
 
     def poll(self, most: int, timeout: float) -> Sequence[Batch]:
         with self._calls.call("poll"):
-            if most < 1 or not 0 <= timeout <= SLICE:
+            if most < 1 or not 0 <= timeout <= MAX_POLL_S:
                 self._rules.breach("slices", f"poll({most}, {timeout:g}): at least 1 message, at most 0.1 s")
             try:
                 batches = self.inner.poll(most, timeout)

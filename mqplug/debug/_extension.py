@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from mqplug._model.ids import MessageId
@@ -24,9 +24,7 @@ from mqplug.spi import (
     TopicInfo,
     hookimpl,
 )
-from mqplug.spi.proxies import ConnectionProxy, ListenerRelay
-
-Wrapped = Generator[None, Any, Any]
+from mqplug.spi.proxies import ConnectionProxy, HookWrapper, ListenerRelay
 
 
 class Debug:
@@ -36,26 +34,26 @@ class Debug:
     """
 
     @hookimpl(wrapper=True)
-    def mqplug_connect(self) -> Wrapped:
+    def mqplug_connect(self) -> HookWrapper:
         connection: Connection | None = yield
         return None if connection is None else WatchedConnection(connection)
 
     @hookimpl(wrapper=True)
-    def mqplug_open_producer(self, connection: Connection) -> Wrapped:
+    def mqplug_open_producer(self, connection: Connection) -> HookWrapper:
         driver: ProducerDriver | None = yield
         return None if driver is None else WatchedProducer(driver, _rules(connection))
 
     @hookimpl(wrapper=True)
     def mqplug_open_consumer(
         self, connection: Connection, options: ConsumerOptions, listener: ListenerRelay
-    ) -> Wrapped:
+    ) -> HookWrapper:
         watched = WatchedListener(listener.inner, _rules(connection), options)
         listener.insert(lambda _: watched)
         driver: ConsumerDriver | None = yield
         return None if driver is None else WatchedConsumer(driver, watched, options)
 
     @hookimpl(wrapper=True)
-    def mqplug_resolve_start(self, connection: Connection, logs: Sequence[Log]) -> Wrapped:
+    def mqplug_resolve_start(self, connection: Connection, logs: Sequence[Log]) -> HookWrapper:
         answer: Mapping[Log, Position] | None = yield
         rules = _rules(connection)
         for log, position in _of(rules, answer, logs):
@@ -63,7 +61,7 @@ class Debug:
         return answer
 
     @hookimpl(wrapper=True)
-    def mqplug_watermarks(self, connection: Connection, logs: Sequence[Log]) -> Wrapped:
+    def mqplug_watermarks(self, connection: Connection, logs: Sequence[Log]) -> HookWrapper:
         answer: Mapping[Log, Watermarks] | None = yield
         rules = _rules(connection)
         for log, marks in _of(rules, answer, logs):
@@ -74,7 +72,7 @@ class Debug:
         return answer
 
     @hookimpl(wrapper=True)
-    def mqplug_bounds(self, connection: Connection, logs: Sequence[Log]) -> Wrapped:
+    def mqplug_bounds(self, connection: Connection, logs: Sequence[Log]) -> HookWrapper:
         answer: Mapping[Log, Bounds] | None = yield
         rules = _rules(connection)
         for log, bounds in _of(rules, answer, logs):
@@ -90,7 +88,7 @@ class Debug:
         return answer
 
     @hookimpl(wrapper=True)
-    def mqplug_administer(self, connection: Connection, action: Action) -> Wrapped:
+    def mqplug_administer(self, connection: Connection, action: Action) -> HookWrapper:
         answer: Any = yield
         rules = _rules(connection)
         match action, answer:

@@ -10,7 +10,7 @@ from typing import Any
 
 from mqplug._model.errors import Error, PluginError
 from mqplug._model.log import Log
-from mqplug.debug._rules import Calls, Rules
+from mqplug.debug._rules import Rules, RunningCalls
 from mqplug.spi import Numbers, ProducerDriver, Run, Sending
 from mqplug.spi._drivers import stores_at_once
 from mqplug.spi.proxies import ProducerProxy, SendingProxy
@@ -21,7 +21,7 @@ class WatchedProducer(ProducerProxy):
 
     def __init__(self, inner: ProducerDriver, rules: Rules) -> None:
         super().__init__(inner)
-        self._calls = Calls(rules)
+        self._calls = RunningCalls(rules)
         self._outcomes = Outcomes(rules)
         if stores_at_once(inner):
             self._stores = inner.store

@@ -27,10 +27,10 @@ OVERLAPS: Final[Mapping[str, frozenset[str]]] = {
 }
 """What may run in another thread beside each call. ``wake`` may always; what is not named here runs alone."""
 
-OF_THE_CORE: Final = frozenset(
+CORE_RULES: Final = frozenset(
     {"overlap", "after-close", "close-last", "slices", "held", "commit-with-group", "settle-shared", "settle-once"}
 )
-OF_DRIVERS: Final = frozenset(
+DRIVER_RULES: Final = frozenset(
     {"listener", "settled-once", "stored-log", "ascending", "most", "next-position", "delivers-held", "paused",
      "after-seek", "position-lost", "attempts", "still-holds", "assigned-once", "acked-ranges", "possible", "behind",
      "answers"}
@@ -102,7 +102,7 @@ class Rules:
             before = last
 
 
-class Calls:
+class RunningCalls:
     """The calls that run in one driver."""
 
     def __init__(self, rules: Rules) -> None:

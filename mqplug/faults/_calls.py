@@ -9,7 +9,7 @@ from mqplug._model.errors import Timeout
 from mqplug.faults._rules import Rule
 
 
-def before(rule: Rule | None, timeout: float) -> float:
+def before_call(rule: Rule | None, timeout: float) -> float:
     """Fail or delay a call that is about to be made; what is left of its timeout."""
     if rule is None:
         return timeout
@@ -23,7 +23,7 @@ def before(rule: Rule | None, timeout: float) -> float:
     return timeout - rule.delay
 
 
-def after(rule: Rule | None) -> None:
+def after_call(rule: Rule | None) -> None:
     """Lose the answer of a call that was made."""
     if rule is not None and rule.action == "lose_ack":
         raise Timeout("mqplug.faults lost the answer: it may have been done, or not")
@@ -31,10 +31,10 @@ def after(rule: Rule | None) -> None:
 
 def carry_out(rule: Rule | None, call: Callable[[float], None], timeout: float) -> None:
     """A call, with what happens to it; one that is dropped is not made, and nobody is told."""
-    left = before(rule, timeout)
+    left = before_call(rule, timeout)
     if rule is None or rule.action != "drop":
         call(left)
-    after(rule)
+    after_call(rule)
 
 
 def close(rule: Rule | None, call: Callable[[float], None], timeout: float) -> None:

@@ -11,22 +11,22 @@ from mqplug._model.batch import Batch
 from mqplug._model.log import Log
 from mqplug._model.position import Position
 from mqplug.faults._calls import carry_out, close
-from mqplug.faults._rules import Dice, Place
+from mqplug.faults._rules import Dice, TopicPartition
 from mqplug.spi import ConsumerDriver, Deadline, GroupPosition, Settlement
 from mqplug.spi.proxies import ConsumerProxy
 
-OF_A_POLL: Final = frozenset({"fail", "delay"})
-OF_A_MESSAGE: Final = frozenset({"drop", "duplicate"})
+POLL_EFFECTS: Final = frozenset({"fail", "delay"})
+MESSAGE_EFFECTS: Final = frozenset({"drop", "duplicate"})
 
 
 class FaultyConsumer(ConsumerProxy):
     """Decides for each poll whether it comes about, and for each message whether it comes, and how often."""
 
-    def __init__(self, inner: ConsumerDriver, dice: Dice, places: Sequence[Place]) -> None:
+    def __init__(self, inner: ConsumerDriver, dice: Dice, places: Sequence[TopicPartition]) -> None:
         super().__init__(inner)
         self._dice = dice
         self._places = places
-        self._by_message = dice.concerns("poll", OF_A_MESSAGE)
+        self._by_message = dice.concerns("poll", MESSAGE_EFFECTS)
         self._silent = Deadline(0)
         self._woken = Event()
 
@@ -36,7 +36,7 @@ class FaultyConsumer(ConsumerProxy):
             self._woken.clear()
             self.inner.tend(0.0)  # silent, but still a member
             return []
-        rule = self._dice.throw("poll", self._places, OF_A_POLL)
+        rule = self._dice.throw("poll", self._places, POLL_EFFECTS)
         if rule is not None and rule.action == "fail":
             raise rule.make_error()
         if rule is not None:
@@ -49,7 +49,7 @@ class FaultyConsumer(ConsumerProxy):
         rows: list[int] = []
         place = [(batch.log.topic, batch.log.partition)]
         for row in range(len(batch)):
-            rule = self._dice.throw("poll", place, OF_A_MESSAGE)
+            rule = self._dice.throw("poll", place, MESSAGE_EFFECTS)
             times = 1 if rule is None else {"drop": 0, "duplicate": 2}[rule.action]
             rows += [row] * times
         return (
@@ -76,5 +76,5 @@ class FaultyConsumer(ConsumerProxy):
         close(self._dice.throw("close", self._places), self.inner.close, timeout)
 
 
-def _places(logs: Mapping[Log, object]) -> list[Place]:
+def _places(logs: Mapping[Log, object]) -> list[TopicPartition]:
     return [(log.topic, log.partition) for log in logs]

@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
 
 import attrs
 
 from mqplug._model.log import Log
 from mqplug._plugins.backend import action_name
-from mqplug.faults._calls import after, before, close
+from mqplug.faults._calls import after_call, before_call, close
 from mqplug.faults._consumer import FaultyConsumer
 from mqplug.faults._producer import FaultyProducer
-from mqplug.faults._rules import Dice, Happened, Place, Rule
+from mqplug.faults._rules import Dice, Happened, Rule, TopicPartition
 from mqplug.spi import Action, Connection, ConsumerDriver, ConsumerOptions, GroupPosition, ProducerDriver, hookimpl
-from mqplug.spi.proxies import ConnectionProxy
-
-Wrapped = Generator[None, Any, Any]
+from mqplug.spi.proxies import ConnectionProxy, HookWrapper
 
 
 @attrs.define(eq=False)
@@ -48,48 +45,48 @@ class Faults:
         self._dice.active = active
 
     @hookimpl(wrapper=True)
-    def mqplug_connect(self, timeout: float) -> Wrapped:
+    def mqplug_connect(self, timeout: float) -> HookWrapper:
         connection = yield from self._around("connect", (), timeout)
         return FaultyConnection(connection, self._dice)
 
     @hookimpl(wrapper=True)
-    def mqplug_open_producer(self, timeout: float) -> Wrapped:
+    def mqplug_open_producer(self, timeout: float) -> HookWrapper:
         driver: ProducerDriver = yield from self._around("open_producer", (), timeout)
         return FaultyProducer(driver, self._dice)
 
     @hookimpl(wrapper=True)
-    def mqplug_open_consumer(self, options: ConsumerOptions, timeout: float) -> Wrapped:
+    def mqplug_open_consumer(self, options: ConsumerOptions, timeout: float) -> HookWrapper:
         places = _places(options.logs)
         driver: ConsumerDriver = yield from self._around("open_consumer", places, timeout)
         return FaultyConsumer(driver, self._dice, places)
 
     @hookimpl(wrapper=True)
-    def mqplug_resolve_start(self, logs: Sequence[Log], timeout: float) -> Wrapped:
+    def mqplug_resolve_start(self, logs: Sequence[Log], timeout: float) -> HookWrapper:
         return (yield from self._around("resolve_start", _places(logs), timeout))
 
     @hookimpl(wrapper=True)
-    def mqplug_move_group(self, positions: Mapping[Log, GroupPosition], timeout: float) -> Wrapped:
+    def mqplug_move_group(self, positions: Mapping[Log, GroupPosition], timeout: float) -> HookWrapper:
         return (yield from self._around("move_group", _places(positions), timeout))
 
     @hookimpl(wrapper=True)
-    def mqplug_watermarks(self, logs: Sequence[Log], timeout: float) -> Wrapped:
+    def mqplug_watermarks(self, logs: Sequence[Log], timeout: float) -> HookWrapper:
         return (yield from self._around("watermarks", _places(logs), timeout))
 
     @hookimpl(wrapper=True)
-    def mqplug_bounds(self, logs: Sequence[Log], timeout: float) -> Wrapped:
+    def mqplug_bounds(self, logs: Sequence[Log], timeout: float) -> HookWrapper:
         return (yield from self._around("bounds", _places(logs), timeout))
 
     @hookimpl(wrapper=True)
-    def mqplug_administer(self, action: Action, timeout: float) -> Wrapped:
+    def mqplug_administer(self, action: Action, timeout: float) -> HookWrapper:
         topic = getattr(action, "topic", None)
-        places: list[Place] = [(topic, None)] if topic is not None else _places(getattr(action, "before", ()))
+        places: list[TopicPartition] = [(topic, None)] if topic is not None else _places(getattr(action, "before", ()))
         return (yield from self._around(action_name(type(action)), places, timeout))
 
-    def _around(self, operation: str, places: Sequence[Place], timeout: float) -> Wrapped:
+    def _around(self, operation: str, places: Sequence[TopicPartition], timeout: float) -> HookWrapper:
         rule = self._dice.throw(operation, places)
-        before(rule, timeout)
+        before_call(rule, timeout)
         answer = yield
-        after(rule)
+        after_call(rule)
         return answer
 
 
@@ -101,11 +98,11 @@ class FaultyConnection(ConnectionProxy):
         self._dice = dice
 
     def health(self, timeout: float) -> None:
-        self.inner.health(before(self._dice.throw("health"), timeout))
+        self.inner.health(before_call(self._dice.throw("health"), timeout))
 
     def close(self, timeout: float) -> None:
         close(self._dice.throw("close"), self.inner.close, timeout)
 
 
-def _places(logs: Iterable[Log]) -> list[Place]:
+def _places(logs: Iterable[Log]) -> list[TopicPartition]:
     return [(log.topic, log.partition) for log in logs]

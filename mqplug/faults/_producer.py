@@ -18,7 +18,7 @@ from mqplug.faults._rules import Dice
 from mqplug.spi import Deadline, ProducerDriver, Sending
 from mqplug.spi.proxies import ProducerProxy, SendingProxy
 
-NAP = 0.01  # seconds between looks, while answers are held back
+LATE_ANSWER_CHECK_S = 0.01  # seconds between looks, while answers are held back
 
 
 class FaultyProducer(ProducerProxy):
@@ -62,7 +62,7 @@ class FaultyProducer(ProducerProxy):
         if self._late.give():
             return
         # It came back early: something was settled, or nothing is on its way but what is held back here.
-        time.sleep(self._late.next_in(deadline.remaining(NAP)))
+        time.sleep(self._late.next_in(deadline.remaining(LATE_ANSWER_CHECK_S)))
         self._late.give()
 
     def close(self, timeout: float) -> None:

@@ -14,10 +14,10 @@ import attrs
 from mqplug._model import errors as _errors
 from mqplug._model.errors import Error
 from mqplug._plugins.backend import action_name
-from mqplug.spi import Action as Administration
+from mqplug.spi import Action
 
-Action = Literal["fail", "drop", "lose_ack", "duplicate", "delay"]
-Place = tuple[str, int | None]  # topic and partition; None where that is not known
+Effect = Literal["fail", "drop", "lose_ack", "duplicate", "delay"]
+TopicPartition = tuple[str, int | None]  # topic and partition; None where that is not known
 
 
 _CALL: Final = frozenset({"fail", "delay", "lose_ack"})
@@ -27,7 +27,7 @@ OPERATIONS: Final[Mapping[str, frozenset[str]]] = {  # what can happen to each o
     "send": frozenset({"fail", "drop", "lose_ack", "duplicate", "delay"}),
     "poll": frozenset({"fail", "drop", "duplicate", "delay"}),
     **dict.fromkeys(("seek", "commit", "settle"), _CALL | {"drop"}),
-    **dict.fromkeys((*_HOOKS, "administer", *map(action_name, get_args(Administration))), _CALL),
+    **dict.fromkeys((*_HOOKS, "administer", *map(action_name, get_args(Action))), _CALL),
     **dict.fromkeys(("health", "close"), frozenset({"fail", "delay"})),
 }
 
@@ -63,7 +63,7 @@ class Rule:
     """
 
     operation: str = attrs.field(validator=_known)
-    action: Action = attrs.field(validator=_possible)
+    action: Effect = attrs.field(validator=_possible)
     topic: str = "*"
     partition: int | None = None
     probability: float = attrs.field(default=1.0, validator=[attrs.validators.ge(0), attrs.validators.le(1)])
@@ -72,13 +72,13 @@ class Rule:
     delay: float = attrs.field(default=1.0, validator=attrs.validators.ge(0))
     error: str = attrs.field(default="ConnectError", converter=_name, validator=_an_error)
 
-    def matches(self, operation: str, places: Sequence[Place]) -> bool:
+    def matches(self, operation: str, places: Sequence[TopicPartition]) -> bool:
         """Whether this is about an operation at any of these places; one without places is everywhere."""
         if operation != self.operation and not (self.operation == "administer" and operation in _ADMINISTRATION):
             return False
         return not places or any(map(self.is_at, places))
 
-    def is_at(self, place: Place) -> bool:
+    def is_at(self, place: TopicPartition) -> bool:
         """Whether this is about that topic and partition."""
         topic, partition = place
         return fnmatchcase(topic, self.topic) and self.partition in {None, partition}
@@ -91,7 +91,7 @@ class Rule:
 _ERRORS: Final = {
     name: kind for name, kind in vars(_errors).items() if isinstance(kind, type) and issubclass(kind, Error)
 }
-_ADMINISTRATION: Final = frozenset(map(action_name, get_args(Administration)))
+_ADMINISTRATION: Final = frozenset(map(action_name, get_args(Action)))
 
 
 @attrs.frozen
@@ -99,7 +99,7 @@ class Happened:
     """What was done: by the rule of this number (counted from 0), to which operation, and where."""
 
     rule: int
-    action: Action
+    action: Effect
     operation: str
     topic: str | None = None
     partition: int | None = None
@@ -117,7 +117,9 @@ class Dice:
         self.happened: list[Happened] = []
         self.active = True
 
-    def throw(self, operation: str, places: Sequence[Place] = (), among: Iterable[str] | None = None) -> Rule | None:
+    def throw(
+        self, operation: str, places: Sequence[TopicPartition] = (), among: Iterable[str] | None = None
+    ) -> Rule | None:
         """The rule that strikes this event, if any does; ``among`` says which actions this event can suffer."""
         if not self.active:
             return None
@@ -134,7 +136,7 @@ class Dice:
             self._struck[number] += 1
             return self._log(number, operation, places)
 
-    def _log(self, number: int, operation: str, places: Sequence[Place]) -> Rule:
+    def _log(self, number: int, operation: str, places: Sequence[TopicPartition]) -> Rule:
         rule = self._rules[number]
         topic, partition = next(filter(rule.is_at, places), (None, None))
         self.happened.append(Happened(number, rule.action, operation, topic, partition))

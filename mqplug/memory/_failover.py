@@ -15,7 +15,7 @@ from mqplug.memory._entries import is_acked
 from mqplug.spi import ConsumerOptions, GroupPosition, Listener, Numbers
 from mqplug.spi.groups import Seat
 
-FAILOVER = 1.5  # seconds that a member keeps a partition which another one is to have, as long as it has some in hand
+FAILOVER_S = 1.5  # seconds that a member keeps a partition which another one is to have, as long as it has some in hand
 
 
 class FailoverConsumer(MemoryConsumer):
@@ -44,7 +44,7 @@ class FailoverConsumer(MemoryConsumer):
 
     def _release(self, seat: Seat, logs: Sequence[Log]) -> None:
         now = self._store.clock.monotonic()
-        self._leaving = {log: self._leaving.get(log, now + FAILOVER) for log in logs}
+        self._leaving = {log: self._leaving.get(log, now + FAILOVER_S) for log in logs}
         if due := [log for log, until in self._leaving.items() if until <= now or not self._in_hand[log]]:
             self._drop(due)
             seat.release(due)

@@ -17,9 +17,9 @@ from mqplug.memory._failover import FailoverConsumer
 from mqplug.memory._personality import FULL, PERSONALITIES
 from mqplug.memory._producer import MemoryProducer
 from mqplug.memory._settings import MemorySettings
-from mqplug.memory._shared import SharedMember
+from mqplug.memory._shared import MemorySharedConsumer
 from mqplug.memory._stage import MemoryStage
-from mqplug.memory._store import open_store
+from mqplug.memory._store import open_memory_store
 from mqplug.spi import (
     Action,
     ConsumerDriver,
@@ -54,7 +54,7 @@ def mqplug_connect(settings: MemorySettings) -> MemoryConnection:
     capabilities = personality.capabilities
     if settings.message_max_bytes is not None:
         capabilities = attrs.evolve(capabilities, message_max_bytes=settings.message_max_bytes)
-    return MemoryConnection(open_store(settings.name, personality), capabilities)
+    return MemoryConnection(open_memory_store(settings.name, personality), capabilities)
 
 
 @hookimpl
@@ -66,7 +66,7 @@ def mqplug_open_producer(connection: MemoryConnection, options: ProducerOptions)
 def mqplug_open_consumer(connection: MemoryConnection, options: ConsumerOptions, listener: Listener) -> ConsumerDriver:
     kind = MemoryConsumer
     if options.shares:
-        kind = SharedMember
+        kind = MemorySharedConsumer
     elif options.group is not None and connection.store.personality.takes_over:
         kind = FailoverConsumer
     return kind(connection, options, listener)

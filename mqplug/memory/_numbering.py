@@ -98,15 +98,15 @@ class Marked(Dense):
 
     @staticmethod
     def is_possible(coordinates: Numbers) -> bool:
-        return len(coordinates) == 1 and 0 <= coordinates[0] < LARGEST
+        return len(coordinates) == 1 and 0 <= coordinates[0] < MAX_COORDINATE
 
     def count(self, places: Sequence[Numbers], begin: Numbers) -> int:
         return max(0, self._next - begin[0]) if places else 0
 
 
-LARGEST = 2**63 - 1  # what brokers count with has 64 bits, and one more is the position behind a message
-BATCH = 10  # messages of one entry
-LEDGER = 5  # entries of one ledger
+MAX_COORDINATE = 2**63 - 1  # what brokers count with has 64 bits, and one more is the position behind a message
+ENTRY_MESSAGES = 10  # messages of one entry
+LEDGER_ENTRIES = 5  # entries of one ledger
 
 
 class Entries:
@@ -127,7 +127,7 @@ class Entries:
         places: list[Numbers] = []
         details: list[Numbers] = []
         while count:
-            size = min(count, BATCH)
+            size = min(count, ENTRY_MESSAGES)
             ledger, entry = self._new_entry()
             places += [(ledger, entry, index) for index in range(size)] if size > 1 else [(ledger, entry, -1)]
             details += [(size,)] * size if size > 1 else [()]
@@ -135,7 +135,7 @@ class Entries:
         return places, details
 
     def _new_entry(self) -> tuple[int, int]:
-        if self._entry == LEDGER:
+        if self._entry == LEDGER_ENTRIES:
             self.roll()
         self._entry += 1
         return self._ledger, self._entry - 1
@@ -159,7 +159,7 @@ class Entries:
     def is_possible(coordinates: Numbers) -> bool:
         match coordinates:
             case (ledger, entry, index):
-                return 0 <= ledger < LARGEST and 0 <= entry < LARGEST and -1 <= index < LARGEST
+                return 0 <= ledger < MAX_COORDINATE and 0 <= entry < MAX_COORDINATE and -1 <= index < MAX_COORDINATE
         return False
 
     def removable(self, places: Sequence[Numbers], wanted: int) -> int:

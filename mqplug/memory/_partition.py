@@ -20,7 +20,7 @@ from mqplug.spi.groups import Lease, Upcoming
 
 
 @attrs.frozen
-class Retention:
+class TopicRetention:
     """What a topic keeps: messages of so many seconds, and so many bytes in each partition."""
 
     seconds: float
@@ -43,7 +43,7 @@ class Written(NamedTuple):
 
 
 @attrs.define
-class Columns:
+class StoredRows:
     """What is stored, a row for each message. ``stored`` is when it came, in milliseconds; it never goes back."""
 
     places: list[Numbers] = attrs.field(factory=list)
@@ -59,7 +59,7 @@ class Columns:
 
     def remove(self, count: int) -> None:
         """Remove the first rows."""
-        for field in attrs.fields(Columns):
+        for field in attrs.fields(StoredRows):
             del getattr(self, field.name)[:count]
 
 
@@ -67,7 +67,7 @@ class Partition:
     """One log. All under the store's lock."""
 
     def __init__(
-        self, log: Log, numbering: Numbering, retention: Retention, now: Callable[[], float], *, publish_time: bool
+        self, log: Log, numbering: Numbering, retention: TopicRetention, now: Callable[[], float], *, publish_time: bool
     ) -> None:
         self.log = log
         self.numbering = numbering
@@ -75,7 +75,7 @@ class Partition:
         self._now = now
         self._entries = numbering.width > 1
         self._publish_time = publish_time  # whether a search by time looks at when a message was stored
-        self.rows = Columns()
+        self.rows = StoredRows()
         self.low = numbering.end
 
     @property

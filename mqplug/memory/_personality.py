@@ -14,7 +14,7 @@ from mqplug.spi.groups import tidy
 if TYPE_CHECKING:
     from mqplug.memory._partition import Partition
 
-RANGES = 200  # acked ranges that fit into the metadata of a commit on Kafka
+KAFKA_ACKED_RANGES_MAX = 200  # acked ranges that fit into the metadata of a commit on Kafka
 
 Storing = Callable[["GroupPosition | None", GroupPosition, "Partition"], GroupPosition]
 """From what is stored of a group and what is committed now to what is stored then."""
@@ -51,7 +51,7 @@ def _exactly(stored: GroupPosition | None, wanted: GroupPosition, partition: Par
 def _as_far_as_fits(stored: GroupPosition | None, wanted: GroupPosition, partition: Partition) -> GroupPosition:
     """Kafka stores the acked ranges in the commit's metadata, which is short: the nearest ones."""
     wanted = tidy(wanted)
-    return attrs.evolve(wanted, acked=wanted.acked[:RANGES])
+    return attrs.evolve(wanted, acked=wanted.acked[:KAFKA_ACKED_RANGES_MAX])
 
 
 def _by_entry(stored: GroupPosition | None, wanted: GroupPosition, partition: Partition) -> GroupPosition:
@@ -85,7 +85,7 @@ KAFKA: Final = Personality(
         seek_time=True, trim=True, retention=True, pause_resume=True, null_payload=True, headers=True, keys=True,
         partitions=True, timestamps_producer=True, individual_ack=True, cumulative_ack=True, commit=True,
         assignment_events=True, header_duplicates=True, idempotent_producer=True, batch_index=True, time_index=True,
-        multi_client=True, acked_ranges_max=RANGES,
+        multi_client=True, acked_ranges_max=KAFKA_ACKED_RANGES_MAX,
     ),
 )  # fmt: skip
 

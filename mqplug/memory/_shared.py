@@ -13,7 +13,7 @@ from mqplug.spi import ConsumerOptions, GroupPosition, Listener, Settlement
 from mqplug.spi.groups import Leases
 
 
-class SharedMember(MemoryConsumer):
+class MemorySharedConsumer(MemoryConsumer):
     """Takes what nobody else has, by the lease table of each log."""
 
     def __init__(self, connection: MemoryConnection, options: ConsumerOptions, listener: Listener) -> None:

@@ -27,7 +27,7 @@ class Part:
         return len(self.written.values)
 
 
-class Staging:
+class MemoryStaging:
     """What waits to be taken in, and what was taken in last of each writer. All under the store's lock."""
 
     def __init__(self, store: str, partition: Callable[[Log], Partition]) -> None:

@@ -12,13 +12,13 @@ from mqplug._model.log import Log
 from mqplug._model.position import Position
 from mqplug.memory._clock import Clock
 from mqplug.memory._groups import Group
-from mqplug.memory._partition import Partition, Retention
+from mqplug.memory._partition import Partition, TopicRetention
 from mqplug.memory._personality import FULL, Personality
-from mqplug.memory._staging import Staging
+from mqplug.memory._staging import MemoryStaging
 from mqplug.spi import GroupInfo, GroupPosition, TopicInfo
 from mqplug.spi.groups import Roster
 
-WEEK = 7 * 24 * 3600.0
+DEFAULT_RETENTION_S = 7 * 24 * 3600.0
 
 
 class Store:
@@ -31,7 +31,7 @@ class Store:
         self.clock = Clock(self.changed)
         self._topics: dict[str, list[Partition]] = {}
         self._groups: dict[str, Group] = {}
-        self.staging = Staging(name, self.partition)
+        self.staging = MemoryStaging(name, self.partition)
         self._ledgers: Iterator[int] = count(1)
 
     # topics ------------------------------------------------------------------------------------------------
@@ -41,11 +41,11 @@ class Store:
         if topic in self._topics:
             raise TopicExists(f"there is a topic {topic!r} already", topic=topic)
         incarnation = uuid.uuid4().hex[:16] if self.personality.incarnations else ""
-        kept = Retention(WEEK if retention is None else retention, size)
+        kept = TopicRetention(DEFAULT_RETENTION_S if retention is None else retention, size)
         self._topics[topic] = [self._partition(topic, number, incarnation, kept) for number in range(partitions)]
         return self.describe(topic)
 
-    def _partition(self, topic: str, number: int, incarnation: str, retention: Retention) -> Partition:
+    def _partition(self, topic: str, number: int, incarnation: str, retention: TopicRetention) -> Partition:
         personality = self.personality
         log = Log("memory", self.name, topic, number, incarnation)
         numbering = personality.numbering(self._ledgers)
@@ -154,7 +154,7 @@ _named: dict[str, tuple[Store, int]] = {}
 _naming = Lock()
 
 
-def open_store(name: str | None, personality: Personality) -> Store:
+def open_memory_store(name: str | None, personality: Personality) -> Store:
     """The store of this name, which all clients of the process share while one of them is open.
 
     Without a name, one of its own.

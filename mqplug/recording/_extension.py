@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import attrs
@@ -17,9 +17,7 @@ from mqplug.recording._file import FileBook
 from mqplug.recording._recording import MemoryBook, Recording, at, watched
 from mqplug.recording._sending import RecordedProducer
 from mqplug.spi import Action, Connection, ConsumerOptions, DescribeGroup, GroupPosition, TopicInfo, Trim, hookimpl
-from mqplug.spi.proxies import ConnectionProxy, ListenerRelay
-
-Wrapped = Generator[None, Any, Any]
+from mqplug.spi.proxies import ConnectionProxy, HookWrapper, ListenerRelay
 
 
 def _text(path: str | os.PathLike[str] | None) -> str | None:
@@ -54,14 +52,14 @@ class Recorder:
         return self._recording.full
 
     @hookimpl(wrapper=True)
-    def mqplug_connect(self) -> Wrapped:
+    def mqplug_connect(self) -> HookWrapper:
         member = self._recording.member("client")
         with self._recording.call(member, "connect"):
             connection = yield
         return RecordedConnection(connection, self._recording, member)
 
     @hookimpl(wrapper=True)
-    def mqplug_open_producer(self, connection: Connection) -> Wrapped:
+    def mqplug_open_producer(self, connection: Connection) -> HookWrapper:
         member = self._recording.member("producer", self._client(connection))
         with self._recording.call(member, "open_producer"):
             driver = yield
@@ -70,7 +68,7 @@ class Recorder:
     @hookimpl(wrapper=True)
     def mqplug_open_consumer(
         self, connection: Connection, options: ConsumerOptions, listener: ListenerRelay
-    ) -> Wrapped:
+    ) -> HookWrapper:
         recording, member = self._recording, self._recording.member("consumer", self._client(connection))
         listener.insert(lambda inner: RecordedListener(inner, recording, member))
         start = at(options.start) if isinstance(options.start, Mapping) else ()
@@ -80,32 +78,34 @@ class Recorder:
         return RecordedConsumer(driver, recording, member)
 
     @hookimpl(wrapper=True)
-    def mqplug_resolve_start(self, connection: Connection, logs: Sequence[Log]) -> Wrapped:
+    def mqplug_resolve_start(self, connection: Connection, logs: Sequence[Log]) -> HookWrapper:
         with self._recording.call(self._client(connection), "resolve_start", logs=tuple(logs)) as found:
             positions: Mapping[Log, Position] = yield
             found["positions"] = at(positions)
             return positions
 
     @hookimpl(wrapper=True)
-    def mqplug_move_group(self, connection: Connection, group: str, positions: Mapping[Log, GroupPosition]) -> Wrapped:
+    def mqplug_move_group(
+        self, connection: Connection, group: str, positions: Mapping[Log, GroupPosition]
+    ) -> HookWrapper:
         known = {"group": group, "positions": tuple(positions.values())}
         with self._recording.call(self._client(connection), "move_group", lasting=True, **known):
             return (yield)
 
     @hookimpl(wrapper=True)
-    def mqplug_watermarks(self, connection: Connection, logs: Sequence[Log]) -> Wrapped:
+    def mqplug_watermarks(self, connection: Connection, logs: Sequence[Log]) -> HookWrapper:
         with self._recording.call(self._client(connection), "watermarks", logs=tuple(logs)) as found:
             marks = yield
             found["watermarks"] = tuple(marks.values())
             return marks
 
     @hookimpl(wrapper=True)
-    def mqplug_bounds(self, connection: Connection, logs: Sequence[Log]) -> Wrapped:
+    def mqplug_bounds(self, connection: Connection, logs: Sequence[Log]) -> HookWrapper:
         with self._recording.call(self._client(connection), "bounds", logs=tuple(logs)):
             return (yield)
 
     @hookimpl(wrapper=True)
-    def mqplug_administer(self, connection: Connection, action: Action) -> Wrapped:
+    def mqplug_administer(self, connection: Connection, action: Action) -> HookWrapper:
         operation = action_name(type(action))
         changes = not operation.startswith(("describe", "list"))
         with self._recording.call(self._client(connection), operation, lasting=changes, **_known(action)) as found:

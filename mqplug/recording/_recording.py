@@ -19,7 +19,7 @@ from mqplug._model.position import Position
 from mqplug.recording._calls import Call, Outcome, Payloads
 from mqplug.spi import GroupPosition
 
-UNPROVEN: Final = (ConnectError, OutcomeUnknown, Timeout)
+UNPROVEN_ERRORS: Final = (ConnectError, OutcomeUnknown, Timeout)
 
 
 class Book(Protocol):
@@ -105,7 +105,7 @@ class Recording:
 
 def _proves(error: BaseException) -> bool:
     """Whether this error proves that a call changed nothing."""
-    return isinstance(error, Error | TypeError | ValueError) and not isinstance(error, UNPROVEN)
+    return isinstance(error, Error | TypeError | ValueError) and not isinstance(error, UNPROVEN_ERRORS)
 
 
 def spoken(error: BaseException) -> str:

@@ -21,10 +21,10 @@ class RecordedProducer(ProducerProxy):
         super().__init__(inner)
         self._recording = recording
         self._member = member
-        self._open: set[Batch] = set()
+        self._open: set[RecordedSend] = set()
 
     def send(self, sendings: Sequence[Sending]) -> None:
-        batch = Batch(self._recording, self._member, sendings, self._open)
+        batch = RecordedSend(self._recording, self._member, sendings, self._open)
         try:
             self.inner.send(batch.recorded)
         except BaseException as error:
@@ -39,10 +39,12 @@ class RecordedProducer(ProducerProxy):
                 batch.end(None)
 
 
-class Batch:
+class RecordedSend:
     """Messages on their way. What is known of each is written down before the core hears of the last of them."""
 
-    def __init__(self, recording: Recording, member: str, sendings: Sequence[Sending], unfinished: set[Batch]) -> None:
+    def __init__(
+        self, recording: Recording, member: str, sendings: Sequence[Sending], unfinished: set[RecordedSend]
+    ) -> None:
         self._recording = recording
         self._keys = column([sending.key for sending in sendings], recording.payloads)
         self._values = column([sending.value for sending in sendings], recording.payloads)
@@ -102,7 +104,7 @@ class Recorded(SendingProxy):
 
     __slots__ = ("_batch", "_row")
 
-    def __init__(self, inner: Sending, batch: Batch, row: int) -> None:
+    def __init__(self, inner: Sending, batch: RecordedSend, row: int) -> None:
         super().__init__(inner)
         self._batch = batch
         self._row = row

@@ -27,7 +27,7 @@ from __future__ import annotations
 
 from mqplug._base.bell import Bell
 from mqplug._base.deadline import Deadline
-from mqplug._model.batch import ArrowColumns, Batch, Columns, ListColumns
+from mqplug._model.batch import Batch, Columns, ColumnsWithArrow, ListColumns
 from mqplug._model.headers import Headers
 from mqplug._model.position import AtTime, Earliest, Last, Latest
 from mqplug._model.retention import Retention, retention_seconds
@@ -85,13 +85,13 @@ __all__ = [
     "Action",
     "AddPartitions",
     "Address",
-    "ArrowColumns",
     "AtTime",
     "Batch",
     "Bell",
     "Capabilities",
     "CheckingConnection",
     "Columns",
+    "ColumnsWithArrow",
     "Connection",
     "ConsumerDriver",
     "ConsumerOptions",

@@ -10,7 +10,7 @@ import attrs
 import pytest
 from test_schema import BACKENDS, complaints, settings_of
 
-from mqplug._config.choice import ORDER
+from mqplug._config.choice import MODE_BACKENDS
 from mqplug._config.configuration import Plugins, Top
 from mqplug._config.schema import schema_of
 from mqplug._plugins.discovery import installed
@@ -35,10 +35,10 @@ def test_every_key_is_documented(key: str) -> None:
     assert f"`{key}`" in PAGE
 
 
-@pytest.mark.parametrize("mode", ORDER)
+@pytest.mark.parametrize("mode", MODE_BACKENDS)
 def test_the_table_of_modes_is_the_order(mode: str) -> None:
     """What the page says is what the code does."""
-    assert re.search(rf"\| `{mode}` \| {', '.join(ORDER[mode])}[ ;]", PAGE)
+    assert re.search(rf"\| `{mode}` \| {', '.join(MODE_BACKENDS[mode])}[ ;]", PAGE)
 
 
 @pytest.mark.parametrize("example", re.findall(r"```toml\n(.*?)```", PAGE, re.DOTALL))

@@ -13,7 +13,7 @@ import mqplug
 from mqplug import Log, PluginError, Position, PositionLost, Watermarks
 from mqplug.debug import Debug, Rules
 from mqplug.debug._producer import WatchedProducer
-from mqplug.debug._rules import OF_DRIVERS
+from mqplug.debug._rules import DRIVER_RULES
 from mqplug.spi import Batch, GroupPosition, hookimpl
 from mqplug.spi.proxies import ConnectionProxy, ConsumerProxy, ListenerProxy, ProducerProxy, SendingProxy
 
@@ -301,7 +301,7 @@ def test_a_driver_that_breaks_a_rule_is_told_which(stored, rule, story, made):
 
 def test_every_promise_of_a_driver_is_proven():
     """Each rule that the watcher knows of drivers is broken once here."""
-    assert {rule for rule, _, _ in BREACHES} == OF_DRIVERS
+    assert {rule for rule, _, _ in BREACHES} == DRIVER_RULES
 
 
 @pytest.mark.parametrize("story", [sends, sends_many, reads, joins, shares, pauses, seeks, seeks_behind, looks])

@@ -12,7 +12,7 @@ import mqplug
 from mqplug import spi
 from mqplug._plugins.backend import action_name
 from mqplug._plugins.discovery import load_extension
-from mqplug._plugins.hooks import NAMES
+from mqplug._plugins.hooks import HOOK_NAMES
 from mqplug.faults import Faults, Happened, Rule
 from mqplug.faults._rules import OPERATIONS, Action
 from mqplug.recording import Recorder
@@ -306,7 +306,7 @@ def test_faults_are_configured_by_name():
 
 def test_every_hook_can_be_struck():
     """Each hook that opens or asks something is an operation of its own."""
-    hooks = {name.removeprefix("mqplug_") for name in NAMES} - {"describe", "commands"}
+    hooks = {name.removeprefix("mqplug_") for name in HOOK_NAMES} - {"describe", "commands"}
     assert hooks <= set(OPERATIONS)
 
 

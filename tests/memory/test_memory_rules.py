@@ -16,7 +16,7 @@ from memory_drivers import Heard, Seam, Sent
 import mqplug
 from mqplug import PluginError, Position, Record
 from mqplug.debug import Rules
-from mqplug.debug._rules import OF_DRIVERS, OF_THE_CORE, OVERLAPS
+from mqplug.debug._rules import CORE_RULES, DRIVER_RULES, OVERLAPS
 from mqplug.spi import GroupPosition, Settlement
 
 PAGE = Path(__file__).parents[2] / "docs" / "driver-rules.md"
@@ -217,7 +217,7 @@ def test_broken_rules_are_kept(seam):
 def test_every_rule_is_documented():
     """The page of the driver rules names each rule that debug mode enforces, and no other."""
     named = re.findall(r"\| `([a-z-]+)` \|$", PAGE.read_text(), re.MULTILINE)
-    assert set(named) == OF_THE_CORE | OF_DRIVERS
+    assert set(named) == CORE_RULES | DRIVER_RULES
 
 
 def test_sendings_are_settled_at_once():

@@ -9,7 +9,7 @@ import attrs
 from mqplug import Corrupt, OutcomeUnknown, StorageFull
 from mqplug._consume.session import ConsumerSession
 from mqplug.memory._numbering import Dense
-from mqplug.memory._partition import Columns, Partition
+from mqplug.memory._partition import Partition, StoredRows
 from mutants.base import Mutant, Proxy, Sender
 from mutants.durability import Lasting
 
@@ -94,7 +94,7 @@ class Hardware(Lasting):
     @contextmanager
     def copy(self):
         """What is written to the copy is taken back in the end."""
-        names = [field.name for field in attrs.fields(Columns)]
+        names = [field.name for field in attrs.fields(StoredRows)]
         kept = [(rows, {name: list(getattr(rows, name)) for name in names}) for rows in self.rows()]
         with self.connect() as client:
             yield client

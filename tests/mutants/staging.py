@@ -14,12 +14,12 @@ from mqplug._consume.acking import Acknowledgements
 from mqplug.memory import Store
 from mqplug.memory._groups import Group
 from mqplug.memory._stage import MemoryStage
-from mqplug.memory._staging import Staging
+from mqplug.memory._staging import MemoryStaging
 from mqplug.spi import DiscardStaged, Ingest
 from mutants.base import Mutant, Proxy
 from mutants.durability import Lasting
 
-_write, _ingest, _find, _leave = MemoryStage.write, Staging.ingest, Staging._find, Group.leave
+_write, _ingest, _find, _leave = MemoryStage.write, MemoryStaging.ingest, MemoryStaging._find, Group.leave
 
 
 def _append(stage, parts):
@@ -43,7 +43,7 @@ class SeenWhenWritten(Mutant):
 
 class LastStageFirst(Mutant):
     case = "STG-02"
-    patches = ((Staging, "_find", lambda staging, several: _find(staging, several[::-1])),)
+    patches = ((MemoryStaging, "_find", lambda staging, several: _find(staging, several[::-1])),)
 
 
 def _without(column):
@@ -123,7 +123,7 @@ class ForgetsNumbers(Mutant):
         self._last.clear()
         return _ingest(self, wanted)
 
-    patches = ((Staging, "ingest", ingest),)
+    patches = ((MemoryStaging, "ingest", ingest),)
 
 
 class KnowsTheLastNumber(Mutant):
@@ -136,12 +136,12 @@ class KnowsTheLastNumber(Mutant):
             del self._last[wanted.writer]
         return _ingest(self, wanted)
 
-    patches = ((Staging, "ingest", ingest),)
+    patches = ((MemoryStaging, "ingest", ingest),)
 
 
 class OneWriterForAll(Mutant):
     case = "STG-10"
-    patches = ((Staging, "ingest", lambda staging, wanted: _ingest(staging, attrs.evolve(wanted, writer="any"))),)
+    patches = ((MemoryStaging, "ingest", lambda staging, wanted: _ingest(staging, attrs.evolve(wanted, writer="any"))),)
 
 
 class KeepsWhatIsRepeated(Mutant):
@@ -154,7 +154,7 @@ class KeepsWhatIsRepeated(Mutant):
             self._waiting = kept
         return done
 
-    patches = ((Staging, "ingest", ingest),)
+    patches = ((MemoryStaging, "ingest", ingest),)
 
 
 class NothingHasNoNumber(Mutant):
@@ -169,7 +169,7 @@ class NothingHasNoNumber(Mutant):
             self._last = known
         return done
 
-    patches = ((Staging, "ingest", ingest),)
+    patches = ((MemoryStaging, "ingest", ingest),)
 
 
 class TakesInWhatIsLeft(Mutant):
@@ -180,7 +180,7 @@ class TakesInWhatIsLeft(Mutant):
     def find(self, several):
         return _find(self, [each for each in several if each.detail in self._waiting])
 
-    patches = ((Staging, "_find", find),)
+    patches = ((MemoryStaging, "_find", find),)
 
 
 class FailureUsesTheNumber(Mutant):
@@ -193,7 +193,7 @@ class FailureUsesTheNumber(Mutant):
             self._last[wanted.writer] = wanted.number, None
             raise
 
-    patches = ((Staging, "ingest", ingest),)
+    patches = ((MemoryStaging, "ingest", ingest),)
 
 
 class TakesInOneByOne(Mutant):
@@ -225,7 +225,7 @@ class TakesInWhatIsAnothers(Mutant):
     def find(self, several):
         return _find(self, [each for each in several if (each.backend, each.cluster) == ("memory", self._store)])
 
-    patches = ((Staging, "_find", find),)
+    patches = ((MemoryStaging, "_find", find),)
 
 
 class NumbersGoWithTheClient(Mutant):

@@ -11,8 +11,8 @@ from made_distributions import BACKEND, field, plant_backend
 
 import mqplug
 from mqplug import memory, spi
-from mqplug._plugins.discovery import Rules, installed, load, load_extension
-from mqplug._plugins.inspection import PluginState, inspect
+from mqplug._plugins.discovery import PluginRules, installed, load, load_extension
+from mqplug._plugins.inspection import PluginState, inspect_plugins
 
 
 @pytest.fixture
@@ -22,9 +22,9 @@ def plant(tmp_path):
         yield planted
 
 
-def state_of(name, rules=Rules()):  # noqa: B008
+def state_of(name, rules=PluginRules()):  # noqa: B008
     """What inspection says of the only plugin of this name."""
-    (state,) = [each for each in inspect(rules) if each.name == name]
+    (state,) = [each for each in inspect_plugins(rules) if each.name == name]
     return state
 
 
@@ -65,7 +65,7 @@ def test_two_distributions_with_one_name_are_both_named(plant):
     plant("zenith", "[mqplug.backends]\ntwice = acme_twice\n")
     with pytest.raises(mqplug.PluginError, match=r"offered by acme-twice and by zenith.*Uninstall"):
         mqplug.connect("twice")
-    states = [each for each in inspect() if each.name == "twice"]
+    states = [each for each in inspect_plugins() if each.name == "twice"]
     assert [(each.distribution, each.state) for each in states] == [("acme-twice", "conflict"), ("zenith", "conflict")]
     assert "acme_twice" not in sys.modules
 
@@ -131,10 +131,10 @@ def test_broken_metadata_hides_no_other_plugin(plant):
 @pytest.mark.parametrize(
     ("rules", "reason"),
     [
-        (Rules(deny={"planted"}), "on the deny list"),
-        (Rules(allow={"memory"}), "not on the allow list"),
-        (Rules(allow=frozenset()), "not on the allow list"),
-        (Rules(allow={"planted"}, deny={"planted"}), "on the deny list"),
+        (PluginRules(deny={"planted"}), "on the deny list"),
+        (PluginRules(allow={"memory"}), "not on the allow list"),
+        (PluginRules(allow=frozenset()), "not on the allow list"),
+        (PluginRules(allow={"planted"}, deny={"planted"}), "on the deny list"),
     ],
 )
 def test_rules_are_read_before_anything_is_loaded(plant, rules, reason):
@@ -151,15 +151,15 @@ def test_rules_hold_for_extensions_and_for_what_is_registered(plant):
     """Neither an extension nor a registered plugin passes the rules."""
     plant("acme", "[mqplug.extensions]\nspy = acme_spy\n", acme_spy="raise AssertionError('imported')")
     with pytest.raises(mqplug.PluginError, match="deny list"):
-        load_extension("spy", {}, Rules(deny={"spy"}))
+        load_extension("spy", {}, PluginRules(deny={"spy"}))
     with mqplug.register("mine", object()), pytest.raises(mqplug.PluginError, match="deny list"):
-        load("mine", Rules(deny={"mine"}))
+        load("mine", PluginRules(deny={"mine"}))
 
 
 def test_what_the_rules_allow_is_loaded(plant):
     """A plugin on the allow list loads."""
     plant_backend(plant, "planted")
-    assert load("planted", Rules(allow=["planted"])) is sys.modules["acme_planted"]
+    assert load("planted", PluginRules(allow=["planted"])) is sys.modules["acme_planted"]
 
 
 @pytest.mark.parametrize(("version", "upgraded"), [(2, "mqplug"), (7, "mqplug"), (-1, "acme-other")])

@@ -14,12 +14,12 @@ from mqplug import memory
 from mqplug._base.deadline import Deadline
 from mqplug._plugins.backend import Backend
 from mqplug._plugins.discovery import load_extension
-from mqplug._plugins.hooks import NAMES
+from mqplug._plugins.hooks import HOOK_NAMES
 from mqplug.memory._connection import MemoryConnection
 from mqplug.spi import ConsumerOptions, CreateTopic, GroupPosition, Latest, ProducerOptions, TopicInfo, hookimpl
 from mqplug.spi.proxies import ColumnsProxy, ConnectionProxy, ConsumerProxy, ListenerProxy, ProducerProxy, SendingProxy
 
-HOOKS = [name for name in NAMES if name != "mqplug_commands"]  # that one belongs to no client
+HOOKS = [name for name in HOOK_NAMES if name != "mqplug_commands"]  # that one belongs to no client
 
 
 class Stage:

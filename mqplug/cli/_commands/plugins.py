@@ -19,9 +19,9 @@ def plugins(context: click.Context, check: bool, as_json: bool) -> None:
     import attrs
 
     from mqplug._config.plan import sources
-    from mqplug._plugins.inspection import inspect
+    from mqplug._plugins.inspection import inspect_plugins
 
-    found = inspect(sources(None, {}).rules())
+    found = inspect_plugins(sources(None, {}).rules())
     rows = [{**attrs.asdict(plugin), "reason": " ".join(plugin.reason.split())} for plugin in found]
     show_rows(PLUGIN_COLUMNS, rows, as_json)
     if check and any(plugin.state != "ok" for plugin in found):

@@ -14,8 +14,8 @@ def schema() -> None:
     from mqplug._config.schema import schema_of
     from mqplug._plugins.backend import Backend
     from mqplug._plugins.discovery import load
-    from mqplug._plugins.inspection import inspect
+    from mqplug._plugins.inspection import inspect_plugins
 
     rules = sources(None, {}).rules()
-    names = [each.name for each in inspect(rules) if each.kind == "backend" and each.state == "ok"]
+    names = [each.name for each in inspect_plugins(rules) if each.kind == "backend" and each.state == "ok"]
     show_json(schema_of({name: Backend(name, load(name, rules)).descriptor.settings for name in names}))

@@ -19,7 +19,7 @@ from mqplug.spi._actions import GroupPosition, Settlement
 from mqplug.spi.groups._delivery_order import Open, Turns
 from mqplug.spi.groups._positions import AckedRange, tidy
 
-_AT_ONCE: Final = 1000  # messages that are looked at in one go
+_LOOK_AHEAD_MESSAGES: Final = 1000  # messages that are looked at in one go
 
 
 class Upcoming(NamedTuple):
@@ -44,7 +44,7 @@ class Recalled(NamedTuple):
     delay: float = 0.0
 
 
-Read = Callable[[Numbers, int], Iterable[Upcoming]]
+ReadUpcoming = Callable[[Numbers, int], Iterable[Upcoming]]
 """What a backend gives to ``take``: the messages at and after a position, so many at most, in order."""
 
 
@@ -87,10 +87,10 @@ class Leases:
 
     # going on ----------------------------------------------------------------------------------------------
 
-    def recall(self, known: Mapping[Numbers, Recalled], read: Read) -> None:
+    def recall(self, known: Mapping[Numbers, Recalled], read: ReadUpcoming) -> None:
         """Take up what a table before this one had handed out; to be called before anything is handed out here."""
         now, last = self._now(), max(known)
-        for each in self._new(read, _AT_ONCE):
+        for each in self._new(read, _LOOK_AHEAD_MESSAGES):
             attempts, delay = known.get(each.coordinates, (0, 0.0))
             each.attempt += attempts
             self._turns.wait(each, now + delay if delay > 0 else -inf)
@@ -112,7 +112,7 @@ class Leases:
 
     # handing out -------------------------------------------------------------------------------------------
 
-    def take(self, member: Hashable, most: int, read: Read, max_processing: float | None = None) -> list[Lease]:
+    def take(self, member: Hashable, most: int, read: ReadUpcoming, max_processing: float | None = None) -> list[Lease]:
         """Hand out so many messages at most, ascending: returned ones that are due, then new ones."""
         now = self._now()
         self._expire(now)
@@ -134,7 +134,7 @@ class Leases:
                 raise
         return leases
 
-    def _new(self, read: Read, most: int) -> Iterator[Open]:
+    def _new(self, read: ReadUpcoming, most: int) -> Iterator[Open]:
         """Open what comes next in the log, as far as it was not acked before and there is room."""
         while most > 0 and (room := self._most_open - len(self._open)):
             came = list(read(self._cursor, min(most, room)))
@@ -156,7 +156,7 @@ class Leases:
         self._last = each
         return each
 
-    def _pass_over(self, read: Read, first: Numbers, last: Numbers) -> None:
+    def _pass_over(self, read: ReadUpcoming, first: Numbers, last: Numbers) -> None:
         """Go on behind a range that was acked before; its last message may have been removed meanwhile."""
         behind = last
         for coordinates, _, after in read(last, 1):

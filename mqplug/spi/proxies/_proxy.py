@@ -10,7 +10,7 @@ hook that opened the driver::
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from typing import Any, cast
 
 from mqplug._model.batch import Batch
@@ -34,6 +34,9 @@ from mqplug.spi._drivers import (
     passes_over,
     takes_runs,
 )
+
+HookWrapper = Generator[None, Any, Any]
+"""What a ``hookimpl(wrapper=True)`` returns: it yields once, gets the answer, and returns it or another one."""
 
 
 class ConnectionProxy:
