@@ -113,4 +113,4 @@ def mqplug_commands() -> Sequence[Any]:
 
 @hookimpl
 def mqplug_administer(connection: Connection, action: Action, timeout: float) -> Any:
-    return connection.administer(connection.defaults.filled_in(action), timeout)
+    return connection.administer(connection.settings.filled_in(action), timeout)

@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 from bad_input_words import connect
-from rocksmq_words import serving
+from rocksmq_words import serving, store_settings
 
 import mqplug
 from mqplug_rocksmq._processes.open_stores import close_store
 from mqplug_rocksmq._processes.open_stores import open_store as open_shared
-from mqplug_rocksmq._store.store import Store, StoreSettings
+from mqplug_rocksmq._store.store import Store
 
 OpenStore = Callable[..., Store]
 
@@ -37,7 +37,7 @@ def open_store(path: Path) -> Iterator[OpenStore]:
     opened = []
 
     def open_it(**settings: Any) -> Store:
-        opened.append(Store(path, StoreSettings(**settings)))
+        opened.append(Store(path, store_settings(**settings)))
         return opened[-1]
 
     yield open_it
@@ -62,7 +62,7 @@ def mq(request: pytest.FixtureRequest, path: Path) -> Iterator[mqplug.Client]:
 @pytest.fixture
 def shared(path: Path) -> Iterator[Store]:
     """A store of this process, as clients share it."""
-    store = open_shared(path, StoreSettings(sync="os"))
+    store = open_shared(path, store_settings(sync="os"))
     yield store
     close_store(store, 10)
 

@@ -18,6 +18,7 @@ import mqplug_rocksmq
 from mqplug import EARLIEST
 from mqplug.spi import Action, ConsumerOptions, GroupPosition, GroupStart, Mode
 from mqplug_rocksmq._format.page import Columns
+from mqplug_rocksmq._settings import RocksMQSettings
 from mqplug_rocksmq._store.store import Store
 from mqplug_rocksmq._store.topics import Retention
 
@@ -27,6 +28,11 @@ def native(client: mqplug.Client) -> Store:
     store = client.unwrap(Store)
     assert store is not None
     return store
+
+
+def store_settings(**given: Any) -> RocksMQSettings:
+    """Return settings of a store whose path is given beside them."""
+    return RocksMQSettings(path="store", **given)
 
 
 def new_log(store: Store, topic: str = "orders", **retention: Any) -> int:
@@ -166,7 +172,7 @@ from pathlib import Path
 sys.path.insert(0, {str(Path(__file__).parent)!r})
 from mqplug_rocksmq._processes.open_stores import close_store, open_store
 from mqplug_rocksmq._format.page import Columns
-from mqplug_rocksmq._store.store import Store, StoreSettings
-from rocksmq_words import extent, new_log, put, values
+from mqplug_rocksmq._store.store import Store
+from rocksmq_words import extent, new_log, put, store_settings, values
 path = Path(sys.argv[1])
 """

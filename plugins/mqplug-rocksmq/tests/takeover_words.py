@@ -48,7 +48,7 @@ def closed(owner: subprocess.Popen[str]) -> None:
 
 def owns(mq: mqplug.Client) -> bool:
     """Whether the client's process has become the owner."""
-    return isinstance(mq._connection.home, StoreConnection)
+    return isinstance(mq._connection.access, StoreConnection)
 
 
 def take(consumer: mqplug.Consumer, count: int, *, ack: bool = False) -> list[mqplug.Message]:

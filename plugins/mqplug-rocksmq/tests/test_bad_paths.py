@@ -72,7 +72,7 @@ def test_nothing_is_made(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("path", "complaint"),
-    [("", "is empty"), ("a\0b", "zero byte"), ("~nobody-of-this-name/store", "there is no such user")],
+    [("", "is empty"), ("a\0b", "zero byte"), ("~nobody-of-this-name/store", "no such user exists")],
 )
 def test_a_path_that_cannot_be(path: str, complaint: str) -> None:
     """A path that no directory can have is a wrong setting."""

@@ -30,7 +30,7 @@ from mqplug_rocksmq import RocksMQSettings
         ({"sync": "never"}, "sync"),
         ({"sync": "interval", "sync_interval": 0}, "sync_interval"),
         ({"sync": "interval", "sync_interval": float("nan")}, "sync_interval"),
-        ({"sync_interval": 1.0}, r"sync_interval.*sync is always.*Say sync=interval"),
+        ({"sync_interval": 1.0}, r"sync_interval.*sync is always.*Set sync=interval"),
         ({"sync": "os", "sync_interval": 1.0}, "sync is os"),
         ({"retention_interval": -1}, "retention_interval"),
         ({"retention_interval": float("inf")}, "retention_interval"),

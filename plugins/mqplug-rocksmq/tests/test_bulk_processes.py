@@ -43,7 +43,7 @@ def linked(pages, files):
 
 took_in = Pages.ingest
 step, sync = sys.argv[2:]
-store = Store(path, StoreSettings(sync=sync))
+store = Store(path, store_settings(sync=sync))
 log = new_log(store)
 put(store, log, b"before")
 several = [staged(store, [b"a", b"b"], [b"c"]), staged(store, [b"d"])]
@@ -180,7 +180,7 @@ def test_the_owner_dies(path: Path, step: str) -> None:
             found = [stage_all(mq, "orders", [Record(b"%d" % number)]) for number in range(3)]
             done = mq.ingest(found, writer="job", number=0, timeout=60)
             assert owner.wait(30) == -signal.SIGKILL
-            assert isinstance(mq._connection.home, StoreConnection)
+            assert isinstance(mq._connection.access, StoreConnection)
             assert (done.messages, done.repeated) == (3, step != "Ingestion._check")
             assert read_all(mq, "orders") == {0: [b"0", b"1", b"2"]}
 

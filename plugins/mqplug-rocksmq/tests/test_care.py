@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from conftest import OpenStore
-from rocksmq_words import extent, new_log, put, python, values
+from rocksmq_words import extent, new_log, put, python, store_settings, values
 
 from mqplug import AlreadyOpen, ConfigError, Corrupt
 from mqplug_rocksmq._care import counting
@@ -155,7 +155,7 @@ def test_a_sound_store_is_left_alone(path: Path, open_store: OpenStore) -> None:
 def test_an_open_store_is_left_alone(path: Path) -> None:
     """A store that a process has open is neither checked in place nor repaired."""
     with python(
-        "store = open_store(path, StoreSettings())\nprint(1, flush=True)\nthreading.Event().wait()", path
+        "store = open_store(path, store_settings())\nprint(1, flush=True)\nthreading.Event().wait()", path
     ) as it:
         assert it.stdout is not None
         assert it.stdout.readline()
@@ -189,7 +189,7 @@ def test_damaged_tables(path: Path, open_store: OpenStore, seed: int) -> None:
 def test_damaged_write_ahead_log(path: Path, tmp_path: Path) -> None:
     """Damage in the write-ahead log costs what is behind it at most, and no offset is given out twice."""
     code = """
-store = open_store(path, StoreSettings(sync="os"))
+store = open_store(path, store_settings(sync="os"))
 log = new_log(store)
 for number in range(200):
     put(store, log, b"%d" % number)
@@ -207,9 +207,8 @@ threading.Event().wait()
     assert not check(path).sound
     repair(path)
     assert check(path).sound
-    from mqplug_rocksmq._store.store import StoreSettings
 
-    store = Store(path, StoreSettings())
+    store = Store(path, store_settings())
     found = by_offset(store, 0)
     assert all(each == b"%d" % offset for offset, each in found.items())
     assert len(found) < 200
@@ -395,9 +394,7 @@ def test_backup_under_load(path: Path, tmp_path: Path, open_store: OpenStore) ->
 
 def open_copy(path: Path) -> Store:
     """Open the store that is there."""
-    from mqplug_rocksmq._store.store import StoreSettings
-
-    return Store(path, StoreSettings())
+    return Store(path, store_settings())
 
 
 def test_nothing_is_overwritten(path: Path, tmp_path: Path, open_store: OpenStore) -> None:

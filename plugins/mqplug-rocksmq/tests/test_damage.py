@@ -6,16 +6,16 @@ from pathlib import Path
 
 import pytest
 from conftest import OpenStore
-from rocksmq_words import extent, line, new_log, put, python, values
+from rocksmq_words import extent, line, new_log, put, python, store_settings, values
 
 from mqplug import Corrupt
 from mqplug_rocksmq._engine import witness
 from mqplug_rocksmq._engine.directory import WITNESS
 from mqplug_rocksmq._format.keys import page_key
-from mqplug_rocksmq._store.store import Store, StoreSettings
+from mqplug_rocksmq._store.store import Store
 
 WRITER = """
-store = open_store(path, StoreSettings(sync=sys.argv[2]))
+store = open_store(path, store_settings(sync=sys.argv[2]))
 log = new_log(store)
 print("ready", flush=True)
 for number in range(1_000_000):
@@ -56,7 +56,7 @@ def test_kill_again_and_again(path: Path, open_store: OpenStore) -> None:
     """A store survives being killed many times, with all that was stored in each life."""
     stored = 0
     code = """
-store = open_store(path, StoreSettings())
+store = open_store(path, store_settings())
 log = store.topics.get("orders").logs[0] if store.topics.names() else new_log(store)
 print(extent(store, log)[1], flush=True)
 while True:
@@ -91,7 +91,7 @@ def test_flipped_byte_in_the_log(path: Path) -> None:
     raw[len(raw) // 2] ^= 1
     wal.write_bytes(raw)
     with pytest.raises(Corrupt):
-        Store(path, StoreSettings())
+        Store(path, store_settings())
 
 
 def test_lost_end(path: Path) -> None:
@@ -101,7 +101,7 @@ def test_lost_end(path: Path) -> None:
     with wal.open("r+b") as file:
         file.truncate(wal.stat().st_size // 2)
     with pytest.raises(Corrupt, match="safely on disk are gone") as lost:
-        Store(path, StoreSettings())
+        Store(path, store_settings())
     assert "mqplug rocksmq repair" in str(lost.value)
 
 
@@ -166,7 +166,7 @@ def test_copy(path: Path, tmp_path: Path, open_store: OpenStore) -> None:
     put(store, log, b"a")
     store.close()
     shutil.copytree(path, tmp_path / "copy")
-    copy = Store(tmp_path / "copy", StoreSettings())
+    copy = Store(tmp_path / "copy", store_settings())
     assert (copy.id, values(copy, log)) == (store.id, [b"a"])
     copy.close()
 
@@ -177,7 +177,7 @@ def test_spoiled_by_another_program(path: Path, open_store: OpenStore) -> None:
     config = path / "rocksdb" / "rocksdict-config.json"
     config.write_text('{"raw_mode":false}')
     with pytest.raises(Corrupt, match="raw mode"):
-        Store(path, StoreSettings())
+        Store(path, store_settings())
 
 
 @pytest.mark.parametrize("left", [b"", b'{"raw_', b"[]"])

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from rocksmq_words import eventually
+from rocksmq_words import eventually, store_settings
 
 import mqplug
 from mqplug import AlreadyOpen, ConnectError, Error, Log, Position, PositionLost, spi
@@ -27,7 +27,7 @@ from mqplug_rocksmq._processes.client_connection import ClientConnection
 from mqplug_rocksmq._processes.codec import error_from_json, error_to_json, from_json, to_json
 from mqplug_rocksmq._processes.frames import MAX_BODY, PROTOCOL, FrameReader, pack_frame
 from mqplug_rocksmq._processes.open_stores import close_store, open_store
-from mqplug_rocksmq._store.store import Store, StoreSettings
+from mqplug_rocksmq._store.store import Store
 
 LOG = Log("rocksmq", "store", "orders", 0, "1")
 HELLO = {"call": "hello", "protocol": PROTOCOL}
@@ -123,7 +123,7 @@ def test_frames_are_bounded() -> None:
 @pytest.fixture
 def shared(path: Path) -> Iterator[Store]:
     """A store of this process, with the topic "orders"."""
-    store = open_store(path, StoreSettings(sync="os"))
+    store = open_store(path, store_settings(sync="os"))
     yield store
     close_store(store, 10)
 
@@ -212,7 +212,7 @@ def test_an_owner_survives_anything(fuzzed: tuple[Path, Store], data: st.DataObj
 def fuzzed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, Store]]:
     """A store that is talked to in all ways."""
     path = tmp_path_factory.mktemp("fuzzed") / "store"
-    store = open_store(path, StoreSettings(sync="os"))
+    store = open_store(path, store_settings(sync="os"))
     logging.getLogger("mqplug.rocksmq").setLevel(logging.CRITICAL)
     yield path, store
     logging.getLogger("mqplug.rocksmq").setLevel(logging.NOTSET)

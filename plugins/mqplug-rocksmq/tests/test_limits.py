@@ -181,7 +181,7 @@ def resident():
 
 bare = resident()["VmRSS:"]
 memory, topics, partitions = map(int, sys.argv[2:])
-store = open_store(path, StoreSettings(sync="os", memory_max_bytes=memory << 20))
+store = open_store(path, store_settings(sync="os", memory_max_bytes=memory << 20))
 logs = [log for n in range(topics) for log in store.topics.create(f"t{n}", partitions, Retention(), 30).logs]
 for _ in range(3):
     for log in logs:

@@ -10,13 +10,13 @@ import sys
 from pathlib import Path
 
 import pytest
-from rocksmq_words import line, new_log, put, python, serving, values
+from rocksmq_words import line, new_log, put, python, serving, store_settings, values
 
 import mqplug
 from mqplug import AlreadyOpen, Closed, ConfigError, ForkedClient
 from mqplug_rocksmq._engine.ownership import Ownership, socket_path
 from mqplug_rocksmq._processes.open_stores import close_store, open_store
-from mqplug_rocksmq._store.store import Store, StoreSettings
+from mqplug_rocksmq._store.store import Store
 
 # who owns it -------------------------------------------------------------------------------------------------
 
@@ -36,17 +36,17 @@ def test_clients_share_a_store(path: Path, shared: Store) -> None:
 def test_settings_must_agree(path: Path, shared: Store) -> None:
     """A second client with other settings is refused, because it would not get them."""
     with pytest.raises(ConfigError, match="sync='os'"):
-        open_store(path, StoreSettings(sync="always"))
+        open_store(path, store_settings(sync="always"))
 
 
 def test_only_one_process_owns(path: Path, owner: subprocess.Popen[str]) -> None:
     """A second process is told who owns the store."""
     with pytest.raises(AlreadyOpen, match=str(owner.pid)):
-        open_store(path, StoreSettings())
+        open_store(path, store_settings())
 
 
 OWNER = """
-store = open_store(path, StoreSettings(sync="os"))
+store = open_store(path, store_settings(sync="os"))
 put(store, new_log(store), b"a", b"b", b"c")
 print("ready", flush=True)
 sys.stdin.read()
@@ -59,7 +59,7 @@ def test_ownership_ends_with_its_process(path: Path) -> None:
         assert line(process) == "ready"
         process.send_signal(signal.SIGKILL)
         process.wait()
-        store = open_store(path, StoreSettings())
+        store = open_store(path, store_settings())
         assert values(store, 0) == [b"a", b"b", b"c"]
         close_store(store)
 
@@ -68,7 +68,7 @@ def test_a_copy_does_not_end_ownership(path: Path, shared: Store, tmp_path: Path
     """The owner may copy its own directory, and no second process gets in."""
     log = new_log(shared)
     shutil.copytree(path, tmp_path / "copy")
-    with python("open_store(path, StoreSettings())", path) as second:
+    with python("open_store(path, store_settings())", path) as second:
         assert second.wait(30) != 0
     assert put(shared, log, b"a") == 0
 
@@ -107,7 +107,7 @@ def test_fork(shared: Store) -> None:
 def test_a_forked_child_exits_normally(path: Path) -> None:
     """A child that ends by itself neither hangs nor crashes in RocksDB, and frees nothing of its parent's."""
     code = """
-store = open_store(path, StoreSettings())
+store = open_store(path, store_settings())
 log = new_log(store)
 if os.fork() == 0:
     sys.exit(7)
@@ -167,7 +167,7 @@ out.submit(b"last")
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     assert (done.returncode, done.stderr) == (0, "")
     assert not socket_path(path.resolve()).exists()
-    store = open_store(path, StoreSettings())
+    store = open_store(path, store_settings())
     try:
         assert store.watermarks([store.topics.get("orders").logs[0]])[0].high >= 3000
     finally:

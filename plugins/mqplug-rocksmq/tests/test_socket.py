@@ -8,7 +8,7 @@ import threading
 from pathlib import Path
 
 import pytest
-from rocksmq_words import eventually, new_log, serving
+from rocksmq_words import eventually, new_log, serving, store_settings
 
 import mqplug
 from mqplug_rocksmq._engine.ownership import owner_of, socket_path
@@ -19,7 +19,7 @@ from mqplug_rocksmq._processes.open_stores import close_store, open_store
 from mqplug_rocksmq._processes.outlets import NumberedSend, SendOutcome
 from mqplug_rocksmq._processes.producer_session import ProducerSession
 from mqplug_rocksmq._processes.remote_store import RemoteConnection
-from mqplug_rocksmq._store.store import Store, StoreSettings
+from mqplug_rocksmq._store.store import Store
 
 
 def test_what_a_guest_sends_together_is_synced_together(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -33,12 +33,12 @@ def test_what_a_guest_sends_together_is_synced_together(path: Path, monkeypatch:
             assert go_on.wait(10)
             super().serve(header, body)
 
-    monkeypatch.setitem(server_connection._ROLES, "produce", Parcels)
-    store = open_store(path, StoreSettings(sync="os"))
+    monkeypatch.setitem(server_connection._SESSIONS, "produce", Parcels)
+    store = open_store(path, store_settings(sync="os"))
     monkeypatch.setattr(store, "sync", lambda: synced.append(1))
     new_log(store)
     remote = RemoteConnection(path, 10)
-    outlet = remote.outlet(bytes(16), 10, strict=True)
+    outlet = remote.open_outlet(bytes(16), 10, strict=True)
     page = encode(Columns([1], [b"x"])).seal(0)
     for sequence in range(20):
         assert outlet.send(NumberedSend(sequence, "orders", 0, [page], lambda *_: None))
@@ -80,6 +80,6 @@ def test_a_directory_that_others_can_enter(path: Path, tmp_path: Path, monkeypat
     open_to_all.mkdir(mode=0o777)
     open_to_all.chmod(0o777)
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(open_to_all))
-    store = open_store(path, StoreSettings())
+    store = open_store(path, store_settings())
     assert list(open_to_all.iterdir()) == []
     close_store(store)

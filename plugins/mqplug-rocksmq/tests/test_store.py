@@ -1,17 +1,19 @@
 from __future__ import annotations
 
 import threading
+from pathlib import Path
 from typing import Any
 
 import pytest
 from conftest import OpenStore
 from rocksmq_words import extent, new_log, put, values
 
+import mqplug
 from mqplug import Closed, ConfigError, MessageTooLarge, TopicExists, TopicNotFound
 from mqplug_rocksmq._care.counting import statistics
 from mqplug_rocksmq._format.page import Columns
 from mqplug_rocksmq._store.reading import Trimmed
-from mqplug_rocksmq._store.store import Store, StoreSettings
+from mqplug_rocksmq._store.store import Store
 from mqplug_rocksmq._store.topics import Retention
 
 
@@ -264,10 +266,10 @@ def test_too_large(store: Store) -> None:
     assert extent(store, log) == (0, 0)
 
 
-def test_settings_are_checked() -> None:
+def test_settings_are_checked(path: Path) -> None:
     """An unknown mode is named, with those that there are."""
-    with pytest.raises(ConfigError, match="always, interval, os"):
-        StoreSettings(sync="sometimes")  # type: ignore[arg-type]
+    with pytest.raises(ConfigError, match="'always', 'interval', 'os'"):
+        mqplug.connect("rocksmq", path=str(path), sync="sometimes")
 
 
 def test_one_page_is_read(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:

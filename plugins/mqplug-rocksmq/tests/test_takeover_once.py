@@ -27,11 +27,11 @@ mq.create_topic("orders")
 mq.create_topic("old")
 with mq.consumer("orders", group="g"):
     pass
-administer = answers.CALLS["administer"]
+administer = answers._CALLS["administer"]
 def once(*arguments, **options):
     administer(*arguments, **options)
     os.kill(os.getpid(), signal.SIGKILL)
-answers.CALLS["administer"] = once
+answers._CALLS["administer"] = once
 print("ready", flush=True)
 threading.Event().wait()
 """

@@ -3,13 +3,13 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from rocksmq_words import line, python, values
+from rocksmq_words import line, python, store_settings, values
 
 from mqplug_rocksmq._harness import tear_tail
-from mqplug_rocksmq._store.store import Store, StoreSettings
+from mqplug_rocksmq._store.store import Store
 
 WRITER = """
-store = open_store(path, StoreSettings(sync="os"))
+store = open_store(path, store_settings(sync="os"))
 log = new_log(store)
 def left():
     newest = max((path / "rocksdb").glob("*.log"), key=lambda file: int(file.stem))
@@ -34,7 +34,7 @@ def test_half_a_write_at_the_end_of_a_block(path: Path, room: int) -> None:
         count = int(line(process))
         process.wait(20)
     tear_tail(path)
-    store = Store(path, StoreSettings(sync="os"))
+    store = Store(path, store_settings(sync="os"))
     try:
         assert len(values(store, store.topics.get("orders").logs[0])) == count
     finally:

@@ -20,7 +20,7 @@ from typing import Any
 import pytest
 from conftest import OpenStore
 from rocksdict import AccessType, DbClosedError, Options, Rdict, WriteBatch, WriteOptions
-from rocksmq_words import eventually, extent, native, new_log, put, tables, values
+from rocksmq_words import eventually, extent, native, new_log, put, store_settings, tables, values
 
 import mqplug
 import mqplug_rocksmq
@@ -29,7 +29,7 @@ from mqplug_rocksmq._care.counting import statistics
 from mqplug_rocksmq._engine.ownership import Ownership
 from mqplug_rocksmq._engine.rocks import Changes, Pages
 from mqplug_rocksmq._processes.open_stores import close_store, open_store
-from mqplug_rocksmq._store.store import Store, StoreSettings
+from mqplug_rocksmq._store.store import Store
 
 seen_here = pytest.mark.skipif(version("rocksdict") != "0.3.29", reason="seen in rocksdict 0.3.29")
 
@@ -236,7 +236,7 @@ def test_reading_a_lock_file_loses_the_lock(bare: Rdict, tmp_path: Path) -> None
 
 def test_ownership_survives_a_copy_of_the_directory(path: Path) -> None:
     """A store stays its owner's when the owner reads every file of it, as a copy of the directory does."""
-    store = open_store(path, StoreSettings(sync="os"))
+    store = open_store(path, store_settings(sync="os"))
     try:
         for file in path.rglob("*"):
             if file.is_file():

@@ -31,9 +31,9 @@ def backup(path: Path, target: Path, timeout: float) -> None:
 def _back_up_closed(path: Path, target: Path) -> None:
     from mqplug_rocksmq._care.backup import back_up
     from mqplug_rocksmq._processes.open_stores import close_store, open_store
-    from mqplug_rocksmq._store.store import StoreSettings
+    from mqplug_rocksmq._settings import RocksMQSettings
 
-    store = open_store(path, StoreSettings())
+    store = open_store(path, RocksMQSettings(path=str(path)))
     try:
         back_up(store, target)
     finally:

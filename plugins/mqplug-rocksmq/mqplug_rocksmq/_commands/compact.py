@@ -27,9 +27,9 @@ def compact(path: Path, timeout: float) -> None:
 
 def _compact_closed(path: Path) -> None:
     from mqplug_rocksmq._processes.open_stores import close_store, open_store
-    from mqplug_rocksmq._store.store import StoreSettings
+    from mqplug_rocksmq._settings import RocksMQSettings
 
-    store = open_store(path, StoreSettings())
+    store = open_store(path, RocksMQSettings(path=str(path)))
     try:
         store.compact()
     finally:

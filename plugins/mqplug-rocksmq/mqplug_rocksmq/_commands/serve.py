@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 
 from mqplug_rocksmq._commands.options import StorePath
-from mqplug_rocksmq._settings import MIN_DISK_BYTES
+from mqplug_rocksmq._settings import MIN_DISK_BYTES, RocksMQSettings, Sync
 
 _ENDS = (signal.SIGINT, signal.SIGTERM)
 
@@ -23,19 +23,19 @@ _ENDS = (signal.SIGINT, signal.SIGTERM)
 @click.option(
     "--disk-max-bytes", type=click.IntRange(min=MIN_DISK_BYTES), help="The most that the store takes on disk."
 )
-def serve(path: Path, sync: str, disk_max_bytes: int | None) -> None:
+def serve(path: Path, sync: Sync, disk_max_bytes: int | None) -> None:
     """Hold the store at PATH open for other programs, until SIGINT or SIGTERM. It is made where there is none.
 
     Programs use the store by the same path with or without this. It spares short-lived ones the opening, and keeps the
     answers steady where a program that owns the store would be busy with its own work.
     """
     from mqplug_rocksmq._processes.open_stores import close_store, open_store
-    from mqplug_rocksmq._store.store import StoreSettings
 
+    settings = RocksMQSettings(path=str(path), sync=sync, disk_max_bytes=disk_max_bytes)
     # No thread takes them while they are blocked: one would, now and then, and the wait would not end by that.
     before = signal.pthread_sigmask(signal.SIG_BLOCK, _ENDS)
     try:
-        store = open_store(path, StoreSettings(sync, disk_max_bytes=disk_max_bytes))  # type: ignore[arg-type]
+        store = open_store(path, settings)
         try:
             click.echo(f"serving {store.path} (process {os.getpid()})")
             signal.sigwait(_ENDS)

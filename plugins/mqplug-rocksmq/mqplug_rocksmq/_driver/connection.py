@@ -1,4 +1,4 @@
-"""A client's hold on a store that this process owns."""
+"""A client's connection to a store that this process owns: every operation, carried out on the store."""
 
 from __future__ import annotations
 
@@ -8,12 +8,15 @@ from typing import Any
 from mqplug import Bounds, GroupNotFound, Log, MessageId, NotAssigned, Position, Watermarks
 from mqplug.spi import (
     Action,
+    AtTime,
     Capabilities,
     ConsumerOptions,
+    Earliest,
     GroupPosition,
+    Last,
+    Latest,
     Listener,
     Mode,
-    Numbers,
     ProducerDriver,
     Settlement,
     SymbolicStart,
@@ -26,34 +29,37 @@ from mqplug_rocksmq._driver.group_members import members_of
 from mqplug_rocksmq._driver.shared_member import NEW_MEMBER, JoinContext, SharedMember
 from mqplug_rocksmq._driver.sinks import StoreSink
 from mqplug_rocksmq._driver.stage import RocksMQStage
-from mqplug_rocksmq._driver.starts import resolve
 from mqplug_rocksmq._driver.synced_producer import SyncedProducer
-from mqplug_rocksmq._driver.topic_defaults import TopicDefaults
-from mqplug_rocksmq._driver.translation import is_offset, log_number, offset_of, position_at, stored_position
+from mqplug_rocksmq._driver.translation import OffsetArithmetic, log_number, offset_of, position_at, stored_position
 from mqplug_rocksmq._driver.unsynced_producer import UnsyncedProducer
 from mqplug_rocksmq._engine.log_state import Extent
+from mqplug_rocksmq._settings import RocksMQSettings
 from mqplug_rocksmq._store.deduplication import Request
 from mqplug_rocksmq._store.hand_outs import forget
 from mqplug_rocksmq._store.statistics import RocksMQStatistics
 from mqplug_rocksmq._store.store import Store
 
 
-class StoreConnection:
-    """An open store."""
+class StoreConnection(OffsetArithmetic):
+    """A connection to an open store.
 
-    def __init__(self, store: Store, capabilities: Capabilities, close: Callable[[Store, float], None]) -> None:
+    ``_processes.forwarding`` lists the operations that other processes may ask for. Each takes its timeout last.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        settings: RocksMQSettings,
+        capabilities: Capabilities,
+        close: Callable[[Store, float], None],
+    ) -> None:
         self.store = store
+        self.settings = settings
         self.capabilities = capabilities
-        self.defaults = TopicDefaults()
         self._close = close
 
-    def after(self, message_id: MessageId) -> Position:
-        return position_at(message_id.log, message_id.coordinates[0] + 1)
-
-    def is_possible(self, coordinates: Numbers) -> bool:
-        return is_offset(coordinates)
-
     def health(self, timeout: float) -> None:
+        """Return if the store can be used."""
         self.store.check()
 
     def unwrap(self, kind: type[Any]) -> Any | None:
@@ -75,23 +81,20 @@ class StoreConnection:
         return RocksMQStage(self.store.id, self.store.path, topic, self.reserve_segment)
 
     def reserve_segment(self, timeout: float) -> int:
-        """Give out the number of a segment, for a file that is to be staged."""
+        """Reserve a segment number for a file to be staged."""
         return self.store.ingestion.reserve(timeout)
 
     def open_consumer(
-        self, options: ConsumerOptions, listener: Listener, timeout: float, bearing: JoinContext = NEW_MEMBER
+        self, options: ConsumerOptions, listener: Listener, timeout: float, context: JoinContext = NEW_MEMBER
     ) -> LogConsumer:
-        """Open a consumer, and store where its group starts."""
+        """Open a consumer. Store where its group starts in logs that the group does not know yet."""
         if options.group is None:
-            positions = (
-                options.start if isinstance(options.start, Mapping) else self.resolve(options.start, options.logs)
-            )
-            return LogConsumer(self.store, positions)
+            return LogConsumer(self.store, self._start_positions(options, options.logs))
         present = members_of(self.store, options.group)
         with present.joining(options.mode, timeout):
             self._start_group(options.group, options, timeout)
             if options.shares:
-                return SharedMember(self.store, present, options, listener, bearing)
+                return SharedMember(self.store, present, options, listener, context)
             return GroupConsumer(self.store, options.group, options, present.roster, listener)
 
     def _start_group(self, group: str, options: ConsumerOptions, timeout: float) -> None:
@@ -99,25 +102,27 @@ class StoreConnection:
         known = {log: self.store.groups.place(group, number) for log, number in numbers.items()}
         missing = [log for log, place in known.items() if place is None]
         if options.must_exist and len(missing) == len(numbers):
-            raise GroupNotFound(f"the group {group!r} has no position here", fix="Drop must_exist=True")
-        if not missing:
-            return
-        wanted = options.start if isinstance(options.start, Mapping) else self.resolve(options.start, missing)
-        starts = {numbers[log]: stored_position(GroupPosition(wanted[log])) for log in missing}
-        self.store.groups.start(group, starts, timeout)
+            raise GroupNotFound(f"the group {group!r} has no position in these logs", fix="Drop must_exist=True")
+        if missing:
+            wanted = self._start_positions(options, missing)
+            starts = {numbers[log]: stored_position(GroupPosition(wanted[log])) for log in missing}
+            self.store.groups.start(group, starts, timeout)
+
+    def _start_positions(self, options: ConsumerOptions, logs: Sequence[Log]) -> Mapping[Log, Position]:
+        return options.start if isinstance(options.start, Mapping) else self.resolve(options.start, logs, 0)
 
     def move_group(self, group: str, positions: Mapping[Log, GroupPosition], timeout: float) -> None:
         """Move a group that has no members."""
-        places = {log_number(self.store.id, log): stored_position(stands) for log, stands in positions.items()}
+        places = self._stored(positions)
         with members_of(self.store, group).absent(timeout):
             self.store.groups.store(group, places, timeout, [forget(number, group) for number in places])
 
     def settle_late(self, group: str, mode: Mode, settled: Mapping[Log, Settlement], timeout: float) -> None:
-        """Store what became of messages that a member had of the owner before."""
+        """Settle messages that a member got from a previous owner process. Doing it twice does no harm."""
         present = members_of(self.store, group)
         with present.still(timeout), present.changing:
             if len(present.roster) and present.roster.mode != mode:
-                raise NotAssigned(f"the group {group!r} has members as {present.roster.mode!r} by now")
+                raise NotAssigned(f"the group {group!r} now has members in mode {present.roster.mode!r}, not {mode!r}")
             present.sharing(self.store, mode).settle_late(settled, timeout)
             present.left()
 
@@ -128,36 +133,55 @@ class StoreConnection:
         since: Mapping[Log, Sequence[GroupPosition]],
         timeout: float,
     ) -> None:
-        """Store what a member of the owner before could not store any more, where no other member came meanwhile.
+        """Store positions that a member could not store with a previous owner process.
 
-        ``since`` says where the group stands if nobody but this member has moved it.
+        A log counts only if no other member got it meanwhile: the group's position must be one of those in ``since``.
         """
         present = members_of(self.store, group)
         with present.still(timeout):
-            places = {
-                log_number(self.store.id, log): stored_position(stands)
-                for log, stands in positions.items()
-                if not present.roster.holds(log) and self._stands_at(group, log, [*since.get(log, ()), stands])
-            }
+            places = self._stored(
+                {
+                    log: position
+                    for log, position in positions.items()
+                    if not present.roster.holds(log) and self._is_at(group, log, [*since.get(log, ()), position])
+                }
+            )
             if places:
                 self.store.groups.store(group, places, timeout)
         for log in positions:
             if log_number(self.store.id, log) not in places:
-                raise NotAssigned(f"another member has, or had, {log!r} meanwhile", topic=log.topic)
+                raise NotAssigned(f"another member of the group {group!r} got {log!r} meanwhile", topic=log.topic)
 
-    def _stands_at(self, group: str, log: Log, known: Sequence[GroupPosition]) -> bool:
-        """Whether a group stands at one of these places."""
-        return self.store.groups.place(group, log_number(self.store.id, log)) in [
-            stored_position(each) for each in known
-        ]
+    def _stored(self, positions: Mapping[Log, GroupPosition]) -> dict[int, Any]:
+        return {log_number(self.store.id, log): stored_position(position) for log, position in positions.items()}
 
-    def resolve(self, start: SymbolicStart, logs: Sequence[Log], timeout: float = 0) -> dict[Log, Position]:
+    def _is_at(self, group: str, log: Log, known: Sequence[GroupPosition]) -> bool:
+        """Return whether a group's position in a log is one of these."""
+        place = self.store.groups.place(group, log_number(self.store.id, log))
+        return place in [stored_position(each) for each in known]
+
+    def resolve(self, start: SymbolicStart, logs: Sequence[Log], timeout: float) -> dict[Log, Position]:
         """Turn a start into positions."""
-        offsets = resolve(self.store, start, [log_number(self.store.id, log) for log in logs])
-        return {log: position_at(log, offset) for log, offset in zip(logs, offsets, strict=True)}
+        numbers = [log_number(self.store.id, log) for log in logs]
+        extents = self.store.watermarks(numbers)
+        return {
+            log: position_at(log, self._start_offset(start, number, extent))
+            for log, number, extent in zip(logs, numbers, extents, strict=True)
+        }
+
+    def _start_offset(self, start: SymbolicStart, number: int, extent: Extent) -> int:
+        match start:
+            case Earliest():
+                return extent.low
+            case Latest():
+                return extent.high
+            case AtTime(milliseconds):
+                return self.store.first_at(number, milliseconds)
+            case Last(count):
+                return extent.high if not count else self.store.nth_last(number, count)
 
     def watermarks(self, logs: Sequence[Log], since: Mapping[Log, Position], timeout: float) -> dict[Log, Watermarks]:
-        """Return how far each log reaches."""
+        """Return the watermarks of each log. They count from the position in ``since``, if it has one."""
         extents = self.store.watermarks([log_number(self.store.id, log) for log in logs])
         return {log: _watermarks(log, extent, since.get(log)) for log, extent in zip(logs, extents, strict=True)}
 
@@ -166,7 +190,7 @@ class StoreConnection:
         return {log: _bounds(log, self.store.bounds(log_number(self.store.id, log))) for log in logs}
 
     def administer(self, action: Action, timeout: float, request: Request | None = None) -> Any:
-        """Carry out an action; what *request* names is not done a second time."""
+        """Carry out an action. One with a *request* is not repeated if it was done already."""
         return administer(self.store, action, timeout, request)
 
 

@@ -12,20 +12,18 @@ from __future__ import annotations
 
 import threading
 import time
-from typing import TYPE_CHECKING, Final, Literal, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from mqplug import Error, OutcomeUnknown, StorageFull
 from mqplug.spi import Bell
 from mqplug_rocksmq._engine.latency import Meter
 from mqplug_rocksmq._format.keys import CHANGES, read_count
+from mqplug_rocksmq._settings import Sync
 
 if TYPE_CHECKING:
     from mqplug_rocksmq._engine.log_state import LogState
     from mqplug_rocksmq._engine.rocks import Pages
     from mqplug_rocksmq._engine.witness import Witness
-
-Sync = Literal["always", "interval", "os"]
-MODES: Final = ("always", "interval", "os")
 
 
 class Done(Protocol):

@@ -14,13 +14,14 @@ from mqplug import Closed, Corrupt, Error, ForkedClient, OutcomeUnknown, Storage
 from mqplug.spi import Bell
 from mqplug_rocksmq._engine.directory import DATABASE, WITNESS
 from mqplug_rocksmq._engine.disk_space import Room, used_up
-from mqplug_rocksmq._engine.durability import Done, Durability, Sync
+from mqplug_rocksmq._engine.durability import Done, Durability
 from mqplug_rocksmq._engine.errors import full
 from mqplug_rocksmq._engine.latency import Meter
 from mqplug_rocksmq._engine.rocks import Changes, Pages
 from mqplug_rocksmq._engine.tuning import Tuning
 from mqplug_rocksmq._engine.witness import Witness
 from mqplug_rocksmq._format.keys import CHANGES, count_value, read_count
+from mqplug_rocksmq._settings import Sync
 
 if TYPE_CHECKING:
     from mqplug_rocksmq._engine.log_state import LogState

@@ -13,7 +13,7 @@ import attrs
 from rocksdict import BlockBasedOptions, Cache, DBRecoveryMode, Options
 from rocksdict import DBCompressionType as Kind
 
-from mqplug_rocksmq._settings import Compression
+from mqplug_rocksmq._settings import Compression, RocksMQSettings
 
 _MIB: Final = 1 << 20
 _MOST_FILES: Final = 4096
@@ -89,6 +89,11 @@ class Tuning:
         if recovery == "lenient":
             database.set_wal_recovery_mode(DBRecoveryMode.skip_any_corrupted_record())
         return database, {"data": data, "meta": meta}
+
+
+def tuning_of(settings: RocksMQSettings) -> Tuning:
+    """Return how RocksDB is set up for a store with these settings."""
+    return Tuning(settings.memory_max_bytes, settings.disk_max_bytes, settings.compression, settings.ballast_max_bytes)
 
 
 def _tables(cache: Cache) -> tuple[BlockBasedOptions, BlockBasedOptions]:

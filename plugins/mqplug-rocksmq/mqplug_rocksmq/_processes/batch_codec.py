@@ -1,4 +1,4 @@
-"""Batches as they cross the socket: whole pages as they are stored, other messages as a page of their own."""
+"""Batches for the socket: whole pages as they are stored, other messages as a page of their own."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from mqplug_rocksmq._format.slice import Slice
 from mqplug_rocksmq._processes.codec import from_json, to_json
 from mqplug_rocksmq._processes.frames import FrameHeader
 
-_WORTH_WHILE = 4  # a page of which a smaller share than this is wanted is not sent whole
+_MAX_PAGE_EXCESS = 4  # a page is sent whole if at least one message in so many is wanted
 
 
 def pack_batches(batches: Iterable[Batch], *, attempts: bool) -> tuple[list[FrameHeader], list[bytes]]:
-    """Return batches as headers and the pages that they speak of. *attempts*: say which delivery each message is."""
+    """Return batches as headers, and the pages that they refer to. *attempts*: include each message's attempt."""
     headers: list[FrameHeader] = []
     pages: list[bytes] = []
     for batch in batches:
@@ -29,7 +29,7 @@ def pack_batches(batches: Iterable[Batch], *, attempts: bool) -> tuple[list[Fram
 
 
 def _whole(slices: Sequence[Slice]) -> bool:
-    return all(len(part) * _WORTH_WHILE >= part.page.count for part in slices)
+    return all(len(part) * _MAX_PAGE_EXCESS >= part.page.count for part in slices)
 
 
 def _as_stored(batch: PageBatch, pages: list[bytes]) -> FrameHeader:
@@ -50,7 +50,7 @@ def _encoded(batch: Batch, pages: list[bytes], *, attempts: bool) -> FrameHeader
 
 
 def unpack_batches(headers: Sequence[FrameHeader], body: bytes) -> list[Batch]:
-    """Return the batches that were sent; ``Corrupt`` where a page was changed on its way."""
+    """Return the batches that were sent. Raise ``Corrupt`` if a page was changed on its way."""
     batches: list[Batch] = []
     at = 0
     for header in headers:
@@ -73,12 +73,12 @@ def _decoded(log: Log, header: FrameHeader, raw: bytes) -> Batch:
     behind = position_at(log, header["next"])
     page = Page(raw) if raw else None
     if page is not None and page.count != len(offsets):
-        raise Corrupt("a batch does not have as many messages as ids")
+        raise Corrupt(f"a batch has {page.count} messages, but {len(offsets)} ids")
     return Batch(log, behind, len(offsets), PickedColumns(page, offsets, header.get("attempts")))
 
 
 class PickedColumns:
-    """The columns of a page whose messages lie at these offsets."""
+    """The columns of a page whose messages have these offsets."""
 
     __slots__ = ("_attempts", "_offsets", "_page")
 

@@ -1,17 +1,17 @@
-"""A client's conversation with the process that owns a store: one socket, and one side of the talk."""
+"""A client process's connection to the owner of a store: one socket, requests and answers as frames."""
 
 from __future__ import annotations
 
 import os
 import socket
 import threading
-import time
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 from weakref import WeakSet
 
 from mqplug import AlreadyOpen, ConnectError, Timeout
+from mqplug.spi import Deadline
 from mqplug_rocksmq._engine.directory import OWNER
 from mqplug_rocksmq._engine.ownership import owner_of
 from mqplug_rocksmq._processes.codec import error_from_json
@@ -19,50 +19,51 @@ from mqplug_rocksmq._processes.frames import PROTOCOL, Frame, FrameHeader, Frame
 from mqplug_rocksmq._processes.peer import user_of
 
 RECEIVE_BYTES: Final = 1 << 18
-_links: WeakSet[ClientConnection] = WeakSet()
+ANSWER_GRACE_S: Final = 0.1  # for an answer to arrive, beyond the timeout of its request
+_connections: WeakSet[ClientConnection] = WeakSet()
 
 
 class OwnerGone(ConnectError):
-    """The owner has left, or was killed."""
+    """The owner process has ended."""
 
     def __init__(self) -> None:
-        super().__init__("the process that owned the store is gone", fix="Try again", backend="rocksmq")
+        super().__init__("the process that owned the store has ended", fix="Try again", backend="rocksmq")
 
 
 class ProtocolMismatch(AlreadyOpen):
-    """The owner is a program of another version."""
+    """The owner process runs another version of this plugin."""
 
     def __init__(self, path: Path, said: FrameHeader) -> None:
         owner = owner_of(path)
         pid = said.get("pid", owner and owner.pid)
         super().__init__(
             f"process {pid} owns the store {path} with mqplug-rocksmq {said.get('version', 'of another version')},"
-            f" which speaks protocol {said.get('protocol')}, and not {PROTOCOL}",
+            f" which speaks protocol {said.get('protocol')}, not {PROTOCOL}",
             fix="Use the same version of mqplug-rocksmq in all programs of a store", backend="rocksmq",
         )  # fmt: skip
 
 
 class TooManyConnections(ConnectError):
-    """The owner has as many guests as it may."""
+    """The owner process has as many connections as ``guest_connections_max`` allows."""
 
     def __init__(self, path: Path, said: FrameHeader) -> None:
         super().__init__(
-            f"process {said.get('pid')} owns the store {path}, and has {said['full']} connections of other processes"
-            " already, as many as guest_connections_max allows",
-            fix="Close producers, consumers or clients, or have the owner connect with a larger guest_connections_max",
+            f"process {said.get('pid')} owns the store {path}, and already has {said['full']} connections of other"
+            " processes, as many as guest_connections_max allows",
+            fix="Close producers, consumers or clients, or raise guest_connections_max in the owner",
             backend="rocksmq",
         )
 
 
 class ClientConnection:
-    """One connection to the owner. One thread at a time receives; any may ``say`` something."""
+    """One connection to the owner process. One thread at a time may ``hear``; any thread may ``say``."""
 
     def __init__(self, address: str, path: Path, timeout: float) -> None:
-        self._inbox = FrameReader()
+        self._reader = FrameReader()
         self._saying = threading.Lock()
         self.usable = True  # no answer is overdue
         self.socket = socket.socket(socket.AF_UNIX)
-        _links.add(self)
+        _connections.add(self)
         try:
             self._connect(address, timeout)
             self.owner = self._greet(path, timeout)
@@ -75,7 +76,7 @@ class ClientConnection:
         try:
             self.socket.connect(address)
         except TimeoutError as error:
-            raise _silent(timeout) from error
+            raise _no_answer(timeout) from error
         except OSError as error:
             raise OwnerGone from error
         if user_of(self.socket) not in {None, os.getuid()}:
@@ -86,32 +87,32 @@ class ClientConnection:
 
     def _greet(self, path: Path, timeout: float) -> FrameHeader:
         try:
-            with suppress(OwnerGone):  # it may have said all that it has to say, and hung up
+            with suppress(OwnerGone):  # it may have sent its refusal already, and hung up
                 self.say({"call": "hello", "protocol": PROTOCOL}, timeout=timeout)
             frame = self.hear(timeout)
         except OwnerGone:
             raise
         except ConnectError as error:
-            raise _stranger(path) from error
+            raise _not_an_owner(path) from error
         if frame is None:
-            raise _silent(timeout)
+            raise _no_answer(timeout)
         if frame[0].get("protocol") != PROTOCOL:
             raise ProtocolMismatch(path, frame[0])
         if not isinstance(frame[0].get("store"), str):
-            raise _stranger(path)
+            raise _not_an_owner(path)
         if "full" in frame[0]:
             raise TooManyConnections(path, frame[0])
         return frame[0]
 
     def ask(self, request: FrameHeader, *body: bytes, timeout: float) -> Frame:
-        """Send a request and wait for its answer; raises what the owner says went wrong."""
-        end = time.monotonic() + timeout
+        """Send a request and wait for its answer. Raise the error in the answer, if it is one."""
+        deadline = Deadline(timeout)
         self.say(request, *body, timeout=timeout)
-        answer = self.hear(max(0.0, end - time.monotonic()))
+        answer = self.hear(deadline.remaining())
         if answer is None:
             self.usable = False
-            raise _silent(timeout)
-        raise_refusal(answer[0])
+            raise _no_answer(timeout)
+        raise_error_in(answer[0])
         return answer
 
     def say(self, request: FrameHeader, *body: bytes, timeout: float) -> None:
@@ -122,13 +123,13 @@ class ClientConnection:
                 self.socket.settimeout(max(0.001, timeout))
                 self.socket.sendall(frame)
             except TimeoutError as error:
-                self.socket.close()  # in the midst of a frame: nothing more can be said
-                raise _silent(timeout) from error
+                self.socket.close()  # in the middle of a frame: nothing more can be sent
+                raise _no_answer(timeout) from error
             except OSError as error:
                 raise OwnerGone from error
 
-    def nudge(self, request: FrameHeader) -> None:
-        """Send a small frame unless something is being sent just now; never waits."""
+    def say_nowait(self, request: FrameHeader) -> None:
+        """Send a small frame without waiting, unless another frame is being sent."""
         if self._saying.acquire(blocking=False):
             try:
                 with suppress(OSError):
@@ -137,11 +138,11 @@ class ClientConnection:
                 self._saying.release()
 
     def hear(self, timeout: float) -> Frame | None:
-        """Return the next frame; None where none came in time."""
-        end = time.monotonic() + timeout
-        while not (frame := self._inbox.take()):
+        """Return the next frame, or None if none comes in time."""
+        deadline = Deadline(timeout)
+        while not (frame := self._reader.take()):
             try:
-                self.socket.settimeout(max(0.000_001, end - time.monotonic()))
+                self.socket.settimeout(max(0.000_001, deadline.remaining()))
                 data = self.socket.recv(RECEIVE_BYTES)
             except (TimeoutError, BlockingIOError):
                 return None
@@ -149,7 +150,7 @@ class ClientConnection:
                 raise OwnerGone from error
             if not data:
                 raise OwnerGone
-            self._inbox.feed(data)
+            self._reader.feed(data)
         return frame
 
     def close(self) -> None:
@@ -157,27 +158,27 @@ class ClientConnection:
         self.socket.close()
 
 
-def _silent(timeout: float) -> Timeout:
+def _no_answer(timeout: float) -> Timeout:
     return Timeout(f"the owner of the store did not answer within {timeout:g} s", backend="rocksmq")
 
 
-def _stranger(path: Path) -> ConnectError:
+def _not_an_owner(path: Path) -> ConnectError:
     return ConnectError(
-        f"what answers at the socket that {path / OWNER} names is no owner of a store",
+        f"the process that answers at the socket that {path / OWNER} names is no owner of a store",
         fix="End the process that owns the store, and connect again", backend="rocksmq", retryable=False,
     )  # fmt: skip
 
 
-def raise_refusal(header: dict[str, Any]) -> None:
-    """Raise what the owner says went wrong, if anything did."""
+def raise_error_in(header: dict[str, Any]) -> None:
+    """Raise the error in an answer, if it is one."""
     if "error" in header:
         raise error_from_json(header["error"])
 
 
 def _hang_up() -> None:
-    """In the child of a fork: let go of what is the parent's, or the owner would not see the parent die."""
-    for link in list(_links):
-        link.close()
+    """Close the parent's sockets in the child of a fork. The owner would not notice the parent's death otherwise."""
+    for connection in list(_connections):
+        connection.close()
 
 
 os.register_at_fork(after_in_child=_hang_up)

@@ -1,6 +1,6 @@
-"""What crosses the socket, as JSON: the words of mqplug's seam, each with its name in front, and errors.
+"""The seam's types and errors as JSON, for the socket: each value with its type's name in front.
 
-Only the kinds that are listed here are made from what came. Nothing is pickled.
+Only the types listed here are created from received JSON. Nothing is pickled.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ _RECORDS: Final[dict[str, type[Any]]] = {
 }  # fmt: skip
 _FIELDS: Final = {name: tuple(field.name for field in attrs.fields(kind)) for name, kind in _RECORDS.items()}
 _PLAIN: Final = frozenset({bool, int, float, str, type(None)})
-_SAID_BY_ERRORS: Final = ("message", "fix", "backend", "topic", "operation", "retryable", "log", "low", "capability")
+_ERROR_FIELDS: Final = ("message", "fix", "backend", "topic", "operation", "retryable", "log", "low", "capability")
 
 
 def to_json(value: Any) -> Any:
-    """Return a value as JSON has it; ``TypeError`` for what is not meant to cross."""
+    """Return a value as JSON. Raise ``TypeError`` for types that do not cross the socket."""
     kind = type(value)
     if kind in _PLAIN:
         return value
@@ -50,7 +50,7 @@ def to_json(value: Any) -> Any:
 
 
 def from_json(words: Any) -> Any:
-    """Return the value that *words* stand for; ``ValueError`` where they are none."""
+    """Return the value that was sent as *words*. Raise ``ValueError`` if they are none."""
     if type(words) in _PLAIN:
         return words
     try:
@@ -101,17 +101,17 @@ _MAKERS: Final[dict[str, Callable[[list[Any]], Any]]] = {
 
 
 def error_to_json(error: Exception) -> dict[str, Any]:
-    """Return an error as it is sent: what is raised here is raised there."""
+    """Return an error as JSON: the other side raises it."""
     if isinstance(error, Error):
-        known = {name: getattr(error, name) for name in _SAID_BY_ERRORS if hasattr(error, name)}
+        known = {name: getattr(error, name) for name in _ERROR_FIELDS if hasattr(error, name)}
         return {"kind": type(error).__name__, **{name: to_json(each) for name, each in known.items()}}
     if type(error) in {TypeError, ValueError}:
         return {"kind": type(error).__name__, "message": str(error)}
-    return {"kind": PluginError.__name__, "message": f"in the owner of the store: {error!r}"}
+    return {"kind": PluginError.__name__, "message": f"the owner process of the store failed: {error!r}"}
 
 
 def error_from_json(words: Mapping[str, Any]) -> Exception:
-    """Return the error that was sent."""
+    """Return the error that was sent as *words*."""
     name, message = str(words.get("kind")), str(words.get("message"))
     if name in {"TypeError", "ValueError"}:
         return TypeError(message) if name == "TypeError" else ValueError(message)
@@ -119,8 +119,8 @@ def error_from_json(words: Mapping[str, Any]) -> Exception:
     if not (isinstance(kind, type) and issubclass(kind, Error)):
         kind = ConnectError
     error = kind.__new__(kind, message)
-    Error.__init__(error, message)  # what a kind wants beside the message is among the words
-    for field in _SAID_BY_ERRORS:
+    Error.__init__(error, message)  # its other fields are among the words
+    for field in _ERROR_FIELDS:
         if field in words:
             setattr(error, field, from_json(words[field]))
     return error

@@ -1,7 +1,7 @@
-"""What processes say to each other about a store: a JSON header and raw bytes, both with their lengths in front.
+"""Frames between processes: a JSON header and raw bytes, both preceded by their lengths.
 
-This layer stays as it is for ever, so that programs of different versions can at least tell each other so. What is
-said in the frames has a number of its own, ``PROTOCOL``, which both sides name first.
+This layer never changes, so that programs of different versions can at least find that out. The content of frames has
+a version of its own, ``PROTOCOL``, which both sides send first.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from mqplug import ConnectError
 
 PROTOCOL: Final = 4
 MAX_HEADER: Final = 64 << 20
-MAX_BODY: Final = (1 << 29) + (1 << 26)  # the largest message, and what may come with it
+MAX_BODY: Final = (1 << 29) + (1 << 26)  # the largest message, and room for what comes with it
 
 _LENGTHS: Final = Struct("<4sII")
 _MAGIC: Final = b"MQF1"
@@ -32,20 +32,20 @@ def pack_frame(header: FrameHeader, *body: bytes) -> bytes:
     text = _encode(header).encode()
     length = sum(map(len, body))
     if len(text) > MAX_HEADER or length > MAX_BODY:
-        raise ValueError(f"a frame of {len(text)} and {length} bytes is too long")
+        raise ValueError(f"a frame of {len(text)} and {length} bytes is too long: at most {MAX_HEADER} and {MAX_BODY}")
     return b"".join((_LENGTHS.pack(_MAGIC, len(text), length), text, *body))
 
 
 class FrameReader:
-    """Takes bytes as they come and gives frames. It never holds more than one frame may have, and one piece.
+    """Turns received bytes into frames. It never holds more than one frame of the allowed size, and one piece.
 
-    What comes is not copied until a frame is complete.
+    Bytes are not copied until a frame is complete.
     """
 
     def __init__(self, max_body: int = MAX_BODY, max_header: int = MAX_HEADER) -> None:
         self._pieces: list[bytes] = []
         self._at = 0  # where the next frame begins in the first piece
-        self._size = 0  # of what is not taken yet
+        self._size = 0  # bytes that are not taken yet
         self._wanted = _LENGTHS.size
         self._max_body = max_body
         self._max_header = max_header
@@ -55,22 +55,22 @@ class FrameReader:
 
     @property
     def wanted(self) -> int:
-        """How many bytes the frame has that is under way; no more than a few before its beginning has come."""
+        """The size of the frame being received, in bytes; only a few until its beginning has come."""
         return self._wanted
 
     def feed(self, data: bytes) -> None:
-        """Add bytes that came."""
+        """Add received bytes."""
         self._pieces.append(data)
         self._size += len(data)
 
     def take(self) -> Frame | None:
-        """Return the next frame if it is complete; ``ConnectError`` if this is no frame of ours."""
+        """Return the next frame if it is complete. Raise ``ConnectError`` if these bytes are not a valid frame."""
         if self._size < self._wanted:
             return None
         held, start = self._joined(), self._at
         magic, header, body = _LENGTHS.unpack_from(held, start)
         if magic != _MAGIC or header > self._max_header or body > self._max_body:
-            raise ConnectError("the other side does not speak the language of mqplug-rocksmq, or says too much")
+            raise ConnectError("the other side does not speak the protocol of mqplug-rocksmq, or says too much")
         length = _LENGTHS.size + header + body
         if self._size < length:
             self._wanted = length

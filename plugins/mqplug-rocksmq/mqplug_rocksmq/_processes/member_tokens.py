@@ -1,7 +1,7 @@
-"""Which members in other processes still hold their logs: each has a token in the file ``members`` of the store.
+"""Tokens of group members in client processes, in the store's file ``members``: a member with a token holds its logs.
 
-A member has that file mapped, and compares its token before each message that it hands out. The owner of the store
-removes the token before it lets others have the member's logs, and a new owner removes all of them before anything
+A member maps that file into memory, and compares its token before each message that it hands out. The owner of the
+store removes the token before it gives the member's logs to others. A new owner removes all tokens before anything
 else. So a member that was stopped, or has not noticed that the owner is gone, hands out nothing that others have acked.
 """
 
@@ -24,21 +24,24 @@ from mqplug_rocksmq._settings import MAX_GUEST_CONNECTIONS
 
 _TOKEN_BYTES: Final = 8
 _FILE_BYTES: Final = MAX_GUEST_CONNECTIONS * _TOKEN_BYTES
-_UNGUARDED: Final = "members in other processes may hand out what others have acked meanwhile: %s"
+_UNGUARDED: Final = (
+    "store %s: writing the tokens of members failed, so that they may hand out what others have acked meanwhile: %s"
+)
 _log = logging.getLogger("mqplug.rocksmq")
 
 
 class MemberToken(NamedTuple):
-    """Where in the file the token of a member stands, and what it is."""
+    """The token of a member, and its place in the file."""
 
     place: int
     token: str
 
 
 class MemberTokens:
-    """The tokens of the members of other processes, for the owner of a store. Any thread."""
+    """The tokens of all members in client processes, for the owner of a store. Any thread may call."""
 
     def __init__(self, path: Path) -> None:
+        self._path = path
         self._lock = threading.Lock()
         self._free = list(reversed(range(MAX_GUEST_CONNECTIONS)))
         self._file: int | None = open_own(path / MEMBERS, os.O_RDWR | os.O_CREAT)
@@ -47,49 +50,49 @@ class MemberTokens:
             if os.pread(self._file, _FILE_BYTES, 0) != bytes(_FILE_BYTES):
                 os.pwrite(self._file, bytes(_FILE_BYTES), 0)
         except OSError as error:
-            _log.warning(_UNGUARDED, error)
+            _log.warning(_UNGUARDED, self._path, error)
             self.close()
 
     def admit(self) -> MemberToken | None:
-        """Make a token for one more member; None where none can be stored."""
+        """Make a token for one more member, or return None where none can be stored."""
         with self._lock:
             if self._file is None or not self._free:
                 return None
-            membership = MemberToken(self._free.pop(), secrets.token_hex(_TOKEN_BYTES))
+            member = MemberToken(self._free.pop(), secrets.token_hex(_TOKEN_BYTES))
             try:
-                os.pwrite(self._file, bytes.fromhex(membership.token), membership.place * _TOKEN_BYTES)
+                os.pwrite(self._file, bytes.fromhex(member.token), member.place * _TOKEN_BYTES)
             except OSError as error:
-                self._free.append(membership.place)
-                _log.warning(_UNGUARDED, error)
+                self._free.append(member.place)
+                _log.warning(_UNGUARDED, self._path, error)
                 return None
-            return membership
+            return member
 
-    def end(self, membership: MemberToken) -> None:
-        """Remove the token of a member: when this returns, it hands out nothing more of what it has."""
+    def end(self, token: MemberToken) -> None:
+        """Remove the token of a member. When this returns, the member hands out nothing more of its logs."""
         with self._lock:
             if self._file is not None:
-                os.pwrite(self._file, bytes(_TOKEN_BYTES), membership.place * _TOKEN_BYTES)
-                self._free.append(membership.place)
+                os.pwrite(self._file, bytes(_TOKEN_BYTES), token.place * _TOKEN_BYTES)
+                self._free.append(token.place)
 
     def close(self) -> None:
-        """Let go of the file; what it says stays until the next owner comes."""
+        """Close the file. Its tokens stay until the next owner comes."""
         with self._lock:
             if self._file is not None:
                 os.close(self._file)
                 self._file = None
 
     def abandon(self) -> None:
-        """In the child of a fork: let go of the file, whoever held the lock."""
+        """Close the file in the child of a fork, whichever thread held the lock."""
         self._lock = threading.Lock()
         self.close()
 
 
-def token_check(path: Path, membership: MemberToken) -> Callable[[], bool]:
-    """Return what tells whether a member of this process still holds its logs: it only compares memory."""
+def token_check(path: Path, token: MemberToken) -> Callable[[], bool]:
+    """Return a check whether a member of this process still holds its logs. It only compares memory."""
     file = open_own(path / MEMBERS, os.O_RDONLY)
     try:
         mapped = memoryview(mmap.mmap(file, _FILE_BYTES, prot=mmap.PROT_READ))
     finally:
         os.close(file)
-    begin = membership.place * _TOKEN_BYTES
-    return partial(eq, mapped[begin : begin + _TOKEN_BYTES], bytes.fromhex(membership.token))
+    begin = token.place * _TOKEN_BYTES
+    return partial(eq, mapped[begin : begin + _TOKEN_BYTES], bytes.fromhex(token.token))

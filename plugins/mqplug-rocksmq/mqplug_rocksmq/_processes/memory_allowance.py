@@ -1,4 +1,4 @@
-"""How much memory the requests and answers of all guests may take together: who comes first is served first."""
+"""Bounds the memory for requests and answers of all client processes together: first come, first served."""
 
 from __future__ import annotations
 
@@ -10,22 +10,22 @@ from typing import NamedTuple
 
 
 def release_free_memory() -> None:
-    """Give memory that is free back to the system, where the C library can: it keeps some for each thread otherwise."""
+    """Give free memory back to the system where the C library can. It keeps some for each thread otherwise."""
     with suppress(OSError, AttributeError):
         ctypes.CDLL(None).malloc_trim(0)
 
 
 class _WaitingRequest(NamedTuple):
-    """Somebody who waits for this many bytes; the event says that they are taken."""
+    """A request that waits for this many bytes. The event is set when it gets them."""
 
     size: int
     served: Event
 
 
 class MemoryAllowance:
-    """A number of bytes that is shared out. Any thread.
+    """A number of bytes to share. Any thread may call.
 
-    Whoever waits is served in the order in which they came, so that a large request is not passed over for ever.
+    Requests that wait get their bytes in the order in which they came, so that no large request waits forever.
     """
 
     def __init__(self, most: int) -> None:
@@ -36,7 +36,7 @@ class MemoryAllowance:
         self.used = 0
 
     def take(self, size: int) -> int:
-        """Wait until there is room, and return what has to be given back. What is larger than all of it goes alone."""
+        """Wait for these bytes, and return how many to give back. A request for more than all of them goes alone."""
         size = min(size, self._most)
         with self._lock:
             if self._closed or (not self._queue and self.used + size <= self._most):
@@ -48,7 +48,7 @@ class MemoryAllowance:
         return size
 
     def give_back(self, size: int) -> None:
-        """Let others have as many bytes."""
+        """Give bytes back to others."""
         with self._lock:
             self.used -= size
             self._serve()
@@ -60,7 +60,7 @@ class MemoryAllowance:
             served.set()
 
     def close(self) -> None:
-        """Let nobody wait any more."""
+        """Serve all requests at once from now on."""
         with self._lock:
             self._closed = True
             self._serve()

@@ -1,4 +1,4 @@
-"""The stores that this process has open: clients of one store share it, and the last to leave closes it."""
+"""The stores that this process has open. Clients of one store share it, and the last of them closes it."""
 
 from __future__ import annotations
 
@@ -13,38 +13,40 @@ from pathlib import Path
 from typing import Final
 
 from mqplug import AlreadyOpen, ConfigError, ConnectError
+from mqplug.spi import Deadline
 from mqplug_rocksmq._engine.directory import examine, make_directory
 from mqplug_rocksmq._engine.ownership import Ownership, socket_path
 from mqplug_rocksmq._processes.client_connection import ProtocolMismatch, TooManyConnections
 from mqplug_rocksmq._processes.member_tokens import MemberTokens
 from mqplug_rocksmq._processes.remote_store import RemoteConnection
 from mqplug_rocksmq._processes.server import StoreServer
-from mqplug_rocksmq._store.store import Store, StoreSettings
+from mqplug_rocksmq._settings import RocksMQSettings
+from mqplug_rocksmq._store.store import Store
 
 _log = logging.getLogger("mqplug.rocksmq")
 _lock = threading.Lock()
-_open: dict[Path, _Owned] = {}
-_inherited: list[_Owned] = []
+_open: dict[Path, _OwnedStore] = {}
+_inherited: list[_OwnedStore] = []
 
 OPEN_RETRY_S: Final = 5.0
-EXIT_CLOSE_S: Final = 3.0  # seconds that the end of a program waits for a store that nobody closed
+EXIT_CLOSE_S: Final = 3.0  # how long the end of a program waits for a store that is still open
 
 
-class _Owned:
-    """A store that this process owns, with all that belongs to it."""
+class _OwnedStore:
+    """A store that this process owns, with everything that belongs to it."""
 
-    def __init__(self, path: Path, settings: StoreSettings) -> None:
+    def __init__(self, path: Path, settings: RocksMQSettings) -> None:
         self.users = 0
         self.ownership = Ownership(path)
         try:
-            self.memberships = MemberTokens(path)
+            self.member_tokens = MemberTokens(path)
         except BaseException:
             self.ownership.release()
             raise
         try:
             self.store = Store(path, settings)
         except BaseException:
-            self.memberships.close()
+            self.member_tokens.close()
             self.ownership.release()
             raise
         self.server = self._serve(path)
@@ -52,38 +54,38 @@ class _Owned:
     def _serve(self, path: Path) -> StoreServer | None:
         try:
             address = socket_path(path)
-            server = StoreServer(self.store, address, self.memberships)
+            server = StoreServer(self.store, address, self.member_tokens)
         except OSError as error:
-            _log.warning("other processes cannot use the store %s: %s", path, error)
+            _log.warning("store %s: other processes cannot use it, serving failed: %s", path, error)
             return None
         self.ownership.announce(address)
         return server
 
     def close(self, timeout: float | None) -> None:
-        """Close in such an order that guests see the end when another process can own the store."""
+        """Close everything. Client processes notice the end only when another process can own the store."""
         if self.server:
-            self.server.hush(timeout)
+            self.server.stop_serving(timeout)
         try:
             self.store.close(timeout)
         finally:
-            self.memberships.close()
+            self.member_tokens.close()
             self.ownership.release()
             if self.server:
                 self.server.close()
 
     def abandon(self) -> None:
-        """In the child of a fork: let go of what is the parent's."""
+        """Release what belongs to the parent, in the child of a fork."""
         self.store.abandon()
-        self.memberships.abandon()
+        self.member_tokens.abandon()
         self.ownership.release()
         if self.server:
             self.server.abandon()
 
 
-def open_store(path: Path, settings: StoreSettings, *, agree: bool = True) -> Store:
-    """Return the store at *path*, owned by this process; to be given back with ``close_store``.
+def open_store(path: Path, settings: RocksMQSettings, *, agree: bool = True) -> Store:
+    """Return the store at *path*, owned by this process. Give it back with ``close_store``.
 
-    Raises ``AlreadyOpen`` if another process owns it.
+    Raise ``AlreadyOpen`` if another process owns it.
     """
     path = path.absolute()
     examine(path)
@@ -92,18 +94,26 @@ def open_store(path: Path, settings: StoreSettings, *, agree: bool = True) -> St
     with _lock:
         owned = _open.get(path)
         if owned is None:
-            owned = _open[path] = _Owned(path, settings)
-        elif agree and owned.store.settings != settings:
-            raise ConfigError(
-                f"this process has the store {path} open with {owned.store.settings}, which differs from {settings}",
-                fix="Use the same settings for all clients of one store",
-            )
+            owned = _open[path] = _OwnedStore(path, settings)
+        elif agree:
+            _check_agreement(owned.store, settings)
         owned.users += 1
         return owned.store
 
 
+def _check_agreement(store: Store, settings: RocksMQSettings) -> None:
+    if different := store.settings.differences(settings):
+        here, wanted = (
+            ", ".join(f"{name}={getattr(each, name)!r}" for name in different) for each in (store.settings, settings)
+        )
+        raise ConfigError(
+            f"this process has the store {store.path} open with {here}, which differs from {wanted}",
+            fix="Use the same settings for all clients of one store",
+        )
+
+
 def close_store(store: Store, timeout: float | None = None) -> None:
-    """Give a store back; the last one closes it."""
+    """Give a store back. The last user closes it."""
     with _lock:
         owned = _open.get(store.path)
         if owned is None or owned.store is not store:
@@ -116,33 +126,33 @@ def close_store(store: Store, timeout: float | None = None) -> None:
 
 
 def open_or_connect(
-    path: Path, settings: StoreSettings, patience: float = OPEN_RETRY_S, *, agree: bool = True
+    path: Path, settings: RocksMQSettings, timeout: float = OPEN_RETRY_S, *, agree: bool = True
 ) -> Store | RemoteConnection:
-    """Return the store if this process can own it, else a way to the process that does.
+    """Return the store if this process can own it, else a connection to the process that owns it.
 
-    Without *agree* it may be open in this process with other settings.
+    Without *agree* this process may have it open with other settings.
     """
-    end = time.monotonic() + patience
+    deadline = Deadline(timeout)
     while True:
         try:
             return open_store(path, settings, agree=agree)
         except AlreadyOpen as taken:
             refused = taken
         try:
-            return RemoteConnection(path.resolve(), max(0.1, end - time.monotonic()))
+            return RemoteConnection(path.resolve(), max(0.1, deadline.remaining()))
         except (AlreadyOpen, ConnectError) as error:
-            # The owner has only begun, or has just gone: look again, not all at once.
-            if isinstance(error, ProtocolMismatch | TooManyConnections) or not (
-                error.retryable or isinstance(error, AlreadyOpen)
-            ):
+            # The owner is just opening the store, or has just ended: try again, but not all clients at once.
+            if isinstance(error, ProtocolMismatch | TooManyConnections):
                 raise
-            if time.monotonic() >= end:
+            if not (error.retryable or isinstance(error, AlreadyOpen)):
+                raise
+            if deadline.expired:
                 raise refused from None
             time.sleep(random.uniform(0.002, 0.02))  # noqa: S311
 
 
 def _abandon() -> None:
-    """In the child of a fork: keep the parent's stores from being used, and its ownership from being inherited."""
+    """Make the parent's stores unusable in the child of a fork, and do not inherit their ownership."""
     global _lock
     _lock = threading.Lock()
     for owned in _open.values():
@@ -152,7 +162,7 @@ def _abandon() -> None:
 
 
 def _close_forgotten() -> None:
-    """At the end of the program: a thread that is inside RocksDB when the interpreter goes would bring it down."""
+    """Close open stores at the end of the program: a thread inside RocksDB would crash the ending interpreter."""
     for owned in list(_open.values()):
         with suppress(Exception):
             owned.close(EXIT_CLOSE_S)

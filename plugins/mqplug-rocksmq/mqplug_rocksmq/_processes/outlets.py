@@ -1,4 +1,4 @@
-"""Ways to the owner of a store for what a producer sends: to this process, when it owns the store, or to another."""
+"""Outlets: the ways of a client process's sends into the store, when this process owns it, or to its owner."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from mqplug_rocksmq._store.store import Store
 
 
 class NumberedSend:
-    """Messages on their way to one partition, as pages."""
+    """Messages for one partition, as pages, with their number among the producer's sends."""
 
     __slots__ = ("again", "pages", "partition", "sent", "sequence", "settled", "topic")
 
@@ -31,7 +31,7 @@ class NumberedSend:
 
 
 class SendOutcome(NamedTuple):
-    """What became of the parcel with this number."""
+    """The result of the send with this number."""
 
     sequence: int
     log: Log | None
@@ -42,26 +42,26 @@ class SendOutcome(NamedTuple):
 class Outlet(Protocol):
     """A way to the store's owner."""
 
-    home: object | None
-    """Whose way it is."""
+    access: object | None
+    """The connection to the store that this outlet belongs to."""
 
-    def send(self, parcel: NumberedSend) -> bool:
-        """Send a parcel without waiting; False where it cannot be taken now. ``Gone`` where there is no owner."""
+    def send(self, send: NumberedSend) -> bool:
+        """Pass on a send without waiting. Return False if it cannot be taken now. Raise ``OwnerGone`` at the end."""
         ...
 
     def receive(self, timeout: float) -> list[SendOutcome]:
-        """Return what was settled, as soon as anything was. ``Gone`` where there is no owner."""
+        """Return outcomes as soon as there are any. Raise ``OwnerGone`` at the end."""
         ...
 
     def drop(self) -> None:
-        """Let go of what does not work any more."""
+        """Release a failed outlet. Its sends go to another one."""
 
     def close(self, timeout: float) -> None:
-        """Let go for good; what is on its way is not sent again."""
+        """Release it for good. Unanswered sends are not repeated."""
 
 
 class StoreOutlet:
-    """Into the store of this process, which has become the owner."""
+    """Sends into the store of this process, which has become the owner."""
 
     def __init__(self, store: Store, producer: bytes, *, strict: bool) -> None:
         self._store = store
@@ -69,14 +69,14 @@ class StoreOutlet:
         self._producer = producer
         self._news = threading.Event()
         self._outcomes: deque[SendOutcome] = deque()
-        self.home: object | None = None
+        self.access: object | None = None
         store.origins.join(producer)
 
-    def send(self, parcel: NumberedSend) -> bool:
+    def send(self, send: NumberedSend) -> bool:
         try:
-            store_numbered_send(self._store, self._producer, parcel, self._settled)
+            store_numbered_send(self._store, self._producer, send, self._settled)
         except Error as error:
-            self._settled(SendOutcome(parcel.sequence, None, 0, error))
+            self._settled(SendOutcome(send.sequence, None, 0, error))
         return True
 
     def _settled(self, outcome: SendOutcome) -> None:
@@ -104,15 +104,15 @@ class StoreOutlet:
 
 
 def store_numbered_send(
-    store: Store, producer: bytes, parcel: NumberedSend, settled: Callable[[SendOutcome], None]
+    store: Store, producer: bytes, send: NumberedSend, settled: Callable[[SendOutcome], None]
 ) -> None:
-    """Store what another process has made pages of."""
-    topic = store.topics.get(parcel.topic)
-    log = partition_log(store.id, topic, parcel.partition)
-    sequence = parcel.sequence
+    """Store the pages of a client process, unless a previous owner stored them."""
+    topic = store.topics.get(send.topic)
+    log = partition_log(store.id, topic, send.partition)
+    sequence = send.sequence
 
     def done(first: int, error: Error | None, /) -> None:  # it may be called late, and keeps no pages till then
         settled(SendOutcome(sequence, log, first, error))
 
-    origin = Origin(producer, sequence, parcel.again)
-    store.append_bodies(topic.logs[parcel.partition], [Page(raw).unsealed() for raw in parcel.pages], done, origin)
+    origin = Origin(producer, sequence, send.again)
+    store.append_bodies(topic.logs[send.partition], [Page(raw).unsealed() for raw in send.pages], done, origin)

@@ -1,4 +1,4 @@
-"""What a producer in another process sends: pages, which are stored as they are."""
+"""A client process's producer in the owner: it stores the client's pages as they are."""
 
 from __future__ import annotations
 
@@ -10,53 +10,52 @@ from mqplug_rocksmq._processes.session import SessionConnection
 from mqplug_rocksmq._store.deduplication import SLOTS
 
 
-def _nobody(*_: object) -> None:
-    """Whoever waits is told over the socket."""
+def _no_callback(*_: object) -> None:
+    """Do nothing: the outcome goes over the socket."""
 
 
 class ProducerSession:
-    """Stores what one producer sends. *strict*: it is told that something is stored when that is on disk."""
+    """Stores the sends of one producer. If *strict*, answers a send only when it is on disk."""
 
     silence: float | None = None
 
-    def __init__(self, guest: SessionConnection, request: FrameHeader) -> None:
-        self._guest = guest
-        self._store = guest.server.store
+    def __init__(self, connection: SessionConnection, request: FrameHeader) -> None:
+        self._connection = connection
+        self._store = connection.server.store
         self._producer = bytes.fromhex(request["producer"])
         self._strict = bool(request["strict"]) and self._store.settings.sync != "always"
         if len(self._producer) != 16:
-            raise ConnectError("the name of a producer has 16 bytes")
+            raise ConnectError(f"a producer's name has 16 bytes, not {len(self._producer)}")
         self._left = False
         self._unsynced: list[SendOutcome] = []
-        guest.say({})
+        connection.say({})
         self._store.origins.join(self._producer)
 
     def serve(self, header: FrameHeader, body: bytes) -> None:
-        """Store one parcel; the answer follows when it is safe."""
+        """Store one send. The answer follows when it is safe."""
         if header["call"] == "close":
             self._sync()
             self.leave(for_good=True)
-            self._guest.hang_up()
+            self._connection.hang_up()
             return
-        parcel = NumberedSend(
-            int(header["sequence"]), header["topic"], int(header["partition"]), _cut(header, body), _nobody
-        )
-        parcel.again = bool(header["again"])
+        partition, pages = int(header["partition"]), _cut(header, body)
+        send = NumberedSend(int(header["sequence"]), header["topic"], partition, pages, _no_callback)
+        send.again = bool(header["again"])
         try:
-            store_numbered_send(self._store, self._producer, parcel, self._settled)
+            store_numbered_send(self._store, self._producer, send, self._settled)
         except (Error, ValueError, LookupError) as error:
-            self._settled(SendOutcome(parcel.sequence, None, 0, _proven(error)))
-        if len(self._unsynced) >= SLOTS or not self._guest.more_came:
+            self._settled(SendOutcome(send.sequence, None, 0, _not_stored(error)))
+        if len(self._unsynced) >= SLOTS or not self._connection.more_came:
             self._sync()
 
     def _settled(self, outcome: SendOutcome) -> None:
         if self._strict and outcome.error is None:
             self._unsynced.append(outcome)
         else:
-            self._tell(outcome)
+            self._answer(outcome)
 
     def _sync(self) -> None:
-        """Put on disk together what came together."""
+        """Put the sends that came together on disk together."""
         outcomes, self._unsynced = self._unsynced, []
         if not outcomes:
             return
@@ -66,15 +65,16 @@ class ProducerSession:
         except Error as error:
             failure = error
         for outcome in outcomes:
-            self._tell(outcome._replace(error=failure))
+            self._answer(outcome._replace(error=failure))
 
-    def _tell(self, outcome: SendOutcome) -> None:
+    def _answer(self, outcome: SendOutcome) -> None:
         if outcome.error is not None or outcome.log is None:
-            self._guest.remark({"sequence": outcome.sequence, "error": error_to_json(outcome.error or Error("lost"))})
+            error = error_to_json(outcome.error or Error("lost"))
+            self._connection.say_nowait({"sequence": outcome.sequence, "error": error})
             return
         log = outcome.log
         place = [log.topic, log.partition, log.incarnation]
-        self._guest.remark({"sequence": outcome.sequence, "log": place, "first": outcome.first})
+        self._connection.say_nowait({"sequence": outcome.sequence, "log": place, "first": outcome.first})
 
     def leave(self, *, for_good: bool) -> None:
         if not self._left:
@@ -88,12 +88,12 @@ def _cut(header: FrameHeader, body: bytes) -> list[bytes]:
         pages.append(body[at : at + length])
         at += length
     if at != len(body) or not pages:
-        raise ConnectError("a parcel does not have the length that it says")
+        raise ConnectError(f"a send of {len(pages)} pages says that it has {at} bytes, and has {len(body)}")
     return pages
 
 
-def _proven(error: Exception) -> Error:
-    """The error of what is certainly not stored."""
+def _not_stored(error: Exception) -> Error:
+    """Return the error of a send that is certainly not stored."""
     if isinstance(error, Corrupt):
-        return ConnectError(f"what was sent was not what arrived: {error.message}", backend="rocksmq")
+        return ConnectError(f"a send was changed on its way to the owner process: {error.message}", backend="rocksmq")
     return error if isinstance(error, Error) else MessageTooLarge(str(error), backend="rocksmq")

@@ -1,4 +1,4 @@
-"""Where commands find a store: open in another process, which is asked then, or closed."""
+"""Reaches a store for one command: asks the process that has it open, or holds a closed store."""
 
 from __future__ import annotations
 
@@ -12,9 +12,11 @@ from mqplug_rocksmq._engine.ownership import Ownership, owner_of
 from mqplug_rocksmq._processes.client_connection import ClientConnection
 from mqplug_rocksmq._processes.frames import FrameHeader
 
+CONNECT_S = 10.0
+
 
 def existing_store(path: Path, *, named: bool = True) -> Path:
-    """Return the path if a store is there, even if its own file is damaged where it need not be *named*."""
+    """Return the path if a store is there. Unless *named*, its identity file may be damaged."""
     if not path.exists():
         raise ConfigError(f"there is no store at {path}", fix="Check the path")
     examine(path, create=False, named=named)
@@ -22,7 +24,7 @@ def existing_store(path: Path, *, named: bool = True) -> Path:
 
 
 def ask_owner(path: Path, request: FrameHeader, timeout: float) -> FrameHeader | None:
-    """Ask the process that has the store open, and return its answer; None if no process has."""
+    """Ask the process that has the store open, and return its answer, or None if no process has it open."""
     try:
         Ownership(path).release()
     except AlreadyOpen as refused:
@@ -34,16 +36,16 @@ def ask_owner(path: Path, request: FrameHeader, timeout: float) -> FrameHeader |
 
 
 def _ask(address: str, path: Path, request: FrameHeader, timeout: float) -> FrameHeader:
-    link = ClientConnection(address, path, min(timeout, 10))
+    connection = ClientConnection(address, path, min(timeout, CONNECT_S))
     try:
-        return link.ask(request, timeout=timeout)[0]
+        return connection.ask(request, timeout=timeout)[0]
     finally:
-        link.close()
+        connection.close()
 
 
 @contextmanager
 def hold_closed_store(path: Path) -> Iterator[None]:
-    """Keep everybody else from opening a store that nobody has open."""
+    """Within, no other process can open a store that is closed."""
     ownership = Ownership(path)
     try:
         yield

@@ -1,12 +1,11 @@
-"""A consumer that lives in the process that owns the store, and is used from this one.
+"""A consumer in the owner process, used from this one.
 
-Each call is one request and one answer on a connection of its own, whose end is the end of its membership. What the
-owner has to tell the listener comes before the answer of the poll or tend that it happens in.
+Each call is one request and one answer on a connection of its own. The end of the connection ends its membership. The
+owner's events for the listener come before the answer of the poll or tend in which they happen.
 """
 
 from __future__ import annotations
 
-import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
@@ -14,15 +13,16 @@ from pathlib import Path
 from typing import Any, Final, Protocol
 
 from mqplug import Batch, Error, Log, Position, Timeout
-from mqplug.spi import ConsumerOptions, GroupPosition, Listener, Numbers, Settlement
+from mqplug.spi import ConsumerOptions, Deadline, GroupPosition, Listener, Numbers, Settlement
 from mqplug_rocksmq._processes.batch_codec import unpack_batches
-from mqplug_rocksmq._processes.client_connection import ClientConnection, OwnerGone, raise_refusal
+from mqplug_rocksmq._processes.client_connection import ANSWER_GRACE_S, ClientConnection, OwnerGone, raise_error_in
 from mqplug_rocksmq._processes.codec import from_json, to_json
 from mqplug_rocksmq._processes.frames import FrameHeader
 from mqplug_rocksmq._processes.member_tokens import MemberToken, token_check
 
-POLL_AHEAD_MESSAGES: Final = 8000  # messages that are taken along when at least as many as a page has are wanted
-ANSWER_GRACE_S: Final = 0.1
+MANY_MESSAGES: Final = 1000  # a program that wants that many reads on
+POLL_AHEAD_MESSAGES: Final = 8000  # which are fetched for it together
+SEND_S: Final = 10.0  # for a frame that needs no answer
 
 
 class AskOwner(Protocol):
@@ -32,12 +32,12 @@ class AskOwner(Protocol):
 
 
 class RemoteConsumer:
-    """Speaks for a consumer in the owner's process. ``OwnerGone`` when there is no owner any more."""
+    """A consumer of the owner process. Raises ``OwnerGone`` when that process has ended."""
 
     def __init__(
         self,
         ask: AskOwner,
-        link: ClientConnection,
+        connection: ClientConnection,
         path: Path,
         options: ConsumerOptions,
         listener: Listener,
@@ -45,88 +45,88 @@ class RemoteConsumer:
         holding: Mapping[Log, Sequence[Numbers]],
     ) -> None:
         self._ask = ask
-        self._link = link
+        self._connection = connection
         self._listener = listener
         self._shares = options.shares
-        self._asked = 0  # requests so far: each answer names its request
+        self._asked = 0  # requests sent; each answer names the number of its request
         self._answered = 0
-        self._told: deque[FrameHeader] = deque()  # what came for the listener while it could not be told
+        self._events: deque[FrameHeader] = deque()  # that came while the listener could not be called
         self._here: deque[Batch] = deque()
         self._paused: set[Log] = set()
         try:
             request = {
                 "call": "consume", "options": to_json(options), "timeout": timeout, "holding": to_json(holding)
             }  # fmt: skip
-            answer = link.ask(request, timeout=timeout + ANSWER_GRACE_S)[0]
+            answer = connection.ask(request, timeout=timeout + ANSWER_GRACE_S)[0]
             self._token, self.resumed = answer["token"], bool(answer["resumed"])
             self.still_holds: Callable[[], bool] | None = None
-            if membership := answer.get("membership"):
-                self.still_holds = token_check(path, MemberToken(*membership))
+            if token := answer.get("membership"):
+                self.still_holds = token_check(path, MemberToken(*token))
         except BaseException:
-            link.close()
+            connection.close()
             raise
 
     # polling -----------------------------------------------------------------------------------------------
 
     def poll(self, most: int, timeout: float) -> Sequence[Batch]:
-        self._check_membership()
-        self._tell_all()
+        self._check_token()
+        self._deliver_events()
         if not (ready := self._take(most)) and self._is_up_to_date(timeout) and not self._here:
-            wanted = most if self._shares or most < 1000 else POLL_AHEAD_MESSAGES
+            wanted = most if self._shares or most < MANY_MESSAGES else POLL_AHEAD_MESSAGES
             self._request({"call": "poll", "most": wanted, "timeout": timeout}, timeout)
             ready = self._take(most)
         ready = ready or self._take(most)
-        self._check_membership()  # this process may have been stopped since the owner answered
+        self._check_token()  # this process may have been stopped since the owner answered
         return ready
 
-    def _check_membership(self) -> None:
-        """Raise ``OwnerGone`` where others may have what this member held: of that nothing more is handed out."""
+    def _check_token(self) -> None:
+        """Raise ``OwnerGone`` if others may have this member's logs: it hands out nothing more of them."""
         if self.still_holds is not None and not self.still_holds():
             raise OwnerGone
 
     def tend(self, timeout: float) -> None:
-        self._check_membership()
-        self._tell_all()
+        self._check_token()
+        self._deliver_events()
         if self._is_up_to_date(timeout):
             self._request({"call": "tend", "timeout": timeout}, timeout)
 
-    def _request(self, request: FrameHeader, timeout: float, *, tells: bool = True) -> bool:
-        """Ask for something and wait; False if the answer did not come in time."""
-        end = time.monotonic() + timeout + ANSWER_GRACE_S
+    def _request(self, request: FrameHeader, timeout: float, *, events: bool = True) -> bool:
+        """Send a request and wait. Return False if the answer did not come in time."""
+        deadline = Deadline(timeout + ANSWER_GRACE_S)
         self._asked += 1
         number = self._asked
-        self._link.say({**request, "number": number}, timeout=timeout + ANSWER_GRACE_S)
-        return self._await(number, end, tells=tells)
+        self._connection.say({**request, "number": number}, timeout=timeout + ANSWER_GRACE_S)
+        return self._await(number, deadline, events=events)
 
     def _is_up_to_date(self, timeout: float) -> bool:
-        """Whether everything was answered; what was asked for in vain is waited for."""
+        """Return whether every request was answered, after a wait for an overdue answer."""
         try:
-            return self._answered == self._asked or self._await(self._asked, time.monotonic() + timeout, tells=True)
+            return self._answered == self._asked or self._await(self._asked, Deadline(timeout), events=True)
         except OwnerGone:
             raise
-        except Error:  # it was meant for a call that is over
+        except Error:  # its call has ended already
             return True
 
-    def _await(self, number: int, end: float, *, tells: bool) -> bool:
-        """Take in what comes until this request is answered; False if that is not in time."""
-        while frame := self._link.hear(max(0.0, end - time.monotonic())):
+    def _await(self, number: int, deadline: Deadline, *, events: bool) -> bool:
+        """Read frames until this request is answered. Return False if that takes too long."""
+        while frame := self._connection.hear(deadline.remaining()):
             header, body = frame
             if "event" in header:
-                if tells:
-                    self._tell(header)
+                if events:
+                    self._deliver(header)
                 else:
-                    self._told.append(header)
+                    self._events.append(header)
                 continue
             self._answered = max(self._answered, header["number"])
             if "batches" in header:
                 self._here += unpack_batches(header["batches"], body)
             if header["number"] == number:
-                raise_refusal(header)
+                raise_error_in(header)
                 return True
         return False
 
     def _take(self, most: int) -> list[Batch]:
-        """Hand out what is here, but for what is paused."""
+        """Hand out batches that are here, except those of paused logs."""
         taken: list[Batch] = []
         kept: deque[Batch] = deque()
         while self._here and most > 0:
@@ -143,55 +143,55 @@ class RemoteConsumer:
         self._here = kept
         return taken
 
-    def _tell(self, header: FrameHeader) -> None:
-        """Tell the listener; only inside ``poll`` and ``tend``."""
-        match header["event"]:
+    def _deliver(self, event: FrameHeader) -> None:
+        """Call the listener. Only inside ``poll`` and ``tend``."""
+        match event["event"]:
             case "assigned":
-                self._listener.assigned(from_json(header["positions"]))
+                self._listener.assigned(from_json(event["positions"]))
             case "revoked":
-                logs = from_json(header["logs"])
+                logs = from_json(event["logs"])
                 positions = self._listener.revoked(logs)
                 self._drop(logs)
                 self._paused -= set(logs)
-                self._link.say({"call": "revoked", "positions": to_json(positions)}, timeout=10)
+                self._connection.say({"call": "revoked", "positions": to_json(positions)}, timeout=SEND_S)
             case "lost":
-                logs = from_json(header["logs"])
+                logs = from_json(event["logs"])
                 self._listener.lost(logs)
                 self._drop(logs)
 
-    def _tell_all(self) -> None:
-        while self._told:
-            self._tell(self._told.popleft())
+    def _deliver_events(self) -> None:
+        while self._events:
+            self._deliver(self._events.popleft())
 
     def _drop(self, logs: Sequence[Log]) -> None:
         gone = set(logs)
         self._here = deque(batch for batch in self._here if batch.log not in gone)
 
     def wake(self) -> None:
-        self._link.nudge({"call": "wake"})
+        self._connection.say_nowait({"call": "wake"})
 
     # moving ------------------------------------------------------------------------------------------------
 
     def pause(self, logs: Sequence[Log]) -> None:
         self._paused |= set(logs)
-        self._link.say({"call": "pause", "logs": to_json(list(logs))}, timeout=10)
+        self._connection.say({"call": "pause", "logs": to_json(list(logs))}, timeout=SEND_S)
 
     def resume(self, logs: Sequence[Log]) -> None:
         self._paused -= set(logs)
-        self._link.say({"call": "resume", "logs": to_json(list(logs))}, timeout=10)
+        self._connection.say({"call": "resume", "logs": to_json(list(logs))}, timeout=SEND_S)
 
     def seek(self, positions: Mapping[Log, Position], timeout: float) -> None:
         self._move("seek", positions, timeout)
         self._drop(list(positions))
 
     def pass_over(self, positions: Mapping[Log, Position], timeout: float) -> None:
-        """What lies before was removed, and counts as acked; all else stays as it is."""
+        """Count removed messages before these positions as acked. Nothing else changes."""
         self._move("pass_over", positions, timeout)
 
     def _move(self, call: str, positions: Mapping[Log, Position], timeout: float) -> None:
         request = {"call": call, "positions": to_json(positions), "timeout": timeout}
-        if not self._request(request, timeout, tells=False):
-            raise Timeout("the owner of the store did not answer in time", backend="rocksmq")
+        if not self._request(request, timeout, events=False):
+            raise Timeout(f"the owner of the store did not answer within {timeout:g} s", backend="rocksmq")
 
     # storing -----------------------------------------------------------------------------------------------
 
@@ -200,16 +200,16 @@ class RemoteConsumer:
             self._ask("commit", self._token, positions, timeout=timeout)
 
     def settle(self, settled: Mapping[Log, Settlement], timeout: float) -> None:
-        """Store what became of messages."""
+        """Store acks and returns."""
         self._ask("settle", self._token, settled, timeout=timeout)
 
     def close(self, timeout: float) -> None:
+        deadline = Deadline(timeout)
         try:
             with suppress(Error):
-                self._link.say({"call": "close", "timeout": timeout}, timeout=timeout + ANSWER_GRACE_S)
-                end = time.monotonic() + timeout
-                while (frame := self._link.hear(max(0.0, end - time.monotonic()))) is not None:
+                self._connection.say({"call": "close", "timeout": timeout}, timeout=timeout + ANSWER_GRACE_S)
+                while (frame := self._connection.hear(deadline.remaining())) is not None:
                     if "closed" in frame[0]:
                         break
         finally:
-            self._link.close()
+            self._connection.close()

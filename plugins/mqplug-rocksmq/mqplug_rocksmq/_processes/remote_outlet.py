@@ -1,4 +1,4 @@
-"""A producer's way to another process: sends go out without waiting, answers come in when somebody asks for them."""
+"""An outlet to the owner process: sends go out without waiting, outcomes are read when they are asked for."""
 
 from __future__ import annotations
 
@@ -6,39 +6,37 @@ import select
 import threading
 from collections import deque
 from contextlib import suppress
-from typing import Final
 
 from mqplug import Error, Log, OutcomeUnknown
-from mqplug_rocksmq._processes.client_connection import RECEIVE_BYTES, ClientConnection, OwnerGone
+from mqplug_rocksmq._processes.client_connection import ANSWER_GRACE_S, RECEIVE_BYTES, ClientConnection, OwnerGone
 from mqplug_rocksmq._processes.codec import error_from_json
 from mqplug_rocksmq._processes.frames import FrameHeader, FrameReader, pack_frame
 from mqplug_rocksmq._processes.outlets import NumberedSend, SendOutcome
 from mqplug_rocksmq._settings import BACKEND
 
-ANSWER_GRACE_S: Final = 0.1  # seconds that an answer may need beside what the owner was given
-
 
 class RemoteOutlet:
-    """Sends the parcels of one producer to the owner."""
+    """Passes the sends of one producer to the owner process."""
 
-    def __init__(self, link: ClientConnection, producer: bytes, timeout: float, *, strict: bool) -> None:
-        self._link = link
-        self._socket = link.socket
-        self._inbox = FrameReader()
+    def __init__(self, connection: ClientConnection, producer: bytes, timeout: float, *, strict: bool) -> None:
+        self._connection = connection
+        self._socket = connection.socket
+        self._reader = FrameReader()
         self._pushing = threading.Lock()
         self._rest: deque[memoryview] = deque()
-        self.home: object | None = None
-        self._store = str(link.owner["store"])
-        link.ask({"call": "produce", "producer": producer.hex(), "strict": strict}, timeout=timeout + ANSWER_GRACE_S)
+        self.access: object | None = None
+        self._store = str(connection.owner["store"])
+        request = {"call": "produce", "producer": producer.hex(), "strict": strict}
+        connection.ask(request, timeout=timeout + ANSWER_GRACE_S)
         self._socket.setblocking(False)
 
-    def send(self, parcel: NumberedSend) -> bool:
+    def send(self, send: NumberedSend) -> bool:
         with self._pushing:
             if self._rest:
                 self._push()
             if self._rest:
                 return False
-            self._rest.append(memoryview(_frame(parcel)))
+            self._rest.append(memoryview(_frame(send)))
             self._push()
         return True
 
@@ -65,9 +63,9 @@ class RemoteOutlet:
             raise OwnerGone from error
         if not data:
             raise OwnerGone
-        self._inbox.feed(data)
+        self._reader.feed(data)
         outcomes = []
-        while frame := self._inbox.take():
+        while frame := self._reader.take():
             outcomes.append(self._outcome(frame[0]))
         return outcomes
 
@@ -90,22 +88,21 @@ class RemoteOutlet:
                 error = OutcomeUnknown(str(error))
             return SendOutcome(header["sequence"], None, 0, error)
         topic, partition, number = header["log"]
-        return SendOutcome(
-            header["sequence"], Log(BACKEND, self._store, topic, partition, number), header["first"], None
-        )
+        log = Log(BACKEND, self._store, topic, partition, number)
+        return SendOutcome(header["sequence"], log, header["first"], None)
 
     def drop(self) -> None:
-        self._link.close()
+        self._connection.close()
 
     def close(self, timeout: float) -> None:
         with suppress(OSError):
             self._socket.send(pack_frame({"call": "close"}))
-        self._link.close()
+        self._connection.close()
 
 
-def _frame(parcel: NumberedSend) -> bytes:
+def _frame(send: NumberedSend) -> bytes:
     header = {
-        "call": "append", "sequence": parcel.sequence, "topic": parcel.topic, "partition": parcel.partition,
-        "pages": [len(page) for page in parcel.pages], "again": parcel.again,
+        "call": "append", "sequence": send.sequence, "topic": send.topic, "partition": send.partition,
+        "pages": [len(page) for page in send.pages], "again": send.again,
     }  # fmt: skip
-    return pack_frame(header, *parcel.pages)
+    return pack_frame(header, *send.pages)

@@ -1,37 +1,37 @@
-"""What the owner of a store does for other processes, a question at a time: each is one call of its connection."""
+"""Requests of client processes to the owner of a store: one call each, on the table of operations and beside it."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any, Final
 
-from mqplug_rocksmq._processes.care_requests import CARE_REQUESTS
+from mqplug_rocksmq._care.backup import back_up
+from mqplug_rocksmq._care.counting import statistics
 from mqplug_rocksmq._processes.codec import error_to_json, from_json, to_json
+from mqplug_rocksmq._processes.forwarding import OPERATIONS
 from mqplug_rocksmq._processes.frames import FrameHeader
 from mqplug_rocksmq._processes.session import OwnerServices
 from mqplug_rocksmq._store.deduplication import Request
+from mqplug_rocksmq._store.store import Store
 
 
 def answer_request(server: OwnerServices, request: FrameHeader) -> FrameHeader:
-    """Return what answers a question; what goes wrong is an answer too."""
+    """Return the answer to a request. An error is an answer too: the client raises it."""
     try:
-        if care := CARE_REQUESTS.get(request["call"]):
+        name = request["call"]
+        if care := _CARE_REQUESTS.get(name):
             return care(server.store, request)
-        call = CALLS[request["call"]]
-        return {"answer": to_json(call(server, *from_json(request["arguments"]), timeout=float(request["timeout"])))}
+        arguments, timeout = from_json(request["arguments"]), float(request["timeout"])
+        if name in OPERATIONS:
+            return {"answer": to_json(getattr(server.store_connection, name)(*arguments, timeout))}
+        return {"answer": to_json(_CALLS[name](server, *arguments, timeout))}
     except Exception as error:  # noqa: BLE001 - it is raised at the other side
         return {"error": error_to_json(error)}
 
 
-def _asked_of_home(name: str) -> Callable[..., Any]:
-    def call(server: OwnerServices, *arguments: Any, timeout: float) -> Any:
-        return getattr(server.home, name)(*arguments, timeout=timeout)
-
-    return call
-
-
 def _administer(server: OwnerServices, action: Any, name: str, again: bool, timeout: float) -> Any:
-    return server.home.administer(action, timeout, Request(bytes.fromhex(name), again))
+    return server.store_connection.administer(action, timeout, Request(bytes.fromhex(name), again))
 
 
 def _commit(server: OwnerServices, token: str, positions: Any, timeout: float) -> None:
@@ -42,21 +42,25 @@ def _settle(server: OwnerServices, token: str, settled: Any, timeout: float) -> 
     server.consumers.get(token).settle(settled, timeout)
 
 
-CALLS: Final[dict[str, Callable[..., Any]]] = {
-    "administer": _administer,
-    "commit": _commit,
-    "settle": _settle,
-    **{
-        name: _asked_of_home(name)
-        for name in (
-            "bounds",
-            "health",
-            "move_group",
-            "reserve_segment",
-            "resolve",
-            "restore_group",
-            "settle_late",
-            "watermarks",
-        )
-    },
+_CALLS: Final[Mapping[str, Callable[..., Any]]] = {"administer": _administer, "commit": _commit, "settle": _settle}
+
+
+def _stats(store: Store, _: FrameHeader) -> FrameHeader:
+    return {"stats": statistics(store).as_json()}
+
+
+def _backup(store: Store, request: FrameHeader) -> FrameHeader:
+    back_up(store, Path(request["path"]))
+    return {}
+
+
+def _compact(store: Store, _: FrameHeader) -> FrameHeader:
+    store.compact()
+    return {}
+
+
+_CARE_REQUESTS: Final[Mapping[str, Callable[[Store, FrameHeader], FrameHeader]]] = {
+    "stats": _stats,
+    "backup": _backup,
+    "compact": _compact,
 }

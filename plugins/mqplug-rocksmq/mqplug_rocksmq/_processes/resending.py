@@ -1,7 +1,7 @@
-"""Sends to a store that another process owns: in order, many on their way, and again to the next owner.
+"""A producer's sends to a store of another process: in order, many at once, and again to the next owner.
 
-Each send has a number. The owner notes it together with the pages, so that a send whose answer was lost can be sent
-again to the next owner: it is stored once, and its answer is the offset that it has.
+Each send has a number, which the owner stores together with the pages. A send whose answer was lost can be sent again
+to the next owner: it is stored once, and its answer is the offset that it has.
 """
 
 from __future__ import annotations
@@ -14,28 +14,29 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from mqplug import AlreadyOpen, ConnectError, Error, OutcomeUnknown, Timeout
+from mqplug.spi import Deadline
 from mqplug_rocksmq._driver.sinks import SendCallback
 from mqplug_rocksmq._format.page import Body
 from mqplug_rocksmq._processes.client_connection import OwnerGone
 from mqplug_rocksmq._processes.outlets import NumberedSend, Outlet, SendOutcome
 from mqplug_rocksmq._store.deduplication import SLOTS
 
-RESEND_WITHIN_S: Final = 300.0  # seconds for which a send may be sent again: owners know it for longer
+RESEND_WITHIN_S: Final = 300.0  # owners remember a send for longer
 MIN_REOPEN_S: Final = 0.2
 
 Reopen = Callable[[bytes, Outlet | None, float], Outlet]
-"""Opens a way to the owner for the producer of this name; with the one that failed, to the next owner."""
+"""Opens an outlet for the producer of this name. With a failed outlet, opens one to the next owner."""
 
 
 class ResendingSink:
-    """The sends of one producer, as its sink."""
+    """The sink of one producer."""
 
     def __init__(self, reopen: Reopen, timeout: float) -> None:
         self._reopen = reopen
         self._name = uuid.uuid4().bytes
         self._lock = threading.Lock()
         self._serving = threading.Lock()
-        self._parcels: dict[int, NumberedSend] = {}  # on their way or waiting, in order
+        self._sends: dict[int, NumberedSend] = {}  # unanswered, in order
         self._waiting: deque[NumberedSend] = deque()
         self._next = 0
         self._lost = False
@@ -44,33 +45,33 @@ class ResendingSink:
     def append(self, topic: str, partition: int, bodies: Sequence[Body], settled: SendCallback) -> None:
         pages = [body.seal(0) for body in bodies]
         with self._lock:
-            parcel = NumberedSend(self._next, topic, partition, pages, settled)
+            send = NumberedSend(self._next, topic, partition, pages, settled)
             self._next += 1
-            self._parcels[parcel.sequence] = parcel
-            self._waiting.append(parcel)
+            self._sends[send.sequence] = send
+            self._waiting.append(send)
             self._push()
 
     def _push(self) -> None:
-        """Send what may be on its way now. The lock is held."""
+        """Pass on the sends that may go now. The lock is held."""
         try:
             while self._waiting and not self._lost:
-                if self._waiting[0].sequence - next(iter(self._parcels)) >= SLOTS:
+                if self._waiting[0].sequence - next(iter(self._sends)) >= SLOTS:
                     return
                 if not self._outlet.send(self._waiting[0]):
                     return
-                parcel = self._waiting.popleft()
-                parcel.sent = parcel.sent or time.monotonic()
+                send = self._waiting.popleft()
+                send.sent = send.sent or time.monotonic()
         except OwnerGone:
             self._lost = True
 
     def serve(self, timeout: float) -> None:
-        end = time.monotonic() + timeout
+        deadline = Deadline(timeout)
         if not self._serving.acquire(timeout=timeout):
             return
         try:
             if self._lost:
                 self._send_again(timeout)
-            outcomes = self._receive(max(0.0, end - time.monotonic()))
+            outcomes = self._receive(deadline.remaining())
         finally:
             self._serving.release()
         for outcome in outcomes:
@@ -85,43 +86,43 @@ class ResendingSink:
 
     def _settle(self, outcome: SendOutcome) -> None:
         with self._lock:
-            parcel = self._parcels.pop(outcome.sequence, None)
+            send = self._sends.pop(outcome.sequence, None)
             self._push()
-        if parcel is not None:
-            parcel.settled(outcome.log, outcome.first, outcome.error)
+        if send is not None:
+            send.settled(outcome.log, outcome.first, outcome.error)
 
     def _send_again(self, timeout: float) -> None:
-        """Go on with the next owner, if there is one yet."""
-        self._give_up(lambda parcel: parcel.sent is not None and parcel.sent < time.monotonic() - RESEND_WITHIN_S)
+        """Send unanswered sends to the next owner, if there is one yet."""
+        self._give_up(lambda send: send.sent is not None and send.sent < time.monotonic() - RESEND_WITHIN_S)
         try:
             outlet = self._reopen(self._name, self._outlet, max(timeout, MIN_REOPEN_S))
         except (AlreadyOpen, ConnectError, Timeout):
             return
-        except Error as error:  # the store is damaged, the disk is full: nobody will own it
+        except Error as error:  # the store is damaged, the disk is full: it will have no owner
             self._give_up(lambda _: True, error)
             raise
         self._outlet.drop()
         with self._lock:
             self._outlet, self._lost = outlet, False
-            self._waiting = deque(self._parcels.values())
-            for parcel in self._waiting:
-                parcel.again = True
+            self._waiting = deque(self._sends.values())
+            for send in self._waiting:
+                send.again = True
             self._push()
 
     def _give_up(self, hopeless: Callable[[NumberedSend], bool], reason: Error | None = None) -> None:
-        """Owners forget what was sent long ago: what became of it cannot be asked any more."""
+        """Settle these sends as unknown: owners forget old sends, so that nothing reports whether they were stored."""
         with self._lock:
-            lost = [parcel for parcel in self._parcels.values() if hopeless(parcel)]
-            self._waiting = deque(parcel for parcel in self._waiting if parcel not in lost)
-        for parcel in lost:
-            error: Error = OutcomeUnknown("the owner of the store was killed before it answered")
+            lost = [send for send in self._sends.values() if hopeless(send)]
+            self._waiting = deque(send for send in self._waiting if send not in lost)
+        for send in lost:
+            error: Error = OutcomeUnknown("the process that owned the store ended before it answered")
             error.__cause__ = reason
-            if parcel.sent is None and reason is not None:
+            if send.sent is None and reason is not None:
                 error = reason
-            self._settle(SendOutcome(parcel.sequence, None, 0, error))
+            self._settle(SendOutcome(send.sequence, None, 0, error))
 
     def ring(self) -> None:
-        """Whoever serves has settled it."""
+        """Do nothing: only a thread inside ``serve`` settles sends."""
 
     def close(self, timeout: float) -> None:
         self._outlet.close(timeout)

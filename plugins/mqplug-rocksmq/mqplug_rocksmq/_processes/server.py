@@ -1,4 +1,4 @@
-"""The owner of a store serves other processes on this host, over a Unix socket."""
+"""The server of a store: its owner process serves client processes on this host over a Unix socket."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Final
 
 from mqplug import Error
-from mqplug.spi import Capabilities
+from mqplug.spi import Capabilities, Deadline
 from mqplug_rocksmq._driver.connection import StoreConnection
 from mqplug_rocksmq._processes.frames import PROTOCOL, FrameHeader, pack_frame
 from mqplug_rocksmq._processes.member_tokens import MemberTokens
@@ -25,22 +25,22 @@ from mqplug_rocksmq._processes.socket_watch import SocketWatch
 from mqplug_rocksmq._settings import PLUGIN_VERSION
 from mqplug_rocksmq._store.store import Store
 
-FORGET_PRODUCERS_S: Final = 600.0  # seconds after which producers that did not come back are forgotten
-CLOSE_ANSWERS_S: Final = 3.0  # seconds in which guests get the answers that they wait for when the store is closed
+FORGET_PRODUCERS_S: Final = 600.0  # after which producers that did not come back are forgotten
+CLOSE_ANSWERS_S: Final = 3.0  # in which pending requests are answered when the store is closed
 _ACCEPT_ROUND_S: Final = 60.0
 _log = logging.getLogger("mqplug.rocksmq")
 
 
 class StoreServer:
-    """Welcomes guests until ``hush``, which ends what they say; ``close`` hangs up, and they see that it is over."""
+    """Serves client processes until ``stop_serving``. ``close`` hangs up: the clients look for the next owner."""
 
-    def __init__(self, store: Store, path: Path, memberships: MemberTokens) -> None:
+    def __init__(self, store: Store, path: Path, member_tokens: MemberTokens) -> None:
         self.store = store
-        self.memberships = memberships
-        self.home = StoreConnection(store, Capabilities(), lambda *_: None)
+        self.member_tokens = member_tokens
+        self.store_connection = StoreConnection(store, store.settings, Capabilities(), lambda *_: None)
         self.consumers = ConsumerRegistry()
         self.allowance = MemoryAllowance(store.settings.guests_max_bytes)
-        self._freed, self._trim_at = 0, store.settings.guests_max_bytes // 2
+        self._freed, self._release_at = 0, store.settings.guests_max_bytes // 2
         self.closing = False
         self.hello: FrameHeader = {
             "protocol": PROTOCOL,
@@ -50,7 +50,7 @@ class StoreServer:
             "version": PLUGIN_VERSION,
         }
         self._path = path
-        self._guests: set[ServerConnection] = set()
+        self._connections: set[ServerConnection] = set()
         self._lock = threading.Lock()
         self._forget_at = time.monotonic() + FORGET_PRODUCERS_S
         self._listener = _listen(path)
@@ -61,90 +61,93 @@ class StoreServer:
     def _run(self) -> None:
         while not self.closing:
             try:
-                connection, _ = self._listener.accept()
+                accepted, _ = self._listener.accept()
             except TimeoutError:
-                self._forget()
+                self._forget_producers()
             except OSError as error:
                 if not self.closing:
-                    _log.warning("another process could not be welcomed: %s", error)
+                    _log.warning("store %s: accepting a client process failed: %s", self.store.path, error)
                     time.sleep(0.1)  # too many open files: some may be closed soon
             else:
-                self._welcome(connection)
+                self._welcome(accepted)
 
-    def _welcome(self, connection: socket.socket) -> None:
-        if user_of(connection) not in {None, os.getuid()}:
-            _log.warning("a process of another user was turned away")
-            connection.close()
+    def _welcome(self, accepted: socket.socket) -> None:
+        user = user_of(accepted)
+        if user not in {None, os.getuid()}:
+            _log.warning("store %s: refused a process of user %s", self.store.path, user)
+            accepted.close()
             return
-        if len(self._guests) >= self.store.settings.guest_connections_max:
-            self._turn_away(connection)
+        if len(self._connections) >= self.store.settings.guest_connections_max:
+            self._refuse(accepted)
             return
-        guest = ServerConnection(connection, self)
+        connection = ServerConnection(accepted, self)
         with self._lock:
             if self.closing:
-                connection.close()
+                accepted.close()
                 return
-            self._guests.add(guest)
-            guest.start()
+            self._connections.add(connection)
+            connection.start()
 
-    def _turn_away(self, connection: socket.socket) -> None:
-        """Tell a guest too many why it is not served, without waiting for it."""
+    def _refuse(self, accepted: socket.socket) -> None:
+        """Refuse one connection too many with a reason, without waiting for the client."""
         most = self.store.settings.guest_connections_max
-        _log.warning("a connection was turned away: there are %d already (guest_connections_max)", most)
-        with connection, suppress(OSError):
-            connection.send(pack_frame({**self.hello, "full": most}), socket.MSG_DONTWAIT)
+        _log.warning(
+            "store %s: refused a connection: %d are open already (guest_connections_max)", self.store.path, most
+        )
+        with accepted, suppress(OSError):
+            accepted.send(pack_frame({**self.hello, "full": most}), socket.MSG_DONTWAIT)
 
-    def freed(self, size: int) -> None:
-        """A large request, or answer, is over: let others have its room."""
+    def give_back(self, size: int) -> None:
+        """Give back the memory of a large request or answer that is done."""
         self.allowance.give_back(size)
         self._freed += size
-        if self._freed >= self._trim_at:  # no lock: now and then is enough
+        if self._freed >= self._release_at:  # no lock: now and then is enough
             self._freed = 0
             release_free_memory()
 
-    def left(self, guest: ServerConnection) -> None:
-        """A guest has ended. While this closes, its connection stays until the store is closed."""
+    def ended(self, connection: ServerConnection) -> None:
+        """Close an ended connection. While the server closes, it stays open until the store is closed."""
         with self._lock:
             if self.closing:
                 return
-            self._guests.discard(guest)
-        guest.connection.close()
+            self._connections.discard(connection)
+        connection.socket.close()
 
-    def _forget(self) -> None:
+    def _forget_producers(self) -> None:
         if time.monotonic() >= self._forget_at:
             self._forget_at = time.monotonic() + FORGET_PRODUCERS_S
             with suppress(Error):
                 self.store.origins.forget_absent()
 
-    def hush(self, timeout: float | None) -> None:
-        """Take in nothing more, and finish what was asked for. New guests find nobody."""
+    def stop_serving(self, timeout: float | None) -> None:
+        """Accept nothing more, and finish pending requests."""
         self._path.unlink(missing_ok=True)
         with self._lock:
             self.closing = True
-            guests = list(self._guests)
+            connections = list(self._connections)
         with suppress(OSError):
             self._listener.shutdown(socket.SHUT_RDWR)
-        end = time.monotonic() + (CLOSE_ANSWERS_S if timeout is None else min(timeout, CLOSE_ANSWERS_S))
-        for guest in guests:
-            guest.hang_up()
+        deadline = Deadline(CLOSE_ANSWERS_S if timeout is None else min(timeout, CLOSE_ANSWERS_S))
+        for connection in connections:
+            connection.hang_up()
         self.allowance.close()
-        for guest in guests:
-            guest.join(max(0.0, end - time.monotonic()))
+        for connection in connections:
+            connection.join(deadline.remaining())
 
     def close(self) -> None:
-        """Hang up: whoever is still connected may own the store now."""
+        """Hang up: any process that is still connected may own the store now."""
         self._listener.close()
         self._thread.join(1.0)
         self.watch.close()
-        for guest in self._guests:
-            guest.connection.close()
+        for connection in self._connections:
+            connection.socket.close()
 
     def abandon(self) -> None:
-        """In the child of a fork: let go of what is the parent's, or its guests would not see it die."""
+        """Close the parent's sockets in the child of a fork. Clients would not notice the parent's death otherwise."""
         self._listener.close()
         self.watch.abandon()
-        for guest in self._guests:
-            guest.connection.close()
+        for connection in self._connections:
+            connection.socket.close()
 
 
 def _listen(path: Path) -> socket.socket:

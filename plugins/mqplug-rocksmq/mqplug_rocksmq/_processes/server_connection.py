@@ -1,6 +1,6 @@
-"""The other processes that use a store through its owner: one connection each, one thread each.
+"""A client process's connection in the owner: it reads requests and answers them, in a thread of its own.
 
-A thread may wait, for the disk or for its turn in a group, without holding up the others.
+The thread may wait, for the disk or for its turn in a group, without holding up others.
 """
 
 from __future__ import annotations
@@ -8,73 +8,75 @@ from __future__ import annotations
 import logging
 import socket
 import threading
-import time
 from collections.abc import Callable
 from contextlib import suppress
 from struct import Struct
 from typing import Final, Protocol
 
 from mqplug import ConnectError
+from mqplug.spi import Deadline
 from mqplug_rocksmq._processes.codec import error_to_json
 from mqplug_rocksmq._processes.consumer_session import ConsumerSession
 from mqplug_rocksmq._processes.frames import PROTOCOL, Frame, FrameHeader, FrameReader, pack_frame
 from mqplug_rocksmq._processes.memory_allowance import MemoryAllowance
+from mqplug_rocksmq._processes.peer import process_of
 from mqplug_rocksmq._processes.producer_session import ProducerSession
 from mqplug_rocksmq._processes.requests import answer_request
-from mqplug_rocksmq._processes.session import OwnerServices, Session
+from mqplug_rocksmq._processes.session import OwnerServices, Session, SessionConnection
 
 HELLO_S: Final = 5.0
-SEND_ANSWER_S: Final = 30.0  # seconds that a guest may take to read an answer, or to give up what it holds
-STALLED_REQUEST_S: Final = 30.0  # seconds that a guest may be silent in the midst of a large request
-UNCOUNTED_BYTES: Final = 1 << 14  # bytes of a request, or an answer, that need no room of the allowance
-COPIES_PER_REQUEST: Final = 4  # how often a request is in memory while it is stored, at the most
+SEND_ANSWER_S: Final = 30.0  # in which a client has to read an answer
+STALLED_REQUEST_S: Final = 30.0  # of silence in the middle of a large request
+UNCOUNTED_BYTES: Final = 1 << 14  # of a request or an answer that need no share of the allowance
+COPIES_PER_REQUEST: Final = 4  # in memory while a request is stored, at most
 _RECEIVE_BYTES: Final = 1 << 18
 _TIMEVAL: Final = Struct("ll")
 _log = logging.getLogger("mqplug.rocksmq")
 
 
 class ConnectionHost(OwnerServices, Protocol):
-    """The server, as its connections see it."""
+    """The server, as its connections use it."""
 
     allowance: MemoryAllowance
     hello: FrameHeader
     closing: bool
 
-    def freed(self, size: int) -> None:
-        """A large request, or answer, is over: let others have its room."""
+    def give_back(self, size: int) -> None:
+        """Give back the memory of a large request or answer that is done."""
 
-    def left(self, guest: ServerConnection) -> None:
-        """A connection has ended."""
+    def ended(self, connection: ServerConnection) -> None:
+        """Close an ended connection."""
 
 
 class ServerConnection:
-    """One connection of another process."""
+    """One connection of a client process."""
 
-    def __init__(self, connection: socket.socket, server: ConnectionHost) -> None:
+    def __init__(self, accepted: socket.socket, server: ConnectionHost) -> None:
         self.server = server
-        self.connection = connection
+        self.socket = accepted
+        self._process = process_of(accepted)
         # Not by settimeout: that takes more calls, after each of which a busy interpreter may let us wait.
-        connection.settimeout(None)
+        accepted.settimeout(None)
         self._limit(socket.SO_SNDTIMEO, SEND_ANSWER_S)
         self._saying = threading.Lock()
-        self._inbox = FrameReader()
-        self._role: Session | None = None
+        self._reader = FrameReader()
+        self._session: Session | None = None
         self._hung_up = False
-        self._taken = 0  # of the allowance, for the request that is under way
+        self._taken = 0  # of the allowance, for the request in progress
         self._thread = threading.Thread(target=self._run, name="mqplug-rocksmq-guest", daemon=True)
 
     def start(self) -> None:
-        """Begin to serve it."""
+        """Begin to serve."""
         self._thread.start()
 
     def fileno(self) -> int:
-        """Return the descriptor of its socket."""
-        return self.connection.fileno()
+        """Return the descriptor of the socket."""
+        return self.socket.fileno()
 
     @property
     def more_came(self) -> bool:
-        """Whether something was read that is not served yet."""
-        return bool(self._inbox)
+        """Whether bytes were read that are not served yet."""
+        return bool(self._reader)
 
     def _run(self) -> None:
         try:
@@ -84,123 +86,129 @@ class ServerConnection:
                 del frame
                 self._give_back()
         except TimeoutError:
-            _log.warning("a process that stands still, or does not answer in time, is no guest any more")
+            _log.warning(
+                "store %s: disconnected process %s: it was silent, or did not read its answers, for too long",
+                self.server.store.path, self._process,
+            )  # fmt: skip
         except OSError:
-            """It is gone."""
+            """The client is gone."""
         except (ConnectError, KeyError, TypeError, ValueError, AttributeError) as error:
-            _log.warning("a connection from another process was ended, because it made no sense: %r", error)
-        except Exception:  # noqa: BLE001 - whatever one guest brings about, the others are served
-            _log.exception("a request from another process failed")
+            _log.warning(
+                "store %s: disconnected process %s after a malformed request: %r",
+                self.server.store.path, self._process, error,
+            )  # fmt: skip
+        except Exception:  # noqa: BLE001 - whatever one client causes, the others are served
+            _log.exception("store %s: a request of process %s failed", self.server.store.path, self._process)
         finally:
             self._end()
 
     def _end(self) -> None:
         self._give_back()
         try:
-            if self._role is not None:
-                self._role.leave(for_good=not (self._hung_up or self.server.closing))
+            if self._session is not None:
+                self._session.leave(for_good=not (self._hung_up or self.server.closing))
         except Exception:  # noqa: BLE001 - the same
-            _log.exception("a connection from another process could not be ended in order")
-        self.server.left(self)
+            _log.exception("store %s: ending the session of process %s failed", self.server.store.path, self._process)
+        self.server.ended(self)
 
     def _greet(self) -> None:
         frame = self.hear(HELLO_S)
         if frame is None or frame[0]["call"] != "hello":
-            raise ConnectError("it did not say hello")
+            raise ConnectError("its first request was not hello")
         self.say(self.server.hello)
         if frame[0]["protocol"] != PROTOCOL:
-            raise ConnectError(f"it speaks protocol {frame[0]['protocol']}")
+            raise ConnectError(f"it speaks protocol {frame[0]['protocol']}, not {PROTOCOL}")
 
     def _serve(self, header: FrameHeader, body: bytes) -> None:
-        if self._role is not None:
-            self._role.serve(header, body)
+        if self._session is not None:
+            self._session.serve(header, body)
             return
-        opening = _ROLES.get(header["call"])
-        if opening is None:
+        open_session = _SESSIONS.get(header["call"])
+        if open_session is None:
             self.say(answer_request(self.server, header))
             return
         try:
-            self._role = opening(self, header)
-        except Exception as error:  # noqa: BLE001 - the guest is told
+            self._session = open_session(self, header)
+        except Exception as error:  # noqa: BLE001 - it is raised at the other side
             self.say({"error": error_to_json(error)})
         else:
             self._limit_silence()
 
     def _limit_silence(self) -> None:
-        """Hang up on who says nothing for too long: in the midst of a large request, or at all."""
-        silence = self._role.silence if self._role is not None else None
+        """Set how long the client may be silent: in the middle of a large request, or in its session."""
+        silence = self._session.silence if self._session is not None else None
         self._limit(socket.SO_RCVTIMEO, STALLED_REQUEST_S if self._taken else silence or 0)
 
-    def _limit(self, what: int, seconds: float) -> None:
+    def _limit(self, option: int, seconds: float) -> None:
         """Have the system end a call that takes longer; 0 is no limit."""
         whole = int(seconds)
-        self.connection.setsockopt(socket.SOL_SOCKET, what, _TIMEVAL.pack(whole, int((seconds - whole) * 1e6)))
+        self.socket.setsockopt(socket.SOL_SOCKET, option, _TIMEVAL.pack(whole, int((seconds - whole) * 1e6)))
 
-    # talking -----------------------------------------------------------------------------------------------
+    # frames ------------------------------------------------------------------------------------------------
 
     def hear(self, timeout: float | None) -> Frame | None:
-        """Return the next frame; None at the end of the connection. ``TimeoutError`` where none came in time."""
+        """Return the next frame, or None at the end of the connection. Raise ``TimeoutError`` if none comes in time."""
         if timeout is None:
             return self._hear()
-        end = time.monotonic() + timeout
+        deadline = Deadline(timeout)
         try:
-            return self._hear(lambda: self.connection.settimeout(max(0.001, end - time.monotonic())))
+            return self._hear(lambda: self.socket.settimeout(max(0.001, deadline.remaining())))
         finally:
-            self.connection.settimeout(None)
+            self.socket.settimeout(None)
 
     def _hear(self, before: Callable[[], None] | None = None) -> Frame | None:
-        while not (frame := self._inbox.take()):
-            piece = self._make_room(self._inbox.wanted)
+        while not (frame := self._reader.take()):
+            size = self._take_room(self._reader.wanted)
             if before is not None:
                 before()
             try:
-                data = self.connection.recv(piece)
+                data = self.socket.recv(size)
             except BlockingIOError as error:  # it was silent for too long
                 raise TimeoutError from error
             if not data:
                 return None
-            self._inbox.feed(data)
+            self._reader.feed(data)
         if self._taken:
             self._limit_silence()
         return frame
 
-    def _make_room(self, size: int) -> int:
-        """Wait until a large request fits into memory; return how much of it to take in at once."""
+    def _take_room(self, size: int) -> int:
+        """Wait until a large request fits into memory. Return how many bytes to read at once."""
         if size <= UNCOUNTED_BYTES:
             return UNCOUNTED_BYTES
         if not self._taken:
             self._taken = self.server.allowance.take(COPIES_PER_REQUEST * size)
             self._limit_silence()
-        return min(_RECEIVE_BYTES, size - len(self._inbox))
+        return min(_RECEIVE_BYTES, size - len(self._reader))
 
     def _give_back(self) -> None:
         taken, self._taken = self._taken, 0
         if taken:
-            self.server.freed(taken)
+            self.server.give_back(taken)
 
     def say(self, header: FrameHeader, *body: bytes) -> None:
-        """Send a frame. A guest that does not read it in time is no guest any more."""
+        """Send a frame. Raise if the client does not read it in time."""
         size = sum(map(len, body))
         if size <= UNCOUNTED_BYTES:
             self._send(header, *body)
             return
-        self._give_back()  # or two that have a large request would wait for each other
+        self._give_back()  # or two connections with a large request each would wait for each other
         taken = self.server.allowance.take(2 * size)
         try:
             self._send(header, *body)
         finally:
-            self.server.freed(taken)
+            self.server.give_back(taken)
 
     def _send(self, header: FrameHeader, *body: bytes) -> None:
         with self._saying:
-            self.connection.sendall(pack_frame(header, *body))
+            self.socket.sendall(pack_frame(header, *body))
 
-    def remark(self, header: FrameHeader) -> None:
-        """Send a small frame without waiting, from any thread; a guest that reads nothing is hung up on."""
+    def say_nowait(self, header: FrameHeader) -> None:
+        """Send a small frame without waiting, from any thread. Hang up on a client that reads nothing."""
         frame = pack_frame(header)
         with self._saying:
             try:
-                sent = self.connection.send(frame, socket.MSG_DONTWAIT)
+                sent = self.socket.send(frame, socket.MSG_DONTWAIT)
             except OSError:
                 sent = 0
             if sent < len(frame):
@@ -209,18 +217,18 @@ class ServerConnection:
     # ending ------------------------------------------------------------------------------------------------
 
     def hang_up(self) -> None:
-        """Hear nothing more from it."""
+        """Read nothing more from the client."""
         self._hung_up = True
         with suppress(OSError):
-            self.connection.shutdown(socket.SHUT_RD)
+            self.socket.shutdown(socket.SHUT_RD)
 
     def join(self, timeout: float) -> None:
-        """Wait until all that it asked for is done."""
+        """Wait until all requests of the client are done."""
         if self._thread is not threading.current_thread():
             self._thread.join(timeout)
 
 
-_ROLES: Final[dict[str, Callable[[ServerConnection, FrameHeader], Session]]] = {
+_SESSIONS: Final[dict[str, Callable[[SessionConnection, FrameHeader], Session]]] = {
     "produce": ProducerSession,
     "consume": ConsumerSession,
 }

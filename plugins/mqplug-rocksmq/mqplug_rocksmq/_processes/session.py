@@ -1,4 +1,4 @@
-"""Sessions: what a connection of another process is for, and what it may use of the owner of the store."""
+"""Sessions of client processes in the owner: their protocols, and the consumers that are open for them."""
 
 from __future__ import annotations
 
@@ -15,42 +15,45 @@ from mqplug_rocksmq._store.store import Store
 
 
 class Session(Protocol):
-    """What a connection is for, once it has said so. Who says nothing for longer than ``silence`` is hung up on."""
+    """A connection's purpose, once it has announced one: a producer's or a consumer's.
+
+    A connection that is silent for longer than ``silence`` seconds is closed.
+    """
 
     silence: float | None
 
     def serve(self, header: FrameHeader, body: bytes) -> None:
-        """Do what was asked."""
+        """Carry out one request."""
 
     def leave(self, *, for_good: bool) -> None:
-        """The connection has ended; *for_good*: by the guest."""
+        """End: the connection is closed. *for_good*: by the client."""
 
 
 class ConsumerRegistry:
-    """The consumers of other processes, by the names that those know them by."""
+    """The consumers of client processes, by the tokens that those know them by."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._drivers: dict[str, Any] = {}
 
     def add(self, driver: Any) -> str:
-        """Return the name of a consumer; only its process knows it."""
+        """Return a token for a consumer. Only its process knows it."""
         token = secrets.token_hex(8)
         with self._lock:
             self._drivers[token] = driver
         return token
 
     def get(self, token: str) -> Any:
-        """Return a consumer; ``NotAssigned`` when it is not any more."""
+        """Return a consumer. Raise ``NotAssigned`` if it has ended."""
         if driver := self._drivers.get(token):
             return driver
         raise NotAssigned(
             "this member of the group lost its partitions: it did not answer in time", backend="rocksmq",
-            fix="Receive again: it joins anew, and what was not stored comes again",
+            fix="Receive again: the member rejoins, and messages whose acks were not stored come again",
         )  # fmt: skip
 
     def remove(self, token: str) -> None:
-        """Forget one."""
+        """Remove a consumer."""
         with self._lock:
             self._drivers.pop(token, None)
 
@@ -59,14 +62,14 @@ class OwnerServices(Protocol):
     """The owner of a store, as far as sessions use it."""
 
     store: Store
-    home: StoreConnection
+    store_connection: StoreConnection
     consumers: ConsumerRegistry
-    memberships: MemberTokens
+    member_tokens: MemberTokens
     watch: SocketWatch
 
 
 class SessionConnection(Protocol):
-    """The connection of the process that a session works for."""
+    """The connection to the process that a session works for."""
 
     @property
     def server(self) -> OwnerServices: ...
@@ -75,5 +78,5 @@ class SessionConnection(Protocol):
     def fileno(self) -> int: ...
     def hear(self, timeout: float | None) -> Frame | None: ...
     def say(self, header: FrameHeader, *body: bytes) -> None: ...
-    def remark(self, header: FrameHeader) -> None: ...
+    def say_nowait(self, header: FrameHeader) -> None: ...
     def hang_up(self) -> None: ...

@@ -1,4 +1,4 @@
-"""Watches connections while their own threads are busy with a wait: whatever comes ends the wait."""
+"""Watches sockets whose threads wait for something else, and ends that wait when bytes arrive."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _FLAGS = select.EPOLLIN | select.EPOLLRDHUP | select.EPOLLONESHOT
 
 
 class SocketWatch:
-    """One thread for all connections of a server."""
+    """A thread that watches sockets for all connections of a server."""
 
     def __init__(self) -> None:
         self._epoll = select.epoll()
@@ -25,7 +25,7 @@ class SocketWatch:
 
     @contextmanager
     def over(self, connection: int, call: Callable[[], None]) -> Iterator[None]:
-        """Within, *call* is called when anything comes from a connection, or its end."""
+        """Within, call *call* when anything arrives on a connection, or it ends."""
         with self._lock:
             self._calls[connection] = call
         self._epoll.register(connection, _FLAGS)
@@ -53,7 +53,7 @@ class SocketWatch:
         self.abandon()
 
     def abandon(self) -> None:
-        """Let go of what belongs to it."""
+        """Close its descriptors."""
         self._epoll.close()
         os.close(self._end)
         os.close(self._ending)

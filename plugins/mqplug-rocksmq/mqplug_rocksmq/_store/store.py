@@ -7,18 +7,15 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from time import monotonic
-from typing import Any
 
-import attrs
-
-from mqplug import ConfigError, Corrupt
+from mqplug import Corrupt
 from mqplug_rocksmq._engine import clock
 from mqplug_rocksmq._engine.directory import FORMAT, examine, expect_database, identify, make_directory, refuse_newer
-from mqplug_rocksmq._engine.durability import MODES, Done, Sync
+from mqplug_rocksmq._engine.durability import Done
 from mqplug_rocksmq._engine.engine import Engine, Receipt
 from mqplug_rocksmq._engine.log_state import LEASE, Extent, LogState
 from mqplug_rocksmq._engine.rocks import Changes, Pages
-from mqplug_rocksmq._engine.tuning import MEMORY, Tuning
+from mqplug_rocksmq._engine.tuning import tuning_of
 from mqplug_rocksmq._format.keys import (
     NOT_UNDERSTOOD,
     STORE,
@@ -33,7 +30,7 @@ from mqplug_rocksmq._format.keys import (
 from mqplug_rocksmq._format.page import Body, Columns
 from mqplug_rocksmq._format.paging import bodies_of
 from mqplug_rocksmq._format.slice import Slice
-from mqplug_rocksmq._settings import DEFAULT_GUEST_CONNECTIONS, DEFAULT_GUESTS_BYTES, Compression
+from mqplug_rocksmq._settings import RocksMQSettings
 from mqplug_rocksmq._store import reading
 from mqplug_rocksmq._store.deduplication import Origin, Origins
 from mqplug_rocksmq._store.group_positions import Groups
@@ -43,40 +40,10 @@ from mqplug_rocksmq._store.staging_directory import Staging
 from mqplug_rocksmq._store.topics import Also, Topics, nothing
 
 
-def _mode(_: object, attribute: Any, value: object) -> None:
-    if value not in MODES:
-        raise ConfigError(f"sync is {value!r}", fix=f"Choose one of {', '.join(MODES)}")
-
-
-@attrs.frozen
-class StoreSettings:
-    """How a store is opened.
-
-    ``sync`` says when a send is done: "always" on disk; "interval" at once, with a sync every ``sync_interval``
-    seconds; "os" at once, and the operating system writes when it likes. The last two lose the end if the host dies.
-    """
-
-    sync: Sync = attrs.field(default="always", validator=_mode)
-    sync_interval: float = attrs.field(default=0.1, validator=attrs.validators.gt(0))
-    retention_interval: float = attrs.field(default=60.0, validator=attrs.validators.gt(0))
-    disk_max_bytes: int | None = None
-    memory_max_bytes: int = MEMORY
-    session_timeout: float = attrs.field(default=30.0, validator=attrs.validators.gt(0))
-    compression: Compression = "lz4"
-    ballast_max_bytes: int | None = None
-    guests_max_bytes: int = attrs.field(default=DEFAULT_GUESTS_BYTES, kw_only=True)
-    guest_connections_max: int = attrs.field(default=DEFAULT_GUEST_CONNECTIONS, kw_only=True)
-
-    @property
-    def tuning(self) -> Tuning:
-        """What RocksDB may take."""
-        return Tuning(self.memory_max_bytes, self.disk_max_bytes, self.compression, self.ballast_max_bytes)
-
-
 class Store:
     """An open store. All methods may be called from any thread."""
 
-    def __init__(self, path: Path, settings: StoreSettings) -> None:
+    def __init__(self, path: Path, settings: RocksMQSettings) -> None:
         examine(path)
         expect_database(path)
         make_directory(path)
@@ -86,8 +53,9 @@ class Store:
             self._open(path, settings)
         self.opened = monotonic()
 
-    def _open(self, path: Path, settings: StoreSettings) -> None:
-        self.engine = Engine(path, settings.sync, settings.sync_interval, settings.tuning)
+    def _open(self, path: Path, settings: RocksMQSettings) -> None:
+        tuning = tuning_of(settings)
+        self.engine = Engine(path, settings.sync, settings.interval, tuning)
         try:
             self.id = self._identify()
             self.topics = Topics(self.engine)
@@ -98,8 +66,8 @@ class Store:
         self.groups = Groups(self.engine, self.topics)
         self.origins = Origins(self.engine)
         staging = Staging(path)
-        self._janitor = Janitor(self.engine, self.topics, staging, settings.retention_interval, settings.tuning)
-        self.ingestion = Ingestion(self.engine, self.topics, staging, self._janitor, settings.tuning)
+        self._janitor = Janitor(self.engine, self.topics, staging, settings.retention_interval, tuning)
+        self.ingestion = Ingestion(self.engine, self.topics, staging, self._janitor, tuning)
         try:
             self.ingestion.recover()
         except BaseException:

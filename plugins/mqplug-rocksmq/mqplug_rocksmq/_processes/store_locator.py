@@ -1,0 +1,111 @@
+"""Finds where a store is open, again each time its owner process ends, and forwards operations there."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol, TypeVar
+
+from mqplug import ConnectError, ForkedClient, Timeout
+from mqplug.spi import Action, Capabilities, ConsumerOptions, Deadline, Listener
+from mqplug_rocksmq._driver.connection import StoreConnection
+from mqplug_rocksmq._driver.shared_member import JoinContext
+from mqplug_rocksmq._processes.client_connection import OwnerGone
+from mqplug_rocksmq._processes.forwarding import ForwardingConnection
+from mqplug_rocksmq._processes.open_stores import close_store, open_or_connect
+from mqplug_rocksmq._processes.remote_store import RemoteConnection
+from mqplug_rocksmq._settings import RocksMQSettings
+from mqplug_rocksmq._store.deduplication import Request
+from mqplug_rocksmq._store.store import Store
+
+T = TypeVar("T")
+
+
+class StoreAccess(Protocol):
+    """A connection to the store: to that of this process, or to the owner process. Beside the table of operations."""
+
+    def open_consumer(
+        self, options: ConsumerOptions, listener: Listener, timeout: float, context: JoinContext
+    ) -> Any: ...
+    def administer(self, action: Action, timeout: float, request: Request) -> Any: ...
+    def unwrap(self, kind: type[Any]) -> Any | None: ...
+    def close(self, timeout: float) -> None: ...
+
+
+class StoreLocator(ForwardingConnection):
+    """Uses the store of another process. When that process ends, uses the next owner's, or becomes the owner."""
+
+    def __init__(self, remote: RemoteConnection, settings: RocksMQSettings, capabilities: Capabilities) -> None:
+        self.settings = settings
+        self.capabilities = capabilities
+        self._path = remote.path
+        self._id = remote.id
+        self._access: StoreAccess = remote
+        self._following = threading.Lock()
+        self._process = os.getpid()
+
+    @property
+    def access(self) -> StoreAccess:
+        """The connection to the store, as far as this process knows."""
+        return self._access
+
+    def follow(self, gone: StoreAccess, timeout: float) -> StoreAccess:
+        """Return the connection after this one: own the store, or find its owner."""
+        if os.getpid() != self._process:
+            raise ForkedClient("this client was opened before the process forked", fix="Connect in the child")
+        if not self._following.acquire(timeout=timeout):
+            raise Timeout(f"no new owner of the store was found within {timeout:g} s", backend="rocksmq")
+        try:
+            if self._access is gone:
+                self._access = self._find(timeout)
+                gone.close(0)
+            return self._access
+        finally:
+            self._following.release()
+
+    def _find(self, timeout: float) -> StoreAccess:
+        found = open_or_connect(self._path, self.settings, timeout, agree=False)
+        if found.id != self._id:
+            _close_found(found, timeout)
+            raise ConnectError(
+                f"another store is now at {self._path}", fix="Connect again", backend="rocksmq", retryable=False
+            )
+        if isinstance(found, Store):
+            return StoreConnection(found, self.settings, self.capabilities, close_store)
+        return found
+
+    def at_store(self, act: Callable[[StoreAccess, float], T], timeout: float) -> T:
+        """Do something where the store is open. If the owner ends meanwhile, do it again at the next one."""
+        deadline = Deadline(timeout)
+        access = self._access
+        while True:
+            try:
+                return act(access, deadline.remaining())
+            except OwnerGone as gone:
+                if deadline.expired:
+                    raise Timeout(
+                        f"the store's owner changed, and {timeout:g} s were over", backend="rocksmq"
+                    ) from gone
+                access = self.follow(access, deadline.remaining())
+
+    def _forward(self, operation: str, arguments: Sequence[Any], timeout: float) -> Any:
+        return self.at_store(lambda access, left: getattr(access, operation)(*arguments, left), timeout)
+
+    def open_consumer_there(
+        self, options: ConsumerOptions, listener: Listener, timeout: float, context: JoinContext
+    ) -> tuple[StoreAccess, Any]:
+        """Open a consumer where the store is open. Return it with the connection that it belongs to."""
+        return self.at_store(
+            lambda access, left: (access, access.open_consumer(options, listener, left, context)), timeout
+        )
+
+    def close(self, timeout: float) -> None:
+        self._access.close(timeout)
+
+
+def _close_found(found: Store | RemoteConnection, timeout: float) -> None:
+    if isinstance(found, Store):
+        close_store(found, timeout)
+    else:
+        found.close(timeout)
