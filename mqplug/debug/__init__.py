@@ -1,6 +1,7 @@
-"""A watcher between the core and the drivers of any backend: whoever breaks a driver rule gets an error that names it.
+"""Debug mode: an extension that checks the driver rules between the core and any backend's drivers.
 
-``connect(url, debug=True)`` puts it next to the backend. In a URL it is ``?debug=true``, for ``mqplug test`` too.
+A call that breaks a rule raises an error that names the rule. ``connect(url, debug=True)`` puts the extension next to
+the backend. In a URL, for ``mqplug test`` too, write ``?debug=true``.
 """
 
 from __future__ import annotations

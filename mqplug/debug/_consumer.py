@@ -1,4 +1,4 @@
-"""A consumer's driver, watched: what the core asks of it, what it delivers, and what it tells the listener."""
+"""Checks the rules of a consumer's driver: the core's calls, the batches, and the calls of the listener."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from mqplug.debug._rules import Rules, RunningCalls
 from mqplug.spi import ConsumerDriver, ConsumerOptions, GroupPosition, Listener, Numbers, Settlement
 from mqplug.spi.proxies import ConsumerProxy, ListenerProxy
 
-MAX_POLL_S: Final = 0.1 + 1e-9  # seconds that a poll may last
+MAX_POLL_S: Final = 0.1 + 1e-9  # the longest timeout of a poll, plus room for rounding
 
 
 class WatchedListener(ListenerProxy):
-    """The core's listener, which may hear of something in ``poll`` and ``tend`` only; knows what is held."""
+    """The core's listener with checks: it may be called inside ``poll`` and ``tend`` only. Knows the held logs."""
 
     def __init__(self, inner: Listener, rules: Rules, options: ConsumerOptions) -> None:
         super().__init__(inner)
         self.calls = RunningCalls(rules)
-        self.told = 0  # how often anything was told
+        self.calls_received = 0
         self.paused: set[Log] = set()
-        self.stands: dict[Log, Numbers] = {}  # where reading goes on, as far as that is known
+        self.reading_at: dict[Log, Numbers] = {}  # the position that each log is read from next, where that is known
         self._group = options.group
         if options.group is None:
             self.held = set(options.logs)
@@ -34,45 +34,45 @@ class WatchedListener(ListenerProxy):
             self.held = set()
 
     def move(self, positions: Mapping[Log, Position]) -> None:
-        """Reading goes on there."""
-        self.stands |= {log: position.coordinates for log, position in positions.items()}
+        """Continue reading at these positions."""
+        self.reading_at |= {log: position.coordinates for log, position in positions.items()}
 
     def assigned(self, positions: Mapping[Log, GroupPosition]) -> None:
         self._check()
         rules = self.calls.rules
-        for log, stands in positions.items():
+        for log, stored in positions.items():
             if log in self.held:
-                rules.breach("assigned-once", f"{log!r} is assigned, and is held already")
-            rules.check_stand(log, stands)
+                rules.breach("assigned-once", f"{log!r} was assigned, but this consumer already holds it")
+            rules.check_group_position(log, stored)
         self.held |= set(positions)
-        self.move({log: stands.position for log, stands in positions.items()})
+        self.move({log: stored.position for log, stored in positions.items()})
         super().assigned(positions)
 
     def revoked(self, logs: Sequence[Log]) -> Mapping[Log, GroupPosition]:
         self._check()
         states = super().revoked(logs)
-        self._let_go(logs)
+        self._forget(logs)
         return states
 
     def lost(self, logs: Sequence[Log]) -> None:
         self._check()
-        self._let_go(logs)
+        self._forget(logs)
         super().lost(logs)
 
-    def _let_go(self, logs: Sequence[Log]) -> None:
+    def _forget(self, logs: Sequence[Log]) -> None:
         self.held -= set(logs)
         self.paused -= set(logs)
 
     def _check(self) -> None:
-        self.told += 1
+        self.calls_received += 1
         if not self.calls.runs_here("poll", "tend"):
             self.calls.rules.breach("listener", "the listener was called outside poll and tend")
         if self._group is None:
-            self.calls.rules.breach("listener", "the listener was called for a consumer without a group")
+            self.calls.rules.breach("listener", "the listener was called, but the consumer has no group")
 
 
 class WatchedConsumer(ConsumerProxy):
-    """A consumer between the core and its driver: both are watched."""
+    """A consumer's driver with checks of both sides: the core and the driver."""
 
     def __init__(self, inner: ConsumerDriver, listener: WatchedListener, options: ConsumerOptions) -> None:
         super().__init__(inner)
@@ -81,16 +81,18 @@ class WatchedConsumer(ConsumerProxy):
         self._listener = listener
         self._group = options.group
         self._shares = options.shares
-        self._out: dict[Log, Counter[Numbers]] = {}  # how often each was handed out and not settled
-        self._gone_since: int | None = None  # what the listener had been told when still_holds said no
+        self._unsettled: dict[Log, Counter[Numbers]] = {}  # deliveries of each message that are not settled yet
+        self._lost_at: int | None = None  # the listener's calls_received when still_holds last returned False
         self._rules.opened(self)
 
-    # what it delivers --------------------------------------------------------------------------------------
+    # deliveries --------------------------------------------------------------------------------------------
 
     def poll(self, most: int, timeout: float) -> Sequence[Batch]:
         with self._calls.call("poll"):
             if most < 1 or not 0 <= timeout <= MAX_POLL_S:
-                self._rules.breach("slices", f"poll({most}, {timeout:g}): at least 1 message, at most 0.1 s")
+                self._rules.breach(
+                    "slices", f"poll({most}, {timeout:g}) is out of range: at least 1 message, at most 0.1 s"
+                )
             try:
                 batches = self.inner.poll(most, timeout)
             except PositionLost as error:
@@ -101,41 +103,43 @@ class WatchedConsumer(ConsumerProxy):
         for batch in batches:
             self._check_batch(batch)
             if self._shares:
-                self._out.setdefault(batch.log, Counter()).update(batch.coordinates)
+                self._unsettled.setdefault(batch.log, Counter()).update(batch.coordinates)
         return batches
 
     def _check_batch(self, batch: Batch) -> None:
-        log, behind, breach = batch.log, batch.next_position, self._rules.breach
+        log, next_position, breach = batch.log, batch.next_position, self._rules.breach
         if log not in self._listener.held:
-            breach("delivers-held", f"a batch of {log!r}, which this consumer does not hold")
+            breach("delivers-held", f"the driver delivered a batch of {log!r}, which this consumer does not hold")
         if log in self._listener.paused:
-            breach("paused", f"a batch of {log!r}, which is paused")
-        self._rules.check_position("next-position", log, behind)
+            breach("paused", f"the driver delivered a batch of {log!r}, which is paused")
+        self._rules.check_position("next-position", log, next_position)
         if len(batch):
-            self._check_messages(log, list(batch.coordinates), behind.coordinates)
+            self._check_messages(log, list(batch.coordinates), next_position.coordinates)
         if min(batch.attempts, default=1) < 1:
-            breach("attempts", f"an attempt of {log!r} is {min(batch.attempts)}, and the first is 1")
+            breach("attempts", f"a message of {log!r} has attempt {min(batch.attempts)}; attempts count from 1")
         if not self._shares:
-            if behind.coordinates < self._listener.stands.get(log, behind.coordinates):
-                breach("next-position", f"{behind!r} lies before {self._listener.stands[log]}, which was passed")
-            self._listener.move({log: behind})
+            if next_position.coordinates < self._listener.reading_at.get(log, next_position.coordinates):
+                breach(
+                    "next-position", f"{next_position!r} lies before {self._listener.reading_at[log]}, already passed"
+                )
+            self._listener.move({log: next_position})
 
-    def _check_messages(self, log: Log, coordinates: list[Numbers], behind: Numbers) -> None:
+    def _check_messages(self, log: Log, coordinates: list[Numbers], next_position: Numbers) -> None:
         first, last = coordinates[0], coordinates[-1]
-        stands = None if self._shares else self._listener.stands.get(log)
-        if stands is not None and first < stands:
-            self._rules.breach("after-seek", f"{first} of {log!r} comes where reading stands at {stands}")
+        expected = None if self._shares else self._listener.reading_at.get(log)
+        if expected is not None and first < expected:
+            self._rules.breach("after-seek", f"got {first} of {log!r}, but reading continues at {expected}")
         for one, other in pairwise(coordinates):
             if one >= other:
-                self._rules.breach("ascending", f"{other} of {log!r} comes behind {one}")
-        if behind <= last:
-            self._rules.breach("next-position", f"{behind} of {log!r} does not lie behind the message {last}")
+                self._rules.breach("ascending", f"the driver delivered {other} of {log!r} after {one}")
+        if next_position <= last:
+            self._rules.breach("next-position", f"{next_position} of {log!r} does not lie after the message {last}")
         self._rules.check_possible(first)
         self._rules.check_possible(last)
 
     def _check_lost(self, error: PositionLost) -> None:
         if error.log is None or error.log not in self._listener.held or error.low is None:
-            self._rules.breach("position-lost", f"it names the log {error.log!r} and low {error.low!r}")
+            self._rules.breach("position-lost", f"PositionLost names the log {error.log!r} and low {error.low!r}")
         self._rules.check_position("position-lost", error.log, error.low)
 
     @property
@@ -143,16 +147,16 @@ class WatchedConsumer(ConsumerProxy):
         return None if super().still_holds is None else self._still_holds
 
     def _still_holds(self) -> bool:
-        told = self._listener.told
+        calls = self._listener.calls_received
         ask = super().still_holds
         if ask is None or ask():
-            if self._gone_since == told:
-                self._rules.breach("still-holds", "still_holds said no, then yes, and the listener was told nothing")
+            if self._lost_at == calls:
+                self._rules.breach("still-holds", "still_holds returned False, then True, without a listener call")
             return True
-        self._gone_since = told
+        self._lost_at = calls
         return False
 
-    # what the core asks ------------------------------------------------------------------------------------
+    # the core's calls --------------------------------------------------------------------------------------
 
     def tend(self, timeout: float) -> None:
         with self._calls.call("tend"):
@@ -174,11 +178,11 @@ class WatchedConsumer(ConsumerProxy):
         with self._calls.call("seek"):
             self._check_held("seek", positions)
             for log in positions:
-                self._listener.stands.pop(log, None)  # if it fails, nobody knows
+                self._listener.reading_at.pop(log, None)  # unknown if the seek fails
             self.inner.seek(positions, timeout)
             self._listener.move(positions)
             for log in positions:
-                self._out.pop(log, None)
+                self._unsettled.pop(log, None)
 
     def pass_over(self, positions: Mapping[Log, Position], timeout: float) -> None:
         with self._calls.call("seek"):
@@ -188,21 +192,22 @@ class WatchedConsumer(ConsumerProxy):
     def commit(self, positions: Mapping[Log, GroupPosition], timeout: float) -> None:
         with self._calls.call("commit"):
             if self._group is None or self._shares:
-                self._rules.breach("commit-with-group", "commit is for members that hold logs for themselves")
+                self._rules.breach("commit-with-group", "commit was called without a group, or in a shared mode")
             self._check_held("commit", positions)
             self.inner.commit(positions, timeout)
 
     def settle(self, settled: Mapping[Log, Settlement], timeout: float) -> None:
         with self._calls.call("settle"):
             if not self._shares:
-                self._rules.breach("settle-shared", "settle is for the modes shared and key_shared")
-            said = {log: Counter([*each.acked, *(at for at, _ in each.returned)]) for log, each in settled.items()}
-            for log, messages in said.items():
-                if not messages <= self._out.setdefault(log, Counter()):
-                    self._rules.breach("settle-once", f"{messages - self._out[log]} of {log!r} are not out")
+                self._rules.breach("settle-shared", "settle was called outside the modes shared and key_shared")
+            named = {log: Counter([*each.acked, *(at for at, _ in each.returned)]) for log, each in settled.items()}
+            for log, messages in named.items():
+                if not messages <= self._unsettled.setdefault(log, Counter()):
+                    excess = list((messages - self._unsettled[log]).elements())
+                    self._rules.breach("settle-once", f"settle names {excess} of {log!r}, which are not unsettled")
             super().settle(settled, timeout)
-            for log, messages in said.items():
-                self._out[log] -= messages
+            for log, messages in named.items():
+                self._unsettled[log] -= messages
 
     def close(self, timeout: float) -> None:
         try:
@@ -214,4 +219,4 @@ class WatchedConsumer(ConsumerProxy):
     def _check_held(self, name: str, logs: Sequence[Log] | Mapping[Log, object]) -> None:
         for log in logs:
             if log not in self._listener.held:
-                self._rules.breach("held", f"{name} names {log!r}, which this consumer does not hold")
+                self._rules.breach("held", f"{name} was called for {log!r}, which this consumer does not hold")

@@ -1,4 +1,4 @@
-"""The extension: a watcher around every driver, and a look at every answer."""
+"""The debug extension: puts checks around every driver, and checks the answers of hooks."""
 
 from __future__ import annotations
 
@@ -28,9 +28,10 @@ from mqplug.spi.proxies import ConnectionProxy, HookWrapper, ListenerRelay
 
 
 class Debug:
-    """Watches the drivers of each client that is opened with it, and the core above them.
+    """An extension that watches the drivers of each client opened with it, and the core above them.
 
-    What breaks a driver rule is a ``PluginError`` that names it. ``client.unwrap(Rules).broken`` lists what was found.
+    A call that breaks a driver rule raises a ``PluginError`` that names the rule. ``client.unwrap(Rules).broken`` lists
+    all broken rules.
     """
 
     @hookimpl(wrapper=True)
@@ -56,7 +57,7 @@ class Debug:
     def mqplug_resolve_start(self, connection: Connection, logs: Sequence[Log]) -> HookWrapper:
         answer: Mapping[Log, Position] | None = yield
         rules = _rules(connection)
-        for log, position in _of(rules, answer, logs):
+        for log, position in _answers(rules, answer, logs):
             rules.check_position("answers", log, position)
         return answer
 
@@ -64,18 +65,18 @@ class Debug:
     def mqplug_watermarks(self, connection: Connection, logs: Sequence[Log]) -> HookWrapper:
         answer: Mapping[Log, Watermarks] | None = yield
         rules = _rules(connection)
-        for log, marks in _of(rules, answer, logs):
+        for log, marks in _answers(rules, answer, logs):
             rules.check_position("answers", log, marks.low)
             rules.check_position("answers", log, marks.high)
             if marks.low > marks.high or marks.count < 0:
-                rules.breach("answers", f"the watermarks of {log!r} are {marks!r}")
+                rules.breach("answers", f"impossible watermarks of {log!r}: {marks!r}")
         return answer
 
     @hookimpl(wrapper=True)
     def mqplug_bounds(self, connection: Connection, logs: Sequence[Log]) -> HookWrapper:
         answer: Mapping[Log, Bounds] | None = yield
         rules = _rules(connection)
-        for log, bounds in _of(rules, answer, logs):
+        for log, bounds in _answers(rules, answer, logs):
             first, last = bounds.first_id, bounds.last_id
             if first is None or last is None:
                 fits = first is last
@@ -84,7 +85,7 @@ class Debug:
                 rules.check_possible(first.coordinates)
                 rules.check_possible(last.coordinates)
             if not fits:
-                rules.breach("answers", f"the bounds of {log!r} are {bounds!r}")
+                rules.breach("answers", f"impossible bounds of {log!r}: {bounds!r}")
         return answer
 
     @hookimpl(wrapper=True)
@@ -97,12 +98,12 @@ class Debug:
             case DescribeTopic(), TopicInfo():
                 partitions = [log.partition for log in answer.logs if log.topic == action.topic]
                 if answer.name != action.topic or partitions != list(range(len(answer.logs))):
-                    rules.breach("answers", f"the topic {action.topic!r} is {answer!r}")
+                    rules.breach("answers", f"the description of topic {action.topic!r} does not fit it: {answer!r}")
         return answer
 
 
 class WatchedConnection(ConnectionProxy):
-    """A connection whose positions are looked at, and which is closed last."""
+    """A connection with checks of its positions, and that it is closed last."""
 
     def __init__(self, inner: Connection) -> None:
         super().__init__(inner)
@@ -112,7 +113,7 @@ class WatchedConnection(ConnectionProxy):
         position = self.inner.after(message_id)
         self._rules.check_position("behind", message_id.log, position)
         if position.coordinates <= message_id.coordinates:
-            self._rules.breach("behind", f"{position!r} does not lie behind {message_id!r}")
+            self._rules.breach("behind", f"{position!r} does not lie after {message_id!r}")
         return position
 
     def unwrap(self, kind: type[Any]) -> Any | None:
@@ -124,22 +125,22 @@ class WatchedConnection(ConnectionProxy):
 
 
 def _rules(connection: Connection) -> Rules:
-    """Those of the watched connection, whatever other extensions put around it."""
+    """Return the rules of the watched connection, which other extensions may have wrapped."""
     rules = connection.unwrap(Rules)
     return rules if isinstance(rules, Rules) else Rules(connection)
 
 
-def _of(rules: Rules, answer: Mapping[Log, Any] | None, logs: Sequence[Log]) -> Sequence[tuple[Log, Any]]:
-    """What a hook answered of each log; None means that nobody did, and the core says so."""
+def _answers(rules: Rules, answer: Mapping[Log, Any] | None, logs: Sequence[Log]) -> Sequence[tuple[Log, Any]]:
+    """Return a hook's answer for each log. If no plugin answered (None), the core raises the error."""
     if answer is None:
         return []
     if set(answer) != set(logs):
-        rules.breach("answers", f"asked about {list(logs)!r}, it tells of {list(answer)!r}")
+        rules.breach("answers", f"asked about {list(logs)!r}, the hook answered for {list(answer)!r}")
     return list(answer.items())
 
 
 def _check_group(rules: Rules, logs: Sequence[Log], answer: Mapping[Log, GroupPosition]) -> None:
-    for log, stands in answer.items():
+    for log, stored in answer.items():
         if log not in logs:
-            rules.breach("answers", f"it tells of {log!r}, which nobody asked about")
-        rules.check_stand(log, stands)
+            rules.breach("answers", f"the answer names {log!r}, which the core did not ask about")
+        rules.check_group_position(log, stored)

@@ -1,4 +1,4 @@
-"""A producer's driver, watched: what the core asks of it, and how it settles what it was given."""
+"""Checks the rules of a producer's driver: the core's calls, and how the driver settles records."""
 
 from __future__ import annotations
 
@@ -17,7 +17,10 @@ from mqplug.spi.proxies import ProducerProxy, SendingProxy
 
 
 class WatchedProducer(ProducerProxy):
-    """What its driver breaks in threads of its own is raised by the core's next call, and by each after that."""
+    """A producer's driver with checks.
+
+    If the driver breaks a rule in a thread of its own, the core's next call raises the error, and each call after it.
+    """
 
     def __init__(self, inner: ProducerDriver, rules: Rules) -> None:
         super().__init__(inner)
@@ -25,7 +28,7 @@ class WatchedProducer(ProducerProxy):
         self._outcomes = Outcomes(rules)
         if stores_at_once(inner):
             self._stores = inner.store
-            self.store = self._store  # only then is this a StoringProducerDriver
+            self.store = self._store  # makes this a StoringProducerDriver
         rules.opened(self)
 
     def send(self, sendings: Sequence[Sending]) -> None:
@@ -33,12 +36,12 @@ class WatchedProducer(ProducerProxy):
             self.inner.send([WatchedSending(each, self._outcomes) for each in sendings])
 
     def send_run(self, run: Run) -> None:
-        watched: Any = WatchedRun(run, self._outcomes)  # has the rest by __getattr__
+        watched: Any = WatchedRun(run, self._outcomes)  # the rest of a Run comes from __getattr__
         with self._call("send"):
             ProducerProxy(self.inner).send_run(watched)
 
     def _store(self, sending: Sending) -> None:
-        watched = WatchedSending(sending, self._outcomes, in_order=False)  # several threads may be in here
+        watched = WatchedSending(sending, self._outcomes, in_order=False)  # several threads may store at once
         with self._call("store"):
             self._stores(watched)
         if not watched.settled:
@@ -68,28 +71,28 @@ class WatchedProducer(ProducerProxy):
 
 
 class Outcomes:
-    """What became of the records of one producer."""
+    """The outcomes of one producer's records, checked as they arrive in any thread."""
 
     def __init__(self, rules: Rules) -> None:
         self.broken: PluginError | None = None
         self._rules = rules
         self._lock = Lock()
         self._numbers = count()
-        self._latest: dict[Log, tuple[int, Numbers]] = {}  # the one sent last of those that are stored
+        self._latest: dict[Log, tuple[int, Numbers]] = {}  # the stored record that was sent last
 
     def number(self) -> int:
-        """The place of a record in the order of sending."""
+        """Return the next number in the order of sending."""
         return next(self._numbers)
 
-    def found(self, rule: str, what: str) -> None:
-        """The driver broke a rule, in whatever thread this is."""
+    def report(self, rule: str, what: str) -> None:
+        """Note that the driver broke a rule, for the core's next call to raise."""
         error = self._rules.note(rule, what)
         self.broken = self.broken or error
 
     def check_stored(self, sent: Sending | Run, log: Log, coordinates: Numbers, number: int | None) -> None:
-        """It is stored where it was sent, and behind what was sent before it."""
+        """Check that a record was stored in its topic and partition, after the records sent before it."""
         if log.topic != sent.topic or sent.partition not in {-1, log.partition}:
-            self.found("stored-log", f"a record for {sent.topic}[{sent.partition}] is stored in {log!r}")
+            self.report("stored-log", f"a record for {sent.topic}[{sent.partition}] was stored in {log!r}")
         try:
             self._rules.check_possible(coordinates)
         except PluginError as error:
@@ -97,15 +100,15 @@ class Outcomes:
         if number is None:
             return
         with self._lock:
-            latest, there = self._latest.get(log, (-1, ()))
+            latest, stored_at = self._latest.get(log, (-1, ()))
             if number > latest:
                 self._latest[log] = number, coordinates
-        if latest >= 0 and (number > latest) != (coordinates > there):
-            self.found("ascending", f"{coordinates} and {there} of {log!r} are not in the order of sending")
+        if latest >= 0 and (number > latest) != (coordinates > stored_at):
+            self.report("ascending", f"{coordinates} and {stored_at} of {log!r} are not in the order of sending")
 
 
 class WatchedSending(SendingProxy):
-    """A record that is to be settled once."""
+    """A record with a check that it is settled once."""
 
     __slots__ = ("_number", "_outcomes", "settled")
 
@@ -130,12 +133,12 @@ class WatchedSending(SendingProxy):
 
     def _settle(self, how: str) -> None:
         if self.settled:
-            self._outcomes.found("settled-once", f"a record for {self.topic} is {how}, and was {self.settled} before")
+            self._outcomes.report("settled-once", f"a record for {self.topic!r} is {how}, but already {self.settled}")
         self.settled = how
 
 
 class WatchedRun:
-    """A run that is to be settled once, or each of its records."""
+    """A run with a check that it is settled once, or each of its records once."""
 
     def __init__(self, inner: Run, outcomes: Outcomes) -> None:
         self._inner = inner
@@ -158,7 +161,7 @@ class WatchedRun:
     def stored(self, log: Log, coordinates: Sequence[Numbers], details: Sequence[Numbers] | None = None) -> None:
         self._settle("stored")
         if len(coordinates) != len(self):
-            self._outcomes.found("stored-log", f"{len(coordinates)} ids for a run of {len(self)} records")
+            self._outcomes.report("stored-log", f"{len(coordinates)} ids for a run of {len(self)} records")
         for number, each in zip(self._numbers, coordinates, strict=False):
             self._outcomes.check_stored(self._inner, log, each, number)
         self._inner.stored(log, coordinates, details)
@@ -173,5 +176,5 @@ class WatchedRun:
 
     def _settle(self, how: str) -> None:
         if self._settled:
-            self._outcomes.found("settled-once", f"a run for {self.topic} is {how}, and was {self._settled} before")
+            self._outcomes.report("settled-once", f"a run for {self.topic!r} is {how}, but already {self._settled}")
         self._settled = how

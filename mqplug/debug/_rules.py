@@ -1,6 +1,6 @@
-"""The driver rules that a watcher knows, and what it found.
+"""The driver rules by name, the checks that several drivers share, and the record of broken rules.
 
-Each rule has a name, which stands in docs/driver-rules.md beside what it demands.
+docs/driver-rules.md says what each rule demands.
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ from mqplug._model.position import Position
 from mqplug.spi import Connection, GroupPosition, Numbers
 from mqplug.spi._drivers import checks_coordinates
 
-_STORING = frozenset({"commit", "settle"})
-_POLLING = frozenset({"poll", "tend", "pause", "resume"})
-_SERVING = frozenset({"pump", "flush", "store"})
+_STORING_CALLS = frozenset({"commit", "settle"})
+_POLLING_CALLS = frozenset({"poll", "tend", "pause", "resume"})
+_SERVING_CALLS = frozenset({"pump", "flush", "store"})
 OVERLAPS: Final[Mapping[str, frozenset[str]]] = {
-    **dict.fromkeys(_POLLING, _STORING),
-    **dict.fromkeys(_STORING, _POLLING),
-    "send": _SERVING,
-    **dict.fromkeys(_SERVING, _SERVING | {"send"}),
+    **dict.fromkeys(_POLLING_CALLS, _STORING_CALLS),
+    **dict.fromkeys(_STORING_CALLS, _POLLING_CALLS),
+    "send": _SERVING_CALLS,
+    **dict.fromkeys(_SERVING_CALLS, _SERVING_CALLS | {"send"}),
 }
-"""What may run in another thread beside each call. ``wake`` may always; what is not named here runs alone."""
+"""The calls that may run in another thread during each call. ``wake`` always may. A call not named here runs alone."""
 
 CORE_RULES: Final = frozenset(
     {"overlap", "after-close", "close-last", "slices", "held", "commit-with-group", "settle-shared", "settle-once"}
@@ -38,7 +38,7 @@ DRIVER_RULES: Final = frozenset(
 
 
 class Rules:
-    """Watches the drivers of one connection. ``broken`` keeps what was found, also where nobody saw the error."""
+    """The rules of one connection's drivers. ``broken`` lists every broken rule, even if no caller saw the error."""
 
     def __init__(self, connection: Connection | None = None) -> None:
         self.broken: list[str] = []
@@ -48,62 +48,65 @@ class Rules:
         self._lock = Lock()
 
     def breach(self, rule: str, what: str) -> NoReturn:
-        """Report a broken rule."""
+        """Note a broken rule and raise it."""
         raise self.note(rule, what)
 
     def note(self, rule: str, what: str) -> PluginError:
-        """Keep a broken rule, to be raised where the core sees it."""
+        """Note a broken rule and return its error, to be raised where the core sees it."""
         text = f"driver rule {rule!r}: {what}"
         self.broken.append(text)
-        return PluginError(text, fix="See docs/driver-rules.md, or mqplug docs driver-rules")
+        return PluginError(text, fix="Read docs/driver-rules.md, or run: mqplug docs driver-rules")
 
     def opened(self, driver: object) -> None:
-        """One more driver is open."""
+        """Note that a driver was opened."""
         with self._lock:
             self._open.add(driver)
 
     def closed(self, driver: object) -> None:
-        """A driver was closed."""
+        """Note that a driver was closed."""
         with self._lock:
             self._open.discard(driver)
 
     def check_closing(self) -> None:
-        """The connection is closed last."""
+        """Check that no driver is open when the connection is closed."""
         with self._lock:
             left = len(self._open)
         if left:
-            self.breach("close-last", f"the connection is closed with {left} producers and consumers open")
+            self.breach("close-last", f"the connection was closed with {left} producers and consumers still open")
 
     def check_possible(self, coordinates: Numbers) -> None:
-        """What a driver gives out it holds for possible, and nothing of another length."""
+        """Check that ``is_possible`` accepts coordinates that the driver issued and refuses those of another length."""
         if self._is_possible is None:
             return
         if not self._is_possible(coordinates):
-            self.breach("possible", f"the driver gives out {coordinates}, and its is_possible refuses them")
+            self.breach("possible", f"the driver issued {coordinates}, which its is_possible refuses")
         if not self._probed:
             self._probed = True
             for strange in ((), (*coordinates, 0)):
                 if self._is_possible(strange):
-                    self.breach("possible", f"is_possible takes {strange}, where {coordinates} are usual")
+                    self.breach(
+                        "possible",
+                        f"is_possible accepts {strange}, but the driver issues {coordinates}",
+                    )
 
     def check_position(self, rule: str, log: Log, position: Any) -> None:
-        """A position is of the log that it is said of, and possible."""
+        """Check that a value is a possible position of this log."""
         if not isinstance(position, Position) or position.log != log:
-            self.breach(rule, f"{position!r} is given as a position of {log!r}")
+            self.breach(rule, f"{position!r} is not a position of {log!r}")
         self.check_possible(position.coordinates)
 
-    def check_stand(self, log: Log, stands: GroupPosition) -> None:
-        """The acked ranges ascend, overlap nowhere, and lie behind the position."""
-        self.check_position("acked-ranges", log, stands.position)
+    def check_group_position(self, log: Log, stored: GroupPosition) -> None:
+        """Check that the acked ranges ascend, do not overlap, and start at or after the position."""
+        self.check_position("acked-ranges", log, stored.position)
         before = None
-        for first, last in stands.acked:
-            if first > last or first < stands.position.coordinates or (before is not None and first <= before):
-                self.breach("acked-ranges", f"the ranges {stands.acked} behind {stands.position!r}")
+        for first, last in stored.acked:
+            if first > last or first < stored.position.coordinates or (before is not None and first <= before):
+                self.breach("acked-ranges", f"the ranges {stored.acked} do not fit the position {stored.position!r}")
             before = last
 
 
 class RunningCalls:
-    """The calls that run in one driver."""
+    """The calls that currently run in one driver."""
 
     def __init__(self, rules: Rules) -> None:
         self.rules = rules
@@ -113,7 +116,7 @@ class RunningCalls:
 
     @contextmanager
     def call(self, name: str) -> Iterator[None]:
-        """Run a call, if it may run now. What the core does from inside a listener's call, it may."""
+        """Run a call if no other thread's call forbids it. The core may call from inside a listener's call."""
         mine = (name, get_ident())
         with self._lock:
             self._check(*mine)
@@ -134,6 +137,6 @@ class RunningCalls:
                 self.rules.breach("overlap", f"{name} was called while {other} runs in another thread")
 
     def runs_here(self, *names: str) -> bool:
-        """Whether one of these calls runs in this thread."""
+        """Return whether one of these calls runs in this thread."""
         me = get_ident()
         return any(name in names and thread == me for name, thread in self._running)
