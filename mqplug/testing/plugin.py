@@ -16,11 +16,8 @@ if TYPE_CHECKING:
 
     from mqplug.memory import MemoryClient
 
-MODULES_WITH_A_CLOCK = (
-    "_base.deadline",
-    "_model.position",
-    "_consume.nacked",
-)  # modules of the core whose clock callers wait by
+# Modules of the core whose clock callers wait by.
+MODULES_WITH_A_CLOCK = ("_base.deadline", "_model.position", "_consume.nacked")
 
 
 @pytest.fixture

@@ -64,7 +64,7 @@ def _run_cases(url: str, options: dict[str, Any]) -> int:
         raise click.UsageError("--workers needs pytest-xdist. Run pip install pytest-xdist")
     command = [sys.executable, "-m", "pytest", *_arguments(url, options)]
     click.echo(f"the order is --seed {options['seed']}")
-    process = subprocess.Popen(command)  # noqa: S603  our own command command
+    process = subprocess.Popen(command)  # noqa: S603  our own command
     try:
         code = process.wait()
     except KeyboardInterrupt:  # pytest gets it too, and reports its progress

@@ -90,7 +90,7 @@ class RunContext:
                 with suppress(Error), self.barrier.passing():
                     actor.session()
                 self.sleep(SESSION_RETRY_S)
-        except Exception as error:  # noqa: BLE001 - any other error is a findinging
+        except Exception as error:  # noqa: BLE001 - any other error is a finding
             self.recorder.add(actor.name, UnexpectedError(f"{type(error).__name__}: {error}"))
 
 

@@ -84,9 +84,7 @@ class Epochs:
         self.gave_back: dict[tuple[int, Coordinates], set[str]] = defaultdict(set)
         self._now: dict[tuple[str, int], Epoch] = {}
         self._over: dict[tuple[str, int], Epoch] = {}  # the one before
-        self._last: dict[
-            tuple[str, int], tuple[int, Epoch]
-        ] = {}  # with the time of the last call that returned messages
+        self._last: dict[tuple[str, int], tuple[int, Epoch]] = {}  # with the time of the call that returned messages
         self._got_in: dict[tuple[str, int, Coordinates], Epoch] = {}  # the epoch of each message's last delivery
         self._unstored: dict[str, list[tuple[Ack, Epoch]]] = defaultdict(list)
         for event in history.events:
