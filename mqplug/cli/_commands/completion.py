@@ -9,7 +9,10 @@ import click
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
 @click.pass_context
 def completion(context: click.Context, shell: str) -> None:
-    """Print a script for SHELL that completes commands and options, as in: eval "$(mqplug completion bash)"."""
+    """Print a completion script for SHELL.
+
+    Use it as in: eval "$(mqplug completion bash)". It completes commands and options.
+    """
     from click.shell_completion import get_completion_class
 
     kind = get_completion_class(shell)

@@ -15,8 +15,9 @@ import click
 @click.option("--seconds", type=click.FloatRange(min=0.1), default=10, show_default=True, help="Approximate duration.")
 @click.pass_context
 def demo(context: click.Context, url: str | None, seconds: float) -> None:
-    """Send, share, ack, kill, reopen and seek back; count the messages lost, repeated or out of order.
+    """Use a log under faults, and check each message.
 
+    It sends, shares, acks, kills, reopens and seeks back, and counts the messages lost, repeated or out of order.
     Without --url it runs on RocksMQ in a temporary directory, without a server.
     """
     from mqplug.cli._demo.demo_run import DemoRun

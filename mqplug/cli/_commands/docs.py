@@ -16,9 +16,10 @@ PAGE_COLUMNS = ("page", "about", "file")
 @click.argument("page", required=False)
 @json_option
 def docs(page: str | None, as_json: bool) -> None:
-    """Print a PAGE of the documentation, such as rules or contract-rules. Without PAGE, list all pages.
+    """Print a PAGE of the documentation, or list all.
 
-    The pages belong to the installed distributions, and match their versions.
+    A page is named as in rules or contract-rules. The pages belong to the installed distributions, and match their
+    versions.
     """
     from mqplug.cli._documentation import installed_pages, title_of
 

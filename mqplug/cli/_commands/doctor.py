@@ -22,9 +22,10 @@ if TYPE_CHECKING:
 @json_option
 @click.pass_context
 def doctor(context: click.Context, url: str | None, config: Path | None, timeout: float, as_json: bool) -> None:
-    """Show each setting with its source, which backend is chosen and why, and connect to it.
+    """Show the configuration, and try to connect.
 
-    Without URL and --config it reads the sources that connect() reads. Secrets are masked.
+    It shows each setting with its source, and which backend is chosen and why. Without URL and --config it reads the
+    sources that connect() reads. Secrets are masked.
     """
     import attrs
 

@@ -9,7 +9,10 @@ from mqplug.cli._tables import show_json
 
 @click.command()
 def schema() -> None:
-    """Print the JSON Schema of mqplug.toml, with a section for each installed backend."""
+    """Print the JSON Schema of mqplug.toml.
+
+    It has a section for each installed backend.
+    """
     from mqplug._config.plan import sources
     from mqplug._config.schema import schema_of
     from mqplug._plugins.backend import Backend

@@ -43,7 +43,7 @@ file_type = click.Path(dir_okay=False, path_type=Path)
 @timeout_option
 @click.pass_context
 def test(context: click.Context, /, url: str, timeout: float, **options: Any) -> None:
-    """Prove the backend that URL names: run the contract kit over it.
+    """Run the contract kit over the backend at URL.
 
     Each case checks a promise of the contract in topics of its own, which it deletes. With --history, random producers,
     consumers and faults use the backend for that time, as in 60s or 10m; the recorded calls are then searched for

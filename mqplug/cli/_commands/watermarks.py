@@ -15,7 +15,10 @@ from mqplug.cli._tables import TableRow, show_rows
 @timeout_option
 @json_option
 def watermarks(url: str, topic: str, timeout: float, as_json: bool) -> None:
-    """Show the retained range of each partition of TOPIC: from low up to, but not including, high."""
+    """Show the retained range of each partition.
+
+    It extends from low up to, but not including, high.
+    """
     with open_client(url, timeout) as mq:
         found = mq.watermarks(topic, timeout=timeout)
     rows = [_row(partition, marks) for partition, marks in sorted(found.items())]
