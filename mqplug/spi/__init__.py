@@ -1,6 +1,24 @@
-"""What a backend plugin implements and uses. Start with the hook specs, then the drivers, then the rules.
+"""The seam between the core and its plugins: everything that a backend plugin implements and uses.
 
-Names that stand for several types, and so have no help of their own:
+Read in this order:
+
+1. ``mqplug.spi.hookspecs`` has the hooks: two screens that say what a backend is asked for. ``hookimpl`` marks an
+   implementation.
+2. ``Descriptor``, ``Capabilities`` and ``Url`` are what ``mqplug_describe`` returns and reads; ``Address``,
+   ``retention_seconds`` and ``API_VERSION`` help with settings.
+3. ``Connection``, ``ProducerDriver`` and ``ConsumerDriver`` are the drivers that hooks return. A producer settles each
+   ``Sending`` or ``Run``; a consumer returns each ``Batch`` of ``Columns`` (``ListColumns`` makes them from lists), and
+   calls its ``Listener``. ``SharedConsumerDriver`` is for backends with shared modes, ``StageDriver`` for those that
+   declare ``staged_ingest``.
+4. ``CheckingConnection``, ``RunProducerDriver``, ``StoringProducerDriver``, ``LossAwareConsumerDriver``,
+   ``PassingConsumerDriver`` and ``ColumnsWithArrow`` are optional: a driver that is one has one more member.
+5. ``ProducerOptions`` and ``ConsumerOptions``, the actions and the data in them, cross the seam.
+6. ``Deadline``, ``Bell`` and ``SendBuffer`` are tools; so are the packages ``mqplug.spi.groups``, for backends that
+   keep groups themselves, and ``mqplug.spi.proxies``, for extensions.
+
+The driver rules (docs/driver-rules.md) say who may call what, and when. ``mqplug.memory`` is the reference.
+
+Aliases, which have no help of their own:
 
 ``Action``
     What ``mqplug_administer`` is asked to do: any of ``CreateTopic``, ``DeleteTopic``, ``AddPartitions``,
@@ -14,13 +32,13 @@ Names that stand for several types, and so have no help of their own:
 ``Mode``
     How members share a topic, ``ConsumerOptions.mode``: "ordered" (one member for each partition at a time),
     "exclusive" (one member in all), "shared" (message by message) or "key_shared" (the same, but each key with
-    one member).
+    one member). ``SHARED_MODES`` are the last two.
 ``Headers``
     The headers of a message: pairs of a name and bytes or None, in order; a name may come twice.
 ``Numbers``
     Coordinates or a detail: a tuple of integers of any size.
 ``Retention``
-    How long messages are kept, as callers say it: seconds, 60 or more, or a timedelta; see ``retention_seconds``.
+    How long messages are kept, as callers write it: seconds, 60 or more, or a timedelta; see ``retention_seconds``.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The data that crosses the seam: administration, group positions, and what is to be opened."""
+"""The data that crosses the seam: topic and group actions, group positions, options of producers and consumers."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ GroupStart = SymbolicStart | Mapping[Log, Position]
 
 @attrs.frozen
 class TopicInfo:
-    """A topic as it stands: its name, the log of each partition in order, and what it retains, where that is known."""
+    """A topic: its name, the log of each partition in order, and its retention, where the backend reports it."""
 
     name: str
     logs: tuple[Log, ...]
@@ -30,7 +30,7 @@ class TopicInfo:
 
 @attrs.frozen
 class GroupInfo:
-    """A group: its name, and how many members it has now; None where the backend does not tell."""
+    """A group: its name, and its number of members now; None where the backend does not report it."""
 
     name: str
     members: int | None = None
@@ -38,7 +38,7 @@ class GroupInfo:
 
 @attrs.frozen
 class GroupPosition:
-    """Where a group stands in a log: all before ``position`` is acked, and the ``acked`` ranges behind it.
+    """A group's position in a log: everything before ``position`` is acked, and the ``acked`` ranges behind it.
 
     A range is (first, last), both coordinates of acked messages; ranges ascend and do not touch.
     """
@@ -73,7 +73,7 @@ class DeleteTopic:
 
 @attrs.frozen
 class AddPartitions:
-    """Have so many partitions in all, which is more than there are. Answers with the new ``TopicInfo``."""
+    """Grow a topic to ``partitions`` in all, which is more than it has. Answers with the new ``TopicInfo``."""
 
     topic: str
     partitions: int
@@ -81,21 +81,22 @@ class AddPartitions:
 
 @attrs.frozen
 class ListTopics:
-    """Answers with the names of all topics that are not the backend's own."""
+    """Answer with the names of all topics, except the backend's own."""
 
 
 @attrs.frozen
 class DescribeTopic:
-    """Answers with the ``TopicInfo``; ``TopicNotFound`` if there is none."""
+    """Answer with the ``TopicInfo``; ``TopicNotFound`` if there is no such topic."""
 
     topic: str
 
 
 @attrs.frozen
 class DescribeTopics:
-    """Answers with the ``TopicInfo`` of each, in this order; ``TopicNotFound`` if one is missing.
+    """Answer with the ``TopicInfo`` of each, in this order; ``TopicNotFound`` if one is missing.
 
-    For backends that describe many in one round trip. A driver that answers ``Unsupported`` is asked one at a time.
+    For backends that describe many in one round trip. If a driver answers ``Unsupported``, the core asks for one at a
+    time.
     """
 
     topics: tuple[str, ...]
@@ -103,7 +104,7 @@ class DescribeTopics:
 
 @attrs.frozen
 class DescribeGroup:
-    """Answers with a mapping of log to ``GroupPosition``, for those logs where the group has one."""
+    """Answer with a mapping of log to ``GroupPosition``, for those logs where the group has one."""
 
     group: str
     logs: tuple[Log, ...]
@@ -111,7 +112,7 @@ class DescribeGroup:
 
 @attrs.frozen
 class ListGroups:
-    """Answers with a ``GroupInfo`` for each group that has a position, on this topic or on any."""
+    """Answer with a ``GroupInfo`` for each group that has a position, on this topic or on any."""
 
     topic: str | None = None
 
@@ -128,14 +129,15 @@ class DeleteGroup:
 
 @attrs.frozen
 class Trim:
-    """Remove what lies before the positions, one for each log. The answer is True."""
+    """Remove all messages before the positions, one for each log. The answer is True."""
 
     before: Mapping[Log, Position]
 
 
 @attrs.frozen
 class Staged:
-    """What a stage wrote, on its way to ``ingest``: plain data, to be pickled and sent to whoever takes it in.
+    """The messages that a stage wrote, on their way to ``ingest``: plain data that can be pickled and sent to another
+    process.
 
     ``size`` is in bytes. ``detail`` is the backend's own.
     """
@@ -150,9 +152,10 @@ class Staged:
 
 @attrs.frozen
 class Ingested:
-    """What became of an ``ingest``: how many messages were taken in, and the first and the last id in each log.
+    """The outcome of an ``ingest``: the number of messages, and the first and the last id in each log.
 
-    ``repeated``: they were taken in before, and nothing was done. Then ``placed`` tells where, if that is still known.
+    ``repeated``: they were taken in before, and nothing was done. Then ``placed`` has their ids, if they are still
+    known.
     """
 
     messages: int
@@ -162,7 +165,7 @@ class Ingested:
 
 @attrs.frozen
 class Ingest:
-    """Take in what was staged, all or nothing, once for each number of a writer. Answers with ``Ingested``.
+    """Take in staged messages, all or nothing, once for each number of a writer. Answers with ``Ingested``.
 
     A number up to the last that was taken in from this writer takes in nothing more, and discards what was staged.
     """
@@ -174,7 +177,7 @@ class Ingest:
 
 @attrs.frozen
 class DiscardStaged:
-    """Remove what was staged and is not wanted; what is gone already is passed over. The answer is True."""
+    """Remove staged messages that are not wanted; those that are gone already are skipped. The answer is True."""
 
     staged: tuple[Staged, ...]
 
@@ -192,7 +195,9 @@ SHARED_MODES: Final[frozenset[Mode]] = frozenset({"shared", "key_shared"})
 
 @attrs.frozen
 class Settlement:
-    """What became of messages that a member of a shared group had: ``acked``, or ``returned`` after so many seconds."""
+    """The outcomes of messages that a member of a shared group had: ``acked``, or ``returned`` with a delay in seconds
+    each.
+    """
 
     acked: Sequence[Numbers] = ()
     returned: Sequence[tuple[Numbers, float]] = ()
@@ -200,7 +205,7 @@ class Settlement:
 
 @attrs.frozen(kw_only=True)
 class ProducerOptions:
-    """How a producer is to be opened."""
+    """The options with which a producer is opened."""
 
     partitioner: str = "murmur2"
     queue_bytes: int = 64 * 1024 * 1024
@@ -208,7 +213,7 @@ class ProducerOptions:
 
 @attrs.frozen(kw_only=True)
 class ConsumerOptions:
-    """How a consumer is to be opened.
+    """The options with which a consumer is opened.
 
     Without a ``group``, ``start`` is a mapping with a position for each log, and nothing else is read.
 
@@ -218,8 +223,9 @@ class ConsumerOptions:
     of which the driver takes those that it needs. With ``must_exist`` a group without any position is
     ``GroupNotFound``.
 
-    In the modes ``shared`` and ``key_shared`` all members read all logs, and each message is one member's until it is
-    settled; after ``max_processing`` seconds it goes to another member. In the others, the core sees to that time.
+    In the modes ``shared`` and ``key_shared`` all members read all logs, and each message belongs to one member until
+    it is settled; after ``max_processing`` seconds it goes to another member. In the other modes, the core enforces
+    that time.
     """
 
     logs: Sequence[Log]

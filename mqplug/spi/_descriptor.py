@@ -1,4 +1,4 @@
-"""What a backend says of itself: its descriptor and its capabilities."""
+"""A backend's description of itself: its descriptor, its capabilities and the parts of its URL."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ API_VERSION = 1
 
 @attrs.frozen(kw_only=True)
 class Capabilities:
-    """What a backend can do. The names are those of the contract catalogue.
+    """The abilities of a backend. The names are those of the contract catalogue.
 
-    Operations have a call, which raises ``Unsupported`` where the flag is False. Properties are promises.
-    A descriptor says what the backend does natively; ``client.capabilities`` has in addition what the core provides.
+    Operations have a call, which raises ``Unsupported`` where the flag is False. Properties are promises. A descriptor
+    says what the backend does natively; ``client.capabilities`` has in addition what the core provides.
     """
 
     # operations
@@ -84,7 +84,7 @@ _PORT_MAX: Final = 65535
 
 
 class Address(NamedTuple):
-    """Where a server listens: a host (a name, or an IP address without brackets), and a port, if one is given."""
+    """The address of a server: a host (a name, or an IP address without brackets), and a port, if one is given."""
 
     host: str
     port: int | None
@@ -122,7 +122,7 @@ def _ipv6(text: str) -> str:
 
 
 def _port(text: str) -> int | None:
-    """The port in ``:port``; None in an empty text."""
+    """Return the port in ``:port``; None for an empty text."""
     if not text:
         return None
     found = _PORT.fullmatch(text)

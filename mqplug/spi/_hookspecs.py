@@ -1,4 +1,9 @@
-"""The hook specs: how things are opened. No hook runs per message."""
+"""The hooks of a backend: how it is described, connected, and how drivers are opened. No hook runs per message.
+
+A backend implements those that its capabilities call for: ``mqplug_move_group`` goes with ``durable_groups``,
+``mqplug_open_stage`` with ``staged_ingest``, and ``mqplug_commands`` is optional. An implementation names only the
+parameters that it needs. An extension wraps hooks, see ``mqplug.spi.proxies``.
+"""
 # pyright: reportReturnType=false
 
 from __future__ import annotations
@@ -28,7 +33,7 @@ hookimpl = pluggy.HookimplMarker("mqplug")
 
 @hookspec(firstresult=True)
 def mqplug_describe() -> Descriptor:  # type: ignore[empty-body]
-    """Say what this backend is called and what it can do. Does no I/O and imports no client library."""
+    """Return the backend's name, settings and capabilities. Does no I/O and imports no client library."""
 
 
 @hookspec(firstresult=True)
@@ -45,8 +50,8 @@ def mqplug_open_producer(connection: Connection, options: ProducerOptions, timeo
 def mqplug_open_consumer(  # type: ignore[empty-body]
     connection: Connection, options: ConsumerOptions, listener: Listener, timeout: float
 ) -> ConsumerDriver:
-    """Open a consumer. Without a group it holds all its logs at once, tells the listener nothing, and leaves no
-    trace. With one it joins; the listener hears of assignments inside ``poll`` and ``tend``.
+    """Open a consumer. Without a group it holds all its logs at once, never calls the listener, and leaves no trace.
+    With a group it joins, and calls the listener inside ``poll`` and ``tend``.
 
     The listener is a ``ListenerRelay``: an extension that wraps this hook may put a proxy before it.
     """
@@ -61,7 +66,7 @@ def mqplug_open_stage(connection: Connection, topic: TopicInfo, timeout: float) 
 def mqplug_resolve_start(  # type: ignore[empty-body]
     connection: Connection, start: SymbolicStart, logs: Sequence[Log], timeout: float
 ) -> Mapping[Log, Position]:
-    """Turn a start into a position for each log, now. ``AtTime`` behind all messages is the high read before."""
+    """Resolve a start to a position for each log, now. ``AtTime`` behind all messages is the high read before."""
 
 
 @hookspec(firstresult=True)
@@ -75,21 +80,21 @@ def mqplug_move_group(  # type: ignore[empty-body]
 def mqplug_watermarks(  # type: ignore[empty-body]
     connection: Connection, logs: Sequence[Log], since: Mapping[Log, Position] | None, timeout: float
 ) -> Mapping[Log, Watermarks]:
-    """The watermarks of each log, all in as few round trips as possible. ``count`` is counted from low, or from
+    """Return the watermarks of each log, all in as few round trips as possible. ``count`` is counted from low, or from
     ``since`` where it names the log. A log of a deleted topic is ``TopicNotFound``.
     """
 
 
 @hookspec(firstresult=True)
 def mqplug_bounds(connection: Connection, logs: Sequence[Log], timeout: float) -> Mapping[Log, Bounds]:  # type: ignore[empty-body]
-    """The first and the last retained id of each log."""
+    """Return the first and the last retained id of each log."""
 
 
 @hookspec(firstresult=True)
 def mqplug_administer(connection: Connection, action: Action, timeout: float) -> Any:
-    """Carry out one action on topics or groups; ``Unsupported`` for one that is not known."""
+    """Carry out one action on topics or groups; ``Unsupported`` for an unknown one."""
 
 
 @hookspec
 def mqplug_commands() -> Sequence[Any]:  # type: ignore[empty-body]
-    """Click commands for operators, which ``mqplug NAME COMMAND`` runs, NAME being the plugin's."""
+    """Return Click commands for operators, which ``mqplug NAME COMMAND`` runs, NAME being the plugin's."""

@@ -1,4 +1,6 @@
-"""For backends that keep groups themselves: who has which partition or message, and where a group is."""
+"""Tools for backends that keep groups themselves: which member has which partition or message, and the group's
+position.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Whose turn it is: the messages of a shared log that nobody has, and who may have the next one.
+"""The order of delivery: the waiting messages of a shared log, and which member may have the next one.
 
-What a call costs does not grow with how many messages wait. Entries of the heaps may be out of date: those are thrown
-out when they come to the top.
+The cost of a call does not grow with the number of waiting messages. Entries of the heaps may be out of date: those are
+dropped when they come to the top.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from mqplug._model.text import Numbers
 
 
 class Open:
-    """A message that was read and is not acked: with a member until ``ends``, or with nobody until it is ``due``."""
+    """A message that was read and is not acked: with a member until ``ends``, or with none until it is ``due``."""
 
     __slots__ = ("attempt", "before", "behind", "coordinates", "due", "ends", "idle", "key", "member")
 
@@ -31,7 +31,7 @@ class Open:
 
 
 class _Key:
-    """The member that has messages of a key, how many, and those of it that wait, the first of which is next."""
+    """A key: the member that has messages of it, how many, and those that wait, the first of which is next."""
 
     __slots__ = ("count", "member", "waiting")
 
@@ -42,7 +42,7 @@ class _Key:
 
 
 class Turns:
-    """Those of ``messages`` that nobody has. With ``by_key`` only the first that waits of each key is ever ready."""
+    """The ``messages`` that no member has. With ``by_key`` only the first waiting message of each key is ever ready."""
 
     def __init__(self, messages: Mapping[Numbers, Open], *, by_key: bool) -> None:
         self._messages = messages
@@ -53,7 +53,7 @@ class Turns:
         self._waiting: list[Numbers] = []
 
     def wait(self, each: Open, due: float = -inf) -> None:
-        """Nobody has this message from now on, and nobody may before it is due."""
+        """Let a message wait, with no member, until it is due."""
         each.idle, each.due = True, due
         heappush(self._waiting, each.coordinates)
         if len(self._waiting) > 2 * len(self._messages) + 1000:
@@ -77,24 +77,24 @@ class Turns:
         return first
 
     def may_have(self, member: Hashable, each: Open) -> bool:
-        """Whether a member may have a message that comes behind all that wait."""
+        """Return whether a member may have a message that comes behind all that wait."""
         key = self._key_of(each)
         return key is None or (not key.waiting and key.member in {None, member})
 
     def may_keep(self, member: Hashable, each: Open) -> bool:
-        """Whether a member may go on with a message that it had before."""
+        """Return whether a member may continue with a message that it had before."""
         key = self._key_of(each)
         return key is None or key.member in {None, member}
 
     def taken(self, each: Open, member: Hashable) -> None:
-        """A member has this message from now on."""
+        """Record that a member has this message from now on."""
         each.idle = False
         if key := self._key_of(each):
             key.member, key.count = member, key.count + 1
             self._announce_first(key)
 
     def freed(self, each: Open) -> None:
-        """The member has this message no more."""
+        """Record that the member no longer has this message."""
         if key := self._key_of(each):
             key.count -= 1
             if not key.count:
@@ -103,30 +103,30 @@ class Turns:
                 self._forget_key(each, key)
 
     def dropped(self, each: Open) -> None:
-        """This message waits no more."""
+        """Remove a waiting message."""
         each.idle = False
         if key := self._key_of(each):
             self._announce_first(key)
             self._forget_key(each, key)
 
     def forget(self, member: Hashable) -> None:
-        """This member asks for nothing any more, and has nothing."""
+        """Forget a member that asks for nothing more, and has nothing."""
         self._ready.pop(member, None)
 
     @property
     def first(self) -> Numbers | None:
-        """The first message that waits, due or not."""
+        """Return the first waiting message, due or not."""
         return self._clean(self._waiting)
 
     def next_due(self, now: float) -> float:
-        """When the next message is due that is not due yet."""
+        """Return when the next message becomes due, of those that are not due yet."""
         self._ripen(now)
         while self._put_off and not self._is_put_off(*self._put_off[0]):
             heappop(self._put_off)
         return self._put_off[0][0] if self._put_off else inf
 
     def _ripen(self, now: float) -> None:
-        """What is due by now is put off no more."""
+        """Make ready what has become due."""
         while self._put_off and self._put_off[0][0] <= now:
             due, at = heappop(self._put_off)
             if self._is_put_off(due, at):
@@ -151,20 +151,20 @@ class Turns:
             del self._keys[each.key]
 
     def _announce(self, each: Open, key: _Key | None) -> None:
-        """A message that waits is due: it is ready, unless another of its key comes first."""
+        """Make a due message ready, unless another of its key comes first."""
         if key is None:
             heappush(self._ready[None], each.coordinates)
         elif key.waiting[0] == each.coordinates:
             heappush(self._ready.setdefault(key.member, []), each.coordinates)
 
     def _announce_first(self, key: _Key) -> None:
-        """Another message of a key is the first, or another member may have it."""
+        """Make the first message of a key ready again: it is another one, or another member may have it."""
         at = self._clean(key.waiting)
         if at is not None and self._messages[at].due == -inf:
             heappush(self._ready.setdefault(key.member, []), at)
 
     def _top(self, owner: Hashable | None) -> Open | None:
-        """The first message that is ready for this owner."""
+        """Return the first message that is ready for this owner."""
         heap = self._ready.get(owner)
         while heap:
             each = self._messages.get(heap[0])
@@ -176,7 +176,7 @@ class Turns:
         return None
 
     def _clean(self, heap: list[Numbers]) -> Numbers | None:
-        """Return the top of a heap, once what does not wait any more is thrown out."""
+        """Return the top of a heap, after dropping what no longer waits."""
         while heap:
             each = self._messages.get(heap[0])
             if each is not None and each.idle:

@@ -1,7 +1,7 @@
-"""Who has which message of a log that the members of a group share.
+"""The lease table: which member has which message of a log that the members of a group share.
 
-One table for each log of a group, in memory. It does no I/O and takes no lock: the backend calls it under a lock of
-its own, tells it what comes next in the log, and stores ``state()`` where groups are to last.
+There is one table for each log of a group, in memory. It does no I/O and takes no lock: the backend calls it under a
+lock of its own, reads the log for it, and stores ``state()`` where groups are durable.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _LOOK_AHEAD_MESSAGES: Final = 1000  # messages that are looked at in one go
 
 
 class Upcoming(NamedTuple):
-    """A message of the log, as the table wants to know it: ``behind`` is the position just behind it."""
+    """A message of the log, as the table needs it: ``behind`` is the position just behind it."""
 
     coordinates: Numbers
     key: bytes | None
@@ -31,33 +31,35 @@ class Upcoming(NamedTuple):
 
 
 class Lease(NamedTuple):
-    """A message that a member has from now on, and which delivery of it this is, counted from 1."""
+    """A message that a member has from now on, and the number of this delivery, counted from 1."""
 
     coordinates: Numbers
     attempt: int
 
 
 class Recalled(NamedTuple):
-    """What is known of a message from before: how often it was handed out, and in how many seconds it may be again."""
+    """A message's past: how often it was handed out, and in how many seconds it may be handed out again."""
 
     attempts: int
     delay: float = 0.0
 
 
 ReadUpcoming = Callable[[Numbers, int], Iterable[Upcoming]]
-"""What a backend gives to ``take``: the messages at and after a position, so many at most, in order."""
+"""The function that a backend passes to ``take``: it returns up to that many messages at and after a position, in
+order.
+"""
 
 
 class Leases:
     """The lease table of one log.
 
-    A message is one member's until that settles it, leaves, or has had it for ``max_processing`` seconds; what was
-    not acked goes to whoever asks next, with its attempt counted. With ``by_key`` the messages of one key come in
-    order, and are with one member at a time: a message that is to be delivered again holds back those behind it.
+    A member has a message until it settles it, leaves, or has had it for ``max_processing`` seconds; if it was not
+    acked, it goes to the next member that asks, with its attempt counted. With ``by_key`` the messages of one key come
+    in order, and one member at a time has them: a message that is to be delivered again blocks those behind it.
 
     The table keeps what is open, ``most_open`` messages at most, and one range of acked ones for each; that is 300 to
-    600 bytes a message. When so many are open, with members, put off, or held back by their keys, nothing new is handed
-    out until some are acked. What a call costs grows with what it hands out or takes back, not with what is open.
+    600 bytes a message. When that many are open (with members, delayed, or blocked by their keys), nothing new is
+    handed out until some are acked. A call costs in proportion to what it hands out or takes back, not to what is open.
     """
 
     def __init__(
@@ -88,7 +90,7 @@ class Leases:
     # going on ----------------------------------------------------------------------------------------------
 
     def recall(self, known: Mapping[Numbers, Recalled], read: ReadUpcoming) -> None:
-        """Take up what a table before this one had handed out; to be called before anything is handed out here."""
+        """Restore what an earlier table had handed out; to be called before this one hands out anything."""
         now, last = self._now(), max(known)
         for each in self._new(read, _LOOK_AHEAD_MESSAGES):
             attempts, delay = known.get(each.coordinates, (0, 0.0))
@@ -98,9 +100,9 @@ class Leases:
                 return
 
     def claim(self, member: Hashable, coordinates: Iterable[Numbers], max_processing: float | None = None) -> bool:
-        """A member goes on with what it was handed out by a table before this one; False if others have some of it.
+        """Let a member continue with messages that an earlier table gave it; return False if others have some of them.
 
-        What is settled by now, or not known, is passed over.
+        Messages that are settled by now, or unknown, are skipped.
         """
         ends = inf if max_processing is None else self._now() + max_processing
         for each in filter(None, map(self._open.get, coordinates)):
@@ -113,7 +115,7 @@ class Leases:
     # handing out -------------------------------------------------------------------------------------------
 
     def take(self, member: Hashable, most: int, read: ReadUpcoming, max_processing: float | None = None) -> list[Lease]:
-        """Hand out so many messages at most, ascending: returned ones that are due, then new ones."""
+        """Hand out up to ``most`` messages, ascending: returned ones that are due, then new ones."""
         now = self._now()
         self._expire(now)
         ends = inf if max_processing is None else now + max_processing
@@ -135,7 +137,7 @@ class Leases:
         return leases
 
     def _new(self, read: ReadUpcoming, most: int) -> Iterator[Open]:
-        """Open what comes next in the log, as far as it was not acked before and there is room."""
+        """Read and open the next messages of the log, if they were not acked before and there is room."""
         while most > 0 and (room := self._most_open - len(self._open)):
             came = list(read(self._cursor, min(most, room)))
             if not came:
@@ -157,7 +159,7 @@ class Leases:
         return each
 
     def _pass_over(self, read: ReadUpcoming, first: Numbers, last: Numbers) -> None:
-        """Go on behind a range that was acked before; its last message may have been removed meanwhile."""
+        """Continue behind a range that was acked before; its last message may have been removed meanwhile."""
         behind = last
         for coordinates, _, after in read(last, 1):
             behind = after if coordinates == last else coordinates
@@ -179,7 +181,7 @@ class Leases:
     # taking back -------------------------------------------------------------------------------------------
 
     def settle(self, member: Hashable, settled: Settlement) -> None:
-        """What became of messages. What the member does not have, or has no more, is passed over."""
+        """Apply the outcomes of messages. Those that the member does not have, or no longer has, are skipped."""
         now = self._now()
         self._expire(now)
         for coordinates in settled.acked:
@@ -191,7 +193,7 @@ class Leases:
                 self._return(each, now + delay if delay > 0 else -inf)
 
     def settle_late(self, settled: Settlement) -> None:
-        """The same for what a table before this one had handed out, whoever has it now."""
+        """Apply outcomes of messages that an earlier table had handed out, whichever member has them now."""
         unread: list[AckedRange] = []
         for coordinates in settled.acked:
             if each := self._open.get(coordinates):
@@ -209,18 +211,18 @@ class Leases:
                 self._turns.wait(each, self._now() + delay if delay > 0 else -inf)
 
     def leave(self, member: Hashable) -> None:
-        """The member is gone: others get what it had at once."""
+        """Remove a member: others get at once what it had."""
         for each in list(self._open.values()):
             if each.member == member:
                 self._return(each)
         self._turns.forget(member)
 
     def seek(self, position: Position) -> None:
-        """Go on there. Nobody has anything any more, and what was acked behind it is forgotten."""
+        """Continue there. No member has anything from now on, and acks behind it are forgotten."""
         self._begin(GroupPosition(position))
 
     def trim(self, low: Position) -> None:
-        """What lies before was removed: it counts as acked, whoever has it."""
+        """Count everything before the position as acked, whichever member has it: it was removed."""
         while (each := self._first) is not None and each.coordinates < low.coordinates:
             if each.member is not None:
                 self._let_go(each)
@@ -255,7 +257,7 @@ class Leases:
             self._turns.freed(each)
 
     def _close(self, each: Open) -> None:
-        """A message is acked. So are those up to the next open one now, behind the open one before it."""
+        """Ack a message, and those up to the next open one, behind the open one before it."""
         at, before, behind = each.coordinates, each.before, each.behind
         del self._open[at]
         if each.idle:
@@ -272,44 +274,44 @@ class Leases:
             behind.before = before
 
     def _add_acked(self, before: Open, first: Numbers, last: Numbers) -> None:
-        """More is acked behind an open message."""
+        """Add an acked range behind an open message."""
         known = self._acked.get(before.coordinates)
         self._acked[before.coordinates] = (known[0] if known else first, last)
 
     # asking ------------------------------------------------------------------------------------------------
 
     def state(self) -> GroupPosition:
-        """Where the group stands. What this costs grows with the number of acked ranges."""
+        """Return the group's position. The cost grows with the number of acked ranges."""
         at = self._first.coordinates if self._first is not None else self._cursor
         if self._acked:  # kept in order, so that the next time there is little to sort
             self._acked = {before: self._acked[before] for before in sorted(self._acked)}
         return GroupPosition(Position(self._log, at), (*self._acked.values(), *self._acked_ahead))
 
     def __len__(self) -> int:
-        """How many messages are open."""
+        """The number of open messages."""
         return len(self._open)
 
     def is_open(self, coordinates: Numbers) -> bool:
-        """Whether a message was read and is not acked."""
+        """Return whether a message was read and is not acked."""
         return coordinates in self._open
 
     def is_idle(self, coordinates: Numbers) -> bool:
-        """Whether a message is open, and no member has it."""
+        """Return whether a message is open, and no member has it."""
         each = self._open.get(coordinates)
         return each is not None and each.member is None
 
     def holds(self, member: Hashable, coordinates: Numbers) -> bool:
-        """Whether a member has this message now."""
+        """Return whether a member has this message now."""
         return self._held(member, coordinates) is not None
 
     def attempts(self, coordinates: Numbers) -> int:
-        """How often a message was handed out that is open."""
+        """Return how often an open message was handed out."""
         each = self._open.get(coordinates)
         return 0 if each is None else each.attempt - (each.member is None)
 
     @property
     def wanted(self) -> Position:
-        """The first message that is still to be handed out: where it was removed, it is lost."""
+        """The first message that is still to be handed out; if it was removed, it is lost."""
         first = self._turns.first
         return Position(self._log, self._cursor if first is None else first)
 
@@ -324,7 +326,7 @@ class Leases:
         return len(self._open) >= self._most_open
 
     def next_due(self) -> float | None:
-        """When, by the table's clock, time alone makes a message free that is not free now; None if it never does."""
+        """Return when, by the table's clock, time alone frees a message that is not free now; None if it never does."""
         while self._ends and self._ends_at(self._ends[0][1]) != self._ends[0][0]:
             heappop(self._ends)
         soonest = min(self._ends[0][0] if self._ends else inf, self._turns.next_due(self._now()))

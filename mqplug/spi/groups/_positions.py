@@ -1,4 +1,4 @@
-"""Where groups stand, in one form: what several backends store."""
+"""Group positions in one form, as several backends store them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ AckedRange = tuple[Numbers, Numbers]
 
 
 def tidy(stands: GroupPosition) -> GroupPosition:
-    """The same, with its ranges ascending, merged where they overlap, and without what the position covers."""
+    """Return the position with its ranges ascending, merged where they overlap, without what the position covers."""
     acked: list[AckedRange] = []
     begin = stands.position.coordinates
     for first, last in sorted(stands.acked):

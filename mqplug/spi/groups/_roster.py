@@ -1,8 +1,7 @@
-"""Who holds which log of a group, among members that live in one process.
+"""The roster: which member of a group holds which log, among members that live in one process.
 
-A log moves only when its holder has released it, so no two members ever hold one at once. Moves are few: a
-member keeps what it has as long as that is balanced. In the modes ``shared`` and ``key_shared`` all members hold all
-logs that they read.
+A log moves only when its holder has released it, so no two members ever hold one at once. Moves are few: a member keeps
+what it has while that is balanced. In the modes ``shared`` and ``key_shared`` all members hold all logs that they read.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ class Roster:
     def join(self, logs: Iterable[Log], wake: Callable[[], None], mode: Mode = "ordered") -> Seat:
         """Add a member that reads these logs; ``wake`` tells it to look at its changes.
 
-        ``ConsumerBusy`` while there are members in another mode, or any where one of them wants to be the only one.
+        Raises ``ConsumerBusy`` while there are members in another mode, or where one member is to be the only one.
         """
         seat = Seat(self, frozenset(logs), wake)
         with self._lock:
@@ -37,7 +36,7 @@ class Roster:
         return seat
 
     def extend(self, known: Log, added: Iterable[Log]) -> None:
-        """A topic got more partitions: members that read the log ``known`` of it read the added ones too."""
+        """Add partitions of a topic: members that read its log ``known`` read the added ones too."""
         more = frozenset(added)
         with self._lock:
             seats = list(self._seats)
@@ -62,7 +61,7 @@ class Roster:
             return any(seat.held != seat.planned for seat in self._seats)
 
     def holds(self, log: Log) -> bool:
-        """Whether any member has this log now."""
+        """Return whether any member has this log now."""
         with self._lock:
             return any(log in seat.held for seat in self._seats)
 
@@ -112,7 +111,7 @@ class Roster:
 
 
 class Seat:
-    """One member's place in a roster."""
+    """One member's seat in a roster."""
 
     def __init__(self, roster: Roster, wanted: frozenset[Log], wake: Callable[[], None]) -> None:
         self._roster = roster
@@ -122,7 +121,7 @@ class Seat:
         self.planned: frozenset[Log] = frozenset()
 
     def changes(self) -> tuple[list[Log], list[Log]]:
-        """Logs to give up (then call ``release``), and logs that are this member's from now on."""
+        """Return the logs to give up (then call ``release``), and the logs that this member holds from now on."""
         if self.held == self.planned:
             return [], []
         return self._roster._changes(self)
@@ -132,12 +131,12 @@ class Seat:
         self._roster._release(self, logs)
 
     def leave(self) -> None:
-        """Give up the place and all that it holds."""
+        """Give up the seat and all that it holds."""
         self._roster._leave(self)
 
 
 def assign(members: Mapping[Seat, tuple[frozenset[Log], set[Log]]]) -> dict[Seat, set[Log]]:
-    """Share logs out evenly: each member has (what it wants, what it holds), and keeps what it can."""
+    """Share logs out evenly: each member has (what it wants, what it holds), and keeps as much as it can."""
     shares: dict[Seat, set[Log]] = {seat: set(held & wanted) for seat, (wanted, held) in members.items()}
     wants = {seat: wanted for seat, (wanted, _) in members.items()}
     placed = set().union(*shares.values()) if shares else set()

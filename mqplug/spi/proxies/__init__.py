@@ -1,4 +1,4 @@
-"""For extensions: proxies that pass every call on to a driver, to be subclassed where a call is to change."""
+"""Tools for extensions: proxies that pass every call on to a driver, to be subclassed where a call is to change."""
 
 from __future__ import annotations
 

@@ -36,7 +36,7 @@ from mqplug.spi._drivers import (
 )
 
 HookWrapper = Generator[None, Any, Any]
-"""What a ``hookimpl(wrapper=True)`` returns: it yields once, gets the answer, and returns it or another one."""
+"""The type of a ``hookimpl(wrapper=True)``: it yields once, gets the answer, and returns it or another one."""
 
 
 class ConnectionProxy:
@@ -98,7 +98,7 @@ class ProducerProxy:
 
 
 class SendingProxy:
-    """A record on its way, whose fields and outcome a subclass may see and change."""
+    """A record in flight, whose fields and outcome a subclass may see and change."""
 
     __slots__ = ("headers", "inner", "key", "partition", "timestamp", "topic", "value")
 
@@ -158,7 +158,7 @@ class ConsumerProxy:
         cast(SharedConsumerDriver, self.inner).settle(settled, timeout)  # which it is in the modes that settle
 
     def pass_over(self, positions: Mapping[Log, Position], timeout: float) -> None:
-        """Go on behind what retention removed; a driver without ``pass_over`` seeks."""
+        """Continue behind what retention removed; a driver without ``pass_over`` seeks."""
         inner = self.inner
         move = inner.pass_over if passes_over(inner) else inner.seek
         move(positions, timeout)
@@ -170,14 +170,14 @@ class ConsumerProxy:
 class ColumnsProxy:
     """The columns of a batch, of which a subclass changes some.
 
-    There is no ``arrow`` here: Arrow columns are made of these, so that what was changed is changed there too.
+    There is no ``arrow`` here: Arrow columns are built from these, so that what was changed is changed there too.
     """
 
     def __init__(self, batch: Batch) -> None:
         self.batch = batch
 
     def as_batch(self) -> Batch:
-        """The batch with these columns."""
+        """Return the batch with these columns."""
         return Batch(self.batch.log, self.batch.next_position, len(self.batch), self)
 
     def coordinates(self) -> Sequence[Numbers]:
@@ -206,7 +206,7 @@ class ColumnsProxy:
 
 
 class ListenerProxy:
-    """What a driver tells of assignments, on its way to the core."""
+    """The core's listener, which a driver calls about assignments."""
 
     def __init__(self, inner: Listener) -> None:
         self.inner = inner
@@ -222,8 +222,8 @@ class ListenerProxy:
 
 
 class ListenerRelay(ListenerProxy):
-    """The listener as ``mqplug_open_consumer`` gets it: before the driver is opened, others can be put before it."""
+    """The listener as ``mqplug_open_consumer`` gets it: before the driver is opened, proxies can be put before it."""
 
     def insert(self, proxy: Callable[[Listener], Listener]) -> None:
-        """Put ``proxy(listener)`` between the driver and whoever listened so far."""
+        """Put ``proxy(listener)`` between the driver and the present listener."""
         self.inner = proxy(self.inner)
