@@ -1,6 +1,6 @@
-"""A recorder: an extension that writes down every call to a backend's drivers.
+"""Recording: an extension that records every call to a backend's drivers.
 
-What was lost, repeated or reordered can be searched for in such a history::
+Search the recording for lost, repeated and reordered messages::
 
     from mqplug.recording import Recorder
 
@@ -10,9 +10,9 @@ What was lost, repeated or reordered can be searched for in such a history::
     for call in recorder.calls():
         print(call.operation, call.outcome)
 
-With ``Recorder("history.jsonl")`` the calls go to a file, which a killed process leaves behind as it was; ``read``
-gives them back. Acks are the core's affair and reach no driver: a recording has the commits, with the positions and
-the acked ranges behind them. It has what a driver delivered, of which the core may have handed out less.
+``Recorder("history.jsonl")`` writes the calls to a file, which survives a killed process. ``read`` reads them back.
+Acks are handled in the core and reach no driver. A recording has the commits instead: positions, and the acked ranges
+after them. It has everything that a driver delivered; the core may have handed out less.
 """
 
 from __future__ import annotations

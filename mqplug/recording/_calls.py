@@ -1,4 +1,4 @@
-"""What a recording consists of."""
+"""The data of a recording: calls, with the messages that they sent, received or settled."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ Payloads = Literal["digest", "value", "none"]
 
 @attrs.frozen
 class Sent:
-    """Messages of one call that went to one partition, as columns of one length.
+    """The messages of one call that went to one partition, as columns of one length.
 
-    ``rows`` are their places in the call. ``partition`` is -1 where the driver chose; ``log`` is the one they were
-    stored in. ``keys`` and ``values`` are as the recorder's ``payloads`` says: digests, the bytes, or nothing.
+    ``rows`` are their indexes in the call. ``partition`` is -1 if the driver chose it. ``log`` is the log that stored
+    them. The recorder's ``payloads`` selects what ``keys`` and ``values`` hold: digests, the bytes, or None.
     """
 
     topic: str
@@ -38,7 +38,7 @@ class Sent:
 
 @attrs.frozen
 class Received:
-    """A batch as the driver delivered it: columns of one length, and the position behind it."""
+    """A batch as the driver delivered it: columns of one length, and the position after it."""
 
     log: Log
     coordinates: tuple[Numbers, ...]
@@ -50,7 +50,7 @@ class Received:
 
 @attrs.frozen
 class Settled:
-    """What became of messages of one log in a shared group."""
+    """The settled messages of one log in a shared group: acked or returned."""
 
     log: Log
     acked: tuple[Numbers, ...]
@@ -61,9 +61,9 @@ class Settled:
 class Call:
     """One call, from ``began`` to ``ended`` (``time.monotonic``; None if it never ended).
 
-    ``run`` tells one recorder's calls from another's in the same file; ``number`` counts them as they began.
-    ``member`` says whose call it was, such as ``client-1/consumer-3``. An outcome is unknown where nothing proves
-    that the call was done, or that it was not.
+    ``run`` identifies the recorder among others that write to the same file. ``number`` counts the calls as they began.
+    ``member`` names the caller, such as ``client-1/consumer-3``. The outcome is unknown unless something proves that
+    the call was done, or that it was not.
     """
 
     run: str
@@ -86,17 +86,17 @@ class Call:
 
     @property
     def size(self) -> int:
-        """What it counts for in a recorder's limit: one, and one for each message."""
+        """The call's share of the recorder's limit: one, plus one for each message."""
         return 1 + sum(len(sent.rows) for sent in self.sent) + sum(len(each.coordinates) for each in self.received)
 
 
 def digest(payload: bytes) -> bytes:
-    """What a recording has of a payload: eight bytes that differ where payloads do."""
+    """Return an eight-byte hash of a payload, as recordings keep it."""
     return blake2b(payload, digest_size=8).digest()
 
 
 def column(payloads: Sequence[bytes | None], kind: Payloads) -> tuple[bytes | None, ...]:
-    """A column of payloads as it is recorded."""
+    """Return a column of payloads in the form that ``kind`` selects."""
     if kind == "value":
         return tuple(payloads)
     if kind == "none":

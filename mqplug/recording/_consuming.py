@@ -1,4 +1,4 @@
-"""Records what is received, where consumers stand, and what they are told of assignments."""
+"""Records the calls of a consumer's driver and of its listener: batches, positions and assignments."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from mqplug._model.batch import Batch
 from mqplug._model.log import Log
 from mqplug._model.position import Position
 from mqplug.recording._calls import Received, Settled, column
-from mqplug.recording._recording import Recording, at, spoken, watched
+from mqplug.recording._recording import Recording, as_group_positions, error_text, record_call
 from mqplug.spi import ConsumerDriver, GroupPosition, Listener, Settlement
 from mqplug.spi.proxies import ConsumerProxy, ListenerProxy
 
 
 class RecordedConsumer(ConsumerProxy):
-    """Every call but ``wake`` and ``tend``; a poll only where it brought something, or failed."""
+    """A consumer's driver whose calls are recorded, except ``wake``, ``tend``, and polls that return nothing."""
 
     def __init__(self, inner: ConsumerDriver, recording: Recording, member: str) -> None:
         super().__init__(inner)
@@ -26,7 +26,7 @@ class RecordedConsumer(ConsumerProxy):
         try:
             batches = self.inner.poll(most, timeout)
         except BaseException as error:
-            self._recording.end(call, "failed", lasting=False, error=spoken(error))
+            self._recording.end(call, "failed", lasting=False, error=error_text(error))
             raise
         if batches:
             received = tuple(map(self._received, batches))
@@ -49,7 +49,7 @@ class RecordedConsumer(ConsumerProxy):
             self.inner.resume(logs)
 
     def seek(self, positions: Mapping[Log, Position], timeout: float) -> None:
-        with self._recording.call(self._member, "seek", lasting=True, positions=at(positions)):
+        with self._recording.call(self._member, "seek", lasting=True, positions=as_group_positions(positions)):
             self.inner.seek(positions, timeout)
 
     def commit(self, positions: Mapping[Log, GroupPosition], timeout: float) -> None:
@@ -65,11 +65,11 @@ class RecordedConsumer(ConsumerProxy):
             super().settle(settled, timeout)
 
     def close(self, timeout: float) -> None:
-        watched(self._recording, self._member, "close", self.inner.close, timeout)
+        record_call(self._recording, self._member, "close", self.inner.close, timeout)
 
 
 class RecordedListener(ListenerProxy):
-    """What the driver says of assignments, and what the core answers."""
+    """A listener whose calls are recorded, with the positions that the core returns for revoked logs."""
 
     def __init__(self, inner: Listener, recording: Recording, member: str) -> None:
         super().__init__(inner)

@@ -1,4 +1,4 @@
-"""The extension: it records the hooks, and the drivers that they open."""
+"""The recorder extension: records hook calls, and puts recording proxies around the drivers that they open."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from mqplug._model.position import Position
 from mqplug._plugins.backend import action_name
 from mqplug.recording._calls import Call, Payloads
 from mqplug.recording._consuming import RecordedConsumer, RecordedListener
-from mqplug.recording._file import FileBook
-from mqplug.recording._recording import MemoryBook, Recording, at, watched
+from mqplug.recording._file import CallsInFile
+from mqplug.recording._recording import CallsInMemory, Recording, as_group_positions, record_call
 from mqplug.recording._sending import RecordedProducer
 from mqplug.spi import Action, Connection, ConsumerOptions, DescribeGroup, GroupPosition, TopicInfo, Trim, hookimpl
 from mqplug.spi.proxies import ConnectionProxy, HookWrapper, ListenerRelay
@@ -26,10 +26,10 @@ def _text(path: str | os.PathLike[str] | None) -> str | None:
 
 @attrs.define(eq=False)
 class Recorder:
-    """Records in memory, or in the file at ``path``, to which it appends. One recorder may serve many clients.
+    """An extension that records calls in memory, or appends them to the file at ``path``. Many clients may share it.
 
-    ``payloads`` says what is kept of keys and values: a "digest", the "value" itself, or "none". After ``limit`` calls
-    and messages the recording is full: one last call says so, and nothing more is kept.
+    ``payloads`` selects what is kept of keys and values: a "digest", the "value" itself, or "none". After ``limit``
+    calls and messages the recording is full: one last call says so, and later calls are dropped.
     """
 
     path: str | None = attrs.field(default=None, converter=_text)
@@ -38,17 +38,17 @@ class Recorder:
     _recording: Recording = attrs.field(init=False, repr=False)
 
     def __attrs_post_init__(self) -> None:
-        book = MemoryBook() if self.path is None else FileBook(self.path)
-        self._recording = Recording(book, self.payloads, self.limit)
+        storage = CallsInMemory() if self.path is None else CallsInFile(self.path)
+        self._recording = Recording(storage, self.payloads, self.limit)
 
     def calls(self) -> list[Call]:
-        """The calls of this recorder, in the order in which they began."""
-        mine = (call for call in self._recording.book.calls() if call.run == self._recording.run)
+        """Return the calls of this recorder, in the order in which they began."""
+        mine = (call for call in self._recording.storage.calls() if call.run == self._recording.run)
         return sorted(mine, key=lambda call: call.number)
 
     @property
     def full(self) -> bool:
-        """Whether there was more than the limit."""
+        """Whether the limit was exceeded and calls were dropped."""
         return self._recording.full
 
     @hookimpl(wrapper=True)
@@ -71,7 +71,7 @@ class Recorder:
     ) -> HookWrapper:
         recording, member = self._recording, self._recording.member("consumer", self._client(connection))
         listener.insert(lambda inner: RecordedListener(inner, recording, member))
-        start = at(options.start) if isinstance(options.start, Mapping) else ()
+        start = as_group_positions(options.start) if isinstance(options.start, Mapping) else ()
         known = {"group": options.group, "logs": tuple(options.logs), "positions": start}
         with recording.call(member, "open_consumer", lasting=True, **known):
             driver = yield
@@ -81,7 +81,7 @@ class Recorder:
     def mqplug_resolve_start(self, connection: Connection, logs: Sequence[Log]) -> HookWrapper:
         with self._recording.call(self._client(connection), "resolve_start", logs=tuple(logs)) as found:
             positions: Mapping[Log, Position] = yield
-            found["positions"] = at(positions)
+            found["positions"] = as_group_positions(positions)
             return positions
 
     @hookimpl(wrapper=True)
@@ -114,7 +114,7 @@ class Recorder:
             return answer
 
     def _client(self, connection: object) -> str:
-        """The name of the client of a connection, which other extensions may have wrapped."""
+        """Return the client's name of a connection, which other extensions may have wrapped."""
         while isinstance(connection, ConnectionProxy):
             if isinstance(connection, RecordedConnection) and connection.recording is self._recording:
                 return connection.member
@@ -123,13 +123,13 @@ class Recorder:
 
 
 def _known(action: Action) -> dict[str, Any]:
-    """What an action says beforehand."""
+    """Return the topic, group and positions that an action names."""
     known = {"topic": getattr(action, "topic", None), "group": getattr(action, "group", None)}
-    return known | ({"positions": at(action.before)} if isinstance(action, Trim) else {})
+    return known | ({"positions": as_group_positions(action.before)} if isinstance(action, Trim) else {})
 
 
 def _found(action: Action, answer: object) -> dict[str, Any]:
-    """What the answer to an action says."""
+    """Return the logs and positions in the answer to an action."""
     if isinstance(answer, TopicInfo):
         return {"logs": answer.logs}
     if isinstance(action, DescribeGroup) and isinstance(answer, Mapping):
@@ -138,7 +138,7 @@ def _found(action: Action, answer: object) -> dict[str, Any]:
 
 
 class RecordedConnection(ConnectionProxy):
-    """A connection whose end is recorded."""
+    """A connection whose ``close`` is recorded."""
 
     def __init__(self, inner: Connection, recording: Recording, member: str) -> None:
         super().__init__(inner)
@@ -146,4 +146,4 @@ class RecordedConnection(ConnectionProxy):
         self.member = member
 
     def close(self, timeout: float) -> None:
-        watched(self.recording, self.member, "close", self.inner.close, timeout)
+        record_call(self.recording, self.member, "close", self.inner.close, timeout)

@@ -1,4 +1,4 @@
-"""Recordings in files: a line of JSON for each call, and another when it has ended."""
+"""Writes and reads recordings in files: a line of JSON for each call."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from cattrs import Converter
 
 
-class FileBook:
-    """Appends calls to a file. Each line is written at once, so that a killed process leaves what it had recorded."""
+class CallsInFile:
+    """Appends calls to a file. Each line is written at once, and so survives a kill of the process."""
 
     def __init__(self, path: str) -> None:
         self._path = path
@@ -28,19 +28,19 @@ class FileBook:
         self.close = weakref.finalize(self, os.close, self._file)
 
     def put(self, call: Call) -> None:
-        """Write a call down; a later line of the same call counts."""
+        """Append a call. A later line of the same call replaces an earlier one."""
         line = json.dumps(_converter().unstructure(call), separators=(",", ":"))
         os.write(self._file, line.encode() + b"\n")
 
     def calls(self) -> Iterator[Call]:
-        """All calls that are in the file."""
+        """Return all calls in the file."""
         return read(self._path)
 
 
 def read(path: str | os.PathLike[str]) -> Iterator[Call]:
-    """The calls of a recording, in the order in which they began.
+    """Return the calls of a recording, in the order in which they began.
 
-    What a killed process had begun and not ended is there as unknown; a line that it could not finish is passed over.
+    Calls that a killed process had not ended have the outcome unknown. A last line that it did not finish is skipped.
     """
     last: dict[tuple[str, int], Call] = {}
     for number, line in enumerate(Path(path).read_bytes().splitlines(keepends=True), 1):
@@ -56,8 +56,8 @@ def _call(path: str | os.PathLike[str], number: int, line: bytes) -> Call:
         return _converter().structure(json.loads(line), Call)
     except Exception as error:
         raise Corrupt(
-            f"line {number} of {os.fspath(path)!r} is not of a recording",
-            fix="Read what a Recorder of this version wrote",
+            f"line {number} of {os.fspath(path)!r} is not a recorded call",
+            fix="Read a file that a Recorder of this version wrote",
         ) from error
 
 

@@ -1,4 +1,4 @@
-"""One recording: it numbers calls, times them, says how they ended, and keeps them within a limit."""
+"""A recording: numbers and times calls, decides their outcomes, and keeps them within a limit."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ from mqplug.spi import GroupPosition
 UNPROVEN_ERRORS: Final = (ConnectError, OutcomeUnknown, Timeout)
 
 
-class Book(Protocol):
-    """Where calls are kept. A call that is put again, under its number, replaces what was there."""
+class CallStorage(Protocol):
+    """A place that keeps calls. A call with the number of an earlier one replaces it."""
 
     def put(self, call: Call) -> None: ...
     def calls(self) -> Iterable[Call]: ...
 
 
-class MemoryBook:
+class CallsInMemory:
     """Calls in memory, by number."""
 
     def __init__(self) -> None:
@@ -43,10 +43,10 @@ class MemoryBook:
 
 
 class Recording:
-    """Thread-safe. When ``limit`` is reached, one last call says so, and no more are kept."""
+    """The calls of one recorder. Thread-safe. Beyond ``limit``, one last call says so, and later calls are dropped."""
 
-    def __init__(self, book: Book, payloads: Payloads, limit: int) -> None:
-        self.book = book
+    def __init__(self, storage: CallStorage, payloads: Payloads, limit: int) -> None:
+        self.storage = storage
         self.payloads: Payloads = payloads
         self.run = uuid.uuid4().hex[:8]
         self.full = False
@@ -57,11 +57,11 @@ class Recording:
         self._lock = Lock()
 
     def member(self, kind: str, of: str = "") -> str:
-        """A name for a new client, producer or consumer."""
+        """Return a name for a new client, producer or consumer."""
         return f"{of}{'/' if of else ''}{kind}-{next(self._members)}"
 
     def begin(self, member: str, operation: str, *, lasting: bool, **known: Any) -> Call:
-        """A call that begins now. A ``lasting`` one is kept although it may never end."""
+        """Begin a call now. A ``lasting`` one is kept at once, in case it never ends."""
         call = Call(
             run=self.run, number=next(self._numbers), member=member, thread=current_thread().name,
             operation=operation, began=time.monotonic(), **known,
@@ -71,20 +71,20 @@ class Recording:
         return call
 
     def end(self, call: Call, outcome: Outcome, *, lasting: bool, **found: Any) -> None:
-        """The call ended now."""
+        """End a call now."""
         ended = attrs.evolve(call, ended=time.monotonic(), outcome=outcome, **found)
         self._put(ended, ended.size - call.size if lasting else ended.size)
 
     @contextmanager
     def call(self, member: str, operation: str, *, lasting: bool = False, **known: Any) -> Iterator[dict[str, Any]]:
-        """A call that is made within the block, which says in the dictionary what was found."""
+        """Record the block as one call. The block adds the call's results to the dictionary."""
         call = self.begin(member, operation, lasting=lasting, **known)
         found: dict[str, Any] = {}
         try:
             yield found
         except BaseException as error:
-            outcome: Outcome = "unknown" if lasting and not _proves(error) else "failed"
-            self.end(call, outcome, lasting=lasting, error=spoken(error), **found)
+            outcome: Outcome = "unknown" if lasting and not _proves_no_change(error) else "failed"
+            self.end(call, outcome, lasting=lasting, error=error_text(error), **found)
             raise
         self.end(call, "ok", lasting=lasting, **found)
 
@@ -100,25 +100,27 @@ class Recording:
                          operation="recording", began=call.began, ended=time.monotonic()),
                     outcome="failed", error=f"full: more than {self._limit} calls and messages",
                 )  # fmt: skip
-            self.book.put(call)
+            self.storage.put(call)
 
 
-def _proves(error: BaseException) -> bool:
-    """Whether this error proves that a call changed nothing."""
+def _proves_no_change(error: BaseException) -> bool:
+    """Return whether this error proves that the call changed nothing."""
     return isinstance(error, Error | TypeError | ValueError) and not isinstance(error, UNPROVEN_ERRORS)
 
 
-def spoken(error: BaseException) -> str:
-    """An error in one line."""
+def error_text(error: BaseException) -> str:
+    """Return the type and the message of an error."""
     return f"{type(error).__name__}: {error}"
 
 
-def at(positions: Mapping[Log, Position]) -> tuple[GroupPosition, ...]:
-    """Plain positions as a call has them."""
+def as_group_positions(positions: Mapping[Log, Position]) -> tuple[GroupPosition, ...]:
+    """Return plain positions as group positions, the form that a call has."""
     return tuple(map(GroupPosition, positions.values()))
 
 
-def watched(recording: Recording, member: str, operation: str, call: Callable[[float], None], timeout: float) -> None:
-    """Make a call that answers nothing, and record it."""
+def record_call(
+    recording: Recording, member: str, operation: str, call: Callable[[float], None], timeout: float
+) -> None:
+    """Make a call without an answer, and record it."""
     with recording.call(member, operation, lasting=True):
         call(timeout)

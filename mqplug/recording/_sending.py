@@ -1,4 +1,4 @@
-"""Records what is sent, and what becomes of each message."""
+"""Records the sends of a producer's driver, with the outcome of each message."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from mqplug._model.errors import Error
 from mqplug._model.log import Log
 from mqplug._model.text import Numbers
 from mqplug.recording._calls import Call, Outcome, Sent, column
-from mqplug.recording._recording import Recording, spoken, watched
+from mqplug.recording._recording import Recording, error_text, record_call
 from mqplug.spi import ProducerDriver, Sending
 from mqplug.spi.proxies import ProducerProxy, SendingProxy
 
 
 class RecordedProducer(ProducerProxy):
-    """Each ``send`` is a call, which ends when the last of its messages is settled."""
+    """A producer's driver whose calls are recorded. A ``send`` ends when the last of its messages is settled."""
 
     def __init__(self, inner: ProducerDriver, recording: Recording, member: str) -> None:
         super().__init__(inner)
@@ -33,14 +33,14 @@ class RecordedProducer(ProducerProxy):
 
     def close(self, timeout: float) -> None:
         try:
-            watched(self._recording, self._member, "close", self.inner.close, timeout)
+            record_call(self._recording, self._member, "close", self.inner.close, timeout)
         finally:
             for batch in list(self._open):
                 batch.end(None)
 
 
 class RecordedSend:
-    """Messages on their way. What is known of each is written down before the core hears of the last of them."""
+    """The messages of one ``send`` on their way. The call is recorded before the core learns the last outcome."""
 
     def __init__(
         self, recording: Recording, member: str, sendings: Sequence[Sending], unfinished: set[RecordedSend]
@@ -60,18 +60,18 @@ class RecordedSend:
         self.recorded = [Recorded(sending, self, row) for row, sending in enumerate(sendings)]
 
     def settle(self, row: int, outcome: Outcome, place: tuple[Log, Numbers] | None, error: Error | None) -> None:
-        """This message is settled."""
+        """Note the outcome of one message. The last one ends the call."""
         with self._lock:
             self._outcomes[row] = outcome
             self._places[row] = place
-            self._error = self._error or (spoken(error) if error is not None else None)
+            self._error = self._error or (error_text(error) if error is not None else None)
             self._left -= 1
             last = not self._left
         if last:
             self.end(None)
 
     def end(self, error: BaseException | None) -> None:
-        """All that will ever be known is known."""
+        """Record the call with the outcomes known now. Messages that are not settled stay unknown."""
         with self._lock:
             call, self._call = self._call, None
         self._unfinished.discard(self)
@@ -79,8 +79,8 @@ class RecordedSend:
             return
         outcomes = set(self._outcomes)
         outcome = outcomes.pop() if len(outcomes) == 1 else "unknown"
-        said = spoken(error) if error is not None else self._error
-        self._recording.end(call, outcome, lasting=True, sent=self._sent(), error=said)
+        text = error_text(error) if error is not None else self._error
+        self._recording.end(call, outcome, lasting=True, sent=self._sent(), error=text)
 
     def _sent(self) -> tuple[Sent, ...]:
         rows: dict[tuple[str, int, Log | None], list[int]] = {}
@@ -100,7 +100,7 @@ class RecordedSend:
 
 
 class Recorded(SendingProxy):
-    """A message whose outcome is written down."""
+    """A message whose outcome is recorded."""
 
     __slots__ = ("_batch", "_row")
 
