@@ -24,9 +24,8 @@ from mqplug._model.retention import Retention
 from mqplug._model.watermarks import Bounds, Watermarks
 from mqplug._plugins.backend import Backend
 from mqplug._plugins.capabilities import Support, support
-from mqplug._produce.partitioners import Partitioner, PartitionerName
 from mqplug._produce.producer import Producer
-from mqplug._produce.routing import Router
+from mqplug._produce.routing import Partitioner, PartitionerName, Router
 from mqplug.spi._actions import GroupInfo, GroupPosition, Ingest, Ingested, Mode, Staged, TopicInfo
 
 if TYPE_CHECKING:

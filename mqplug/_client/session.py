@@ -19,10 +19,9 @@ from mqplug._model.log import Log
 from mqplug._model.names import check_topics
 from mqplug._plugins.backend import Backend
 from mqplug._plugins.capabilities import public
-from mqplug._produce.partitioners import Partitioner, PartitionerName
 from mqplug._produce.producer import Producer
 from mqplug._produce.queue import check_limits
-from mqplug._produce.routing import Router
+from mqplug._produce.routing import Partitioner, PartitionerName, Router
 from mqplug._produce.session import ProducerSession
 from mqplug.spi._actions import ProducerOptions
 

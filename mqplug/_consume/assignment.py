@@ -146,12 +146,13 @@ class Assignment:
 
     def accept(self, batch: Batch) -> HeldPartition | None:
         """Let a fetched batch wait, less what was acked before and what lies behind ``until``; None if not held."""
-        held = self._held.get(batch.log)
+        log = batch.log
+        held = self._held.get(log)
         if held is None or held.fault is not None:
             return None
         if len(batch):
             held.lenient = self._lenient
-        end = self._until.get(batch.log)
+        end = self._until.get(log)
         if end is not None and batch.next_position > end:
             batch = batch[: bisect_left(batch.coordinates, end.coordinates)].ending_at(end)
         held.waiting.append(held.tracker.without_acked(batch))

@@ -1,9 +1,10 @@
-"""A consumer's hold of its driver: who may touch it, what its errors say, and when it is over."""
+"""A consumer's driver: the lock for its calls, its lifetime, and its errors with backend, topic and operation."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
+from threading import Condition, Lock, get_ident
 from typing import TYPE_CHECKING, Any
 
 import attrs
@@ -11,8 +12,7 @@ import attrs
 from mqplug._base.deadline import Deadline
 from mqplug._base.fork import ForkGuard
 from mqplug._base.outage import Outage
-from mqplug._consume.driver_lock import DriverLock
-from mqplug._model.errors import Closed, Unsupported
+from mqplug._model.errors import Closed, ConcurrentUse, Timeout, Unsupported
 from mqplug._plugins.backend import NO_TIMEOUT_S
 from mqplug.spi._drivers import knows_losses
 
@@ -22,6 +22,106 @@ if TYPE_CHECKING:
     from mqplug._plugins.backend import Backend
     from mqplug.spi._actions import ConsumerOptions, GroupPosition, Settlement
     from mqplug.spi._drivers import Connection, ConsumerDriver, Listener, LossAwareConsumerDriver
+
+
+class DriverLock:
+    """Guards the calls of a consumer driver that may not overlap."""
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._changed = Condition(self._lock)
+        self._sleepers = 0  # nobody is notified where nobody waits: this is passed with every poll
+        self._holder: int | None = None
+        self._waiting = 0
+        self._receiver = Lock()
+        self.receiving = _Receiving(self._receiver)
+        """A context for receiving: one caller at a time. A second thread gets ``ConcurrentUse`` at once."""
+        self.polling = _Polling(self._enter_to_poll, self._release)
+        """A context that holds the driver for one poll. Others who wait for the driver come first."""
+
+    @property
+    def busy(self) -> bool:
+        """Whether a thread is in receive now."""
+        return self._receiver.locked()
+
+    def _enter_to_poll(self) -> None:
+        me = get_ident()  # which holds it already where Ctrl-C came just as it was taken
+        with self._lock:
+            if self._waiting or self._holder not in {None, me}:
+                self._sleep_until(lambda: self._holder in {None, me} and not self._waiting, None)
+            self._holder = me
+
+    @contextmanager
+    def entering(self, wake: Callable[[], None], deadline: Deadline) -> Iterator[None]:
+        """Hold the driver for anything else: a running poll is woken, and the next one waits."""
+        if self._holder == get_ident():  # a callback of ours runs inside this thread's poll
+            yield
+            return
+        self._enter(wake, deadline)
+        try:
+            yield
+        finally:
+            self._release()
+
+    def _enter(self, wake: Callable[[], None], deadline: Deadline) -> None:
+        with self._changed:
+            self._waiting += 1
+        try:
+            if self._holder is not None:
+                wake()
+            with self._changed:
+                if not self._sleep_until(lambda: self._holder is None, deadline.remaining(1e6)):
+                    raise Timeout("the consumer's driver is busy and did not yield in time", fix="Try again")
+                self._holder = get_ident()
+        finally:
+            with self._changed:
+                self._waiting -= 1
+                self._changed.notify_all()
+
+    def _sleep_until(self, possible: Callable[[], bool], timeout: float | None) -> bool:
+        self._sleepers += 1
+        try:
+            return self._changed.wait_for(possible, timeout)
+        finally:
+            self._sleepers -= 1
+
+    def _release(self) -> None:
+        with self._lock:
+            self._holder = None
+            if self._sleepers:
+                self._changed.notify_all()
+
+
+class _Receiving:
+    """Made once for all calls: a generator for each of them would cost more than what it does."""
+
+    __slots__ = ("_lock",)
+
+    def __init__(self, lock: Lock) -> None:
+        self._lock = lock
+
+    def __enter__(self) -> None:
+        if not self._lock.acquire(blocking=False):
+            raise ConcurrentUse("another thread is receiving from this consumer", operation="receive")
+
+    def __exit__(self, *_: object) -> None:
+        self._lock.release()
+
+
+class _Polling:
+    """The same."""
+
+    __slots__ = ("_enter", "_leave")
+
+    def __init__(self, enter: Callable[[], None], leave: Callable[[], None]) -> None:
+        self._enter = enter
+        self._leave = leave
+
+    def __enter__(self) -> None:
+        self._enter()
+
+    def __exit__(self, *_: object) -> None:
+        self._leave()
 
 
 class DriverSession:
@@ -38,7 +138,8 @@ class DriverSession:
         self.shares = options.shares
         self.logs: list[Log] = list(options.logs)
         self.lock = DriverLock()
-        self.fork = ForkGuard()
+        self._fork = ForkGuard()
+        self._forks = ForkGuard.forks  # compared at each poll
         self.closed = False
         self._listener = listener
         self.driver: ConsumerDriver | None = None
@@ -60,7 +161,8 @@ class DriverSession:
 
     def check_open(self) -> None:
         """``Closed`` after close, ``ForkedClient`` in a child process."""
-        self.fork.check()
+        if ForkGuard.forks != self._forks:
+            self._fork.check()
         if self.closed:
             raise Closed("this consumer was closed", **self.where("use a consumer"))
 

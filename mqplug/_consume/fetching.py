@@ -148,8 +148,7 @@ class Fetcher:
             return 0
         if not isinstance(tracker, Tracker):
             return math.inf  # what is here is leased already
-        tracker.returned.settle()
-        if tracker.returned:
+        if tracker.returned.settle():
             room: float = 0
         else:
             room = self._room_for_gaps(tracker)

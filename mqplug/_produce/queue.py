@@ -13,8 +13,7 @@ from mqplug._model.checks import whole_number
 from mqplug._model.errors import Closed, Error, QueueFull, SendFailed, Timeout
 from mqplug._model.outcome import OutcomeUnknown
 from mqplug._model.statistics import ProducerStatistics
-from mqplug._produce.handle import SendHandle
-from mqplug._produce.pump import PUMP_SLICE_S, Pump
+from mqplug._produce.handle import PUMP_SLICE_S, Pump, SendHandle
 from mqplug._produce.run import Run
 from mqplug.spi._drivers import stores_at_once, takes_runs
 

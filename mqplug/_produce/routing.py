@@ -1,18 +1,138 @@
-"""Routes: how many partitions a topic has, and who chooses among them."""
+"""Which partition a record goes to: partitioners, and the routes of a producer."""
 
 from __future__ import annotations
 
-from collections.abc import Collection
-from typing import TYPE_CHECKING, Protocol
+from base64 import b64encode
+from collections.abc import Callable, Collection, Iterator, Sequence
+from functools import lru_cache, partial
+from itertools import chain, cycle, islice, repeat
+from random import randrange
+from typing import TYPE_CHECKING, Literal, Protocol, get_args
 
 import attrs
 
 from mqplug._model.checks import whole_number
-from mqplug._produce.partitioners import Chooser, Partitioner, PartitionerName, chooser
 
 if TYPE_CHECKING:
     from mqplug._base.deadline import Deadline
     from mqplug.spi._actions import TopicInfo
+
+
+Partitioner = Callable[[bytes | None, int], int]
+"""From the key (None where there is none) and the number of partitions to the partition."""
+
+PartitionerName = Literal["murmur2", "pulsar-java", "round_robin"]
+PARTITIONER_NAMES: tuple[str, ...] = get_args(PartitionerName)
+
+STICKY_RUN_MESSAGES = 100  # single records without a key that go to one partition before the next one's turn comes
+
+
+@lru_cache(maxsize=8192)
+def murmur2(key: bytes) -> int:
+    """Murmur2 as Kafka's Java client computes it, as an unsigned 32-bit number."""
+    m, mask = 0x5BD1E995, 0xFFFFFFFF
+    length = len(key)
+    h = 0x9747B28C ^ length
+    whole = length & ~3
+    for i in range(0, whole, 4):
+        k = int.from_bytes(key[i : i + 4], "little") * m & mask
+        k = (k ^ (k >> 24)) * m & mask
+        h = (h * m & mask) ^ k
+    if rest := key[whole:]:
+        h = (h ^ int.from_bytes(rest, "little")) * m & mask
+    h = (h ^ (h >> 13)) * m & mask
+    return h ^ (h >> 15)
+
+
+@lru_cache(maxsize=8192)
+def java_hash(key: bytes) -> int:
+    """``String.hashCode()`` of the key's text, as an unsigned 32-bit number.
+
+    A key that is no text is taken as its Base64, which is what Pulsar's Java client does with keys of bytes.
+    """
+    try:
+        text = key.decode()
+    except UnicodeDecodeError:
+        text = b64encode(key).decode()
+    h = 0
+    for unit in memoryview(text.encode("utf-16-le", "surrogatepass")).cast("H"):
+        h = (h * 31 + unit) & 0xFFFFFFFF
+    return h
+
+
+@attrs.frozen
+class Chooser:
+    """Chooses for one topic of one producer. Any thread may ask."""
+
+    keyless: Iterator[int]
+    """The partitions of single records without a key, one after the other."""
+    keyed: Callable[[bytes], int]
+    """The partition of a single record with a key; -1 where the driver finds it by itself."""
+    batch: Callable[[Sequence[bytes | None] | None, int, bool], int | list[int]]
+    """From the keys of a batch (None where there are none), its length, and whether the driver may choose, to the
+    partition of all records, or of each."""
+
+
+def chooser(partitioner: PartitionerName | Partitioner, partitions: int, *, native: bool = False) -> Chooser:
+    """A chooser of this kind. With ``native`` the driver follows the partitioner too, where there is a key."""
+    match partitioner:
+        case "murmur2" | "pulsar-java":
+            order = _order(partitions)
+            single = chain.from_iterable(map(repeat, cycle(order), repeat(STICKY_RUN_MESSAGES)))
+            batches = cycle(order)
+            return _by_key(partitioner, partitions, native, single, lambda _: next(batches))
+        case "round_robin":
+            turns = cycle(_order(partitions))
+            return _by_key("murmur2", partitions, native, turns, lambda number: list(islice(turns, number)))
+        case _ if callable(partitioner):
+            return _by_function(partitioner, partitions)
+        case _:
+            raise ValueError(f"no partitioner {partitioner!r}: there are {', '.join(PARTITIONER_NAMES)}, or a function")
+
+
+def _order(partitions: int) -> list[int]:
+    """All partitions from one on, so that producers which live for one batch do not all send it to the first."""
+    first = randrange(partitions)  # noqa: S311
+    return [*range(first, partitions), *range(first)]
+
+
+def _by_key(
+    name: str, partitions: int, native: bool, single: Iterator[int], together: Callable[[int], int | list[int]]
+) -> Chooser:
+    """The same key, the same partition: by a hash as Java's clients use it, without its sign bit."""
+    hash_of = java_hash if name == "pulsar-java" else murmur2
+
+    def keyed(key: bytes) -> int:
+        return (hash_of(key) & 0x7FFFFFFF) % partitions
+
+    def batch(keys: Sequence[bytes | None] | None, number: int, may_leave: bool) -> int | list[int]:
+        missing = number if keys is None else keys.count(None)
+        where = together(missing) if missing else []
+        if keys is None:
+            return where
+        if native and may_leave and not missing:
+            return -1
+        rest = repeat(where) if isinstance(where, int) else iter(where)
+        return [next(rest) if key is None else keyed(key) for key in keys]
+
+    return Chooser(single, (lambda _: -1) if native else keyed, batch)
+
+
+def _by_function(choose: Partitioner, partitions: int) -> Chooser:
+    """What a function of the user's says, checked."""
+
+    def one(key: bytes | None) -> int:
+        chosen = choose(key, partitions)
+        if type(chosen) is not int:
+            whole_number("the answer of a partitioner", chosen)
+        if not 0 <= chosen < partitions:
+            raise ValueError(f"the partitioner chose {chosen}: there are partitions 0 to {partitions - 1}")
+        return chosen
+
+    def batch(keys: Sequence[bytes | None] | None, number: int, may_leave: bool) -> list[int]:
+        return list(map(one, keys or [None] * number))
+
+    return Chooser(iter(partial(one, None), None), one, batch)
 
 
 class FindsTopics(Protocol):

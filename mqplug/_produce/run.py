@@ -18,8 +18,7 @@ if TYPE_CHECKING:
     from mqplug._model.log import Log
     from mqplug._model.text import Numbers
     from mqplug._produce.columns import SendColumns
-    from mqplug._produce.handle import IdParts
-    from mqplug._produce.pump import Wait
+    from mqplug._produce.handle import IdParts, Wait
 
 
 class Run:

@@ -20,7 +20,7 @@ from mqplug._model.position import EARLIEST, LATEST, Position, Start
 from mqplug._model.retention import Retention
 from mqplug._model.watermarks import Bounds, Watermarks
 from mqplug._plugins.capabilities import Support
-from mqplug._produce.partitioners import Partitioner, PartitionerName
+from mqplug._produce.routing import Partitioner, PartitionerName
 from mqplug.aio._assignment_callbacks import AsyncOnChange as OnChange
 from mqplug.aio._assignment_callbacks import Callbacks
 from mqplug.aio._consumer import AsyncConsumer

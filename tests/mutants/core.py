@@ -21,16 +21,15 @@ from mqplug import (
 )
 from mqplug._base import deadline
 from mqplug._client import topics
-from mqplug._consume import driver_lock, opening, seeking
+from mqplug._consume import driver_session, opening, seeking
 from mqplug._consume import start_positions as starts
-from mqplug._consume.ack_tracker import Tracker
+from mqplug._consume.ack_tracker import NackedMessages, Tracker
 from mqplug._consume.acking import Acknowledgements
 from mqplug._consume.assignment import Assignment
-from mqplug._consume.nacked import NackedMessages
 from mqplug._consume.seeking import Seeker
 from mqplug._model import ids, text
 from mqplug._model.batch import Batch
-from mqplug._produce import partitioners, record
+from mqplug._produce import record, routing
 from mqplug._produce.queue import SendQueue
 from mqplug._settings import reading, settings, urls
 from mutants.base import Mutant
@@ -94,12 +93,12 @@ WRONG = [
     ("LIF-04", Client, "health", lambda client, timeout=30: None),
     ("PRO-08", Producer, "send_many", lambda producer, records: records[0]),
     ("PRO-24", SendQueue, "unseen", _calls_the_unknown_failed),
-    ("KEY-06", partitioners, "cycle", lambda order: repeat(order[0])),
+    ("KEY-06", routing, "cycle", lambda order: repeat(order[0])),
     ("TOP-02", topics, "_differences", lambda wanted, there: []),
     ("ERR-06", urls, "shown", lambda url: url),
     ("SEEK-26", starts, "check_log", lambda log, logs: None),
     ("SEEK-27", Seeker, "_positions", lambda seeker, start, partition, deadline: {}),
-    ("CC-02", driver_lock, "_Receiving", lambda lock: contextlib.nullcontext()),
+    ("CC-02", driver_session, "_Receiving", lambda lock: contextlib.nullcontext()),
     ("TO-02", deadline, "check_timeout", lambda timeout: None),
     ("ERR-01", topics, "check_new_topic", lambda name, most=249: name),
     ("ERR-02", Error, "at", lambda error, **_: error),
@@ -118,7 +117,7 @@ WRONG = [
     ("ACK-18", Batch, "with_attempts", _no_third_attempt),
     ("ACK-04", Tracker, "ack_through", _up_to_but_not),
     ("ACK-08", NackedMessages, "set_due", _due_at_once),
-    ("KEY-01", partitioners, "murmur2", zlib.crc32),
+    ("KEY-01", routing, "murmur2", zlib.crc32),
 ]
 
 

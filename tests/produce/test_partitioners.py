@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 import mqplug
 from mqplug import Record
-from mqplug._produce.partitioners import STICKY_RUN_MESSAGES, chooser, java_hash, murmur2
+from mqplug._produce.routing import STICKY_RUN_MESSAGES, chooser, java_hash, murmur2
 
 # From Kafka's own tests: UtilsTest.testMurmur2.
 MURMUR2 = {

@@ -375,7 +375,7 @@ def test_all_who_wait_for_one_record_are_woken(
     held: tuple[mqplug.Client, HeldProducer], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Several threads that wait for the same handle all wake when it is settled, not one of them only."""
-    monkeypatch.setattr("mqplug._produce.pump.PUMP_SLICE_S", 60)
+    monkeypatch.setattr("mqplug._produce.handle.PUMP_SLICE_S", 60)
     mq, driver = held
     out = mq.producer("orders")
     handle = out.submit(b"one")
