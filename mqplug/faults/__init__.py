@@ -1,4 +1,4 @@
-"""Faults on purpose: an extension that loses, delays, repeats and fails what goes through it.
+"""Injected faults: an extension that loses, delays, repeats and fails messages and calls.
 
 For tests of your own code, on any backend::
 

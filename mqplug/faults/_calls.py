@@ -1,4 +1,4 @@
-"""What can happen to a call."""
+"""Applies faults to calls: fails, delays and skips them, or loses their answers."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from mqplug.faults._rules import Rule
 
 
 def before_call(rule: Rule | None, timeout: float) -> float:
-    """Fail or delay a call that is about to be made; what is left of its timeout."""
+    """Fail or delay a call that is about to be made. Return the rest of its timeout."""
     if rule is None:
         return timeout
     if rule.action == "fail":
@@ -19,18 +19,18 @@ def before_call(rule: Rule | None, timeout: float) -> float:
         return timeout
     time.sleep(min(rule.delay, timeout))
     if rule.delay > timeout:
-        raise Timeout(f"mqplug.faults delayed this by {rule.delay:g} s")
+        raise Timeout(f"mqplug.faults delayed this call by {rule.delay:g} s, with {timeout:g} s left")
     return timeout - rule.delay
 
 
 def after_call(rule: Rule | None) -> None:
-    """Lose the answer of a call that was made."""
+    """Raise ``Timeout`` for a call that was made, if its answer is to be lost."""
     if rule is not None and rule.action == "lose_ack":
-        raise Timeout("mqplug.faults lost the answer: it may have been done, or not")
+        raise Timeout("mqplug.faults lost the answer: the call may or may not have taken effect")
 
 
 def carry_out(rule: Rule | None, call: Callable[[float], None], timeout: float) -> None:
-    """A call, with what happens to it; one that is dropped is not made, and nobody is told."""
+    """Make a call with its fault. A dropped call is skipped without an error."""
     left = before_call(rule, timeout)
     if rule is None or rule.action != "drop":
         call(left)
@@ -38,7 +38,7 @@ def carry_out(rule: Rule | None, call: Callable[[float], None], timeout: float) 
 
 
 def close(rule: Rule | None, call: Callable[[float], None], timeout: float) -> None:
-    """A close that may come late or fail, and lets go all the same."""
+    """Close with a fault. A close that is late or fails releases everything anyway."""
     if rule is not None and rule.action == "delay":
         time.sleep(min(rule.delay, timeout))
         timeout = max(0.0, timeout - rule.delay)

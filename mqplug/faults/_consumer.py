@@ -1,4 +1,4 @@
-"""A consumer that goes silent, fails, and loses or repeats what it reads."""
+"""Puts faults around a consumer's driver: it goes silent, fails, and loses or repeats messages."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from mqplug._model.batch import Batch
 from mqplug._model.log import Log
 from mqplug._model.position import Position
 from mqplug.faults._calls import carry_out, close
-from mqplug.faults._rules import Dice, TopicPartition
+from mqplug.faults._rules import FaultPicker, TopicPartition
 from mqplug.spi import ConsumerDriver, Deadline, GroupPosition, Settlement
 from mqplug.spi.proxies import ConsumerProxy
 
@@ -20,13 +20,13 @@ MESSAGE_EFFECTS: Final = frozenset({"drop", "duplicate"})
 
 
 class FaultyConsumer(ConsumerProxy):
-    """Decides for each poll whether it comes about, and for each message whether it comes, and how often."""
+    """A consumer's driver with faults in each poll, each message and each call."""
 
-    def __init__(self, inner: ConsumerDriver, dice: Dice, places: Sequence[TopicPartition]) -> None:
+    def __init__(self, inner: ConsumerDriver, picker: FaultPicker, places: Sequence[TopicPartition]) -> None:
         super().__init__(inner)
-        self._dice = dice
+        self._picker = picker
         self._places = places
-        self._by_message = dice.concerns("poll", MESSAGE_EFFECTS)
+        self._by_message = picker.concerns("poll", MESSAGE_EFFECTS)
         self._silent = Deadline(0)
         self._woken = Event()
 
@@ -34,22 +34,22 @@ class FaultyConsumer(ConsumerProxy):
         if not self._silent.expired:
             self._woken.wait(self._silent.remaining(timeout))
             self._woken.clear()
-            self.inner.tend(0.0)  # silent, but still a member
+            self.inner.tend(0.0)  # keeps its membership while it is silent
             return []
-        rule = self._dice.throw("poll", self._places, POLL_EFFECTS)
+        rule = self._picker.pick("poll", self._places, POLL_EFFECTS)
         if rule is not None and rule.action == "fail":
             raise rule.make_error()
         if rule is not None:
             self._silent = Deadline(rule.delay)
             return []
         batches = self.inner.poll(most, timeout)
-        return [self._struck(batch) for batch in batches] if self._by_message else batches
+        return [self._with_faults(batch) for batch in batches] if self._by_message else batches
 
-    def _struck(self, batch: Batch) -> Batch:
+    def _with_faults(self, batch: Batch) -> Batch:
         rows: list[int] = []
         place = [(batch.log.topic, batch.log.partition)]
         for row in range(len(batch)):
-            rule = self._dice.throw("poll", place, MESSAGE_EFFECTS)
+            rule = self._picker.pick("poll", place, MESSAGE_EFFECTS)
             times = 1 if rule is None else {"drop": 0, "duplicate": 2}[rule.action]
             rows += [row] * times
         return (
@@ -61,19 +61,19 @@ class FaultyConsumer(ConsumerProxy):
         self.inner.wake()
 
     def seek(self, positions: Mapping[Log, Position], timeout: float) -> None:
-        rule = self._dice.throw("seek", _places(positions))
+        rule = self._picker.pick("seek", _places(positions))
         carry_out(rule, partial(self.inner.seek, positions), timeout)
 
     def commit(self, positions: Mapping[Log, GroupPosition], timeout: float) -> None:
-        rule = self._dice.throw("commit", _places(positions))
+        rule = self._picker.pick("commit", _places(positions))
         carry_out(rule, partial(self.inner.commit, positions), timeout)
 
     def settle(self, settled: Mapping[Log, Settlement], timeout: float) -> None:
-        rule = self._dice.throw("settle", _places(settled))
+        rule = self._picker.pick("settle", _places(settled))
         carry_out(rule, partial(super().settle, settled), timeout)
 
     def close(self, timeout: float) -> None:
-        close(self._dice.throw("close", self._places), self.inner.close, timeout)
+        close(self._picker.pick("close", self._places), self.inner.close, timeout)
 
 
 def _places(logs: Mapping[Log, object]) -> list[TopicPartition]:

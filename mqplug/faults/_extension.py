@@ -1,4 +1,4 @@
-"""The extension: faults around every hook, and around every driver that a hook opens."""
+"""The faults extension: puts faults around every hook, and around every driver that a hook opens."""
 
 from __future__ import annotations
 
@@ -11,54 +11,68 @@ from mqplug._plugins.backend import action_name
 from mqplug.faults._calls import after_call, before_call, close
 from mqplug.faults._consumer import FaultyConsumer
 from mqplug.faults._producer import FaultyProducer
-from mqplug.faults._rules import Dice, Happened, Rule, TopicPartition
-from mqplug.spi import Action, Connection, ConsumerDriver, ConsumerOptions, GroupPosition, ProducerDriver, hookimpl
+from mqplug.faults._rules import FaultPicker, Happened, Rule, TopicPartition
+from mqplug.spi import (
+    Action,
+    Connection,
+    ConsumerDriver,
+    ConsumerOptions,
+    GroupPosition,
+    ProducerDriver,
+    TopicInfo,
+    hookimpl,
+)
 from mqplug.spi.proxies import ConnectionProxy, HookWrapper
 
 
 @attrs.define(eq=False)
 class Faults:
-    """Does what its rules say. The first rule that strikes an event wins; the same seed decides the same way.
+    """An extension that injects faults by its rules. The first rule that strikes an event wins.
 
-    Set ``active`` to False to leave everything alone for a while. ``happened`` is what was done so far.
+    The same seed makes the same decisions for the same events. Set ``active`` to False to pause the faults.
+    ``happened`` lists the injected faults.
     """
 
     rules: Sequence[Rule] = ()
     seed: int = 0
-    _dice: Dice = attrs.field(init=False, repr=False)
+    _picker: FaultPicker = attrs.field(init=False, repr=False)
 
     def __attrs_post_init__(self) -> None:
-        self._dice = Dice(self.rules, self.seed)
+        self._picker = FaultPicker(self.rules, self.seed)
 
     @property
     def happened(self) -> list[Happened]:
-        """What was done, in order."""
-        return list(self._dice.happened)
+        """The injected faults, in order."""
+        return list(self._picker.happened)
 
     @property
     def active(self) -> bool:
-        """Whether anything is done at all."""
-        return self._dice.active
+        """Whether faults are injected."""
+        return self._picker.active
 
     @active.setter
     def active(self, active: bool) -> None:
-        self._dice.active = active
+        self._picker.active = active
 
     @hookimpl(wrapper=True)
     def mqplug_connect(self, timeout: float) -> HookWrapper:
         connection = yield from self._around("connect", (), timeout)
-        return FaultyConnection(connection, self._dice)
+        return FaultyConnection(connection, self._picker)
 
     @hookimpl(wrapper=True)
     def mqplug_open_producer(self, timeout: float) -> HookWrapper:
         driver: ProducerDriver = yield from self._around("open_producer", (), timeout)
-        return FaultyProducer(driver, self._dice)
+        return FaultyProducer(driver, self._picker)
 
     @hookimpl(wrapper=True)
     def mqplug_open_consumer(self, options: ConsumerOptions, timeout: float) -> HookWrapper:
         places = _places(options.logs)
         driver: ConsumerDriver = yield from self._around("open_consumer", places, timeout)
-        return FaultyConsumer(driver, self._dice, places)
+        return FaultyConsumer(driver, self._picker, places)
+
+    @hookimpl(wrapper=True)
+    def mqplug_open_stage(self, topic: TopicInfo, timeout: float) -> HookWrapper:
+        return (yield from self._around("open_stage", _places(topic.logs), timeout))
 
     @hookimpl(wrapper=True)
     def mqplug_resolve_start(self, logs: Sequence[Log], timeout: float) -> HookWrapper:
@@ -83,7 +97,7 @@ class Faults:
         return (yield from self._around(action_name(type(action)), places, timeout))
 
     def _around(self, operation: str, places: Sequence[TopicPartition], timeout: float) -> HookWrapper:
-        rule = self._dice.throw(operation, places)
+        rule = self._picker.pick(operation, places)
         before_call(rule, timeout)
         answer = yield
         after_call(rule)
@@ -91,17 +105,17 @@ class Faults:
 
 
 class FaultyConnection(ConnectionProxy):
-    """A connection that may not be well, and may not close well."""
+    """A connection whose ``health`` and ``close`` may fail or come late."""
 
-    def __init__(self, inner: Connection, dice: Dice) -> None:
+    def __init__(self, inner: Connection, picker: FaultPicker) -> None:
         super().__init__(inner)
-        self._dice = dice
+        self._picker = picker
 
     def health(self, timeout: float) -> None:
-        self.inner.health(before_call(self._dice.throw("health"), timeout))
+        self.inner.health(before_call(self._picker.pick("health"), timeout))
 
     def close(self, timeout: float) -> None:
-        close(self._dice.throw("close"), self.inner.close, timeout)
+        close(self._picker.pick("close"), self.inner.close, timeout)
 
 
 def _places(logs: Iterable[Log]) -> list[TopicPartition]:

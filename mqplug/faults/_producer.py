@@ -1,4 +1,4 @@
-"""A producer whose messages and answers get lost, come late, or come twice."""
+"""Puts faults around a producer's driver: messages and answers get lost, come late or come twice."""
 
 from __future__ import annotations
 
@@ -14,29 +14,29 @@ from mqplug._model.log import Log
 from mqplug._model.outcome import OutcomeUnknown
 from mqplug._model.text import Numbers
 from mqplug.faults._calls import close
-from mqplug.faults._rules import Dice
+from mqplug.faults._rules import FaultPicker
 from mqplug.spi import Deadline, ProducerDriver, Sending
 from mqplug.spi.proxies import ProducerProxy, SendingProxy
 
-LATE_ANSWER_CHECK_S = 0.01  # seconds between looks, while answers are held back
+LATE_ANSWER_CHECK_S = 0.01  # seconds between checks for due answers
 
 
 class FaultyProducer(ProducerProxy):
-    """Decides for each message."""
+    """A producer's driver with a fault for each message that a rule strikes."""
 
-    def __init__(self, inner: ProducerDriver, dice: Dice) -> None:
+    def __init__(self, inner: ProducerDriver, picker: FaultPicker) -> None:
         super().__init__(inner)
-        self._dice = dice
+        self._picker = picker
         self._late = LateAnswers()
 
     def send(self, sendings: Sequence[Sending]) -> None:
-        passed = [each for sending in sendings for each in self._fate(sending)]
+        passed = [each for sending in sendings for each in self._with_fault(sending)]
         if passed:
             self.inner.send(passed)
 
-    def _fate(self, sending: Sending) -> Sequence[Sending]:
-        """What is handed over for a message."""
-        rule = self._dice.throw("send", [(sending.topic, sending.partition)])
+    def _with_fault(self, sending: Sending) -> Sequence[Sending]:
+        """Return the records to hand to the driver for this one: none, one or two."""
+        rule = self._picker.pick("send", [(sending.topic, sending.partition)])
         if rule is None:
             return [sending]
         match rule.action:
@@ -44,36 +44,36 @@ class FaultyProducer(ProducerProxy):
                 sending.failed(rule.make_error())
                 return []
             case "drop":
-                sending.unknown(OutcomeUnknown("mqplug.faults lost the message on its way"))
+                sending.unknown(OutcomeUnknown("mqplug.faults lost the message before it was stored"))
                 return []
             case "lose_ack":
                 return [Unanswered(sending)]
             case "duplicate":
-                return [sending, Unheard(sending)]
+                return [sending, Duplicate(sending)]
             case "delay":
                 return [Late(sending, partial(self._late.add, rule.delay))]
 
     def pump(self, timeout: float) -> None:
         deadline = Deadline(timeout)
-        if self._late.give() or not self._late:
+        if self._late.deliver() or not self._late:
             self.inner.pump(timeout)
             return
         self.inner.pump(self._late.next_in(timeout))
-        if self._late.give():
+        if self._late.deliver():
             return
-        # It came back early: something was settled, or nothing is on its way but what is held back here.
+        # The driver returned early: it settled something, or only answers that are held back here are in flight.
         time.sleep(self._late.next_in(deadline.remaining(LATE_ANSWER_CHECK_S)))
-        self._late.give()
+        self._late.deliver()
 
     def close(self, timeout: float) -> None:
         try:
-            close(self._dice.throw("close"), self.inner.close, timeout)
+            close(self._picker.pick("close"), self.inner.close, timeout)
         finally:
-            self._late.give(everything=True)
+            self._late.deliver(everything=True)
 
 
 class Unanswered(SendingProxy):
-    """Stored, but nobody hears of it."""
+    """A record that is stored, but reported as unknown."""
 
     __slots__ = ()
 
@@ -81,23 +81,23 @@ class Unanswered(SendingProxy):
         self.inner.unknown(OutcomeUnknown("mqplug.faults lost the answer"))
 
 
-class Unheard(SendingProxy):
-    """The second of two: what becomes of it is nobody's business."""
+class Duplicate(SendingProxy):
+    """The second copy of a record. Its outcome is ignored: the first copy reports."""
 
     __slots__ = ()
 
     def stored(self, log: Log, coordinates: Numbers, detail: Numbers = ()) -> None:
-        """The first one tells."""
+        """Ignore it."""
 
     def failed(self, error: Error) -> None:
-        """The first one tells."""
+        """Ignore it."""
 
     def unknown(self, error: Error) -> None:
-        """The first one tells."""
+        """Ignore it."""
 
 
 class Late(SendingProxy):
-    """Sent in time, but its answer is held back."""
+    """A record that is sent in time, but whose answer is held back."""
 
     __slots__ = ("_hold",)
 
@@ -127,17 +127,17 @@ class LateAnswers:
         return bool(self._held)
 
     def add(self, delay: float, answer: Callable[[], None]) -> None:
-        """Hold an answer back for so long."""
+        """Hold an answer back for ``delay`` seconds."""
         with self._lock:
             heappush(self._held, (time.monotonic() + delay, next(self._number), answer))
 
     def next_in(self, most: float) -> float:
-        """Seconds until the next answer is due, at most so many."""
+        """Return the seconds until the next answer is due, at most ``most``."""
         with self._lock:
             return min(most, max(0.0, self._held[0][0] - time.monotonic())) if self._held else most
 
-    def give(self, *, everything: bool = False) -> bool:
-        """Give the answers that are due; whether there were any."""
+    def deliver(self, *, everything: bool = False) -> bool:
+        """Deliver the answers that are due. Return whether there were any."""
         given = False
         while (answer := self._pop(everything)) is not None:
             answer()

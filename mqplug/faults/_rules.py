@@ -1,4 +1,4 @@
-"""Which call, message or answer something happens to, and what."""
+"""Rules: which calls, messages and answers get a fault, and which fault."""
 
 from __future__ import annotations
 
@@ -17,17 +17,26 @@ from mqplug._plugins.backend import action_name
 from mqplug.spi import Action
 
 Effect = Literal["fail", "drop", "lose_ack", "duplicate", "delay"]
-TopicPartition = tuple[str, int | None]  # topic and partition; None where that is not known
+TopicPartition = tuple[str, int | None]  # topic and partition, None if unknown
 
 
-_CALL: Final = frozenset({"fail", "delay", "lose_ack"})
-_HOOKS: Final = ("connect", "open_producer", "open_consumer", "resolve_start", "move_group", "watermarks", "bounds")
+_CALL_EFFECTS: Final = frozenset({"fail", "delay", "lose_ack"})
+_HOOKS: Final = (
+    "connect",
+    "open_producer",
+    "open_consumer",
+    "open_stage",
+    "resolve_start",
+    "move_group",
+    "watermarks",
+    "bounds",
+)
 
-OPERATIONS: Final[Mapping[str, frozenset[str]]] = {  # what can happen to each operation
+OPERATIONS: Final[Mapping[str, frozenset[str]]] = {  # the faults that each operation can have
     "send": frozenset({"fail", "drop", "lose_ack", "duplicate", "delay"}),
     "poll": frozenset({"fail", "drop", "duplicate", "delay"}),
-    **dict.fromkeys(("seek", "commit", "settle"), _CALL | {"drop"}),
-    **dict.fromkeys((*_HOOKS, "administer", *map(action_name, get_args(Action))), _CALL),
+    **dict.fromkeys(("seek", "commit", "settle"), _CALL_EFFECTS | {"drop"}),
+    **dict.fromkeys((*_HOOKS, "administer", *map(action_name, get_args(Action))), _CALL_EFFECTS),
     **dict.fromkeys(("health", "close"), frozenset({"fail", "delay"})),
 }
 
@@ -35,14 +44,14 @@ OPERATIONS: Final[Mapping[str, frozenset[str]]] = {  # what can happen to each o
 def _known(rule: Rule, attribute: Any, operation: str) -> None:
     if operation not in OPERATIONS:
         near = get_close_matches(operation, OPERATIONS, n=1)
-        hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(OPERATIONS)}"
+        hint = f"did you mean {near[0]!r}?" if near else f"expected one of {', '.join(OPERATIONS)}"
         raise ValueError(f"there is no operation {operation!r}: {hint}")
 
 
 def _possible(rule: Rule, attribute: Any, action: str) -> None:
     possible = OPERATIONS[rule.operation]
     if action not in possible:
-        raise ValueError(f"{rule.operation!r} cannot {action!r}: it can {', '.join(sorted(possible))}")
+        raise ValueError(f"{rule.operation!r} has no fault {action!r}: expected one of {', '.join(sorted(possible))}")
 
 
 def _an_error(rule: Rule, attribute: Any, name: str) -> None:
@@ -56,10 +65,10 @@ def _name(error: str | type[Error]) -> str:
 
 @attrs.frozen
 class Rule:
-    """Do ``action`` to an ``operation``.
+    """A fault (``action``) in an ``operation``.
 
-    Of the events that match ``topic`` (a pattern such as ``orders.*``) and ``partition``, it strikes each with this
-    ``probability``, or only the ``nth`` (counted from 1), and at most ``count`` of them.
+    Of the events that match ``topic`` (a pattern such as ``orders.*``) and ``partition``, the rule strikes each with
+    this ``probability``, or only the ``nth`` (counted from 1), and at most ``count`` of them.
     """
 
     operation: str = attrs.field(validator=_known)
@@ -73,18 +82,18 @@ class Rule:
     error: str = attrs.field(default="ConnectError", converter=_name, validator=_an_error)
 
     def matches(self, operation: str, places: Sequence[TopicPartition]) -> bool:
-        """Whether this is about an operation at any of these places; one without places is everywhere."""
+        """Return whether the rule is for this operation at any of these places. Without places it matches anywhere."""
         if operation != self.operation and not (self.operation == "administer" and operation in _ADMINISTRATION):
             return False
         return not places or any(map(self.is_at, places))
 
     def is_at(self, place: TopicPartition) -> bool:
-        """Whether this is about that topic and partition."""
+        """Return whether the rule is for this topic and partition."""
         topic, partition = place
         return fnmatchcase(topic, self.topic) and self.partition in {None, partition}
 
     def make_error(self) -> Error:
-        """The error that ``fail`` raises."""
+        """Return the error that ``fail`` raises."""
         return _ERRORS[self.error]("injected by mqplug.faults")
 
 
@@ -96,7 +105,7 @@ _ADMINISTRATION: Final = frozenset(map(action_name, get_args(Action)))
 
 @attrs.frozen
 class Happened:
-    """What was done: by the rule of this number (counted from 0), to which operation, and where."""
+    """An injected fault: the number of its rule (counted from 0), its operation and place."""
 
     rule: int
     action: Effect
@@ -105,8 +114,8 @@ class Happened:
     partition: int | None = None
 
 
-class Dice:
-    """Decides, the same way for the same seed and the same events, and keeps a log. Thread-safe."""
+class FaultPicker:
+    """Picks the rule for each event, the same for the same seed and events, and lists the faults. Thread-safe."""
 
     def __init__(self, rules: Iterable[Rule], seed: int) -> None:
         self._rules = list(rules)
@@ -117,10 +126,10 @@ class Dice:
         self.happened: list[Happened] = []
         self.active = True
 
-    def throw(
+    def pick(
         self, operation: str, places: Sequence[TopicPartition] = (), among: Iterable[str] | None = None
     ) -> Rule | None:
-        """The rule that strikes this event, if any does; ``among`` says which actions this event can suffer."""
+        """Return the rule that strikes this event, or None. ``among`` names the faults that the event can have."""
         if not self.active:
             return None
         with self._lock:
@@ -143,7 +152,7 @@ class Dice:
         return rule
 
     def _strikes(self, number: int, rule: Rule) -> bool:
-        """Whether a rule strikes an event that it matches. Each event counts, and is drawn for, once."""
+        """Return whether a rule strikes an event that it matches. Each event is counted, and drawn for, once."""
         self._seen[number] += 1
         drawn = self._random[number].random() < rule.probability
         if rule.nth is not None and self._seen[number] != rule.nth:
@@ -151,5 +160,5 @@ class Dice:
         return drawn and (rule.count is None or self._struck[number] < rule.count)
 
     def concerns(self, operation: str, actions: Iterable[str]) -> bool:
-        """Whether any rule does one of these actions to an operation."""
+        """Return whether any rule injects one of these faults into an operation."""
         return any(rule.operation == operation and rule.action in actions for rule in self._rules)

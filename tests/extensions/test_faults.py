@@ -14,7 +14,7 @@ from mqplug._plugins.backend import action_name
 from mqplug._plugins.discovery import load_extension
 from mqplug._plugins.hooks import HOOK_NAMES
 from mqplug.faults import Faults, Happened, Rule
-from mqplug.faults._rules import OPERATIONS, Action
+from mqplug.faults._rules import OPERATIONS, Effect
 from mqplug.recording import Recorder
 
 
@@ -169,6 +169,7 @@ def test_what_happens_to_a_commit(troubled, action, raised, kept):
 CALLS = {
     "connect": lambda mq: mqplug.connect("memory", extensions=[mq.faults]),
     "open_producer": lambda mq: mq.producer("t"),
+    "open_stage": lambda mq: mq.stage("t"),
     "open_consumer": lambda mq: mq.consumer("t", start=mqplug.EARLIEST),
     "resolve_start": lambda mq: mq.consumer("t", start=mqplug.LATEST),
     "watermarks": lambda mq: mq.watermarks("t"),
@@ -281,7 +282,10 @@ def test_the_same_seed_decides_the_same_way():
     ("rule", "reason"),
     [
         ({"operation": "sned", "action": "drop"}, "no operation 'sned': did you mean 'send'"),
-        ({"operation": "connect", "action": "drop"}, "'connect' cannot 'drop': it can delay, fail, lose_ack"),
+        (
+            {"operation": "connect", "action": "drop"},
+            "'connect' has no fault 'drop': expected one of delay, fail, lose_ack",
+        ),
         ({"operation": "send", "action": "drop", "probability": 2}, "probability"),
         ({"operation": "send", "action": "drop", "nth": 0}, "nth"),
         ({"operation": "send", "action": "fail", "error": "Nonsense"}, "no error 'Nonsense'"),
@@ -314,7 +318,7 @@ def test_operations_and_actions_are_documented():
     """The page on extensions names every operation, but for the single actions of administration, and each action."""
     page = (Path(__file__).parents[2] / "docs/extensions.md").read_text()
     administered = {action_name(kind) for kind in get_args(spi.Action)} - {"create_topic"}
-    words = {*OPERATIONS, *get_args(Action)} - administered
+    words = {*OPERATIONS, *get_args(Effect)} - administered
     assert [word for word in sorted(words) if f"`{word}`" not in page] == []
 
 
