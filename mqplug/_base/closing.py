@@ -49,8 +49,8 @@ def _incomplete(what: str, cause: BaseException) -> CloseIncomplete | PluginErro
         return cause
     said = cause.message if isinstance(cause, Error) else f"{type(cause).__name__}: {cause}"
     made = CloseIncomplete(
-        f"{what} was let go of, but its close failed: {said}",
-        operation="close", fix="It is closed all the same; see the cause",
+        f"{what} was released, but its close failed: {said}",
+        operation="close", fix="It is closed anyway; see the cause",
     )  # fmt: skip
     made.__cause__ = cause
     return made

@@ -1,4 +1,4 @@
-"""Timeouts: one deadline for all that a call does."""
+"""Deadlines: one for everything that a call does."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _NUMBERS = frozenset({int, float})  # what a timeout nearly always is, told at t
 
 
 class Deadline:
-    """The moment a call has to end; ``None`` waits for ever, 0 polls."""
+    """The moment when a call has to end. A timeout of None waits for ever, 0 polls."""
 
     __slots__ = ("_end", "timeout")
 
@@ -24,7 +24,7 @@ class Deadline:
         self._end = None if timeout is None else time.monotonic() + timeout
 
     def remaining(self, most: float = math.inf) -> float:
-        """Seconds left, 0 at the least, and no more than ``most``."""
+        """Return the seconds left, at least 0 and at most ``most``."""
         if self._end is None:
             return most
         left = self._end - time.monotonic()
@@ -37,7 +37,7 @@ class Deadline:
 
 
 def check_timeout(timeout: float | None) -> None:
-    """``TypeError`` or ``ValueError`` for what is no timeout."""
+    """Raise ``TypeError`` or ``ValueError`` unless this is a timeout."""
     if timeout is None or (type(timeout) in _NUMBERS and timeout >= 0):
         return
     seconds = number("a timeout", timeout, "a number of seconds or None")

@@ -1,4 +1,4 @@
-"""Clients do not survive a fork; this notices it for the price of one comparison."""
+"""Detection of forks, which clients do not survive, at the cost of one comparison."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from mqplug._model.errors import ForkedClient
 
 
 class ForkGuard:
-    """Remembers in which process something was opened."""
+    """Remembers the process in which an object was opened."""
 
     __slots__ = ("_born",)
 
@@ -20,11 +20,11 @@ class ForkGuard:
 
     @property
     def crossed(self) -> bool:
-        """Whether this is a child of the process that opened it."""
+        """Whether this process is a child of the one that opened the object."""
         return self._born != ForkGuard.forks
 
     def check(self) -> None:
-        """``ForkedClient`` in a child process."""
+        """Raise ``ForkedClient`` in a child process."""
         if self._born != ForkGuard.forks:
             raise ForkedClient(
                 "this client was opened before the process forked", fix="Connect in the child, after the fork"

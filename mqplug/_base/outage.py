@@ -1,4 +1,4 @@
-"""Telling the log of an outage: when it begins, now and then while it lasts, and when it is over."""
+"""Log lines about an outage: when it begins, while it lasts, and when it ends."""
 
 from __future__ import annotations
 
@@ -14,7 +14,9 @@ logger = logging.getLogger("mqplug.outage")
 
 
 class Outage:
-    """What was said of the server that one consumer uses. Drivers need not log that a server is away."""
+    """The outages of the server that one consumer uses, as they are logged. Drivers need not log that a
+    server is away.
+    """
 
     def __init__(self, what: str) -> None:
         self._what = what
@@ -23,7 +25,7 @@ class Outage:
         self.goes_on = False  # the server was away when it was asked last
 
     def note(self, error: Exception | None) -> bool:
-        """Take in what a driver's call raised; whether that is told here, and needs no other line."""
+        """Note an error of a driver's call. Return whether it is logged here, and needs no other line."""
         if not isinstance(error, ConnectError | Timeout):
             return False
         self.goes_on = True
@@ -31,11 +33,11 @@ class Outage:
         if now - self._said_at >= REPEAT_LINE_S:
             self._said_at = now
             self._told = True
-            logger.warning("%s: the server does not answer, it is tried again: %s", self._what, error)
+            logger.warning("%s: the server does not answer, retrying: %s", self._what, error)
         return True
 
     def end(self) -> None:
-        """A call succeeded that needed the server."""
+        """Note that a call succeeded which needed the server."""
         self.goes_on = False
         if self._told:
             self._told = False

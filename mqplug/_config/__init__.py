@@ -1,1 +1,1 @@
-"""Where settings come from: calls, URLs, environment variables, files, and Milvus' own configuration."""
+"""Sources of settings: calls, URLs, environment variables, files, and Milvus' own configuration."""

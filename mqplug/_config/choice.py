@@ -1,4 +1,4 @@
-"""Which backend: the one that is named; else, by mode, the first that is configured."""
+"""The choice of the backend: the one that is named; else, by mode, the first that is configured."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ MODE_BACKENDS: Final[Mapping[str, tuple[str, ...]]] = {
     "cluster": ("pulsar", "kafka"),
 }
 ADDRESS_SETTINGS: Final = {"rocksmq": "path", "pulsar": "service_url", "kafka": "servers"}
-"""Where these are: known here, so that none has to be loaded to be passed over. Others mark it in their settings."""
+"""The settings that hold the address: known here, so that no backend has to be loaded to be skipped. Others mark it."""
 
 _FOREIGN: Final = ("address", "brokerList", "brokers", "hosts", "url", "bootstrap_servers", "bootstrap.servers")
 FOREIGN_QUEUES: Final = ("woodpecker", "natsmq")  # what a milvus.yaml may name beside ours
@@ -35,14 +35,14 @@ _EXAMPLE: Final = {
 
 @attrs.frozen
 class Choice:
-    """The backend, and why it is this one."""
+    """The chosen backend, and the reason."""
 
     name: str
     reason: str
 
 
 def choose(configuration: Configuration) -> Choice:
-    """The backend to use; ``ConfigError`` if it cannot be told, or cannot be."""
+    """Return the backend to use; ``ConfigError`` if none can be chosen."""
     top = configuration.top()
     named = configuration.named()
     if named is not None:
@@ -51,11 +51,11 @@ def choose(configuration: Configuration) -> Choice:
             raise ConfigError(
                 f"rocksmq, which {quoted(given.place)} names, is a log of one machine, and the mode is 'cluster'",
                 backend=name,
-                fix="Name pulsar or kafka, or say mode='standalone'",
+                fix="Name pulsar or kafka, or set mode='standalone'",
             )
         if name in FOREIGN_QUEUES and not is_backend(name):
             raise ConfigError(
-                f"{quoted(given.place)} says {name!r}, a queue of Milvus' own that mqplug does not speak",
+                f"{quoted(given.place)} says {name!r}, a queue of Milvus' own that mqplug does not support",
                 fix=f"Name another with backend=: {', '.join(ADDRESS_SETTINGS)}",
             )
         return Choice(name, f"{given.place if given.source in given.place else given.source} names it")
@@ -67,7 +67,7 @@ def choose(configuration: Configuration) -> Choice:
 
 
 def is_configured(name: str, configuration: Configuration) -> bool:
-    """Whether a backend's section is present and says where it is; a URL says so, too."""
+    """Return whether a backend's section is present and has its address; a URL has one, too."""
     section = configuration.section(name)
     for layer in configuration.layers:
         url = layer.key("url")
@@ -89,14 +89,14 @@ def _addresses(name: str, configuration: Configuration) -> tuple[str, ...]:
 
 
 def _check_spelling(name: str, section: Mapping[str, Given], addresses: tuple[str, ...]) -> None:
-    """A misspelt address must not pass for a section without one: another backend would be chosen."""
+    """Refuse a misspelt address: its section would be skipped, and another backend chosen."""
     for key, given in section.items():
         if key in addresses:
             continue
         if get_close_matches(key, addresses, n=1, cutoff=0.75):
             raise told([unknown(key, given.place, name, addresses)], name)
         if get_close_matches(key, _FOREIGN, n=1, cutoff=0.75):
-            fix = f"Say {' or '.join(addresses)}; what is written as Milvus does is a YAML file with milvus in its name"
+            fix = f"Set {' or '.join(addresses)}; Milvus' own settings go into a YAML file with milvus in its name"
             raise told([Complaint(f"there is no setting {quoted(given.place)}", fix)], name)
 
 
@@ -112,7 +112,7 @@ def _none(configuration: Configuration, mode: str) -> ConfigError:
 
 
 def _hints(configuration: Configuration, mode: str) -> Iterator[str]:
-    """What is there, and why it is not enough."""
+    """Return the sections that are there, and why they are not enough."""
     for layer in configuration.layers:
         for key in layer.loose():
             yield f"{key!r} belongs to no backend ({nearest(key, ['backend', 'mode', 'url', *ADDRESS_SETTINGS])})"

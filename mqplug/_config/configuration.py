@@ -1,4 +1,4 @@
-"""The configuration: what all sources say together, the strongest first."""
+"""The configuration: all sources together, the strongest first."""
 
 from __future__ import annotations
 
@@ -37,9 +37,7 @@ class Top:
 
 @attrs.frozen(kw_only=True)
 class Watched:
-    """What the core reads among the settings of any backend. ``debug`` watches the backend's
-    driver, for whoever writes one.
-    """
+    """The settings that the core reads of any backend. ``debug`` watches the backend's driver, for its authors."""
 
     debug: bool = False
 
@@ -49,7 +47,7 @@ DEBUG: Final = "debug"
 
 @attrs.frozen(kw_only=True)
 class Plugins:
-    """Which plugins may be loaded, by name. ``allow`` lists all that may be. ``deny`` lists those that may not."""
+    """The plugins that may be loaded, by name. ``allow`` lists all that may be. ``deny`` lists those that may not."""
 
     allow: list[str] | None = None
     deny: list[str] = attrs.field(factory=list)
@@ -62,16 +60,16 @@ class Configuration:
     layers: Sequence[Layer]
 
     def keys(self) -> dict[str, Given]:
-        """Each key above the sections, from the strongest layer that has it."""
+        """Return each key above the sections, from the strongest layer that has it."""
         found = {name: next(filter(None, (layer.key(name) for layer in self.layers)), None) for name in TOP_LEVEL_KEYS}
         return {name: given for name, given in found.items() if given is not None}
 
     def top(self) -> Top:
-        """What stands above the sections, checked."""
+        """Return the keys above the sections, checked."""
         return checked(Top, self.keys(), "")
 
     def named(self) -> tuple[str, Given] | None:
-        """The backend that the strongest layer names, by ``backend`` or ``url``; None if none does."""
+        """Return the backend that the strongest layer names, by ``backend`` or ``url``; None if none does."""
         for layer in self.layers:
             backend, url = layer.key("backend"), layer.key("url")
             if url is None:
@@ -87,19 +85,19 @@ class Configuration:
         return None
 
     def rules(self) -> PluginRules:
-        """Which plugins may be loaded."""
+        """Return the rules about the plugins that may be loaded."""
         lists = checked(Plugins, self.section("plugins"), "plugins")
         return PluginRules(**attrs.asdict(lists))
 
     def section(self, *path: str) -> dict[str, Given]:
-        """What all layers say in a section, key by key from the strongest that has it."""
+        """Return a section of all layers, key by key from the strongest that has it."""
         found: dict[str, Given] = {}
         for layer in self.layers:
             found = {**layer.section(*path), **found}
         return found
 
     def settings(self, descriptor: Descriptor) -> dict[str, Given]:
-        """What is said about the backend that was chosen. A URL is complete: weaker layers add nothing to it."""
+        """Return the settings of the chosen backend. A URL is complete: weaker layers add nothing to it."""
         found: dict[str, Given] = {}
         for layer in self.layers:
             url = layer.key("url")
@@ -112,7 +110,7 @@ class Configuration:
 
 
 def checked(kind: type[T], givens: Mapping[str, Given], path: str, backend: str | None = None) -> T:
-    """Settings of this class; an error calls each by the place where it was given."""
+    """Return settings of this class; an error names each by the place where it was given."""
     check_variables(givens, path)
     places = {key: given.place for key, given in givens.items() if given.place}
     plain = {key: given.value for key, given in givens.items()}
@@ -120,7 +118,7 @@ def checked(kind: type[T], givens: Mapping[str, Given], path: str, backend: str 
 
 
 def check_variables(givens: Mapping[str, Given], path: str) -> None:
-    """``ConfigError`` that names each variable that is referred to, and not set."""
+    """Raise ``ConfigError``, naming each variable that is referred to and not set."""
     missing = [
         Complaint(f"{quoted(place)} needs the environment variable {variable!r}, which is not set", f"Set {variable}")
         for key, given in givens.items()
@@ -140,7 +138,9 @@ def _from_url(descriptor: Descriptor, given: Given) -> Iterator[tuple[str, Given
 
 
 def _parts(descriptor: Descriptor, url: Url, text: str) -> Mapping[str, Any]:
-    """What the plugin makes of a URL; a ``ConfigError`` without secrets for whatever it raises."""
+    """Return the settings that the plugin reads from a URL; a ``ConfigError`` without secrets for
+    whatever it raises.
+    """
     login = [each for each in (url.user, url.password) if each]
     try:
         return dict(descriptor.from_url(url))

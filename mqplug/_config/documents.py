@@ -1,4 +1,4 @@
-"""Documents: what a mapping says: keywords, a mapping, or what a file held."""
+"""Documents: settings that were written down, as keywords, a mapping, or in a file."""
 
 from __future__ import annotations
 
@@ -16,7 +16,9 @@ BACKEND_SECTIONS: Final = (IN_TREE, "rocksmq", "kafka", "pulsar")
 
 @attrs.frozen
 class Document:
-    """A layer that was written down. A ``file`` has sections alone; elsewhere settings may also stand by themselves."""
+    """A layer that was written down. A ``file`` has sections only; elsewhere settings may also appear
+    outside of any.
+    """
 
     source: str
     content: Mapping[str, Any] = attrs.field(repr=False)
@@ -31,13 +33,13 @@ class Document:
             raise told(complaints)
 
     def key(self, name: str) -> Given | None:
-        """What it says at the top."""
+        """Return a key above the sections."""
         if name not in TOP_LEVEL_KEYS or self.content.get(name) is None:
             return None
         return Given(self.content[name], self.source, self._place(name))
 
     def section(self, *path: str) -> Mapping[str, Given]:
-        """What it says in a section."""
+        """Return a section."""
         if path[0] not in self.tables:
             return {}
         found: Any = self.content
@@ -46,11 +48,11 @@ class Document:
         return {key: Given(value, self.source, self._place(*path, key)) for key, value in found.items()}
 
     def backends(self) -> Iterable[str]:
-        """The backends that have a section."""
+        """Return the backends that have a section."""
         return [key for key in self.content if key in self.tables and key not in TOP_LEVEL_TABLES]
 
     def loose(self) -> Mapping[str, Given]:
-        """Settings of whichever backend is chosen."""
+        """Return the settings outside of sections, which belong to whichever backend is chosen."""
         return {
             key: Given(value, self.source, "")
             for key, value in self.content.items()
@@ -77,7 +79,7 @@ class Document:
             return [Complaint(f"there is no section {quoted(self._place(key))}", nearest(key, sections))]
         fix = nearest(key, list(TOP_LEVEL_KEYS))
         return [
-            Complaint(f"there is no key {quoted(self._place(key))}", f"{fix} A backend's settings stand in its section")
+            Complaint(f"there is no key {quoted(self._place(key))}", f"{fix} A backend's settings go into its section")
         ]
 
     def _check_table(self, key: str, value: object) -> list[Complaint]:
@@ -98,20 +100,20 @@ def _tables_of(content: Mapping[str, Any]) -> frozenset[str]:
 
 
 def keywords(settings: Mapping[str, Any]) -> Document:
-    """What a call says in keywords."""
+    """Return the layer of a call's keywords."""
     return Document("a keyword", settings)
 
 
 def named(backend: str) -> Document:
-    """What ``connect("kafka")`` says."""
+    """Return the layer of ``connect("kafka")``."""
     return Document("the call", {"backend": backend})
 
 
 def located(url: str) -> Document:
-    """What ``connect("kafka://host:9092")`` says."""
+    """Return the layer of ``connect("kafka://host:9092")``."""
     return Document("the URL", {"url": url})
 
 
 def mapped(settings: Mapping[str, Any]) -> Document:
-    """What ``connect({…})`` says."""
+    """Return the layer of ``connect({…})``."""
     return Document("the mapping", settings)

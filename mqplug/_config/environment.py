@@ -1,6 +1,6 @@
-"""The environment: ``MQPLUG_BACKEND``, ``MQPLUG_MODE``, ``MQPLUG_URL``, ``MQPLUG_KAFKA_SERVERS`` and so on.
+"""Settings in the environment: ``MQPLUG_BACKEND``, ``MQPLUG_MODE``, ``MQPLUG_URL``, ``MQPLUG_KAFKA_SERVERS`` and so on.
 
-A variable that is empty says nothing.
+An empty variable counts as unset.
 """
 
 from __future__ import annotations
@@ -19,18 +19,18 @@ Scope = Literal["all", "sections", "plugins"]
 
 @attrs.frozen
 class Environment:
-    """A layer of variables. ``scope`` is how much of it is asked for; which plugins may be loaded always is."""
+    """A layer of variables. ``scope`` limits which are read; the rules about plugins always are."""
 
     variables: Mapping[str, str] = attrs.field(repr=False)
     scope: Scope = "all"
     source: str = "the environment"
 
     def key(self, name: str) -> Given | None:
-        """What it says at the top."""
+        """Return a key above the sections."""
         return self._given(VARIABLE_PREFIX + name.upper()) if self.scope == "all" else None
 
     def section(self, *path: str) -> Mapping[str, Given]:
-        """What it says in a section."""
+        """Return a section."""
         if path == ("plugins",):
             found = {name: self._given(VARIABLE_PREFIX + name.upper()) for name in ("allow", "deny")}
             return {name: given for name, given in found.items() if given is not None}
@@ -41,11 +41,11 @@ class Environment:
         return {key: given for key, given in found.items() if key and given is not None}
 
     def backends(self) -> Iterable[str]:
-        """Not known: a variable is asked for by its section."""
+        """Return nothing, since this is unknown: a variable is looked up by its section."""
         return ()
 
     def loose(self) -> Mapping[str, Given]:
-        """Nothing: each variable names its section."""
+        """Return nothing: each variable names its section."""
         return {}
 
     def _given(self, variable: str) -> Given | None:

@@ -1,4 +1,4 @@
-"""Configuration files: where they are looked for, and how they are read."""
+"""Configuration files: where they are searched for, and how they are read."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ _REFERENCE: Final = re.compile(r"\$\$\{|\$\{([^}]*)\}")
 
 
 def find_config_file(variables: Mapping[str, str]) -> Path | None:
-    """The file that ``MQPLUG_CONFIG`` names; else one in the working directory; else the user's own."""
+    """Return the file that ``MQPLUG_CONFIG`` names; else one in the working directory; else the user's own."""
     if variables.get(CONFIG_FILE_VARIABLE):
         return Path(variables[CONFIG_FILE_VARIABLE]).expanduser()
     return next((path for path in _candidates(variables) if path.is_file()), None)
 
 
 def read_config_file(path: os.PathLike[str], variables: Mapping[str, str]) -> Document | MilvusFile:
-    """What a file says, with the variables that it refers to filled in."""
+    """Return the settings in a file, with the variables that it refers to filled in."""
     source = os.fspath(path)
     content = _parsed(Path(path), source)
     if not isinstance(content, Mapping):
@@ -67,7 +67,7 @@ def _parse(text: str, suffix: str, source: str) -> Any:
         return _parse_toml(text, source)
     if suffix in {".yaml", ".yml"}:
         return _parse_yaml(text, source)
-    raise ConfigError(f"{source} is neither .toml nor .yaml", fix="Name it after what it is")
+    raise ConfigError(f"{source} is neither .toml nor .yaml", fix="Rename it after its format")
 
 
 def _parse_toml(text: str, source: str) -> Any:
@@ -77,7 +77,7 @@ def _parse_toml(text: str, source: str) -> Any:
         return tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         reason = str(error)
-    raise ConfigError(f"{source} is no TOML: {reason}", fix="Mend that line")
+    raise ConfigError(f"{source} is not TOML: {reason}", fix="Fix that line")
 
 
 def _parse_yaml(text: str, source: str) -> Any:
@@ -92,11 +92,11 @@ def _parse_yaml(text: str, source: str) -> Any:
     except yaml.YAMLError as error:  # its text shows the line, which may hold a secret
         mark = getattr(error, "problem_mark", None)
     where = f" at line {mark.line + 1}, column {mark.column + 1}" if mark is not None else ""
-    raise ConfigError(f"{source} is no YAML{where}", fix="Mend that line")
+    raise ConfigError(f"{source} is not YAML{where}", fix="Fix that line")
 
 
 def _filled(value: Any, variables: Mapping[str, str]) -> Any:
-    """The value with ``${NAME}`` replaced in all its texts; ``$${`` stands for ``${``."""
+    """Return the value with ``${NAME}`` replaced in all its texts; ``$${`` stands for ``${``."""
     if isinstance(value, Mapping):
         return {key: _filled(inner, variables) for key, inner in value.items()}
     if isinstance(value, list):

@@ -1,4 +1,4 @@
-"""Layers: what each source says about the configuration, before anybody asks what it means."""
+"""Layers: the settings of each source, before they are interpreted."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ TOP_LEVEL_KEYS: Final = ("backend", "mode", "url", "extensions")  # what stands 
 
 @attrs.frozen
 class Unset:
-    """What stands for ``${NAME}`` where there is no such variable: an error only for who needs the value."""
+    """A placeholder for ``${NAME}`` without such a variable: an error only where the value is needed."""
 
     variable: str
 
 
 @attrs.frozen
 class Given:
-    """A value as it was given, and where: ``source`` for people, ``place`` is how an error calls it."""
+    """A value as it was given, and where: ``source`` for people, ``place`` for its name in errors."""
 
     value: Any = attrs.field(repr=False)
     source: str
@@ -34,28 +34,28 @@ class Layer(Protocol):
 
     @property
     def source(self) -> str:
-        """What people call it."""
+        """The name of the source, for people."""
         ...
 
     def key(self, name: str) -> Given | None:
-        """What it says at the top: ``backend``, ``mode``, ``url`` and so on."""
+        """Return a key above the sections: ``backend``, ``mode``, ``url`` and so on."""
         ...
 
     def section(self, *path: str) -> Mapping[str, Given]:
-        """What it says in a section, ``("kafka",)`` or ``("extension", "faults")``."""
+        """Return a section, ``("kafka",)`` or ``("extension", "faults")``."""
         ...
 
     def backends(self) -> Iterable[str]:
-        """The backends that have a section, as far as that can be told."""
+        """Return the backends that have a section, as far as it is known."""
         ...
 
     def loose(self) -> Mapping[str, Given]:
-        """Settings of whichever backend is chosen."""
+        """Return the settings outside of sections, which belong to whichever backend is chosen."""
         ...
 
 
 def unset(value: object, place: str) -> Iterator[tuple[str, str]]:
-    """The place of each missing variable in a value, and its name."""
+    """Yield the place of each missing variable in a value, and its name."""
     if isinstance(value, Unset):
         yield place, value.variable
     elif isinstance(value, Mapping):
@@ -67,5 +67,5 @@ def unset(value: object, place: str) -> Iterator[tuple[str, str]]:
 
 
 def is_backend(name: str) -> bool:
-    """Whether there is a backend of this name, here or to be installed. Loads none."""
+    """Return whether there is a backend of this name, installed or published. Loads none."""
     return name == IN_TREE or name in PUBLISHED["backend"] or name in installed()

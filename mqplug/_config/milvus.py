@@ -1,7 +1,7 @@
-"""``milvus.yaml``, read as it is: what it says about its message queue, in our words.
+"""``milvus.yaml``, read as it is: what it says about its message queue, in the words of mqplug.
 
-Each key of our sections is used, refused, or listed as left alone. Milvus' own variables win over the file; they are
-looked at only where such a file is read.
+Each key of the message queues' sections is used, refused, or listed as left alone. Milvus' own variables win over the
+file; they are read only together with such a file.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _SERVICE: Final = re.compile(r"(tcp|udp)://")  # what Kubernetes sets for each s
 
 @attrs.frozen
 class MilvusFile:
-    """A layer: what a ``milvus.yaml`` says, and over it Milvus' own variables."""
+    """A layer of a ``milvus.yaml`` and, over it, Milvus' own variables."""
 
     source: str
     _found: MilvusKeys = attrs.field(repr=False)
@@ -48,7 +48,7 @@ class MilvusFile:
 
     @classmethod
     def read(cls, source: str, content: Mapping[str, Any], variables: Mapping[str, str]) -> MilvusFile:
-        """Return what a file and the environment say; ``ConfigError`` for keys that there are not."""
+        """Return the layer of a file and the environment; ``ConfigError`` for unknown keys."""
         found = sorted_out(content, source)
         from_variables, left = _from_environment(variables)
         said = {key: from_variables[key] if key in from_variables else _one(key, found) for key in found.keys}
@@ -58,7 +58,7 @@ class MilvusFile:
         return cls(source, found, Said(said, found.options), left)
 
     def key(self, name: str) -> Given | None:
-        """What it says at the top: ``mq.type`` names the backend."""
+        """Return a key above the sections: ``mq.type`` names the backend."""
         given = self._said.get("mq.type") if name == "backend" else None
         if given is None or isinstance(given.value, Unset):
             return given
@@ -66,21 +66,21 @@ class MilvusFile:
         return None if kind == "default" else attrs.evolve(given, value=kind)
 
     def section(self, *path: str) -> Mapping[str, Given]:
-        """What it says of a backend, in our words."""
+        """Return the settings of a backend, in the words of mqplug."""
         if len(path) != 1 or path[0] not in self.backends():
             return {}
         return BACKENDS[path[0]](self._said)
 
     def backends(self) -> Iterable[str]:
-        """The backends that it says something about."""
+        """Return the backends that have settings here."""
         return [name for name in BACKENDS if self._said.mentions(name)]
 
     def loose(self) -> Mapping[str, Given]:
-        """Nothing: each key is of a section."""
+        """Return nothing: each key belongs to a section."""
         return {}
 
     def left_alone(self, chosen: str | None) -> list[LeftAlone]:
-        """Each key that means nothing here, or nothing to the backend that was chosen, with the reason."""
+        """Return each key without a meaning here, or for the chosen backend, with the reason."""
         passed = [LeftAlone(name, reason_to_pass(name)) for name in self._found.strangers]
         others = [name for name in self.backends() if chosen is not None and name != chosen]
         tuning = [
@@ -99,17 +99,17 @@ def is_milvus(name: str, content: Mapping[str, Any]) -> bool:
 
 
 def _one(key: str, found: MilvusKeys) -> Given:
-    """What a file says of a key, if it says it once."""
+    """Return the value of a key that the file has once."""
     first, *others = found.keys[key]
     different = [other for other in others if other.value != first.value]
     if different:
         text = f"{quoted(first.place)} and {quoted(different[0].place)} are one key, and differ"
-        found.complaints.append(Complaint(text, "Say it once"))
+        found.complaints.append(Complaint(text, "Give it once"))
     return first
 
 
 def _from_environment(variables: Mapping[str, str]) -> tuple[dict[str, Given], tuple[LeftAlone, ...]]:
-    """What Milvus' own variables say, and those that look like them and are not."""
+    """Return the values of Milvus' own variables, and the variables that only look like one."""
     said: dict[str, Given] = {}
     left: list[LeftAlone] = []
     for name, text in sorted(variables.items()):

@@ -1,4 +1,4 @@
-"""The keys of ``milvus.yaml``: which there are, and how Milvus compares them.
+"""The keys of ``milvus.yaml``, and how Milvus compares them.
 
 Milvus' parameter table ignores case, ``_``, ``/`` and ``.``, in files and in the environment: ``kafka.brokerList``,
 ``kafka.broker_list`` and ``KAFKA_BROKER_LIST`` are one key.
@@ -102,7 +102,7 @@ _OWN_WORDS: Final = KNOWN_KEYS.keys() - {plain(each) for each in ("rocksmq.path"
 
 @attrs.frozen
 class LeftAlone:
-    """A key, or a whole section, that means nothing here, and why."""
+    """A key, or a whole section, without a meaning here, and the reason."""
 
     key: str
     reason: str
@@ -110,7 +110,7 @@ class LeftAlone:
 
 @attrs.define
 class MilvusKeys:
-    """What a file says: keys by name, options of Kafka's client by key and name, the rest, and what is wrong."""
+    """The keys of a file: keys by name, options of Kafka's client by key and name, the rest, and what is wrong."""
 
     keys: dict[str, list[Given]] = attrs.field(factory=dict)
     options: dict[str, dict[str, Given]] = attrs.field(factory=dict)
@@ -125,7 +125,7 @@ def is_milvus_shaped(content: Mapping[str, Any]) -> bool:
 
 
 def sorted_out(content: Mapping[str, Any], source: str) -> MilvusKeys:
-    """Return each key of a file in its place: nothing is passed over."""
+    """Return each key of a file in its place: none is dropped."""
     found = MilvusKeys()
     for path, value in _leaves(content, ()):
         called, key = ".".join(path), plain(".".join(path))
@@ -143,17 +143,17 @@ def sorted_out(content: Mapping[str, Any], source: str) -> MilvusKeys:
 
 
 def reason_to_leave(key: str) -> str:
-    """Return why a key means nothing here; an empty text where it means something."""
+    """Return why a key has no meaning here; an empty text where it has one."""
     return _KEYS[key]
 
 
 def reason_to_pass(section: str) -> str:
-    """Return why a section that is not about our queues is passed over."""
-    return "a queue that mqplug does not speak" if plain(section) in _QUEUES else "not about the message queue"
+    """Return why a section that is not about message queues is skipped."""
+    return "a queue that mqplug does not support" if plain(section) in _QUEUES else "not about the message queue"
 
 
 def _leaves(value: Any, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], Any]]:
-    """Each value that is no table, with its path; a known key may hold a table."""
+    """Yield each value that is no table, with its path; a known key may hold a table."""
     if isinstance(value, Mapping) and value and plain(".".join(path)) not in KNOWN_KEYS:
         for key, inner in value.items():
             yield from _leaves(inner, (*path, *re.split(r"[./]", str(key))))
@@ -162,12 +162,12 @@ def _leaves(value: Any, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...]
 
 
 def _option(path: tuple[str, ...]) -> str | None:
-    """Which of the tables of client options a path lies in."""
+    """Return the table of client options in which a path lies."""
     return _OPTIONS.get(plain(".".join(path[:2]))) if len(path) > len(("kafka", "consumer")) else None
 
 
 def _misspelt(path: tuple[str, ...], source: str) -> Complaint | None:
-    """What is wrong with an unknown key of our sections, or with one that looks like a part of them."""
+    """Return what is wrong with an unknown key of the queues' sections, or with one that looks like a part of them."""
     called, section = ".".join(path), plain(path[0])
     if section in _SECTIONS:
         return _unknown(called, source, section)
@@ -182,7 +182,7 @@ def _misspelt(path: tuple[str, ...], source: str) -> Complaint | None:
 def _unknown(called: str, source: str, section: str) -> Complaint:
     known = [key.removeprefix(section) for key in KNOWN_KEYS if key.startswith(section)]
     near = get_close_matches(plain(called).removeprefix(section), known, n=1)
-    hint = f"Did you mean {KNOWN_KEYS[section + near[0]]!r}?" if near else "Take it out, if a newer Milvus has it"
+    hint = f"Did you mean {KNOWN_KEYS[section + near[0]]!r}?" if near else "Remove it, if a newer Milvus added it"
     return Complaint(f"there is no key {quoted(f'{called} in {source}')}", hint)
 
 

@@ -1,4 +1,4 @@
-"""The sections of ``milvus.yaml`` that are about message queues, as settings of the backends."""
+"""The message queues' sections of ``milvus.yaml``, as settings of the backends."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def kafka(said: Said) -> dict[str, Given]:
 
 
 def unused(said: Said) -> list[LeftAlone]:
-    """Return the keys of Kafka that Milvus does not use either, as long as ``kafka.ssl.enabled`` is not true."""
+    """Return the keys of Kafka that Milvus does not use either, while ``kafka.ssl.enabled`` is not true."""
     if said.is_true("kafka.ssl.enabled"):
         return []
     return [LeftAlone(key, "kafka.ssl.enabled is not true") for key in _FILES.values() if said.get(key) is not None]
@@ -61,7 +61,7 @@ def _servers(said: Said) -> Given | None:
         return None
     both = said.get("kafka.brokerList"), said.get("kafka.brokers")
     if both[0] is not None and both[1] is not None:
-        raise wrong(given, f"{both[1].place} says where Kafka is, too", "Say one of them")
+        raise wrong(given, f"{both[1].place} gives the address of Kafka, too", "Set one of them")
     if isinstance(given.value, list):
         hosts = [str(each).strip() for each in given.value]
     else:
@@ -83,13 +83,13 @@ def _server(given: Given, text: str, port: int) -> str:
 
 
 def _mechanism(said: Said) -> Given | None:
-    """The mechanism, as the settings of Kafka spell it; whether it is one, they say."""
+    """Return the mechanism, as the settings of Kafka spell it; they check whether it is one."""
     given = said.text("kafka.saslMechanisms")
     return given and attrs.evolve(given, value=given.value.upper())
 
 
 def _tls(said: Said) -> Given | None:
-    """Whether to encrypt. Without a protocol, Milvus encrypts where there are credentials."""
+    """Return whether to encrypt. Without a protocol, Milvus encrypts where there are credentials."""
     username, mechanism = said.text("kafka.saslUsername"), _mechanism(said)
     asks = username is not None or (mechanism is not None and mechanism.value == _OWN_LOGIN)
     enabled = said.is_true("kafka.ssl.enabled")
@@ -99,16 +99,16 @@ def _tls(said: Said) -> Given | None:
         return attrs.evolve(source, value=True) if source is not None and (enabled or asks) else None
     protocol = one_of(given, _PROTOCOLS)
     if protocol.startswith("SASL_") and not asks:
-        raise wrong(given, f"{protocol} needs kafka.saslUsername", "Say it, or SSL, or PLAINTEXT")
+        raise wrong(given, f"{protocol} needs kafka.saslUsername", "Set it, or use SSL or PLAINTEXT")
     if asks and not protocol.startswith("SASL_"):
-        raise wrong(given, f"with {protocol} the credentials would not be used", f"Say SASL_{protocol}")
+        raise wrong(given, f"with {protocol} the credentials would not be used", f"Set SASL_{protocol}")
     if enabled and not protocol.endswith("SSL"):
-        raise wrong(given, f"{protocol} does not encrypt, but kafka.ssl.enabled is true", "Say what you mean")
+        raise wrong(given, f"{protocol} does not encrypt, but kafka.ssl.enabled is true", "Change one of them")
     return attrs.evolve(given, value=protocol.endswith("SSL"))
 
 
 def _options(said: Said) -> Given | None:
-    """Options of librdkafka, which have one table here for producers and consumers."""
+    """Return the options of librdkafka, which have one table here for producers and consumers."""
     options: dict[str, str] = {}
     givens: list[Given] = []
     for key in OPTION_SECTIONS:
@@ -117,7 +117,9 @@ def _options(said: Said) -> Given | None:
                 continue
             text = str(given.value).lower() if isinstance(given.value, bool) else str(given.value)
             if options.setdefault(name, text) != text:
-                raise wrong(given, f"{name} is one for producers and consumers here, and they differ", "Say it once")
+                raise wrong(
+                    given, f"{name} has one value for producers and consumers here, and two differ", "Give it once"
+                )
             givens.append(given)
     if not givens:
         return None
@@ -143,7 +145,7 @@ def pulsar(said: Said) -> dict[str, Given]:
 
 
 def _service_url(said: Said) -> Given | None:
-    """An address with a colon is whole; else it gets the port."""
+    """Return the address as it is if it has a colon; else add the port."""
     given, port = said.text("pulsar.address"), said.number("pulsar.port")
     if given is None or "://" in given.value:
         return given
@@ -153,7 +155,7 @@ def _service_url(said: Said) -> Given | None:
 
 
 def _admin_url(said: Said, address: Given) -> Given | None:
-    """The admin interface: over HTTP, at the host of the brokers."""
+    """Return the address of the admin interface: over HTTP, at the host of the brokers."""
     given = said.text("pulsar.webaddress")
     if given is not None:
         return given if "://" in given.value else attrs.evolve(given, value=f"http://{given.value}")
@@ -170,7 +172,7 @@ def _login(said: Said) -> dict[str, Given | None]:
         return {}
     if given is None:
         assert plugin is not None  # noqa: S101
-        raise wrong(plugin, "pulsar.authParams is missing", "Say it, such as token:eyJ…")
+        raise wrong(plugin, "pulsar.authParams is missing", "Set it, such as token:eyJ…")
     parameters = _parameters(said, given)
     if plugin is None:
         if set(parameters) != {"token"}:
@@ -184,7 +186,7 @@ def _login(said: Said) -> dict[str, Given | None]:
 
 
 def _parameters(said: Said, given: Given) -> Mapping[str, Any]:
-    """The parameters of a plugin: a table, JSON, or ``key:value`` with commas."""
+    """Return the parameters of a plugin: a table, JSON, or ``key:value`` with commas."""
     if isinstance(given.value, Mapping):
         return given.value
     text = said.text("pulsar.authParams").value  # type: ignore[union-attr]
@@ -223,7 +225,7 @@ def _bytes(given: Given) -> Given | None:
 
 
 def _limit(given: Given) -> int | None:
-    """A limit that is one; -1 is none."""
+    """Return a limit, or None for -1, which means no limit."""
     if given.value == _NO_LIMIT:
         return None
     if given.value <= 0:

@@ -17,7 +17,7 @@ _TRUTH: Final = {"1": True, "t": True, "true": True, "0": False, "f": False, "fa
 
 @attrs.frozen
 class Said:
-    """What is said of each key that is not blank, by its name, and of the options of Kafka's client."""
+    """The values of the keys that are not blank, by name, and of the options of Kafka's client."""
 
     _given: Mapping[str, Given] = attrs.field(repr=False)
     options: Mapping[str, Mapping[str, Given]] = attrs.field(repr=False)
@@ -31,12 +31,12 @@ class Said:
         return any(key.partition(".")[0] == section for key in (*self._given, *self.options))
 
     def get(self, key: str) -> Given | None:
-        """What is said of a key, if that is not blank."""
+        """Return the value of a key, if it is not blank."""
         given = self._given.get(key)
         return None if given is None or is_blank(given.value) else given
 
     def text(self, key: str) -> Given | None:
-        """The same as a text; ``ConfigError`` where it needs a variable that is not set."""
+        """Return the value as a text; ``ConfigError`` where it needs a variable that is not set."""
         given = self.get(key)
         if given is None:
             return None
@@ -48,7 +48,7 @@ class Said:
         return attrs.evolve(given, value=str(given.value).strip())
 
     def number(self, key: str) -> Given | None:
-        """The same as a whole number."""
+        """Return the value as a whole number."""
         given = self.text(key)
         if given is None:
             return None
@@ -59,7 +59,7 @@ class Said:
         raise wrong(given, reason)
 
     def is_true(self, key: str) -> bool:
-        """Return whether it is said and true."""
+        """Return whether the value is present and true."""
         given = self.text(key)
         if given is not None and given.value.lower() not in _TRUTH:
             raise wrong(given, "expected true or false")
@@ -67,17 +67,17 @@ class Said:
 
 
 def is_blank(value: Any) -> bool:
-    """Return whether a value says nothing."""
+    """Return whether a value is blank."""
     return value is None or (isinstance(value, str) and not value.strip()) or value == [] or value == {}
 
 
 def wrong(given: Given, reason: str, fix: str | None = None) -> ConfigError:
-    """Return the error for a value that cannot be meant; the reason must not show a secret."""
+    """Return the error for an impossible value; the reason must not show a secret."""
     return told([Complaint(f"{quoted(given.place)}: {reason}", fix)])
 
 
 def one_of(given: Given, allowed: Collection[str], spoken: Collection[str] | None = None) -> str:
-    """Return the value as it stands among those allowed, whatever its case; ``ConfigError`` names the nearest."""
+    """Return the value as it is spelled among those allowed, in any case; ``ConfigError`` names the nearest."""
     by_case = {each.casefold(): each for each in allowed}
     value = str(given.value).casefold()
     if value in by_case:

@@ -1,4 +1,4 @@
-"""A plan: what ``connect`` will do, worked out from what the call says, before any I/O."""
+"""The plan of a ``connect``: the backend and its settings, worked out before any I/O."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ Target = str | os.PathLike[str] | Mapping[str, Any] | None
 
 @attrs.frozen
 class ConnectionPlan:
-    """A backend that was chosen, and its settings with where each comes from."""
+    """A chosen backend, and its settings with the source of each."""
 
     backend: Backend
     choice: Choice
@@ -39,7 +39,7 @@ class ConnectionPlan:
     layers: Sequence[Layer] = attrs.field(repr=False)
 
     def connect(self, deadline: Deadline) -> Connection:
-        """Connect. What goes wrong shows no secret, not even in what caused it."""
+        """Connect. Errors, and their causes, show no secret."""
         try:
             return self.backend.connect(self.settings, deadline)
         except Exception as error:
@@ -47,14 +47,14 @@ class ConnectionPlan:
             raise
 
     def looking(self) -> ConnectionPlan:
-        """The same, but what is not there is not made, unless somebody said so."""
+        """Return the same plan, except that connecting creates nothing unless the settings ask for it."""
         fields = fields_of(type(self.settings)).values()
         quiet = {field.name: False for field in fields if field.creates and field.name not in self.givens}
         return attrs.evolve(self, settings=attrs.evolve(self.settings, **quiet))
 
 
 def plan(target: Target, settings: Mapping[str, Any], extensions: Sequence[object] | None = None) -> ConnectionPlan:
-    """What is to be done; ``ConfigError`` or ``PluginError`` for whatever stands against it."""
+    """Return the plan; ``ConfigError`` or ``PluginError`` for everything that prevents it."""
     if isinstance(extensions, str):
         raise TypeError("extensions is a list of names and objects, not a text")
     configuration = sources(target, settings)
@@ -76,7 +76,7 @@ def plan(target: Target, settings: Mapping[str, Any], extensions: Sequence[objec
 
 
 def sources(target: Target, settings: Mapping[str, Any]) -> Configuration:
-    """Where the settings come from: the more a call says, the less is looked up."""
+    """Return the sources of the settings: the more a call says, the fewer are read."""
     said: list[Layer] = [keywords(settings)] if settings else []
     variables = os.environ
     match target:
@@ -104,7 +104,7 @@ def _check_said_once(settings: Mapping[str, Any]) -> None:
 
 
 def _is_watched(givens: dict[str, Given], kind: type[Any], name: str) -> bool:
-    """Whether a watcher is to stand next to the backend: that is no setting of the backend's, and is taken out."""
+    """Return whether to watch the backend's drivers, and take out the setting, which is none of the backend's."""
     if DEBUG in fields_of(kind) or DEBUG not in givens:
         return False
     return checked(Watched, {DEBUG: givens.pop(DEBUG)}, name).debug

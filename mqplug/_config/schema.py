@@ -23,7 +23,7 @@ _SENTENCE: Final = re.compile(r"(?<=\.)\s+|;\s+")
 
 
 def schema_of(backends: Mapping[str, type[Any]]) -> Schema:
-    """The schema of a file with a section for each of these backends, by name and settings class."""
+    """Return the schema of a file with a section for each of these backends, by name and settings class."""
     extension = {"description": "The settings of each extension, by name.", "type": "object"}
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
@@ -41,7 +41,7 @@ def schema_of(backends: Mapping[str, type[Any]]) -> Schema:
 
 
 def _section(kind: type[Any]) -> Schema:
-    """The settings of a backend, and what the core reads beside them."""
+    """Return the settings of a backend, and those that the core reads beside them."""
     table = _table(kind)
     return {**table, "properties": {**table["properties"], **_properties(Watched)}}
 
@@ -93,7 +93,7 @@ def _value(kind: Any) -> Schema:
 
 
 def _described(kind: type[Any], name: str) -> str:
-    """What the class's docstring says of a setting: the sentences that name it."""
+    """Return the sentences of the class's docstring that name a setting."""
     sentences = _SENTENCE.split(" ".join(_text(kind).split()))
     return " ".join(each.rstrip(".") + "." for each in sentences if f"``{name}``" in each).replace("``", "`")
 

@@ -1,4 +1,4 @@
-"""What people write where a program wants a backend."""
+"""Targets as people write them where a program wants a backend."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ _PATH: Final = re.compile(r"[^@:]*[/\\][^@:]*|[.~][^@:]*|[A-Za-z]:\\[^@:]*")
 
 
 def target_of(text: str) -> str | Path:
-    """A URL, or the path of a configuration file, as people write them in one place."""
+    """Return a URL, or the path of a configuration file, from one text."""
     path = Path(text)
     return path if "://" not in text and path.suffix in CONFIG_FILE_SUFFIXES else text
 
 
 def check_name(target: str) -> None:
-    """Raise ``ConfigError`` for what cannot be a backend's name, and say what was probably meant."""
+    """Raise ``ConfigError`` for what cannot be a backend's name, and suggest the nearest."""
     if target.endswith(CONFIG_FILE_SUFFIXES) and "@" not in target:
         raise ConfigError(f"{target!r} is a file, not a backend", fix=f"Write connect(Path({target!r}))")
     if _PATH.fullmatch(target):
@@ -31,7 +31,7 @@ def check_name(target: str) -> None:
 
 
 def store_at(path: str) -> str:
-    """How to open a store of RocksMQ, for those who wrote its path where a backend or a file is wanted."""
+    """Return how to open a store of RocksMQ, for a path where a backend or a file is wanted."""
     return (
         f"For a store of RocksMQ write connect('rocksmq', path={path!r}), or the URL "
         f"rocksmq://{Path(path).absolute().as_posix()}; a configuration file ends in .toml or .yaml"

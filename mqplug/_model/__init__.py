@@ -1,1 +1,1 @@
-"""What everything speaks of: errors, ids, positions, messages and batches. Imports nothing of mqplug above it."""
+"""The vocabulary of mqplug: errors, ids, positions, messages and batches. Imports nothing of mqplug above it."""

@@ -1,4 +1,4 @@
-"""Batches as Arrow record batches. Imported when first asked for; needs pyarrow."""
+"""Arrow record batches from batches. Imported when first asked for; needs pyarrow."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
 
 
 def to_record_batch(batch: Batch, columns: Sequence[str] | None = None) -> pa.RecordBatch:
-    """The chosen columns of a batch, or all of them."""
+    """Return the chosen columns of a batch, or all of them."""
     chosen = list(_MAKERS) if columns is None else list(columns)
     unknown = [name for name in chosen if name not in _MAKERS]
     if unknown:
@@ -31,7 +31,7 @@ def to_record_batch(batch: Batch, columns: Sequence[str] | None = None) -> pa.Re
 
 
 def _offsets(batch: Batch) -> pa.Array:
-    """The coordinate of each id where ids have but one, else null."""
+    """Return the coordinate of each id where ids have one, else null."""
     coordinates = batch.coordinates
     if any(len(numbers) != 1 for numbers in coordinates):
         return pa.nulls(len(batch), pa.int64())

@@ -1,4 +1,4 @@
-"""Batches: columns of received messages, of which each row can be looked at as a message."""
+"""Batches: columns of received messages, of which each row can be read as a message."""
 
 from __future__ import annotations
 
@@ -24,39 +24,39 @@ if TYPE_CHECKING:
 class Columns(Protocol):
     """The messages that a driver hands over: one column a call, each called at most once for a batch.
 
-    ``ColumnsWithArrow`` says what they may have beside.
+    ``ColumnsWithArrow`` have one more method.
     """
 
     def coordinates(self) -> Sequence[Numbers]:
-        """Those of the messages' ids, ascending."""
+        """Return the coordinates of the messages' ids, ascending."""
         ...
 
     def details(self) -> Sequence[Numbers] | None:
-        """What else the ids need, for a seek to be exact; None where that is nothing."""
+        """Return what else the ids need for an exact seek; None where that is nothing."""
         ...
 
     def keys(self) -> Sequence[bytes | None]:
-        """The keys; None for a message without one."""
+        """Return the keys; None for a message without one."""
         ...
 
     def values(self) -> Sequence[bytes | None]:
-        """The values; None for a tombstone."""
+        """Return the values; None for a tombstone."""
         ...
 
     def headers(self) -> Sequence[Headers]:
-        """The headers, in the order in which they were sent."""
+        """Return the headers, in the order in which they were sent."""
         ...
 
     def timestamps(self) -> Sequence[int]:
-        """The producers' times, else the log's, in milliseconds since 1970."""
+        """Return the producers' times, else the log's, in milliseconds since 1970."""
         ...
 
     def log_times(self) -> Sequence[int]:
-        """The times that ``at_time`` searches, in milliseconds since 1970."""
+        """Return the times that ``at_time`` searches, in milliseconds since 1970."""
         ...
 
     def attempts(self) -> Sequence[int] | None:
-        """How many times each was delivered, this time included; None where the core counts."""
+        """Return how many times each message was delivered, this time included; None where the core counts."""
         ...
 
 
@@ -74,7 +74,7 @@ def _have_arrow(columns: Columns) -> TypeGuard[ColumnsWithArrow]:
 
 @attrs.frozen
 class ListColumns:
-    """Columns that are there as lists already."""
+    """Columns that are lists already."""
 
     _coordinates: Sequence[Numbers]
     _values: Sequence[bytes | None]
@@ -128,16 +128,16 @@ class Batch(Sequence[Message]):
 
     @property
     def log(self) -> Log:
-        """The log that these messages are of."""
+        """The log of these messages."""
         if self._log is None:
-            raise ValueError("nothing was received: this batch has no log")
+            raise ValueError("this batch is empty: it has no log")
         return self._log
 
     @property
     def next_position(self) -> Position:
-        """The position behind the last message."""
+        """The position just behind the last message."""
         if self._next is None:
-            raise ValueError("nothing was received: this batch has no position")
+            raise ValueError("this batch is empty: it has no position")
         return self._next
 
     @cached_property
@@ -172,23 +172,23 @@ class Batch(Sequence[Message]):
 
     @cached_property
     def attempts(self) -> Sequence[int]:
-        """Which delivery of each message this is, as far as is known; counted from 1."""
+        """The number of this delivery of each message, as far as it is known; counted from 1."""
         known = self._columns.attempts()
         return known if known is not None else [1] * self._size
 
     @cached_property
     def details(self) -> Sequence[Numbers]:
-        """What the driver needs beside the coordinates of each id."""
+        """What the driver needs for each id beside its coordinates."""
         known = self._columns.details()
         return known if known is not None else [()] * self._size
 
     def id(self, index: int) -> MessageId:
-        """The id of one message."""
+        """Return the id of one message."""
         return MessageId(self.log, self.coordinates[index], self.details[index])
 
     @property
     def ids(self) -> list[MessageId]:
-        """The id of each message."""
+        """Return the id of each message."""
         return [self.id(index) for index in range(self._size)]
 
     def __len__(self) -> int:
@@ -215,21 +215,21 @@ class Batch(Sequence[Message]):
         return f"Batch({where}, {self._size} messages)"
 
     def take(self, indices: Sequence[int], next_position: Position) -> Batch:
-        """The batch of these rows only."""
+        """Return a batch of these rows only."""
         return _Rows(self, indices, next_position)
 
     def ending_at(self, next_position: Position) -> Batch:
-        """The same messages, with another position behind them."""
+        """Return the same messages, with another position behind them."""
         self._next = next_position
         return self
 
     def with_attempts(self, attempts: Sequence[int]) -> Batch:
-        """The same messages, delivered so often."""
+        """Set the number of the delivery of each message, and return this batch."""
         self.attempts = attempts
         return self
 
     def detached(self) -> Batch:
-        """A copy that holds plain lists, and no consumer: it can be pickled and kept."""
+        """Return a copy that holds plain lists, and no consumer: it can be pickled and kept."""
         columns = ListColumns(
             list(self.coordinates), list(self.values), list(self.keys), list(self.headers),
             list(self.timestamps), list(self.log_times), list(self.details), list(self.attempts),
@@ -241,7 +241,7 @@ class Batch(Sequence[Message]):
         return Batch, (plain._log, plain._next, plain._size, plain._columns)
 
     def to_arrow(self, columns: Sequence[str] | None = None) -> pyarrow.RecordBatch:
-        """The messages as an Arrow record batch; needs ``pip install mqplug[arrow]``.
+        """Return the messages as an Arrow record batch; needs ``pip install mqplug[arrow]``.
 
         ``columns`` chooses among key, value, topic, partition, offset, id, headers, timestamp, log_time, attempt.
         """
@@ -250,7 +250,7 @@ class Batch(Sequence[Message]):
         return _arrow.to_record_batch(self, columns)
 
     def arrow_columns(self, names: Sequence[str]) -> Mapping[str, pyarrow.Array]:
-        """Those of the named columns that the driver has as Arrow arrays."""
+        """Return those of the named columns that the driver has as Arrow arrays."""
         columns = self._columns
         return columns.arrow(names) if _have_arrow(columns) else {}
 
@@ -263,7 +263,7 @@ class Batch(Sequence[Message]):
 
 
 def empty_batch(next_position: Position | None = None) -> Batch:
-    """Return a batch without messages, which at most says where reading goes on."""
+    """Return a batch without messages, which at most says where reading continues."""
     log = None if next_position is None else next_position.log
     return Batch(log, next_position, 0, ListColumns([], [], [], [], [], []))
 

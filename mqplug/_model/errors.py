@@ -1,7 +1,7 @@
-"""The one vocabulary of errors.
+"""The errors of mqplug, one vocabulary for all backends.
 
-Drivers map native errors to these once, at their edge. Each says what happened, where, whether trying
-again can help, and how to mend it. All can be pickled.
+Drivers map native errors to these once, at their edge. Each error says what happened, where, whether a retry can help,
+and how to fix it. All can be pickled.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ if TYPE_CHECKING:
 
 
 class Error(Exception):
-    """The root of every error that mqplug raises, wrong types and numbers apart."""
+    """The root of all errors that mqplug raises, except wrong types and numbers."""
 
     retryable = False
     fix: str | None = None
-    """How to mend it: as the place says where it was raised, else what helps with this kind of error."""
+    """How to fix it: as the place that raised it says, else the default for this kind of error."""
 
     def __init__(
         self,
@@ -52,7 +52,7 @@ class Error(Exception):
         return rebuild_error, (type(self), self.args, self.__dict__)
 
     def at(self, *, backend: str | None = None, topic: str | None = None, operation: str | None = None) -> Error:
-        """Fill in where it happened, as far as that was not known below; returns itself."""
+        """Fill in the place where it happened, where that is not known yet. Return the error itself."""
         self.backend = self.backend or backend
         self.topic = self.topic or topic
         self.operation = self.operation or operation
@@ -68,7 +68,7 @@ def rebuild_error(kind: type[Error], args: tuple[Any, ...], state: dict[str, Any
 class ConfigError(Error):
     """A setting is unknown, missing, of the wrong type, or contradicts another."""
 
-    fix = "Mend the settings"
+    fix = "Fix the settings"
 
 
 class PluginError(Error):
@@ -93,7 +93,7 @@ class AuthError(Error):
 class AccessDenied(Error):
     """The credentials are good, but do not allow this."""
 
-    fix = "Ask for the right to do this, or use other credentials"
+    fix = "Grant the right to do this, or use other credentials"
 
 
 class TopicNotFound(Error):
@@ -105,54 +105,54 @@ class TopicNotFound(Error):
 class TopicExists(Error):
     """A topic of this name exists already."""
 
-    fix = "Choose another name, or say exist_ok=True"
+    fix = "Choose another name, or pass exist_ok=True"
 
 
 class InvalidName(Error):
-    """A topic or group name that is not legal on every backend."""
+    """The name of a topic or group is not legal on every backend."""
 
     fix = "Use 1 to 249 of A-Z a-z 0-9 . _ -"
 
 
 class InvalidMessageId(Error):
-    """An id or position that is damaged, or belongs to another backend, topic or incarnation."""
+    """An id or position is damaged, or belongs to another backend, topic or incarnation."""
 
-    fix = "Use an id or position of the same topic, as it was given"
+    fix = "Use an id or position of the same topic, unchanged"
 
 
 class NotAssigned(Error):
-    """This consumer does not hold the partition (any more)."""
+    """This consumer does not hold the partition, or no longer holds it."""
 
-    fix = "Use what assignment() lists"
+    fix = "Use the partitions that assignment() lists"
 
 
 class GroupNotFound(Error):
     """The group has no position on this topic."""
 
-    fix = "See which groups there are, or open a consumer with this group first"
+    fix = "List the groups, or open a consumer with this group first"
 
 
 class ConsumerBusy(Error):
-    """The group is in use in a way that shuts this consumer, or this change, out."""
+    """The group is in use in a way that excludes this consumer, or this change."""
 
     fix = "Close the other consumers of the group first"
     retryable = True
 
 
 class Fenced(Error):
-    """A newer producer or member took this one's place."""
+    """A newer producer or member took the place of this one."""
 
-    fix = "Open another one, and see that only one is open"
+    fix = "Open it again, and make sure that only one is open"
 
 
 class MessageTooLarge(Error):
-    """The message is larger than the backend takes."""
+    """The message is larger than the backend accepts."""
 
     fix = "Send less, or raise the backend's limit"
 
 
 class QueueFull(Error):
-    """The producer's queue of messages on their way is full."""
+    """The producer's queue of messages in flight is full."""
 
     fix = "Wait with flush(), or slow down"
     retryable = True
@@ -161,7 +161,7 @@ class QueueFull(Error):
 class SendFailed(Error):
     """Not all messages are known to be stored; ``results`` has an id or an error for each."""
 
-    fix = "Look at results: each has an id or an error"
+    fix = "Read results: each is an id or an error"
 
     def __init__(self, message: str, *, results: Sequence[Any] = (), **where: Any) -> None:
         super().__init__(message, **where)
@@ -171,7 +171,7 @@ class SendFailed(Error):
 class Timeout(Error, TimeoutError):
     """The call did not end within its timeout."""
 
-    fix = "Allow more time, or try again"
+    fix = "Pass a longer timeout, or try again"
     retryable = True
 
 
@@ -194,7 +194,7 @@ class Closed(Error):
 
 
 class CloseIncomplete(Error):
-    """Close ran out of time, or could not tell what became of some messages."""
+    """Close ran out of time, or could not learn the outcome of some messages."""
 
     fix = "Close with more time"
 
@@ -208,14 +208,14 @@ class Corrupt(Error):
 class StorageFull(Error):
     """There is no room left to store messages."""
 
-    fix = "Make room"
+    fix = "Free space for the store"
     retryable = True
 
 
 class Unsupported(Error):
-    """The backend does not have this capability, and nothing emulates it."""
+    """The backend does not have this capability, and the core does not emulate it."""
 
-    fix = "Look at client.capabilities"
+    fix = "Check client.capabilities"
 
     def __init__(self, capability: str, message: str | None = None, **where: Any) -> None:
         super().__init__(message or f"{capability!r} is not supported here", **where)

@@ -13,7 +13,7 @@ class MessageId:
 
     Ids of one log are totally ordered. Across logs ``<`` is a ``TypeError`` and ``==`` is False.
     ``str(id)`` is its text form; ``MessageId.parse(text)`` reads it back. ``detail`` is what a driver needs
-    beside the coordinates to seek exactly; it takes no part in comparison.
+    beside the coordinates to seek exactly; comparison ignores it.
     """
 
     __slots__ = ("coordinates", "detail", "log")
@@ -29,7 +29,7 @@ class MessageId:
 
     @classmethod
     def parse(cls, text: str) -> MessageId:
-        """The id that this text names; ``InvalidMessageId`` if it is not exactly such a text."""
+        """Return the id that this text names; ``InvalidMessageId`` if it is not exactly the text of an id."""
         return cls(*decode_text("m", text))
 
     def __str__(self) -> str:

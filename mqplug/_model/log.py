@@ -1,4 +1,4 @@
-"""A log: one incarnation of one partition."""
+"""Logs: a log is one incarnation of one partition."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Log:
     topic: str
     partition: int
     incarnation: str
-    text: object | None  # what the text form keeps here for speed
+    text: object | None  # a cache of the text form
 
     def __new__(cls, backend: str, cluster: str, topic: str, partition: int, incarnation: str = "") -> Self:
         name = (backend, cluster, topic, partition, incarnation)

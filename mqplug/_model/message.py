@@ -1,4 +1,4 @@
-"""Messages: what is received."""
+"""Received messages."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Message:
 
     @property
     def id(self) -> MessageId:
-        """Names this message for ever; made when it is asked for."""
+        """The id, which names this message for ever; made on the first read."""
         return self._batch.id(self._index)
 
     @property
@@ -55,7 +55,7 @@ class Message:
 
     @property
     def timestamp(self) -> datetime:
-        """When it was made, in UTC: the producer's time if it gave one, else the log's."""
+        """The time of the message, in UTC: the producer's if it gave one, else the log's."""
         return from_milliseconds(self._batch.timestamps[self._index])
 
     @property
@@ -65,7 +65,7 @@ class Message:
 
     @property
     def attempt(self) -> int:
-        """1 for the first delivery that this consumer knows of."""
+        """The number of this delivery, 1 for the first that this consumer knows of."""
         return self._batch.attempts[self._index]
 
     def __repr__(self) -> str:
@@ -75,7 +75,7 @@ class Message:
         return f"Message({log.backend} {log.topic}[{log.partition}] {where}, {size})"
 
     def __eq__(self, other: object) -> bool:
-        """Equal when id and content are."""
+        """Return whether id and content are equal."""
         if not isinstance(other, Message):
             return NotImplemented
         return self.id == other.id and self._content() == other._content()

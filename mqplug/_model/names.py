@@ -1,4 +1,4 @@
-"""Names of topics and groups."""
+"""Checks of the names of topics and groups, and of partition numbers."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from mqplug._model.checks import whole_number
 from mqplug._model.errors import InvalidName
 
 TopicNames = list[str] | tuple[str, ...]
-"""Several topics; a ``str`` is one."""
+"""Several topics; a ``str`` is one topic."""
 
 _LEGAL = re.compile(r"[A-Za-z0-9._-]{1,249}", re.ASCII)
 _PARTITION = "-partition-"  # Pulsar keeps names with this for the partitions of topics, and refuses all others
 
 
 def check_new_topic(name: str, most: int = 249) -> str:
-    """The name, if a topic may be created with it: legal on every backend, and not too long for this one."""
+    """Return a name with which a topic may be created: legal on every backend, and not too long for this one."""
     check_topic(name)
     if not _LEGAL.fullmatch(name) or name in {".", ".."} or _PARTITION in name or len(name) > most:
         raise InvalidName(
@@ -28,7 +28,7 @@ def check_new_topic(name: str, most: int = 249) -> str:
 
 
 def check_topic(name: str) -> str:
-    """The name, if a topic of any backend may have it."""
+    """Return the name if a topic of any backend may have it."""
     if not isinstance(name, str):
         raise TypeError(f"a topic is a str, not {type(name).__name__}")
     if not name or "\0" in name:
@@ -37,7 +37,7 @@ def check_topic(name: str) -> str:
 
 
 def check_topics(names: object) -> list[str]:
-    """One name or several, as a list."""
+    """Return one name or several as a list."""
     if isinstance(names, str):
         return [check_topic(names)]
     if isinstance(names, bytes) or not isinstance(names, Sequence):
@@ -46,12 +46,12 @@ def check_topics(names: object) -> list[str]:
 
 
 def check_partition(number: int) -> int:
-    """The number, if a partition may have it."""
+    """Return the number if a partition may have it."""
     return whole_number("a partition", number)
 
 
 def check_group(name: str) -> str:
-    """The name, if a group may have it."""
+    """Return the name if a group may have it."""
     if not isinstance(name, str):
         raise TypeError(f"a group is a str, not {type(name).__name__}")
     if not name or len(name) > 249 or any(ord(character) < 32 or character == "/" for character in name):

@@ -1,4 +1,4 @@
-"""Errors of sends whose outcome is not known, and the late result that they lead to."""
+"""Errors of sends whose outcome is unknown, and the late result that they lead to."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 class PendingSend(Protocol):
-    """A send that is still under way, as an error refers to it."""
+    """A send that is still in flight, as an error refers to it."""
 
     def result(self, timeout: float | None = 30) -> MessageId:
         """Wait for the id of the stored message; raise the error if it was not stored."""
@@ -24,7 +24,7 @@ class PendingSend(Protocol):
 
     @property
     def error(self) -> Error | None:
-        """Why the message was not, or may not have been, stored; None while that is unknown."""
+        """The reason why the message was not, or may not have been, stored; None while that is unknown."""
         ...
 
 
@@ -41,11 +41,11 @@ class OutcomeUnknown(Error):
 
 
 class SendTimeout(OutcomeUnknown, Timeout):
-    """A send's timeout ran out; the send itself goes on, and ``handle`` gets its result."""
+    """A send's timeout ran out. The send itself continues, and ``handle`` gets its result."""
 
 
 def in_doubt(error: Error) -> OutcomeUnknown:
-    """An error that proves nothing, as ``OutcomeUnknown``."""
+    """Return an error that proves nothing as ``OutcomeUnknown``."""
     if isinstance(error, OutcomeUnknown):
         return error
     doubt = OutcomeUnknown(f"it may or may not be stored: {error.message}")

@@ -1,4 +1,4 @@
-"""Positions, and the requests for one."""
+"""Positions in a log, and the starts that resolve to one."""
 
 from __future__ import annotations
 
@@ -35,12 +35,14 @@ class Position:
 
     @classmethod
     def parse(cls, text: str) -> Position:
-        """The position that this text names; ``InvalidMessageId`` if it is not exactly such a text."""
+        """Return the position that this text names; ``InvalidMessageId`` if it is not exactly the text
+        of a position.
+        """
         log, coordinates, _ = decode_text("p", text)
         return cls(log, coordinates)
 
     def precedes(self, message_id: MessageId) -> bool:
-        """Whether that message lies after this point."""
+        """Return whether that message lies after this point."""
         return self.coordinates <= _same_log(self.log, message_id.log, message_id.coordinates)
 
     def __str__(self) -> str:
@@ -143,13 +145,13 @@ class Ago:
     milliseconds: int
 
     def resolved(self) -> AtTime:
-        """The time that this means now."""
+        """Return the time that this means now."""
         return AtTime(max(0, time.time_ns() // 1_000_000 - self.milliseconds))
 
 
 @attrs.frozen
 class Last:
-    """The last so many messages of each partition."""
+    """The last ``count`` messages of each partition."""
 
     count: int
 
@@ -179,28 +181,28 @@ def at_time(moment: datetime | int) -> AtTime:
 
 
 def ago(*, days: float = 0, hours: float = 0, minutes: float = 0, seconds: float = 0) -> Ago:
-    """Start so long before now; ``ago(hours=1)`` is the last hour."""
+    """Start this far back in time; ``ago(hours=1)`` is the last hour."""
     for part in (days, hours, minutes, seconds):
         number("each part of ago()", part, "a number, as in ago(hours=1)")
     span = timedelta(days=days, hours=hours, minutes=minutes, seconds=seconds)
     if span < timedelta(0):
-        raise ValueError("ago() looks back: its parts may not be negative in sum")
+        raise ValueError("ago() looks back: the sum of its parts is negative")
     return Ago(span // timedelta(milliseconds=1))
 
 
 def last(count: int) -> Last:
-    """Start so many messages before the end of each partition."""
+    """Start ``count`` messages before the end of each partition."""
     return Last(whole_number("the number of messages of last()", count, 0))
 
 
 def to_milliseconds(moment: datetime | int) -> int:
-    """Milliseconds since 1970 of a moment; naive datetimes and impossible times are refused."""
+    """Return a moment as milliseconds since 1970; naive datetimes and impossible times are refused."""
     if isinstance(moment, datetime):
         if moment.tzinfo is None:
-            raise ValueError(f"{moment!r} has no time zone: say one, as in moment.replace(tzinfo=timezone.utc)")
+            raise ValueError(f"{moment!r} has no time zone: pass one, as in moment.replace(tzinfo=timezone.utc)")
         moment = (moment - _EPOCH) // timedelta(milliseconds=1)
     if isinstance(moment, bool) or not isinstance(moment, int):
-        hint = ": say int(seconds * 1000)" if isinstance(moment, float) else ""
+        hint = ": pass int(seconds * 1000)" if isinstance(moment, float) else ""
         raise TypeError(f"a time is a datetime or whole milliseconds since 1970, not {type(moment).__name__}{hint}")
     if not 0 <= moment <= LATEST_TIME_MS:
         raise ValueError(f"{moment} ms is not a time between the years 1970 and 9999")
@@ -208,13 +210,13 @@ def to_milliseconds(moment: datetime | int) -> int:
 
 
 def from_milliseconds(milliseconds: int) -> datetime:
-    """The moment so many milliseconds after 1970, in UTC."""
+    """Return the moment this many milliseconds after 1970, in UTC."""
     return _EPOCH + timedelta(milliseconds=milliseconds)
 
 
 def _an_id(message_id: MessageId) -> MessageId:
     if not isinstance(message_id, MessageId):
-        raise TypeError(f"a MessageId is wanted here, not {_no_id(message_id)}")
+        raise TypeError(f"expected a MessageId, not {_no_id(message_id)}")
     return message_id
 
 
@@ -224,7 +226,7 @@ def _no_id(value: object) -> str:
             return "str; MessageId.parse reads its text"
         case Position():
             return "Position, which is a start by itself"
-    return f"{type(value).__name__}; say message.id" if hasattr(value, "id") else type(value).__name__
+    return f"{type(value).__name__}; pass message.id" if hasattr(value, "id") else type(value).__name__
 
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)

@@ -1,4 +1,4 @@
-"""What producers and consumers count."""
+"""Counters of producers."""
 
 from __future__ import annotations
 
@@ -7,18 +7,18 @@ import attrs
 
 @attrs.frozen
 class ProducerStatistics:
-    """What became of the messages of a producer: ``accepted`` is the sum of the other four."""
+    """The numbers of messages of a producer by outcome; ``accepted`` is the sum of the first four."""
 
     stored: int
     failed: int
     """Proven not to be stored."""
     unknown: int
     waiting: int
-    """On their way."""
+    """Messages in flight."""
     bytes: int
-    """Values, keys and headers of all that was accepted."""
+    """Bytes of the values, keys and headers of all accepted messages."""
 
     @property
     def accepted(self) -> int:
-        """How many messages the producer took."""
+        """The number of messages that the producer accepted."""
         return self.stored + self.failed + self.unknown + self.waiting

@@ -1,8 +1,8 @@
 """The text form of ids and positions: ASCII, URL-safe, versioned, canonical, lossless.
 
-``m1~kafka~<cluster>~orders~0~<incarnation>~1042~~<crc32>``: kind and version, the log, the coordinates, what
-a driver needs beside them, and a checksum over all before it. Fields are joined by ``~``. A name is written as
-it is where it is plain, and as ``.`` and unpadded base64url where it is not.
+``m1~kafka~<cluster>~orders~0~<incarnation>~1042~~<crc32>``: kind and version, the log, the coordinates, what a driver
+needs beside them, and a checksum over all before it. Fields are joined by ``~``. A plain name is written as it is, any
+other as ``.`` and unpadded base64url.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ _LONGEST = 4096
 
 
 def encode_text(kind: str, log: Log, coordinates: Numbers, detail: Numbers = ()) -> str:
-    """The text of an id (kind ``m``) or a position (kind ``p``)."""
+    """Return the text of an id (kind ``m``) or a position (kind ``p``)."""
     head, check = _head(kind, log)
     body = f"{'.'.join(map(str, coordinates))}~{'.'.join(map(str, detail))}~"
     return f"{head}{body}{crc32(body.encode(), check):08x}"
 
 
 def decode_text(kind: str, text: str) -> tuple[Log, Numbers, Numbers]:
-    """Read a text back; anything but the exact text that ``encode_text`` writes is refused."""
+    """Return the parts of a text; refuse anything but the exact text that ``encode_text`` writes."""
     if not isinstance(text, str):
         raise TypeError(f"the text form is a str, not {_no_text(text)}")
     parts = text.split("~") if len(text) <= _LONGEST else []
@@ -47,7 +47,7 @@ def decode_text(kind: str, text: str) -> tuple[Log, Numbers, Numbers]:
 
 
 def _head(kind: str, log: Log) -> tuple[str, int]:
-    """The part of the text that all ids of a log share, with its checksum; made once for each log."""
+    """Return the part of the text that all ids of a log share, with its checksum; made once for each log."""
     known = log.text
     if not isinstance(known, dict):
         known = {}

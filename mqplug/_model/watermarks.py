@@ -1,4 +1,4 @@
-"""What is stored in a partition: watermarks and bounds."""
+"""The extent of a partition: watermarks and bounds."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Plugins: found, checked, plugged together, and called."""
+"""Plugins: discovery, checks, the hooks of one client, and its capabilities."""

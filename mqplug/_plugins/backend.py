@@ -1,6 +1,6 @@
 """A typed façade over the hook calls of one client.
 
-Here errors get their context, and what no driver may raise becomes a ``PluginError``.
+It adds the context to errors, and turns what no driver may raise into a ``PluginError``.
 """
 
 from __future__ import annotations
@@ -184,18 +184,18 @@ class Backend:
                 raise Unsupported(missing, f"to {spoken} is not supported here") from error
 
     def _ask(self, hook: str, **arguments: Any) -> Any:
-        """What a hook answers; None means that nobody did."""
+        """Return a hook's answer; ``PluginError`` where no plugin gave one."""
         answer = getattr(self._hook, hook)(**arguments)
         if answer is None:
             raise PluginError(
-                f"nobody answered {hook}",
+                f"no plugin answered {hook}",
                 fix="The plugin needs this hook, and an extension that wraps it must return what its yield gives",
             )
         return answer
 
     @contextmanager
     def context(self, operation: str, topic: str | None = None) -> Iterator[None]:
-        """Errors from within say where they happened; a driver's stray exception becomes a ``PluginError``."""
+        """Add the place to errors from within; a driver's stray exception becomes a ``PluginError``."""
         try:
             yield
         except Error as error:
@@ -224,19 +224,22 @@ class Backend:
 
 
 def _left(deadline: Deadline) -> float:
-    """The seconds that a driver gets; a deadline that has passed already is a ``Timeout``, but for a poll of 0."""
+    """Return the seconds for a driver; raise ``Timeout`` if the deadline has passed already, except for a poll of 0."""
     left = deadline.remaining(NO_TIMEOUT_S)
     if left <= 0 and deadline.timeout:
-        raise Timeout(f"the timeout of {deadline.timeout:g} s ran out", fix="Allow more time")
+        raise Timeout(f"the timeout of {deadline.timeout:g} s ran out", fix="Pass a longer timeout")
     return left
 
 
 def _checked(name: str, descriptor: object) -> Descriptor:
-    """What a plugin says of itself, if it makes sense."""
+    """Return a plugin's descriptor if it is valid."""
     if descriptor is None:
-        raise PluginError(f"the plugin for {name!r} does not describe itself", backend=name)
+        raise PluginError(f"the plugin for {name!r} has no mqplug_describe", backend=name)
     if not isinstance(descriptor, Descriptor):
-        raise PluginError(f"the plugin for {name!r} describes itself by a {type(descriptor).__name__}", backend=name)
+        raise PluginError(
+            f"mqplug_describe of the plugin for {name!r} returned a {type(descriptor).__name__}, not a Descriptor",
+            backend=name,
+        )
     if descriptor.name != name:
         raise PluginError(f"the plugin installed as {name!r} calls itself {descriptor.name!r}", backend=name)
     check_version("backend", name, descriptor.api_version)
@@ -251,5 +254,5 @@ def _checked(name: str, descriptor: object) -> Descriptor:
 
 
 def action_name(kind: type[Any]) -> str:
-    """What an action is called: ``create_topic`` for ``CreateTopic``."""
+    """Return the name of an action: ``create_topic`` for ``CreateTopic``."""
     return "".join(f"_{letter.lower()}" if letter.isupper() else letter for letter in kind.__name__)[1:]

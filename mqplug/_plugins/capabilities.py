@@ -1,4 +1,4 @@
-"""The public capabilities: what a backend does natively, and what the core adds, the same way on all of them."""
+"""Public capabilities: those of the backend, and those that the core adds, in the same way on all backends."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ def _always(native: Capabilities) -> bool:
 
 
 def _with_members(native: Capabilities) -> bool:
-    """Whether a group can be joined, in whatever mode."""
+    """Return whether a group can be joined, in any mode."""
     return native.groups and (native.ordered or native.exclusive or native.shared or native.key_shared)
 
 
 def _with_ranges(native: Capabilities) -> bool:
-    """Whether a group's stored position can hold acks behind it."""
+    """Return whether a group's stored position can hold acks behind it."""
     return _with_members(native) and native.acked_ranges_max > 0
 
 
@@ -51,7 +51,7 @@ PROVIDED: Final[Mapping[str, Callable[[Capabilities], bool]]] = {
     "cumulative_ack": _with_members,
     "individual_ack": _with_ranges,
 }
-"""What the core provides, and where it can."""
+"""The capabilities that the core provides, and the condition of each."""
 
 NEEDED: Final[Mapping[type, str]] = {
     DeleteTopic: "delete_topic",
@@ -64,20 +64,20 @@ NEEDED: Final[Mapping[type, str]] = {
     Ingest: "staged_ingest",
     DiscardStaged: "staged_ingest",
 }
-"""Which capability is missing where a driver does not know an action."""
+"""The capability that is missing where a driver does not know an action."""
 
 
 @cache
 def public(native: Capabilities) -> Capabilities:
-    """What users see: native capabilities and those that the core provides."""
+    """Return the capabilities that users see: native ones, and those that the core provides."""
     provided: dict[str, Any] = {name: True for name, possible in PROVIDED.items() if possible(native)}
     return attrs.evolve(native, **provided)
 
 
 def support(native: Capabilities, name: str) -> Support:
-    """Who provides a capability: the backend itself, the core, or nobody."""
+    """Return who provides a capability: the backend itself, the core, or nothing."""
     if name not in FLAGS:
-        raise ValueError(f"{name!r} is no operation or property: there are {', '.join(sorted(FLAGS))}")
+        raise ValueError(f"{name!r} is not an operation or property: there are {', '.join(sorted(FLAGS))}")
     if getattr(native, name):
         return "native"
     return "core" if getattr(public(native), name) else "absent"

@@ -1,4 +1,4 @@
-"""Finding plugins: by entry point, lazily, one at a time.
+"""Discovery of plugins: by entry point, lazily, one at a time.
 
 A backend or an extension is loaded when it is named, and no other with it. Names that the rules forbid are refused
 before anything is loaded.
@@ -40,13 +40,13 @@ class Conflict(PluginError):
 
 @attrs.frozen
 class PluginRules:
-    """Which plugins may be loaded, by name. Without an ``allow`` list, all that are not on the ``deny`` list."""
+    """The plugins that may be loaded, by name. Without an ``allow`` list, all that are not on the ``deny`` list."""
 
     allow: frozenset[str] | None = attrs.field(default=None, converter=attrs.converters.optional(frozenset))
     deny: frozenset[str] = attrs.field(default=frozenset(), converter=frozenset)
 
     def check(self, kind: Kind, name: str) -> None:
-        """``PluginError`` if this plugin may not be loaded; it says which list is why."""
+        """Raise ``PluginError``, naming the list, if this plugin may not be loaded."""
         if name in self.deny:
             raise _about(Denied, kind, name, "is on the deny list, and is not loaded", "Take it off that list")
         if self.allow is not None and name not in self.allow:
@@ -57,17 +57,17 @@ ALLOW_ALL: Final = PluginRules()
 
 
 def load(name: str, rules: PluginRules = ALLOW_ALL) -> object:
-    """The backend of this name. Nothing else is imported."""
+    """Return the backend of this name. Nothing else is imported."""
     return _load("backend", name, rules)
 
 
 def load_extension(name: str, settings: Mapping[str, Any] | None = None, rules: PluginRules = ALLOW_ALL) -> Extension:
-    """The extension of this name, made with its settings. Nothing else is imported."""
+    """Return the extension of this name, made with its settings. Nothing else is imported."""
     return make_extension(name, _load("extension", name, rules), settings or {})
 
 
 class Registration:
-    """What ``register`` returns: ``undo()``, or the end of a ``with`` block, makes it as it was before."""
+    """A registered plugin: ``undo()``, or the end of a ``with`` block, restores what was registered before."""
 
     def __init__(self, kind: Kind, name: str, plugin: object) -> None:
         self._key = (kind, name)
@@ -76,7 +76,7 @@ class Registration:
         _registered[self._key] = plugin
 
     def undo(self) -> None:
-        """Forget this plugin; one that was registered under the same name before is there again."""
+        """Forget this plugin; one that was registered before under the same name is registered again."""
         if _registered.get(self._key) is not self._plugin:
             return
         if self._before is None:
@@ -94,25 +94,25 @@ class Registration:
 
 
 def register(name: str, plugin: object, *, kind: Kind = "backend") -> Registration:
-    """Make a plugin known without an entry point: for tests and frozen applications. It wins over an installed one."""
+    """Register a plugin without an entry point: for tests and frozen applications. It wins over an installed one."""
     if kind not in GROUPS:
         raise ValueError(f"kind is 'backend' or 'extension', not {kind!r}")
     return Registration(kind, name, plugin)
 
 
 def installed(kind: Kind = "backend") -> dict[str, str]:
-    """The name of each plugin that is there, and the distribution that brings it. Loads none."""
+    """Return the name of each installed plugin, and the distribution that brings it. Loads none."""
     found = {point.name: owner(point) for point in entry_points(kind)}
     return found | dict.fromkeys(registered(kind), "registered")
 
 
 def registered(kind: Kind) -> dict[str, object]:
-    """The plugins that ``register`` made known, by name."""
+    """Return the plugins that ``register`` added, by name."""
     return {name: plugin for (of, name), plugin in _registered.items() if of == kind}
 
 
 def import_one(kind: Kind, points: list[EntryPoint]) -> object:
-    """What the only one of these entry points names; ``PluginError`` for whatever goes wrong in there."""
+    """Import the only one of these entry points; ``PluginError`` for every failure."""
     point, *rivals = points
     if rivals:
         owners = " and by ".join(sorted(owner(each) for each in points))
@@ -121,18 +121,18 @@ def import_one(kind: Kind, points: list[EntryPoint]) -> object:
         return point.load()
     except (Exception, SystemExit) as error:
         reason = f"does not load, from {owner(point)}: {type(error).__name__}: {error}"
-        mend = f"Reinstall it: pip install --force-reinstall {owner(point)}"
-        raise _about(PluginError, kind, point.name, reason, mend) from error
+        fix = f"Reinstall it: pip install --force-reinstall {owner(point)}"
+        raise _about(PluginError, kind, point.name, reason, fix) from error
 
 
 def entry_points(kind: Kind, name: str | None = None) -> list[EntryPoint]:
-    """The entry points of backends or extensions, of all names or of one."""
+    """Return the entry points of backends or extensions, of all names or of one."""
     unique = {(point.name, point.value, owner(point)): point for point in _entry_points(GROUPS[kind])}
     return [point for point in unique.values() if name in {None, point.name}]
 
 
 def owner(point: EntryPoint) -> str:
-    """The distribution that an entry point is of."""
+    """Return the distribution of an entry point."""
     return point.dist.name if point.dist is not None else point.value
 
 

@@ -1,4 +1,4 @@
-"""Extensions: what wraps the hooks of a backend, under a name, made with its settings."""
+"""Extensions, which wrap the hooks of a backend: made from a name and settings."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ from mqplug._settings.settings import Complaint, structured, told, unknown
 
 @attrs.frozen
 class Extension:
-    """An extension and what it is called."""
+    """An extension and its name."""
 
     name: str
     plugin: object
 
     @classmethod
     def of(cls, given: object) -> Extension:
-        """An extension that was given as an object is called after its class, or its module."""
+        """Return an extension that was given as an object, named after its class or its module."""
         if isinstance(given, Extension):
             return given
         return cls(getattr(given, "__name__", type(given).__name__), given)
 
 
 def make_extension(name: str, found: object, settings: Mapping[str, Any]) -> Extension:
-    """An extension from what its entry point names: a class or function is called with the settings."""
+    """Return an extension from its entry point: a class or function is called with the settings."""
     if not inspect.isclass(found) and not inspect.isroutine(found):
         if settings:
             raise ConfigError(f"the extension {name!r} takes no settings", fix="Remove them")

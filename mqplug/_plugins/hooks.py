@@ -1,6 +1,6 @@
 """The hooks of one client: a backend's, and around them those of the extensions.
 
-Here it is known whose each hook is, so that what goes wrong is said of the plugin that did it.
+They know which plugin each hook belongs to, so that an error names the plugin that caused it.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class Hooks:
         self._homes[_home(plugin)] = who
 
     def extension_of(self, error: BaseException) -> str | None:
-        """The extension that raised this; None if it was the backend, or nothing tells."""
+        """Return the extension that raised this; None if it was the backend, or cannot be told."""
         if isinstance(error.__cause__, StopIteration):  # Python made a RuntimeError of it, on its way out of a wrapper
             error = error.__cause__
         frames = _frames_from_inside(error.__traceback__)
@@ -55,21 +55,21 @@ class Hooks:
 
 
 class Incompatible(PluginError):
-    """A plugin that speaks a version of the interface that this core does not."""
+    """A plugin that implements a version of the interface which this core does not know."""
 
     api_version: int | None = None
 
 
 def check_version(kind: Kind, name: str, version: object) -> None:
-    """``PluginError`` unless this core speaks that version; it says what to upgrade."""
+    """Raise ``PluginError`` unless this core knows that version; it says what to upgrade."""
     where = name if kind == "backend" else None
     if not isinstance(version, int):
-        raise PluginError(f"the {kind} {name!r} has no number for an api_version, but {version!r}", backend=where)
+        raise PluginError(f"the {kind} {name!r} has the api_version {version!r}, which is not a number", backend=where)
     if API_VERSION - 1 <= version <= API_VERSION:
         return
     package = package_of(kind, name) if version < API_VERSION else PROJECT
     error = Incompatible(
-        f"the {kind} {name!r} speaks version {version} of the interface, this is {API_VERSION}",
+        f"the {kind} {name!r} implements version {version} of the interface; this mqplug has version {API_VERSION}",
         backend=where,
         fix=f"Run pip install --upgrade {package}" if package else f"Upgrade the {kind} {name!r}",
     )
@@ -78,7 +78,7 @@ def check_version(kind: Kind, name: str, version: object) -> None:
 
 
 def check_extension(extension: Extension) -> None:
-    """``PluginError`` unless its hooks fit, and its version does."""
+    """Raise ``PluginError`` unless its hooks and its version fit."""
     _plug_extension(_manager(), extension)
 
 
@@ -94,12 +94,12 @@ def _plug_extension(manager: pluggy.PluginManager, extension: Extension) -> list
 
 
 def api_version(extension: object) -> int:
-    """The version of the interface that an extension was written for; it need not say so."""
+    """Return the version of the interface that an extension was written for; it need not declare one."""
     return cast(int, getattr(extension, "api_version", API_VERSION))
 
 
 def _plug(manager: pluggy.PluginManager, who: str, plugin: object) -> list[pluggy.HookImpl]:
-    """Register a plugin; its hooks, if they all fit."""
+    """Register a plugin, and return its hooks if they all fit."""
     _check_instance(who, plugin)
     try:
         manager.register(plugin, f"{who} ({len(manager.get_plugins())})")
@@ -129,20 +129,24 @@ def _frames_from_inside(trace: TracebackType | None) -> list[FrameType]:
 
 
 def _code(frame: FrameType) -> CodeType:
-    """The code that a frame is about: where pluggy complains of a wrapper that does not yield once, the wrapper's."""
+    """Return the code that a frame is about: where pluggy complains of a wrapper that does not yield once, the
+    wrapper's.
+    """
     wrapper = frame.f_locals.get("wrap_controller")
     return wrapper.gi_code if isinstance(wrapper, GeneratorType) else frame.f_code
 
 
 def _owner(frame: FrameType, owners: Sequence[tuple[object, str | None]]) -> str | None:
-    """Whose hook runs in a frame: several plugins of one class share its code, and not their ``self``."""
+    """Return the plugin whose hook runs in a frame: several plugins of one class share its code, and not their
+    ``self``.
+    """
     first = frame.f_code.co_varnames[:1]
     me = frame.f_locals.get(first[0]) if first else None
     return next((who for plugin, who in owners if plugin is me), owners[0][1])
 
 
 def _check_instance(who: str, plugin: object) -> None:
-    """The hooks of a class want a ``self`` that nobody gives them."""
+    """Raise ``PluginError`` for a class, whose hooks would lack their ``self``."""
     if inspect.isclass(plugin) and any(
         inspect.isfunction(inspect.getattr_static(plugin, name, None)) for name in HOOK_NAMES
     ):
@@ -150,12 +154,12 @@ def _check_instance(who: str, plugin: object) -> None:
 
 
 def _check_unmarked(who: str, plugin: object, marked: set[str]) -> None:
-    """A hook without its decorator would never be called."""
+    """Raise ``PluginError`` for a hook without its decorator, which would never be called."""
     if not marked:
         raise PluginError(f"{who} has no hooks", fix="Decorate its hooks with mqplug.spi.hookimpl")
     for name in set(HOOK_NAMES) - marked:
         if inspect.isroutine(inspect.getattr_static(plugin, name, None)):
-            raise PluginError(f"{who} has a {name} that is no hook", fix="Decorate it with mqplug.spi.hookimpl")
+            raise PluginError(f"{who} has a {name} that is not a hook", fix="Decorate it with mqplug.spi.hookimpl")
 
 
 def _unknown(who: str, name: str) -> PluginError:
@@ -165,7 +169,7 @@ def _unknown(who: str, name: str) -> PluginError:
 
 
 def _reason(error: pluggy.PluginValidationError) -> str:
-    """What pluggy says, in one line, less the plugin's name."""
+    """Return pluggy's reason in one line, without the plugin's name."""
     lines = [" ".join(line.split()) for line in str(error).splitlines()]
     return "; ".join(line for line in lines[1:] if line) or lines[0]
 
@@ -175,7 +179,7 @@ def _spoken(extension: Extension) -> str:
 
 
 def _home(plugin: object) -> str:
-    """The package that a plugin's code is in."""
+    """Return the package of a plugin's code."""
     module = plugin.__name__ if inspect.ismodule(plugin) else type(plugin).__module__
     return _top(module)
 

@@ -1,4 +1,4 @@
-"""What is installed, and the state of each plugin. Each is loaded and looked at, and none hides another."""
+"""The state of each installed plugin. Each is loaded and checked, and none hides another."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ State = Literal["ok", "broken", "conflict", "denied", "incompatible"]
 
 @attrs.frozen
 class PluginState:
-    """One plugin. What is not known is None; ``reason`` says what is wrong and how to mend it."""
+    """One plugin. Unknown facts are None; ``reason`` says what is wrong and how to fix it."""
 
     kind: Kind
     name: str
@@ -45,7 +45,7 @@ class PluginState:
 
 
 def inspect_plugins(rules: PluginRules = ALLOW_ALL) -> list[PluginState]:
-    """All plugins, by kind and name. What the rules forbid is listed, and not loaded."""
+    """Return all plugins, by kind and name. Those that the rules forbid are listed, and not loaded."""
     found = [state for kind in GROUPS for state in _states(kind, rules)]
     return sorted(found, key=lambda each: (each.kind, each.name, each.distribution or ""))
 
@@ -71,7 +71,7 @@ def _unloaded(kind: Kind, point: EntryPoint) -> PluginState:
 
 
 def _looked_at(plugin: PluginState, rules: PluginRules, load: Callable[[], object]) -> PluginState:
-    """The plugin in the state that loading it shows, if that is allowed."""
+    """Return the plugin with the state that loading it shows, if it may be loaded."""
     try:
         rules.check(plugin.kind, plugin.name)
         return attrs.evolve(plugin, api_version=_version(plugin.kind, plugin.name, load()))
@@ -86,7 +86,7 @@ def _looked_at(plugin: PluginState, rules: PluginRules, load: Callable[[], objec
 
 
 def _version(kind: Kind, name: str, found: object) -> int:
-    """The version of the interface that a plugin speaks; raises if anything is wrong with it."""
+    """Return the version of the interface that a plugin implements; raise if anything is wrong with it."""
     if kind == "backend":
         return Backend(name, found).descriptor.api_version
     if python.isroutine(found):
@@ -97,7 +97,7 @@ def _version(kind: Kind, name: str, found: object) -> int:
 
 
 def _unmade(kind: type[object]) -> object:
-    """An instance without its settings: its hooks can be looked at, and not called."""
+    """Return an instance made without settings: its hooks can be inspected, and not called."""
     with suppress(TypeError):
         return kind.__new__(kind)
     return kind

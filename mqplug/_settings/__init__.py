@@ -1,1 +1,1 @@
-"""From a mapping into a settings class: strict reading, all complaints at once, secrets hidden."""
+"""Settings classes, read from a mapping: strictly, with all complaints at once and without secrets."""

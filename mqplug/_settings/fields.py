@@ -1,4 +1,4 @@
-"""What a settings class says of each of its fields."""
+"""The fields of a settings class."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Field:
 
 
 def fields_of(kind: type[Any]) -> Mapping[str, Field]:
-    """The settings of a class, by name."""
+    """Return the settings of a class, by name."""
     hints = typing.get_type_hints(kind)
     return {each.name: _field(each, hints[each.name]) for each in attrs.fields(kind) if each.init}
 

@@ -1,6 +1,6 @@
-"""Reading values strictly: no number becomes a text and no text a number, but for what was written as text.
+"""Strict reading of values: a number is no text and a text no number, except where a value was written as text.
 
-No message holds a value, since it may be a secret; but for one of few, if it is a word.
+No message shows a value, since it may be a secret, except a word where only a few are allowed.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _SPOKEN: Final = {bool: "true or false", int: "a whole number", float: "a number
 
 
 class WrongValue(TypeError):
-    """A value that does not fit its setting, in words that do not hold a secret; and what was probably meant."""
+    """A value that does not fit its setting, described without secrets, and what was probably meant."""
 
     def __init__(self, text: str, fix: str | None = None) -> None:
         super().__init__(text)
@@ -52,7 +52,7 @@ class WrongValue(TypeError):
 
 @cache
 def converter() -> Converter:
-    """The one converter for all settings."""
+    """Return the one converter for all settings."""
     made = Converter(forbid_extra_keys=True)
     for kind in (str, bytes, bool, int, float):
         made.register_structure_hook(kind, _exactly)
@@ -146,7 +146,7 @@ def _choices(kind: Any, made: Converter) -> Hook:
 
 
 def _enumeration(value: Any, kind: type[Enum]) -> Enum:
-    """The member of this value, or itself."""
+    """Return the member of this value, or the member itself."""
     if isinstance(value, kind):
         return value
     for member in kind:
@@ -156,7 +156,7 @@ def _enumeration(value: Any, kind: type[Enum]) -> Enum:
 
 
 def _none_of(choices: Sequence[Any], value: object) -> WrongValue:
-    """The error for a value that is none of those allowed; a word is shown, since no secret belongs there."""
+    """Return the error for a value that is none of those allowed; a word is shown, since no secret belongs there."""
     is_word = isinstance(value, str) and _WORD.fullmatch(value) is not None
     given = repr(str(value)) if is_word else _spoken(value)
     near = {str(choice).casefold(): choice for choice in choices}
@@ -166,7 +166,7 @@ def _none_of(choices: Sequence[Any], value: object) -> WrongValue:
 
 
 def _durations(value: Any, kind: Any) -> timedelta:
-    """A timedelta; in files and URLs it is a text such as 7d, 12h, 30m or 45s."""
+    """Return a timedelta; in files and URLs it is a text such as 7d, 12h, 30m or 45s."""
     if isinstance(value, timedelta):
         return value
     found = _DURATION.fullmatch(value) if isinstance(value, str) else None
@@ -174,7 +174,7 @@ def _durations(value: Any, kind: Any) -> timedelta:
         raise WrongValue(f"expected a duration such as '7d', '12h', '30m' or '45s', not {_spoken(value)}")
     with suppress(OverflowError):
         return timedelta(**{_UNITS[found[2]]: float(found[1])})
-    raise WrongValue("expected a duration that is not longer than all time")
+    raise WrongValue("expected a shorter duration")
 
 
 def _unions(kind: Any, made: Converter) -> Hook:
@@ -204,7 +204,9 @@ def _is_choice(kind: Any) -> bool:
 
 
 def _is_union(kind: Any) -> bool:
-    """A choice between types; one type or None is not, since there the type says what is wrong."""
+    """Return whether this is a choice between types; one type or None is not, since there the type says
+    what is wrong.
+    """
     if not isinstance(kind, UnionType) and typing.get_origin(kind) is not typing.Union:
         return False
     return len([each for each in typing.get_args(kind) if each is not type(None)]) > 1

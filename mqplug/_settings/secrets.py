@@ -1,4 +1,4 @@
-"""Secrets: settings that are not in the repr of their class (``repr=False``), and texts that would show them."""
+"""Secrets: settings that are not in the repr of their class (``repr=False``), and their removal from texts."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _SHORT: Final = 4  # a shorter text is a part of many a word, and counts as a wo
 
 
 def secrets_of(kind: type[Any], given: object) -> set[str]:
-    """The texts that are secrets among settings: a mapping, right or wrong, or an object of their class."""
+    """Return the texts that are secrets among settings: a mapping, right or wrong, or an object of their class."""
     found: set[str] = set()
     for name, field in fields_of(kind).items():
         value = given.get(name) if isinstance(given, Mapping) else getattr(given, name, None)
@@ -27,19 +27,19 @@ def secrets_of(kind: type[Any], given: object) -> set[str]:
 
 
 def shows(text: str, secrets: Iterable[str]) -> bool:
-    """Whether a text holds one of the secrets, as it is or as Python writes it."""
+    """Return whether a text holds one of the secrets, as it is or as Python writes it."""
     return any(pattern.search(text) for pattern in map(_pattern, secrets))
 
 
 def hidden(text: str, secrets: Iterable[str]) -> str:
-    """A text with ``...`` for each secret, and for the login of each URL."""
+    """Return a text with ``...`` for each secret, and for the login of each URL."""
     for secret in sorted(secrets, key=len, reverse=True):
         text = _pattern(secret).sub(MASK, text)
     return without_logins(text)
 
 
 def redact(error: BaseException, secrets: Iterable[str]) -> None:
-    """Take secrets out of an error's texts, and drop what caused it if that shows one."""
+    """Remove secrets from an error's texts, and drop its cause if that shows one."""
     known = list(secrets)
     if isinstance(error, Error):
         error.message = hidden(error.message, known)
@@ -68,7 +68,7 @@ def _texts(value: object) -> Iterator[str]:
 
 
 def _causes(error: BaseException) -> Iterator[str]:
-    """The texts of all that led to an error."""
+    """Return the texts of all causes of an error."""
     seen = [error]
     for each in seen:
         for cause in (each.__cause__, each.__context__):

@@ -1,4 +1,4 @@
-"""Settings: from a mapping into a settings class. All that is wrong is named at once, with its path, and no value."""
+"""Settings classes, filled from a mapping. All errors are reported at once, with their paths, and without values."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _QUOTED: Final = re.compile(r"'(\w+)'")
 
 @attrs.frozen
 class Complaint:
-    """One thing that is wrong, and how to mend it."""
+    """One error, and how to fix it."""
 
     text: str
     fix: str | None = None
@@ -37,10 +37,10 @@ def structured(
     places: Mapping[str, str] | None = None,
     backend: str | None = None,
 ) -> T:
-    """Settings of this class; ``ConfigError`` for whatever is wrong with them.
+    """Return settings of this class; ``ConfigError`` for everything that is wrong with them.
 
-    ``path`` is where they stand, such as ``kafka``. ``places`` says what to call a key in an error, where its path
-    is not what somebody would look for, such as the name of an environment variable.
+    ``path`` is their section, such as ``kafka``. ``places`` has the name of a key in errors where its path would not
+    help, such as the name of an environment variable.
     """
     made, complaints = _attempt(kind, given, path, places or {})
     if complaints:
@@ -61,7 +61,7 @@ def _attempt(
 
 
 def told(complaints: list[Complaint], backend: str | None = None) -> ConfigError:
-    """One error for all that is wrong."""
+    """Return one error for all complaints."""
     if len(complaints) == 1:
         return ConfigError(complaints[0].text, fix=complaints[0].fix, backend=backend)
     text = "; ".join(f"{each.text} ({each.fix})" if each.fix else each.text for each in complaints)
@@ -69,7 +69,7 @@ def told(complaints: list[Complaint], backend: str | None = None) -> ConfigError
 
 
 def unknown(name: str, place: str, path: str, known: Iterable[str]) -> Complaint:
-    """A setting that is none of those known. ``place`` is what it is called, ``path`` what it is in."""
+    """Return the complaint about an unknown setting. ``place`` is its name for people, ``path`` where it is."""
     near = get_close_matches(name, list(known), n=1)
     text = f"there is no setting {quoted(place)}"
     if not near:
@@ -80,27 +80,27 @@ def unknown(name: str, place: str, path: str, known: Iterable[str]) -> Complaint
 
 
 def quoted(place: str) -> str:
-    """A setting between quotes, with the file that it is in, if it is in one, behind them."""
+    """Return a setting between quotes, followed by its file, if it is in one."""
     key, where, file = place.partition(" in ")
     return f"{key!r}{where}{file}"
 
 
 def nearest(name: str, known: Iterable[str]) -> str:
-    """Advice for a name that is none of those known."""
+    """Return advice for a name that is none of those known."""
     near = get_close_matches(name, list(known), n=1)
     return f"Did you mean {near[0]!r}?" if near else f"There are {', '.join(sorted(known)) or 'none'}"
 
 
 @attrs.frozen
 class _Examiner:
-    """Puts into words what went wrong while settings were read."""
+    """Describes what went wrong while settings were read."""
 
     path: str
     places: Mapping[str, str]
     secrets: set[str]
 
     def complaints(self, error: BaseException, kind: Any, at: Path) -> Iterator[Complaint]:
-        """What is wrong, from an error that may hold many."""
+        """Return the complaints of an error that may hold many."""
         from cattrs.errors import ClassValidationError, ForbiddenExtraKeysError, IterableValidationError
 
         if isinstance(error, ForbiddenExtraKeysError):
@@ -133,7 +133,9 @@ class _Examiner:
         reason = error.message if isinstance(error, Error) else str(error.args[0] if error.args else type(error))
         fix = error.fix if isinstance(error, Error) else None
         if shows(f"{reason} {fix}", self.secrets):
-            return Complaint(f"{quoted(self._called(at))} is wrong; why is not shown, since that shows a secret")
+            return Complaint(
+                f"{quoted(self._called(at))} is wrong; the reason is not shown, since it contains a secret"
+            )
         if isinstance(kind, type) and attrs.has(kind):
             at, reason = _attributed(reason, kind, at)
         return Complaint(f"{quoted(self._called(at))}: {without_logins(reason)}", fix and without_logins(fix))
@@ -147,7 +149,7 @@ class _Examiner:
 
 
 def _attributed(reason: str, kind: type[Any], at: Path) -> tuple[Path, str]:
-    """Validators do not say where, but name the field: as their first word, or between quotes."""
+    """Return the field that a validator's error is about: its first word, or a word between quotes."""
     first = _FIRST.match(reason)
     if first is not None and first[1] in fields_of(kind):
         return (*at, first[1]), reason[first.end() :]

@@ -1,4 +1,4 @@
-"""Values that were written as text, because their place has nothing else."""
+"""Values that were written as text, because their place has no other types."""
 
 from __future__ import annotations
 

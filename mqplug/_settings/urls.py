@@ -1,7 +1,7 @@
-"""URLs: their parts, and what of them may be shown.
+"""URLs: their parts, and the part of them that may be shown.
 
-A password with a character that has a meaning in URLs (``/``, ``?``, ``#``) ends where nobody expects it, and its rest
-would be taken for a host or a path. So nothing is shown of a URL that cannot be told apart with certainty.
+A password with a character that has a meaning in URLs (``/``, ``?``, ``#``) ends early, and its rest would be taken for
+a host or a path. So nothing is shown of a URL that cannot be split with certainty.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ def split_url(text: str) -> tuple[Url, dict[str, str]]:
     """Return the parts of a URL, and its query."""
     parts = _PARTS.fullmatch(text)
     if parts is None:
-        raise ConfigError(f"{shown(text)!r} is no URL", fix="Write one such as kafka://host:9092 or rocksmq:///path")
+        raise ConfigError(f"{shown(text)!r} is not a URL", fix="Write one such as kafka://host:9092 or rocksmq:///path")
     if not _is_certain(parts):
-        raise ConfigError(f"{shown(text)!r} has an '@' or a '#' where it ends before", fix=ESCAPES)
+        raise ConfigError(f"{shown(text)!r} has an '@' or a '#' behind its end", fix=ESCAPES)
     login, at, hosts = parts["authority"].rpartition("@")
     user, _, password = login.partition(":")
     url = Url(
@@ -52,12 +52,12 @@ def shown(url: str) -> str:
 
 
 def without_logins(text: str) -> str:
-    """Return a text with ``...`` for all that stands between the first ``://`` and the last ``@`` in it."""
+    """Return a text with ``...`` for everything between the first ``://`` and the last ``@`` in it."""
     return _LOGIN.sub("...@", text)
 
 
 def _is_certain(parts: re.Match[str]) -> bool:
-    """Whether no ``@`` stands behind the hosts, where the rest of a password with a ``/`` would."""
+    """Return whether there is no ``@`` behind the hosts, where the rest of a password with a ``/`` would be."""
     behind = f"{parts['path']}{parts['query'] or ''}" if parts["authority"] else parts["query"] or ""
     return "@" not in behind and parts["fragment"] is None
 
@@ -89,7 +89,7 @@ def _query(query: str | None, text: str) -> dict[str, str]:
     except ValueError:  # it shows what it could not read, which may be a secret
         found = None
     if found is None:
-        raise ConfigError(f"{shown(text)!r} is no URL", fix="Write key=value after the '?', with '&' between them")
+        raise ConfigError(f"{shown(text)!r} is not a URL", fix="Write key=value after the '?', with '&' between them")
     _check_once(found)
     return dict(found)
 
@@ -98,4 +98,4 @@ def _check_once(query: list[tuple[str, str]]) -> None:
     keys = [key for key, _ in query]
     twice = sorted({key for key in keys if keys.count(key) > 1})
     if twice:
-        raise ConfigError(f"the URL says {', '.join(map(repr, twice))} twice", fix="Say it once")
+        raise ConfigError(f"the URL says {', '.join(map(repr, twice))} twice", fix="Give it once")

@@ -139,8 +139,8 @@ WRONG: list[tuple[str, Call, type[Exception], str]] = [
     ("watermarks of a number", lambda mq: mq.watermarks(7), TypeError, "a list of str"),
     ("watermarks of a set", lambda mq: mq.watermarks({"orders"}), TypeError, "a list of str"),
     ("lag of bytes", lambda mq: mq.lag(b"orders", group="billing"), TypeError, "a list of str"),
-    ("support of nothing", lambda mq: mq.support("flying"), ValueError, "'flying' is no operation or property"),
-    ("support of a number", lambda mq: mq.support("message_max_bytes"), ValueError, "is no operation or property"),
+    ("support of nothing", lambda mq: mq.support("flying"), ValueError, "'flying' is not an operation or property"),
+    ("support of a number", lambda mq: mq.support("message_max_bytes"), ValueError, "is not an operation or property"),
     ("unwrap of a text", lambda mq: mq.unwrap("Store"), TypeError, "unwrap"),
 ]  # fmt: skip
 

@@ -36,7 +36,7 @@ def test_a_url_and_keywords_say_the_same() -> None:
         ("memory", {"message_max_bytes": -1}, "'memory.message_max_bytes'"),
         ("memory://x?message_max_bytes=many", {}, "'memory.message_max_bytes': expected int"),
         ("memory://x?nam=y", {}, "no setting 'memory.nam'"),
-        ("://x", {}, "is no URL"),
+        ("://x", {}, "is not a URL"),
         ("kafak", {}, "Did you mean 'kafka'"),
         ("nothing-of-the-kind", {}, "There are .*memory"),
         ("nats", {}, "no backend 'nats'.*There are .*kafka"),
@@ -86,7 +86,7 @@ def a_plugin(name: str, api_version: int) -> object:
     return Plugin()
 
 
-@pytest.mark.parametrize(("version", "advice"), [(7, "upgrade mqplug$"), (-7, "upgrade mqplug-registered")])
+@pytest.mark.parametrize(("version", "advice"), [(7, "upgrade mqplug$"), (-7, "Upgrade the backend 'registered'$")])
 def test_a_plugin_of_another_interface_version_is_refused(
     monkeypatch: pytest.MonkeyPatch, version: int, advice: str
 ) -> None:

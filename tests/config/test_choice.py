@@ -141,9 +141,9 @@ def test_configured_wants_a_name(wrong: Any) -> None:
         ({"pulsar": {"servce_url": "x"}, **KAFKA}, "'pulsar.servce_url'.*'pulsar.service_url'"),
         ({"rocksmq": {"paht": "x"}, **KAFKA}, "'rocksmq.paht'.*'rocksmq.path'"),
         ({"kafka": {"server": "x"}}, "'kafka.server'.*'kafka.servers'"),
-        ({"kafka": {"brokersList": "x"}}, "'kafka.brokersList'.*Say servers.*milvus in its name"),
-        ({"pulsar": {"adress": "x"}, **KAFKA}, "'pulsar.adress'.*Say service_url"),
-        ({"kafka": {"bootstrap.servers": "x"}}, "'kafka.bootstrap.servers'.*Say servers"),
+        ({"kafka": {"brokersList": "x"}}, "'kafka.brokersList'.*Set servers.*milvus in its name"),
+        ({"pulsar": {"adress": "x"}, **KAFKA}, "'pulsar.adress'.*Set service_url"),
+        ({"kafka": {"bootstrap.servers": "x"}}, "'kafka.bootstrap.servers'.*Set servers"),
     ],
 )
 def test_a_misspelt_address_chooses_no_other_backend(fakes: Fakes, sections: Any, says: str) -> None:

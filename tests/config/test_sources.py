@@ -94,13 +94,13 @@ def test_the_users_own_file_is_below_home(fakes: Fakes, monkeypatch: pytest.Monk
     [
         ("absent.toml", None, "absent.toml cannot be read: No such file"),
         ("x.ini", "[kafka]", "neither .toml nor .yaml"),
-        ("x.toml", "a = \n", "is no TOML: .*line 1"),
-        ("x.yaml", "a: [", "is no YAML at line"),
+        ("x.toml", "a = \n", "is not TOML: .*line 1"),
+        ("x.yaml", "a: [", "is not YAML at line"),
         ("x.yaml", "- a", "holds no table"),
         ("x.toml", "[kafak]\n", "no section 'kafak' in .*x.toml.*Did you mean 'kafka'"),
         ("x.toml", "bakend = 'kafka'", "no key 'bakend' in .*x.toml.*Did you mean 'backend'"),
         ("x.toml", "kafka = 3", "'kafka' in .*x.toml: expected a table, not int"),
-        ("x.toml", "servers = ['x']", "no key 'servers' in .*A backend's settings stand in its section"),
+        ("x.toml", "servers = ['x']", "no key 'servers' in .*A backend's settings go into its section"),
         ("x.toml", "backend = 3", "'backend' in .*x.toml: expected str, not int"),
         ("x.toml", "extension = 3", "'extension' in .*: expected a table"),
         ("x.toml", "[extension]\nfaults = 3", "'extension.faults' in .*: expected a table"),
@@ -211,7 +211,7 @@ def test_the_environment_alone_is_enough(fakes: Fakes, monkeypatch: pytest.Monke
         ("MQPLUG_KAFKA_MESSAGE_MAX_BYTES", "'MQPLUG_KAFKA_MESSAGE_MAX_BYTES': expected int, written as a whole number"),
         ("MQPLUG_KAFKA_NATIVE", "'MQPLUG_KAFKA_NATIVE': expected a mapping, written as key=value"),
         ("MQPLUG_MODE", "'MQPLUG_MODE': expected one of 'standalone', 'cluster'"),
-        ("MQPLUG_URL", "is no URL"),
+        ("MQPLUG_URL", "is not a URL"),
     ],
 )
 def test_a_wrong_variable_is_named(fakes: Fakes, monkeypatch: pytest.MonkeyPatch, variable: str, says: str) -> None:

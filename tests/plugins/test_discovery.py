@@ -79,7 +79,7 @@ BROKEN = {
     "hookless": ("x = 1", "has no hooks.*hookimpl"),
     "unmarked": (
         BACKEND.format(name="unmarked", version=1) + "\n    def mqplug_bounds(): ...",
-        "has a mqplug_bounds that is no hook",
+        "has a mqplug_bounds that is not a hook",
     ),
     "misspelt": (HOOKS + "@hookimpl\ndef mqplug_conect(): ...", "mqplug_conect.*mean mqplug_connect"),
     "argument": (
@@ -87,14 +87,17 @@ BROKEN = {
         r"mqplug_connect\(setings\).*'setings'.*not be found",
     ),
     "misnamed": (BACKEND.format(name="other", version=1), "calls itself 'other'"),
-    "silent": (HOOKS + "@hookimpl\ndef mqplug_describe(): ...", "does not describe itself"),
-    "nonsense": (HOOKS + "@hookimpl\ndef mqplug_describe(): return {'name': 'nonsense'}", "describes itself by a dict"),
+    "silent": (HOOKS + "@hookimpl\ndef mqplug_describe(): ...", "has no mqplug_describe"),
+    "nonsense": (
+        HOOKS + "@hookimpl\ndef mqplug_describe(): return {'name': 'nonsense'}",
+        "returned a dict, not a Descriptor",
+    ),
     "describing": (HOOKS + "@hookimpl\ndef mqplug_describe(): return len(5)", "raised TypeError"),
     "wordless": (
         BACKEND.format(name="wordless", version=1).replace("name='wordless'", "name='wordless', settings=5"),
         "wrong settings",
     ),
-    "numberless": (BACKEND.format(name="numberless", version="'one'"), "no number for an api_version, but 'one'"),
+    "numberless": (BACKEND.format(name="numberless", version="'one'"), "the api_version 'one', which is not a number"),
 }
 
 

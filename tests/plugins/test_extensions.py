@@ -148,7 +148,7 @@ def test_what_a_backend_raises_is_its_own_fault(hook, surrounded):
 def test_a_hook_that_nobody_answers_is_named(hook):
     """A backend without a hook, or a wrapper that returns nothing, is an error that names the hook."""
     sound = {name: staticmethod(getattr(memory, name)) for name in HOOKS if name != hook}
-    with pytest.raises(mqplug.PluginError, match=f"nobody answered {hook}"):
+    with pytest.raises(mqplug.PluginError, match=f"no plugin answered {hook}"):
         Stage(type("Lacking", (), sound)()).call(hook)
 
     @hookimpl(wrapper=True)
@@ -218,7 +218,7 @@ def test_an_extension_may_be_older_by_one_version():
     extension.api_version = 0
     mqplug.connect("memory", extensions=[extension]).close()
     extension.api_version = 7
-    with pytest.raises(mqplug.PluginError, match=r"'Extension' speaks version 7.*upgrade mqplug$"):
+    with pytest.raises(mqplug.PluginError, match=r"'Extension' implements version 7.*upgrade mqplug$"):
         mqplug.connect("memory", extensions=[extension])
 
 
