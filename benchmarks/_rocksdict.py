@@ -18,9 +18,9 @@ from rocksdict import AccessType, Rdict, WriteBatch, WriteOptions
 from benchmarks._load import Load
 from benchmarks._paired import Work
 from mqplug_rocksmq._engine.tuning import Tuning
-from mqplug_rocksmq._format.from_arrow_to_pages import arrow_bodies
-from mqplug_rocksmq._format.page import Body, Columns, Page, encode_one
-from mqplug_rocksmq._format.paging import bodies_of
+from mqplug_rocksmq._format.from_arrow_to_pages import arrow_page_bodies
+from mqplug_rocksmq._format.page import Page, PageBody, PageColumns, encode_single
+from mqplug_rocksmq._format.paging import page_bodies
 
 KEY, RECORD = Struct(">IQ"), Struct("<6Q")
 
@@ -29,9 +29,11 @@ KEY, RECORD = Struct(">IQ"), Struct("<6Q")
 def writing(directory: Path, load: Load, origin: str, *, sync: bool) -> Iterator[Work]:
     """Write pages into a database of its own; of values, or from Arrow."""
 
-    def pages() -> list[Body]:
+    def pages() -> list[PageBody]:
         return (
-            arrow_bodies({"value": load.table.column("value")}, _now()) if origin == "arrow" else pages_of(load.values)
+            arrow_page_bodies({"value": load.table.column("value")}, _now())
+            if origin == "arrow"
+            else pages_of(load.values)
         )
 
     with TemporaryDirectory(dir=directory) as path:
@@ -53,7 +55,7 @@ def fill_singly(path: Path, load: Load) -> None:
     database = open_database(path)
     appender = Appender(database, sync=False)
     for value in load.values * load.batches:
-        appender.append(0, [encode_one(_now(), None, value)])
+        appender.append(0, [encode_single(_now(), None, value)])
     appender.close()
     database.get_column_family("data").flush(True)
     database.close()
@@ -83,7 +85,7 @@ class Appender:
         self._options.sync = sync
         self._ends: dict[int, int] = {}
 
-    def append(self, partition: int, bodies: Sequence[Body]) -> None:
+    def append(self, partition: int, bodies: Sequence[PageBody]) -> None:
         """Store these pages."""
         end = self._ends.get(partition, 0)
         changes = WriteBatch(raw_mode=True)
@@ -99,16 +101,16 @@ class Appender:
         del self._data, self._meta
 
 
-def pages_of(values: Sequence[bytes]) -> list[Body]:
+def pages_of(values: Sequence[bytes]) -> list[PageBody]:
     """Pages of these values, made now, as many as the plugin makes of them."""
-    return bodies_of(Columns([_now()] * len(values), values))
+    return page_bodies(PageColumns([_now()] * len(values), values))
 
 
 def _now() -> int:
     return time.time_ns() // 1_000_000
 
 
-def _write(database: Rdict, load: Load, pages: Callable[[], list[Body]], *, sync: bool) -> int:
+def _write(database: Rdict, load: Load, pages: Callable[[], list[PageBody]], *, sync: bool) -> int:
     appender = Appender(database, sync=sync)
     for number in range(load.batches):
         appender.append(number % load.partitions, pages())

@@ -24,7 +24,7 @@ from mqplug.spi import (
     TopicInfo,
     hookimpl,
 )
-from mqplug_rocksmq._format.keys import ACKED_RANGES_MAX
+from mqplug_rocksmq._format.keys import MAX_ACKED_RANGES
 from mqplug_rocksmq._settings import PLUGIN_VERSION, RocksMQSettings, from_url
 from mqplug_rocksmq._store.statistics import RocksMQStatistics
 
@@ -44,7 +44,7 @@ _CAPABILITIES = Capabilities(
     individual_ack=True, cumulative_ack=True, commit=True, assignment_events=True, header_duplicates=True,
     idempotent_producer=True, batch_index=True, time_index=True, multi_client=True, multi_process=True,
     persistent=True, exactly_once=True, durable_delivery_count=True, staged_ingest=True,
-    acked_ranges_max=ACKED_RANGES_MAX,
+    acked_ranges_max=MAX_ACKED_RANGES,
 )  # fmt: skip
 
 

@@ -22,7 +22,7 @@ import mqplug
 from mqplug import Client, ConfigError
 from mqplug.testing import Harness, ServerProcess
 from mqplug_rocksmq._engine.directory import DATABASE
-from mqplug_rocksmq._engine.ownership import owner_of
+from mqplug_rocksmq._engine.ownership import read_owner
 from mqplug_rocksmq._engine.rocks import Pages
 from mqplug_rocksmq._processes.reach import ask_owner
 from mqplug_rocksmq._store.store import Store
@@ -195,7 +195,7 @@ def fill_disk(process: int, path: Path) -> Callable[[], None]:
 
 
 def _owner(path: Path) -> int | None:
-    owner = owner_of(path)
+    owner = read_owner(path)
     return None if owner is None else owner.pid
 
 

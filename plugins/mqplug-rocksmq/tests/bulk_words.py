@@ -11,7 +11,7 @@ from mqplug import Record, Staged
 from mqplug.spi import TopicInfo
 from mqplug_rocksmq._driver.stage import RocksMQStage
 from mqplug_rocksmq._driver.translation import topic_logs
-from mqplug_rocksmq._store.ingest import Taken
+from mqplug_rocksmq._store.ingest import IngestOutcome
 from mqplug_rocksmq._store.staged import files_of
 from mqplug_rocksmq._store.store import Store
 
@@ -53,7 +53,7 @@ def staged(store: Store, *pages: Sequence[bytes | None], topic: str = "orders", 
     return found
 
 
-def take(store: Store, *several: Staged, writer: str = "job", number: int = 0) -> Taken:
+def take(store: Store, *several: Staged, writer: str = "job", number: int = 0) -> IngestOutcome:
     """Take in what was staged."""
     return store.ingestion.ingest(writer, number, files_of(store.id, several), 30)
 

@@ -17,10 +17,10 @@ import mqplug
 import mqplug_rocksmq
 from mqplug import EARLIEST
 from mqplug.spi import Action, ConsumerOptions, GroupPosition, GroupStart, Mode
-from mqplug_rocksmq._format.page import Columns
+from mqplug_rocksmq._format.page import PageColumns
 from mqplug_rocksmq._settings import RocksMQSettings
 from mqplug_rocksmq._store.store import Store
-from mqplug_rocksmq._store.topics import Retention
+from mqplug_rocksmq._store.topics import TopicRetention
 
 
 def native(client: mqplug.Client) -> Store:
@@ -37,12 +37,12 @@ def store_settings(**given: Any) -> RocksMQSettings:
 
 def new_log(store: Store, topic: str = "orders", **retention: Any) -> int:
     """Create a topic of one partition and return its log."""
-    return store.topics.create(topic, 1, Retention(**retention), 30).logs[0]
+    return store.topics.create(topic, 1, TopicRetention(**retention), 30).logs[0]
 
 
 def put(store: Store, log: int, *values: bytes | None, time: int = 1000) -> int:
     """Append one page of values."""
-    return store.append(log, Columns([time] * len(values), values))
+    return store.append(log, PageColumns([time] * len(values), values))
 
 
 def values(store: Any, log: int, offset: int = 0) -> list[bytes | None]:
@@ -171,7 +171,7 @@ import mqplug, os, signal, sys, threading
 from pathlib import Path
 sys.path.insert(0, {str(Path(__file__).parent)!r})
 from mqplug_rocksmq._processes.open_stores import close_store, open_store
-from mqplug_rocksmq._format.page import Columns
+from mqplug_rocksmq._format.page import PageColumns
 from mqplug_rocksmq._store.store import Store
 from rocksmq_words import extent, new_log, put, store_settings, values
 path = Path(sys.argv[1])

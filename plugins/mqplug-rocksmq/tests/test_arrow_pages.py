@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 import mqplug
 from mqplug_rocksmq._engine import clock
-from mqplug_rocksmq._format.page import Columns
-from mqplug_rocksmq._format.paging import bodies_of
+from mqplug_rocksmq._format.page import PageColumns
+from mqplug_rocksmq._format.paging import page_bodies
 
 pa = pytest.importorskip("pyarrow")
 
@@ -38,10 +38,10 @@ def arrays_of(records: list[tuple[Any, ...]], kind: Any) -> dict[str, Any]:
     return {name: array for name, array in arrays.items() if said.get(name, set(times) != {None})}
 
 
-def columns_of(records: list[tuple[Any, ...]]) -> Columns:
+def columns_of(records: list[tuple[Any, ...]]) -> PageColumns:
     """The same as lists."""
     values, keys, headers, times = (list(column) for column in zip(*records, strict=True))
-    return Columns([NOW if each is None else each for each in times], values, keys, headers)
+    return PageColumns([NOW if each is None else each for each in times], values, keys, headers)
 
 
 @settings(deadline=None)  # the machine may be busy
@@ -51,25 +51,25 @@ def columns_of(records: list[tuple[Any, ...]]) -> Columns:
 )  # fmt: skip
 def test_pages_are_the_same_bytes(records: Any, before: Any, behind: Any, kind: Any) -> None:
     """A page made of Arrow, also of a slice anywhere in a larger array, has the bytes of one made of lists."""
-    from mqplug_rocksmq._format.from_arrow_to_pages import arrow_bodies
+    from mqplug_rocksmq._format.from_arrow_to_pages import arrow_page_bodies
 
     arrays = {
         name: array[len(before) : len(before) + len(records)]
         for name, array in arrays_of([*before, *records, *behind], kind).items()
     }
-    assert [body.seal(7) for body in arrow_bodies(arrays, NOW)] == [
-        body.seal(7) for body in bodies_of(columns_of(records))
+    assert [body.seal(7) for body in arrow_page_bodies(arrays, NOW)] == [
+        body.seal(7) for body in page_bodies(columns_of(records))
     ]
-    assert [body.newest for body in arrow_bodies(arrays, NOW)] == [max(columns_of(records).times)]
+    assert [body.newest for body in arrow_page_bodies(arrays, NOW)] == [max(columns_of(records).times)]
 
 
 def test_many_pages() -> None:
     """What is too much for one page is cut where lists are cut."""
-    from mqplug_rocksmq._format.from_arrow_to_pages import arrow_bodies
+    from mqplug_rocksmq._format.from_arrow_to_pages import arrow_page_bodies
 
     records = [(bytes([each % 256]) * 700, b"key", [("n", b"%d" % each)], each) for each in range(2500)]
-    bodies = arrow_bodies(arrays_of(records, pa.binary()), NOW)
-    assert [body.seal(0) for body in bodies] == [body.seal(0) for body in bodies_of(columns_of(records))]
+    bodies = arrow_page_bodies(arrays_of(records, pa.binary()), NOW)
+    assert [body.seal(0) for body in bodies] == [body.seal(0) for body in page_bodies(columns_of(records))]
     assert sum(body.messages for body in bodies) == 2500
     assert len(bodies) > 2
 

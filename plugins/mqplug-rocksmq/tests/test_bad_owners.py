@@ -16,7 +16,7 @@ from rocksmq_words import python
 
 import mqplug
 from mqplug import AlreadyOpen, ConnectError
-from mqplug_rocksmq._engine.ownership import owner_of
+from mqplug_rocksmq._engine.ownership import read_owner
 from mqplug_rocksmq._processes.frames import PROTOCOL, pack_frame
 
 
@@ -133,7 +133,7 @@ def test_a_dead_owner(closed: Path, said: str) -> None:
     """Whatever a dead owner left in its file, the store opens, and others can reach its new owner."""
     (closed / "owner").write_text(said)
     with connect(closed):
-        owner = owner_of(closed)
+        owner = read_owner(closed)
         assert owner is not None
         assert owner.pid == os.getpid()
         assert owner.socket is not None
@@ -142,7 +142,7 @@ def test_a_dead_owner(closed: Path, said: str) -> None:
 def test_a_stale_socket(closed: Path) -> None:
     """A socket that a dead owner left behind is replaced, and works."""
     with connect(closed):
-        owner = owner_of(closed)
+        owner = read_owner(closed)
     assert owner is not None
     assert owner.socket is not None
     with socket.socket(socket.AF_UNIX) as left:

@@ -20,14 +20,14 @@ from rocksmq_words import eventually, extent, new_log, put, values
 import mqplug
 import mqplug.aio
 from mqplug import ConfigError, Corrupt
-from mqplug_rocksmq._care.backup import back_up
-from mqplug_rocksmq._care.check import check
-from mqplug_rocksmq._care.repair import repair
-from mqplug_rocksmq._care.restore import restore
+from mqplug_rocksmq._care.backup import back_up_store
+from mqplug_rocksmq._care.check import check_store
+from mqplug_rocksmq._care.repair import repair_store
+from mqplug_rocksmq._care.restore import restore_backup
 from mqplug_rocksmq._store import staging_directory
 from mqplug_rocksmq._store.staged import files_of
 from mqplug_rocksmq._store.store import Store
-from mqplug_rocksmq._store.topics import Retention
+from mqplug_rocksmq._store.topics import TopicRetention
 
 # what lies in them -------------------------------------------------------------------------------------------
 
@@ -49,7 +49,7 @@ def test_small_writes_share_pages(store: Store) -> None:
 def test_several_files(store: Store, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A large stage is several files, each with a part of all partitions, and nothing of it is kept in memory."""
     monkeypatch.setattr("mqplug_rocksmq._driver.stage.STAGED_FILE_BYTES", 100_000)
-    store.topics.create("wide", 3, Retention(), 10)
+    store.topics.create("wide", 3, TopicRetention(), 10)
     open_stage = stage(store, "wide")
     for number in range(60):
         open_stage.write(Batch([b"%d" % number * 500] * 10, number % 3), 10)
@@ -64,7 +64,7 @@ def test_several_files(store: Store, path: Path, monkeypatch: pytest.MonkeyPatch
 def test_files_of_other_partitions(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     """A file has only those partitions that something was written for since the one before it."""
     monkeypatch.setattr("mqplug_rocksmq._driver.stage.STAGED_FILE_BYTES", 100_000)
-    store.topics.create("wide", 2, Retention(), 10)
+    store.topics.create("wide", 2, TopicRetention(), 10)
     open_stage = stage(store, "wide")
     for partition in (0, 1, 0):
         open_stage.write(Batch([bytes(100_000)], partition), 10)
@@ -83,9 +83,9 @@ def test_what_nobody_takes_in(store: Store, path: Path, monkeypatch: pytest.Monk
     unfinished = path / "staging" / "99.new"
     unfinished.write_bytes(b"part")
     for file in (path / "staging" / "2.sst", unfinished):
-        day_ago = time.time() - staging_directory.KEPT_FOR - 10
+        day_ago = time.time() - staging_directory.STAGED_KEPT_S - 10
         os.utime(file, (day_ago, day_ago))
-    store._janitor.tidy()
+    store._retention.wake()
     eventually(lambda: waiting(path) == ["1.sst"])
     with pytest.raises(Corrupt, match="is gone"):
         take(store, old)
@@ -107,11 +107,11 @@ def test_backup(store: Store, path: Path, tmp_path: Path, open_store: OpenStore)
     log = new_log(store)
     put(store, log, b"a")
     take(store, staged(store, [b"b", b"c"]))
-    back_up(store, tmp_path / "backup")
+    back_up_store(store, tmp_path / "backup")
     put(store, log, b"d")
     store.close(10)
     shutil.rmtree(path)
-    restore(tmp_path / "backup", path)
+    restore_backup(tmp_path / "backup", path)
     again = open_store(sync="os")
     assert values(again, log) == [b"a", b"b", b"c"]
     assert take(again, staged(again, [b"b", b"c"])).repeated
@@ -129,9 +129,9 @@ def test_damage_is_found(store: Store, path: Path, open_store: OpenStore) -> Non
     with pytest.raises(Corrupt, match="at offset 3 of partition 0"):
         values(store, log)
     store.close(10)
-    assert [(each.start, each.stop) for each in check(path).findings if each.start is not None] == [(3, 4)]
-    repair(path)
-    assert check(path).sound
+    assert [(each.start, each.stop) for each in check_store(path).findings if each.start is not None] == [(3, 4)]
+    repair_store(path)
+    assert check_store(path).sound
     store = open_store(sync="os")
     assert values(store, log) == [b"a", b"b", b"c", b"e", b"f"]
     assert take(store, staged(store, [b"again"])).repeated

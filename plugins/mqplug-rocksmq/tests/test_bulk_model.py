@@ -10,8 +10,8 @@ from bulk_words import staged, take
 from conftest import OpenStore
 from rocksmq_words import new_log, put, values
 
-from mqplug_rocksmq._care.check import check
-from mqplug_rocksmq._care.repair import _repair
+from mqplug_rocksmq._care.check import check_store
+from mqplug_rocksmq._care.repair import _rebuild
 from mqplug_rocksmq._store.store import Store
 
 
@@ -79,7 +79,7 @@ def test_grafted_log(path: Path, open_store: OpenStore, seed: int) -> None:
             model.random.choice([model.append, model.ingest, model.ingest, model.trim])()
         model.verify()
         model.store.close(10)
-        report = check(path)
+        report = check_store(path)
         assert (report.findings, report.messages) == ([], len(model.messages) - model.low)
         model.store = open_store(sync="os")
         model.verify()
@@ -94,7 +94,7 @@ def test_rebuilt_log(path: Path, open_store: OpenStore, seed: int) -> None:
             action()
         model.trim()
     model.store.close(10)
-    assert _repair(path, backup=False).report.findings == []
+    assert _rebuild(path, backup=False).report.findings == []
     model.store = open_store(sync="os")
-    assert not model.store.topics.log(model.log).grafted
+    assert not model.store.topics.log(model.log).has_ingested_runs
     model.verify()

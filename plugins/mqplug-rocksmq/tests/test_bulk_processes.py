@@ -18,7 +18,7 @@ from test_limits import in_a_namespace
 
 import mqplug
 from mqplug import Record
-from mqplug_rocksmq._care.check import check
+from mqplug_rocksmq._care.check import check_store
 from mqplug_rocksmq._driver.connection import StoreConnection
 from mqplug_rocksmq._format.keys import INTENT
 
@@ -28,7 +28,7 @@ STEPS = """
 from bulk_words import staged, take
 from mqplug_rocksmq._store.ingest import Ingestion
 from mqplug_rocksmq._engine.rocks import Pages
-from mqplug_rocksmq._store.staging_directory import Staging
+from mqplug_rocksmq._store.staging_directory import StagingDirectory
 
 def die(*_, **__):
     os.kill(os.getpid(), signal.SIGKILL)
@@ -52,7 +52,7 @@ if step == "linked":
 else:
     setattr(*{
         "staged": (Ingestion, "_check"), "intended": (Ingestion, "_take_in_files"), "ingesting": (Pages, "ingest"),
-        "ingested": (Ingestion, "_place"), "placed": (Staging, "remove"),
+        "ingested": (Ingestion, "_place"), "placed": (StagingDirectory, "remove"),
     }[step], die)
 take(store, *several)
 """
@@ -67,7 +67,7 @@ def test_killed(path: Path, open_store: OpenStore, step: str, kept: bool, sync: 
     """Whenever the owner is killed, the next one has all of a batch or nothing, and never twice."""
     with python(STEPS, path, step, sync) as process:
         assert process.wait(30) == -signal.SIGKILL
-    assert check(path).sound
+    assert check_store(path).sound
     store = open_store(sync=sync)
     log = store.topics.get("orders").logs[0]
     batch = [b"a", b"b", b"c", b"d"]
@@ -76,7 +76,7 @@ def test_killed(path: Path, open_store: OpenStore, step: str, kept: bool, sync: 
     assert waiting(path) == ([] if kept else ["1.sst", "2.sst"])
     assert (store.ingestion.ingest("job", 0, []).placed == {log: (1, 5)}) == kept
     store.close(10)
-    assert check(path).sound
+    assert check_store(path).sound
 
 
 def test_killed_and_the_files_are_gone(path: Path, open_store: OpenStore) -> None:
@@ -110,7 +110,7 @@ def test_killed_at_any_time(path: Path) -> None:
             process.kill()
             assert process.stdout is not None
             following = max([following, *(int(said) + 1 for said in process.stdout.read().split())])
-    assert check(path).sound
+    assert check_store(path).sound
     with mqplug.connect("rocksmq", path=str(path), sync="os") as mq:
         found = sorted(int(value or b"") for part in read_all(mq, "orders").values() for value in part)
     assert found == list(range(len(found)))
@@ -171,7 +171,9 @@ sys.stdin.read()
 """
 
 
-@pytest.mark.parametrize("step", ["Ingestion._check", "Ingestion._take_in_files", "Ingestion._place", "Staging.remove"])
+@pytest.mark.parametrize(
+    "step", ["Ingestion._check", "Ingestion._take_in_files", "Ingestion._place", "StagingDirectory.remove"]
+)
 def test_the_owner_dies(path: Path, step: str) -> None:
     """An owner that is killed while it takes in does not keep a guest from having its batch taken in, once."""
     with python(OWNER, path, step) as owner:
@@ -224,7 +226,7 @@ def test_owners_die_one_after_the_other(path: Path) -> None:
             writer.kill()
             assert writer.stdout is not None
             heard[name] = max([heard[name], *map(int, writer.stdout.read().split())])
-    assert check(path).sound
+    assert check_store(path).sound
     with mqplug.connect("rocksmq", path=str(path)) as mq:
         found = [(value or b"").split(b".") for value in read_all(mq, "orders")[0]]
     for name, last in heard.items():

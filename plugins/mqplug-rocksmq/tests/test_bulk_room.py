@@ -151,7 +151,7 @@ def test_no_room_to_note_it(store: Store, monkeypatch: pytest.MonkeyPatch, step:
     write = store.engine.pages.write
     with monkeypatch.context() as full:
         full.setattr(store.engine.pages, "write", lambda changes: _no_room() if next(steps) >= step else write(changes))
-        full.setattr(store.engine.room, "to_send", lambda: False)
+        full.setattr(store.engine.disk_space, "to_send", lambda: False)
         with pytest.raises(StorageFull if step == 1 else OutcomeUnknown):
             take(store, found)
         assert extent(store, log) == (0, 0)

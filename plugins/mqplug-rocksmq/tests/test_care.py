@@ -14,16 +14,16 @@ from rocksmq_words import extent, new_log, put, python, store_settings, values
 
 from mqplug import AlreadyOpen, ConfigError, Corrupt
 from mqplug_rocksmq._care import counting
-from mqplug_rocksmq._care.backup import back_up
-from mqplug_rocksmq._care.check import check
+from mqplug_rocksmq._care.backup import back_up_store
+from mqplug_rocksmq._care.check import check_store
 from mqplug_rocksmq._care.counting import statistics
 from mqplug_rocksmq._care.findings import Finding
-from mqplug_rocksmq._care.repair import repair
-from mqplug_rocksmq._care.restore import restore
+from mqplug_rocksmq._care.repair import repair_store
+from mqplug_rocksmq._care.restore import restore_backup
 from mqplug_rocksmq._engine.directory import BALLAST, DATABASE, IDENTITY, REPAIRED, WITNESS
 from mqplug_rocksmq._engine.rocks import Changes
-from mqplug_rocksmq._format.hand_out_notes import notes_key, numbered
-from mqplug_rocksmq._format.keys import LOG, TIME, Place, group_key, log_key, place_value, topic_key
+from mqplug_rocksmq._format.hand_out_notes import notes_key, numbered_key
+from mqplug_rocksmq._format.keys import LOG, TIME, StoredPosition, group_key, log_key, position_value, topic_key
 from mqplug_rocksmq._format.page import Page, reseal
 from mqplug_rocksmq._store.store import Store
 
@@ -36,7 +36,7 @@ def filled(open_store: OpenStore, pages: int = 10, size: int = 10) -> Store:
     log = new_log(store)
     for number in range(pages):
         put(store, log, *(b"%d" % each * size for each in range(10 * number, 10 * number + 10)), time=1000 + number)
-    store.groups.store("billing", {log: Place(15, ((20, 25),))}, 10)
+    store.groups.store("billing", {log: StoredPosition(15, ((20, 25),))}, 10)
     return store
 
 
@@ -80,7 +80,7 @@ def by_offset(store: Store, log: int) -> dict[int, bytes | None]:
 def test_sound(path: Path, open_store: OpenStore) -> None:
     """A sound store is found to be sound, and everything in it is counted."""
     filled(open_store).close(10)
-    report = check(path)
+    report = check_store(path)
     assert report.findings == []
     assert (report.topics, report.groups, report.pages, report.messages) == (1, 1, 10, 100)
 
@@ -97,7 +97,7 @@ def test_sound_after_everything(path: Path, open_store: OpenStore) -> None:
     put(store, 0, b"later", time=5)
     store.trim(0, 101)
     store.close(10)
-    report = check(path)
+    report = check_store(path)
     assert (report.findings, report.messages) == ([], 0)
 
 
@@ -109,24 +109,24 @@ def test_repair(path: Path, open_store: OpenStore, harm: Callable[[int], Change]
     before = by_offset(store, 0)
     damaged(store, harm(base))
     lost = [(base, base + 10)]
-    assert gone(check(path).findings) == lost
-    done = repair(path)
+    assert gone(check_store(path).findings) == lost
+    done = repair_store(path)
     assert gone(done.report.findings) == lost
-    assert check(path).sound
+    assert check_store(path).sound
     store = open_store(sync="os")
     assert by_offset(store, 0) == {offset: each for offset, each in before.items() if not base <= offset < base + 10}
     assert put(store, 0, b"next") == 100
     assert store.read(0, base)[0].base == (100 if base == 90 else base + 10)
     assert not store.watermarks([0])[0].dense
-    assert store.groups.place("billing", 0) == Place(15, ((20, 25),))
+    assert store.groups.position("billing", 0) == StoredPosition(15, ((20, 25),))
 
 
 def test_a_repaired_store_repairs_again(path: Path, open_store: OpenStore) -> None:
     """A gap that a repair left is no damage, also beside later damage."""
     damaged(filled(open_store), drop_page(20))
-    repair(path)
+    repair_store(path)
     damaged(open_store(sync="os"), drop_page(50))
-    assert gone(repair(path).report.findings) == [(50, 60)]
+    assert gone(repair_store(path).report.findings) == [(50, 60)]
     store = open_store(sync="os")
     assert len(by_offset(store, 0)) == 80
 
@@ -134,13 +134,13 @@ def test_a_repaired_store_repairs_again(path: Path, open_store: OpenStore) -> No
 def test_the_damaged_store_is_kept(path: Path, open_store: OpenStore) -> None:
     """A repair keeps the damaged store as a store beside the database, unless it is told not to."""
     damaged(filled(open_store), drop_page(20))
-    kept = repair(path).damaged
+    kept = repair_store(path).damaged
     assert kept is not None
     assert kept.parent == path
-    assert gone(check(kept).findings) == [(20, 30)]
+    assert gone(check_store(kept).findings) == [(20, 30)]
     shutil.rmtree(kept)
     damaged(open_store(sync="os"), drop_page(50))
-    assert repair(path, backup=False).damaged is None
+    assert repair_store(path, backup=False).damaged is None
     assert {each.name for each in path.iterdir()} <= {DATABASE, WITNESS, IDENTITY, BALLAST, "owner"}
 
 
@@ -148,7 +148,7 @@ def test_a_sound_store_is_left_alone(path: Path, open_store: OpenStore) -> None:
     """Repairing a sound store changes nothing."""
     filled(open_store).close(10)
     before = sorted(each.name for each in (path / DATABASE).glob("*.sst"))
-    assert repair(path).report.sound
+    assert repair_store(path).report.sound
     assert sorted(each.name for each in (path / DATABASE).glob("*.sst")) == before
 
 
@@ -160,9 +160,9 @@ def test_an_open_store_is_left_alone(path: Path) -> None:
         assert it.stdout is not None
         assert it.stdout.readline()
         with pytest.raises(AlreadyOpen, match=str(it.pid)):
-            check(path)
+            check_store(path)
         with pytest.raises(AlreadyOpen, match=str(it.pid)):
-            repair(path)
+            repair_store(path)
 
 
 @pytest.mark.parametrize("seed", range(6))
@@ -177,9 +177,9 @@ def test_damaged_tables(path: Path, open_store: OpenStore, seed: int) -> None:
     for _ in range(3):
         raw[chance.randrange(len(raw) * 9 // 10)] ^= 1 << chance.randrange(8)
     largest.write_bytes(raw)
-    report = repair(path).report
+    report = repair_store(path).report
     assert not report.sound
-    assert check(path).findings == []
+    assert check_store(path).findings == []
     lost = {offset for start, stop in gone(report.findings) for offset in range(start, stop)}
     after = by_offset(open_store(sync="os"), 0)
     assert lost
@@ -204,9 +204,9 @@ threading.Event().wait()
     raw = bytearray(wal.read_bytes())
     raw[len(raw) // 2] ^= 1
     wal.write_bytes(raw)
-    assert not check(path).sound
-    repair(path)
-    assert check(path).sound
+    assert not check_store(path).sound
+    repair_store(path)
+    assert check_store(path).sound
 
     store = Store(path, store_settings())
     found = by_offset(store, 0)
@@ -225,9 +225,9 @@ def test_lost_files(path: Path, open_store: OpenStore, lost: str) -> None:
     store.close(10)
     file = max((path / DATABASE).glob(lost), key=lambda each: each.stat().st_size)
     file.unlink()
-    assert not check(path).sound
-    report = repair(path).report
-    assert check(path).findings == []
+    assert not check_store(path).sound
+    report = repair_store(path).report
+    assert check_store(path).findings == []
     store = open_store(sync="os")
     for log in [log for name in store.topics.names() for log in store.topics.get(name).logs]:
         assert all(each == b"%d" % at * 10 for at, each in by_offset(store, log).items() if at < 100)
@@ -247,8 +247,8 @@ def test_lost_end(path: Path, open_store: OpenStore) -> None:
     (path.parent / "older").rename(path / DATABASE)
     with pytest.raises(Corrupt, match="mqplug rocksmq repair"):
         open_store(sync="os")
-    assert "5 changes that were safely on disk are gone" in check(path).findings[0].what
-    repair(path)
+    assert "5 changes that were safely on disk are gone" in check_store(path).findings[0].what
+    repair_store(path)
     store = open_store(sync="os")
     assert len(by_offset(store, 0)) == 100
     assert put(store, 0, b"next") >= 105
@@ -259,7 +259,7 @@ def test_lost_topic(path: Path, open_store: OpenStore) -> None:
     store = filled(open_store)
     before = by_offset(store, 0)
     damaged(store, lambda _, changes: changes.delete(topic_key("orders")))
-    assert {each.topic for each in repair(path).report.findings} == {"recovered-0"}
+    assert {each.topic for each in repair_store(path).report.findings} == {"recovered-0"}
     store = open_store(sync="os")
     assert store.topics.get("recovered-0").logs == (0,)
     assert by_offset(store, 0) == before
@@ -270,7 +270,7 @@ def test_lost_record(path: Path, open_store: OpenStore) -> None:
     store = filled(open_store)
     before = by_offset(store, 0)
     damaged(store, lambda _, changes: changes.delete(log_key(0, LOG)))
-    assert "its record is missing" in {each.what for each in repair(path).report.findings}
+    assert "its record is missing" in {each.what for each in repair_store(path).report.findings}
     store = open_store(sync="os")
     assert by_offset(store, 0) == before
     assert put(store, 0, b"next") > 100
@@ -280,28 +280,30 @@ def test_lost_time_index(path: Path, open_store: OpenStore) -> None:
     """A time index that lacks entries is found, and completed."""
     store = filled(open_store)
     damaged(store, lambda _, changes: changes.delete_range(log_key(0, TIME), log_key(1, TIME)))
-    assert "time index" in check(path).findings[0].what
-    repair(path)
+    assert "time index" in check_store(path).findings[0].what
+    repair_store(path)
     store = open_store(sync="os")
     assert [store.first_at(0, 1000 + number) for number in range(10)] == list(range(0, 100, 10))
 
 
-@pytest.mark.parametrize("place", [Place(1000), Place(10, ((20, 15),)), Place(30, ((20, 25),))])
-def test_impossible_place(path: Path, open_store: OpenStore, place: Place) -> None:
+@pytest.mark.parametrize(
+    "place", [StoredPosition(1000), StoredPosition(10, ((20, 15),)), StoredPosition(30, ((20, 25),))]
+)
+def test_impossible_place(path: Path, open_store: OpenStore, place: StoredPosition) -> None:
     """A group's place that cannot be is found, and mended so that nothing is skipped that was not acked."""
-    damaged(filled(open_store), lambda _, changes: changes.put(group_key(0, "billing"), place_value(place)))
-    assert "'billing'" in check(path).findings[0].what
-    repair(path)
-    assert open_store(sync="os").groups.place("billing", 0) == Place(min(place.offset, 100))
+    damaged(filled(open_store), lambda _, changes: changes.put(group_key(0, "billing"), position_value(place)))
+    assert "'billing'" in check_store(path).findings[0].what
+    repair_store(path)
+    assert open_store(sync="os").groups.position("billing", 0) == StoredPosition(min(place.offset, 100))
 
 
-@pytest.mark.parametrize("key", [topic_key("torn"), numbered(notes_key(0, "billing"), 7)])
+@pytest.mark.parametrize("key", [topic_key("torn"), numbered_key(notes_key(0, "billing"), 7)])
 def test_what_cannot_be_understood(path: Path, open_store: OpenStore, key: bytes) -> None:
     """Small values that cannot be understood are reported, and left out of a repaired store."""
     damaged(filled(open_store), lambda _, changes: changes.put(key, b'{"logs":[1'))
-    assert "cannot be understood" in check(path).findings[0].what
-    repair(path)
-    assert not check(path).findings
+    assert "cannot be understood" in check_store(path).findings[0].what
+    repair_store(path)
+    assert not check_store(path).findings
     assert open_store(sync="os").topics.names() == ["orders"]
 
 
@@ -314,14 +316,14 @@ def test_interrupted_repair(path: Path, open_store: OpenStore) -> None:
     with pytest.raises(Corrupt, match="mqplug rocksmq repair"):
         open_store(sync="os")
     assert not (path / DATABASE).exists()
-    assert repair(path).report.sound
+    assert repair_store(path).report.sound
     assert by_offset(open_store(sync="os"), 0) == before
 
 
 REPAIR = """
-from mqplug_rocksmq._care.repair import repair
+from mqplug_rocksmq._care.repair import repair_store
 print(1, flush=True)
-repair(path)
+repair_store(path)
 """
 
 
@@ -336,8 +338,8 @@ def test_a_repair_that_is_killed(path: Path, open_store: OpenStore, milliseconds
         assert process.stdout.readline()
         threading.Event().wait(milliseconds / 1000)
         process.kill()
-    repair(path)
-    assert check(path).sound
+    repair_store(path)
+    assert check_store(path).sound
     kept = {offset: each for offset, each in before.items() if not 1000 <= offset < 1010}
     assert by_offset(open_store(sync="os"), 0) == kept
 
@@ -349,7 +351,7 @@ def test_damaged_name(path: Path, open_store: OpenStore) -> None:
     (path / IDENTITY).write_text("{")
     with pytest.raises(Corrupt, match=IDENTITY):
         open_store(sync="os")
-    repair(path)
+    repair_store(path)
     assert open_store(sync="os").id == store.id
 
 
@@ -378,13 +380,13 @@ def test_backup_under_load(path: Path, tmp_path: Path, open_store: OpenStore) ->
     writer.start()
     try:
         for number in range(3):
-            back_up(store, tmp_path / f"backup-{number}")
+            back_up_store(store, tmp_path / f"backup-{number}")
     finally:
         ending.set()
         writer.join()
     store.close(10)
     for number in range(3):
-        restore(tmp_path / f"backup-{number}", tmp_path / f"restored-{number}")
+        restore_backup(tmp_path / f"backup-{number}", tmp_path / f"restored-{number}")
         copy = open_copy(tmp_path / f"restored-{number}")
         counts = [len(values(copy, log)) for log in (first, second)]
         assert counts[0] - counts[1] in {0, 1}
@@ -404,12 +406,12 @@ def test_nothing_is_overwritten(path: Path, tmp_path: Path, open_store: OpenStor
     taken.mkdir()
     (taken / "file").touch()
     with pytest.raises(ConfigError, match="something at"):
-        back_up(store, taken)
-    back_up(store, tmp_path / "backup")
+        back_up_store(store, taken)
+    back_up_store(store, tmp_path / "backup")
     with pytest.raises(ConfigError, match="something at"):
-        restore(tmp_path / "backup", path)
+        restore_backup(tmp_path / "backup", path)
     with pytest.raises(ConfigError, match="is no backup"):
-        restore(taken, tmp_path / "new")
+        restore_backup(taken, tmp_path / "new")
     assert not (tmp_path / "new").exists()
 
 
@@ -417,9 +419,9 @@ def test_damaged_backup(tmp_path: Path, open_store: OpenStore) -> None:
     """A backup that is damaged is not restored, and nothing of it is left behind."""
     store = filled(open_store)
     store.engine.change(lambda changes: changes.drop_pages(0, 20, 21), 10)
-    back_up(store, tmp_path / "backup")
+    back_up_store(store, tmp_path / "backup")
     with pytest.raises(Corrupt, match="messages are missing"):
-        restore(tmp_path / "backup", tmp_path / "new")
+        restore_backup(tmp_path / "backup", tmp_path / "new")
     assert sorted(each.name for each in tmp_path.iterdir()) == ["backup", "store"]
 
 
@@ -436,7 +438,7 @@ def test_writers_go_on_while_it_is_counted(store: Store, monkeypatch: pytest.Mon
         if len(others) == 1:
             store.delete_topic("topic-9")
 
-    monkeypatch.setattr(counting, "PIECE", 3)
+    monkeypatch.setattr(counting, "SCAN_VALUES", 3)
     monkeypatch.setattr(counting, "sleep", meanwhile)
     counted = [each.topic for each in statistics(store).partitions]
     assert len(others) >= 3
@@ -450,7 +452,7 @@ def test_statistics(store: Store) -> None:
     log = new_log(store)
     for _ in range(5):
         put(store, log, b"x" * 1000, b"y" * 1000)
-    store.groups.store("billing", {log: Place(2, ((4, 5),))}, 10)
+    store.groups.store("billing", {log: StoredPosition(2, ((4, 5),))}, 10)
     store.trim(log, 2)
     found = statistics(store)
     [partition] = found.partitions

@@ -15,7 +15,7 @@ from rocksmq_words import new_log, put, python, serving
 import mqplug
 from mqplug_rocksmq import RocksMQStatistics
 from mqplug_rocksmq._commands import commands
-from mqplug_rocksmq._format.keys import Place
+from mqplug_rocksmq._format.keys import StoredPosition
 from mqplug_rocksmq._store.store import Store
 
 
@@ -37,7 +37,7 @@ def fill(store: Store) -> None:
     log = new_log(store)
     for _ in range(10):
         put(store, log, *[b"x" * 1000] * 10)
-    store.groups.store("billing", {log: Place(40)}, 10)
+    store.groups.store("billing", {log: StoredPosition(40)}, 10)
     store.close(10)
 
 

@@ -199,7 +199,7 @@ def test_page_keys_sort() -> None:
 
 def pretend_another_boot(monkeypatch: pytest.MonkeyPatch) -> None:
     """Make the next openers believe that the host was started anew."""
-    monkeypatch.setattr(witness, "_boot", lambda: b"another boot")
+    monkeypatch.setattr(witness, "_boot_id", lambda: b"another boot")
 
 
 def test_offsets_are_given_up_when_the_host_died(

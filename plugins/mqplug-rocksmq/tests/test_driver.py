@@ -249,7 +249,7 @@ def test_a_full_disk(mq: mqplug.Client, monkeypatch: pytest.MonkeyPatch) -> None
         out.send(b"fits")
         with monkeypatch.context() as patched:
             patched.setattr(native(mq).engine.pages, "write", full)
-            patched.setattr(native(mq).engine.room, "to_send", lambda: False)
+            patched.setattr(native(mq).engine.disk_space, "to_send", lambda: False)
             for _ in range(2):
                 with pytest.raises(mqplug.StorageFull, match=r"no room|is full"):
                     out.send(b"does not")

@@ -20,8 +20,8 @@ from rocksmq_words import eventually, store_settings
 
 import mqplug
 from mqplug import AlreadyOpen, ConnectError, Error, Log, Position, PositionLost, spi
-from mqplug_rocksmq._engine.ownership import Ownership, owner_of
-from mqplug_rocksmq._format.page import Columns, Page, encode
+from mqplug_rocksmq._engine.ownership import Ownership, read_owner
+from mqplug_rocksmq._format.page import Page, PageColumns, encode_page
 from mqplug_rocksmq._processes import server_connection
 from mqplug_rocksmq._processes.client_connection import ClientConnection
 from mqplug_rocksmq._processes.codec import error_from_json, error_to_json, from_json, to_json
@@ -130,7 +130,7 @@ def shared(path: Path) -> Iterator[Store]:
 
 def dial(path: Path) -> socket.socket:
     """Connect to the owner of a store, as anything might."""
-    owner = owner_of(path)
+    owner = read_owner(path)
     assert owner is not None
     assert owner.socket is not None
     stranger = socket.socket(socket.AF_UNIX)
@@ -150,7 +150,7 @@ def heard(stranger: socket.socket) -> bytes:
 
 def serves(path: Path, store: Store) -> bool:
     """Whether the owner answers as before."""
-    link = ClientConnection(owner_of(path).socket, path, 20)  # type: ignore[union-attr, arg-type]
+    link = ClientConnection(read_owner(path).socket, path, 20)  # type: ignore[union-attr, arg-type]
     try:
         return bool(link.owner["store"] == store.id)
     finally:
@@ -222,7 +222,7 @@ def fuzzed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, Sto
 @given(st.binary(min_size=1, max_size=40), st.integers(0, 300))
 def test_pages_from_elsewhere(noise: bytes, place: int) -> None:
     """A page that was changed on its way is refused, and nothing but that happens."""
-    raw = encode(Columns([1, 2], [b"a", None], [None, b"k"], [(("h", b"v"),), ()])).seal(0)
+    raw = encode_page(PageColumns([1, 2], [b"a", None], [None, b"k"], [(("h", b"v"),), ()])).seal(0)
     place = min(place, len(raw) - 1)
     changed = (raw[:place] + noise + raw[place + len(noise) :])[: len(raw)]
     if changed == raw:

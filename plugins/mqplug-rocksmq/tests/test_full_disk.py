@@ -14,11 +14,11 @@ from rocksmq_words import in_a_namespace, native, new_log, put, values
 import mqplug
 from mqplug import StorageFull
 from mqplug_rocksmq import RocksMQStatistics
-from mqplug_rocksmq._care.backup import back_up
+from mqplug_rocksmq._care.backup import back_up_store
 from mqplug_rocksmq._care.counting import statistics
 from mqplug_rocksmq._commands.stats import stats
-from mqplug_rocksmq._engine.ballast import LEAST_BYTES
 from mqplug_rocksmq._engine.directory import BALLAST
+from mqplug_rocksmq._engine.disk_space import MIN_BALLAST_BYTES
 
 WORDS = """
 import os, signal, subprocess, sys, time
@@ -161,7 +161,7 @@ def test_opened_without_room(tmp_path: Path, how: str) -> None:
 
 
 STUCK = """
-from mqplug_rocksmq._engine.disk_space import taken
+from mqplug_rocksmq._engine.disk_space import database_bytes
 from mqplug_rocksmq._store.store import Store
 with connect() as mq:
     mq.create_topic("a")
@@ -174,11 +174,11 @@ with connect() as mq:
         pages.merge(bytes(24), bytes([255] * 24))
     print(pages.stuck)
     os.truncate(disk / "other", (disk / "other").stat().st_size - (1 << 20))
-    left, before = trim_half(mq, "a"), taken(path)
+    left, before = trim_half(mq, "a"), database_bytes(path)
     end = time.monotonic() + 30
-    while taken(path) > before * 2 // 3 and time.monotonic() < end:
+    while database_bytes(path) > before * 2 // 3 and time.monotonic() < end:
         time.sleep(0.02)
-    print(taken(path) <= before * 2 // 3, offsets(mq, "a") == left)
+    print(database_bytes(path) <= before * 2 // 3, offsets(mq, "a") == left)
     with mq.producer("a") as out:
         print(soon(lambda: out.send(b"again")).coordinates[0] == known["a"][-1] + 1)
 """
@@ -190,16 +190,15 @@ def test_room_after_a_failed_compaction(tmp_path: Path) -> None:
 
 
 AGAIN = """
-from mqplug_rocksmq._engine.ballast import LEAST_BYTES, held_by
-from mqplug_rocksmq._engine.disk_space import log_bytes
+from mqplug_rocksmq._engine.disk_space import MIN_BALLAST_BYTES, ballast_bytes, wal_bytes
 
 def stop_with_its_ballast(process):
     end = time.monotonic() + 60
     while True:
         process.send_signal(signal.SIGSTOP)
         os.waitid(os.P_PID, process.pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT)
-        log = log_bytes(path)
-        if held_by(path) >= log + log // 64 + LEAST_BYTES // 2:
+        log = wal_bytes(path)
+        if ballast_bytes(path) >= log + log // 64 + MIN_BALLAST_BYTES // 2:
             return
         process.send_signal(signal.SIGCONT)
         assert time.monotonic() < end, "it never had its ballast back"
@@ -306,7 +305,7 @@ def run(code: str, tmp_path: Path, size: str, *arguments: str, seconds: float = 
 def test_its_size(path: Path, open_store: OpenStore) -> None:
     """The ballast is real room: small for a small store, as large as what is stored, and bounded by its setting."""
     store = open_store(sync="os", ballast_max_bytes=8 << 20)
-    assert LEAST_BYTES <= taken(path) <= 2 * LEAST_BYTES
+    assert MIN_BALLAST_BYTES <= taken(path) <= 2 * MIN_BALLAST_BYTES
     log = new_log(store)
     for _ in range(4):
         put(store, log, os.urandom(1_000_000))
@@ -334,7 +333,7 @@ def test_made_later(path: Path, open_store: OpenStore) -> None:
     (path / BALLAST).unlink()
     store = open_store()
     put(store, new_log(store), b"x")
-    assert taken(path) >= LEAST_BYTES
+    assert taken(path) >= MIN_BALLAST_BYTES
 
 
 def test_a_hole_is_no_room(path: Path, open_store: OpenStore) -> None:
@@ -344,14 +343,14 @@ def test_a_hole_is_no_room(path: Path, open_store: OpenStore) -> None:
     os.truncate(path / BALLAST, 1 << 20)
     store = open_store()
     put(store, new_log(store), b"x")
-    assert taken(path) >= LEAST_BYTES
+    assert taken(path) >= MIN_BALLAST_BYTES
 
 
 def test_not_in_backups(path: Path, tmp_path: Path) -> None:
     """A backup has no ballast; the statistics tell of it."""
     with mqplug.connect("rocksmq", path=str(path)) as mq:
         assert mq.unwrap(RocksMQStatistics).ballast == taken(path)
-        back_up(native(mq), tmp_path / "backup")
+        back_up_store(native(mq), tmp_path / "backup")
     shown = CliRunner().invoke(stats, [str(path)])
     assert "which are held for when the disk is full" in shown.output
     assert taken(tmp_path / "backup") == 0
@@ -370,8 +369,8 @@ def test_each_error_is_its_own(path: Path, open_store: OpenStore, monkeypatch: p
         engine = native(mq).engine
         with mq.producer("t") as out, monkeypatch.context() as full:
             last = out.send(b"x")
-            full.setattr(engine.room, "to_send", lambda: False)
-            full.setattr(engine.room, "to_open", lambda: False)
+            full.setattr(engine.disk_space, "to_send", lambda: False)
+            full.setattr(engine.disk_space, "to_open", lambda: False)
             full.setattr(engine.pages, "write", _no_room)
             end = {0: mqplug.Position(last.log, (last.coordinates[0] + 1,))}
             for operation, call in {

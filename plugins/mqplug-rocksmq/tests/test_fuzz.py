@@ -18,9 +18,9 @@ from rocksmq_words import native, new_log, put
 
 import mqplug
 from mqplug import Corrupt, Error, spi
-from mqplug_rocksmq._engine.ownership import owner_of
+from mqplug_rocksmq._engine.ownership import read_owner
 from mqplug_rocksmq._engine.rocks import Pages
-from mqplug_rocksmq._engine.witness import _understood
+from mqplug_rocksmq._engine.witness import _decoded
 from mqplug_rocksmq._format.keys import (
     CHANGES,
     INTENT,
@@ -33,11 +33,11 @@ from mqplug_rocksmq._format.keys import (
     read_json,
     read_log_value,
     read_mark,
-    read_place,
+    read_position,
     read_range,
     topic_key,
 )
-from mqplug_rocksmq._format.page import Columns, Page, encode, reseal
+from mqplug_rocksmq._format.page import Page, PageColumns, encode_page, reseal
 from mqplug_rocksmq._processes.codec import to_json
 from mqplug_rocksmq._processes.frames import PROTOCOL, pack_frame
 from mqplug_rocksmq._store.topics import Topic
@@ -54,7 +54,7 @@ def pages(draw: st.DrawFn) -> bytes:
     keys = draw(st.none() | st.lists(st.none() | st.binary(max_size=9), min_size=count, max_size=count))
     heads = draw(st.none() | st.lists(headers, min_size=count, max_size=count))
     times = draw(st.lists(st.integers(0, 2**60), min_size=count, max_size=count))
-    return encode(Columns(times, found, keys, heads)).seal(draw(st.integers(0, 2**40)))
+    return encode_page(PageColumns(times, found, keys, heads)).seal(draw(st.integers(0, 2**40)))
 
 
 @st.composite
@@ -163,10 +163,10 @@ def test_coordinates_from_anywhere(mq: mqplug.Client, coordinates: tuple[int, ..
 # small values --------------------------------------------------------------------------------------------
 
 READERS: list[Callable[[bytes], Any]] = [
-    read_log_value, read_range, read_count, read_place, read_json,
+    read_log_value, read_range, read_count, read_position, read_json,
     lambda raw: read_mark(b"i" + bytes(20), raw),
     lambda raw: Topic.read(b"torders", raw),
-    _understood,
+    _decoded,
 ]  # fmt: skip
 
 
@@ -218,7 +218,7 @@ def owned(tmp_path_factory: pytest.TempPathFactory) -> Iterator[mqplug.Client]:
 
 def talk(mq: mqplug.Client, *said: bytes) -> bytes:
     """Say something to the owner as any process might, and hear it out."""
-    owner = owner_of(native(mq).path)
+    owner = read_owner(native(mq).path)
     assert owner is not None
     assert owner.socket is not None
     with socket.socket(socket.AF_UNIX) as stranger:

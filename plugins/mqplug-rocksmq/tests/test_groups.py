@@ -5,7 +5,7 @@ from conftest import OpenStore
 from rocksmq_words import new_log
 
 from mqplug import TopicNotFound
-from mqplug_rocksmq._format.keys import Place
+from mqplug_rocksmq._format.keys import StoredPosition
 from mqplug_rocksmq._store.store import Store
 
 
@@ -13,27 +13,27 @@ def test_places_are_exact(open_store: OpenStore) -> None:
     """A group's place keeps every gap, also when the store was opened again."""
     store = open_store(sync="os")
     log = new_log(store)
-    place = Place(5, tuple((start, start + 1) for start in range(6, 5000, 2)))
-    assert store.groups.place("billing", log) is None
+    place = StoredPosition(5, tuple((start, start + 1) for start in range(6, 5000, 2)))
+    assert store.groups.position("billing", log) is None
     store.groups.store("billing", {log: place}, 30)
     store.close()
-    assert open_store(sync="os").groups.place("billing", log) == place
+    assert open_store(sync="os").groups.position("billing", log) == place
 
 
 def test_start_keeps_what_is_there(store: Store) -> None:
     """A start counts only in logs where the group has no place."""
     first, second = new_log(store, "a"), new_log(store, "b")
-    store.groups.store("g", {first: Place(7)}, 30)
-    held = store.groups.start("g", {first: Place(1), second: Place(2)}, 30)
-    assert held == {first: Place(7), second: Place(2)}
+    store.groups.store("g", {first: StoredPosition(7)}, 30)
+    held = store.groups.start("g", {first: StoredPosition(1), second: StoredPosition(2)}, 30)
+    assert held == {first: StoredPosition(7), second: StoredPosition(2)}
     assert store.groups.logs("g") == held
 
 
 def test_names(store: Store) -> None:
     """Groups are listed by log, and a name may begin like another."""
     first, second = new_log(store, "a"), new_log(store, "b")
-    store.groups.store("g", {first: Place(0)}, 30)
-    store.groups.store("g1", {first: Place(0), second: Place(0)}, 30)
+    store.groups.store("g", {first: StoredPosition(0)}, 30)
+    store.groups.store("g1", {first: StoredPosition(0), second: StoredPosition(0)}, 30)
     assert (store.groups.names(first), store.groups.names(second), store.groups.names()) == (
         ["g", "g1"],
         ["g1"],
@@ -46,8 +46,8 @@ def test_names(store: Store) -> None:
 def test_places_go_with_their_topic(store: Store) -> None:
     """Deleting a topic forgets the groups' places in it, and no place can be stored there."""
     log = new_log(store)
-    store.groups.store("g", {log: Place(3)}, 30)
+    store.groups.store("g", {log: StoredPosition(3)}, 30)
     store.delete_topic("orders")
     assert store.groups.names() == []
     with pytest.raises(TopicNotFound):
-        store.groups.store("g", {log: Place(3)}, 30)
+        store.groups.store("g", {log: StoredPosition(3)}, 30)

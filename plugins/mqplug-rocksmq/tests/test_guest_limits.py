@@ -14,7 +14,7 @@ import pytest
 from rocksmq_words import eventually, freeze, line, python
 
 import mqplug
-from mqplug_rocksmq._engine.ownership import owner_of
+from mqplug_rocksmq._engine.ownership import read_owner
 from mqplug_rocksmq._processes import server_connection
 from mqplug_rocksmq._processes.frames import PROTOCOL, pack_frame
 from mqplug_rocksmq._processes.memory_allowance import MemoryAllowance
@@ -164,7 +164,7 @@ def test_a_guest_that_stops_in_the_midst_of_a_request(path: Path, monkeypatch: p
 @contextmanager
 def half_a_request(path: Path) -> Iterator[socket.socket]:
     """A connection that has said the first half of something that takes all the memory there is."""
-    owner = owner_of(path)
+    owner = read_owner(path)
     assert owner is not None
     with socket.socket(socket.AF_UNIX) as stalled:
         stalled.connect(str(owner.socket))
@@ -241,7 +241,7 @@ except mqplug.ConnectError as error:
 @contextmanager
 def half_a_greeting(path: Path) -> Iterator[None]:
     """A connection that was welcomed."""
-    owner = owner_of(path)
+    owner = read_owner(path)
     assert owner is not None
     with socket.socket(socket.AF_UNIX) as first:
         first.connect(str(owner.socket))

@@ -239,9 +239,9 @@ with mqplug.connect("rocksmq", path=str(path), sync=sys.argv[2]) as mq, mq.produ
 
 def mqplug_retention() -> object:
     """What is kept of a topic, by default."""
-    from mqplug_rocksmq._store.topics import Retention
+    from mqplug_rocksmq._store.topics import TopicRetention
 
-    return Retention()
+    return TopicRetention()
 
 
 def test_a_forked_child_of_a_guest_is_no_member(path: Path, mq: mqplug.Client) -> None:

@@ -12,7 +12,7 @@ from rocksmq_words import native
 
 import mqplug
 from mqplug_rocksmq._engine.rocks import Changes
-from mqplug_rocksmq._format.page import Columns
+from mqplug_rocksmq._format.page import PageColumns
 from mqplug_rocksmq._store.store import Store
 
 
@@ -62,10 +62,10 @@ def test_ctrl_c_within_a_write(mq: mqplug.Client, store: Store, press: Press) ->
     mq.create_topic("orders")
     log = store.topics.get("orders").logs[0]
     for late in (False, True):
-        store.append(log, Columns([1], [b"before"]), lambda *_: None)
+        store.append(log, PageColumns([1], [b"before"]), lambda *_: None)
         press(late)
         with pytest.raises(KeyboardInterrupt):
-            store.append(log, Columns([1], [b"cut short"]), lambda *_: None)
+            store.append(log, PageColumns([1], [b"cut short"]), lambda *_: None)
     with mq.producer("orders") as out:
         out.send(b"after")
     values = [message.value for message in mq.read("orders")]

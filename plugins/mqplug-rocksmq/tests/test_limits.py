@@ -17,7 +17,7 @@ from rocksmq_words import eventually, extent, in_a_namespace, line, new_log, put
 import mqplug
 from mqplug import StorageFull
 from mqplug_rocksmq._engine.tuning import Tuning
-from mqplug_rocksmq._format.page import Columns
+from mqplug_rocksmq._format.page import PageColumns
 
 
 def connect(path: Path, **settings: Any) -> mqplug.Client:
@@ -73,7 +73,7 @@ def test_everything_goes_back(path: Path, open_store: OpenStore, monkeypatch: py
     store.groups.names()
     with monkeypatch.context() as full:
         full.setattr(store.engine.pages, "write", _no_room)
-        full.setattr(store.engine.room, "to_send", lambda: False)
+        full.setattr(store.engine.disk_space, "to_send", lambda: False)
         for attempt in (
             lambda: store.delete_topic("orders"),
             lambda: store.topics.create("new", 1, store.topics.get("orders").retention, 10),
@@ -119,7 +119,7 @@ def test_a_store_keeps_to_its_disk(path: Path, open_store: OpenStore) -> None:
     logs = [new_log(store, f"t{number}", milliseconds=None) for number in range(3)]
     most, end = 0, time.monotonic() + 100
     for number in range(600):
-        store.append(logs[number % 3], Columns([1] * 5, [os.urandom(60_000) for _ in range(5)]))
+        store.append(logs[number % 3], PageColumns([1] * 5, [os.urandom(60_000) for _ in range(5)]))
         most = max(most, used(path))
         assert time.monotonic() < end
     assert most <= CAP
@@ -138,7 +138,7 @@ def test_the_oldest_go_first(open_store: OpenStore, path: Path, monkeypatch: pyt
     monkeypatch.setattr(clock, "now_ms", lambda: now)
     put(store, old, *[os.urandom(100_000)] * 50)
     monkeypatch.setattr(clock, "now_ms", lambda: now + 5000)
-    budget = Tuning(disk=CAP).budget
+    budget = Tuning(disk=CAP).budget_bytes
     assert budget is not None
     while not extent(store, old)[0]:
         put(store, new, *[os.urandom(100_000)] * 10)
@@ -173,7 +173,7 @@ def _low(mq: mqplug.Client) -> int:
 MEMORY = """
 import os
 from mqplug_rocksmq._care.counting import statistics
-from mqplug_rocksmq._store.topics import Retention
+from mqplug_rocksmq._store.topics import TopicRetention
 
 def resident():
     with open("/proc/self/status") as status:
@@ -182,7 +182,7 @@ def resident():
 bare = resident()["VmRSS:"]
 memory, topics, partitions = map(int, sys.argv[2:])
 store = open_store(path, store_settings(sync="os", memory_max_bytes=memory << 20))
-logs = [log for n in range(topics) for log in store.topics.create(f"t{n}", partitions, Retention(), 30).logs]
+logs = [log for n in range(topics) for log in store.topics.create(f"t{n}", partitions, TopicRetention(), 30).logs]
 for _ in range(3):
     for log in logs:
         put(store, log, os.urandom(2000))

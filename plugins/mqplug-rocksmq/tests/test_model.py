@@ -6,10 +6,10 @@ import pytest
 from conftest import OpenStore
 from rocksmq_words import extent, values
 
-from mqplug_rocksmq._format.page import Columns
-from mqplug_rocksmq._store.reading import Trimmed
+from mqplug_rocksmq._format.page import PageColumns
+from mqplug_rocksmq._store.reading import BelowRetained
 from mqplug_rocksmq._store.store import Store
-from mqplug_rocksmq._store.topics import Retention
+from mqplug_rocksmq._store.topics import TopicRetention
 
 
 class Model:
@@ -29,14 +29,14 @@ def some_bytes(chance: random.Random) -> bytes | None:
     return None if chance.random() < 0.2 else chance.randbytes(chance.choice((0, 1, 7, 100, 5000)))
 
 
-def some_messages(chance: random.Random) -> Columns:
+def some_messages(chance: random.Random) -> PageColumns:
     """Return a batch with any of the columns absent."""
     count = chance.choice((1, 1, 2, 10, 1500))
     headers = [
         tuple((chance.choice(("a", "é", "")), some_bytes(chance)) for _ in range(chance.randrange(3)))
         for _ in range(count)
     ]
-    return Columns(
+    return PageColumns(
         [chance.randrange(1000) for _ in range(count)],
         [some_bytes(chance) for _ in range(count)],
         None if chance.random() < 0.3 else [some_bytes(chance) for _ in range(count)],
@@ -65,7 +65,7 @@ def look(store: Store, log: int, model: Model, chance: random.Random) -> None:
     assert extent(store, log) == (model.low, len(model.stored))
     offset = chance.randrange(len(model.stored) + 3)
     if offset < model.low:
-        with pytest.raises(Trimmed):
+        with pytest.raises(BelowRetained):
             store.read(log, offset)
         return
     found = []
@@ -90,7 +90,7 @@ def test_a_store_is_a_list(open_store: OpenStore, seed: int) -> None:
     """Whatever is stored, trimmed, searched and opened again in whatever order, a log behaves as a list does."""
     chance = random.Random(seed)
     store = open_store(sync="os")
-    logs = store.topics.create("orders", 2, Retention(None), 30).logs
+    logs = store.topics.create("orders", 2, TopicRetention(None), 30).logs
     models = {log: Model() for log in logs}
     for _ in range(120):
         log = chance.choice(logs)

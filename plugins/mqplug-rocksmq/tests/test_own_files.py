@@ -17,9 +17,9 @@ from rocksmq_words import serving
 
 import mqplug
 from mqplug import ConfigError, Corrupt
-from mqplug_rocksmq._care.check import check
-from mqplug_rocksmq._care.repair import repair
-from mqplug_rocksmq._care.restore import restore
+from mqplug_rocksmq._care.check import check_store
+from mqplug_rocksmq._care.repair import repair_store
+from mqplug_rocksmq._care.restore import restore_backup
 from mqplug_rocksmq._engine.directory import BALLAST, DATABASE, IDENTITY, MEMBERS, OWNER, STAGING, WITNESS, Identity
 from mqplug_rocksmq._engine.ownership import socket_path
 
@@ -87,11 +87,11 @@ def test_a_repaired_name(named: tuple[Path, mqplug.MessageId], how: str) -> None
     """Check tells of a changed name, repair puts it right, and ids that were given out before stay valid."""
     path, known = named
     raw = damaged(path, how)
-    (finding,) = check(path).findings
+    (finding,) = check_store(path).findings
     assert IDENTITY in finding.what
-    assert len(repair(path).report.findings) == 1
+    assert len(repair_store(path).report.findings) == 1
     assert (path / IDENTITY).read_bytes() == raw
-    assert check(path).sound
+    assert check_store(path).sound
     assert ids(path) == [known]
 
 
@@ -103,8 +103,8 @@ def test_another_name(named: tuple[Path, mqplug.MessageId]) -> None:
         (path / IDENTITY).write_bytes(said)
         with pytest.raises(Corrupt, match=f"says {NAME.id}, and the database says"):
             connect(path)
-        assert "the database says" in check(path).findings[0].what
-        repair(path)
+        assert "the database says" in check_store(path).findings[0].what
+        repair_store(path)
         assert (path / IDENTITY).read_bytes() == raw
     assert ids(path) == [known]
 
@@ -114,7 +114,7 @@ def test_no_name(named: tuple[Path, mqplug.MessageId]) -> None:
     path, known = named
     raw = (path / IDENTITY).read_bytes()
     (path / IDENTITY).unlink()
-    assert "is missing" in check(path).findings[0].what
+    assert "is missing" in check_store(path).findings[0].what
     assert ids(path) == [known]
     assert (path / IDENTITY).read_bytes() == raw
 
@@ -125,7 +125,7 @@ def test_a_name_without_a_checksum(named: tuple[Path, mqplug.MessageId]) -> None
     raw = (path / IDENTITY).read_bytes()
     said = json.loads(raw)
     (path / IDENTITY).write_text(json.dumps({"id": said["id"], "format": 1}))
-    assert check(path).sound
+    assert check_store(path).sound
     assert ids(path) == [known]
 
 
@@ -213,7 +213,7 @@ def test_the_path_is_a_link(closed: Path, tmp_path: Path) -> None:
     opened(tmp_path / "link", create=False)
     (tmp_path / "target").mkdir()
     (tmp_path / "restored").symlink_to(tmp_path / "target")
-    restore(tmp_path / "link", tmp_path / "restored")
+    restore_backup(tmp_path / "link", tmp_path / "restored")
     opened(tmp_path / "restored", create=False)
 
 
@@ -222,7 +222,7 @@ def test_a_backup_with_links(closed: Path, tmp_path: Path) -> None:
     (tmp_path / "mine").write_text("precious")
     (closed / DATABASE / "LOG.old.1").symlink_to(tmp_path / "mine")
     with pytest.raises(ConfigError, match=r"LOG\.old\.1 is a link"):
-        restore(closed, tmp_path / "restored")
+        restore_backup(closed, tmp_path / "restored")
     assert not (tmp_path / "restored").exists()
 
 
@@ -269,7 +269,7 @@ def test_modes(path: Path, tmp_path: Path) -> None:
     before = os.umask(0)
     try:
         opened(path)
-        restore(path, tmp_path / "backup")
+        restore_backup(path, tmp_path / "backup")
     finally:
         os.umask(before)
     for store in (path, tmp_path / "backup"):

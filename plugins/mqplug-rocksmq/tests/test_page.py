@@ -7,26 +7,26 @@ from struct import unpack
 import pytest
 
 from mqplug import Corrupt
-from mqplug_rocksmq._format.page import Columns, Page, encode, encode_one
+from mqplug_rocksmq._format.page import Page, PageColumns, encode_page, encode_single
 
 GOLDEN = Path(__file__).parent / "golden"
 
 COLUMNS = {
-    "plain": (0, Columns([1700000000000, 1700000000001], [b"first", b"second"])),
-    "keys": (7, Columns([1, 2, 3], [b"a", None, b""], [b"k", None, b"\xff\0"])),
-    "absent": (1 << 40, Columns([5, 5], None, [b"k1", b"k2"])),
-    "tombstones": (3, Columns([0], [None], [b"k"])),
+    "plain": (0, PageColumns([1700000000000, 1700000000001], [b"first", b"second"])),
+    "keys": (7, PageColumns([1, 2, 3], [b"a", None, b""], [b"k", None, b"\xff\0"])),
+    "absent": (1 << 40, PageColumns([5, 5], None, [b"k1", b"k2"])),
+    "tombstones": (3, PageColumns([0], [None], [b"k"])),
     "headers": (
         10,
-        Columns(
+        PageColumns(
             [8, 9, 10],
             [b"x", b"y", b"z"],
             None,
             [(("trace", b"1"), ("trace", None), ("naïve", b"")), (), (("only", None),)],
         ),
     ),
-    "header-names": (0, Columns([1], [b"v"], None, [(("a", None), ("b", None))])),
-    "many": (100, Columns(list(range(20)), [None if n % 3 else bytes([n]) * n for n in range(20)])),
+    "header-names": (0, PageColumns([1], [b"v"], None, [(("a", None), ("b", None))])),
+    "many": (100, PageColumns(list(range(20)), [None if n % 3 else bytes([n]) * n for n in range(20)])),
 }
 
 
@@ -34,7 +34,7 @@ COLUMNS = {
 def test_golden_bytes(name: str) -> None:
     """A page has exactly the bytes that version 0.1 gave it."""
     before, columns = COLUMNS[name]
-    assert encode(columns).seal(before) == (GOLDEN / f"{name}.page").read_bytes()
+    assert encode_page(columns).seal(before) == (GOLDEN / f"{name}.page").read_bytes()
 
 
 @pytest.mark.parametrize("name", COLUMNS)
@@ -54,7 +54,7 @@ def test_golden_columns(name: str) -> None:
 @pytest.mark.parametrize("value", [None, b"", b"v", b"v" * 128])
 def test_one_message_is_encoded_alike(key: bytes | None, value: bytes | None) -> None:
     """The short way for a page of one message makes the very bytes of the long way."""
-    assert encode_one(7, key, value).seal(3) == encode(Columns([7], [value], [key])).seal(3)
+    assert encode_single(7, key, value).seal(3) == encode_page(PageColumns([7], [value], [key])).seal(3)
 
 
 @pytest.mark.parametrize("loaded", [False, True])
@@ -64,7 +64,7 @@ def test_columns_are_the_same_with_and_without_pyarrow(loaded: bool, monkeypatch
     if not loaded:
         monkeypatch.delitem(sys.modules, "pyarrow")
     values = [None if n % 7 == 0 else bytes([n]) * n for n in range(200)]
-    page = Page(encode(Columns([1] * 200, values, [b"key"] * 200)).seal(0))
+    page = Page(encode_page(PageColumns([1] * 200, values, [b"key"] * 200)).seal(0))
     assert (page.values(), page.keys()) == (values, [b"key"] * 200)
 
 
@@ -96,27 +96,27 @@ def test_every_flipped_bit_is_noticed(name: str) -> None:
 @pytest.mark.parametrize("length", [0, 1, 127, 128, 130])
 def test_truncated(length: int) -> None:
     """A page that was cut off is refused."""
-    raw = encode(COLUMNS["plain"][1]).seal(0)
+    raw = encode_page(COLUMNS["plain"][1]).seal(0)
     with pytest.raises(Corrupt):
         Page(raw[:length])
 
 
 def test_buffers_are_aligned() -> None:
     """Every buffer starts at a multiple of eight bytes, as Arrow wants it."""
-    body = encode(COLUMNS["headers"][1])
+    body = encode_page(COLUMNS["headers"][1])
     assert {start % 8 for start in unpack("<26I", body.directory)[::2]} == {0}
 
 
 def test_cut() -> None:
     """Columns are cut together, and an absent column stays absent."""
-    before = Columns([1, 2, 3], [b"a", b"b", b"c"], None)
-    assert before.cut(slice(1, 3)) == Columns([2, 3], [b"b", b"c"], None)
+    before = PageColumns([1, 2, 3], [b"a", b"b", b"c"], None)
+    assert before.cut(slice(1, 3)) == PageColumns([2, 3], [b"b", b"c"], None)
 
 
 def test_a_page_from_elsewhere_whose_offsets_lead_out_of_it() -> None:
     """Offsets that point outside the page are Corrupt, as lists and as Arrow, whatever the checksum says."""
     pytest.importorskip("pyarrow")
-    good = encode(Columns([1] * 100, [b"value"] * 100))
+    good = encode_page(PageColumns([1] * 100, [b"value"] * 100))
     directory = unpack("<26I", good.directory)
     where = directory[2 * 5] - directory[0]
     for offset in (-5, 1 << 30):

@@ -122,7 +122,7 @@ def test_offsets_that_were_given_up_are_stepped_over(path: Path, monkeypatch: py
         during = (path / "witness").read_bytes()
     assert witness != during
     (path / "witness").write_bytes(during)
-    monkeypatch.setattr("mqplug_rocksmq._engine.witness._boot", lambda: b"another boot")
+    monkeypatch.setattr("mqplug_rocksmq._engine.witness._boot_id", lambda: b"another boot")
     with mqplug.connect("rocksmq", path=str(path), sync="os") as mq:
         jobs(mq, 2)
         member = Sharer(mq)

@@ -14,8 +14,8 @@ import mqplug
 from mqplug import EARLIEST, Timeout
 from mqplug.spi import Mode
 from mqplug.spi.groups import Lease, Recalled
-from mqplug_rocksmq._format.keys import HANDED
-from mqplug_rocksmq._store.hand_outs import GRACE, Handed
+from mqplug_rocksmq._format.keys import HANDED_OUT
+from mqplug_rocksmq._store.hand_outs import RECLAIM_GRACE_S, HandOuts
 from mqplug_rocksmq._store.store import Store
 
 TOPICS = {"jobs": 1}
@@ -174,31 +174,31 @@ def test_notes_go_when_all_is_acked(mq: mqplug.Client) -> None:
         member.take(5)
     member.settle(0, back={1: 0.0, 7: 60.0})
     member.take(1)
-    assert pages.scan(HANDED)
+    assert pages.scan(HANDED_OUT)
     member.settle(*range(15))
     member.settle(14)
-    assert len(pages.scan(HANDED)) == 1  # of 7, which is put off and not this member's any more
+    assert len(pages.scan(HANDED_OUT)) == 1  # of 7, which is put off and not this member's any more
     member.driver.tend(0)
     member.driver.seek({member.log: mqplug.Position(member.log, (3,))}, 10)
-    assert pages.scan(HANDED) == []
+    assert pages.scan(HANDED_OUT) == []
     member.take(5)
     member.close()
-    assert pages.scan(HANDED)
+    assert pages.scan(HANDED_OUT)
     mq.reset_group(GROUP, "jobs", EARLIEST)
-    assert pages.scan(HANDED) == []
+    assert pages.scan(HANDED_OUT) == []
     member = Sharer(mq)
     assert member.take(2) == [(0, 1), (1, 1)]
     member.close()
     mq.delete_group(GROUP)
-    assert pages.scan(HANDED) == []
+    assert pages.scan(HANDED_OUT) == []
 
 
 def test_nobody_is_waited_for_twice(store: Store) -> None:
     """What members in other processes had waits for them while an owner is new, and is free at once afterwards."""
     log = new_log(store)
-    Handed(store, log, GROUP).take([Lease((0,), 2)], elsewhere=True)
-    [fresh] = Handed(store, log, GROUP).recall().values()
+    HandOuts(store, log, GROUP).take([Lease((0,), 2)], elsewhere=True)
+    [fresh] = HandOuts(store, log, GROUP).recall().values()
     assert fresh.attempts == 2
-    assert 0 < fresh.delay <= GRACE
-    store.opened -= GRACE
-    assert Handed(store, log, GROUP).recall() == {(0,): Recalled(2, 0.0)}
+    assert 0 < fresh.delay <= RECLAIM_GRACE_S
+    store.opened -= RECLAIM_GRACE_S
+    assert HandOuts(store, log, GROUP).recall() == {(0,): Recalled(2, 0.0)}

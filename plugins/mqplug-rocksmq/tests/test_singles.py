@@ -11,8 +11,8 @@ from rocksmq_words import new_log, values
 
 import mqplug
 from mqplug import Corrupt
-from mqplug_rocksmq._format.page import Columns, Page, encode, encode_one, reseal
-from mqplug_rocksmq._format.single_pages import gather
+from mqplug_rocksmq._format.page import Page, PageColumns, encode_page, encode_single, reseal
+from mqplug_rocksmq._format.slices import gather_single_pages
 from mqplug_rocksmq._store.store import Store
 
 Found = list[tuple[int, bytes]]
@@ -22,7 +22,7 @@ items = st.none() | st.binary(max_size=20)
 def sent(*messages: tuple[bytes | None, bytes | None], start: int = 5) -> Found:
     """Pages of one message each, as a log has them."""
     return [
-        (offset, encode_one(1000 + offset, key, value).seal(offset))
+        (offset, encode_single(1000 + offset, key, value).seal(offset))
         for offset, (key, value) in enumerate(messages, start)
     ]
 
@@ -35,14 +35,14 @@ def columns(page: Any) -> tuple[Any, ...]:
 def put_singly(store: Store, log: int, *found: bytes) -> None:
     """Append a page for each value."""
     for value in found:
-        store.append(log, Columns([1000], [value]))
+        store.append(log, PageColumns([1000], [value]))
 
 
 @given(st.lists(st.tuples(items, items), min_size=1, max_size=30))
 def test_a_run_says_what_its_pages_say(messages: list[tuple[bytes | None, bytes | None]]) -> None:
     """Pages of one message each are read together as each of them is read alone, and as one page of all of them."""
     found = sent(*messages)
-    run = gather(found, 0)
+    run = gather_single_pages(found, 0)
     assert run is not None
     alone = [Page(raw) for _, raw in found]
     assert (run.count, run.before, run.size) == (len(found), 5, sum(len(raw) for _, raw in found))
@@ -55,25 +55,25 @@ def test_a_run_says_what_its_pages_say(messages: list[tuple[bytes | None, bytes 
 @pytest.mark.parametrize(
     "page",
     [
-        encode(Columns([1, 2], [b"a", b"b"])),
-        encode(Columns([1], [b"a"], None, [(("name", b"v"),)])),
-        encode_one(1, None, b"v" * 5000),
+        encode_page(PageColumns([1, 2], [b"a", b"b"])),
+        encode_page(PageColumns([1], [b"a"], None, [(("name", b"v"),)])),
+        encode_single(1, None, b"v" * 5000),
     ],
     ids=["two messages", "headers", "large"],
 )
 def test_what_is_no_single(page: Any) -> None:
     """A page of several messages, with headers or large ends a run, and begins none."""
     found = [*sent((None, b"a"), (None, b"b")), (7, page.seal(7)), *sent((None, b"c"), start=8)]
-    run = gather(found, 0)
+    run = gather_single_pages(found, 0)
     assert run is not None
     assert run.values() == [b"a", b"b"]
-    assert gather(found, 2) is None
+    assert gather_single_pages(found, 2) is None
 
 
 def test_a_gap_ends_a_run() -> None:
     """Offsets that were given up are not in a run: the next one begins behind them."""
-    found = [*sent((None, b"a")), (9, encode_one(1, None, b"b").seal(6))]
-    runs = [gather(found, 0), gather(found, 1)]
+    found = [*sent((None, b"a")), (9, encode_single(1, None, b"b").seal(6))]
+    runs = [gather_single_pages(found, 0), gather_single_pages(found, 1)]
     assert [(run.before, run.values()) for run in runs if run] == [(5, [b"a"]), (6, [b"b"])]
 
 
@@ -84,7 +84,7 @@ def test_every_flipped_bit_ends_a_run() -> None:
     for index in range(len(raw)):
         damaged = bytearray(raw)
         damaged[index] ^= 1 << index % 8
-        run = gather([found[0], (6, bytes(damaged))], 0)
+        run = gather_single_pages([found[0], (6, bytes(damaged))], 0)
         assert run is not None
         assert run.values() == [b"a"]
 
@@ -93,29 +93,29 @@ def test_every_flipped_bit_ends_a_run() -> None:
 def test_truncated(length: int) -> None:
     """A page that was cut off is not taken into a run."""
     found = sent((None, b"a"), (None, b"b"))
-    run = gather([found[0], (6, found[1][1][:length])], 0)
+    run = gather_single_pages([found[0], (6, found[1][1][:length])], 0)
     assert run is not None
     assert run.count == 1
-    assert gather([(6, found[1][1][:length])], 0) is None
+    assert gather_single_pages([(6, found[1][1][:length])], 0) is None
 
 
 @pytest.mark.parametrize("length", [90, 130])
 def test_truncated_before_its_time(length: int) -> None:
     """A page that ends before its timestamp does is in no run, whatever its checksum says."""
-    assert gather([(3, reseal(encode_one(7, None, None).seal(3)[:length], 3))], 0) is None
+    assert gather_single_pages([(3, reseal(encode_single(7, None, None).seal(3)[:length], 3))], 0) is None
 
 
 @settings(max_examples=300, deadline=None)
 @given(items, items, st.data())
 def test_forged_singles(key: bytes | None, value: bytes | None, data: st.DataObject) -> None:
     """However a page was forged, it is left alone, or says what it says when it is read alone."""
-    raw = bytearray(encode_one(7, key, value).seal(3))
+    raw = bytearray(encode_single(7, key, value).seal(3))
     for _ in range(data.draw(st.integers(1, 4))):
         number = data.draw(st.sampled_from([0, 1, 2, 8, 128, 136, 144, 2**31, 2**32 - 1]) | st.integers(0, 200))
         place = data.draw(st.integers(0, len(raw) - 4)) // 4 * 4
         raw[place : place + 4] = number.to_bytes(4, "little")
     forged = reseal(bytes(raw), 3)
-    if run := gather([(3, forged)], 0):
+    if run := gather_single_pages([(3, forged)], 0):
         assert columns(run) == columns(Page(forged))
 
 

@@ -11,8 +11,8 @@ import pytest
 from rocksmq_words import eventually, new_log, serving, store_settings
 
 import mqplug
-from mqplug_rocksmq._engine.ownership import owner_of, socket_path
-from mqplug_rocksmq._format.page import Columns, encode
+from mqplug_rocksmq._engine.ownership import read_owner, socket_path
+from mqplug_rocksmq._format.page import PageColumns, encode_page
 from mqplug_rocksmq._processes import server_connection
 from mqplug_rocksmq._processes.frames import FrameHeader
 from mqplug_rocksmq._processes.open_stores import close_store, open_store
@@ -39,7 +39,7 @@ def test_what_a_guest_sends_together_is_synced_together(path: Path, monkeypatch:
     new_log(store)
     remote = RemoteConnection(path, 10)
     outlet = remote.open_outlet(bytes(16), 10, strict=True)
-    page = encode(Columns([1], [b"x"])).seal(0)
+    page = encode_page(PageColumns([1], [b"x"])).seal(0)
     for sequence in range(20):
         assert outlet.send(NumberedSend(sequence, "orders", 0, [page], lambda *_: None))
         assert came.wait(10)
@@ -56,7 +56,7 @@ def test_what_a_guest_sends_together_is_synced_together(path: Path, monkeypatch:
 def test_the_socket_is_private(path: Path, shared: Store) -> None:
     """Nobody but this user can reach the socket, and its path is short."""
     address = socket_path(path)
-    owner = owner_of(path)
+    owner = read_owner(path)
     assert owner is not None
     assert owner == (os.getpid(), str(address))
     assert stat.S_IMODE(address.stat().st_mode) == 0o600

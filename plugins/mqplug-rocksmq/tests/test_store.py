@@ -11,10 +11,10 @@ from rocksmq_words import extent, new_log, put, values
 import mqplug
 from mqplug import Closed, ConfigError, MessageTooLarge, TopicExists, TopicNotFound
 from mqplug_rocksmq._care.counting import statistics
-from mqplug_rocksmq._format.page import Columns
-from mqplug_rocksmq._store.reading import Trimmed
+from mqplug_rocksmq._format.page import PageColumns
+from mqplug_rocksmq._store.reading import BelowRetained
 from mqplug_rocksmq._store.store import Store
-from mqplug_rocksmq._store.topics import Retention
+from mqplug_rocksmq._store.topics import TopicRetention
 
 
 @pytest.mark.parametrize("sync", ["always", "interval", "os"])
@@ -48,7 +48,7 @@ def test_compression(open_store: OpenStore) -> None:
 
 def test_logs_are_apart(store: Store) -> None:
     """Topics and partitions do not see each other's messages."""
-    first, second = store.topics.create("t", 2, Retention(), 30).logs
+    first, second = store.topics.create("t", 2, TopicRetention(), 30).logs
     third = new_log(store, "t1")
     for number, log in enumerate((third, first, second)):
         put(store, log, b"%d" % number)
@@ -102,7 +102,7 @@ def test_readers_stop_at_what_is_safe(open_store: OpenStore, monkeypatch: pytest
 
     monkeypatch.setattr(pages, "sync", held_sync)
     stored = threading.Event()
-    assert store.append(log, Columns([1], [b"a"]), lambda _offset, _error: stored.set()) == 0
+    assert store.append(log, PageColumns([1], [b"a"]), lambda _offset, _error: stored.set()) == 0
     assert begun.wait(20)
     assert (values(store, log), extent(store, log), stored.is_set()) == ([], (0, 0), False)
     go_on.set()
@@ -126,7 +126,7 @@ def test_one_sync_for_many(open_store: OpenStore, monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(pages, "sync", held_sync)
     left = threading.Semaphore(0)
     for number in range(50):
-        store.append(log, Columns([1], [b"%d" % number]), lambda _offset, _error: left.release())
+        store.append(log, PageColumns([1], [b"%d" % number]), lambda _offset, _error: left.release())
         assert begun.wait(20)
     go_on.set()
     for _ in range(50):
@@ -190,7 +190,7 @@ def test_trim(store: Store) -> None:
     put(store, log, b"d")
     store.trim(log, 1)
     assert (extent(store, log), values(store, log, 1)) == ((1, 4), [b"b", b"c", b"d"])
-    with pytest.raises(Trimmed) as trimmed:
+    with pytest.raises(BelowRetained) as trimmed:
         store.read(log, 0)
     assert trimmed.value.low == 1
     store.trim(log, 3)
@@ -203,21 +203,21 @@ def test_trim(store: Store) -> None:
 def test_topics(open_store: OpenStore) -> None:
     """Topics can be made once, found, enlarged and deleted."""
     store = open_store(sync="os")
-    first = store.topics.create("a", 2, Retention(), 30)
+    first = store.topics.create("a", 2, TopicRetention(), 30)
     with pytest.raises(TopicExists):
-        store.topics.create("a", 2, Retention(), 30)
+        store.topics.create("a", 2, TopicRetention(), 30)
     assert store.topics.grow("a", 3, 30).logs[:2] == first.logs
     with pytest.raises(ValueError, match="has 3 partitions already"):
         store.topics.grow("a", 1, 30)
-    store.topics.retain("a", Retention(None, 5), 30)
-    store.topics.create("b", 1, Retention(), 30)
+    store.topics.retain("a", TopicRetention(None, 5), 30)
+    store.topics.create("b", 1, TopicRetention(), 30)
     store.delete_topic("b")
     with pytest.raises(TopicNotFound):
         store.delete_topic("b")
     store.close()
     store = open_store(sync="os")
     assert store.topics.names() == ["a"]
-    assert (len(store.topics.get("a").logs), store.topics.get("a").retention) == (3, Retention(None, 5))
+    assert (len(store.topics.get("a").logs), store.topics.get("a").retention) == (3, TopicRetention(None, 5))
 
 
 def test_wait(store: Store) -> None:
@@ -250,8 +250,8 @@ def test_closed(store: Store) -> None:
         lambda: put(store, log, b"a"),
         lambda: store.read(log, 0),
         lambda: store.watermarks([log]),
-        lambda: store.topics.create("b", 1, Retention(), 1),
-        lambda: store.groups.place("g", log),
+        lambda: store.topics.create("b", 1, TopicRetention(), 1),
+        lambda: store.groups.position("g", log),
     ):
         with pytest.raises(Closed):
             call()

@@ -14,11 +14,11 @@ from rocksmq_words import line, new_log, python, values
 import mqplug
 from mqplug import OutcomeUnknown
 from mqplug_rocksmq._format.keys import ORIGIN
-from mqplug_rocksmq._format.page import Columns, encode
+from mqplug_rocksmq._format.page import PageColumns, encode_page
 from mqplug_rocksmq._processes.client_connection import OwnerGone
 from mqplug_rocksmq._processes.outlets import NumberedSend, SendOutcome
 from mqplug_rocksmq._processes.resending import ResendingSink
-from mqplug_rocksmq._store.deduplication import SLOTS, Origin, Request
+from mqplug_rocksmq._store.deduplication import SLOT_COUNT, OnceRequest, Origin
 
 DIES_AFTERWARDS = """
 import mqplug_rocksmq._processes.requests as answers
@@ -65,7 +65,7 @@ def test_what_was_deleted_and_made_again_is_not_deleted_again(path: Path) -> Non
     """A deletion that is sent again, because its answer was lost, spares what got the same name meanwhile."""
     with mqplug.connect("rocksmq", path=str(path)) as mq:
         mq.create_topic("orders")
-        home, request = mq._connection, Request(os.urandom(16))
+        home, request = mq._connection, OnceRequest(os.urandom(16))
         assert home.administer(mqplug.spi.DeleteTopic("orders"), 10, request)
         mq.create_topic("orders")
         assert home.administer(mqplug.spi.DeleteTopic("orders"), 10, request._replace(again=True))
@@ -76,7 +76,7 @@ def test_a_send_with_a_number_is_stored_once(open_store: OpenStore) -> None:
     """What is sent again under its number gets the offset that it has, also from the next opener of the store."""
     store = open_store(sync="always")
     log = new_log(store)
-    body = [encode(Columns([1000], [b"a"]))]
+    body = [encode_page(PageColumns([1000], [b"a"]))]
     name = os.urandom(16)
     assert [store.append_bodies(log, body, None, Origin(name, each)) for each in range(3)] == [0, 1, 2]
     assert store.append_bodies(log, body, None, Origin(name, 1, again=True)) == 1
@@ -92,18 +92,18 @@ def test_what_is_known_of_producers_is_bounded(open_store: OpenStore) -> None:
     """A producer has a few slots; they go with it, or when it does not come back."""
     store = open_store(sync="os")
     log = new_log(store)
-    body = [encode(Columns([1000], [b"a"]))]
+    body = [encode_page(PageColumns([1000], [b"a"]))]
     one, other = os.urandom(16), os.urandom(16)
-    store.origins.join(one)
+    store.deduplication.join(one)
     for name in (one, other):
-        for number in range(3 * SLOTS):
+        for number in range(3 * SLOT_COUNT):
             store.append_bodies(log, body, None, Origin(name, number))
-    assert len(store.engine.pages.scan(ORIGIN)) == 2 * SLOTS
-    store.origins.forget_absent()
-    assert len(store.engine.pages.scan(ORIGIN)) == 2 * SLOTS
-    store.origins.forget_absent()
-    assert len(store.engine.pages.scan(ORIGIN)) == SLOTS
-    store.origins.leave(one, for_good=True)
+    assert len(store.engine.pages.scan(ORIGIN)) == 2 * SLOT_COUNT
+    store.deduplication.forget_absent()
+    assert len(store.engine.pages.scan(ORIGIN)) == 2 * SLOT_COUNT
+    store.deduplication.forget_absent()
+    assert len(store.engine.pages.scan(ORIGIN)) == SLOT_COUNT
+    store.deduplication.leave(one, for_good=True)
     assert store.engine.pages.scan(ORIGIN) == []
 
 
@@ -129,7 +129,9 @@ def test_what_no_owner_can_know_any_more(monkeypatch: pytest.MonkeyPatch) -> Non
     """A send that was not answered for minutes is not sent again: nobody knows what became of it."""
     dispatch = ResendingSink(lambda name, failed, timeout: Broken(), 1)
     settled: list[mqplug.Error | None] = []
-    dispatch.append("orders", 0, [encode(Columns([1], [b"x"]))], lambda log, first, error: settled.append(error))
+    dispatch.append(
+        "orders", 0, [encode_page(PageColumns([1], [b"x"]))], lambda log, first, error: settled.append(error)
+    )
     dispatch.serve(0)
     dispatch.serve(0)
     assert settled == []

@@ -15,7 +15,7 @@ import pytest
 from rocksmq_words import eventually, line, python, serving
 
 import mqplug
-from mqplug_rocksmq._engine.ownership import owner_of
+from mqplug_rocksmq._engine.ownership import read_owner
 
 WORKER = """
 import itertools
@@ -101,7 +101,7 @@ def kill_owner(path: Path, workers: list[tuple[subprocess.Popen[str], Said, thre
     alive = [(worker, said) for worker, said, _ in workers if worker.poll() is None]
     before = {worker.pid: len(said["stored"]) for worker, said in alive}
     eventually(lambda: all(len(said["stored"]) > before[worker.pid] for worker, said in alive), 60)
-    owner = owner_of(path)
+    owner = read_owner(path)
     assert owner is not None
     os.kill(owner.pid, signal.SIGKILL)
     left = [(worker, said, len(said["stored"])) for worker, said in alive if worker.pid != owner.pid]

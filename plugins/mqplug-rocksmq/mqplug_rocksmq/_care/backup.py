@@ -14,10 +14,10 @@ from mqplug_rocksmq._engine.witness import Witness
 from mqplug_rocksmq._store.store import Store
 
 
-def back_up(store: Store, to: Path) -> None:
+def back_up_store(store: Store, to: Path) -> None:
     """Copy an open store. Table files become links where that is possible, so that it takes neither time nor room."""
     engine = store.engine
-    with appearing(to) as building:
+    with appearing_directory(to) as building:
         with engine.maintaining:
             engine.pages.flush()  # what is left to do under the lock is little then
         with engine.lock:
@@ -28,7 +28,7 @@ def back_up(store: Store, to: Path) -> None:
 
 
 @contextmanager
-def appearing(path: Path) -> Iterator[Path]:
+def appearing_directory(path: Path) -> Iterator[Path]:
     """Give a directory to be filled, which gets this path in the end: there is all of it, or nothing."""
     if path.is_symlink() and not path.exists():
         raise ConfigError(f"{path} is a link to nothing", fix="Name a directory that is to be made")

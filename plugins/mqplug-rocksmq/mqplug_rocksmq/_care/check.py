@@ -5,28 +5,28 @@ from __future__ import annotations
 from pathlib import Path
 
 from mqplug import Corrupt, Error
-from mqplug_rocksmq._care.findings import Report
-from mqplug_rocksmq._care.survey import Taker, survey
+from mqplug_rocksmq._care.findings import SurveyReport
+from mqplug_rocksmq._care.survey import SoundDataSink, survey
 from mqplug_rocksmq._engine.directory import DATABASE, IDENTITY, WITNESS, examine, read_identity
 from mqplug_rocksmq._engine.ownership import Ownership
 from mqplug_rocksmq._engine.rocks import Pages
 from mqplug_rocksmq._engine.tuning import Tuning
-from mqplug_rocksmq._engine.witness import testimony_of
+from mqplug_rocksmq._engine.witness import read_witness
 
 
-def check(path: Path) -> Report:
+def check_store(path: Path) -> SurveyReport:
     """Look at everything in a store; ``AlreadyOpen`` if somebody has it open."""
     examine(path, create=False, named=False)
     ownership = Ownership(path)
     try:
-        report = inspect(path)
-        look_at_name(path, report)
+        report = inspect_directory(path)
+        check_name(path, report)
         return report
     finally:
         ownership.release()
 
 
-def look_at_name(path: Path, report: Report) -> None:
+def check_name(path: Path, report: SurveyReport) -> None:
     """Compare the file that names a store with the name that its database knows."""
     try:
         identity = read_identity(path)
@@ -39,26 +39,26 @@ def look_at_name(path: Path, report: Report) -> None:
         report.add(f"the file {path / IDENTITY} says {identity.id}, and the database says {report.store}")
 
 
-def inspect(path: Path) -> Report:
+def inspect_directory(path: Path) -> SurveyReport:
     """Look at everything in a directory that is certain to be left alone."""
-    report = Report()
+    report = SurveyReport()
     try:
         pages = open_leniently(path / DATABASE, report)
     except Error:
         return report  # why is in it
-    look(path, pages, report)
+    survey_pages(path, pages, report)
     return report
 
 
-def look(path: Path, pages: Pages, report: Report, taker: Taker | None = None) -> None:
+def survey_pages(path: Path, pages: Pages, report: SurveyReport, sink: SoundDataSink | None = None) -> None:
     """Look at everything, and close the pages."""
     try:
-        survey(pages, testimony_of(path / WITNESS), report, taker)
+        survey(pages, read_witness(path / WITNESS), report, sink)
     finally:
         pages.close()
 
 
-def open_leniently(database: Path, report: Report) -> Pages:
+def open_leniently(database: Path, report: SurveyReport) -> Pages:
     """Open a database for reading, if need be without what is damaged in its write-ahead log; report that."""
     try:
         return Pages(database, read_only=True)

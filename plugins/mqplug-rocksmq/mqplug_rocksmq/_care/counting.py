@@ -11,32 +11,32 @@ from pathlib import Path
 from time import sleep
 from typing import Any, Final
 
-from mqplug_rocksmq._engine.ballast import held_by
 from mqplug_rocksmq._engine.directory import DATABASE, read_identity
+from mqplug_rocksmq._engine.disk_space import ballast_bytes
 from mqplug_rocksmq._engine.rocks import Pages
 from mqplug_rocksmq._format.keys import (
     GROUP,
     TIME,
     TOPIC,
-    Place,
+    StoredPosition,
     group_of,
     log_key,
     log_of,
     read_log_value,
     read_mark,
-    read_place,
+    read_position,
 )
-from mqplug_rocksmq._store.staging_directory import Staging
+from mqplug_rocksmq._store.staging_directory import StagingDirectory
 from mqplug_rocksmq._store.statistics import GroupStatistics, PartitionStatistics, RocksMQStatistics
 from mqplug_rocksmq._store.store import Store
 from mqplug_rocksmq._store.topics import Topic
 
-PIECE: Final = 100
-BREATH: Final = 0.0005  # seconds between two turns
+SCAN_VALUES: Final = 100
+SCAN_PAUSE_S: Final = 0.0005  # seconds between two turns
 _STALLS: Final = re.compile(r"total-(delays|stops): (\d+)")
 
 
-Turn = Callable[[], AbstractContextManager[Pages]]
+BorrowPages = Callable[[], AbstractContextManager[Pages]]
 """Gives the pages to whoever counts. Writers wait as long as it lasts, so it is taken for one part after the other."""
 
 
@@ -52,47 +52,47 @@ def closed_statistics(path: Path) -> RocksMQStatistics:
 
 def statistics(store: Store) -> RocksMQStatistics:
     """Count what an open store holds, and how it does."""
-    with store.turn():
+    with store.borrow_pages():
         engine = store.engine
         measured = {"writes": engine.writes.latencies(), "commits": engine.durability.commits.latencies()}
-    return _counted(store.path, store.id, store.turn, pid=os.getpid(), **measured)
+    return _counted(store.path, store.id, store.borrow_pages, pid=os.getpid(), **measured)
 
 
-def _counted(path: Path, store: str, turn: Turn, **known: Any) -> RocksMQStatistics:
+def _counted(path: Path, store: str, borrow: BorrowPages, **known: Any) -> RocksMQStatistics:
     """Count. Others may write meanwhile: each partition is counted at an instant, one after the other."""
-    partitions = dict(_partitions(turn))
-    with turn() as pages:
+    partitions = dict(_partitions(borrow))
+    with borrow() as pages:
         delays, stops = _stalls(pages)
-        known |= {"memory": _memory(pages), "pages": pages.number("rocksdb.estimate-num-keys")}
+        known |= {"memory": _memory(pages), "pages": pages.number_property("rocksdb.estimate-num-keys")}
     return RocksMQStatistics(
         path=str(path),
         id=store,
         **_sizes(path),
-        staged=Staging(path).size(),
-        ballast=held_by(path),
+        staged=StagingDirectory(path).size(),
+        ballast=ballast_bytes(path),
         delays=delays,
         stops=stops,
         partitions=tuple(partitions.values()),
-        groups=tuple(sorted(_groups(turn, partitions), key=lambda each: (each.group, each.topic, each.partition))),
+        groups=tuple(sorted(_groups(borrow, partitions), key=lambda each: (each.group, each.topic, each.partition))),
         **known,
     )
 
 
-def _pieces(turn: Turn, prefix: bytes) -> Iterator[tuple[Pages, list[tuple[bytes, bytes]]]]:
+def _scan_parts(borrow: BorrowPages, prefix: bytes) -> Iterator[tuple[Pages, list[tuple[bytes, bytes]]]]:
     """Look at all small values with a prefix, some in each turn."""
     start = b""
     while True:
-        with turn() as pages:
-            piece = pages.scan(prefix, start, PIECE)
+        with borrow() as pages:
+            piece = pages.scan(prefix, start, SCAN_VALUES)
             yield pages, piece
-        if len(piece) < PIECE:
+        if len(piece) < SCAN_VALUES:
             return
         start = piece[-1][0] + b"\0"
-        sleep(BREATH)  # or the lock would be taken again before anybody who waits for it wakes up
+        sleep(SCAN_PAUSE_S)  # or the lock would be taken again before anybody who waits for it wakes up
 
 
-def _partitions(turn: Turn) -> Iterator[tuple[int, PartitionStatistics]]:
-    for pages, piece in _pieces(turn, TOPIC):
+def _partitions(borrow: BorrowPages) -> Iterator[tuple[int, PartitionStatistics]]:
+    for pages, piece in _scan_parts(borrow, TOPIC):
         for key, value in piece:
             topic = Topic.read(key, value)
             for partition, number in enumerate(topic.logs):
@@ -107,33 +107,33 @@ def _partition(pages: Pages, topic: str, partition: int, number: int) -> Partiti
     return PartitionStatistics(topic, partition, record.low, record.end, size)
 
 
-def _groups(turn: Turn, partitions: Mapping[int, PartitionStatistics]) -> Iterator[GroupStatistics]:
-    for _, piece in _pieces(turn, GROUP):
+def _groups(borrow: BorrowPages, partitions: Mapping[int, PartitionStatistics]) -> Iterator[GroupStatistics]:
+    for _, piece in _scan_parts(borrow, GROUP):
         for key, value in piece:
-            if stands := partitions.get(log_of(key)):
-                yield _group(group_of(key), stands, read_place(value))
+            if partition := partitions.get(log_of(key)):
+                yield _group(group_of(key), partition, read_position(value))
 
 
-def _group(name: str, stands: PartitionStatistics, place: Place) -> GroupStatistics:
-    position = max(place.offset, stands.low)
+def _group(name: str, partition: PartitionStatistics, place: StoredPosition) -> GroupStatistics:
+    position = max(place.offset, partition.low)
     acked = sum(stop - max(start, position) for start, stop in place.acked if stop > position)
-    lag = max(0, stands.high - position) - acked
-    return GroupStatistics(name, stands.topic, stands.partition, place.offset, max(0, lag), acked)
+    lag = max(0, partition.high - position) - acked
+    return GroupStatistics(name, partition.topic, partition.partition, place.offset, max(0, lag), acked)
 
 
 def _memory(pages: Pages) -> int:
     tables = sum(
-        pages.number(name, family)
+        pages.number_property(name, family)
         for family in ("data", "meta")
         for name in ("rocksdb.size-all-mem-tables", "rocksdb.estimate-table-readers-mem")
     )
-    return tables + pages.number("rocksdb.block-cache-usage")
+    return tables + pages.number_property("rocksdb.block-cache-usage")
 
 
 def _stalls(pages: Pages) -> Sequence[int]:
     found = dict.fromkeys(("delays", "stops"), 0)
     for family in ("data", "meta"):
-        for kind, count in _STALLS.findall(pages.text("rocksdb.cf-write-stall-stats", family)):
+        for kind, count in _STALLS.findall(pages.text_property("rocksdb.cf-write-stall-stats", family)):
             found[kind] += int(count)
     return found["delays"], found["stops"]
 

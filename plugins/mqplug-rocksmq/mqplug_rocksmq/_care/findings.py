@@ -17,7 +17,7 @@ class Finding:
 
 
 @attrs.define
-class Report:
+class SurveyReport:
     """What a look at a store found. ``store`` is the store's name, as the database says."""
 
     store: str | None = None

@@ -7,18 +7,18 @@ from collections.abc import Iterator, Mapping
 from mqplug import Corrupt
 from mqplug_rocksmq._care.findings import Finding
 from mqplug_rocksmq._engine import clock
-from mqplug_rocksmq._engine.log_state import LEASE
-from mqplug_rocksmq._format.keys import LogRecord, Mark
+from mqplug_rocksmq._engine.log_state import LEASE_OFFSETS
+from mqplug_rocksmq._format.keys import LogRecord, TimeMark
 from mqplug_rocksmq._format.page import Page, reseal
 
-_ROOM = 1 << 32  # offsets left free behind a log whose record is lost: nobody knows what was given out
+_LOST_RECORD_OFFSETS = 1 << 32  # offsets left free behind a log whose record is lost: nobody knows what was given out
 
 
-class Chain:
+class PageChain:
     """Takes the pages of a log in order, and notes what is wrong with them."""
 
     def __init__(
-        self, topic: str, partition: int, record: LogRecord | None, marks: Mapping[int, Mark], *, doubtful: bool
+        self, topic: str, partition: int, record: LogRecord | None, marks: Mapping[int, TimeMark], *, doubtful: bool
     ) -> None:
         self._topic = topic
         self._partition = partition
@@ -82,7 +82,15 @@ class Chain:
         low, end, newest = self._low or 0, self._end or 0, self._index.newest
         known = self._record
         if known is None:
-            return LogRecord(low, end, end + _ROOM, end + _ROOM + LEASE, newest, self._index.size, 0)
+            return LogRecord(
+                low,
+                end,
+                end + _LOST_RECORD_OFFSETS,
+                end + _LOST_RECORD_OFFSETS + LEASE_OFFSETS,
+                newest,
+                self._index.size,
+                0,
+            )
         messages = known.messages - self._lost + max(0, end - known.end)
         following = max(known.next, end, known.leased if self._doubtful else 0)
         return LogRecord(
@@ -90,7 +98,7 @@ class Chain:
         )
 
     @property
-    def marks(self) -> Iterator[Mark]:
+    def marks(self) -> Iterator[TimeMark]:
         """The entries of the time index, as they should be."""
         return iter(self._index.kept)
 
@@ -109,9 +117,9 @@ class Chain:
 class _Index:
     """The time index of one log, checked against its pages, and completed."""
 
-    def __init__(self, marks: Mapping[int, Mark]) -> None:
+    def __init__(self, marks: Mapping[int, TimeMark]) -> None:
         self._known = marks
-        self.kept: list[Mark] = []
+        self.kept: list[TimeMark] = []
         self.newest = 0
         self.size = 0
 
@@ -126,7 +134,7 @@ class _Index:
         if mark is None and raised:
             yield f"the time index lacks the page at {base}"
             # When it was stored is not known: as if today, or retention would drop it too early.
-            self.kept.append(Mark(self.newest, base, self.size, clock.now_ms()))
+            self.kept.append(TimeMark(self.newest, base, self.size, clock.now_ms()))
         elif mark is not None:
             if mark.time < self.newest:
                 yield f"the time index says {mark.time} of the page at {base}, which has {self.newest}"

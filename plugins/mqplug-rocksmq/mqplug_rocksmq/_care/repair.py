@@ -17,28 +17,28 @@ from typing import Final
 import attrs
 
 from mqplug import Corrupt, Error
-from mqplug_rocksmq._care.check import inspect, look, look_at_name, open_leniently
-from mqplug_rocksmq._care.findings import Report
-from mqplug_rocksmq._care.page_chain import Chain
-from mqplug_rocksmq._care.small_values import Contents
+from mqplug_rocksmq._care.check import check_name, inspect_directory, open_leniently, survey_pages
+from mqplug_rocksmq._care.findings import SurveyReport
+from mqplug_rocksmq._care.page_chain import PageChain
+from mqplug_rocksmq._care.small_values import SmallValues
 from mqplug_rocksmq._engine.directory import (
     DATABASE,
-    FORMAT,
     IDENTITY,
     REPAIRED,
+    STORE_FORMAT,
     WITNESS,
     Identity,
     read_identity,
     write_identity,
 )
 from mqplug_rocksmq._engine.ownership import Ownership
-from mqplug_rocksmq._engine.rocks import Pages, rebuild
+from mqplug_rocksmq._engine.rocks import Pages, rebuild_database
 from mqplug_rocksmq._engine.witness import Witness
 from mqplug_rocksmq._format.keys import (
     CHANGES,
     COUNTER,
     STORE,
-    Place,
+    StoredPosition,
     count_value,
     group_key,
     json_value,
@@ -46,54 +46,54 @@ from mqplug_rocksmq._format.keys import (
     log_value,
     mark_key,
     mark_value,
-    place_value,
+    position_value,
     read_count,
     topic_key,
 )
 
 _BUILDING: Final = "rocksdb.building"
 _WORKING: Final = "rocksdb.working"
-_ENOUGH: Final = 4 << 20
+_WRITE_BYTES: Final = 4 << 20
 
 
 @attrs.frozen
-class Repaired:
+class RepairResult:
     """What a repair found, and where it left the damaged store (None: nowhere)."""
 
-    report: Report
+    report: SurveyReport
     damaged: Path | None = None
 
 
-def repair(path: Path, *, backup: bool = True) -> Repaired:
+def repair_store(path: Path, *, backup: bool = True) -> RepairResult:
     """Salvage all that is sound; do nothing where nothing is wrong. ``AlreadyOpen`` if somebody has the store open."""
     ownership = Ownership(path)
     try:
         if not (path / DATABASE).exists() and (path / REPAIRED).exists():
-            _take_place(path, None)
-        report = inspect(path)
-        done = Repaired(report) if report.sound else _repair(path, backup=backup)
+            _swap_databases(path, None)
+        report = inspect_directory(path)
+        done = RepairResult(report) if report.sound else _rebuild(path, backup=backup)
         _repair_name(path, done.report)
         return done
     finally:
         ownership.release()
 
 
-def _repair_name(path: Path, report: Report) -> None:
+def _repair_name(path: Path, report: SurveyReport) -> None:
     """Have the file that names the store say what the database says."""
     found = len(report.findings)
-    look_at_name(path, report)
+    check_name(path, report)
     if len(report.findings) > found and report.store is not None:
         write_identity(path, Identity(report.store))
 
 
-def _repair(path: Path, *, backup: bool) -> Repaired:
+def _rebuild(path: Path, *, backup: bool) -> RepairResult:
     for leftover in (_BUILDING, _WORKING, REPAIRED):
         shutil.rmtree(path / leftover, ignore_errors=True)
-    report = Report()
+    report = SurveyReport()
     source = _open_somehow(path, report)
-    rebuilt = _Rebuilt(path)
+    rebuilt = _NewDatabase(path)
     try:
-        look(path, source, report, rebuilt)
+        survey_pages(path, source, report, rebuilt)
         rebuilt.finish()
     except BaseException:
         rebuilt.close()
@@ -101,14 +101,14 @@ def _repair(path: Path, *, backup: bool) -> Repaired:
         raise
     (path / _BUILDING).rename(path / REPAIRED)
     damaged = next(each for number in count(1) if not (each := path / f"damaged-{number}").exists())
-    _take_place(path, damaged)
+    _swap_databases(path, damaged)
     shutil.rmtree(path / _WORKING, ignore_errors=True)
     if not backup:
         shutil.rmtree(damaged)
-    return Repaired(report, damaged if backup else None)
+    return RepairResult(report, damaged if backup else None)
 
 
-def _open_somehow(path: Path, report: Report) -> Pages:
+def _open_somehow(path: Path, report: SurveyReport) -> Pages:
     """Open the damaged database; where RocksDB cannot, let it look for its own files, in a copy."""
     try:
         return open_leniently(path / DATABASE, report)
@@ -121,11 +121,11 @@ def _open_somehow(path: Path, report: Report) -> Pages:
             os.link(file, working / file.name)
         elif file.is_file():
             shutil.copy2(file, working / file.name)
-    rebuild(working)
+    rebuild_database(working)
     return open_leniently(working, report)
 
 
-def _take_place(path: Path, damaged: Path | None) -> None:
+def _swap_databases(path: Path, damaged: Path | None) -> None:
     """Put the new database where the old one is. *damaged* is where the old one goes, with what belongs to it."""
     if damaged is not None:
         damaged.mkdir()
@@ -154,7 +154,7 @@ def _name_of(path: Path) -> str:
     return identity.id if identity else str(uuid.uuid4())
 
 
-class _Rebuilt:
+class _NewDatabase:
     """A new database, which takes what is sound."""
 
     def __init__(self, path: Path) -> None:
@@ -167,24 +167,24 @@ class _Rebuilt:
         self._changes.put_page(log, base, raw)
         self._hold(len(raw))
 
-    def log(self, log: int, chain: Chain) -> None:
+    def log(self, log: int, chain: PageChain) -> None:
         self._changes.put(log_key(log), log_value(chain.record))
         for mark in chain.marks:
             self._changes.put(mark_key(log, mark.time, mark.base), mark_value(mark))
         self._hold(100)
 
-    def place(self, log: int, group: str, place: Place) -> None:
-        self._changes.put(group_key(log, group), place_value(place))
+    def place(self, log: int, group: str, place: StoredPosition) -> None:
+        self._changes.put(group_key(log, group), position_value(place))
         self._hold(100)
 
-    def rest(self, contents: Contents) -> None:
+    def rest(self, contents: SmallValues) -> None:
         put = self._changes.put
         for topic in contents.topics.values():
             put(topic_key(topic.name), topic.value)
         for key, value in contents.other.items():
             put(key, value)
         contents.store = contents.store or _name_of(self._path)
-        put(STORE, json_value({"format": FORMAT, "id": contents.store}))
+        put(STORE, json_value({"format": STORE_FORMAT, "id": contents.store}))
         put(
             COUNTER,
             count_value(max([contents.counter, *(number + 1 for number in (*contents.records, *contents.segments))])),
@@ -193,7 +193,7 @@ class _Rebuilt:
 
     def _hold(self, size: int) -> None:
         self._held += size
-        if self._held >= _ENOUGH:
+        if self._held >= _WRITE_BYTES:
             self._write()
 
     def _write(self) -> None:

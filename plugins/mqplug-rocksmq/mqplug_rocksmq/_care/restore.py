@@ -6,27 +6,27 @@ import shutil
 from pathlib import Path
 
 from mqplug import ConfigError, Corrupt
-from mqplug_rocksmq._care.backup import appearing
-from mqplug_rocksmq._care.check import check
+from mqplug_rocksmq._care.backup import appearing_directory
+from mqplug_rocksmq._care.check import check_store
 from mqplug_rocksmq._engine.directory import DATABASE, IDENTITY, WITNESS, read_identity
 from mqplug_rocksmq._engine.ownership import Ownership
 from mqplug_rocksmq._engine.store_files import refuse_links
 
 
-def restore(backup: Path, path: Path) -> None:
+def restore_backup(backup: Path, path: Path) -> None:
     """Copy a backup, after a look at everything in it, to where there is nothing yet."""
     if not (backup / DATABASE).is_dir() or read_identity(backup) is None:
         raise ConfigError(f"{backup} is no backup", fix="Name a directory that mqplug rocksmq backup made")
     for directory in (backup, backup / DATABASE):
         refuse_links(directory.resolve() if directory == backup else directory)
-    with appearing(path) as building:
+    with appearing_directory(path) as building:
         ownership = Ownership(backup)
         try:
             for name in (DATABASE, WITNESS, IDENTITY):
                 _copy(backup / name, building / name)
         finally:
             ownership.release()
-        report = check(building)
+        report = check_store(building)
         if not report.sound:
             raise Corrupt(
                 f"the backup {backup} is damaged: {report.findings[0].what}",

@@ -8,14 +8,14 @@ from typing import Final, NamedTuple
 from mqplug import Error
 from mqplug_rocksmq._engine.rocks import Pages
 
-_MOST: Final = 4 << 20
-_WIDTH: Final = 24  # bytes of the keys that are tried: no two damaged places lie nearer to each other
+_MAX_READ_BYTES: Final = 4 << 20
+_KEY_BYTES: Final = 24  # bytes of the keys that are tried: no two damaged places lie nearer to each other
 
 
-Onward = Callable[[bytes], bytes]
+SkipTo = Callable[[bytes], bytes]
 
 
-class Hole(NamedTuple):
+class UnreadableKeys(NamedTuple):
     """Keys from *start* on, up to *stop* (None: to the end), which cannot be read."""
 
     start: bytes
@@ -23,21 +23,21 @@ class Hole(NamedTuple):
     error: Error
 
 
-def sweep(
-    pages: Pages, family: str, start: bytes | None = b"", stop: bytes | None = None, onward: Onward = lambda key: key
-) -> Iterator[tuple[bytes, bytes] | Hole]:
+def read_around_damage(
+    pages: Pages, family: str, start: bytes | None = b"", stop: bytes | None = None, onward: SkipTo = lambda key: key
+) -> Iterator[tuple[bytes, bytes] | UnreadableKeys]:
     """Yield all keys from *start* up to *stop* with their values, in order, and the holes between them.
 
     *onward* tells where to go on instead of a key: it may leave out what is not wanted.
     """
     while start is not None and (stop is None or start < stop):
-        found, error = pages.sweep(family, start, _MOST)
+        found, error = pages.read_until_error(family, start, _MAX_READ_BYTES)
         yield from (each for each in found if stop is None or each[0] < stop)
         if found:
             start = onward(found[-1][0] + b"\0")
         if error:
             beyond = _beyond(pages, family, start)
-            yield Hole(start, beyond, error)
+            yield UnreadableKeys(start, beyond, error)
             start = beyond
         elif not found:
             return
@@ -45,12 +45,12 @@ def sweep(
 
 def _beyond(pages: Pages, family: str, start: bytes) -> bytes | None:
     """Return the first key of some length from which on something can be read again."""
-    low, high = int.from_bytes(start[:_WIDTH].ljust(_WIDTH, b"\0"), "big") + 1, 1 << 8 * _WIDTH
+    low, high = int.from_bytes(start[:_KEY_BYTES].ljust(_KEY_BYTES, b"\0"), "big") + 1, 1 << 8 * _KEY_BYTES
     while low < high:
         middle = (low + high) // 2
-        found, error = pages.sweep(family, middle.to_bytes(_WIDTH, "big"), 1)
+        found, error = pages.read_until_error(family, middle.to_bytes(_KEY_BYTES, "big"), 1)
         if error and not found:
             low = middle + 1
         else:
             high = middle
-    return None if low >= 1 << 8 * _WIDTH else low.to_bytes(_WIDTH, "big")
+    return None if low >= 1 << 8 * _KEY_BYTES else low.to_bytes(_KEY_BYTES, "big")

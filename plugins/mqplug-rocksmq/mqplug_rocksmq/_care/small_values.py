@@ -8,39 +8,39 @@ from typing import NamedTuple
 import attrs
 
 from mqplug import Corrupt
-from mqplug_rocksmq._care.findings import Report
-from mqplug_rocksmq._care.salvage import Hole, sweep
+from mqplug_rocksmq._care.findings import SurveyReport
+from mqplug_rocksmq._care.salvage import UnreadableKeys, read_around_damage
 from mqplug_rocksmq._engine.rocks import Pages
 from mqplug_rocksmq._format.hand_out_notes import read_note
 from mqplug_rocksmq._format.keys import (
     CHANGES,
     COUNTER,
-    GRAFT,
     GROUP,
-    HANDED,
+    HANDED_OUT,
+    INGESTED_RUN,
     INTENT,
     LOG,
     NOT_UNDERSTOOD,
     STORE,
     TIME,
     TOPIC,
-    Graft,
+    IngestedRun,
     LogRecord,
-    Mark,
-    Place,
+    StoredPosition,
+    TimeMark,
     group_of,
     log_of,
     read_count,
-    read_graft,
+    read_ingested_run,
     read_json,
     read_log_value,
     read_mark,
-    read_place,
+    read_position,
 )
 from mqplug_rocksmq._store.ingest import Intent
 from mqplug_rocksmq._store.topics import Topic
 
-_KINDS = {
+_KIND_NAMES = {
     STORE: "the name of the store",
     COUNTER: "the number of the next log",
     CHANGES: "the number of changes",
@@ -48,13 +48,13 @@ _KINDS = {
     LOG: "the record of a log",
     TIME: "an entry of the time index",
     GROUP: "the place of a group",
-    HANDED: "a note of what was handed out",
-    GRAFT: "a part of a log in another segment",
+    HANDED_OUT: "a note of what was handed out",
+    INGESTED_RUN: "a part of a log in another segment",
     INTENT: "a batch that was about to be taken in",
 }
 
 
-class Owner(NamedTuple):
+class LogName(NamedTuple):
     """Which partition of which topic a log is."""
 
     topic: str
@@ -62,43 +62,43 @@ class Owner(NamedTuple):
 
 
 @attrs.define
-class Contents:
+class SmallValues:
     """All small values. *other* are those that this module need not understand."""
 
     store: str | None = None
     counter: int = 0
     changes: int = 0
     topics: dict[str, Topic] = attrs.field(factory=dict)
-    owners: dict[int, Owner] = attrs.field(factory=dict)
+    owners: dict[int, LogName] = attrs.field(factory=dict)
     records: dict[int, LogRecord] = attrs.field(factory=dict)
-    marks: dict[int, dict[int, Mark]] = attrs.field(factory=dict)
-    places: dict[int, dict[str, Place]] = attrs.field(factory=dict)
-    grafts: dict[int, list[Graft]] = attrs.field(factory=dict)
+    marks: dict[int, dict[int, TimeMark]] = attrs.field(factory=dict)
+    places: dict[int, dict[str, StoredPosition]] = attrs.field(factory=dict)
+    ingested_runs: dict[int, list[IngestedRun]] = attrs.field(factory=dict)
     segments: set[int] = attrs.field(factory=set)  # that are of no log, but of grafts or of an unfinished batch
     other: dict[bytes, bytes] = attrs.field(factory=dict)
 
     @classmethod
-    def read(cls, pages: Pages, report: Report) -> Contents:
+    def read(cls, pages: Pages, report: SurveyReport) -> SmallValues:
         """Read all that can be read."""
         contents = cls()
-        for each in sweep(pages, "meta"):
-            if isinstance(each, Hole):
+        for each in read_around_damage(pages, "meta"):
+            if isinstance(each, UnreadableKeys):
                 report.add(f"small values from {each.start!r} on cannot be read: {each.error.message}")
             else:
                 contents._take(*each, report)
         for topic in contents.topics.values():
-            contents.owners |= {log: Owner(topic.name, partition) for partition, log in enumerate(topic.logs)}
+            contents.owners |= {log: LogName(topic.name, partition) for partition, log in enumerate(topic.logs)}
         return contents
 
-    def _take(self, key: bytes, value: bytes, report: Report) -> None:
-        put = _TAKEN.get(key[:1])
+    def _take(self, key: bytes, value: bytes, report: SurveyReport) -> None:
+        put = _READERS.get(key[:1])
         if put is None or (len(key) > 1 and key[:1] in (STORE, COUNTER, CHANGES)):
             self.other[key] = value
             return
         try:
             put(self, key, value)
         except (Corrupt, *NOT_UNDERSTOOD):
-            report.add(f"{_KINDS[key[:1]]} under {key!r} cannot be understood: {value[:40]!r}")
+            report.add(f"{_KIND_NAMES[key[:1]]} under {key!r} cannot be understood: {value[:40]!r}")
 
     def _topic(self, key: bytes, value: bytes) -> None:
         topic = Topic.read(key, value)
@@ -112,12 +112,12 @@ class Contents:
         self.marks.setdefault(log_of(key), {})[mark.base] = mark
 
     def _place(self, key: bytes, value: bytes) -> None:
-        self.places.setdefault(log_of(key), {})[group_of(key)] = read_place(value)
+        self.places.setdefault(log_of(key), {})[group_of(key)] = read_position(value)
 
-    def _graft(self, key: bytes, value: bytes) -> None:
-        graft = read_graft(key, value)
-        self.grafts.setdefault(log_of(key), []).append(graft)
-        self.segments.add(graft.segment)
+    def _ingested_run(self, key: bytes, value: bytes) -> None:
+        run = read_ingested_run(key, value)
+        self.ingested_runs.setdefault(log_of(key), []).append(run)
+        self.segments.add(run.segment)
 
     def _intent(self, _: bytes, value: bytes) -> None:
         self.segments |= {file.segment for file in Intent.read(value).files}
@@ -136,15 +136,15 @@ class Contents:
         self.changes = read_count(value)
 
 
-_TAKEN: dict[bytes, Callable[[Contents, bytes, bytes], None]] = {
-    STORE: Contents._store,
-    COUNTER: Contents._counter,
-    CHANGES: Contents._changes,
-    TOPIC: Contents._topic,
-    LOG: Contents._record,
-    TIME: Contents._mark,
-    GROUP: Contents._place,
-    HANDED: Contents._handed,
-    GRAFT: Contents._graft,
-    INTENT: Contents._intent,
+_READERS: dict[bytes, Callable[[SmallValues, bytes, bytes], None]] = {
+    STORE: SmallValues._store,
+    COUNTER: SmallValues._counter,
+    CHANGES: SmallValues._changes,
+    TOPIC: SmallValues._topic,
+    LOG: SmallValues._record,
+    TIME: SmallValues._mark,
+    GROUP: SmallValues._place,
+    HANDED_OUT: SmallValues._handed,
+    INGESTED_RUN: SmallValues._ingested_run,
+    INTENT: SmallValues._intent,
 }

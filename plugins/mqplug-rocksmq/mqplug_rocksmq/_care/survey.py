@@ -1,4 +1,4 @@
-"""A look at everything in a store: what is sound goes to a taker, and what is wrong into a report."""
+"""A look at everything in a store: what is sound goes to a sink, and what is wrong into a report."""
 
 from __future__ import annotations
 
@@ -8,59 +8,63 @@ from itertools import groupby
 from operator import itemgetter
 from typing import Protocol
 
-from mqplug_rocksmq._care.findings import Report
-from mqplug_rocksmq._care.ingested_pages import grafted
-from mqplug_rocksmq._care.page_chain import Chain
-from mqplug_rocksmq._care.salvage import Hole, sweep
-from mqplug_rocksmq._care.small_values import Contents, Owner
+from mqplug_rocksmq._care.findings import SurveyReport
+from mqplug_rocksmq._care.ingested_pages import ingested_pages
+from mqplug_rocksmq._care.page_chain import PageChain
+from mqplug_rocksmq._care.salvage import UnreadableKeys, read_around_damage
+from mqplug_rocksmq._care.small_values import LogName, SmallValues
 from mqplug_rocksmq._engine.rocks import Pages
-from mqplug_rocksmq._engine.witness import Testimony
-from mqplug_rocksmq._format.keys import PAGE_KEY_BYTES, Place, page_key, read_page_key
-from mqplug_rocksmq._store.topics import Retention, Topic
+from mqplug_rocksmq._engine.witness import WitnessRecord
+from mqplug_rocksmq._format.keys import PAGE_KEY_BYTES, StoredPosition, page_key, read_page_key
+from mqplug_rocksmq._store.topics import Topic, TopicRetention
 
 
-class Taker(Protocol):
+class SoundDataSink(Protocol):
     """Takes what is sound. After a log's last page comes what is to be recorded of it."""
 
     def page(self, log: int, base: int, raw: bytes) -> None: ...
 
-    def log(self, log: int, chain: Chain) -> None: ...
+    def log(self, log: int, chain: PageChain) -> None: ...
 
-    def place(self, log: int, group: str, place: Place) -> None: ...
+    def place(self, log: int, group: str, place: StoredPosition) -> None: ...
 
-    def rest(self, contents: Contents) -> None: ...
+    def rest(self, contents: SmallValues) -> None: ...
 
 
-def survey(pages: Pages, testimony: Testimony | None, report: Report, taker: Taker | None = None) -> None:
+def survey(
+    pages: Pages, recorded: WitnessRecord | None, report: SurveyReport, sink: SoundDataSink | None = None
+) -> None:
     """Look at everything."""
-    contents = Contents.read(pages, report)
-    _compare(contents, testimony, report)
+    contents = SmallValues.read(pages, report)
+    _compare(contents, recorded, report)
     doubtful = not report.sound
     for log, stored in _by_log(pages, contents, report):
-        if log in contents.grafts:
-            stored = merge(stored, grafted(pages, contents.grafts[log], report), key=itemgetter(0))  # noqa: PLW2901
-        _follow(log, stored, contents, report, taker, doubtful=doubtful)
-    _look_at_groups(contents, report, taker)
+        if log in contents.ingested_runs:
+            stored = merge(stored, ingested_pages(pages, contents.ingested_runs[log], report), key=itemgetter(0))  # noqa: PLW2901
+        _survey_log(log, stored, contents, report, sink, doubtful=doubtful)
+    _look_at_groups(contents, report, sink)
     report.topics = len(contents.topics)
-    if taker:
-        taker.rest(contents)
+    if sink:
+        sink.rest(contents)
     report.store = contents.store
 
 
-def _compare(contents: Contents, testimony: Testimony | None, report: Report) -> None:
+def _compare(contents: SmallValues, recorded: WitnessRecord | None, report: SurveyReport) -> None:
     if contents.store is None:
         report.add("the name of the store is missing")
-    if testimony is None:
+    if recorded is None:
         report.add("the witness, which knows how much was on disk, is missing or damaged")
-    elif testimony.changes > contents.changes:
-        report.add(f"{testimony.changes - contents.changes} changes that were safely on disk are gone")
+    elif recorded.changes > contents.changes:
+        report.add(f"{recorded.changes - contents.changes} changes that were safely on disk are gone")
     if contents.counter <= max([*contents.owners, *contents.records, *contents.segments], default=-1):
         report.add("the number of the next log was given out already")
 
 
-def _by_log(pages: Pages, contents: Contents, report: Report) -> Iterator[tuple[int, Iterator[tuple[int, bytes]]]]:
+def _by_log(
+    pages: Pages, contents: SmallValues, report: SurveyReport
+) -> Iterator[tuple[int, Iterator[tuple[int, bytes]]]]:
     """Yield the own pages of each log that there is, or that there are pages of."""
-    ahead = iter(sorted({*contents.owners, *contents.records, *contents.grafts}))
+    ahead = iter(sorted({*contents.owners, *contents.records, *contents.ingested_runs}))
     number = next(ahead, None)
     for log, stored in groupby(_readable(pages, report, contents.segments), lambda page: page[0]):
         while number is not None and number < log:
@@ -74,15 +78,15 @@ def _by_log(pages: Pages, contents: Contents, report: Report) -> Iterator[tuple[
         number = next(ahead, None)
 
 
-def _readable(pages: Pages, report: Report, left_out: Collection[int]) -> Iterator[tuple[int, int, bytes]]:
+def _readable(pages: Pages, report: SurveyReport, left_out: Collection[int]) -> Iterator[tuple[int, int, bytes]]:
     """Yield all pages but those of some segments."""
 
     def onward(key: bytes) -> bytes:
         segment = int.from_bytes(key[:4], "big")
         return page_key(segment + 1, 0) if segment in left_out else key
 
-    for each in sweep(pages, "data", onward=onward):
-        if isinstance(each, Hole):
+    for each in read_around_damage(pages, "data", onward=onward):
+        if isinstance(each, UnreadableKeys):
             report.add(f"pages cannot be read: {each.error.message}")
         elif len(each[0]) != PAGE_KEY_BYTES:
             report.add(f"the key of a page cannot be understood: {each[0]!r}")
@@ -90,40 +94,40 @@ def _readable(pages: Pages, report: Report, left_out: Collection[int]) -> Iterat
             yield *place, each[1]
 
 
-def _follow(
+def _survey_log(
     log: int,
     stored: Iterator[tuple[int, bytes]],
-    contents: Contents,
-    report: Report,
-    taker: Taker | None,
+    contents: SmallValues,
+    report: SurveyReport,
+    sink: SoundDataSink | None,
     *,
     doubtful: bool,
 ) -> None:
-    owner = contents.owners.get(log) or _found(log, contents, report)
+    owner = contents.owners.get(log) or _adopt(log, contents, report)
     record, marks = contents.records.get(log), contents.marks.get(log, {})
-    chain = Chain(owner.topic, owner.partition, record, marks, doubtful=doubtful)
+    chain = PageChain(owner.topic, owner.partition, record, marks, doubtful=doubtful)
     for base, raw in stored:
         kept = chain.take(base, raw)
-        if taker and kept is not None:
-            taker.page(log, base, kept)
+        if sink and kept is not None:
+            sink.page(log, base, kept)
     chain.finish()
     report.findings += chain.findings
     report.pages += chain.pages
     report.messages += chain.messages
     contents.records[log] = chain.record
-    if taker:
-        taker.log(log, chain)
+    if sink:
+        sink.log(log, chain)
 
 
-def _found(log: int, contents: Contents, report: Report) -> Owner:
+def _adopt(log: int, contents: SmallValues, report: SurveyReport) -> LogName:
     """A log that no topic has gets one."""
-    owner = contents.owners[log] = Owner(f"recovered-{log}", 0)
+    owner = contents.owners[log] = LogName(f"recovered-{log}", 0)
     report.add("no topic has these messages", owner.topic, 0)
-    contents.topics[owner.topic] = Topic(owner.topic, (log,), Retention(None))
+    contents.topics[owner.topic] = Topic(owner.topic, (log,), TopicRetention(None))
     return owner
 
 
-def _look_at_groups(contents: Contents, report: Report, taker: Taker | None) -> None:
+def _look_at_groups(contents: SmallValues, report: SurveyReport, sink: SoundDataSink | None) -> None:
     groups = set()
     for log, places in contents.places.items():
         for group, place in places.items():
@@ -134,13 +138,13 @@ def _look_at_groups(contents: Contents, report: Report, taker: Taker | None) -> 
             groups.add(group)
             if what := _wrong(place, contents.records[log].next):
                 report.add(f"the place of the group {group!r} {what}", *owner)
-                place = Place(min(place.offset, contents.records[log].next))  # noqa: PLW2901
-            if taker:
-                taker.place(log, group, place)
+                place = StoredPosition(min(place.offset, contents.records[log].next))  # noqa: PLW2901
+            if sink:
+                sink.place(log, group, place)
     report.groups = len(groups)
 
 
-def _wrong(place: Place, following: int) -> str | None:
+def _wrong(place: StoredPosition, following: int) -> str | None:
     if place.offset > following:
         return f"is {place.offset}, behind all that was ever stored"
     edges = [place.offset, *(edge for acked in place.acked for edge in acked)]

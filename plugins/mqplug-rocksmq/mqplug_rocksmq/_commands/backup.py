@@ -29,13 +29,13 @@ def backup(path: Path, target: Path, timeout: float) -> None:
 
 
 def _back_up_closed(path: Path, target: Path) -> None:
-    from mqplug_rocksmq._care.backup import back_up
+    from mqplug_rocksmq._care.backup import back_up_store
     from mqplug_rocksmq._processes.open_stores import close_store, open_store
     from mqplug_rocksmq._settings import RocksMQSettings
 
     store = open_store(path, RocksMQSettings(path=str(path)))
     try:
-        back_up(store, target)
+        back_up_store(store, target)
     finally:
         close_store(store)
 
@@ -45,7 +45,7 @@ def _back_up_closed(path: Path, target: Path) -> None:
 @_target
 def restore(source: Path, target: Path) -> None:
     """Copy the backup SOURCE to TARGET, where nothing may be yet, and check it."""
-    from mqplug_rocksmq._care.restore import restore as bring_back
+    from mqplug_rocksmq._care.restore import restore_backup
 
-    bring_back(source, target.absolute())
+    restore_backup(source, target.absolute())
     click.echo(f"restored to {target}")

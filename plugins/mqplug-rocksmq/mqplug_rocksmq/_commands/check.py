@@ -9,7 +9,7 @@ import attrs
 import click
 
 from mqplug import AlreadyOpen
-from mqplug_rocksmq._care.findings import Finding, Report
+from mqplug_rocksmq._care.findings import Finding, SurveyReport
 from mqplug_rocksmq._commands.options import answer_timeout_option, path_argument, print_json_option
 from mqplug_rocksmq._commands.output import print_json
 from mqplug_rocksmq._processes.reach import ask_owner, existing_store
@@ -25,11 +25,11 @@ def check(context: click.Context, path: Path, timeout: float, as_json: bool) -> 
 
     Of a store that another process has open, a copy as of now is read, which is made of links beside it.
     """
-    from mqplug_rocksmq._care.check import check as look
+    from mqplug_rocksmq._care.check import check_store
 
     path = existing_store(path, named=False)
     try:
-        report = look(path)
+        report = check_store(path)
     except AlreadyOpen:
         report = _of_open(path, timeout)
     if as_json:
@@ -39,15 +39,14 @@ def check(context: click.Context, path: Path, timeout: float, as_json: bool) -> 
     context.exit(0 if report.sound else 1)
 
 
-def _of_open(path: Path, timeout: float) -> Report:
-    from mqplug_rocksmq._care.check import check as look
-    from mqplug_rocksmq._care.check import look_at_name
+def _of_open(path: Path, timeout: float) -> SurveyReport:
+    from mqplug_rocksmq._care.check import check_name, check_store
 
     with tempfile.TemporaryDirectory(prefix=f".{path.name}-check-", dir=path.parent) as folder:
         copy = Path(folder) / "store"
         ask_owner(path, {"call": "backup", "path": str(copy)}, timeout)
-        report = look(copy)
-    look_at_name(path, report)
+        report = check_store(copy)
+    check_name(path, report)
     return report
 
 
@@ -62,13 +61,13 @@ def repair(context: click.Context, path: Path, backup: bool, as_json: bool) -> N
     Nobody may have the store open. What is sound is copied, so that as much room as it takes must be free. Ids stay:
     readers pass over what is gone as over a gap. The exit code is 0 if the store is sound afterwards.
     """
-    from mqplug_rocksmq._care.check import check as look
-    from mqplug_rocksmq._care.repair import repair as mend
+    from mqplug_rocksmq._care.check import check_store
+    from mqplug_rocksmq._care.repair import repair_store
 
     if not path.is_dir():
         existing_store(path)
-    done = mend(path, backup=backup)
-    sound = look(path)
+    done = repair_store(path, backup=backup)
+    sound = check_store(path)
     if as_json:
         print_json({"sound": sound.sound, "damaged": done.damaged and str(done.damaged), **attrs.asdict(done.report)})
     else:
@@ -76,7 +75,7 @@ def repair(context: click.Context, path: Path, backup: bool, as_json: bool) -> N
     context.exit(0 if sound.sound else 1)
 
 
-def _show_repaired(report: Report, damaged: Path | None) -> None:
+def _show_repaired(report: SurveyReport, damaged: Path | None) -> None:
     _show(report)
     if report.sound:
         return
@@ -86,7 +85,7 @@ def _show_repaired(report: Report, damaged: Path | None) -> None:
         click.echo(f"the damaged store is kept in {damaged}")
 
 
-def _show(report: Report) -> None:
+def _show(report: SurveyReport) -> None:
     for finding in report.findings:
         click.echo(_spoken(finding))
     verdict = "sound" if report.sound else f"damaged: {len(report.findings)} findings"

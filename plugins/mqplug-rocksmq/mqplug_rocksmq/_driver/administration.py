@@ -27,17 +27,17 @@ from mqplug.spi import (
 )
 from mqplug_rocksmq._driver.group_members import add_partitions_to_members, member_counts, members_of
 from mqplug_rocksmq._driver.translation import group_position, log_number, offset_of, partition_log, topic_logs
-from mqplug_rocksmq._store.deduplication import Request
-from mqplug_rocksmq._store.ingest import Taken
+from mqplug_rocksmq._store.deduplication import OnceRequest
+from mqplug_rocksmq._store.ingest import IngestOutcome
 from mqplug_rocksmq._store.staged import files_of
 from mqplug_rocksmq._store.store import Store
-from mqplug_rocksmq._store.topics import Also, Retention, Topic, nothing
+from mqplug_rocksmq._store.topics import AddChanges, Topic, TopicRetention, no_changes
 
 
-def administer(store: Store, action: Action, timeout: float, request: Request | None = None) -> Any:
+def administer(store: Store, action: Action, timeout: float, request: OnceRequest | None = None) -> Any:
     """Carry out one action; what *request* names is not done a second time."""
-    also = request.note if request else nothing
-    if store.origins.has_done(request):
+    also = request.note if request else no_changes
+    if store.deduplication.has_done(request):
         return _done(store, action)
     match action:
         case CreateTopic(topic, partitions, retention, options, size):
@@ -89,7 +89,7 @@ def _info(store: str, topic: Topic) -> TopicInfo:
     return TopicInfo(topic.name, topic_logs(store, topic), seconds, kept.size)
 
 
-def _add_partitions(store: Store, topic: str, partitions: int, timeout: float, also: Also) -> TopicInfo:
+def _add_partitions(store: Store, topic: str, partitions: int, timeout: float, also: AddChanges) -> TopicInfo:
     info = _info(store.id, store.topics.grow(topic, partitions, timeout, also))
     add_partitions_to_members(store, info.logs[0], info.logs)
     return info
@@ -103,7 +103,7 @@ def _groups(store: Store, topic: str | None) -> list[GroupInfo]:
     return [GroupInfo(name, present.get(name, 0)) for name in names]
 
 
-def _delete_group(store: Store, group: str, timeout: float, also: Also) -> None:
+def _delete_group(store: Store, group: str, timeout: float, also: AddChanges) -> None:
     with members_of(store, group).absent(timeout):
         logs = tuple(store.groups.logs(group))
         if not logs:
@@ -112,11 +112,11 @@ def _delete_group(store: Store, group: str, timeout: float, also: Also) -> None:
 
 
 def _places(store: Store, group: str, logs: tuple[Log, ...]) -> list[tuple[Log, GroupPosition]]:
-    found = [(log, store.groups.place(group, log_number(store.id, log))) for log in logs]
+    found = [(log, store.groups.position(group, log_number(store.id, log))) for log in logs]
     return [(log, group_position(log, place)) for log, place in found if place is not None]
 
 
-def _ingested(store: Store, taken: Taken) -> Ingested:
+def _ingested(store: Store, taken: IngestOutcome) -> Ingested:
     placed = {}
     for number, (first, end) in taken.placed.items():
         if held := store.topics.find(number):
@@ -125,11 +125,11 @@ def _ingested(store: Store, taken: Taken) -> Ingested:
     return Ingested(taken.messages, placed, taken.repeated)
 
 
-def _retention(seconds: float | None, size: int | None) -> Retention:
+def _retention(seconds: float | None, size: int | None) -> TopicRetention:
     if size is not None and size < 0:
         raise ValueError(f"retention_bytes is a number of bytes of at least 0, not {size}")
     if seconds is None:
-        return Retention(size=size)
+        return TopicRetention(size=size)
     if not seconds >= 0:
         raise ValueError(f"retention is a number of seconds of at least 0, not {seconds}")
-    return Retention(None if math.isinf(seconds) else int(seconds * 1000), size)
+    return TopicRetention(None if math.isinf(seconds) else int(seconds * 1000), size)

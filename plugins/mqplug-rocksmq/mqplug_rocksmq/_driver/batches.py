@@ -10,8 +10,7 @@ from mqplug import Batch, Log
 from mqplug.spi import Headers, Numbers
 from mqplug_rocksmq._driver.translation import position_at
 from mqplug_rocksmq._format.page import Page
-from mqplug_rocksmq._format.single_pages import Singles
-from mqplug_rocksmq._format.slice import Slice
+from mqplug_rocksmq._format.slices import SinglePages, Slice
 
 if TYPE_CHECKING:
     import pyarrow
@@ -31,7 +30,7 @@ class SliceColumns:
     def __init__(self, slices: Sequence[Slice]) -> None:
         self._slices = slices
 
-    def _joined(self, column: Callable[[Page | Singles], list[T]]) -> list[T]:
+    def _joined(self, column: Callable[[Page | SinglePages], list[T]]) -> list[T]:
         if len(self._slices) == 1:
             only = self._slices[0]
             whole = column(only.page)
@@ -66,9 +65,9 @@ class SliceColumns:
         """Return what the pages have as Arrow already, of a single page without a copy; nothing if they are small."""
         if sum(map(len, self._slices)) < _ARROW_PAGE_MESSAGES * len(self._slices):
             return {}
-        from mqplug_rocksmq._format.from_pages_to_arrow import joined
+        from mqplug_rocksmq._format.from_pages_to_arrow import joined_columns
 
-        return joined(self._slices, names)
+        return joined_columns(self._slices, names)
 
 
 class PageBatch(Batch):

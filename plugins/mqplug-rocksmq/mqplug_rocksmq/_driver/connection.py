@@ -34,8 +34,8 @@ from mqplug_rocksmq._driver.translation import OffsetArithmetic, log_number, off
 from mqplug_rocksmq._driver.unsynced_producer import UnsyncedProducer
 from mqplug_rocksmq._engine.log_state import Extent
 from mqplug_rocksmq._settings import RocksMQSettings
-from mqplug_rocksmq._store.deduplication import Request
-from mqplug_rocksmq._store.hand_outs import forget
+from mqplug_rocksmq._store.deduplication import OnceRequest
+from mqplug_rocksmq._store.hand_outs import forget_hand_outs
 from mqplug_rocksmq._store.statistics import RocksMQStatistics
 from mqplug_rocksmq._store.store import Store
 
@@ -99,7 +99,7 @@ class StoreConnection(OffsetArithmetic):
 
     def _start_group(self, group: str, options: ConsumerOptions, timeout: float) -> None:
         numbers = {log: log_number(self.store.id, log) for log in options.logs}
-        known = {log: self.store.groups.place(group, number) for log, number in numbers.items()}
+        known = {log: self.store.groups.position(group, number) for log, number in numbers.items()}
         missing = [log for log, place in known.items() if place is None]
         if options.must_exist and len(missing) == len(numbers):
             raise GroupNotFound(f"the group {group!r} has no position in these logs", fix="Drop must_exist=True")
@@ -115,7 +115,7 @@ class StoreConnection(OffsetArithmetic):
         """Move a group that has no members."""
         places = self._stored(positions)
         with members_of(self.store, group).absent(timeout):
-            self.store.groups.store(group, places, timeout, [forget(number, group) for number in places])
+            self.store.groups.store(group, places, timeout, [forget_hand_outs(number, group) for number in places])
 
     def settle_late(self, group: str, mode: Mode, settled: Mapping[Log, Settlement], timeout: float) -> None:
         """Settle messages that a member got from a previous owner process. Doing it twice does no harm."""
@@ -157,7 +157,7 @@ class StoreConnection(OffsetArithmetic):
 
     def _is_at(self, group: str, log: Log, known: Sequence[GroupPosition]) -> bool:
         """Return whether a group's position in a log is one of these."""
-        place = self.store.groups.place(group, log_number(self.store.id, log))
+        place = self.store.groups.position(group, log_number(self.store.id, log))
         return place in [stored_position(each) for each in known]
 
     def resolve(self, start: SymbolicStart, logs: Sequence[Log], timeout: float) -> dict[Log, Position]:
@@ -189,7 +189,7 @@ class StoreConnection(OffsetArithmetic):
         """Return the first and the last id of each log."""
         return {log: _bounds(log, self.store.bounds(log_number(self.store.id, log))) for log in logs}
 
-    def administer(self, action: Action, timeout: float, request: Request | None = None) -> Any:
+    def administer(self, action: Action, timeout: float, request: OnceRequest | None = None) -> Any:
         """Carry out an action. One with a *request* is not repeated if it was done already."""
         return administer(self.store, action, timeout, request)
 

@@ -12,7 +12,7 @@ from mqplug.spi.groups import Roster
 from mqplug_rocksmq._driver.batches import batches_of
 from mqplug_rocksmq._driver.translation import group_position, log_number, offset_of, position_at, stored_position
 from mqplug_rocksmq._driver.waiting import LogWaiter
-from mqplug_rocksmq._store.reading import Trimmed
+from mqplug_rocksmq._store.reading import BelowRetained
 from mqplug_rocksmq._store.store import Store
 
 _READ_AHEAD_MESSAGES: Final = 1000
@@ -102,7 +102,7 @@ class LogConsumer:
         wanted = self._at_once if log in self._ahead else most
         try:
             slices = self._store.read(self._numbers[log], self._offsets[log], wanted)
-        except Trimmed as trimmed:
+        except BelowRetained as trimmed:
             raise position_lost(log, self._offsets[log], trimmed.low) from None
         if not slices:
             return None
@@ -176,7 +176,7 @@ class GroupConsumer(LogConsumer):
             self._listener.assigned(stored)
 
     def _stored(self, log: Log) -> GroupPosition:
-        place = self._groups.place(self._group, log_number(self._store.id, log))
+        place = self._groups.position(self._group, log_number(self._store.id, log))
         return group_position(log, place) if place else GroupPosition(position_at(log, 0))
 
     def seek(self, positions: Mapping[Log, Position], timeout: float) -> None:

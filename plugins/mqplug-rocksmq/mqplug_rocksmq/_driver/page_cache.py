@@ -13,7 +13,7 @@ from mqplug.spi import Headers, Numbers
 from mqplug.spi.groups import Lease, Upcoming
 from mqplug_rocksmq._driver.translation import position_at
 from mqplug_rocksmq._format.page import Page
-from mqplug_rocksmq._format.single_pages import Singles
+from mqplug_rocksmq._format.slices import SinglePages
 from mqplug_rocksmq._store.store import Store
 
 T = TypeVar("T")
@@ -24,7 +24,7 @@ _PAGE_OVERHEAD_BYTES: Final = 500  # what a page takes beside its bytes, about
 class CachedPage:
     """A page, each column of which is decoded once, however few of its messages are wanted at a time."""
 
-    def __init__(self, base: int, page: Page | Singles) -> None:
+    def __init__(self, base: int, page: Page | SinglePages) -> None:
         self.base = base
         self.end = base + page.count
         self.size = page.size + _PAGE_OVERHEAD_BYTES

@@ -8,8 +8,8 @@ from typing import Final, overload
 from mqplug import Error, Log, OutcomeUnknown
 from mqplug.spi import Numbers, Run, Sending
 from mqplug_rocksmq._engine import clock
-from mqplug_rocksmq._format.page import Body, Columns, encode_one
-from mqplug_rocksmq._format.paging import bodies_of
+from mqplug_rocksmq._format.page import PageBody, PageColumns, encode_single
+from mqplug_rocksmq._format.paging import page_bodies
 
 MAX_COLLECTED_MESSAGES: Final = 1000  # messages that go at once
 PORTION_BYTES: Final = 1 << 20  # of messages that were sent one by one, and go at once
@@ -43,17 +43,17 @@ class SingleSends:
     def __init__(self, sendings: Sequence[Sending]) -> None:
         self._sendings = sendings
 
-    def bodies(self) -> list[Body]:
+    def bodies(self) -> list[PageBody]:
         """Return them as pages."""
         now, sendings = clock.now_ms(), self._sendings
         if len(sendings) == 1 and not sendings[0].headers:
             (one,) = sendings
-            return [encode_one(now if one.timestamp is None else one.timestamp, one.key, one.value)]
+            return [encode_single(now if one.timestamp is None else one.timestamp, one.key, one.value)]
         times = [now if sending.timestamp is None else sending.timestamp for sending in sendings]
         headers = [sending.headers for sending in sendings]
         values, keys = [sending.value for sending in sendings], [sending.key for sending in sendings]
         keyed = keys if keys.count(None) < len(keys) else None
-        return bodies_of(Columns(times, values, keyed, headers if any(headers) else None))
+        return page_bodies(PageColumns(times, values, keyed, headers if any(headers) else None))
 
     def stored(self, log: Log, first: int) -> None:
         """They lie at this offset and the following."""
@@ -74,21 +74,21 @@ class BatchSend:
     def __init__(self, run: Run) -> None:
         self._run = run
 
-    def bodies(self) -> list[Body]:
+    def bodies(self) -> list[PageBody]:
         """Return it as pages."""
         if arrays := self._run.arrow(("timestamp", "key", "value", "headers")):
-            from mqplug_rocksmq._format.from_arrow_to_pages import arrow_bodies
+            from mqplug_rocksmq._format.from_arrow_to_pages import arrow_page_bodies
 
-            return arrow_bodies(arrays, clock.now_ms())
-        return bodies_of(self.columns())
+            return arrow_page_bodies(arrays, clock.now_ms())
+        return page_bodies(self.columns())
 
-    def columns(self) -> Columns:
+    def columns(self) -> PageColumns:
         """Return it as columns."""
         now, run = clock.now_ms(), self._run
         times = [now] * len(run)
         if run.timestamps is not None:
             times = [now if each is None else each for each in run.timestamps]
-        return Columns(times, run.values, run.keys, run.headers, _ends(run))
+        return PageColumns(times, run.values, run.keys, run.headers, _ends(run))
 
     def stored(self, log: Log, first: int) -> None:
         """It lies at this offset and the following."""

@@ -19,10 +19,10 @@ from mqplug.spi.groups import Lease, Leases
 from mqplug_rocksmq._driver.consumer import position_lost
 from mqplug_rocksmq._driver.page_cache import PageCache
 from mqplug_rocksmq._driver.translation import group_position, log_number, offset_of, position_at, stored_position
-from mqplug_rocksmq._format.keys import ACKED_RANGES_MAX
-from mqplug_rocksmq._store.group_positions import Plan
-from mqplug_rocksmq._store.hand_outs import Handed
-from mqplug_rocksmq._store.reading import Trimmed
+from mqplug_rocksmq._format.keys import MAX_ACKED_RANGES
+from mqplug_rocksmq._store.group_positions import AddChanges
+from mqplug_rocksmq._store.hand_outs import HandOuts
+from mqplug_rocksmq._store.reading import BelowRetained
 from mqplug_rocksmq._store.store import Store
 
 
@@ -33,11 +33,11 @@ class _SharedLog:
         log = stands.position.log
         self.number = log_number(store.id, log)
         self.log = store.topics.log(self.number)
-        self.leases = Leases(stands, by_key=by_key, most_open=ACKED_RANGES_MAX)
+        self.leases = Leases(stands, by_key=by_key, most_open=MAX_ACKED_RANGES)
         self.shelf = PageCache(store, self.number, with_keys=by_key)
-        self.handed = Handed(store, self.number, group)
+        self.handed = HandOuts(store, self.number, group)
         if known := self.handed.recall():
-            with suppress(Trimmed):  # whoever takes the next message is told
+            with suppress(BelowRetained):  # whoever takes the next message is told
                 self.leases.recall(known, self.shelf.upcoming)
             self.handed.renew({at: each for at, each in known.items() if self.leases.is_open(at)})
 
@@ -91,7 +91,7 @@ class SharedGroup:
         self._members: dict[Hashable, _MemberEntry] = {}
         self._storing = Lock()
         self._unstored: set[Log] = set()
-        self._also: list[Plan] = []  # what goes to the disk together with that
+        self._also: list[AddChanges] = []  # what goes to the disk together with that
         self._changes = self._stored = 0
 
     def join(
@@ -139,7 +139,7 @@ class SharedGroup:
             seat = self._members[member]
             try:
                 leases = desk.leases.take(member, most, desk.shelf.upcoming, seat.max_processing)
-            except Trimmed as trimmed:  # just now
+            except BelowRetained as trimmed:  # just now
                 raise position_lost(log, wanted, trimmed.low) from None
             if not leases:
                 return None
@@ -152,7 +152,7 @@ class SharedGroup:
             return desk.shelf.batch(log, leases)
         except BaseException as error:
             desk.leases.settle(member, Settlement((), [(each.coordinates, 0.0) for each in leases]))
-            if isinstance(error, Trimmed):
+            if isinstance(error, BelowRetained):
                 raise position_lost(log, offset_of(desk.leases.wanted), error.low) from None
             raise
 
@@ -221,7 +221,7 @@ class SharedGroup:
         number = log_number(self._store.id, log)
         self._store.topics.log(number)  # it was not deleted
         if desk is None:
-            place = self._store.groups.place(self._group, number)
+            place = self._store.groups.position(self._group, number)
             stands = group_position(log, place) if place else GroupPosition(position_at(log, 0))
             desk = self._desks[log] = _SharedLog(self._store, self._group, stands, by_key=self.by_key)
         return desk

@@ -8,7 +8,7 @@ from typing import Protocol
 from mqplug import Error, Log
 from mqplug.spi import Bell
 from mqplug_rocksmq._driver.translation import partition_log
-from mqplug_rocksmq._format.page import Body
+from mqplug_rocksmq._format.page import PageBody
 from mqplug_rocksmq._store.store import Store
 
 
@@ -21,7 +21,7 @@ class SendCallback(Protocol):
 class Sink(Protocol):
     """Stores messages."""
 
-    def append(self, topic: str, partition: int, bodies: Sequence[Body], settled: SendCallback) -> None:
+    def append(self, topic: str, partition: int, bodies: Sequence[PageBody], settled: SendCallback) -> None:
         """Have pages stored. What is raised was not stored, and *settled* is not called."""
 
     def serve(self, timeout: float) -> None:
@@ -42,7 +42,7 @@ class StoreSink:
         self._news = Bell()
         self.ring = self._news.ring
 
-    def append(self, topic: str, partition: int, bodies: Sequence[Body], settled: SendCallback) -> None:
+    def append(self, topic: str, partition: int, bodies: Sequence[PageBody], settled: SendCallback) -> None:
         described = self._store.topics.get(topic)
         log = partition_log(self._store.id, described, partition)
         self._store.append_bodies(described.logs[partition], bodies, lambda first, error: settled(log, first, error))

@@ -12,10 +12,10 @@ from typing import Any, Final
 
 from mqplug.spi import Run, Staged, TopicInfo
 from mqplug_rocksmq._driver.send_units import BatchSend
-from mqplug_rocksmq._format.page import Body, Columns
-from mqplug_rocksmq._format.paging import bodies_of, is_full
+from mqplug_rocksmq._format.page import PageBody, PageColumns
+from mqplug_rocksmq._format.paging import is_full, page_bodies
 from mqplug_rocksmq._store.staged import StagedFile, StagedMark, StagedRun, staged
-from mqplug_rocksmq._store.staging_directory import Staging
+from mqplug_rocksmq._store.staging_directory import StagingDirectory
 
 STAGED_FILE_BYTES: Final = 64 << 20
 _MARK_BYTES: Final = 1 << 20
@@ -29,7 +29,7 @@ class RocksMQStage:
         self._store = store
         self._topic = topic.name
         self._logs = [int(log.incarnation) for log in topic.logs]
-        self._staging = Staging(path)
+        self._staging = StagingDirectory(path)
         self._reserve = reserve
         self._drafts: dict[int, _PageDraft] = {}
         self._pages: dict[int, _PartitionPages] = {}
@@ -51,9 +51,9 @@ class RocksMQStage:
 
     def _encode(self, partition: int, draft: _PageDraft) -> None:
         if draft.messages:
-            self._keep(partition, bodies_of(draft.take()))
+            self._keep(partition, page_bodies(draft.take()))
 
-    def _keep(self, partition: int, bodies: Sequence[Body]) -> None:
+    def _keep(self, partition: int, bodies: Sequence[PageBody]) -> None:
         self._pages.setdefault(partition, _PartitionPages()).add(bodies)
 
     def _file(self, timeout: float) -> None:
@@ -83,10 +83,10 @@ class _PageDraft:
     """Messages that are to be a page."""
 
     def __init__(self) -> None:
-        self._parts: list[Columns] = []
+        self._parts: list[PageColumns] = []
         self.messages = self._size = 0
 
-    def add(self, columns: Columns, size: int) -> None:
+    def add(self, columns: PageColumns, size: int) -> None:
         """Add messages of so many bytes."""
         self._parts.append(columns)
         self.messages += len(columns.times)
@@ -97,16 +97,16 @@ class _PageDraft:
         """Whether it is as large as a page should be."""
         return is_full(self.messages, self._size)
 
-    def take(self) -> Columns:
+    def take(self) -> PageColumns:
         """Return all as one, and begin anew."""
         parts, self._parts, self.messages, self._size = self._parts, [], 0, 0
         if len(parts) == 1:
             return parts[0]
         times = list(chain.from_iterable(part.times for part in parts))
-        return Columns(times, *(_joined(parts, column, empty) for column, empty in ((1, None), (2, None), (3, ()))))
+        return PageColumns(times, *(_joined(parts, column, empty) for column, empty in ((1, None), (2, None), (3, ()))))
 
 
-def _joined(parts: Sequence[Columns], column: int, empty: Any) -> list[Any] | None:
+def _joined(parts: Sequence[PageColumns], column: int, empty: Any) -> list[Any] | None:
     """Join a column, which some parts may not have."""
     if all(part[column] is None for part in parts):
         return None
@@ -117,12 +117,12 @@ class _PartitionPages:
     """The pages of one partition that go into the next file."""
 
     def __init__(self) -> None:
-        self.bodies: list[Body] = []
+        self.bodies: list[PageBody] = []
         self.marks: list[StagedMark] = []
         self.messages = self.size = 0
         self._newest = 0
 
-    def add(self, bodies: Sequence[Body]) -> None:
+    def add(self, bodies: Sequence[PageBody]) -> None:
         for body in bodies:
             marked = self.marks[-1].size if self.marks else -_MARK_BYTES
             if body.newest > self._newest or self.size - marked >= _MARK_BYTES:

@@ -7,7 +7,7 @@ from typing import Final
 
 from mqplug import Log, MessageId, Position, TopicNotFound
 from mqplug.spi import GroupPosition, Numbers
-from mqplug_rocksmq._format.keys import Place
+from mqplug_rocksmq._format.keys import StoredPosition
 from mqplug_rocksmq._settings import BACKEND
 from mqplug_rocksmq._store.topics import Topic
 
@@ -46,13 +46,13 @@ def position_at(log: Log, offset: int) -> Position:
     return Position(log, (offset,))
 
 
-def stored_position(position: GroupPosition) -> Place:
+def stored_position(position: GroupPosition) -> StoredPosition:
     """Return a group's position as it is stored."""
     acked = [(first[0], last[0] + 1) for first, last in position.acked]
-    return Place(offset_of(position.position), tuple(acked))
+    return StoredPosition(offset_of(position.position), tuple(acked))
 
 
-def group_position(log: Log, place: Place) -> GroupPosition:
+def group_position(log: Log, place: StoredPosition) -> GroupPosition:
     """Return a stored position as a group's position."""
     acked = tuple(((start,), (stop - 1,)) for start, stop in place.acked)
     return GroupPosition(position_at(log, place.offset), acked)

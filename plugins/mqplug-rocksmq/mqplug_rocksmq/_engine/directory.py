@@ -16,9 +16,9 @@ from crc32c import crc32c
 
 from mqplug import ConfigError, Corrupt, PluginError, StorageFull
 from mqplug_rocksmq._engine.store_files import create_own, expect_unshared, read_own, refuse_links
-from mqplug_rocksmq._engine.witness import testimony_of
+from mqplug_rocksmq._engine.witness import read_witness
 
-FORMAT: Final = 1
+STORE_FORMAT: Final = 1
 DATABASE: Final = "rocksdb"
 WITNESS: Final = "witness"
 OWNER: Final = "owner"
@@ -28,15 +28,15 @@ REPAIRED: Final = "rocksdb.repaired"
 PROBE: Final = "room"
 BALLAST: Final = "ballast"
 STAGING: Final = "staging"
-_OURS: Final = {DATABASE, WITNESS, OWNER, MEMBERS, IDENTITY, f"{IDENTITY}.new", PROBE, BALLAST, STAGING}
-_LEAST_SPACE: Final = 256 << 10
+_OWN_NAMES: Final = {DATABASE, WITNESS, OWNER, MEMBERS, IDENTITY, f"{IDENTITY}.new", PROBE, BALLAST, STAGING}
+_MIN_FREE_BYTES: Final = 256 << 10
 
 
 class Identity(NamedTuple):
     """What tells a store from all others."""
 
     id: str
-    format: int = FORMAT
+    format: int = STORE_FORMAT
 
     @property
     def checksum(self) -> int:
@@ -49,7 +49,7 @@ def examine(path: Path, *, create: bool = True, named: bool = True) -> None:
 
     Unless it has to be *named*, a store whose own file is damaged is one as well.
     """
-    there = _nearest(path)
+    there = _nearest_existing(path)
     if not there.is_dir():
         what = "a link to nothing" if there.is_symlink() else "a file"
         raise ConfigError(f"{there} is {what}, and a store is a directory", fix="Name a directory, or a new one")
@@ -63,7 +63,7 @@ def examine(path: Path, *, create: bool = True, named: bool = True) -> None:
         _expect_room(path, held, create=create)
         expect_space(there)
     elif DATABASE not in held and held & {WITNESS, REPAIRED}:
-        raise _lost(path)
+        raise _database_lost(path)
 
 
 def _has_name(path: Path, *, sound: bool) -> bool:
@@ -81,19 +81,19 @@ def make_directory(path: Path) -> None:
     path.mkdir(mode=0o700, parents=True, exist_ok=True)
 
 
-def _nearest(path: Path) -> Path:
+def _nearest_existing(path: Path) -> Path:
     """Return what is there of a path: it, or the nearest of those above it."""
     return next(each for each in (path, *path.parents) if os.path.lexists(each))
 
 
 def expect_database(path: Path) -> None:
     """Raise if there was a database once, and is none: RocksDB would make another one, and say nothing."""
-    testimony = testimony_of(path / WITNESS)
-    if testimony is not None and testimony.changes > 0 and not (path / DATABASE / "CURRENT").exists():
-        raise _lost(path)
+    recorded = read_witness(path / WITNESS)
+    if recorded is not None and recorded.changes > 0 and not (path / DATABASE / "CURRENT").exists():
+        raise _database_lost(path)
 
 
-def _lost(path: Path) -> Corrupt:
+def _database_lost(path: Path) -> Corrupt:
     return Corrupt(
         f"the store {path} has lost its database, or was left in the midst of a repair",
         fix=f"Run mqplug rocksmq repair {path}, or restore a backup",
@@ -103,8 +103,8 @@ def _lost(path: Path) -> Corrupt:
 def expect_space(path: Path) -> None:
     """Raise if the disk has no room to open a store: RocksDB writes a little each time."""
     disk = os.statvfs(path)
-    if disk.f_blocks and disk.f_bavail * disk.f_frsize < _LEAST_SPACE:
-        raise StorageFull(f"the disk of {path} has less than {_LEAST_SPACE >> 10} KiB left", fix="Free some space")
+    if disk.f_blocks and disk.f_bavail * disk.f_frsize < _MIN_FREE_BYTES:
+        raise StorageFull(f"the disk of {path} has less than {_MIN_FREE_BYTES >> 10} KiB left", fix="Free some space")
 
 
 def _expect_room(path: Path, held: set[str], *, create: bool) -> None:
@@ -112,7 +112,7 @@ def _expect_room(path: Path, held: set[str], *, create: bool) -> None:
         raise ConfigError(
             f"there is no store at {path}", fix="Check the path; a program that connects with create=true makes one"
         )
-    if held - _OURS:
+    if held - _OWN_NAMES:
         raise ConfigError(
             f"the directory {path} holds no store, but {len(held)} other things, such as {min(held)!r}",
             fix="Name an empty directory, or a new one",
@@ -146,9 +146,9 @@ def _damaged(path: Path, how: str) -> Corrupt:
 
 def refuse_newer(path: Path, number: int) -> None:
     """Raise if a store has a format that only a newer program knows."""
-    if number != FORMAT:
+    if number != STORE_FORMAT:
         raise PluginError(
-            f"the store {path} has format {number}, and this program knows format {FORMAT}",
+            f"the store {path} has format {number}, and this program knows format {STORE_FORMAT}",
             fix="Update mqplug-rocksmq",
         )
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from mqplug import Error, OutcomeUnknown, StorageFull
 from mqplug.spi import Bell
-from mqplug_rocksmq._engine.latency import Meter
+from mqplug_rocksmq._engine.latency import LatencyRecorder
 from mqplug_rocksmq._format.keys import CHANGES, read_count
 from mqplug_rocksmq._settings import Sync
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from mqplug_rocksmq._engine.witness import Witness
 
 
-class Done(Protocol):
+class WriteCallback(Protocol):
     """Called once when a write is safe, with its offset, or with the error that says why it may not be."""
 
     def __call__(self, offset: int, error: Error | None, /) -> None: ...
@@ -45,10 +45,10 @@ class Durability:
         self._lock = lock
         self.waits = mode == "always"
         self._interval = 0.0 if self.waits else interval
-        self.commits = Meter()
+        self.commits = LatencyRecorder()
         self._unsafe_since: float | None = None
         self._grown: dict[LogState, int] = {}
-        self._waiting: list[tuple[Done, int]] = []
+        self._waiting: list[tuple[WriteCallback, int]] = []
         self.syncing = threading.Lock()  # held while somebody syncs, or nobody may
         self._dirty = Bell()
         self._stopping = threading.Event()
@@ -60,7 +60,7 @@ class Durability:
         if self._thread:
             self._thread.start()
 
-    def written(self, log: LogState | None, offset: int, done: Done | None) -> bool:
+    def written(self, log: LogState | None, offset: int, done: WriteCallback | None) -> bool:
         """Note a write; say whether it counts as safe already, and *done* is left to the caller."""
         self.changes += 1
         if self._thread and self._unsafe_since is None:
@@ -129,7 +129,7 @@ class Durability:
         self.failure.__cause__ = cause
         return self.failure
 
-    def _put_off(self, cause: Exception, grown: dict[LogState, int], waiting: list[tuple[Done, int]]) -> bool:
+    def _put_off(self, cause: Exception, grown: dict[LogState, int], waiting: list[tuple[WriteCallback, int]]) -> bool:
         """Where the disk is full, have those wait who wrote before: it is safe when there is room again.
 
         RocksDB says why only to whoever found out first, which may be a writer.

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Final, TypeVar
 from mqplug import Closed, Corrupt, Error, ForkedClient, OutcomeUnknown, StorageFull, Timeout
 from mqplug.spi import Bell
 from mqplug_rocksmq._engine.directory import DATABASE, WITNESS
-from mqplug_rocksmq._engine.disk_space import Room, used_up
-from mqplug_rocksmq._engine.durability import Done, Durability
-from mqplug_rocksmq._engine.errors import full
-from mqplug_rocksmq._engine.latency import Meter
+from mqplug_rocksmq._engine.disk_space import DiskSpace, ballast_gone
+from mqplug_rocksmq._engine.durability import Durability, WriteCallback
+from mqplug_rocksmq._engine.errors import disk_full
+from mqplug_rocksmq._engine.latency import LatencyRecorder
 from mqplug_rocksmq._engine.rocks import Changes, Pages
 from mqplug_rocksmq._engine.tuning import Tuning
 from mqplug_rocksmq._engine.witness import Witness
@@ -26,17 +26,17 @@ from mqplug_rocksmq._settings import Sync
 if TYPE_CHECKING:
     from mqplug_rocksmq._engine.log_state import LogState
 
-Result = TypeVar("Result")
-_REOPEN: Final = "Mend the disk, then open the store again"
-_BUSY_S: Final = 10.0  # that a change waits for a sync or a compaction before RocksDB is opened anew
-_BUSY_LOOK_S: Final = 0.005
+T = TypeVar("T")
+_REOPEN_FIX: Final = "Mend the disk, then open the store again"
+_MAX_BUSY_S: Final = 10.0  # that a change waits for a sync or a compaction before RocksDB is opened anew
+_BUSY_POLL_S: Final = 0.005
 
 
 class _Busy(StorageFull):
     """The disk is full, and what is to be done about it has to wait for a sync or a compaction."""
 
 
-class Receipt:
+class WriteReceipt:
     """Waits for one write to become safe."""
 
     __slots__ = ("_safe", "error", "offset")
@@ -59,7 +59,7 @@ class Receipt:
         return self.offset
 
 
-class _InStep:
+class _MemoryRollback:
     """Takes memory back to what is stored, where Ctrl-C came between a change in memory and its write, or behind it."""
 
     __slots__ = ("_engine",)
@@ -72,7 +72,7 @@ class _InStep:
 
     def __exit__(self, kind: type[BaseException] | None, error: object, trace: object) -> None:
         if kind is not None and not issubclass(kind, Error):  # errors of ours were raised with that in mind
-            self._engine.went_back()
+            self._engine.reload_memory()
 
 
 class Engine:
@@ -81,39 +81,39 @@ class Engine:
     def __init__(self, path: Path, sync: Sync, interval: float, tuning: Tuning) -> None:
         self.lock = threading.Lock()
         self.witness = Witness(path / WITNESS, cautious=sync == "always")
-        testimony = self.witness.read()
-        self.host_died = testimony is None or testimony.host_died
+        recorded = self.witness.read()
+        self.host_died = recorded is None or recorded.host_died
         try:
-            self.room = Room(path, tuning.ballast)
+            self.disk_space = DiskSpace(path, tuning.ballast_bytes)
             self.pages = self._open_pages(path / DATABASE, tuning)
         except BaseException:
             self.witness.close()
             raise
-        self.writes = Meter()
+        self.writes = LatencyRecorder()
         self._path = path
         self._refusal: Error | None = None
         self._looked = 0.0
         self.maintaining = threading.Lock()  # held while pages are flushed or compacted, which needs no other lock
-        self.went_back: Callable[[], None] = lambda: None
-        self.in_step = _InStep(self)  # for whoever changes something and writes it, within ``lock``
+        self.reload_memory: Callable[[], None] = lambda: None
+        self.rollback = _MemoryRollback(self)  # for whoever changes something and writes it, within ``lock``
         self._closed = False
         try:
-            self._known = testimony.changes if testimony else 0
+            self._known = recorded.changes if recorded else 0
             self._compare(path)
             self.durability = Durability(self.pages, self.witness, self.lock, sync, interval)
-            self.room.settle()
+            self.disk_space.settle()
         except BaseException:
             self.pages.close()
             self.witness.close()
             raise
 
     def _open_pages(self, database: Path, tuning: Tuning) -> Pages:
-        if not self.room.to_open():
-            raise used_up()
+        if not self.disk_space.to_open():
+            raise ballast_gone()
         try:
             return Pages(database, tuning)
         except StorageFull:
-            if not self.room.give_up():
+            if not self.disk_space.give_up():
                 raise
             return Pages(database, tuning)
 
@@ -129,15 +129,15 @@ class Engine:
         """Note that the store is in use; only now, because a crash while it was being opened changes nothing."""
         if not self.host_died:  # else it is noted already: leases were given up, and synced
             self.witness.write(self._known)
-        if not self.room.short:
-            self.room.tend()
+        if not self.disk_space.short:
+            self.disk_space.tend()
 
     def check(self) -> None:
         """Raise unless the engine can be used."""
         if self._refusal:
             raise self._refusal.with_traceback(None)
         if self.durability.failure:
-            raise Closed("the store is closed, because its disk failed", fix=_REOPEN) from self.durability.failure
+            raise Closed("the store is closed, because its disk failed", fix=_REOPEN_FIX) from self.durability.failure
 
     def changes(self, *, frees: bool = False) -> Changes:
         """Return an empty set of changes, under the lock. All that they depend on is to be looked up afterwards.
@@ -147,23 +147,23 @@ class Engine:
         """
         self.check()
         if self.durability.full:
-            self._go_on(frees=frees)
+            self._resume(frees=frees)
         elif not frees:
-            self.room.expect()
+            self.disk_space.expect()
         return self.pages.changes()
 
-    def _go_on(self, *, frees: bool) -> None:
+    def _resume(self, *, frees: bool) -> None:
         """Open RocksDB anew, which takes no writes since its disk was full, if there is room for that."""
-        if not self.room.to_send():
+        if not self.disk_space.to_send():
             if not frees:
-                raise full()
-            if not self.room.to_open():
-                raise used_up()
+                raise disk_full()
+            if not self.disk_space.to_open():
+                raise ballast_gone()
         if not self.durability.syncing.acquire(blocking=False):
-            raise _Busy(full().message, fix=full().fix)
+            raise _Busy(disk_full().message, fix=disk_full().fix)
         try:
             if not self.maintaining.acquire(blocking=False):
-                raise _Busy(full().message, fix=full().fix)
+                raise _Busy(disk_full().message, fix=disk_full().fix)
             try:
                 self._reopen()
             finally:
@@ -171,8 +171,8 @@ class Engine:
         finally:
             self.durability.syncing.release()
         self.durability.full = None
-        self.room.settle()
-        self.went_back()
+        self.disk_space.settle()
+        self.reload_memory()
         self.durability.sync_soon()
 
     def _reopen(self) -> None:
@@ -181,20 +181,20 @@ class Engine:
         try:
             self.pages.reopen()
         except Error as error:
-            self._refusal = Closed(f"the store is closed: {error.message}", fix=_REOPEN)
+            self._refusal = Closed(f"the store is closed: {error.message}", fix=_REOPEN_FIX)
             raise
 
     def _wait_until_usable(self, timeout: float | None) -> None:
         """Where RocksDB has to be opened anew, wait until no sync and no compaction keeps it from that."""
-        end = time.monotonic() + (_BUSY_S if timeout is None else min(timeout, _BUSY_S))
+        end = time.monotonic() + (_MAX_BUSY_S if timeout is None else min(timeout, _MAX_BUSY_S))
         while self.durability.full:
             try:
                 with self.lock:
                     self.changes(frees=True)
             except _Busy:
                 if time.monotonic() >= end:
-                    raise full() from None
-                time.sleep(_BUSY_LOOK_S)
+                    raise disk_full() from None
+                time.sleep(_BUSY_POLL_S)
 
     @contextmanager
     def compacting(self) -> Iterator[None]:
@@ -204,26 +204,26 @@ class Engine:
             with self.lock:
                 self.check()
                 stuck = self.pages.stuck
-                lent = (self.room.short or stuck) and self.room.give_up()
+                lent = (self.disk_space.short or stuck) and self.disk_space.give_up()
             try:
                 if stuck:
                     self._open_anew()
                 yield
                 if self.pages.stuck:
-                    raise full()
-                if self.room.short:
+                    raise disk_full()
+                if self.disk_space.short:
                     self.pages.flush()  # or the write-ahead log would stay, for some small values
             finally:
                 if lent:
                     with self.lock:
-                        self.room.settle()
+                        self.disk_space.settle()
 
     def _open_anew(self) -> None:
         """Open RocksDB anew, though no write was refused. The ballast is taken back later: RocksDB compacts first."""
         with self.durability.syncing, self.lock:
             self.check()
-            if not self.room.to_open():
-                raise used_up()
+            if not self.disk_space.to_open():
+                raise ballast_gone()
             self._reopen()
         self.durability.sync_soon()
 
@@ -231,14 +231,16 @@ class Engine:
         """Look whether a disk that was full has room again, and have the ballast as large as it should be."""
         with self.lock, suppress(StorageFull):
             self.changes()
-            self.room.tend()
+            self.disk_space.tend()
 
     @property
     def forked(self) -> bool:
         """Whether this is the child of a fork."""
         return isinstance(self._refusal, ForkedClient)
 
-    def write(self, changes: Changes, log: LogState | None = None, offset: int = 0, done: Done | None = None) -> bool:
+    def write(
+        self, changes: Changes, log: LogState | None = None, offset: int = 0, done: WriteCallback | None = None
+    ) -> bool:
         """Apply changes, under the lock; say whether they count as safe already, and *done* is left to the caller."""
         self._apply(changes)
         return self.durability.written(log, offset, done)
@@ -253,24 +255,24 @@ class Engine:
             # What is in memory is ahead of the database now: go back, or have nothing more built on it.
             if isinstance(error, StorageFull):
                 self.durability.full = error
-                self.went_back()
+                self.reload_memory()
                 raise
-            self._refusal = Closed(f"the store is closed, because a write failed: {error.message}", fix=_REOPEN)
-            raise OutcomeUnknown(f"a write failed: {error.message}", fix=_REOPEN) from error
+            self._refusal = Closed(f"the store is closed, because a write failed: {error.message}", fix=_REOPEN_FIX)
+            raise OutcomeUnknown(f"a write failed: {error.message}", fix=_REOPEN_FIX) from error
         self.writes.add(time.perf_counter() - began)
 
-    def jot(self, changes: Changes) -> None:
+    def write_unawaited(self, changes: Changes) -> None:
         """Apply changes, under the lock, that nobody waits for: the next sync takes them along."""
         self._apply(changes)
         self.durability.changes += 1
 
-    def change(self, plan: Callable[[Changes], Result], timeout: float | None) -> Result:
+    def change(self, plan: Callable[[Changes], T], timeout: float | None) -> T:
         """Let *plan* fill in changes under the lock, apply them and wait until they are safe.
 
         They may use the room of the ballast: they are small, and a store that is full cannot go on without them. If
         they are what finds the disk full, *plan* is asked again.
         """
-        receipt = Receipt() if self.durability.waits else None
+        receipt = WriteReceipt() if self.durability.waits else None
         try:
             result = self._change(plan, receipt, timeout)
         except StorageFull:
@@ -279,9 +281,9 @@ class Engine:
             receipt.wait(timeout)
         return result
 
-    def _change(self, plan: Callable[[Changes], Result], receipt: Receipt | None, timeout: float | None) -> Result:
+    def _change(self, plan: Callable[[Changes], T], receipt: WriteReceipt | None, timeout: float | None) -> T:
         self._wait_until_usable(timeout)
-        with self.lock, self.in_step:
+        with self.lock, self.rollback:
             changes = self.changes(frees=True)
             result = plan(changes)
             self.write(changes, done=receipt)
@@ -319,4 +321,4 @@ class Engine:
                     raise
             finally:
                 self.witness.close()
-                self.room.settle()
+                self.disk_space.settle()

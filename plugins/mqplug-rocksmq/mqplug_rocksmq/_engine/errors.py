@@ -8,11 +8,11 @@ from typing import Final
 
 from mqplug import AccessDenied, AlreadyOpen, Closed, Corrupt, Error, StorageFull
 
-_NO_ROOM: Final = ("No space left", "Disk quota exceeded", "File too large")
+_DISK_FULL_TEXTS: Final = ("No space left", "Disk quota exceeded", "File too large")
 
 
 @contextmanager
-def translated() -> Iterator[None]:
+def translated_errors() -> Iterator[None]:
     """Turn the errors of RocksDB, which have nothing but a text, into those of mqplug."""
     try:
         yield
@@ -27,8 +27,8 @@ def translate(error: Exception) -> Error:
     text = str(error)
     if type(error).__name__ == "DbClosedError":
         return Closed("the store is closed")
-    if any(each in text for each in _NO_ROOM):
-        return full()
+    if any(each in text for each in _DISK_FULL_TEXTS):
+        return disk_full()
     if "Permission denied" in text or "Read-only file system" in text:
         return AccessDenied(f"the files of the store cannot be written: {text}", fix="Check their permissions")
     if "Too many open files" in text:
@@ -40,6 +40,6 @@ def translate(error: Exception) -> Error:
     return Error(f"RocksDB failed: {text}")
 
 
-def full() -> StorageFull:
+def disk_full() -> StorageFull:
     """Return what says that there is no room."""
     return StorageFull("the disk of the store is full", fix="Free some space on it, or trim or delete topics")

@@ -6,7 +6,7 @@ from typing import Final
 
 import attrs
 
-_BUCKETS: Final = 36  # the last one begins at nine hours
+_BUCKET_COUNT: Final = 36  # the last one begins at nine hours
 
 
 @attrs.frozen
@@ -31,19 +31,19 @@ class Latencies:
         return self.longest
 
 
-class Meter:
+class LatencyRecorder:
     """Counts. One thread at a time adds; any may look."""
 
     __slots__ = ("_counts", "_longest", "_total")
 
     def __init__(self) -> None:
-        self._counts = [0] * _BUCKETS
+        self._counts = [0] * _BUCKET_COUNT
         self._total = self._longest = 0.0
 
     def add(self, seconds: float) -> None:
         """Count something that took so long."""
         bucket = int(seconds * 1e6).bit_length()
-        self._counts[bucket if bucket < _BUCKETS else -1] += 1
+        self._counts[bucket if bucket < _BUCKET_COUNT else -1] += 1
         self._total += seconds
         if seconds > self._longest:
             self._longest = seconds

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
-from mqplug_rocksmq._format.keys import Graft, LogRecord
+from mqplug_rocksmq._format.keys import IngestedRun, LogRecord
 
-LEASE = 1 << 20
-_MARK_BYTES = 1 << 20
-MARK_MS = 1000
+LEASE_OFFSETS = 1 << 20
+_MARK_INTERVAL_BYTES = 1 << 20
+MARK_INTERVAL_MS = 1000
 
 
 class Extent(NamedTuple):
@@ -28,8 +28,24 @@ class LogState:
     """
 
     __slots__ = (
-        "__weakref__", "_watchers", "deleted", "end", "graft", "grafted", "leased", "low", "marked_at",
-        "marked_size", "messages", "newest", "next", "number", "partition", "size", "topic", "visible",
+        "__weakref__",
+        "_watchers",
+        "deleted",
+        "end",
+        "has_ingested_runs",
+        "ingested_run",
+        "leased",
+        "low",
+        "marked_at",
+        "marked_size",
+        "messages",
+        "newest",
+        "next",
+        "number",
+        "partition",
+        "size",
+        "topic",
+        "visible",
     )  # fmt: skip
 
     def __init__(self, number: int, topic: str, partition: int, record: LogRecord) -> None:
@@ -40,8 +56,8 @@ class LogState:
         self.visible = self.end
         self.marked_size = self.marked_at = 0
         self.deleted = False
-        self.grafted = False  # whether some of it lies in other segments
-        self.graft: Graft | None = None  # the one that was read last
+        self.has_ingested_runs = False  # whether some of it lies in other segments
+        self.ingested_run: IngestedRun | None = None  # the one that was read last
         self._watchers: tuple[Callable[[], None], ...] = ()
 
     @property
@@ -53,12 +69,16 @@ class LogState:
         """Take over what is stored."""
         self.low, self.end, self.next, self.leased, self.newest, self.size, self.messages = record
         self.marked_size = self.marked_at = 0
-        self.graft = None
+        self.ingested_run = None
         self.deleted = False
 
     def needs_mark(self, newest: int, now: int) -> bool:
         """Whether the next page gets an entry in the time index."""
-        return newest > self.newest or self.size - self.marked_size >= _MARK_BYTES or now - self.marked_at >= MARK_MS
+        return (
+            newest > self.newest
+            or self.size - self.marked_size >= _MARK_INTERVAL_BYTES
+            or now - self.marked_at >= MARK_INTERVAL_MS
+        )
 
     @property
     def extent(self) -> Extent:

@@ -18,10 +18,10 @@ from mqplug import AlreadyOpen, ConfigError
 from mqplug_rocksmq._engine.directory import OWNER, make_directory
 from mqplug_rocksmq._engine.store_files import open_own, read_own
 
-_LONGEST_SOCKET_PATH: Final = 100
+_MAX_SOCKET_PATH_BYTES: Final = 100
 
 
-class Owner(NamedTuple):
+class OwnerRecord(NamedTuple):
     """What the owner of a store writes into its file."""
 
     pid: int
@@ -38,7 +38,7 @@ class Ownership:
             fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
             os.close(self._file)
-            owner = owner_of(path)
+            owner = read_owner(path)
             who = f"process {owner.pid}" if owner else "another process"
             raise AlreadyOpen(f"the store {path} is owned by {who}", fix="Close it there", backend="rocksmq") from error
         self.announce(None)
@@ -54,12 +54,12 @@ class Ownership:
         os.close(self._file)
 
 
-def owner_of(path: Path) -> Owner | None:
+def read_owner(path: Path) -> OwnerRecord | None:
     """Return what the present or last owner of a store wrote."""
     try:
         said = json.loads(read_own(path / OWNER))
         socket = said["socket"]
-        return Owner(int(said["pid"]), None if socket is None else os.fsdecode(os.fsencode(socket)))
+        return OwnerRecord(int(said["pid"]), None if socket is None else os.fsdecode(os.fsencode(socket)))
     except (OSError, ConfigError, ValueError, KeyError, TypeError, OverflowError, RecursionError):
         return None
 
@@ -75,7 +75,7 @@ def _runtime_directory() -> Path:
     candidates = [os.environ.get("XDG_RUNTIME_DIR"), f"{tempfile.gettempdir()}/{mine}", f"/var/tmp/{mine}"]  # noqa: S108
     for candidate in filter(None, candidates):
         path = Path(candidate)
-        if len(candidate) + 26 < _LONGEST_SOCKET_PATH and _private(path):
+        if len(candidate) + 26 < _MAX_SOCKET_PATH_BYTES and _private(path):
             return path
     raise PermissionError("no directory for sockets belongs to this user alone: set XDG_RUNTIME_DIR to one")
 

@@ -29,17 +29,17 @@ from rocksdict import (
 )
 
 from mqplug import Corrupt, Error
-from mqplug_rocksmq._engine.errors import translate, translated
-from mqplug_rocksmq._engine.tuning import Recovery, Tuning
+from mqplug_rocksmq._engine.errors import translate, translated_errors
+from mqplug_rocksmq._engine.tuning import RecoveryMode, Tuning
 from mqplug_rocksmq._format.keys import PAGE_KEY_BYTES, page_key, read_page_key
 
-LAST = (1 << 64) - 1
-_TUNING = Tuning()
+MAX_OFFSET = (1 << 64) - 1
+_DEFAULT_TUNING = Tuning()
 _UNSYNCED = WriteOptions()  # made once for all
-More = Callable[[int, bytes], bool]
+WantsMore = Callable[[int, bytes], bool]
 
 
-class Table(NamedTuple):
+class TableFile(NamedTuple):
     """One file of pages: its first and last key, and how large it is."""
 
     first: bytes
@@ -51,10 +51,15 @@ class Pages:
     """Pages by (segment, offset) and small values by key, in one RocksDB. Not for several threads at once."""
 
     def __init__(
-        self, path: Path, tuning: Tuning = _TUNING, recovery: Recovery = "strict", *, read_only: bool = False
+        self,
+        path: Path,
+        tuning: Tuning = _DEFAULT_TUNING,
+        recovery: RecoveryMode = "strict",
+        *,
+        read_only: bool = False,
     ) -> None:
         self._path, self._tuning = path, tuning
-        self._recovery: Recovery = recovery
+        self._recovery: RecoveryMode = recovery
         self._access = AccessType.read_only() if read_only else AccessType.read_write()
         self._open = False
         self.reopen()
@@ -64,7 +69,7 @@ class Pages:
         self.close()
         _check_raw_mode(self._path)
         options, families = self._tuning.families(self._recovery)
-        with translated():
+        with translated_errors():
             self._db = Rdict(str(self._path), options, families, self._access)
             self._data = self._db.get_column_family("data")
             self._meta = self._db.get_column_family("meta")
@@ -84,18 +89,18 @@ class Pages:
 
     def sync(self) -> None:
         """Wait until all that was written before is on disk; other threads may run, and write, meanwhile."""
-        with translated():
+        with translated_errors():
             self._db.flush_wal(True)
 
     def get(self, key: bytes) -> bytes | None:
         """Return the small value under a key."""
-        with translated():
+        with translated_errors():
             value: bytes | None = self._meta.get(key)
             return value
 
-    def scan(self, prefix: bytes, start: bytes = b"", limit: int = LAST) -> list[tuple[bytes, bytes]]:
+    def scan(self, prefix: bytes, start: bytes = b"", limit: int = MAX_OFFSET) -> list[tuple[bytes, bytes]]:
         """Return the small values whose keys begin with *prefix*, in order, from *start* on."""
-        with translated():
+        with translated_errors():
             found: list[tuple[bytes, bytes]] = []
             cursor = self._meta.iter()
             cursor.seek(max(prefix, start))
@@ -105,7 +110,7 @@ class Pages:
             cursor.status()
             return found
 
-    def read(self, segment: int, offset: int, more: More | None = None) -> list[tuple[int, bytes]]:
+    def read(self, segment: int, offset: int, more: WantsMore | None = None) -> list[tuple[int, bytes]]:
         """Return pages with their offsets, from the last one that starts at or before *offset*.
 
         Where there is none, they begin with the first one behind it. They end when *more* says so of a page; without
@@ -120,13 +125,13 @@ class Pages:
                 if not cursor.valid() or read_page_key(cursor.key())[0] != segment:
                     cursor.status()
                     cursor.seek(wanted)
-            return _walk(cursor, segment, more)
+            return _read_on(cursor, segment, more)
         except Exception as error:
             raise translate(error) from error
 
     def scan_back(self, prefix: bytes, start: bytes) -> tuple[bytes, bytes] | None:
         """Return the last small value up to *start* whose key begins with *prefix*."""
-        with translated():
+        with translated_errors():
             cursor = self._meta.iter()
             cursor.seek_for_prev(start)
             found = (cursor.key(), cursor.value()) if cursor.valid() and cursor.key().startswith(prefix) else None
@@ -135,35 +140,35 @@ class Pages:
 
     def last(self, segment: int) -> tuple[int, bytes] | None:
         """Return the last page of a segment."""
-        found = self.read(segment, LAST)
+        found = self.read(segment, MAX_OFFSET)
         return found[0] if found else None
 
     def ingest(self, paths: Sequence[Path]) -> None:
         """Take in table files, all or none, durably; they are gone from where they were."""
         options = IngestExternalFileOptions()
         options.set_move_files(True)
-        with translated():
+        with translated_errors():
             self._data.ingest_external_file([str(path) for path in paths], options)
 
     def compact(self, segment: int, start: int, stop: int) -> None:
         """Give back the room of dropped pages; other threads may run meanwhile."""
-        with translated():
+        with translated_errors():
             self._data.compact_range(page_key(segment, start), page_key(segment, stop))
 
-    def tables(self) -> list[Table]:
+    def tables(self) -> list[TableFile]:
         """Return the tables that hold pages, in the order of their keys."""
-        with translated():
-            found = [Table(file["start_key"], file["end_key"], file["size"]) for file in self._data.live_files()]
+        with translated_errors():
+            found = [TableFile(file["start_key"], file["end_key"], file["size"]) for file in self._data.live_files()]
         return sorted(table for table in found if len(table.first) == len(table.last) == PAGE_KEY_BYTES)
 
     def merge(self, first: bytes, last: bytes) -> None:
         """Write the tables between two keys anew, as few of them; other threads may run meanwhile."""
         options = CompactOptions()
         options.set_bottommost_level_compaction(BottommostLevelCompaction.force())
-        with translated():
+        with translated_errors():
             self._data.compact_range(first, last, options)
 
-    def sweep(self, family: str, start: bytes, most: int) -> tuple[list[tuple[bytes, bytes]], Error | None]:
+    def read_until_error(self, family: str, start: bytes, most: int) -> tuple[list[tuple[bytes, bytes]], Error | None]:
         """Return what a column family holds from *start* on, up to so many bytes, and the error that ended it early."""
         found: list[tuple[bytes, bytes]] = []
         try:
@@ -181,24 +186,24 @@ class Pages:
     def _family(self, name: str) -> Rdict:
         return self._data if name == "data" else self._meta
 
-    def number(self, name: str, family: str = "data") -> int:
+    def number_property(self, name: str, family: str = "data") -> int:
         """Return a property of RocksDB's, which is a number."""
-        with translated():
+        with translated_errors():
             return int(self._family(family).property_int_value(name) or 0)
 
-    def text(self, name: str, family: str = "data") -> str:
+    def text_property(self, name: str, family: str = "data") -> str:
         """Return a property of RocksDB's, which is a text."""
-        with translated():
+        with translated_errors():
             return str(self._family(family).property_value(name) or "")
 
     def checkpoint(self, path: Path) -> None:
         """Make a copy as of now, of links where they are possible, in a directory that does not exist yet."""
-        with translated():
+        with translated_errors():
             Checkpoint(self._db).create_checkpoint(str(path))
 
     def compact_all(self) -> None:
         """Give back all room that can be given back; other threads may run meanwhile."""
-        with translated():
+        with translated_errors():
             for family in (self._data, self._meta):
                 family.flush(True)
                 family.compact_range(None, None)
@@ -209,17 +214,17 @@ class Pages:
 
         It does not say so: a compaction that is asked for then returns as if it were done.
         """
-        with translated():
+        with translated_errors():
             return bool(self._db.property_int_value("rocksdb.background-errors"))  # it counts them here for all
 
     def cancel(self) -> None:
         """End compactions that run; nothing can be flushed or compacted afterwards."""
-        with translated():
+        with translated_errors():
             self._db.cancel_all_background(True)
 
     def flush(self) -> None:
         """Move all that was written from the write-ahead log into table files."""
-        with translated():
+        with translated_errors():
             for family in (self._data, self._meta):
                 family.flush(True)
 
@@ -245,16 +250,16 @@ class Pages:
             raise failures[0]
 
 
-def rebuild(path: Path) -> None:
+def rebuild_database(path: Path) -> None:
     """Have RocksDB find its own files again, where it has lost track of them."""
-    with translated():
-        Rdict.repair(str(path), _TUNING.options())
+    with translated_errors():
+        Rdict.repair(str(path), _DEFAULT_TUNING.options())
 
 
 def write_table(path: Path, pages: Iterable[tuple[int, int, bytes]]) -> None:
     """Write a table file, on disk, of pages with their segments and offsets, in order."""
-    with translated():
-        writer = SstFileWriter(_TUNING.families("strict")[1]["data"])
+    with translated_errors():
+        writer = SstFileWriter(_DEFAULT_TUNING.families("strict")[1]["data"])
         writer.open(str(path))
         for segment, offset, page in pages:
             writer[page_key(segment, offset)] = page
@@ -294,7 +299,7 @@ class Changes:
         self.batch.delete_range(start, stop, self._families["meta"])
 
 
-def _walk(cursor: RdictIter, segment: int, more: More | None) -> list[tuple[int, bytes]]:
+def _read_on(cursor: RdictIter, segment: int, more: WantsMore | None) -> list[tuple[int, bytes]]:
     found: list[tuple[int, bytes]] = []
     while cursor.valid():
         at, base = read_page_key(cursor.key())

@@ -16,9 +16,11 @@ from typing import Final
 
 from mqplug import ConfigError
 
-_SAFELY: Final = os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK  # the last: a pipe answers at once, instead of waiting
-_MOST_BYTES: Final = 64 << 10  # of what is read at once: these files are small
-_KINDS: Final = (
+_SAFE_FLAGS: Final = (
+    os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
+)  # the last: a pipe answers at once, instead of waiting
+_MAX_READ_BYTES: Final = 64 << 10  # of what is read at once: these files are small
+_FILE_KINDS: Final = (
     (stat.S_ISDIR, "a directory"), (stat.S_ISFIFO, "a pipe"), (stat.S_ISSOCK, "a socket"),
     (stat.S_ISCHR, "a device"), (stat.S_ISBLK, "a device"),
 )  # fmt: skip
@@ -27,7 +29,7 @@ _KINDS: Final = (
 def open_own(path: Path, flags: int) -> int:
     """Open a file of a store and return its descriptor; ``ConfigError`` where something else has its name."""
     try:
-        descriptor = os.open(path, flags | _SAFELY, 0o600)
+        descriptor = os.open(path, flags | _SAFE_FLAGS, 0o600)
     except OSError as error:
         raise _other_kind(path, error) from None
     try:
@@ -42,7 +44,7 @@ def read_own(path: Path) -> bytes:
     """Return what is in a file of a store."""
     descriptor = open_own(path, os.O_RDONLY)
     try:
-        return os.read(descriptor, _MOST_BYTES)
+        return os.read(descriptor, _MAX_READ_BYTES)
     finally:
         os.close(descriptor)
 
@@ -113,7 +115,7 @@ def _other_kind(path: Path, error: OSError) -> Exception:
 def _kind(found: os.stat_result) -> str:
     if stat.S_ISLNK(found.st_mode):
         return "a link"
-    return next((name for fits, name in _KINDS if fits(found.st_mode)), "no file")
+    return next((name for fits, name in _FILE_KINDS if fits(found.st_mode)), "no file")
 
 
 def _refused(path: Path, what: str) -> ConfigError:

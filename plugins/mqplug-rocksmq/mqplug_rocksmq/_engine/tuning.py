@@ -15,13 +15,13 @@ from rocksdict import DBCompressionType as Kind
 
 from mqplug_rocksmq._settings import Compression, RocksMQSettings
 
-_MIB: Final = 1 << 20
-_MOST_FILES: Final = 4096
-_BUFFERS: Final = 6
-_SMALL_BUFFERS: Final = 2
-MEMORY: Final = 256 * _MIB
+_MIB_BYTES: Final = 1 << 20
+_MAX_OPEN_FILES: Final = 4096
+_DATA_BUFFER_COUNT: Final = 6
+_META_BUFFER_COUNT: Final = 2
+DEFAULT_MEMORY_BYTES: Final = 256 * _MIB_BYTES
 
-Recovery = Literal["strict", "lenient"]
+RecoveryMode = Literal["strict", "lenient"]
 
 
 @attrs.frozen
@@ -33,29 +33,29 @@ class Tuning:
     read twice as fast, but what is mapped counts as memory of the process, up to all of the log.
     """
 
-    memory: int = MEMORY
+    memory: int = DEFAULT_MEMORY_BYTES
     disk: int | None = None
     compression: Compression = "lz4"
-    ballast_most: int | None = None
+    max_ballast_bytes: int | None = None
 
     @property
-    def ballast(self) -> int:
+    def ballast_bytes(self) -> int:
         """How large the ballast may get: it holds what the write buffers hold, which opening writes into tables."""
-        most = self.memory // 2 if self.ballast_most is None else self.ballast_most
+        most = self.memory // 2 if self.max_ballast_bytes is None else self.max_ballast_bytes
         return most if self.disk is None else min(most, self.disk // 8)
 
     @property
     def table_bytes(self) -> int:
         """How large one table may get: the room of dropped messages comes back by tables."""
-        return 64 * _MIB if self.disk is None else max(4 * _MIB, min(64 * _MIB, self.disk // 16))
+        return 64 * _MIB_BYTES if self.disk is None else max(4 * _MIB_BYTES, min(64 * _MIB_BYTES, self.disk // 16))
 
     @property
-    def step(self) -> int:
+    def step_bytes(self) -> int:
         """How many bytes of messages come between two looks at whether there are too many."""
-        return 0 if self.disk is None else min(512 * _MIB, self.disk // 32)
+        return 0 if self.disk is None else min(512 * _MIB_BYTES, self.disk // 32)
 
     @property
-    def budget(self) -> int | None:
+    def budget_bytes(self) -> int | None:
         """How many bytes of messages may be kept.
 
         The rest is for the ballast, the write-ahead log and for merging, when RocksDB writes anew what it has, before
@@ -63,25 +63,25 @@ class Tuning:
         """
         if self.disk is None:
             return None
-        tables = self.disk - 2 * self.wal_bytes - self.ballast
-        return max(tables // 2 - self.step, tables - 4 * self.step - 1024 * _MIB)
+        tables = self.disk - 2 * self.wal_bytes - self.ballast_bytes
+        return max(tables // 2 - self.step_bytes, tables - 4 * self.step_bytes - 1024 * _MIB_BYTES)
 
     @property
     def wal_bytes(self) -> int:
         """How large the write-ahead log may grow before what it protects is moved to tables."""
-        return 64 * _MIB if self.disk is None else min(64 * _MIB, self.disk // 8)
+        return 64 * _MIB_BYTES if self.disk is None else min(64 * _MIB_BYTES, self.disk // 8)
 
     def options(self) -> Options:
         """The options of the database and of small values."""
         options = _options(self, self.memory // 64)
-        options.set_max_write_buffer_number(_SMALL_BUFFERS)
+        options.set_max_write_buffer_number(_META_BUFFER_COUNT)
         return options
 
-    def families(self, recovery: Recovery) -> tuple[Options, dict[str, Options]]:
+    def families(self, recovery: RecoveryMode) -> tuple[Options, dict[str, Options]]:
         """The options of the database, and those of each column family."""
         table, small = _tables(Cache(self.memory // 8))
         data = _options(self, self.memory // 16)
-        data.set_max_write_buffer_number(_BUFFERS)
+        data.set_max_write_buffer_number(_DATA_BUFFER_COUNT)
         data.set_block_based_table_factory(table)
         meta = self.options()
         meta.set_block_based_table_factory(small)
@@ -115,11 +115,11 @@ def _options(tuning: Tuning, buffer: int) -> Options:
     options.set_max_open_files(_open_files(resource.getrlimit(resource.RLIMIT_NOFILE)[0]))
     options.set_max_file_opening_threads(1)
     options.set_compression_type(getattr(Kind, tuning.compression)())
-    options.set_max_log_file_size(4 * _MIB)
+    options.set_max_log_file_size(4 * _MIB_BYTES)
     options.set_keep_log_file_num(2)
     return options
 
 
 def _open_files(limit: int) -> int:
     """Return how many files RocksDB may hold open: not without a bound, because each takes memory."""
-    return _MOST_FILES if limit == resource.RLIM_INFINITY else min(_MOST_FILES, limit // 2)
+    return _MAX_OPEN_FILES if limit == resource.RLIM_INFINITY else min(_MAX_OPEN_FILES, limit // 2)

@@ -25,7 +25,7 @@ _CAUTIOUS: Final = 2
 _BOOT_ID: Final = Path("/proc/sys/kernel/random/boot_id")
 
 
-class Testimony(NamedTuple):
+class WitnessRecord(NamedTuple):
     """What the last opener of a store left behind."""
 
     clean: bool
@@ -36,7 +36,7 @@ class Testimony(NamedTuple):
     @property
     def host_died(self) -> bool:
         """Whether what was shown, and not synced, may be gone."""
-        return not (self.clean or self.cautious) and (self.boot != _boot() or not self.boot)
+        return not (self.clean or self.cautious) and (self.boot != _boot_id() or not self.boot)
 
 
 class Witness:
@@ -45,11 +45,11 @@ class Witness:
     def __init__(self, path: Path, *, cautious: bool) -> None:
         self._cautious = cautious
         self._file = open_own(path, os.O_RDWR | os.O_CREAT)
-        self._boot = _boot()
+        self._boot = _boot_id()
 
-    def read(self) -> Testimony | None:
+    def read(self) -> WitnessRecord | None:
         """Return what the last opener wrote, or None where nothing can be read."""
-        return _understood(os.pread(self._file, _RECORD.size + _CRC.size, 0))
+        return _decoded(os.pread(self._file, _RECORD.size + _CRC.size, 0))
 
     def write(self, changes: int, *, clean: bool = False) -> None:
         """Record that so many changes are on disk; to be called only when they are."""
@@ -63,15 +63,15 @@ class Witness:
         os.close(self._file)
 
 
-def testimony_of(path: Path) -> Testimony | None:
+def read_witness(path: Path) -> WitnessRecord | None:
     """Return what the last opener of a store that nobody has open left in this file."""
     try:
-        return _understood(read_own(path))
+        return _decoded(read_own(path))
     except OSError:
         return None
 
 
-def _understood(raw: bytes) -> Testimony | None:
+def _decoded(raw: bytes) -> WitnessRecord | None:
     try:
         magic, flags, changes, boot = _RECORD.unpack_from(raw)
         (checksum,) = _CRC.unpack_from(raw, _RECORD.size)
@@ -79,10 +79,10 @@ def _understood(raw: bytes) -> Testimony | None:
         return None
     if magic != _MAGIC or checksum != crc32c(raw[: _RECORD.size]):
         return None
-    return Testimony(bool(flags & _CLEAN), bool(flags & _CAUTIOUS), changes, boot.rstrip(b"\0"))
+    return WitnessRecord(bool(flags & _CLEAN), bool(flags & _CAUTIOUS), changes, boot.rstrip(b"\0"))
 
 
-def _boot() -> bytes:
+def _boot_id() -> bytes:
     """Return what names this boot of the host; empty where nothing does, and then every crash counts as the host's."""
     try:
         return _BOOT_ID.read_bytes().strip()[:36]

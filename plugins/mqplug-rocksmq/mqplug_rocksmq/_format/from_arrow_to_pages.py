@@ -8,29 +8,30 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.compute as functions
 
-from mqplug_rocksmq._format.page import Body, Writer
-from mqplug_rocksmq._format.paging import pages
+from mqplug_rocksmq._format.page import PageBody, PageWriter
+from mqplug_rocksmq._format.paging import page_rows
 
 pc: Any = functions  # they are made when that is imported: type checkers know few of them
 
-COLUMNS: Final = ("timestamp", "key", "value", "headers")
+ARROW_COLUMNS: Final = ("timestamp", "key", "value", "headers")
 
 
-def arrow_bodies(arrays: Mapping[str, pa.Array], now: int) -> list[Body]:
+def arrow_page_bodies(arrays: Mapping[str, pa.Array], now: int) -> list[PageBody]:
     """Return messages as pages of a good size. What has no timestamp was sent *now*.
 
     The arrays are as ``mqplug.spi.Run.arrow`` has them. All but the values may be missing.
     """
     values = arrays["value"]
-    first, last = _reach(values)
+    first, last = _data_range(values)
     return [
-        _encode({name: array[rows] for name, array in arrays.items()}, now) for rows in pages(len(values), last - first)
+        _encode({name: array[rows] for name, array in arrays.items()}, now)
+        for rows in page_rows(len(values), last - first)
     ]
 
 
-def _encode(arrays: Mapping[str, pa.Array], now: int) -> Body:
+def _encode(arrays: Mapping[str, pa.Array], now: int) -> PageBody:
     count = len(arrays["value"])
-    writer = Writer()
+    writer = PageWriter()
     newest = _times(writer, arrays.get("timestamp"), count, now)
     _binary(writer, arrays.get("key"))
     _binary(writer, arrays["value"])
@@ -38,7 +39,7 @@ def _encode(arrays: Mapping[str, pa.Array], now: int) -> Body:
     return writer.body(count, newest)
 
 
-def _times(writer: Writer, times: pa.Array | None, count: int, now: int) -> int:
+def _times(writer: PageWriter, times: pa.Array | None, count: int, now: int) -> int:
     if times is None:
         writer.times([now] * count)
         return now
@@ -49,7 +50,7 @@ def _times(writer: Writer, times: pa.Array | None, count: int, now: int) -> int:
     return int(pc.max(numbers).as_py())
 
 
-def _binary(writer: Writer, array: pa.Array | None) -> None:
+def _binary(writer: PageWriter, array: pa.Array | None) -> None:
     if array is None or array.null_count == len(array):
         writer.absent(3)
         return
@@ -61,7 +62,7 @@ def _binary(writer: Writer, array: pa.Array | None) -> None:
     _data(writer, array)
 
 
-def _headers(writer: Writer, lists: pa.Array | None) -> None:
+def _headers(writer: PageWriter, lists: pa.Array | None) -> None:
     pairs = None if lists is None else lists.flatten()
     if pairs is None or not len(pairs):
         writer.absent(6)
@@ -73,7 +74,7 @@ def _headers(writer: Writer, lists: pa.Array | None) -> None:
     _binary(writer, values)
 
 
-def _reach(array: pa.Array) -> tuple[int, int]:
+def _data_range(array: pa.Array) -> tuple[int, int]:
     """Where the data of an array begins and ends, as its offsets say."""
     starts = memoryview(array.buffers()[1]).cast("q" if _is_large(array) else "i")
     return starts[array.offset], starts[array.offset + len(array)]
@@ -83,15 +84,15 @@ def _offsets(array: pa.Array) -> memoryview:
     """The offsets of an array's items, from 0 on, of 4 bytes each."""
     kind = pa.int64() if _is_large(array) else pa.int32()
     starts = pa.Array.from_buffers(kind, len(array) + 1, [None, array.buffers()[1]], offset=array.offset)
-    first, _ = _reach(array)
+    first, _ = _data_range(array)
     if first:
         starts = pc.subtract(starts, pa.scalar(first, kind))
     starts = starts.cast(pa.int32())
     return memoryview(starts.buffers()[1])[4 * starts.offset : 4 * (starts.offset + len(starts))]
 
 
-def _data(writer: Writer, array: pa.Array) -> None:
-    first, last = _reach(array)
+def _data(writer: PageWriter, array: pa.Array) -> None:
+    first, last = _data_range(array)
     data = array.buffers()[2]
     writer.add(b"" if data is None else memoryview(data)[first:last])
 

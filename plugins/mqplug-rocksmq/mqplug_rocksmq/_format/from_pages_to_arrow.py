@@ -23,7 +23,7 @@ _NO_PAIRS: Final = pa.array([], _HEADERS.value_type)
 _NO_BYTES: Final = pa.py_buffer(b"")  # Arrow takes no missing buffer where there are offsets
 
 
-class Page(Protocol):
+class ArrowPage(Protocol):
     """A page, as far as Arrow needs it: how many messages it has, and its buffers by their numbers."""
 
     count: int
@@ -31,7 +31,7 @@ class Page(Protocol):
     def buffer(self, number: int, /) -> memoryview: ...
 
 
-class Slice(Protocol):
+class ArrowSlice(Protocol):
     """Some messages of a page: the offsets ``base + start`` up to ``end``."""
 
     @property
@@ -40,18 +40,18 @@ class Slice(Protocol):
     def start(self) -> int: ...
     @property
     def end(self) -> int: ...
-    def as_page(self) -> Page: ...
+    def as_page(self) -> ArrowPage: ...
     def __len__(self) -> int: ...
 
 
-def joined(parts: Sequence[Slice], names: Sequence[str]) -> dict[str, pa.Array]:
+def joined_columns(parts: Sequence[ArrowSlice], names: Sequence[str]) -> dict[str, pa.Array]:
     """Return those of the named columns that pages have, one part behind the other."""
     places = [(part, part.as_page()) for part in parts]
     made = {name: [_COLUMNS[name](*place) for place in places] for name in names if name in _COLUMNS}
     return {name: arrays[0] if len(arrays) == 1 else pa.concat_arrays(arrays) for name, arrays in made.items()}
 
 
-def record_batch(page: Page) -> pa.RecordBatch:
+def page_record_batch(page: ArrowPage) -> pa.RecordBatch:
     """Return what a page holds."""
     return pa.RecordBatch.from_arrays([_times(page), _keys(page), _values(page), _headers(page)], schema=SCHEMA)
 
@@ -72,25 +72,25 @@ def _checked(build: Callable[P, pa.Array]) -> Callable[P, pa.Array]:
 
 
 @_checked
-def binary(page: Page, number: int, count: int) -> pa.Array:
+def binary_column(page: ArrowPage, number: int, count: int) -> pa.Array:
     """Return so many byte strings, whose three buffers begin with this number."""
     return _binary(count, _buffers(page, number, number + 3))
 
 
-def _keys(page: Page) -> pa.Array:
-    return binary(page, 1, page.count)
+def _keys(page: ArrowPage) -> pa.Array:
+    return binary_column(page, 1, page.count)
 
 
-def _values(page: Page) -> pa.Array:
-    return binary(page, 4, page.count)
+def _values(page: ArrowPage) -> pa.Array:
+    return binary_column(page, 4, page.count)
 
 
-def _times(page: Page) -> pa.Array:
+def _times(page: ArrowPage) -> pa.Array:
     return pa.Array.from_buffers(_TIME, page.count, [None, *_buffers(page, 0, 1)])
 
 
 @_checked
-def _headers(page: Page) -> pa.Array:
+def _headers(page: ArrowPage) -> pa.Array:
     [lists] = _buffers(page, 7, 8)
     if lists is None:
         offsets = pa.py_buffer(bytes(4 * page.count + 4))
@@ -102,7 +102,7 @@ def _headers(page: Page) -> pa.Array:
     return pa.Array.from_buffers(_HEADERS, page.count, [None, lists], children=[pairs])
 
 
-def _buffers(page: Page, first: int, end: int) -> list[pa.Buffer | None]:
+def _buffers(page: ArrowPage, first: int, end: int) -> list[pa.Buffer | None]:
     """Return buffers of a page by their numbers; None is one of length 0."""
     found = (page.buffer(number) for number in range(first, end))
     return [pa.py_buffer(buffer) if buffer else None for buffer in found]
@@ -115,16 +115,16 @@ def _binary(count: int, buffers: list[pa.Buffer | None]) -> pa.Array:
     return pa.Array.from_buffers(_BINARY, count, [validity, offsets, data or _NO_BYTES])
 
 
-def _part_of(column: Callable[[Page], pa.Array]) -> Callable[[Slice, Page], pa.Array]:
+def _part_of(column: Callable[[ArrowPage], pa.Array]) -> Callable[[ArrowSlice, ArrowPage], pa.Array]:
     return lambda part, page: column(page).slice(part.start, len(part))
 
 
 @_checked
-def _precise_times(page: Page) -> pa.Array:
+def _precise_times(page: ArrowPage) -> pa.Array:
     return _times(page).cast(_BATCH_TIME)
 
 
-def _offsets(part: Slice, _: Page) -> pa.Array:
+def _offsets(part: ArrowSlice, _: ArrowPage) -> pa.Array:
     first, end = part.base + part.start, part.end
     if hasattr(pa, "arange"):  # since pyarrow 21
         return pa.arange(first, end)

@@ -7,16 +7,16 @@ from struct import Struct
 from typing import Final, NamedTuple
 
 from mqplug import Corrupt
-from mqplug_rocksmq._format.keys import HANDED, log_key
+from mqplug_rocksmq._format.keys import HANDED_OUT, log_key
 
-_ELSEWHERE: Final = 1  # the only flag
+_ELSEWHERE_FLAG: Final = 1  # the only flag
 _FLAGS: Final = Struct("<I")
 _SPAN: Final = Struct("<QIIQ")
 _NUMBER: Final = Struct(">Q")
 _LENGTH: Final = Struct(">H")
 
 
-class Span(NamedTuple):
+class HandOutSpan(NamedTuple):
     """Messages side by side: how often they were handed out, and when they may be again, in milliseconds since 1970."""
 
     first: int
@@ -25,44 +25,44 @@ class Span(NamedTuple):
     due: int = 0  # at once
 
 
-class Note(NamedTuple):
+class HandOutNote(NamedTuple):
     """Messages that went to one member, which may be in another process; or that were put off."""
 
-    spans: tuple[Span, ...]
+    spans: tuple[HandOutSpan, ...]
     elsewhere: bool = False
 
 
 def notes_key(log: int, group: str) -> bytes:
     """Return what the keys of the notes of a log and group begin with."""
     name = group.encode()
-    return log_key(log, HANDED) + _LENGTH.pack(len(name)) + name
+    return log_key(log, HANDED_OUT) + _LENGTH.pack(len(name)) + name
 
 
-def numbered(keys: bytes, number: int) -> bytes:
+def numbered_key(keys: bytes, number: int) -> bytes:
     """Return the key of one note, of those whose keys begin so; what a later one says of a message counts."""
     return keys + _NUMBER.pack(number)
 
 
-def note_value(note: Note) -> bytes:
+def note_value(note: HandOutNote) -> bytes:
     """Encode a note."""
-    return _FLAGS.pack(_ELSEWHERE * note.elsewhere) + b"".join([_SPAN.pack(*span) for span in note.spans])
+    return _FLAGS.pack(_ELSEWHERE_FLAG * note.elsewhere) + b"".join([_SPAN.pack(*span) for span in note.spans])
 
 
-def read_note(value: bytes) -> Note:
+def read_note(value: bytes) -> HandOutNote:
     """Decode a note; ``Corrupt`` where it is none."""
     if len(value) % _SPAN.size != _FLAGS.size:
         raise Corrupt("a note of what was handed out is damaged", fix="Run mqplug rocksmq repair, or restore a backup")
-    spans = tuple(map(Span._make, _SPAN.iter_unpack(value[_FLAGS.size :])))
-    return Note(spans, bool(_FLAGS.unpack_from(value)[0] & _ELSEWHERE))
+    spans = tuple(map(HandOutSpan._make, _SPAN.iter_unpack(value[_FLAGS.size :])))
+    return HandOutNote(spans, bool(_FLAGS.unpack_from(value)[0] & _ELSEWHERE_FLAG))
 
 
-def spans_of(handed: Iterable[tuple[int, int, int]]) -> tuple[Span, ...]:
+def spans_of(handed: Iterable[tuple[int, int, int]]) -> tuple[HandOutSpan, ...]:
     """Put messages side by side: offset, attempts and due time of each, ascending."""
-    spans: list[Span] = []
+    spans: list[HandOutSpan] = []
     for offset, attempts, due in handed:
         last = spans[-1] if spans else None
         if last and (last.first + last.size, last.attempts, last.due) == (offset, attempts, due):
             spans[-1] = last._replace(size=last.size + 1)
         else:
-            spans.append(Span(offset, 1, attempts, due))
+            spans.append(HandOutSpan(offset, 1, attempts, due))
     return tuple(spans)

@@ -19,13 +19,13 @@ LOG: Final = b"l"
 TIME: Final = b"i"
 GROUP: Final = b"g"
 FREED: Final = b"c"
-HANDED: Final = b"h"
+HANDED_OUT: Final = b"h"
 ORIGIN: Final = b"p"
-GRAFT: Final = b"x"
+INGESTED_RUN: Final = b"x"
 INTENT: Final = b"j"
 WRITER: Final = b"b"
 
-ACKED_RANGES_MAX: Final = 100_000  # of one place: all of it is written with each commit
+MAX_ACKED_RANGES: Final = 100_000  # of one place: all of it is written with each commit
 
 NOT_UNDERSTOOD: Final = (ValueError, LookupError, TypeError, ArithmeticError, RecursionError, error)
 """What reading a small value raises that is none."""
@@ -38,8 +38,8 @@ _LOG_RECORD: Final = Struct("<7Q")
 _MARK: Final = Struct("<QQ")
 _RANGE: Final = Struct("<QQ")
 _COUNT: Final = Struct("<Q")
-_GRAFT_KEY: Final = Struct(">cIQ")
-_GRAFT: Final = Struct("<IQQQ")
+_INGESTED_RUN_KEY: Final = Struct(">cIQ")
+_INGESTED_RUN: Final = Struct("<IQQQ")
 
 
 class LogRecord(NamedTuple):
@@ -54,7 +54,7 @@ class LogRecord(NamedTuple):
     messages: int  # messages ever stored: less than end where there are gaps
 
 
-class Mark(NamedTuple):
+class TimeMark(NamedTuple):
     """An entry of the time index: the page at *base* is the first with this running maximum of timestamps."""
 
     time: int
@@ -63,7 +63,7 @@ class Mark(NamedTuple):
     stored: int  # when it was stored, in milliseconds since 1970
 
 
-class Graft(NamedTuple):
+class IngestedRun(NamedTuple):
     """Messages of a log that lie in another segment: those that were staged in one file and taken in."""
 
     base: int  # the offset of the first
@@ -78,7 +78,7 @@ class Graft(NamedTuple):
         return self.base + self.messages
 
 
-class Place(NamedTuple):
+class StoredPosition(NamedTuple):
     """How far a group has come in a log: the first message not acked, and ranges acked beyond it."""
 
     offset: int
@@ -120,31 +120,31 @@ def mark_key(log: int, time: int, base: int) -> bytes:
     return _TIME_KEY.pack(TIME, log, time, base)
 
 
-def mark_value(mark: Mark) -> bytes:
+def mark_value(mark: TimeMark) -> bytes:
     """Encode what an entry of the time index holds beside its key."""
     return _MARK.pack(mark.size, mark.stored)
 
 
-def read_mark(key: bytes, value: bytes) -> Mark:
+def read_mark(key: bytes, value: bytes) -> TimeMark:
     """Decode an entry of the time index."""
     _, _, time, base = _TIME_KEY.unpack(key)
-    return Mark(time, base, *_MARK.unpack(value))
+    return TimeMark(time, base, *_MARK.unpack(value))
 
 
-def graft_key(log: int, base: int) -> bytes:
-    """Return the key of a graft."""
-    return _GRAFT_KEY.pack(GRAFT, log, base)
+def ingested_run_key(log: int, base: int) -> bytes:
+    """Return the key of a run."""
+    return _INGESTED_RUN_KEY.pack(INGESTED_RUN, log, base)
 
 
-def graft_value(graft: Graft) -> bytes:
-    """Encode what a graft has beside its key."""
-    return _GRAFT.pack(*graft[1:])
+def ingested_run_value(run: IngestedRun) -> bytes:
+    """Encode what a run has beside its key."""
+    return _INGESTED_RUN.pack(*run[1:])
 
 
-def read_graft(key: bytes, value: bytes) -> Graft:
-    """Decode a graft."""
-    _, _, base = _GRAFT_KEY.unpack(key)
-    return Graft(base, *_GRAFT.unpack(value))
+def read_ingested_run(key: bytes, value: bytes) -> IngestedRun:
+    """Decode a run."""
+    _, _, base = _INGESTED_RUN_KEY.unpack(key)
+    return IngestedRun(base, *_INGESTED_RUN.unpack(value))
 
 
 def group_key(log: int, group: str) -> bytes:
@@ -157,16 +157,16 @@ def group_of(key: bytes) -> str:
     return key[5:].decode()
 
 
-def place_value(place: Place) -> bytes:
+def position_value(place: StoredPosition) -> bytes:
     """Encode a group's place."""
     if not place.acked:
         return _COUNT.pack(place.offset)
     return pack(f"<{1 + 2 * len(place.acked)}Q", place.offset, *chain.from_iterable(place.acked))
 
 
-def read_place(value: bytes) -> Place:
+def read_position(value: bytes) -> StoredPosition:
     """Decode a group's place."""
-    return Place(int.from_bytes(value[:8], "little"), tuple(_RANGE.iter_unpack(value[8:])))
+    return StoredPosition(int.from_bytes(value[:8], "little"), tuple(_RANGE.iter_unpack(value[8:])))
 
 
 def range_value(start: int, stop: int) -> bytes:

@@ -27,7 +27,7 @@ if sys.byteorder != "little":  # pragma: no cover
     raise ImportError("mqplug-rocksmq reads and writes its pages on little-endian machines only")
 
 Header = tuple[str, bytes | None]
-Headers = tuple[Header, ...]
+HeaderPairs = tuple[Header, ...]
 
 MAGIC: Final = b"MQP1"
 _HEAD: Final = Struct("<4sHHIIQ26I")
@@ -42,16 +42,16 @@ _ONE_TIME: Final = Struct("<q")
 _ONE_ITEM: Final = Struct("<2i")
 _BEFORE: Final = Struct("<Q")
 _BEFORE_AT: Final = 16
-_BUFFERS: Final = 13
-_ALIGNMENT: Final = 8
-_MANY: Final = 32
-_LATEST: Final = 253_402_300_799_999  # the end of the year 9999, in milliseconds since 1970
+_BUFFER_COUNT: Final = 13
+_ALIGNMENT_BYTES: Final = 8
+_ARROW_MIN_MESSAGES: Final = 32
+_MAX_TIME_MS: Final = 253_402_300_799_999  # the end of the year 9999, in milliseconds since 1970
 
 # The numbers of the buffers in the directory.
 _TIME, _KEY, _VALUE, _LISTS, _NAMES, _HEADER_VALUES = 0, 1, 4, 7, 8, 10
 
 
-class Columns(NamedTuple):
+class PageColumns(NamedTuple):
     """Messages to be stored, as columns of equal length; None is a column in which all are absent.
 
     ``ends`` says where each value ends when all are joined, where that is known and all are there.
@@ -63,14 +63,14 @@ class Columns(NamedTuple):
     headers: Sequence[Sequence[Header]] | None = None
     ends: Sequence[int] | None = None
 
-    def cut(self, rows: slice) -> Columns:
+    def cut(self, rows: slice) -> PageColumns:
         """Return some of the messages."""
         if rows == slice(0, len(self.times)):
             return self
-        return Columns(*(None if column is None else column[rows] for column in self[:4]))  # type: ignore[arg-type]
+        return PageColumns(*(None if column is None else column[rows] for column in self[:4]))  # type: ignore[arg-type]
 
 
-class Body(NamedTuple):
+class PageBody(NamedTuple):
     """A page that is encoded but for its place in the log."""
 
     messages: int
@@ -85,7 +85,7 @@ class Body(NamedTuple):
 
     def seal(self, before: int) -> bytes:
         """Return the page, which follows a page that ended at the offset *before*."""
-        begin = _BEGIN.pack(MAGIC, 0, _BUFFERS, self.messages)
+        begin = _BEGIN.pack(MAGIC, 0, _BUFFER_COUNT, self.messages)
         rest = _BEFORE.pack(before) + self.directory
         checksum = crc32c(self.data, crc32c(rest, crc32c(begin)))
         return b"".join((begin, _CRC.pack(checksum), rest, self.data))
@@ -99,9 +99,9 @@ def reseal(page: bytes, before: int) -> bytes:
     return bytes(head) + data
 
 
-def encode(columns: Columns) -> Body:
+def encode_page(columns: PageColumns) -> PageBody:
     """Encode one page of at least one message."""
-    writer = Writer()
+    writer = PageWriter()
     newest = writer.times(columns.times)
     writer.binary(columns.keys)
     writer.binary(columns.values, columns.ends)
@@ -109,19 +109,19 @@ def encode(columns: Columns) -> Body:
     return writer.body(len(columns.times), newest)
 
 
-def encode_one(time: int, key: bytes | None, value: bytes | None) -> Body:
+def encode_single(time: int, key: bytes | None, value: bytes | None) -> PageBody:
     """Encode a page of one message without headers: most single sends are that, and it takes a quarter of the time."""
     parts = [_ONE_TIME.pack(time)]
     for item in (key, value):
         if item is not None:
             length = len(item)
-            parts += (_ONE_ITEM.pack(0, length), item, bytes(-length % _ALIGNMENT))
-    directory = _directory_of_one(None if key is None else len(key), None if value is None else len(value))
-    return Body(1, time, directory, b"".join(parts))
+            parts += (_ONE_ITEM.pack(0, length), item, bytes(-length % _ALIGNMENT_BYTES))
+    directory = _single_directory(None if key is None else len(key), None if value is None else len(value))
+    return PageBody(1, time, directory, b"".join(parts))
 
 
 @lru_cache(maxsize=1024)
-def _directory_of_one(key: int | None, value: int | None) -> bytes:
+def _single_directory(key: int | None, value: int | None) -> bytes:
     """Encode the directory of a page of one message without headers, of whose key and value the lengths are known."""
     at = _HEAD.size + _ONE_TIME.size
     directory = [_HEAD.size, _ONE_TIME.size]
@@ -131,11 +131,11 @@ def _directory_of_one(key: int | None, value: int | None) -> bytes:
             continue
         start = at + _ONE_ITEM.size
         directory += (at, 0, at, _ONE_ITEM.size, start, length)
-        at = start + length + -length % _ALIGNMENT
+        at = start + length + -length % _ALIGNMENT_BYTES
     return _DIRECTORY.pack(*directory, *(at, 0) * 6)
 
 
-class Writer:
+class PageWriter:
     """Collects the buffers of a page, aligned, and notes where each one lies."""
 
     __slots__ = ("_directory", "_end", "_parts")
@@ -145,16 +145,16 @@ class Writer:
         self._directory: list[int] = []
         self._end = _HEAD.size
 
-    def body(self, count: int, newest: int) -> Body:
+    def body(self, count: int, newest: int) -> PageBody:
         """Return what was collected."""
-        return Body(count, newest, _DIRECTORY.pack(*self._directory), b"".join(self._parts))
+        return PageBody(count, newest, _DIRECTORY.pack(*self._directory), b"".join(self._parts))
 
     def add(self, part: bytes | memoryview) -> None:
         """Add a buffer."""
         length = len(part)
         self._directory += (self._end, length)
         self._parts.append(part)
-        if padding := -length % _ALIGNMENT:
+        if padding := -length % _ALIGNMENT_BYTES:
             self._parts.append(bytes(padding))
         self._end += length + padding
 
@@ -239,7 +239,7 @@ class Page:
         if len(raw) < _HEAD.size:
             raise Corrupt(f"a page of {len(raw)} bytes is shorter than its header")
         magic, flags, buffers, self.count, checksum, self.before, _, times = _START.unpack_from(raw)
-        if magic != MAGIC or flags or buffers != _BUFFERS:
+        if magic != MAGIC or flags or buffers != _BUFFER_COUNT:
             raise Corrupt(f"not a page of format 1: it starts with {raw[:8].hex()}")
         if crc32c(memoryview(raw)[_CRC_AT + 4 :], crc32c(raw[:_CRC_AT])) != checksum:
             raise Corrupt("a page does not match its checksum: its bytes were changed after they were written")
@@ -252,9 +252,9 @@ class Page:
         """The bytes of the page."""
         return len(self.raw)
 
-    def unsealed(self) -> Body:
+    def unsealed(self) -> PageBody:
         """Return it as a page that has no place in a log yet, once all in it is known to be what it says."""
-        for number in range(_BUFFERS):
+        for number in range(_BUFFER_COUNT):
             self.buffer(number)
         for first in (_KEY, _VALUE):
             self._examine(first, self.count)
@@ -264,9 +264,9 @@ class Page:
             self._ascend(_NAMES, total, _NAMES + 1)
             self._names(total)
         newest = max(self.buffer(_TIME).cast("Q").tolist())  # unsigned: what is negative is the largest of all
-        if newest > _LATEST:
+        if newest > _MAX_TIME_MS:
             raise Corrupt("a timestamp in a page lies outside the years 1970 to 9999")
-        return Body(self.count, newest, self.raw[_DIRECTORY_AT : _HEAD.size], self.raw[_HEAD.size :])
+        return PageBody(self.count, newest, self.raw[_DIRECTORY_AT : _HEAD.size], self.raw[_HEAD.size :])
 
     def _examine(self, first: int, count: int) -> None:
         """Raise unless three buffers, from this one on, are a column of so many values."""
@@ -296,7 +296,7 @@ class Page:
         """Return the values."""
         return self._binary(_VALUE, self.count)
 
-    def headers(self) -> list[Headers] | None:
+    def headers(self) -> list[HeaderPairs] | None:
         """Return the headers of each message, or None where no message has any."""
         if not self._length(_LISTS):
             return None
@@ -313,9 +313,9 @@ class Page:
 
     def to_arrow(self) -> pyarrow.RecordBatch:
         """Return the columns timestamp, key, value and headers as a record batch that shares the page's memory."""
-        from mqplug_rocksmq._format.from_pages_to_arrow import record_batch
+        from mqplug_rocksmq._format.from_pages_to_arrow import page_record_batch
 
-        return record_batch(self)
+        return page_record_batch(self)
 
     def _place(self, number: int) -> tuple[int, int]:
         return _PLACE.unpack_from(self.raw, _DIRECTORY_AT + number * _PLACE.size)
@@ -326,7 +326,7 @@ class Page:
     def buffer(self, number: int, length: int | None = None) -> memoryview:
         """Return one of the buffers, if it lies inside the page and has the length that it should have."""
         start, held = self._place(number)
-        if start % _ALIGNMENT or start + held > len(self.raw) or length not in (None, held):
+        if start % _ALIGNMENT_BYTES or start + held > len(self.raw) or length not in (None, held):
             raise Corrupt(f"buffer {number} of a page lies outside it, or has the wrong length")
         return memoryview(self.raw)[start : start + held]
 
@@ -342,10 +342,12 @@ class Page:
     def _binary(self, number: int, count: int) -> list[bytes | None]:
         if not self._length(number + 1):
             return [None] * count
-        if count >= _MANY and "pyarrow" in sys.modules:  # three times as fast, where the program uses it anyway
-            from mqplug_rocksmq._format.from_pages_to_arrow import binary
+        if (
+            count >= _ARROW_MIN_MESSAGES and "pyarrow" in sys.modules
+        ):  # three times as fast, where the program uses it anyway
+            from mqplug_rocksmq._format.from_pages_to_arrow import binary_column
 
-            return cast("list[bytes | None]", binary(self, number, count).to_pylist())
+            return cast("list[bytes | None]", binary_column(self, number, count).to_pylist())
         data = cast("list[bytes | None]", self._data(number + 1, count))
         if self._length(number):
             valid = int.from_bytes(self.buffer(number, (count + 7) // 8), "little")

@@ -8,8 +8,8 @@ from mqplug import Batch, Corrupt, Log
 from mqplug.spi import Headers, Numbers
 from mqplug_rocksmq._driver.batches import PageBatch, batch_of
 from mqplug_rocksmq._driver.translation import position_at
-from mqplug_rocksmq._format.page import Columns, Page, encode
-from mqplug_rocksmq._format.slice import Slice
+from mqplug_rocksmq._format.page import Page, PageColumns, encode_page
+from mqplug_rocksmq._format.slices import Slice
 from mqplug_rocksmq._processes.codec import from_json, to_json
 from mqplug_rocksmq._processes.frames import FrameHeader
 
@@ -43,7 +43,7 @@ def _encoded(batch: Batch, pages: list[bytes], *, attempts: bool) -> FrameHeader
     header: FrameHeader = {"log": to_json(batch.log), "next": batch.next_position.coordinates[0]}
     if not len(batch):
         return header
-    page = encode(Columns(batch.timestamps, batch.values, batch.keys, batch.headers)).seal(0)
+    page = encode_page(PageColumns(batch.timestamps, batch.values, batch.keys, batch.headers)).seal(0)
     pages.append(page)
     header |= {"length": len(page), "offsets": [each[0] for each in batch.coordinates]}
     return header | {"attempts": list(batch.attempts)} if attempts else header

@@ -13,7 +13,7 @@ from weakref import WeakSet
 from mqplug import AlreadyOpen, ConnectError, Timeout
 from mqplug.spi import Deadline
 from mqplug_rocksmq._engine.directory import OWNER
-from mqplug_rocksmq._engine.ownership import owner_of
+from mqplug_rocksmq._engine.ownership import read_owner
 from mqplug_rocksmq._processes.codec import error_from_json
 from mqplug_rocksmq._processes.frames import PROTOCOL, Frame, FrameHeader, FrameReader, pack_frame
 from mqplug_rocksmq._processes.peer import user_of
@@ -34,7 +34,7 @@ class ProtocolMismatch(AlreadyOpen):
     """The owner process runs another version of this plugin."""
 
     def __init__(self, path: Path, said: FrameHeader) -> None:
-        owner = owner_of(path)
+        owner = read_owner(path)
         pid = said.get("pid", owner and owner.pid)
         super().__init__(
             f"process {pid} owns the store {path} with mqplug-rocksmq {said.get('version', 'of another version')},"

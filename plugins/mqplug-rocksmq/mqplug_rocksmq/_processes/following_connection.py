@@ -16,7 +16,7 @@ from mqplug_rocksmq._processes.outlets import Outlet, StoreOutlet
 from mqplug_rocksmq._processes.remote_store import RemoteConnection
 from mqplug_rocksmq._processes.resending import ResendingSink
 from mqplug_rocksmq._processes.store_locator import StoreAccess, StoreLocator
-from mqplug_rocksmq._store.deduplication import Request
+from mqplug_rocksmq._store.deduplication import OnceRequest
 
 UNWRAP_S: Final = 30.0
 
@@ -56,7 +56,7 @@ class FollowingConnection(OffsetArithmetic, StoreLocator):
 
     def administer(self, action: Action, timeout: float) -> Any:
         """Carry out an action once, even if its owner ends before it answers: the next owner does not repeat it."""
-        request, tries = Request(uuid.uuid4().bytes), count()
+        request, tries = OnceRequest(uuid.uuid4().bytes), count()
         return self.at_store(
             lambda access, left: access.administer(action, left, request._replace(again=next(tries) > 0)), timeout
         )

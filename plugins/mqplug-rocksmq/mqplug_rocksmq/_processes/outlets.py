@@ -70,7 +70,7 @@ class StoreOutlet:
         self._news = threading.Event()
         self._outcomes: deque[SendOutcome] = deque()
         self.access: object | None = None
-        store.origins.join(producer)
+        store.deduplication.join(producer)
 
     def send(self, send: NumberedSend) -> bool:
         try:
@@ -97,10 +97,10 @@ class StoreOutlet:
         return outcomes
 
     def drop(self) -> None:
-        self._store.origins.leave(self._producer, for_good=False)
+        self._store.deduplication.leave(self._producer, for_good=False)
 
     def close(self, timeout: float) -> None:
-        self._store.origins.leave(self._producer, for_good=True)
+        self._store.deduplication.leave(self._producer, for_good=True)
 
 
 def store_numbered_send(

@@ -7,7 +7,7 @@ from mqplug_rocksmq._processes.codec import error_to_json
 from mqplug_rocksmq._processes.frames import FrameHeader
 from mqplug_rocksmq._processes.outlets import NumberedSend, SendOutcome, store_numbered_send
 from mqplug_rocksmq._processes.session import SessionConnection
-from mqplug_rocksmq._store.deduplication import SLOTS
+from mqplug_rocksmq._store.deduplication import SLOT_COUNT
 
 
 def _no_callback(*_: object) -> None:
@@ -29,7 +29,7 @@ class ProducerSession:
         self._left = False
         self._unsynced: list[SendOutcome] = []
         connection.say({})
-        self._store.origins.join(self._producer)
+        self._store.deduplication.join(self._producer)
 
     def serve(self, header: FrameHeader, body: bytes) -> None:
         """Store one send. The answer follows when it is safe."""
@@ -45,7 +45,7 @@ class ProducerSession:
             store_numbered_send(self._store, self._producer, send, self._settled)
         except (Error, ValueError, LookupError) as error:
             self._settled(SendOutcome(send.sequence, None, 0, _not_stored(error)))
-        if len(self._unsynced) >= SLOTS or not self._connection.more_came:
+        if len(self._unsynced) >= SLOT_COUNT or not self._connection.more_came:
             self._sync()
 
     def _settled(self, outcome: SendOutcome) -> None:
@@ -79,7 +79,7 @@ class ProducerSession:
     def leave(self, *, for_good: bool) -> None:
         if not self._left:
             self._left = True
-            self._store.origins.leave(self._producer, for_good=for_good)
+            self._store.deduplication.leave(self._producer, for_good=for_good)
 
 
 def _cut(header: FrameHeader, body: bytes) -> list[bytes]:

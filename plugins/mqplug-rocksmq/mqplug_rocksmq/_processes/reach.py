@@ -8,7 +8,7 @@ from pathlib import Path
 
 from mqplug import AlreadyOpen, ConfigError
 from mqplug_rocksmq._engine.directory import examine
-from mqplug_rocksmq._engine.ownership import Ownership, owner_of
+from mqplug_rocksmq._engine.ownership import Ownership, read_owner
 from mqplug_rocksmq._processes.client_connection import ClientConnection
 from mqplug_rocksmq._processes.frames import FrameHeader
 
@@ -28,7 +28,7 @@ def ask_owner(path: Path, request: FrameHeader, timeout: float) -> FrameHeader |
     try:
         Ownership(path).release()
     except AlreadyOpen as refused:
-        owner = owner_of(path)
+        owner = read_owner(path)
         if owner is None or owner.socket is None:
             raise AlreadyOpen(refused.message, fix="Close it there, and try again", backend="rocksmq") from None
         return _ask(owner.socket, path, request, timeout)

@@ -9,13 +9,13 @@ from typing import Any
 from mqplug import AlreadyOpen, Error
 from mqplug.spi import Action, ConsumerOptions, Listener
 from mqplug_rocksmq._driver.shared_member import NEW_MEMBER, JoinContext
-from mqplug_rocksmq._engine.ownership import owner_of
+from mqplug_rocksmq._engine.ownership import read_owner
 from mqplug_rocksmq._processes.client_connection import ANSWER_GRACE_S, ClientConnection, OwnerGone
 from mqplug_rocksmq._processes.codec import from_json, to_json
 from mqplug_rocksmq._processes.forwarding import ForwardingConnection
 from mqplug_rocksmq._processes.remote_consumer import RemoteConsumer
 from mqplug_rocksmq._processes.remote_outlet import RemoteOutlet
-from mqplug_rocksmq._store.deduplication import Request
+from mqplug_rocksmq._store.deduplication import OnceRequest
 from mqplug_rocksmq._store.statistics import RocksMQStatistics
 
 STATISTICS_S = 30.0
@@ -66,7 +66,7 @@ class RemoteConnection(ForwardingConnection):
     def _forward(self, operation: str, arguments: Sequence[Any], timeout: float) -> Any:
         return self.ask(operation, *map(_as_list, arguments), timeout=timeout)
 
-    def administer(self, action: Action, timeout: float, request: Request) -> Any:
+    def administer(self, action: Action, timeout: float, request: OnceRequest) -> Any:
         """Carry out an action, once."""
         return self.ask("administer", action, request.name.hex(), request.again, timeout=timeout)
 
@@ -107,7 +107,7 @@ def _as_list(argument: Any) -> Any:
 
 
 def _address(path: Path) -> str:
-    owner = owner_of(path)
+    owner = read_owner(path)
     if owner is None or owner.socket is None:
         raise AlreadyOpen(
             f"the store {path} is open in a process that does not serve others", fix="Close it there",

@@ -6,13 +6,13 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from mqplug_rocksmq._care.backup import back_up
+from mqplug_rocksmq._care.backup import back_up_store
 from mqplug_rocksmq._care.counting import statistics
 from mqplug_rocksmq._processes.codec import error_to_json, from_json, to_json
 from mqplug_rocksmq._processes.forwarding import OPERATIONS
 from mqplug_rocksmq._processes.frames import FrameHeader
 from mqplug_rocksmq._processes.session import OwnerServices
-from mqplug_rocksmq._store.deduplication import Request
+from mqplug_rocksmq._store.deduplication import OnceRequest
 from mqplug_rocksmq._store.store import Store
 
 
@@ -31,7 +31,7 @@ def answer_request(server: OwnerServices, request: FrameHeader) -> FrameHeader:
 
 
 def _administer(server: OwnerServices, action: Any, name: str, again: bool, timeout: float) -> Any:
-    return server.store_connection.administer(action, timeout, Request(bytes.fromhex(name), again))
+    return server.store_connection.administer(action, timeout, OnceRequest(bytes.fromhex(name), again))
 
 
 def _commit(server: OwnerServices, token: str, positions: Any, timeout: float) -> None:
@@ -50,7 +50,7 @@ def _stats(store: Store, _: FrameHeader) -> FrameHeader:
 
 
 def _backup(store: Store, request: FrameHeader) -> FrameHeader:
-    back_up(store, Path(request["path"]))
+    back_up_store(store, Path(request["path"]))
     return {}
 
 

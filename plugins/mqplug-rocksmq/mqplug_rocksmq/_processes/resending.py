@@ -16,10 +16,10 @@ from typing import Final
 from mqplug import AlreadyOpen, ConnectError, Error, OutcomeUnknown, Timeout
 from mqplug.spi import Deadline
 from mqplug_rocksmq._driver.sinks import SendCallback
-from mqplug_rocksmq._format.page import Body
+from mqplug_rocksmq._format.page import PageBody
 from mqplug_rocksmq._processes.client_connection import OwnerGone
 from mqplug_rocksmq._processes.outlets import NumberedSend, Outlet, SendOutcome
-from mqplug_rocksmq._store.deduplication import SLOTS
+from mqplug_rocksmq._store.deduplication import SLOT_COUNT
 
 RESEND_WITHIN_S: Final = 300.0  # owners remember a send for longer
 MIN_REOPEN_S: Final = 0.2
@@ -42,7 +42,7 @@ class ResendingSink:
         self._lost = False
         self._outlet = reopen(self._name, None, timeout)
 
-    def append(self, topic: str, partition: int, bodies: Sequence[Body], settled: SendCallback) -> None:
+    def append(self, topic: str, partition: int, bodies: Sequence[PageBody], settled: SendCallback) -> None:
         pages = [body.seal(0) for body in bodies]
         with self._lock:
             send = NumberedSend(self._next, topic, partition, pages, settled)
@@ -55,7 +55,7 @@ class ResendingSink:
         """Pass on the sends that may go now. The lock is held."""
         try:
             while self._waiting and not self._lost:
-                if self._waiting[0].sequence - next(iter(self._sends)) >= SLOTS:
+                if self._waiting[0].sequence - next(iter(self._sends)) >= SLOT_COUNT:
                     return
                 if not self._outlet.send(self._waiting[0]):
                     return

@@ -117,7 +117,7 @@ class StoreServer:
         if time.monotonic() >= self._forget_at:
             self._forget_at = time.monotonic() + FORGET_PRODUCERS_S
             with suppress(Error):
-                self.store.origins.forget_absent()
+                self.store.deduplication.forget_absent()
 
     def stop_serving(self, timeout: float | None) -> None:
         """Accept nothing more, and finish pending requests."""

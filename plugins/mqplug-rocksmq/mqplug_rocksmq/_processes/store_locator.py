@@ -16,7 +16,7 @@ from mqplug_rocksmq._processes.forwarding import ForwardingConnection
 from mqplug_rocksmq._processes.open_stores import close_store, open_or_connect
 from mqplug_rocksmq._processes.remote_store import RemoteConnection
 from mqplug_rocksmq._settings import RocksMQSettings
-from mqplug_rocksmq._store.deduplication import Request
+from mqplug_rocksmq._store.deduplication import OnceRequest
 from mqplug_rocksmq._store.store import Store
 
 T = TypeVar("T")
@@ -28,7 +28,7 @@ class StoreAccess(Protocol):
     def open_consumer(
         self, options: ConsumerOptions, listener: Listener, timeout: float, context: JoinContext
     ) -> Any: ...
-    def administer(self, action: Action, timeout: float, request: Request) -> Any: ...
+    def administer(self, action: Action, timeout: float, request: OnceRequest) -> Any: ...
     def unwrap(self, kind: type[Any]) -> Any | None: ...
     def close(self, timeout: float) -> None: ...
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from mqplug_rocksmq._engine.engine import Engine
     from mqplug_rocksmq._engine.rocks import Changes
 
-SLOTS: Final = 64  # sends that a producer may have on their way
+SLOT_COUNT: Final = 64  # sends that a producer may have on their way
 
 _SLOT: Final = Struct(">H")
 _SENT: Final = Struct("<QIQ")
@@ -33,7 +33,7 @@ class Origin(NamedTuple):
     @property
     def key(self) -> bytes:
         """The key of its slot."""
-        return ORIGIN + self.producer + _SLOT.pack(self.sequence % SLOTS)
+        return ORIGIN + self.producer + _SLOT.pack(self.sequence % SLOT_COUNT)
 
     def note(self, changes: Changes, log: int, first: int) -> None:
         """Write down where it is stored."""
@@ -47,7 +47,7 @@ class Origin(NamedTuple):
         return int(first) if (sequence, where) == (self.sequence, log) else None
 
 
-class Request(NamedTuple):
+class OnceRequest(NamedTuple):
     """What another process wants done once: its name is noted with what is done, so that it can be sent again.
 
     ``again``: it may be done already.
@@ -66,7 +66,7 @@ class Request(NamedTuple):
         changes.put(self.key, _SENT.pack(0, 0, 0))
 
 
-class Origins:
+class Deduplication:
     """The producers that are known to a store."""
 
     def __init__(self, engine: Engine) -> None:
@@ -75,7 +75,7 @@ class Origins:
         self._present: dict[bytes, int] = {}
         self._missed: set[bytes] = set()
 
-    def has_done(self, request: Request | None) -> bool:
+    def has_done(self, request: OnceRequest | None) -> bool:
         """Whether this was done, by this owner or by one before it."""
         if request is None or not request.again:
             return False

@@ -7,12 +7,12 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
 from mqplug_rocksmq._engine.log_state import LogState
-from mqplug_rocksmq._format.keys import Mark
+from mqplug_rocksmq._format.keys import TimeMark
 
-Marks = Callable[[LogState], Iterator[Mark]]
+MarksOf = Callable[[LogState], Iterator[TimeMark]]
 
 
-class _Piece(NamedTuple):
+class _MarkedPart(NamedTuple):
     """The messages of a log between two entries of its time index."""
 
     stored: int
@@ -21,16 +21,16 @@ class _Piece(NamedTuple):
     end: int
 
 
-def held(log: LogState, marks: Iterator[Mark]) -> int:
+def retained_bytes(log: LogState, marks: Iterator[TimeMark]) -> int:
     """Return how many bytes of messages a log holds."""
     first = next(marks, None)
     return 0 if first is None or log.low >= log.visible else log.size - first.size
 
 
-def cuts(logs: Iterable[LogState], marks: Marks, excess: int) -> dict[int, int]:
+def cuts_by_log(logs: Iterable[LogState], marks: MarksOf, excess: int) -> dict[int, int]:
     """Return, by log, the offset before which messages have to go, so that there are so many bytes less."""
     found: dict[int, int] = {}
-    for piece in heapq.merge(*(_pieces(log, marks(log)) for log in logs)):
+    for piece in heapq.merge(*(_marked_parts(log, marks(log)) for log in logs)):
         if excess <= 0:
             break
         excess -= piece.size
@@ -38,12 +38,12 @@ def cuts(logs: Iterable[LogState], marks: Marks, excess: int) -> dict[int, int]:
     return found
 
 
-def _pieces(log: LogState, marks: Iterator[Mark]) -> Iterator[_Piece]:
+def _marked_parts(log: LogState, marks: Iterator[TimeMark]) -> Iterator[_MarkedPart]:
     if log.low >= log.visible:
         return
     before = next(marks, None)
     while before is not None:
         after = next(marks, None)
         size, end = (log.size, log.visible) if after is None else (after.size, after.base)
-        yield _Piece(before.stored, log.number, size - before.size, min(end, log.visible))
+        yield _MarkedPart(before.stored, log.number, size - before.size, min(end, log.visible))
         before = after

@@ -14,18 +14,26 @@ from typing import TYPE_CHECKING, Final
 from mqplug.spi import Numbers
 from mqplug.spi.groups import Lease, Recalled
 from mqplug_rocksmq._engine import clock
-from mqplug_rocksmq._format.hand_out_notes import Note, Span, note_value, notes_key, numbered, read_note, spans_of
+from mqplug_rocksmq._format.hand_out_notes import (
+    HandOutNote,
+    HandOutSpan,
+    note_value,
+    notes_key,
+    numbered_key,
+    read_note,
+    spans_of,
+)
 from mqplug_rocksmq._format.keys import after_prefix
 
 if TYPE_CHECKING:
     from mqplug_rocksmq._engine.rocks import Changes
-    from mqplug_rocksmq._store.group_positions import Plan
+    from mqplug_rocksmq._store.group_positions import AddChanges
     from mqplug_rocksmq._store.store import Store
 
-GRACE: Final = 1.0  # seconds in which members in other processes find a new owner, and say what they have
+RECLAIM_GRACE_S: Final = 1.0  # seconds in which members in other processes find a new owner, and say what they have
 
 
-class _Written:
+class _StoredNote:
     """A note that is on disk, and for how many messages it is the last one."""
 
     __slots__ = ("key", "left")
@@ -35,7 +43,7 @@ class _Written:
         self.left = left
 
 
-class Handed:
+class HandOuts:
     """The notes of one log and group. Not for several threads at once."""
 
     def __init__(self, store: Store, log: int, group: str) -> None:
@@ -45,12 +53,12 @@ class Handed:
         self._group = group
         self._keys = notes_key(log, group)
         self._next = 0
-        self._last: dict[int, _Written] = {}  # by offset: the last note that names a message
+        self._last: dict[int, _StoredNote] = {}  # by offset: the last note that names a message
         self._over: list[bytes] = []  # the keys of notes that say nothing any more
 
     def recall(self) -> dict[Numbers, Recalled]:
         """What was handed out, or put off, before this table."""
-        now, grace = clock.now_ms(), max(0.0, self._opened + GRACE - monotonic())
+        now, grace = clock.now_ms(), max(0.0, self._opened + RECLAIM_GRACE_S - monotonic())
         known: dict[Numbers, Recalled] = {}
         for note in map(read_note, self._groups.notes(self._log, self._group)):
             for span in note.spans:
@@ -63,28 +71,28 @@ class Handed:
         """Have one note in place of all that there are."""
         now = clock.now_ms()
         later = [(at[0], each.attempts, now + _ms(each.delay)) for at, each in sorted(known.items())]
-        self._write([offset for offset, _, _ in later], Note(spans_of(later)), self.forgotten())
+        self._write([offset for offset, _, _ in later], HandOutNote(spans_of(later)), self.forgotten())
 
     def take(self, leases: Sequence[Lease], *, elsewhere: bool) -> None:
         """These go to a member now, which may be in another process."""
         offsets = [at[0] for at, _ in leases]
         attempts = {attempt for _, attempt in leases}
         if len(attempts) == 1 and offsets[-1] - offsets[0] + 1 == len(offsets):
-            spans: tuple[Span, ...] = (Span(offsets[0], len(offsets), *attempts),)
+            spans: tuple[HandOutSpan, ...] = (HandOutSpan(offsets[0], len(offsets), *attempts),)
         else:
             spans = spans_of((at[0], attempt, 0) for at, attempt in leases)
-        self._write(offsets, Note(spans, elsewhere))
+        self._write(offsets, HandOutNote(spans, elsewhere))
 
     def put_off(self, returned: Iterable[tuple[int, int, float]]) -> None:
         """These came back: offset, how often each was handed out, and in how many seconds it may be again."""
         now = clock.now_ms()
         later = [(offset, attempts, now + _ms(delay)) for offset, attempts, delay in sorted(returned)]
-        self._write([offset for offset, _, _ in later], Note(spans_of(later)))
+        self._write([offset for offset, _, _ in later], HandOutNote(spans_of(later)))
 
-    def _write(self, offsets: Sequence[int], note: Note, also: Plan | None = None) -> None:
+    def _write(self, offsets: Sequence[int], note: HandOutNote, also: AddChanges | None = None) -> None:
         self.drop(offsets)
-        key, self._next = numbered(self._keys, self._next), self._next + 1
-        self._last.update(dict.fromkeys(offsets, _Written(key, len(offsets))))
+        key, self._next = numbered_key(self._keys, self._next), self._next + 1
+        self._last.update(dict.fromkeys(offsets, _StoredNote(key, len(offsets))))
         value, over, self._over = note_value(note), self._over, []
 
         def plan(changes: Changes) -> None:
@@ -95,7 +103,7 @@ class Handed:
             if offsets:
                 changes.put(key, value)
 
-        self._groups.jot(plan)
+        self._groups.write_unawaited(plan)
 
     # what is over ------------------------------------------------------------------------------------------
 
@@ -107,7 +115,7 @@ class Handed:
                 if not note.left:
                     self._over.append(note.key)
 
-    def finished(self) -> Plan:
+    def finished(self) -> AddChanges:
         """What removes the notes that are over; to be part of a write."""
         over, self._over = self._over, []
 
@@ -117,13 +125,13 @@ class Handed:
 
         return remove
 
-    def forgotten(self) -> Plan:
+    def forgotten(self) -> AddChanges:
         """What removes all notes; to be part of a write."""
         self._last, self._over = {}, []
-        return forget(self._log, self._group)
+        return forget_hand_outs(self._log, self._group)
 
 
-def forget(log: int, group: str) -> Plan:
+def forget_hand_outs(log: int, group: str) -> AddChanges:
     """What removes all notes of a log and group; to be part of a write."""
     prefix = notes_key(log, group)
     return lambda changes: changes.delete_range(prefix, after_prefix(prefix))

@@ -16,18 +16,18 @@ from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 
 from mqplug import ConfigError, Corrupt, Error, OutcomeUnknown, StorageFull, Timeout
 from mqplug_rocksmq._engine import clock
-from mqplug_rocksmq._engine.engine import Receipt
-from mqplug_rocksmq._engine.log_state import LEASE, LogState
-from mqplug_rocksmq._engine.rocks import LAST, Changes
+from mqplug_rocksmq._engine.engine import WriteReceipt
+from mqplug_rocksmq._engine.log_state import LEASE_OFFSETS, LogState
+from mqplug_rocksmq._engine.rocks import MAX_OFFSET, Changes
 from mqplug_rocksmq._format.keys import (
     COUNTER,
     FREED,
     INTENT,
     WRITER,
-    Graft,
-    Mark,
-    graft_key,
-    graft_value,
+    IngestedRun,
+    TimeMark,
+    ingested_run_key,
+    ingested_run_value,
     json_value,
     log_key,
     log_value,
@@ -38,23 +38,23 @@ from mqplug_rocksmq._format.keys import (
     read_json,
 )
 from mqplug_rocksmq._format.page import message_count
-from mqplug_rocksmq._store.staged import StagedFile, StagedRun, from_words, words
-from mqplug_rocksmq._store.staging_directory import Staging
+from mqplug_rocksmq._store.staged import StagedFile, StagedRun, files_from_json, files_to_json
+from mqplug_rocksmq._store.staging_directory import StagingDirectory
 
 if TYPE_CHECKING:
     from mqplug_rocksmq._engine.engine import Engine
     from mqplug_rocksmq._engine.tuning import Tuning
-    from mqplug_rocksmq._store.retention import Janitor
-    from mqplug_rocksmq._store.topics import Topics
+    from mqplug_rocksmq._store.retention import RetentionWorker
+    from mqplug_rocksmq._store.topics import TopicTable
 
-Result = TypeVar("Result")
+T = TypeVar("T")
 _log = logging.getLogger("mqplug.rocksmq")
-_WRONG: Final = "Stage the messages again"
-_AGAIN: Final = "Ingest it again: it is taken in once"
-_UNDONE_WITHIN: Final = 10.0
+_STAGE_AGAIN: Final = "Stage the messages again"
+_INGEST_AGAIN: Final = "Ingest it again: it is taken in once"
+_UNDO_S: Final = 10.0
 
 
-class Taken(NamedTuple):
+class IngestOutcome(NamedTuple):
     """What became of a batch: its messages, and where those of each log lie. *repeated*: it was known already."""
 
     messages: int
@@ -72,13 +72,13 @@ class Intent(NamedTuple):
     @property
     def value(self) -> bytes:
         """The intent as it is stored."""
-        return json_value({"writer": self.writer, "number": self.number, "files": words(self.files)})
+        return json_value({"writer": self.writer, "number": self.number, "files": files_to_json(self.files)})
 
     @classmethod
     def read(cls, value: bytes) -> Intent:
         """Return the intent that was stored so."""
         said = read_json(value)
-        return cls(said["writer"], said["number"], from_words(said["files"]))
+        return cls(said["writer"], said["number"], files_from_json(said["files"]))
 
     @property
     def runs(self) -> list[tuple[int, StagedRun]]:
@@ -89,15 +89,19 @@ class Intent(NamedTuple):
 class Ingestion:
     """Takes in staged files, one batch at a time."""
 
-    def __init__(self, engine: Engine, topics: Topics, staging: Staging, janitor: Janitor, tuning: Tuning) -> None:
+    def __init__(
+        self, engine: Engine, topics: TopicTable, staging: StagingDirectory, retention: RetentionWorker, tuning: Tuning
+    ) -> None:
         self._staging = staging
-        self._most = None if tuning.budget is None else tuning.budget // 2
+        self._most = None if tuning.budget_bytes is None else tuning.budget_bytes // 2
         self._engine = engine
         self._topics = topics
-        self._grew = janitor.grew
+        self._grew = retention.grew
         self._busy = threading.Lock()
 
-    def ingest(self, writer: str, number: int, files: Sequence[StagedFile], timeout: float | None = None) -> Taken:
+    def ingest(
+        self, writer: str, number: int, files: Sequence[StagedFile], timeout: float | None = None
+    ) -> IngestOutcome:
         """Take in files, unless this number of the writer, or a larger one, was taken in before."""
         end = None if timeout is None else time.monotonic() + timeout
         with self._alone(end):
@@ -140,7 +144,7 @@ class Ingestion:
     @contextmanager
     def _alone(self, end: float | None) -> Iterator[None]:
         if not self._busy.acquire(timeout=-1 if end is None else max(0.0, end - time.monotonic())):
-            raise Timeout("others are taking in what they staged", fix=_AGAIN, backend="rocksmq")
+            raise Timeout("others are taking in what they staged", fix=_INGEST_AGAIN, backend="rocksmq")
         try:
             yield
         finally:
@@ -148,7 +152,7 @@ class Ingestion:
 
     # what is known -----------------------------------------------------------------------------------------
 
-    def _known(self, writer: str, number: int) -> Taken | None:
+    def _known(self, writer: str, number: int) -> IngestOutcome | None:
         with self._engine.lock:
             self._engine.check()
             stored = self._engine.pages.get(_writer_key(writer))
@@ -158,8 +162,8 @@ class Ingestion:
         if number > last["number"]:
             return None
         if number < last["number"]:
-            return Taken(0, {}, repeated=True)
-        return Taken(last["messages"], {log: (first, end) for log, first, end in last["placed"]}, repeated=True)
+            return IngestOutcome(0, {}, repeated=True)
+        return IngestOutcome(last["messages"], {log: (first, end) for log, first, end in last["placed"]}, repeated=True)
 
     def _check(self, file: StagedFile) -> None:
         """Raise unless this file can be taken in."""
@@ -172,11 +176,11 @@ class Ingestion:
             given_out = read_count(pages.get(COUNTER))
             used = self._topics.find(file.segment) is not None or pages.last(file.segment) is not None
         if file.segment >= given_out or used:
-            raise ConfigError(f"the segment {file.segment} was not given out to be staged", fix=_WRONG)
+            raise ConfigError(f"the segment {file.segment} was not given out to be staged", fix=_STAGE_AGAIN)
 
     # the three steps ---------------------------------------------------------------------------------------
 
-    def _take_in(self, intent: Intent, end: float | None) -> Taken:
+    def _take_in(self, intent: Intent, end: float | None) -> IngestOutcome:
         self._safely(lambda changes: changes.put(INTENT, intent.value), end)
         try:
             return self._go_on(intent, end)
@@ -186,14 +190,14 @@ class Ingestion:
             self._undo_after(error)
             raise
 
-    def _go_on(self, intent: Intent, end: float | None) -> Taken:
+    def _go_on(self, intent: Intent, end: float | None) -> IngestOutcome:
         self._take_in_files(intent)
         logs = {run.log: self._topics.log(run.log) for _, run in intent.runs}
         taken = self._safely(lambda changes: self._place(changes, intent, logs), end, logs.values())
         self._staging.remove(file.segment for file in intent.files)  # a kill may have left a second link to one
         grown = sum(run.size for _, run in intent.runs)
         with self._engine.lock:
-            self._engine.room.took(grown)
+            self._engine.disk_space.took(grown)
         self._grew(grown, *logs.values())
         return taken
 
@@ -207,16 +211,16 @@ class Ingestion:
             for file in intent.files:
                 last = pages.last(file.segment)
                 if last is None or last[0] + message_count(last[1]) != file.messages:
-                    raise Corrupt(f"the file of segment {file.segment} holds not what was said of it", fix=_WRONG)
+                    raise Corrupt(f"the file of segment {file.segment} holds not what was said of it", fix=_STAGE_AGAIN)
 
-    def _place(self, changes: Changes, intent: Intent, logs: Mapping[int, LogState]) -> Taken:
+    def _place(self, changes: Changes, intent: Intent, logs: Mapping[int, LogState]) -> IngestOutcome:
         placed: dict[int, tuple[int, int]] = {}
         for number in logs:
             self._topics.log(number)  # unless it was deleted meanwhile
         for segment, run in intent.runs:
             log = logs[run.log]
             first, _ = placed.get(run.log, (log.next, 0))
-            _graft(changes, log, segment, run)
+            _append_run(changes, log, segment, run)
             placed[run.log] = first, log.end
         for log in logs.values():
             changes.put(log_key(log.number), log_value(log.record))
@@ -225,7 +229,7 @@ class Ingestion:
         marker = {"number": intent.number, "messages": messages, "placed": listed}
         changes.put(_writer_key(intent.writer), json_value(marker))
         changes.delete(INTENT)
-        return Taken(messages, placed)
+        return IngestOutcome(messages, placed)
 
     # what was begun before ---------------------------------------------------------------------------------
 
@@ -252,29 +256,29 @@ class Ingestion:
         try:
             self._undo()
         except Error as worse:
-            raise OutcomeUnknown(f"{error.message}; it may be taken in later, or not", fix=_AGAIN) from worse
+            raise OutcomeUnknown(f"{error.message}; it may be taken in later, or not", fix=_INGEST_AGAIN) from worse
 
     def _undo(self) -> None:
         def plan(changes: Changes) -> None:
             stored = self._engine.pages.get(INTENT)
             for file in Intent.read(stored).files if stored else ():
-                changes.drop_pages(file.segment, 0, LAST)
-                changes.put(log_key(file.segment, FREED), range_value(0, LAST))
+                changes.drop_pages(file.segment, 0, MAX_OFFSET)
+                changes.put(log_key(file.segment, FREED), range_value(0, MAX_OFFSET))
             changes.delete(INTENT)
 
-        self._safely(plan, time.monotonic() + _UNDONE_WITHIN, frees=True)
+        self._safely(plan, time.monotonic() + _UNDO_S, frees=True)
 
     def _safely(
         self,
-        plan: Callable[[Changes], Result],
+        plan: Callable[[Changes], T],
         end: float | None,
         grown: Iterable[LogState] = (),
         *,
         frees: bool = False,
-    ) -> Result:
+    ) -> T:
         """Change something, by which some logs grow, and put it on disk, whatever the mode."""
-        engine, receipt = self._engine, Receipt()
-        with engine.lock, engine.in_step:
+        engine, receipt = self._engine, WriteReceipt()
+        with engine.lock, engine.rollback:
             changes = engine.changes(frees=frees)
             result = plan(changes)
             waits = not engine.write(changes, done=receipt)
@@ -289,22 +293,22 @@ class Ingestion:
         return result
 
 
-def _graft(changes: Changes, log: LogState, segment: int, run: StagedRun) -> None:
+def _append_run(changes: Changes, log: LogState, segment: int, run: StagedRun) -> None:
     """Make a run the next messages of its log."""
-    graft = Graft(log.next, segment, run.start, run.messages, log.end)
+    ingested = IngestedRun(log.next, segment, run.start, run.messages, log.end)
     now = clock.now_ms()
     for each in run.marks:
-        mark = Mark(max(log.newest, each.time), graft.base + each.at, log.size + each.size, now)
+        mark = TimeMark(max(log.newest, each.time), ingested.base + each.at, log.size + each.size, now)
         changes.put(mark_key(log.number, mark.time, mark.base), mark_value(mark))
-    changes.put(graft_key(log.number, graft.base), graft_value(graft))
-    log.grafted = True
+    changes.put(ingested_run_key(log.number, ingested.base), ingested_run_value(ingested))
+    log.has_ingested_runs = True
     log.newest = max(log.newest, run.marks[-1].time)
     log.marked_size, log.marked_at = log.size + run.marks[-1].size, now
-    log.next = log.end = graft.end
+    log.next = log.end = ingested.end
     log.size += run.size
     log.messages += run.messages
     if log.next > log.leased:
-        log.leased = log.next + LEASE
+        log.leased = log.next + LEASE_OFFSETS
 
 
 def _left(end: float | None) -> float | None:
@@ -312,7 +316,7 @@ def _left(end: float | None) -> float | None:
     if end is None:
         return None
     if (left := end - time.monotonic()) <= 0:
-        raise Timeout("what was staged was not taken in in time", fix=_AGAIN, backend="rocksmq")
+        raise Timeout("what was staged was not taken in in time", fix=_INGEST_AGAIN, backend="rocksmq")
     return left
 
 

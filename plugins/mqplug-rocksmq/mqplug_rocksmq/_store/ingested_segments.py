@@ -1,6 +1,6 @@
 """Grafts: the parts of a log that lie in other segments, because they were staged as files and taken in whole.
 
-Most logs have none, and never come here. What is stored about a graft is looked up when it is needed: a log that is
+Most logs have none, and never come here. What is stored about a run is looked up when it is needed: a log that is
 written by batches for weeks has many.
 """
 
@@ -9,112 +9,123 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
-from mqplug_rocksmq._engine.rocks import LAST, Changes, More, Pages
-from mqplug_rocksmq._format.keys import FREED, GRAFT, Graft, graft_key, log_key, log_of, range_value, read_graft
+from mqplug_rocksmq._engine.rocks import MAX_OFFSET, Changes, Pages, WantsMore
+from mqplug_rocksmq._format.keys import (
+    FREED,
+    INGESTED_RUN,
+    IngestedRun,
+    ingested_run_key,
+    log_key,
+    log_of,
+    range_value,
+    read_ingested_run,
+)
 from mqplug_rocksmq._format.page import end_before, message_count
 
-_SOME: Final = 1000
+_SCAN_VALUES: Final = 1000
 
-Found = list[tuple[int, bytes]]
+FoundPages = list[tuple[int, bytes]]
 """Pages with their offsets in the log."""
 
 
-def grafted_logs(pages: Pages) -> Iterator[int]:
-    """Yield the logs that have grafts."""
+def logs_with_runs(pages: Pages) -> Iterator[int]:
+    """Yield the logs that have runs."""
     start = b""
-    while found := pages.scan(GRAFT, start, 1):
+    while found := pages.scan(INGESTED_RUN, start, 1):
         log = log_of(found[0][0])
         yield log
-        start = graft_key(log, LAST)
+        start = ingested_run_key(log, MAX_OFFSET)
 
 
-def grafts(pages: Pages, log: int, stop: int = LAST) -> Iterator[Graft]:
-    """Yield the grafts of a log that begin before *stop*, in order."""
-    prefix = start = log_key(log, GRAFT)
-    while found := pages.scan(prefix, start, _SOME):
+def ingested_runs(pages: Pages, log: int, stop: int = MAX_OFFSET) -> Iterator[IngestedRun]:
+    """Yield the runs of a log that begin before *stop*, in order."""
+    prefix = start = log_key(log, INGESTED_RUN)
+    while found := pages.scan(prefix, start, _SCAN_VALUES):
         for key, value in found:
-            if (graft := read_graft(key, value)).base >= stop:
+            if (run := read_ingested_run(key, value)).base >= stop:
                 return
-            yield graft
+            yield run
         start = found[-1][0] + b"\0"
 
 
-def last_graft(pages: Pages, log: int, offset: int = LAST) -> Graft | None:
-    """Return the last graft of a log that begins at *offset* or before it."""
-    found = pages.scan_back(log_key(log, GRAFT), graft_key(log, offset))
-    return found and read_graft(*found)
+def last_ingested_run(pages: Pages, log: int, offset: int = MAX_OFFSET) -> IngestedRun | None:
+    """Return the last run of a log that begins at *offset* or before it."""
+    found = pages.scan_back(log_key(log, INGESTED_RUN), ingested_run_key(log, offset))
+    return found and read_ingested_run(*found)
 
 
-def _next_graft(pages: Pages, log: int, offset: int) -> Graft | None:
-    found = pages.scan(log_key(log, GRAFT), graft_key(log, offset), 1)
-    return read_graft(*found[0]) if found else None
+def _next_run(pages: Pages, log: int, offset: int) -> IngestedRun | None:
+    found = pages.scan(log_key(log, INGESTED_RUN), ingested_run_key(log, offset), 1)
+    return read_ingested_run(*found[0]) if found else None
 
 
-def end_of(pages: Pages, graft: Graft) -> int:
-    """Return where the last page of a graft ends that is there; 0 where there is none."""
-    walk = _Walk(lambda *_: False)
-    walk.graft(pages, graft, graft.end - 1)
+def end_of_run(pages: Pages, run: IngestedRun) -> int:
+    """Return where the last page of a run ends that is there; 0 where there is none."""
+    walk = _PageGatherer(lambda *_: False)
+    walk.run(pages, run, run.end - 1)
     return walk.end
 
 
-def drop(changes: Changes, pages: Pages, log: int, keep: int) -> None:
-    """Remove the grafts that end at *keep* or before; the room of their segments comes back in the background.
+def drop_runs(changes: Changes, pages: Pages, log: int, keep: int) -> None:
+    """Remove the runs that end at *keep* or before; the room of their segments comes back in the background.
 
-    A graft goes whole: logs share a segment, and to give back a part of it is to write the rest of it anew.
+    A run goes whole: logs share a segment, and to give back a part of it is to write the rest of it anew.
     """
-    for graft in grafts(pages, log, keep):
-        if graft.end <= keep:
-            changes.drop_pages(graft.segment, graft.start, graft.start + graft.messages)
-            changes.put(log_key(graft.segment, FREED), range_value(0, LAST))
-            changes.delete(graft_key(log, graft.base))
+    for run in ingested_runs(pages, log, keep):
+        if run.end <= keep:
+            changes.drop_pages(run.segment, run.start, run.start + run.messages)
+            changes.put(log_key(run.segment, FREED), range_value(0, MAX_OFFSET))
+            changes.delete(ingested_run_key(log, run.base))
 
 
-class Read(NamedTuple):
+class FoundInRuns(NamedTuple):
     """What was read."""
 
-    found: Found
+    found: FoundPages
     befores: dict[int, int]
-    """For each page of a graft the end of the page before it; what the page says of that is about its own segment."""
-    graft: Graft | None
-    """The graft in which that ended: the next read may begin there."""
+    """For each page of a run the end of the page before it; what the page says of that is about its own segment."""
+    run: IngestedRun | None
+    """The run in which that ended: the next read may begin there."""
 
 
-def read(pages: Pages, log: int, offset: int, more: More | None = None, known: Graft | None = None) -> Read:
-    """Do what ``Pages.read`` does, for a log that has grafts. If *known* is where it begins, that is not looked up."""
-    walk = _Walk(more or (lambda *_: False))
-    graft = known if known and known.base <= offset < known.end else last_graft(pages, log, offset)
-    if graft and offset < graft.end:
-        walk.graft(pages, graft, offset)
-    floor = graft.end if graft else 0
+def read_with_runs(
+    pages: Pages, log: int, offset: int, more: WantsMore | None = None, known: IngestedRun | None = None
+) -> FoundInRuns:
+    """Do what ``Pages.read`` does, for a log that has runs. If *known* is where it begins, that is not looked up."""
+    walk = _PageGatherer(more or (lambda *_: False))
+    run = known if known and known.base <= offset < known.end else last_ingested_run(pages, log, offset)
+    if run and offset < run.end:
+        walk.run(pages, run, offset)
+    floor = run.end if run else 0
     while walk.hungry:
-        following = _next_graft(pages, log, floor)
-        stop = following.base if following else LAST
+        following = _next_run(pages, log, floor)
+        stop = following.base if following else MAX_OFFSET
         if floor < stop:
             walk.stretch(pages, log, max(offset, floor), (floor, stop))
         if not following:
             break
         if walk.hungry:
-            walk.graft(pages, following, following.base)
-        graft, floor = following, following.end
-    return Read(walk.found, walk.befores, graft)
+            walk.run(pages, following, following.base)
+        run, floor = following, following.end
+    return FoundInRuns(walk.found, walk.befores, run)
 
 
-class _Walk:
+class _PageGatherer:
     """Gathers pages from one segment after the other, until there are enough."""
 
-    def __init__(self, more: More) -> None:
+    def __init__(self, more: WantsMore) -> None:
         self._more = more
         self.hungry = True
         self.end = 0
-        self.found: Found = []
+        self.found: FoundPages = []
         self.befores: dict[int, int] = {}
 
-    def graft(self, pages: Pages, graft: Graft, offset: int) -> None:
-        """Go on with the pages of a graft."""
+    def run(self, pages: Pages, run: IngestedRun, offset: int) -> None:
+        """Go on with the pages of a run."""
         known = len(self.found)
-        self.stretch(pages, graft.segment, offset, (graft.base, graft.end), graft.base - graft.start)
+        self.stretch(pages, run.segment, offset, (run.base, run.end), run.base - run.start)
         for base, page in self.found[known:]:
-            self.befores[base] = graft.before if base == graft.base else end_before(page) + graft.base - graft.start
+            self.befores[base] = run.before if base == run.base else end_before(page) + run.base - run.start
             self.end = base + message_count(page)
 
     def stretch(self, pages: Pages, segment: int, offset: int, part: tuple[int, int], shift: int = 0) -> None:

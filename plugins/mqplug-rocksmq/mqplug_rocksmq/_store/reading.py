@@ -10,14 +10,13 @@ from mqplug_rocksmq._engine.engine import Engine
 from mqplug_rocksmq._engine.log_state import LogState
 from mqplug_rocksmq._format.keys import TIME, log_key, mark_key, read_mark
 from mqplug_rocksmq._format.page import Page, message_count
-from mqplug_rocksmq._format.single_pages import Singles, gather
-from mqplug_rocksmq._format.slice import Slice
+from mqplug_rocksmq._format.slices import SinglePages, Slice, gather_single_pages
 from mqplug_rocksmq._store import ingested_segments
 
-_WALKED: Final = 1 << 20  # bytes of pages at a time
+_WALK_BYTES: Final = 1 << 20  # bytes of pages at a time
 
 
-class Trimmed(Exception):
+class BelowRetained(Exception):
     """The wanted offset lies below *low*, the first that is retained."""
 
     def __init__(self, low: int) -> None:
@@ -25,7 +24,7 @@ class Trimmed(Exception):
         self.low = low
 
 
-def read(engine: Engine, log: LogState, offset: int, max_messages: int, max_bytes: int) -> list[Slice]:
+def read_log(engine: Engine, log: LogState, offset: int, max_messages: int, max_bytes: int) -> list[Slice]:
     """Return messages from *offset* on, as far as readers may see: at least one where there is one.
 
     Raises ``Trimmed`` if retention removed the message at *offset*, or did so meanwhile.
@@ -38,15 +37,15 @@ def read(engine: Engine, log: LogState, offset: int, max_messages: int, max_byte
         with engine.lock:
             engine.check()
             appetite = _appetite(offset, max_messages, max_bytes)
-            if log.grafted:
-                found, befores, log.graft = ingested_segments.read(
-                    engine.pages, log.number, offset, appetite, log.graft
+            if log.has_ingested_runs:
+                found, befores, log.ingested_run = ingested_segments.read_with_runs(
+                    engine.pages, log.number, offset, appetite, log.ingested_run
                 )
             else:
                 found = engine.pages.read(log.number, offset, appetite)
     # Only now, because retention may have overtaken the reader.
     if offset < log.low:
-        raise Trimmed(log.low)
+        raise BelowRetained(log.low)
     return list(_slices(log, found, befores, offset, visible, max_messages))
 
 
@@ -65,7 +64,7 @@ def _appetite(offset: int, messages: int, size: int) -> Callable[[int, bytes], b
 
 
 def _slices(
-    log: LogState, found: ingested_segments.Found, befores: Mapping[int, int], offset: int, visible: int, room: int
+    log: LogState, found: ingested_segments.FoundPages, befores: Mapping[int, int], offset: int, visible: int, room: int
 ) -> Iterator[Slice]:
     before: int | None = None
     served = False
@@ -85,13 +84,13 @@ def _slices(
 
 
 def _pages(
-    log: LogState, found: ingested_segments.Found, befores: Mapping[int, int], visible: int
-) -> Iterator[tuple[int, Page | Singles]]:
+    log: LogState, found: ingested_segments.FoundPages, befores: Mapping[int, int], visible: int
+) -> Iterator[tuple[int, Page | SinglePages]]:
     """Yield what was found and may be seen, verified; pages of one message many at a time."""
     at = 0
     while at < len(found) and found[at][0] < visible:
         base, raw = found[at]
-        if not befores and (singles := gather(found, at)):
+        if not befores and (singles := gather_single_pages(found, at)):
             yield base, singles
             at += singles.count
         else:
@@ -127,13 +126,13 @@ def walk(engine: Engine, log: LogState, offset: int, end: int) -> Iterator[Slice
     size = 1
     while offset < end:
         try:
-            slices = read(engine, log, offset, end - offset, size)
-        except Trimmed as trimmed:
+            slices = read_log(engine, log, offset, end - offset, size)
+        except BelowRetained as trimmed:
             offset = trimmed.low
             continue
         yield from slices
         offset = slices[-1].end if slices else end
-        size = _WALKED
+        size = _WALK_BYTES
 
 
 def first_at(engine: Engine, log: LogState, time: int) -> int:
@@ -164,7 +163,7 @@ def nth_last(engine: Engine, log: LogState, count: int) -> int:
     return runs[-1][0] + max(0, runs[-1][1] - count) if runs else low
 
 
-def bounds(engine: Engine, log: LogState) -> tuple[int, int] | None:
+def first_and_last(engine: Engine, log: LogState) -> tuple[int, int] | None:
     """Return the offsets of the first and the last message, or None where there is no message."""
     low, high = log.low, log.visible
     for part in walk(engine, log, low, high):

@@ -10,21 +10,22 @@ import logging
 import threading
 import time
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import partial
 from itertools import takewhile
+from math import inf
 from typing import Final, NamedTuple
 
 from mqplug import Closed, Error, StorageFull
 from mqplug_rocksmq._engine import clock
 from mqplug_rocksmq._engine.engine import Engine
-from mqplug_rocksmq._engine.log_state import MARK_MS, LogState
+from mqplug_rocksmq._engine.log_state import MARK_INTERVAL_MS, LogState
 from mqplug_rocksmq._engine.rocks import Changes
 from mqplug_rocksmq._engine.tuning import Tuning
 from mqplug_rocksmq._format.keys import (
     FREED,
     TIME,
-    Mark,
+    TimeMark,
     log_key,
     log_of,
     log_value,
@@ -34,35 +35,37 @@ from mqplug_rocksmq._format.keys import (
     read_range,
 )
 from mqplug_rocksmq._store import ingested_segments
-from mqplug_rocksmq._store.disk_cap import cuts, held
-from mqplug_rocksmq._store.oversized_logs import Crowd
-from mqplug_rocksmq._store.staging_directory import Staging
+from mqplug_rocksmq._store.disk_cap import cuts_by_log, retained_bytes
+from mqplug_rocksmq._store.staging_directory import StagingDirectory
 from mqplug_rocksmq._store.table_merging import merge_small_tables
-from mqplug_rocksmq._store.topics import Retention, Topics
+from mqplug_rocksmq._store.topics import TopicRetention, TopicTable
 
-_PATIENCE: Final = 2.0
-_STEPS: Final = 4  # that writers may be ahead of what is dropped
-_LONGEST_WAIT: Final = 10.0
+_STOP_S: Final = 2.0
+_MAX_STEPS_AHEAD: Final = 4  # that writers may be ahead of what is dropped
+_MAX_WRITER_WAIT_S: Final = 10.0
 _RETRY_S: Final = 0.5  # until room is given back again that was not to be had; twice as long each time
+_MIN_MARGIN_BYTES: Final = 1 << 20
 _log = logging.getLogger("mqplug.rocksmq")
 
 
-class Janitor:
+class RetentionWorker:
     """Trims logs, and gives room back on a thread of its own."""
 
-    def __init__(self, engine: Engine, topics: Topics, staging: Staging, interval: float, tuning: Tuning) -> None:
+    def __init__(
+        self, engine: Engine, topics: TopicTable, staging: StagingDirectory, interval: float, tuning: Tuning
+    ) -> None:
         self._engine = engine
         self._topics = topics
         self._staging = staging
         self._interval = interval
-        self._budget, self._step = tuning.budget, tuning.step
-        self._crowd = Crowd()
+        self._budget, self._step = tuning.budget_bytes, tuning.step_bytes
+        self._oversized = OversizedLogs()
         self._grown = 0
         self._round_at = 0.0  # now: what the last opener left undone
         self._kept_to = threading.Condition()
         self._work = threading.Event()
         self._ending = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="mqplug-rocksmq-janitor", daemon=True)
+        self._thread = threading.Thread(target=self._run, name="mqplug-rocksmq-retention", daemon=True)
         self._thread.start()
 
     def trim(self, log: LogState, offset: int, timeout: float | None) -> None:
@@ -72,7 +75,7 @@ class Janitor:
             if log.deleted or min(offset, log.visible) <= log.low:
                 return
         self._engine.change(lambda changes: self._trim(changes, log, min(offset, log.visible)), timeout)
-        self.tidy()
+        self.wake()
 
     def _trim(self, changes: Changes, log: LogState, offset: int) -> None:
         if log.deleted or offset <= log.low:
@@ -82,8 +85,8 @@ class Janitor:
         changes.put(log_key(log.number), log_value(log.record))
         changes.drop_pages(log.number, 0, keep)
         changes.put(log_key(log.number, FREED), range_value(0, keep))
-        if log.grafted:
-            ingested_segments.drop(changes, self._engine.pages, log.number, keep)
+        if log.has_ingested_runs:
+            ingested_segments.drop_runs(changes, self._engine.pages, log.number, keep)
         # The mark at or before the first page that stays is kept: it bounds the times that follow it.
         covering = deque(takewhile(lambda mark: mark.base <= keep, self._marks(log)), maxlen=1)
         for mark in covering:
@@ -94,11 +97,13 @@ class Janitor:
         """Return the offset of the page with the message at *offset*, or *offset*, where there is none."""
         pages = self._engine.pages
         found = (
-            ingested_segments.read(pages, log.number, offset).found if log.grafted else pages.read(log.number, offset)
+            ingested_segments.read_with_runs(pages, log.number, offset).found
+            if log.has_ingested_runs
+            else pages.read(log.number, offset)
         )
         return min(found[0][0], offset) if found else offset
 
-    def _marks(self, log: LogState) -> Iterator[Mark]:
+    def _marks(self, log: LogState) -> Iterator[TimeMark]:
         prefix = start = log_key(log.number, TIME)
         while found := self._engine.pages.scan(prefix, start, 1000):
             yield from (read_mark(key, value) for key, value in found)
@@ -107,7 +112,7 @@ class Janitor:
     def enforce(self, now: int) -> None:
         """Trim every log to what its topic's retention says, as of *now* (milliseconds since 1970)."""
         logs = self._topics.logs()
-        self._crowd.forget(logs)
+        self._oversized.forget(logs)
         for log in logs:
             self._enforce(log, now)
         if self._budget is not None:
@@ -121,7 +126,7 @@ class Janitor:
                 return
             retention = self._topics.get(log.topic).retention
             cut = _cut(log, self._marks(log), retention, now)
-        self._crowd.looked(log, cut.size, retention.size)
+        self._oversized.examined(log, cut.size, retention.size)
         self.trim(log, cut.offset, None)
 
     def _keep_to(self, budget: int) -> None:
@@ -130,28 +135,28 @@ class Janitor:
         with self._engine.lock:
             self._engine.check()
             logs = self._topics.logs()
-            excess = sum(held(log, self._marks(log)) for log in logs) - budget
-            found = cuts(logs, self._marks, excess + self._step) if excess > 0 else {}
+            excess = sum(retained_bytes(log, self._marks(log)) for log in logs) - budget
+            found = cuts_by_log(logs, self._marks, excess + self._step) if excess > 0 else {}
         for number, offset in found.items():
             if log := self._topics.find(number):
                 self.trim(log, offset, None)
 
     def grew(self, size: int, *logs: LogState) -> None:
         """So many bytes were stored. Look at once if these logs have too much, or all have; if far too much, wait."""
-        if self._crowd.grew(logs):
-            self.tidy()
+        if self._oversized.grew(logs):
+            self.wake()
         if self._budget is None:
             return
         with self._kept_to:
             self._grown += size
             if self._grown >= self._step:
-                self.tidy()
-            self._kept_to.wait_for(self._room, _LONGEST_WAIT)
+                self.wake()
+            self._kept_to.wait_for(self._room, _MAX_WRITER_WAIT_S)
 
     def _room(self) -> bool:
-        return self._grown < _STEPS * self._step or self._ending.is_set()
+        return self._grown < _MAX_STEPS_AHEAD * self._step or self._ending.is_set()
 
-    def tidy(self) -> None:
+    def wake(self) -> None:
         """Have the room of what was dropped given back soon."""
         self._work.set()
 
@@ -180,7 +185,7 @@ class Janitor:
         while not self._ending.is_set():
             self._work.clear()
             try:
-                self._look()
+                self._round()
                 retry = _RETRY_S
             except Closed:
                 return
@@ -195,7 +200,7 @@ class Janitor:
                 _log.exception("old messages could not be dropped; trying again in %g s", self._interval)
             self._work.wait(max(0.0, self._round_at - time.monotonic()))
 
-    def _look(self) -> None:
+    def _round(self) -> None:
         """Look at all logs when it is time, or there is much new; else at those that are too large."""
         with self._kept_to:
             grown = self._grown
@@ -203,13 +208,13 @@ class Janitor:
         if time.monotonic() >= self._round_at or (self._budget is not None and grown >= self._step):
             self._round_at = time.monotonic() + self._interval
             self.enforce(clock.now_ms())
-            if not self._engine.room.short:
+            if not self._engine.disk_space.short:
                 merge_small_tables(self._engine)
             self._engine.tend_room()
-        for log in self._crowd.take():
+        for log in self._oversized.take():
             self._enforce(log, clock.now_ms())
         self.free()
-        if self._engine.room.short:
+        if self._engine.disk_space.short:
             self._engine.tend_room()
         with self._kept_to:
             self._grown -= grown
@@ -221,10 +226,42 @@ class Janitor:
         with self._kept_to:
             self._kept_to.notify_all()
         self._work.set()
-        self._thread.join(_PATIENCE if timeout is None else min(_PATIENCE, timeout / 2))
+        self._thread.join(_STOP_S if timeout is None else min(_STOP_S, timeout / 2))
         if self._thread.is_alive():
             self._engine.pages.cancel()
             self._thread.join(timeout)
+
+
+class OversizedLogs:
+    """Logs that are too large by an eighth. Any thread."""
+
+    def __init__(self) -> None:
+        self._too_large: dict[int, float] = {}  # by log: unknown ones are to be looked at
+        self._waiting: deque[LogState] = deque()
+
+    def grew(self, logs: Iterable[LogState]) -> bool:
+        """Whether one of these logs, which were written to, is to be looked at."""
+        found = [log for log in logs if log.size >= self._too_large.get(log.number, 0)]
+        for log in found:
+            self._too_large[log.number] = inf  # until somebody looked
+            self._waiting.append(log)
+        return bool(found)
+
+    def take(self) -> Iterator[LogState]:
+        """Yield the logs that are to be looked at."""
+        while self._waiting:
+            yield self._waiting.popleft()
+
+    def examined(self, log: LogState, dropped: int, limit: int | None) -> None:
+        """Somebody looked at a log, of which so many bytes are gone, and may keep so many (None is no limit)."""
+        margin = inf if limit is None else limit + max(_MIN_MARGIN_BYTES, limit // 8)
+        self._too_large[log.number] = dropped + margin
+
+    def forget(self, logs: Iterable[LogState]) -> None:
+        """Keep in mind these logs, and no others."""
+        numbers = {log.number for log in logs}
+        for gone in [number for number in self._too_large if number not in numbers]:
+            del self._too_large[gone]
 
 
 class _Cut(NamedTuple):
@@ -234,9 +271,9 @@ class _Cut(NamedTuple):
     size: int
 
 
-def _cut(log: LogState, marks: Iterator[Mark], retention: Retention, now: int) -> _Cut:
+def _cut(log: LogState, marks: Iterator[TimeMark], retention: TopicRetention, now: int) -> _Cut:
     """Return the offset before which nothing needs to be kept."""
-    oldest = -1 if retention.milliseconds is None else now - retention.milliseconds - MARK_MS
+    oldest = -1 if retention.milliseconds is None else now - retention.milliseconds - MARK_INTERVAL_MS
     excess = -1 if retention.size is None else log.size - retention.size
     cut, aged, mark = _Cut(log.low, 0), True, None
     for mark in marks:  # what follows a mark, up to the next one, was stored within a second after it

@@ -46,7 +46,7 @@ class StagedFile(NamedTuple):
 def staged(store: str, topic: str, files: Sequence[StagedFile]) -> Staged:
     """Return what says that these files were staged."""
     messages, size = sum(file.messages for file in files), sum(file.size for file in files)
-    return Staged(BACKEND, store, topic, messages, size, json.dumps(words(files), separators=(",", ":")))
+    return Staged(BACKEND, store, topic, messages, size, json.dumps(files_to_json(files), separators=(",", ":")))
 
 
 def files_of(store: str, several: Iterable[Staged]) -> list[StagedFile]:
@@ -59,7 +59,7 @@ def files_of(store: str, several: Iterable[Staged]) -> list[StagedFile]:
                 backend=BACKEND, topic=each.topic,
             )  # fmt: skip
         try:
-            found += from_words(json.loads(each.detail))
+            found += files_from_json(json.loads(each.detail))
         except (ValueError, TypeError, RecursionError) as error:
             raise ConfigError(f"what was staged cannot be understood: {each!r}", fix="Stage it again") from error
     if len({file.segment for file in found}) < len(found):
@@ -67,12 +67,12 @@ def files_of(store: str, several: Iterable[Staged]) -> list[StagedFile]:
     return found
 
 
-def words(files: Sequence[StagedFile]) -> list[Any]:
+def files_to_json(files: Sequence[StagedFile]) -> list[Any]:
     """Return files as JSON has them."""
     return [list(file) for file in files]
 
 
-def from_words(said: Any) -> list[StagedFile]:
+def files_from_json(said: Any) -> list[StagedFile]:
     """Return the files that were said; ``ValueError`` or ``TypeError`` where they make no sense."""
     return [_file(*each) for each in said]
 

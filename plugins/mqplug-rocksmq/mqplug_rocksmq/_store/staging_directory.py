@@ -16,17 +16,17 @@ from crc32c import crc32c
 
 from mqplug import Corrupt, Error
 from mqplug_rocksmq._engine.directory import STAGING
-from mqplug_rocksmq._engine.errors import translated
+from mqplug_rocksmq._engine.errors import translated_errors
 from mqplug_rocksmq._engine.rocks import write_table
 from mqplug_rocksmq._engine.store_files import refuse_links
 from mqplug_rocksmq._store.staged import StagedFile
 
-KEPT_FOR: Final = 24 * 3600.0  # seconds: the first task of a long job may be done that long before the job is
-_UNFINISHED_FOR: Final = 3600.0
-_PIECE: Final = 1 << 20
+STAGED_KEPT_S: Final = 24 * 3600.0  # seconds: the first task of a long job may be done that long before the job is
+_UNFINISHED_KEPT_S: Final = 3600.0
+_CHECKSUM_READ_BYTES: Final = 1 << 20
 
 
-class Staging:
+class StagingDirectory:
     """The staged files of a store."""
 
     def __init__(self, store: Path) -> None:
@@ -40,7 +40,7 @@ class Staging:
         """Write the file of a segment, all at once; return its size and its checksum."""
         fresh = self.file(segment).with_suffix(".new")
         try:
-            with translated():
+            with translated_errors():
                 self.path.mkdir(mode=0o700, exist_ok=True)
                 refuse_links(self.path)
                 write_table(fresh, pages)
@@ -63,7 +63,7 @@ class Staging:
         """Raise unless a file is there, as it was written."""
         path = self.file(file.segment)
         try:
-            with translated():
+            with translated_errors():
                 same = path.stat().st_size == file.size and checksum_of(path) == file.checksum
         except Error as error:
             if not isinstance(error.__cause__, FileNotFoundError):
@@ -85,7 +85,7 @@ class Staging:
         """Remove what nobody took in for a long time, and what was left unfinished."""
         now = time.time()
         for path, status in self._entries():
-            patience = KEPT_FOR if path.suffix == ".sst" else _UNFINISHED_FOR
+            patience = STAGED_KEPT_S if path.suffix == ".sst" else _UNFINISHED_KEPT_S
             if now - status.st_mtime > patience:
                 path.unlink(missing_ok=True)
 
@@ -109,6 +109,6 @@ def checksum_of(path: Path) -> int:
     """Return the crc32c of a file."""
     found = 0
     with path.open("rb") as file:
-        while piece := file.read(_PIECE):
+        while piece := file.read(_CHECKSUM_READ_BYTES):
             found = crc32c(piece, found)
     return found

@@ -10,16 +10,23 @@ from time import monotonic
 
 from mqplug import Corrupt
 from mqplug_rocksmq._engine import clock
-from mqplug_rocksmq._engine.directory import FORMAT, examine, expect_database, identify, make_directory, refuse_newer
-from mqplug_rocksmq._engine.durability import Done
-from mqplug_rocksmq._engine.engine import Engine, Receipt
-from mqplug_rocksmq._engine.log_state import LEASE, Extent, LogState
+from mqplug_rocksmq._engine.directory import (
+    STORE_FORMAT,
+    examine,
+    expect_database,
+    identify,
+    make_directory,
+    refuse_newer,
+)
+from mqplug_rocksmq._engine.durability import WriteCallback
+from mqplug_rocksmq._engine.engine import Engine, WriteReceipt
+from mqplug_rocksmq._engine.log_state import LEASE_OFFSETS, Extent, LogState
 from mqplug_rocksmq._engine.rocks import Changes, Pages
 from mqplug_rocksmq._engine.tuning import tuning_of
 from mqplug_rocksmq._format.keys import (
     NOT_UNDERSTOOD,
     STORE,
-    Mark,
+    TimeMark,
     json_value,
     log_key,
     log_value,
@@ -27,17 +34,17 @@ from mqplug_rocksmq._format.keys import (
     mark_value,
     read_json,
 )
-from mqplug_rocksmq._format.page import Body, Columns
-from mqplug_rocksmq._format.paging import bodies_of
-from mqplug_rocksmq._format.slice import Slice
+from mqplug_rocksmq._format.page import PageBody, PageColumns
+from mqplug_rocksmq._format.paging import page_bodies
+from mqplug_rocksmq._format.slices import Slice
 from mqplug_rocksmq._settings import RocksMQSettings
 from mqplug_rocksmq._store import reading
-from mqplug_rocksmq._store.deduplication import Origin, Origins
-from mqplug_rocksmq._store.group_positions import Groups
+from mqplug_rocksmq._store.deduplication import Deduplication, Origin
+from mqplug_rocksmq._store.group_positions import GroupPositions
 from mqplug_rocksmq._store.ingest import Ingestion
-from mqplug_rocksmq._store.retention import Janitor
-from mqplug_rocksmq._store.staging_directory import Staging
-from mqplug_rocksmq._store.topics import Also, Topics, nothing
+from mqplug_rocksmq._store.retention import RetentionWorker
+from mqplug_rocksmq._store.staging_directory import StagingDirectory
+from mqplug_rocksmq._store.topics import AddChanges, TopicTable, no_changes
 
 
 class Store:
@@ -58,16 +65,16 @@ class Store:
         self.engine = Engine(path, settings.sync, settings.interval, tuning)
         try:
             self.id = self._identify()
-            self.topics = Topics(self.engine)
+            self.topics = TopicTable(self.engine)
             self.engine.opened()
         except BaseException:
             self.engine.close(None)
             raise
-        self.groups = Groups(self.engine, self.topics)
-        self.origins = Origins(self.engine)
-        staging = Staging(path)
-        self._janitor = Janitor(self.engine, self.topics, staging, settings.retention_interval, tuning)
-        self.ingestion = Ingestion(self.engine, self.topics, staging, self._janitor, tuning)
+        self.groups = GroupPositions(self.engine, self.topics)
+        self.deduplication = Deduplication(self.engine)
+        staging = StagingDirectory(path)
+        self._retention = RetentionWorker(self.engine, self.topics, staging, settings.retention_interval, tuning)
+        self.ingestion = Ingestion(self.engine, self.topics, staging, self._retention, tuning)
         try:
             self.ingestion.recover()
         except BaseException:
@@ -78,46 +85,48 @@ class Store:
         stored = self.engine.pages.get(STORE)
         if stored is None:
             named = identify(self.path).id
-            identity = {"format": FORMAT, "id": named}
+            identity = {"format": STORE_FORMAT, "id": named}
             self.engine.change(lambda changes: changes.put(STORE, json_value(identity)), None)
             return named
         held = read_json(stored)
         refuse_newer(self.path, held["format"])
         return identify(self.path, str(held["id"])).id
 
-    def append(self, number: int, columns: Columns, done: Done | None = None) -> int:
+    def append(self, number: int, columns: PageColumns, done: WriteCallback | None = None) -> int:
         """Store messages in a log and return the offset of the first; *done* is called when they are safe.
 
         Without *done* the call itself waits until they are.
         """
-        return self.append_bodies(number, bodies_of(columns), done)
+        return self.append_bodies(number, page_bodies(columns), done)
 
     def append_bodies(
         self,
         number: int,
-        bodies: Sequence[Body],
-        done: Done | None = None,
+        bodies: Sequence[PageBody],
+        done: WriteCallback | None = None,
         origin: Origin | None = None,
     ) -> int:
         """The same for pages. What *origin* names is not stored a second time."""
-        receipt = done or (Receipt() if self.engine.durability.waits else None)
-        with self.engine.lock, self.engine.in_step:
+        receipt = done or (WriteReceipt() if self.engine.durability.waits else None)
+        with self.engine.lock, self.engine.rollback:
             changes = self.engine.changes()
             log = self.topics.log(number)
             size = log.size
             first, leasing = self._fill(changes, log, bodies, origin)
             safe = self.engine.write(changes, log, first, receipt)
-            self.engine.room.took(log.size - size)
+            self.engine.disk_space.took(log.size - size)
             if leasing and safe:
                 self.engine.durability.sync_locked()
-        self._janitor.grew(log.size - size, log)
+        self._retention.grew(log.size - size, log)
         if receipt and safe:
             receipt(first, None)
-        elif isinstance(receipt, Receipt):
+        elif isinstance(receipt, WriteReceipt):
             receipt.wait(None)
         return first
 
-    def _fill(self, changes: Changes, log: LogState, bodies: Sequence[Body], origin: Origin | None) -> tuple[int, bool]:
+    def _fill(
+        self, changes: Changes, log: LogState, bodies: Sequence[PageBody], origin: Origin | None
+    ) -> tuple[int, bool]:
         """Add what is to be stored; return where it begins, and whether offsets were leased for it."""
         first, leasing = log.next, False
         known = origin.find(self.engine.pages.get(origin.key), log.number) if origin and origin.again else None
@@ -136,13 +145,13 @@ class Store:
         """Note that offsets are about to be given out; the note has to be safe before they are."""
         if log.next + count <= log.leased:
             return False
-        log.leased = log.next + count + LEASE
+        log.leased = log.next + count + LEASE_OFFSETS
         return True
 
     def read(self, number: int, offset: int, max_messages: int = 1000, max_bytes: int = 1 << 20) -> list[Slice]:
         """Return messages from *offset* on; ``Trimmed`` if retention removed the message at *offset*."""
         log = self.topics.log(number)
-        slices = reading.read(self.engine, log, offset, max_messages, max_bytes)
+        slices = reading.read_log(self.engine, log, offset, max_messages, max_bytes)
         if log.deleted:
             self.topics.log(number)
         return slices
@@ -154,7 +163,7 @@ class Store:
 
     def bounds(self, number: int) -> tuple[int, int] | None:
         """Return the offsets of the first and the last message, or None where there is none."""
-        return reading.bounds(self.engine, self.topics.log(number))
+        return reading.first_and_last(self.engine, self.topics.log(number))
 
     def first_at(self, number: int, milliseconds: int) -> int:
         """Return the offset of the first message with this timestamp or a later one, else the high."""
@@ -164,22 +173,22 @@ class Store:
         """Return the offset of the message that has *count* - 1 messages behind it, or of the first."""
         return reading.nth_last(self.engine, self.topics.log(number), count)
 
-    def delete_topic(self, name: str, timeout: float | None = None, also: Also = nothing) -> None:
+    def delete_topic(self, name: str, timeout: float | None = None, also: AddChanges = no_changes) -> None:
         """Delete a topic; its room on disk comes back in the background."""
         self.topics.delete(name, timeout, also)
-        self._janitor.tidy()
+        self._retention.wake()
 
     def trim(self, number: int, offset: int, timeout: float | None = None) -> None:
         """Drop the messages before *offset*; their room on disk comes back in the background."""
-        self._janitor.trim(self.topics.log(number), offset, timeout)
+        self._retention.trim(self.topics.log(number), offset, timeout)
 
     def enforce_retention(self, now: int | None = None) -> None:
         """Drop what is too old or too much, as of *now*, and give its room back, as the background does by itself."""
-        self._janitor.enforce(clock.now_ms() if now is None else now)
-        self._janitor.free()
+        self._retention.enforce(clock.now_ms() if now is None else now)
+        self._retention.free()
 
     @contextmanager
-    def turn(self) -> Iterator[Pages]:
+    def borrow_pages(self) -> Iterator[Pages]:
         """Give the pages to the caller alone. Writers wait as long, so take it for one part after the other."""
         with self.engine.lock:
             self.engine.check()
@@ -234,7 +243,7 @@ class Store:
     def close(self, timeout: float | None = None) -> None:
         """Make everything safe and close; may be called again."""
         if not self.engine.forked:
-            self._janitor.stop(timeout)
+            self._retention.stop(timeout)
             self.engine.close(timeout)
 
 
@@ -248,13 +257,13 @@ def _understood(path: Path) -> Iterator[None]:
         raise Corrupt(text, fix=f"Run mqplug rocksmq repair {path}, or restore a backup") from error
 
 
-def _add(changes: Changes, log: LogState, body: Body) -> None:
+def _add(changes: Changes, log: LogState, body: PageBody) -> None:
     now, newest = clock.now_ms(), body.newest
     page = body.seal(log.end)
     if log.needs_mark(newest, now):
         log.newest = max(log.newest, newest)
         log.marked_size, log.marked_at = log.size, now
-        mark = Mark(log.newest, log.next, log.size, now)
+        mark = TimeMark(log.newest, log.next, log.size, now)
         changes.put(mark_key(log.number, mark.time, mark.base), mark_value(mark))
     changes.put_page(log.number, log.next, page)
     log.next = log.end = log.next + body.messages

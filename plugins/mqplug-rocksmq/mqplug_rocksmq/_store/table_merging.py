@@ -11,10 +11,10 @@ from itertools import groupby
 from typing import Final
 
 from mqplug_rocksmq._engine.engine import Engine
-from mqplug_rocksmq._engine.rocks import Table
+from mqplug_rocksmq._engine.rocks import TableFile
 
-_SMALL: Final = 1 << 20
-_MANY: Final = 16
+_SMALL_TABLE_BYTES: Final = 1 << 20
+_MIN_RUN_TABLES: Final = 16
 
 
 def merge_small_tables(engine: Engine) -> None:
@@ -22,14 +22,14 @@ def merge_small_tables(engine: Engine) -> None:
     with engine.lock:
         engine.check()
         tables = engine.pages.tables()
-    for first, last in small_runs(tables):
+    for first, last in small_table_runs(tables):
         with engine.maintaining:
             engine.pages.merge(first, last)
 
 
-def small_runs(tables: Iterable[Table]) -> Iterator[tuple[bytes, bytes]]:
+def small_table_runs(tables: Iterable[TableFile]) -> Iterator[tuple[bytes, bytes]]:
     """Yield where each long run of small tables begins and ends; *tables* are in the order of their keys."""
-    for small, run in groupby(tables, lambda table: table.size < _SMALL):
+    for small, run in groupby(tables, lambda table: table.size < _SMALL_TABLE_BYTES):
         found = list(run)
-        if small and len(found) >= _MANY:
+        if small and len(found) >= _MIN_RUN_TABLES:
             yield found[0].first, found[-1].last

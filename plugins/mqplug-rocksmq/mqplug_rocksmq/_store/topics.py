@@ -9,18 +9,18 @@ import attrs
 
 from mqplug import Corrupt, TopicExists, TopicNotFound
 from mqplug_rocksmq._engine.engine import Engine
-from mqplug_rocksmq._engine.log_state import LEASE, LogState
+from mqplug_rocksmq._engine.log_state import LEASE_OFFSETS, LogState
 from mqplug_rocksmq._engine.rocks import Changes
 from mqplug_rocksmq._format.keys import (
     COUNTER,
     FREED,
     GROUP,
-    HANDED,
+    HANDED_OUT,
     LOG,
     TIME,
     TOPIC,
     LogRecord,
-    Place,
+    StoredPosition,
     after_prefix,
     count_value,
     group_key,
@@ -29,7 +29,7 @@ from mqplug_rocksmq._format.keys import (
     log_key,
     log_of,
     log_value,
-    place_value,
+    position_value,
     range_value,
     read_count,
     read_json,
@@ -39,18 +39,18 @@ from mqplug_rocksmq._format.keys import (
 from mqplug_rocksmq._format.page import Page
 from mqplug_rocksmq._store import ingested_segments
 
-Result = TypeVar("Result")
-Also = Callable[[Changes], None]
+T = TypeVar("T")
+AddChanges = Callable[[Changes], None]
 """What else has to be part of a change."""
 WEEK_MS = 7 * 24 * 3600 * 1000
 
 
-def nothing(_: Changes) -> None:
+def no_changes(_: Changes) -> None:
     """Nothing else."""
 
 
 @attrs.frozen
-class Retention:
+class TopicRetention:
     """How long and how much of a partition is kept; None is no limit."""
 
     milliseconds: int | None = WEEK_MS
@@ -63,7 +63,7 @@ class Topic:
 
     name: str
     logs: tuple[int, ...]
-    retention: Retention = Retention()
+    retention: TopicRetention = TopicRetention()
 
     @property
     def value(self) -> bytes:
@@ -75,17 +75,17 @@ class Topic:
     def read(cls, key: bytes, value: bytes) -> Topic:
         """Return the topic that was stored so."""
         stored = read_json(value)
-        return cls(key[len(TOPIC) :].decode(), tuple(stored["logs"]), Retention(**stored["retention"]))
+        return cls(key[len(TOPIC) :].decode(), tuple(stored["logs"]), TopicRetention(**stored["retention"]))
 
 
-class Topics:
+class TopicTable:
     """What topics there are; changes are safe when a method returns."""
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
         self._topics = {topic.name: topic for topic in self._stored()}
         self._logs = {log.number: log for log in self._open_logs()}
-        engine.went_back = self._reload
+        engine.reload_memory = self._reload
         if engine.host_died:
             self._give_up_leases()
 
@@ -97,11 +97,11 @@ class Topics:
         return {log_of(key): read_log_value(value) for key, value in self._engine.pages.scan(LOG)}
 
     def _open_logs(self) -> Iterator[LogState]:
-        records, grafted = self._records(), set(ingested_segments.grafted_logs(self._engine.pages))
+        records, with_runs = self._records(), set(ingested_segments.logs_with_runs(self._engine.pages))
         for topic in self._topics.values():
             for partition, number in enumerate(topic.logs):
                 log = LogState(number, topic.name, partition, records[number])
-                log.grafted = number in grafted
+                log.has_ingested_runs = number in with_runs
                 self._compare(log)
                 yield log
 
@@ -124,7 +124,7 @@ class Topics:
 
         self._safely(plan, None)
 
-    def _safely(self, plan: Callable[[Changes], Result], timeout: float | None) -> Result:
+    def _safely(self, plan: Callable[[Changes], T], timeout: float | None) -> T:
         """Change something and put it on disk, whatever the mode: leases have to be there before they are used."""
         result = self._engine.change(plan, timeout)
         self._engine.durability.sync()
@@ -135,8 +135,8 @@ class Topics:
         pages = self._engine.pages
         last = pages.last(log.number)
         end = last[0] + Page(last[1]).count if last else log.low
-        if log.grafted and (graft := ingested_segments.last_graft(pages, log.number)):
-            end = max(end, ingested_segments.end_of(pages, graft))
+        if log.has_ingested_runs and (run := ingested_segments.last_ingested_run(pages, log.number)):
+            end = max(end, ingested_segments.end_of_run(pages, run))
         if end != log.end:
             raise Corrupt(
                 f"partition {log.partition} ends at {end} but was recorded to end at {log.end}",
@@ -174,7 +174,12 @@ class Topics:
         return None if log is None or log.deleted else log
 
     def create(
-        self, name: str, partitions: int, retention: Retention, timeout: float | None, also: Also = nothing
+        self,
+        name: str,
+        partitions: int,
+        retention: TopicRetention,
+        timeout: float | None,
+        also: AddChanges = no_changes,
     ) -> Topic:
         """Create a topic, or raise ``TopicExists``."""
 
@@ -186,7 +191,7 @@ class Topics:
 
         return self._safely(plan, timeout)
 
-    def grow(self, name: str, partitions: int, timeout: float | None, also: Also = nothing) -> Topic:
+    def grow(self, name: str, partitions: int, timeout: float | None, also: AddChanges = no_changes) -> Topic:
         """Add partitions to a topic until it has so many; its groups read them from their beginning."""
 
         def plan(changes: Changes) -> Topic:
@@ -198,12 +203,12 @@ class Topics:
             grown = self._grow(changes, topic, partitions)
             for group in self._groups_of(topic):
                 for log in grown.logs[there:]:
-                    changes.put(group_key(log, group), place_value(Place(0)))
+                    changes.put(group_key(log, group), position_value(StoredPosition(0)))
             return grown
 
         return self._safely(plan, timeout)
 
-    def retain(self, name: str, retention: Retention, timeout: float | None) -> Topic:
+    def retain(self, name: str, retention: TopicRetention, timeout: float | None) -> Topic:
         """Change what is kept of a topic."""
 
         def plan(changes: Changes) -> Topic:
@@ -211,7 +216,7 @@ class Topics:
 
         return self._engine.change(plan, timeout)
 
-    def delete(self, name: str, timeout: float | None, also: Also = nothing) -> None:
+    def delete(self, name: str, timeout: float | None, also: AddChanges = no_changes) -> None:
         """Delete a topic with its messages and the places of its groups."""
 
         def plan(changes: Changes) -> list[LogState]:
@@ -243,7 +248,7 @@ class Topics:
         number = read_count(self._engine.pages.get(COUNTER))
         added = range(number, number + partitions - len(topic.logs))
         for partition, log in enumerate(added, len(topic.logs)):
-            record = LogRecord(0, 0, 0, LEASE, 0, 0, 0)
+            record = LogRecord(0, 0, 0, LEASE_OFFSETS, 0, 0, 0)
             changes.put(log_key(log), log_value(record))
             self._logs[log] = LogState(log, topic.name, partition, record)
         changes.put(COUNTER, count_value(added.stop))
@@ -257,11 +262,11 @@ class Topics:
     def _delete_log(self, changes: Changes, log: LogState) -> LogState:
         log.deleted = True
         changes.delete(log_key(log.number))
-        for kind in (TIME, GROUP, HANDED):
+        for kind in (TIME, GROUP, HANDED_OUT):
             prefix = log_key(log.number, kind)
             changes.delete_range(prefix, after_prefix(prefix))
-        if log.grafted:
-            ingested_segments.drop(changes, self._engine.pages, log.number, log.end)
+        if log.has_ingested_runs:
+            ingested_segments.drop_runs(changes, self._engine.pages, log.number, log.end)
         if log.end:
             changes.drop_pages(log.number, 0, log.end)
             changes.put(log_key(log.number, FREED), range_value(0, log.end))

@@ -11,28 +11,49 @@ from collections.abc import Sequence
 from contextlib import suppress
 from itertools import islice
 from struct import Struct
-from typing import Final
+from typing import Final, NamedTuple
 
 from crc32c import crc32c
 
-from mqplug_rocksmq._format.page import MAGIC, Columns, Headers, Page, encode, end_before
+from mqplug_rocksmq._format.page import MAGIC, HeaderPairs, Page, PageColumns, encode_page, end_before
 
-_ONE: Final = MAGIC + bytes((0, 0, 13, 0, 1, 0, 0, 0))  # no flags, 13 buffers, 1 message
-_CRC_OF_ONE: Final = crc32c(_ONE)
+_SINGLE_BEGIN: Final = MAGIC + bytes((0, 0, 13, 0, 1, 0, 0, 0))  # no flags, 13 buffers, 1 message
+_SINGLE_BEGIN_CRC: Final = crc32c(_SINGLE_BEGIN)
 _HEAD: Final = Struct("<12sIQ16I")  # up to where a message says that it has headers
-_BEHIND_CRC: Final = 16
+_AFTER_CRC_AT: Final = 16
 _TIME: Final = Struct("<q")
 _TIME_AT: Final = 128
-_OFFSETS: Final = 8  # bytes: two of them
-_MOST: Final = 1000
-_LARGE: Final = 4096  # bytes of a page: of larger ones ``Page`` makes fewer copies
+_OFFSETS_BYTES: Final = 8  # bytes: two of them
+_MAX_GATHERED_PAGES: Final = 1000
+_MAX_SINGLE_BYTES: Final = 4096  # bytes of a page: of larger ones ``Page`` makes fewer copies
 
 
-class _OddError(Exception):
+class _NotSingleError(Exception):
     """A page that ``encode_one`` does not make."""
 
 
-class Singles:
+class Slice(NamedTuple):
+    """Some messages of one page, or of a run of small ones: the offsets ``base + start`` up to ``base + stop``."""
+
+    base: int
+    page: Page | SinglePages
+    start: int
+    stop: int
+
+    @property
+    def end(self) -> int:
+        """The offset behind the last message."""
+        return self.base + self.stop
+
+    def as_page(self) -> Page:
+        """Return a page of the same messages."""
+        return self.page if isinstance(self.page, Page) else self.page.as_page()
+
+    def __len__(self) -> int:
+        return self.stop - self.start
+
+
+class SinglePages:
     """Messages of pages that have one each, without headers, side by side in their log; each page was verified."""
 
     __slots__ = ("_keys", "_latest", "_times", "_values", "before", "size")
@@ -62,7 +83,7 @@ class Singles:
         """Return the values."""
         return self._values
 
-    def headers(self) -> list[Headers] | None:
+    def headers(self) -> list[HeaderPairs] | None:
         """Return None: no message has any."""
         return None
 
@@ -70,7 +91,7 @@ class Singles:
         """Return one page of the same messages."""
         if self.count == 1:
             return Page(self._latest)
-        return Page(encode(Columns(self._times, self._values, self._keys)).seal(self.before))
+        return Page(encode_page(PageColumns(self._times, self._values, self._keys)).seal(self.before))
 
     def add(self, raw: bytes, before: int) -> None:
         """Take in the next page, if it is a whole one, and follows the offset *before*."""
@@ -78,10 +99,16 @@ class Singles:
             one, checksum, follows, time_at, time_size, _, key_gaps, key_at, key_offsets, key_start, key_size,
             _, value_gaps, value_at, value_offsets, value_start, value_size, _, headers,
         ) = _HEAD.unpack_from(raw)  # fmt: skip
-        if one != _ONE or len(raw) > _LARGE or follows != before or time_at != _TIME_AT or time_size != _TIME.size:
-            raise _OddError
-        if key_gaps or value_gaps or headers or crc32c(raw[_BEHIND_CRC:], _CRC_OF_ONE) != checksum:
-            raise _OddError
+        if (
+            one != _SINGLE_BEGIN
+            or len(raw) > _MAX_SINGLE_BYTES
+            or follows != before
+            or time_at != _TIME_AT
+            or time_size != _TIME.size
+        ):
+            raise _NotSingleError
+        if key_gaps or value_gaps or headers or crc32c(raw[_AFTER_CRC_AT:], _SINGLE_BEGIN_CRC) != checksum:
+            raise _NotSingleError
         key = _item(raw, key_at, key_offsets, key_start, key_size) if key_offsets else None
         value = _item(raw, value_at, value_offsets, value_start, value_size) if value_offsets else None
         self._times += _TIME.unpack_from(raw, _TIME_AT)
@@ -94,22 +121,22 @@ class Singles:
 def _item(raw: bytes, at: int, size: int, start: int, length: int) -> bytes:
     """Return a key or value: its two offsets lie just before it, and say that it has this length."""
     stop = start + length
-    if size != _OFFSETS or at % _OFFSETS or start != at + _OFFSETS or stop > len(raw):
-        raise _OddError
+    if size != _OFFSETS_BYTES or at % _OFFSETS_BYTES or start != at + _OFFSETS_BYTES or stop > len(raw):
+        raise _NotSingleError
     if int.from_bytes(raw[at:start], "little") != length << 32:
-        raise _OddError
+        raise _NotSingleError
     return raw[start:stop]
 
 
-def gather(found: Sequence[tuple[int, bytes]], at: int) -> Singles | None:
+def gather_single_pages(found: Sequence[tuple[int, bytes]], at: int) -> SinglePages | None:
     """Return the pages from this index on that are singles, side by side; None if the first is none."""
     first, raw = found[at]
-    if not raw.startswith(_ONE):
+    if not raw.startswith(_SINGLE_BEGIN):
         return None
-    run = Singles(end_before(raw))
-    with suppress(_OddError, struct.error):
+    run = SinglePages(end_before(raw))
+    with suppress(_NotSingleError, struct.error):
         run.add(raw, run.before)
-        for end, (base, raw) in enumerate(islice(found, at + 1, at + _MOST), first + 1):
+        for end, (base, raw) in enumerate(islice(found, at + 1, at + _MAX_GATHERED_PAGES), first + 1):
             if base != end:
                 break
             run.add(raw, end)
