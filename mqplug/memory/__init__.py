@@ -1,7 +1,8 @@
-"""The memory backend: logs in this process, for tests and for trying things out.
+"""The memory backend: logs in this process, for tests and for experiments.
 
-``connect("memory")`` has a store of its own. ``memory://name`` is shared by name in the process, and is gone when the
-last client that has it open is closed. ``?like=kafka`` and ``?like=pulsar`` can do what those can, and are as odd.
+``connect("memory")`` has a store of its own. ``memory://name`` is shared by name in the process, and is dropped when
+the last client that has it open is closed. ``?like=kafka`` and ``?like=pulsar`` have the capabilities and the quirks of
+those brokers.
 """
 
 from __future__ import annotations
@@ -49,7 +50,7 @@ __all__ = ["Clock", "MemoryClient", "MemorySettings", "Store"]
 
 
 def __getattr__(name: str) -> Any:
-    """``MemoryClient`` is imported when it is asked for: a backend needs no client."""
+    """Import ``MemoryClient`` on first use: a backend needs no client."""
     if name != "MemoryClient":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from mqplug.memory._client import MemoryClient

@@ -1,4 +1,4 @@
-"""A client for tests: it has a store of its own, whose time can be moved on."""
+"""A client for tests, with a store of its own, whose time can be advanced."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class MemoryClient(Client):
 
     @classmethod
     def fresh(cls, like: Literal["full", "kafka", "pulsar"] = "full") -> Self:
-        """Open a store that nobody else has."""
+        """Open a store that no other client has."""
         settings = MemorySettings(name=uuid.uuid4().hex[:16], like=like)
         backend = Backend("memory", _hooks)
         connection = _hooks.mqplug_connect(settings)
@@ -35,6 +35,6 @@ class MemoryClient(Client):
 
     @property
     def url(self) -> str:
-        """How code under test connects to the same store, as long as this client is open."""
+        """The URL with which code under test connects to the same store, while this client is open."""
         store = self._memory.store
         return f"memory://{store.name}?like={store.personality.name}"

@@ -1,4 +1,4 @@
-"""A client's hold on a store."""
+"""A client's connection to a store."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from mqplug._model.ids import MessageId
 from mqplug._model.log import Log
 from mqplug._model.position import Position
 from mqplug._model.watermarks import Bounds, Watermarks
-from mqplug.memory._store import Store, let_go
+from mqplug.memory._store import Store, release_store
 from mqplug.spi import (
     Action,
     AddPartitions,
@@ -34,7 +34,7 @@ from mqplug.spi import (
 
 
 class MemoryConnection:
-    """What ``connect`` opens."""
+    """The connection of one client, with the backend's hooks as methods."""
 
     def __init__(self, store: Store, capabilities: Capabilities) -> None:
         self.store = store
@@ -49,7 +49,7 @@ class MemoryConnection:
         return self.store.personality.numbering.is_possible(coordinates)
 
     def health(self, timeout: float) -> None:
-        """Memory is always well."""
+        """Return: memory always answers."""
 
     def unwrap(self, kind: type[Any]) -> Any | None:
         parts = (self.store, self.store.clock)
@@ -58,7 +58,7 @@ class MemoryConnection:
     def close(self, timeout: float) -> None:
         if self._open:
             self._open = False
-            let_go(self.store)
+            release_store(self.store)
 
     def resolve(self, start: SymbolicStart, logs: Sequence[Log]) -> dict[Log, Position]:
         with self.store.changed:

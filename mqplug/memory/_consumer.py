@@ -15,7 +15,7 @@ from mqplug.spi.groups import Seat
 
 
 class MemoryConsumer:
-    """Reads where it stands, and waits on the store for more."""
+    """A consumer that reads at its positions, and waits for changes of the store."""
 
     def __init__(self, connection: MemoryConnection, options: ConsumerOptions, listener: Listener) -> None:
         self._store = connection.store
@@ -47,13 +47,13 @@ class MemoryConsumer:
         with self._store.changed:
             batches = self._read(most)
             if not batches and timeout > 0 and not self._woken:
-                self._store.wait(self._patience(timeout))
+                self._store.wait(self._longest_wait(timeout))
                 batches = self._read(most)
             self._woken = False
             return batches
 
-    def _patience(self, timeout: float) -> float:
-        """How long to wait, where nothing comes meanwhile."""
+    def _longest_wait(self, timeout: float) -> float:
+        """Return how long to wait if nothing arrives."""
         return timeout
 
     def _read(self, most: int) -> list[Batch]:
@@ -82,8 +82,8 @@ class MemoryConsumer:
         return partition.read(position, most, self._prefetch)
 
     def _behind_the_gap(self, partition: Partition, position: Numbers) -> Numbers:
-        """Where to go on when retention removed what was wanted."""
-        if self._store.personality.tells_loss or (self._group is None and partition.rows.places):
+        """Return where to continue when retention removed the wanted message."""
+        if self._store.personality.reports_loss or (self._group is None and partition.rows.places):
             raise partition.lost(position)
         return position if self._group is None else partition.low
 

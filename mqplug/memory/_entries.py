@@ -1,4 +1,4 @@
-"""Acks where only whole entries can be acked, as on a Pulsar that was not told otherwise."""
+"""Acks where only whole entries can be acked, as on a Pulsar with its default settings."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from mqplug.spi.groups import Leases
 
 
 class EntryAcks:
-    """The acks of messages whose entries are not acked as a whole yet; till then their members keep them."""
+    """The acks of messages whose entries are not completely acked yet; until then their members keep the messages."""
 
     def __init__(self) -> None:
         self._acked: dict[Numbers, dict[Numbers, Hashable]] = {}  # by entry; ledgers are numbered across all logs
 
     def settle(self, table: Leases, partition: Partition, member: Hashable, settled: Settlement) -> None:
-        """Ack what completes an entry. What is given back brings with it what was acked of its entry."""
+        """Ack what completes an entry. A returned message takes the acks of its entry back."""
         for coordinates in settled.acked:
             self._acked.setdefault(coordinates[:2], {})[coordinates] = member
             if self._is_complete(table, partition, coordinates[:2]):
@@ -26,7 +26,7 @@ class EntryAcks:
             self._close(table, coordinates[:2], returned=True)
 
     def _is_complete(self, table: Leases, partition: Partition, entry: Numbers) -> bool:
-        """Whether all that is not acked of an entry is now; what a member lost meanwhile is not."""
+        """Return whether everything that was open in an entry is acked; what a member lost meanwhile is not."""
         acked = {at: member for at, member in self._acked[entry].items() if table.holds(member, at)}
         self._acked[entry] = acked
         stands = table.state()
@@ -39,7 +39,7 @@ class EntryAcks:
 
 
 def is_acked(stands: GroupPosition, coordinates: Numbers) -> bool:
-    """Whether a group that stands there has acked this message."""
+    """Return whether a group with this position has acked this message."""
     return coordinates < stands.position.coordinates or any(
         first <= coordinates <= last for first, last in stands.acked
     )

@@ -1,4 +1,4 @@
-"""Members of a group that are not told which of them reads a partition, as on Pulsar."""
+"""Members of a group that do not learn which of them reads a partition, as on Pulsar."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ FAILOVER_S = 1.5  # seconds that a member keeps a partition which another one is
 
 
 class FailoverConsumer(MemoryConsumer):
-    """Holds all its logs as far as the core knows; of each, one member at a time gets the messages.
+    """A consumer that holds all its logs as far as the core knows; of each, one member at a time gets the messages.
 
-    Who gets a partition gets all that is not acked, but for what it has in hand itself.
+    The next member of a partition gets all that is not acked, except what it has in hand itself.
     """
 
     def __init__(self, connection: MemoryConnection, options: ConsumerOptions, listener: Listener) -> None:

@@ -1,4 +1,4 @@
-"""Groups: where each one stands, who its members are, and who has what where they share."""
+"""Groups: their positions, their members, and the lease tables of shared logs."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from mqplug.spi.groups import Leases, Roster, Seat
 
 
 class Group:
-    """One group. All under the store's lock, but for the roster, which has its own."""
+    """One group. The store's lock guards it, except the roster, which has its own."""
 
     def __init__(
         self, personality: Personality, partition: Callable[[Log], Partition], now: Callable[[], float]
@@ -32,11 +32,11 @@ class Group:
 
     @property
     def logs(self) -> list[Log]:
-        """Where it has a position."""
+        """The logs where it has a position."""
         return list(self._positions)
 
     def positions(self, logs: Iterable[Log]) -> dict[Log, GroupPosition]:
-        """Where it stands, on those logs where it does."""
+        """Return its positions on those of the logs where it has one."""
         return {log: self._stands(log) for log in logs if log in self._positions}
 
     def _stands(self, log: Log) -> GroupPosition:
@@ -44,33 +44,33 @@ class Group:
         return table.state() if table is not None else self._positions[log]
 
     def commit(self, positions: Mapping[Log, GroupPosition]) -> None:
-        """Store where members that hold logs for themselves stand."""
+        """Store the positions of members that hold logs for themselves."""
         for log, wanted in positions.items():
             partition = self._partition(log)
             self._positions[log] = self._personality.store(self._positions.get(log), wanted, partition)
 
     def move(self, positions: Mapping[Log, GroupPosition]) -> None:
-        """Go on there, whatever was acked and whoever had something."""
+        """Move to these positions, whatever was acked or in hand."""
         for log in positions:
             self._tables.pop(log, None)
             self._positions.pop(log, None)
         self.commit(positions)
 
     def seek(self, positions: Mapping[Log, Position]) -> None:
-        """A member goes on there, and all that share the log with it."""
+        """Move one member, and all that share the log with it."""
         for log, position in positions.items():
             self._positions[log] = GroupPosition(position)
             if table := self._tables.get(log):
                 table.seek(position)
 
     def forget(self, logs: Iterable[Log]) -> None:
-        """These logs are no more."""
+        """Forget logs that were deleted."""
         for log in logs:
             self._positions.pop(log, None)
             self._tables.pop(log, None)
 
     def table(self, log: Log) -> Leases:
-        """Who has what of a log, in the mode that the members are in now."""
+        """Return the lease table of a log, in the present mode of the members."""
         by_key = self.roster.mode == "key_shared"
         table = self._tables.get(log)
         self._partition(log)
@@ -79,14 +79,14 @@ class Group:
         return table
 
     def leave(self, member: Hashable) -> None:
-        """Others get what this member had."""
+        """Give the messages of a member that leaves to others."""
         for table in self._tables.values():
             table.leave(member)
 
     # members -----------------------------------------------------------------------------------------------
 
     def join(self, options: ConsumerOptions, wake: Callable[[], None]) -> Seat:
-        """A new member. One that holds logs for itself begins where those that shared them left off."""
+        """Add a member. One that holds logs for itself begins where those that shared them left off."""
         seat = self.roster.join(options.logs, wake, options.mode)
         if not options.shares:
             self._positions = self.positions(self._positions)

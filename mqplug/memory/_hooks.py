@@ -39,7 +39,7 @@ from mqplug.spi import (
 
 def _from_url(url: Url) -> Mapping[str, Any]:
     if len(url.hosts) > 1 or any(port is not None for _, port in url.hosts) or url.path.strip("/") or url.user:
-        raise ConfigError("a URL of memory has a name and nothing else", fix="Write memory://name")
+        raise ConfigError("a URL of memory has a name only", fix="Write memory://name")
     return {"name": url.hosts[0].host} if url.hosts else {}
 
 

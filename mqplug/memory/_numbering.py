@@ -1,4 +1,4 @@
-"""How messages are numbered: what the ids of a partition look like, in each personality."""
+"""The numbering of messages: the ids of a partition, in each personality."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from mqplug.spi import Numbers
 
 
 class Numbering(Protocol):
-    """Gives coordinates to the messages of one partition, and knows what lies around them."""
+    """Gives coordinates to the messages of one partition, and computes the positions around them."""
 
     width: int
-    """How many numbers the coordinates have."""
+    """The count of numbers in its coordinates."""
 
     def place(self, count: int) -> tuple[list[Numbers], list[Numbers]]:
-        """Coordinates and details for the messages of one batch."""
+        """Return coordinates and details for the messages of one batch."""
         ...
 
     @property
@@ -25,29 +25,29 @@ class Numbering(Protocol):
 
     @staticmethod
     def before(coordinates: Numbers) -> Numbers:
-        """The position just before a message."""
+        """Return the position just before a message."""
         ...
 
     @staticmethod
     def behind(coordinates: Numbers, detail: Numbers) -> Numbers:
-        """The position just behind a message."""
+        """Return the position just behind a message."""
         ...
 
     @staticmethod
     def is_possible(coordinates: Numbers) -> bool:
-        """Whether an id or a position can have these."""
+        """Return whether an id or a position can have these coordinates."""
         ...
 
     def removable(self, places: Sequence[Numbers], wanted: int) -> int:
-        """How many of the first messages can be removed, where so many are wanted away."""
+        """Return how many of the first messages can be removed, where ``wanted`` are to go."""
         ...
 
     def count(self, places: Sequence[Numbers], begin: Numbers) -> int:
-        """How many messages lie behind a position, as well as the backend can tell."""
+        """Return the number of messages behind a position, as well as the backend can tell."""
         ...
 
     def roll(self) -> None:
-        """What was stored so far can be removed without what comes."""
+        """Make what was stored until now removable without what comes later."""
 
 
 class Dense:
@@ -85,11 +85,13 @@ class Dense:
         return sum(each >= begin for each in places)
 
     def roll(self) -> None:
-        """Any message can be removed at any time."""
+        """Do nothing: any message can be removed at any time."""
 
 
 class Marked(Dense):
-    """Kafka's: behind each batch lies a marker, as that of a transaction, which has an offset and is no message."""
+    """Kafka's offsets: after each batch there is a marker, as that of a transaction, which has an offset and is no
+    message.
+    """
 
     def place(self, count: int) -> tuple[list[Numbers], list[Numbers]]:
         placed = super().place(count)

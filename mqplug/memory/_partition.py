@@ -21,7 +21,7 @@ from mqplug.spi.groups import Lease, Upcoming
 
 @attrs.frozen
 class TopicRetention:
-    """What a topic keeps: messages of so many seconds, and so many bytes in each partition."""
+    """The retention of a topic: ``seconds`` for each message, and ``size`` in bytes for each partition."""
 
     seconds: float
     size: int | None = None
@@ -37,14 +37,14 @@ class Written(NamedTuple):
 
     @classmethod
     def of(cls, run: Run) -> Self:
-        """Those of a run."""
+        """Return the messages of a run."""
         none = [None] * len(run)
         return cls(run.values, run.keys or none, run.headers or [()] * len(run), run.timestamps or none)
 
 
 @attrs.define
 class StoredRows:
-    """What is stored, a row for each message. ``stored`` is when it came, in milliseconds; it never goes back."""
+    """The stored messages, one row each. ``stored`` is the time of storing, in milliseconds; it never decreases."""
 
     places: list[Numbers] = attrs.field(factory=list)
     details: list[Numbers] = attrs.field(factory=list)
@@ -64,7 +64,7 @@ class StoredRows:
 
 
 class Partition:
-    """One log. All under the store's lock."""
+    """One log. The store's lock guards it."""
 
     def __init__(
         self, log: Log, numbering: Numbering, retention: TopicRetention, now: Callable[[], float], *, publish_time: bool
@@ -80,7 +80,7 @@ class Partition:
 
     @property
     def high(self) -> Numbers:
-        """The position behind the last message, and behind what follows it and is none."""
+        """The position behind the last message, and behind a marker after it."""
         rows = self.rows
         if self._entries and rows.places:
             return self.numbering.behind(rows.places[-1], rows.details[-1])
@@ -95,7 +95,7 @@ class Partition:
         headers: Sequence[Headers],
         timestamps: Sequence[int | None],
     ) -> tuple[list[Numbers], list[Numbers]]:
-        """Store one batch; the coordinates and details of its messages."""
+        """Store one batch. Return the coordinates and details of its messages."""
         rows, count = self.rows, len(values)
         places, details = self.numbering.place(count)
         now = max(int(self._now() * 1000), rows.stored[-1] if rows.stored else 0)
@@ -116,7 +116,7 @@ class Partition:
         return places, details
 
     def trim(self, before: Numbers) -> None:
-        """Remove what lies before a position, as far as it can be removed."""
+        """Remove everything before a position, as far as it can be removed."""
         rows, numbering = self.rows, self.numbering
         wanted = self.row(before)
         gone = numbering.removable(rows.places, wanted)
@@ -125,7 +125,7 @@ class Partition:
         self.low = max(self.low, first if self._entries else min(before, first))
 
     def expire(self) -> None:
-        """Remove what retention does not keep."""
+        """Remove messages beyond the retention."""
         rows, retention = self.rows, self.retention
         gone = bisect_left(rows.stored, (self._now() - retention.seconds) * 1000)
         if retention.size is not None and (excess := sum(rows.sizes) - retention.size) > 0:
@@ -137,11 +137,11 @@ class Partition:
     # reading -----------------------------------------------------------------------------------------------
 
     def row(self, position: Numbers) -> int:
-        """The row of the first message at or behind a position."""
+        """Return the row of the first message at or behind a position."""
         return bisect_left(self.rows.places, position)
 
     def read(self, position: Numbers, most: int, size: int) -> Batch | None:
-        """The messages from a position on, so many and about so many bytes at most; None if there are none yet.
+        """Return messages from a position on, up to ``most`` and about ``size`` bytes; None if there are none yet.
 
         An empty batch steps over a marker.
         """
@@ -155,17 +155,17 @@ class Partition:
         return None
 
     def upcoming(self, position: Numbers, most: int) -> Iterator[Upcoming]:
-        """The same, as lease tables want to know it."""
+        """Yield messages from a position on in the form of lease tables."""
         rows, row = self.rows, self.row(position)
         for each in range(row, min(len(rows.places), row + most)):
             yield Upcoming(rows.places[each], rows.keys[each], self.behind(each))
 
     def leased(self, leases: Sequence[Lease]) -> Batch:
-        """The messages of these leases."""
+        """Return the messages of these leases."""
         return self._batch([self.row(each.coordinates) for each in leases], [each.attempt for each in leases])
 
     def behind(self, row: int) -> Numbers:
-        """The position just behind a message."""
+        """Return the position just behind a message."""
         return self.numbering.behind(self.rows.places[row], self.rows.details[row])
 
     def _batch(self, taken: Sequence[int], attempts: Sequence[int] | None = None) -> Batch:
@@ -179,7 +179,7 @@ class Partition:
         return Batch(self.log, Position(self.log, behind), len(taken), columns)
 
     def whole_entries(self, ranges: Iterable[tuple[Numbers, Numbers]]) -> Iterator[tuple[Numbers, Numbers]]:
-        """The ranges less those parts of entries that they begin and end with."""
+        """Yield the ranges without the parts of entries at their begin and end."""
         places = self.rows.places
         for first, last in ranges:
             begin, end = self.row(first), self.row(last)
@@ -191,20 +191,20 @@ class Partition:
                 yield places[begin], places[end]
 
     def entry(self, entry: Numbers) -> list[Numbers]:
-        """What is left of the messages of an entry."""
+        """Return the remaining messages of an entry."""
         places = self.rows.places
         return places[self.row((*entry, -1)) : self.row((entry[0], entry[1] + 1, -1))]
 
     def lost(self, position: Numbers) -> PositionLost:
-        """What to raise where this position was removed."""
+        """Return the error for a position that was removed."""
         low, wanted = Position(self.log, self.low), ":".join(map(str, position))
-        text = f"{self.log!r} has no message {wanted} any more: it begins at {low!r}"
+        text = f"{self.log!r} has no message {wanted} now: it begins at {low!r}"
         return PositionLost(text, log=self.log, low=low)
 
     # asking ------------------------------------------------------------------------------------------------
 
     def resolve(self, start: SymbolicStart) -> Position:
-        """The position that a start means now."""
+        """Return the position that a start means now."""
         return Position(self.log, self._resolve(start))
 
     def _resolve(self, start: SymbolicStart) -> Numbers:
@@ -222,13 +222,13 @@ class Partition:
         return self.numbering.before(self.rows.places[row]) if row < len(self.rows.places) else self.high
 
     def watermarks(self, since: Position | None, *, exact: bool) -> Watermarks:
-        """Low, high, and how many messages lie behind a position."""
+        """Return low, high, and the number of messages behind a position."""
         begin = max(self.low, since.coordinates) if since is not None else self.low
         count = self.numbering.count(self.rows.places, begin)
         return Watermarks(Position(self.log, self.low), Position(self.log, self.high), count, exact=exact)
 
     def bounds(self) -> Bounds:
-        """The first and the last id."""
+        """Return the first and the last id."""
         rows = self.rows
         if not rows.places:
             return Bounds(None, None)

@@ -1,4 +1,4 @@
-"""What a store is like: memory at its best, or as Kafka or Pulsar are, with what they can do and what they do oddly."""
+"""Personalities of a store: memory at its best, or like Kafka or Pulsar, with their capabilities and quirks."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ if TYPE_CHECKING:
 KAFKA_ACKED_RANGES_MAX = 200  # acked ranges that fit into the metadata of a commit on Kafka
 
 Storing = Callable[["GroupPosition | None", GroupPosition, "Partition"], GroupPosition]
-"""From what is stored of a group and what is committed now to what is stored then."""
+"""A function from the stored and the committed position of a group to the one that is stored then."""
 
 
 @attrs.frozen(kw_only=True)
 class Personality:
-    """One way to be.
+    """One set of capabilities and quirks.
 
-    ``incarnations``: a topic that was made again is told from the one before. ``early_errors``: a seek looks whether
-    the topic is there; else the next poll does. ``tells_loss``: what retention removed is told by the first poll; else
-    a reader hears of it when the next message comes, and a group never does. ``whole_entries``: what is not acked of an
-    entry comes back with the whole of it. ``takes_over``: the store moves partitions between members itself, and tells
-    nobody.
+    ``incarnations``: logs of a topic that was deleted and created again differ from the old ones. ``early_errors``: a
+    seek checks that the topic exists; else the next poll does. ``reports_loss``: the first poll reports what retention
+    removed; else a reader learns of it when the next message comes, and a group never does. ``whole_entries``: the
+    acked part of an entry comes back with the rest. ``takes_over``: the store moves partitions between members itself,
+    and does not report it.
     """
 
     name: str
@@ -38,24 +38,24 @@ class Personality:
     incarnations: bool = True
     publish_time: bool = False
     early_errors: bool = True
-    tells_loss: bool = True
+    reports_loss: bool = True
     whole_entries: bool = False
     takes_over: bool = False
 
 
 def _exactly(stored: GroupPosition | None, wanted: GroupPosition, partition: Partition) -> GroupPosition:
-    """All of it."""
+    """Store all of it."""
     return tidy(wanted)
 
 
 def _as_far_as_fits(stored: GroupPosition | None, wanted: GroupPosition, partition: Partition) -> GroupPosition:
-    """Kafka stores the acked ranges in the commit's metadata, which is short: the nearest ones."""
+    """Store the nearest acked ranges: Kafka keeps them in the commit's metadata, which is short."""
     wanted = tidy(wanted)
     return attrs.evolve(wanted, acked=wanted.acked[:KAFKA_ACKED_RANGES_MAX])
 
 
 def _by_entry(stored: GroupPosition | None, wanted: GroupPosition, partition: Partition) -> GroupPosition:
-    """Pulsar takes acks behind the position for whole entries only, and no member's acks take back another's."""
+    """Store acks behind the position for whole entries only, as Pulsar does; no member's acks take back another's."""
     if stored is not None:
         retained = [each for each in stored.acked if each[1] >= partition.low]
         wanted = GroupPosition(max(stored.position, wanted.position), (*retained, *wanted.acked))
@@ -95,7 +95,7 @@ PULSAR: Final = Personality(
     store=_by_entry,
     incarnations=False,
     publish_time=True,
-    tells_loss=False,
+    reports_loss=False,
     whole_entries=True,
     takes_over=True,
     capabilities=Capabilities(

@@ -12,7 +12,7 @@ from mqplug.spi import Run, Sending
 
 
 class MemoryProducer:
-    """Stores at once, in the caller's thread. What is sent together to one partition is one batch."""
+    """Stores at once, in the caller's thread. Records that are sent together to one partition are one batch."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -48,10 +48,10 @@ class MemoryProducer:
             self._store.changed.notify_all()
 
     def pump(self, timeout: float) -> None:
-        """Nothing is ever on its way."""
+        """Return: nothing is ever in flight."""
 
     def flush(self, timeout: float) -> None:
-        """Nothing is ever on its way."""
+        """Return: nothing is ever in flight."""
 
     def close(self, timeout: float) -> None:
-        """Nothing to let go of."""
+        """Return: there is nothing to release."""

@@ -1,4 +1,4 @@
-"""How a memory store is to be."""
+"""The settings of a memory store."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from attrs.validators import gt, optional
 
 @attrs.frozen(kw_only=True)
 class MemorySettings:
-    """``name`` chooses a store that the whole process shares, ``like`` what it is like.
+    """``name`` chooses a store that the whole process shares, ``like`` its personality.
 
-    ``message_max_bytes`` is the largest message; by default what the personality takes.
+    ``message_max_bytes`` is the largest message; by default the personality's limit.
     """
 
     name: str | None = None

@@ -14,13 +14,13 @@ from mqplug.spi.groups import Leases
 
 
 class MemorySharedConsumer(MemoryConsumer):
-    """Takes what nobody else has, by the lease table of each log."""
+    """A consumer that takes messages which no other member has, by the lease table of each log."""
 
     def __init__(self, connection: MemoryConnection, options: ConsumerOptions, listener: Listener) -> None:
         super().__init__(connection, options, listener)
         self._max_processing = options.max_processing
 
-    def _patience(self, timeout: float) -> float:
+    def _longest_wait(self, timeout: float) -> float:
         now = self._store.clock.monotonic()
         due = (self._table(log).next_due() for log in self._positions)
         return min([timeout, *(max(0.0, each - now) for each in due if each is not None)])
@@ -28,7 +28,7 @@ class MemorySharedConsumer(MemoryConsumer):
     def _next(self, log: Log, most: int) -> Batch | None:
         partition, table = self._store.partition(log), self._table(log)
         if table.wanted.coordinates < partition.low:
-            if self._store.personality.tells_loss:
+            if self._store.personality.reports_loss:
                 raise partition.lost(table.wanted.coordinates)
             table.trim(Position(log, partition.low))
         leases = table.take(self, most, partition.upcoming, self._max_processing)
@@ -53,13 +53,13 @@ class MemorySharedConsumer(MemoryConsumer):
             self._store.changed.notify_all()
 
     def pass_over(self, positions: Mapping[Log, Position], timeout: float) -> None:
-        """What lies before was removed, and counts as acked."""
+        """Count everything before these positions as acked: it was removed."""
         with self._store.changed:
             for log, position in positions.items():
                 self._table(log).trim(position)
 
     def commit(self, positions: Mapping[Log, GroupPosition], timeout: float) -> None:
-        """What each member has done is settled; there is no position of one member."""
+        """Do nothing: outcomes are settled, and a member has no position of its own."""
 
     def close(self, timeout: float) -> None:
         with self._store.changed:

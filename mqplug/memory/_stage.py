@@ -9,7 +9,7 @@ from mqplug.spi import Run, Staged, TopicInfo
 
 
 class MemoryStage:
-    """Collects messages of one topic."""
+    """A stage that collects messages of one topic."""
 
     def __init__(self, store: Store, topic: TopicInfo) -> None:
         self._store = store

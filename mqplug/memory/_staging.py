@@ -1,4 +1,4 @@
-"""What is staged in a store: messages that lie beside its logs, until one step takes them in."""
+"""Staged messages, which are kept beside a store's logs until one step takes them in."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Part:
 
 
 class MemoryStaging:
-    """What waits to be taken in, and what was taken in last of each writer. All under the store's lock."""
+    """The staged messages, and the last batch that was taken in from each writer. The store's lock guards it."""
 
     def __init__(self, store: str, partition: Callable[[Log], Partition]) -> None:
         self._store = store
@@ -37,7 +37,7 @@ class MemoryStaging:
         self._last: dict[str, tuple[int, Ingested]] = {}
 
     def keep(self, topic: str, parts: list[Part]) -> Staged:
-        """Keep what a stage wrote."""
+        """Keep the messages of a stage."""
         name = uuid.uuid4().hex
         self._waiting[name] = parts
         return Staged("memory", self._store, topic, sum(map(len, parts)), sum(part.size for part in parts), name)
@@ -61,15 +61,15 @@ class MemoryStaging:
         return done
 
     def discard(self, several: Sequence[Staged]) -> None:
-        """Forget what was staged; what is gone already is passed over."""
+        """Forget staged messages; those that are gone already are skipped."""
         for each in several:
             self._waiting.pop(each.detail, None)
 
     def _find(self, several: Sequence[Staged]) -> list[Part]:
         if any((each.backend, each.cluster) != ("memory", self._store) for each in several):
-            raise ConfigError("what was staged is for another store", fix="Ingest it with a client of that store")
+            raise ConfigError("the staged data belongs to another store", fix="Ingest it with a client of that store")
         if len({each.detail for each in several}) < len(several):
-            raise ValueError("the same is named twice among what was staged")
+            raise ValueError("the same staged data is given twice")
         if any(each.detail not in self._waiting for each in several):
-            raise Corrupt("what was staged is gone", fix="Stage the messages again")
+            raise Corrupt("the staged data is gone", fix="Stage the messages again")
         return [part for each in several for part in self._waiting[each.detail]]

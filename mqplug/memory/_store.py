@@ -1,4 +1,4 @@
-"""A store: topics and groups, kept in this process's memory."""
+"""The store: topics and groups, in this process's memory."""
 
 from __future__ import annotations
 
@@ -37,9 +37,9 @@ class Store:
     # topics ------------------------------------------------------------------------------------------------
 
     def create(self, topic: str, partitions: int, retention: float | None = None, size: int | None = None) -> TopicInfo:
-        """Make a topic."""
+        """Create a topic."""
         if topic in self._topics:
-            raise TopicExists(f"there is a topic {topic!r} already", topic=topic)
+            raise TopicExists(f"the topic {topic!r} exists already", topic=topic)
         incarnation = uuid.uuid4().hex[:16] if self.personality.incarnations else ""
         kept = TopicRetention(DEFAULT_RETENTION_S if retention is None else retention, size)
         self._topics[topic] = [self._partition(topic, number, incarnation, kept) for number in range(partitions)]
@@ -52,10 +52,10 @@ class Store:
         return Partition(log, numbering, retention, self.clock.time, publish_time=personality.publish_time)
 
     def add_partitions(self, topic: str, total: int) -> TopicInfo:
-        """Make more partitions. Groups that stand on the topic read them from their beginning, also live members."""
+        """Add partitions. Groups with a position on the topic read them from their beginning, live members too."""
         there = self.topic(topic)
         if total <= len(there):
-            raise ValueError(f"{topic!r} has {len(there)} partitions; to add some, say more than that, not {total}")
+            raise ValueError(f"{topic!r} has {len(there)} partitions; pass a larger total than that, not {total}")
         first = there[0]
         more = range(len(there), total)
         added = [self._partition(topic, number, first.log.incarnation, first.retention) for number in more]
@@ -68,7 +68,7 @@ class Store:
         return self.describe(topic)
 
     def delete(self, topic: str) -> None:
-        """Remove a topic, and where groups stand on it."""
+        """Delete a topic, and the positions of groups on it."""
         logs = [each.log for each in self.topic(topic)]
         for group in self._groups.values():
             group.forget(logs)
@@ -76,25 +76,25 @@ class Store:
         self.changed.notify_all()
 
     def names(self) -> list[str]:
-        """The topics that there are."""
+        """Return the names of all topics."""
         return sorted(self._topics)
 
     def describe(self, topic: str) -> TopicInfo:
-        """A topic as it stands."""
+        """Return the description of a topic."""
         partitions = self.topic(topic)
         kept = partitions[0].retention
         return TopicInfo(topic, tuple(each.log for each in partitions), kept.seconds, kept.size)
 
     def topic(self, name: str) -> list[Partition]:
-        """The partitions of a topic."""
+        """Return the partitions of a topic."""
         try:
             return self._topics[name]
         except KeyError:
             raise TopicNotFound(f"there is no topic {name!r}", topic=name) from None
 
     def partition(self, log: Log) -> Partition:
-        """The partition of a log, with what it retains now; ``TopicNotFound`` when its topic was deleted, also if
-        there is a new one.
+        """Return the partition of a log, with what it retains now; ``TopicNotFound`` when its topic was deleted, even
+        if there is a new one of this name.
         """
         partitions = self.topic(log.topic)
         if log.partition >= len(partitions) or partitions[log.partition].log is not log:
@@ -106,13 +106,13 @@ class Store:
     # groups ------------------------------------------------------------------------------------------------
 
     def group(self, name: str) -> Group:
-        """The group of this name; it is made when it is first asked for."""
+        """Return the group of this name; it is made on first use."""
         if name not in self._groups:
             self._groups[name] = Group(self.personality, self.partition, self.clock.monotonic)
         return self._groups[name]
 
     def groups(self, topic: str | None) -> list[GroupInfo]:
-        """The groups that have a position, on this topic or on any."""
+        """Return the groups that have a position, on this topic or on any."""
         return [
             GroupInfo(name, len(group.roster))
             for name, group in sorted(self._groups.items())
@@ -122,31 +122,31 @@ class Store:
     def delete_group(self, name: str) -> None:
         """Forget a group without members."""
         if name not in self._groups or not self._groups[name].logs:
-            raise GroupNotFound(f"there is no group {name!r}", fix="See which groups there are")
+            raise GroupNotFound(f"there is no group {name!r}", fix="List the groups")
         self.check_idle(name)
         del self._groups[name]
 
     def check_idle(self, name: str) -> None:
-        """``ConsumerBusy`` if the group has members."""
+        """Raise ``ConsumerBusy`` if the group has members."""
         if name in self._groups and len(self._groups[name].roster):
             raise ConsumerBusy(f"the group {name!r} has members", fix="Close its consumers first")
 
     def positions(self, group: str, logs: Iterable[Log]) -> dict[Log, GroupPosition]:
-        """Where a group stands, on those logs where it does."""
+        """Return a group's positions on those of the logs where it has one."""
         return self._groups[group].positions(logs) if group in self._groups else {}
 
     def store_positions(self, group: str, positions: Mapping[Log, GroupPosition]) -> None:
-        """Store where the members of a group stand."""
+        """Store the positions of a group's members."""
         self.group(group).commit(positions)
 
     def roster(self, group: str) -> Roster:
-        """The members of a group."""
+        """Return the members of a group."""
         return self.group(group).roster
 
     # waiting -----------------------------------------------------------------------------------------------
 
     def wait(self, seconds: float) -> None:
-        """Wait for a change, for so long at most. The lock is held."""
+        """Wait up to ``seconds`` for a change. The lock is held."""
         self.clock.wait(seconds, alone=not any(group.roster.moving for group in self._groups.values()))
 
 
@@ -155,9 +155,9 @@ _naming = Lock()
 
 
 def open_memory_store(name: str | None, personality: Personality) -> Store:
-    """The store of this name, which all clients of the process share while one of them is open.
+    """Return the store of this name, which all clients of the process share while one of them is open.
 
-    Without a name, one of its own.
+    Without a name, return a new one.
     """
     if name is None:
         return Store(uuid.uuid4().hex[:16], personality)
@@ -165,15 +165,15 @@ def open_memory_store(name: str | None, personality: Personality) -> Store:
         store, users = _named.get(name) or (Store(name, personality), 0)
         if store.personality is not personality:
             raise ConfigError(
-                f"the store {name!r} is open, and is like {store.personality.name!r}, not {personality.name!r}",
-                backend="memory", fix="Say the same like= as the others, or another name",
+                f"the store {name!r} is open with like={store.personality.name!r}, not {personality.name!r}",
+                backend="memory", fix="Pass the same like= as the others, or another name",
             )  # fmt: skip
         _named[name] = store, users + 1
     return store
 
 
-def let_go(store: Store) -> None:
-    """A client is done with a store; a named one that nobody has open any more is forgotten."""
+def release_store(store: Store) -> None:
+    """Release a client's store; a named one is forgotten with the last client that has it open."""
     with _naming:
         known, users = _named.get(store.name, (None, 0))
         if known is not store:

@@ -57,7 +57,7 @@ def test_clients_of_one_store_agree_what_it_is_like() -> None:
     """A second client that says otherwise is refused, and told what the store is like."""
     with (
         mqplug.connect("memory://agreed?like=kafka"),
-        pytest.raises(mqplug.ConfigError, match="like 'kafka', not 'pulsar'"),
+        pytest.raises(mqplug.ConfigError, match="like='kafka', not 'pulsar'"),
     ):
         mqplug.connect("memory://agreed?like=pulsar")
 
