@@ -1,4 +1,4 @@
-"""All that ``mqplug`` exports."""
+"""The public names of ``mqplug``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The client: what ``connect`` returns."""
+"""The client that ``connect`` returns. Its work is done by a session, which the asyncio client has too."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ PREFETCH_BYTES = 64 * 1024 * 1024
 
 
 class Client(Closable):
-    """A connection to one backend: makes producers and consumers, and answers questions. Any thread may use it."""
+    """A connection to one backend: opens producers and consumers, and answers queries. Any thread may use it."""
 
     def __init__(self, backend: Backend, connection: Connection) -> None:
         self._backend = backend
@@ -52,21 +52,21 @@ class Client(Closable):
 
     @property
     def capabilities(self) -> Capabilities:
-        """What can be done here, by the backend itself or by the core; ``support`` says which."""
+        """The operations and limits of this client, by the backend itself or by the core; ``support`` says which."""
         return self._session.capabilities
 
     def support(self, capability: str) -> Support:
-        """Who provides an operation or property: ``"native"`` the backend, ``"core"`` this library; or ``"absent"``."""
+        """Return the provider of an operation: ``"native"`` the backend, ``"core"`` this library; or ``"absent"``."""
         return support(self._connection.capabilities, capability)
 
     def health(self, timeout: float | None = 30) -> None:
-        """Return if the backend answers; otherwise raise why not."""
+        """Return if the backend answers. Raise the reason otherwise."""
         deadline = Deadline(timeout)
         with self._session.using("health"):
             self._connection.health(deadline.remaining(3600))
 
     def unwrap(self, kind: type[T]) -> T | None:
-        """The native client of this type, or None."""
+        """Return the native client of this type, or None."""
         if not isinstance(kind, type):
             raise TypeError(f"unwrap() takes a type, not {type(kind).__name__}")
         with self._session.using("unwrap"):
@@ -89,7 +89,7 @@ class Client(Closable):
 
         ``retention`` is how long messages are kept: a timedelta, or seconds, 60 or more (``math.inf``: for ever); and
         ``retention_bytes`` how much of each partition. ``options`` are the backend's own. With ``exist_ok`` an existing
-        topic of the same settings will do; one with others is a ``TopicExists`` that names the difference.
+        topic with the same settings is accepted; other settings raise a ``TopicExists`` that names the difference.
         """
         deadline = Deadline(timeout)
         with self._session.using("create topic"):
@@ -110,30 +110,30 @@ class Client(Closable):
             self._session.topics.delete(topic, deadline)
 
     def topics(self, *, timeout: float | None = 30) -> list[str]:
-        """The names of all topics, sorted, but for the backend's own."""
+        """Return the names of all topics, sorted, except the backend's own."""
         deadline = Deadline(timeout)
         with self._session.using("list topics", needs="list_topics"):
             return self._session.topics.names(deadline)
 
     def describe(self, topic: str, *, timeout: float | None = 30) -> TopicInfo:
-        """A topic as it stands: the log of each partition, and what it retains, where the backend tells."""
+        """Describe a topic: the log of each partition, and its retention, where the backend reports it."""
         deadline = Deadline(timeout)
         with self._session.using("describe topic"):
             return self._session.topics.find(topic, deadline)
 
     def partitions(self, topic: str, *, timeout: float | None = 30) -> list[Log]:
-        """The log of each partition of a topic, in order."""
+        """Return the log of each partition of a topic, in order."""
         return list(self.describe(topic, timeout=timeout).logs)
 
     def add_partitions(self, topic: str, total: int, *, timeout: float | None = 30) -> None:
-        """Have so many partitions in all, which is more than there are. Keys move to other partitions by this."""
+        """Grow the topic to ``total`` partitions. Existing keys may then map to other partitions."""
         deadline = Deadline(timeout)
         with self._session.using("add partitions", needs="add_partitions"):
             self._session.topics.add_partitions(topic, check_partitions(total, self.capabilities), deadline)
         self._session.open_objects.topic_changed(topic)
 
     def trim(self, topic: str, before: Mapping[int, Position], *, timeout: float | None = 30) -> None:
-        """Remove what lies before a position of each of these partitions."""
+        """Remove the messages before a position of each of these partitions."""
         deadline = Deadline(timeout)
         with self._session.using("trim", needs="trim"):
             self._session.topics.trim(topic, before, deadline)
@@ -150,11 +150,11 @@ class Client(Closable):
         queue_bytes: int = 64 * 1024 * 1024,
         timeout: float | None = 30,
     ) -> Producer:
-        """A producer for one topic; without a topic, for any that its messages name.
+        """Open a producer for one topic; without a topic, for any that its messages name.
 
-        ``partitioner`` says where messages go: by their key as ``"murmur2"``, Kafka's, ``"pulsar-java"``, or
-        ``"round_robin"``, which is murmur2 but takes those without a key in turn; or a function of key and number of
-        partitions. No more messages and bytes than the queue takes are on their way at once.
+        ``partitioner`` chooses the partition: by the key with ``"murmur2"``, as Kafka, or ``"pulsar-java"``; with
+        ``"round_robin"``, as murmur2 but in turn for messages without a key; or with a function of the key and the
+        number of partitions. At most ``queue_messages`` and ``queue_bytes`` are on their way at once.
         """
         return Producer(
             self._session.open_producer(
@@ -166,9 +166,9 @@ class Client(Closable):
     def stage(
         self, topic: str, *, partitioner: PartitionerName | Partitioner = "murmur2", timeout: float | None = 30
     ) -> Stage:
-        """A stage, for writing many messages where nobody reads them until ``ingest`` takes them in.
+        """Open a stage, which holds many messages that no reader sees until ``ingest`` takes them in.
 
-        Leaving its block without ``finish`` discards it. Any process that has a client of the same store may write one.
+        Leaving its block without ``finish`` discards it. Any process with a client of the same store may write one.
         """
         deadline = Deadline(timeout)
         with self._session.using("stage", needs="staged_ingest"):
@@ -180,11 +180,11 @@ class Client(Closable):
     def ingest(
         self, staged: Staged | Sequence[Staged], *, writer: str, number: int, timeout: float | None = 30
     ) -> Ingested:
-        """Take in what was staged, by anybody, as one: readers see all of it, or nothing.
+        """Take in staged messages of any process as one: readers see all of them, or none.
 
-        ``writer`` and ``number`` mark it, and the numbers of one writer only grow. A number that was taken in already,
-        or a smaller one, takes in nothing more, so that a batch that is written again after a crash is stored once:
-        the answer is ``repeated``, and what was staged is discarded.
+        ``writer`` and ``number`` mark them, and the numbers of one writer only grow. A number that was taken in
+        already, or a smaller one, takes in nothing, so that a batch written again after a crash is stored once:
+        the answer is ``repeated``, and the staged messages are discarded.
         """
         deadline = Deadline(timeout)
         wanted = Ingest(check_staged(staged), check_writer(writer), check_number(number))
@@ -192,7 +192,7 @@ class Client(Closable):
             return self._backend.ingest(self._connection, wanted, deadline)
 
     def discard(self, staged: Staged | Sequence[Staged], *, timeout: float | None = 30) -> None:
-        """Remove what was staged and is not wanted any more. What is gone already, or was taken in, is passed over."""
+        """Remove staged messages that are no longer wanted. Those already removed or taken in are ignored."""
         deadline = Deadline(timeout)
         unwanted = check_staged(staged)
         with self._session.using("discard", needs="staged_ingest"):
@@ -220,7 +220,7 @@ class Client(Closable):
         prefetch_bytes: int = PREFETCH_BYTES,
         timeout: float | None = 30,
     ) -> Consumer:
-        """A consumer of one or many topics.
+        """Open a consumer of one or many topics.
 
         Without a ``group`` it sees all partitions, leaves no trace, and must say its ``start``. With one it shares
         them with the other members, as ``mode`` says; ``start`` (EARLIEST by default) applies only where the group
@@ -228,9 +228,9 @@ class Client(Closable):
 
         ``auto_ack`` acks each message when the next one is asked for. ``max_unacked`` is how many messages of a
         partition may be in hand without an ack (in the shared modes: of all). A member that takes nothing for longer
-        than ``max_processing`` seconds loses its work to the others; without it, a handler may take as long as it
-        likes. ``retry`` says when a message that was given back comes again, and ``dead_letter`` to which topic it
-        goes when its attempts are used up.
+        than ``max_processing`` seconds loses its work to the others; without it, a handler may take any time.
+        ``retry`` says when a nacked message comes again, and ``dead_letter`` names the topic it goes to once its
+        attempts are used up.
         """
         request = ConsumerRequest(
             group=group, start=start, until=until, partitions=partitions, mode=mode, missing=missing,
@@ -250,7 +250,7 @@ class Client(Closable):
         missing: Literal["error", "next"] = "error",
         timeout: float | None = 30,
     ) -> Iterator[Message]:
-        """The messages from ``start`` to what was stored when this was called, or to ``until``. No group, no trace."""
+        """Iterate over the messages from ``start`` to the present end, or to ``until``. No group, no trace."""
         consumer = self.consumer(
             topics, start=start, until=until, partitions=partitions, missing=missing, timeout=timeout
         )
@@ -259,13 +259,13 @@ class Client(Closable):
     # groups ------------------------------------------------------------------------------------------------
 
     def groups(self, topic: str | None = None, *, timeout: float | None = 30) -> list[GroupInfo]:
-        """The groups that have a position, on this topic or on any, by name."""
+        """List the groups that have a position, on this topic or on any, by name."""
         deadline = Deadline(timeout)
         with self._session.using("list groups", needs="groups"):
             return self._session.groups.all(topic, deadline)
 
     def positions(self, topic: str, *, group: str, timeout: float | None = 30) -> dict[int, GroupPosition]:
-        """Where a group stands, for each partition where it has a position; ``GroupNotFound`` if there is none."""
+        """Return the group's position in each partition that has one; ``GroupNotFound`` if there is none."""
         deadline = Deadline(timeout)
         with self._session.using("describe group", needs="groups"):
             return self._session.groups.positions(check_group(group), topic, deadline)
@@ -284,9 +284,10 @@ class Client(Closable):
 
         ``EARLIEST``, ``LATEST``, a time and ``last(n)`` move all partitions. An id (which is delivered first), a
         position, or a mapping of partition to position moves what it names, and the others stay where they are. Where
-        the group had no position it is placed at EARLIEST, so that no partition is left to a ``start=``: this is also
-        how a group is made before anybody consumes; with ``must_exist`` that is ``GroupNotFound``. What retention
-        removed is ``PositionLost``, and nothing moves; with ``missing="next"`` the first message that is left will do.
+        the group had no position it is placed at EARLIEST, so that no partition is left to a ``start=``. This also
+        creates a group before its first consumer; with ``must_exist`` that raises ``GroupNotFound``. A position that
+        retention removed raises ``PositionLost``, and nothing moves; with ``missing="next"`` the group moves to the
+        first retained message.
         """
         deadline = Deadline(timeout)
         check_missing(missing)
@@ -296,12 +297,12 @@ class Client(Closable):
             )
 
     def delete_group(self, group: str, *, timeout: float | None = 30) -> None:
-        """Forget a group on all topics: the next to open it begins at its ``start=``. ``ConsumerBusy`` with members."""
+        """Delete a group on all topics: its next consumer begins at its ``start=``. ``ConsumerBusy`` with members."""
         deadline = Deadline(timeout)
         with self._session.using("delete group", needs="durable_groups"):
             self._session.groups.delete(check_group(group), deadline)
 
-    # questions ---------------------------------------------------------------------------------------------
+    # queries -----------------------------------------------------------------------------------------------
 
     @overload
     def watermarks(self, topic: str, *, timeout: float | None = 30) -> dict[int, Watermarks]: ...
@@ -310,14 +311,14 @@ class Client(Closable):
     def watermarks(
         self, topic: str | TopicNames, *, timeout: float | None = 30
     ) -> dict[int, Watermarks] | dict[str, dict[int, Watermarks]]:
-        """What each partition retains; for many topics at once, by topic."""
+        """Return the watermarks of each partition; for many topics at once, by topic."""
         deadline = Deadline(timeout)
         with self._session.using("watermarks"):
             found = self._session.queries.watermarks(check_topics(topic), deadline)
         return found[topic] if isinstance(topic, str) else found
 
     def bounds(self, topic: str, *, timeout: float | None = 30) -> dict[int, Bounds]:
-        """The first and the last retained id of each partition."""
+        """Return the first and the last retained id of each partition."""
         deadline = Deadline(timeout)
         with self._session.using("bounds"):
             return self._session.queries.bounds(topic, deadline)
@@ -329,7 +330,7 @@ class Client(Closable):
     def lag(
         self, topic: str | TopicNames, *, group: str, timeout: float | None = 30
     ) -> dict[int, int] | dict[str, dict[int, int]]:
-        """For each partition: about how many messages the group has before it; 0 only when it has none."""
+        """Estimate, for each partition, the messages that the group has yet to read; 0 only when there are none."""
         deadline = Deadline(timeout)
         with self._session.using("lag", needs="groups"):
             found = self._session.queries.lag(check_topics(topic), check_group(group), deadline)

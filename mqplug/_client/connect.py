@@ -1,4 +1,4 @@
-"""``connect``: which backend, with which settings."""
+"""``connect``: opens a client of a backend with its settings."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def connect(
 
 
 def look(target: Target, timeout: float | None) -> Client:
-    """Connect to what is there. What is missing is not made, unless *target* itself says so."""
+    """Connect to an existing store. Create nothing, unless *target* itself says so."""
     from mqplug._config.plan import plan
 
     deadline = Deadline(timeout)
@@ -44,7 +44,7 @@ def look(target: Target, timeout: float | None) -> Client:
 
 
 def configured(name: str, configuration: os.PathLike[str] | Mapping[str, Any] | None = None) -> bool:
-    """Whether a backend is configured: its section is present, and says where the backend is.
+    """Return whether a backend is configured: its section is present, and has the backend's address.
 
     Looks where ``connect()`` looks; or in a file or mapping.
     """

@@ -1,4 +1,4 @@
-"""A diagnosis: which sources were read, what was chosen and why, each setting with its source, and does it connect.
+"""Diagnoses a connection: sources read, backend chosen, settings with their sources, and whether it connects.
 
 Secrets are masked.
 """
@@ -29,7 +29,7 @@ from mqplug._settings.urls import without_logins
 
 @attrs.frozen
 class Setting:
-    """One setting as it is in force, and where it comes from."""
+    """A setting in force, and its source."""
 
     name: str
     value: Any
@@ -38,7 +38,7 @@ class Setting:
 
 @attrs.frozen(kw_only=True)
 class Diagnosis:
-    """What was found out, up to the error that ended it."""
+    """The findings, up to the error that ended the diagnosis."""
 
     sources: list[str] = attrs.field(factory=list)
     backend: str | None = None
@@ -53,7 +53,7 @@ class Diagnosis:
 
 
 def diagnose(target: Target, timeout: float) -> Diagnosis:
-    """Find out what ``connect(target)`` would do, and whether it reaches something. Makes nothing."""
+    """Find out what ``connect(target)`` would do, and whether it reaches the backend. Create nothing."""
     found = Diagnosis()
     try:
         layers = sources(target, {}).layers
@@ -101,7 +101,7 @@ def _left_alone(layers: Sequence[Layer], chosen: str | None) -> Iterator[LeftAlo
 
 
 class _Warned(logging.Handler):
-    """Gathers what plugins warn of."""
+    """Gathers the warnings of plugins."""
 
     def __init__(self, texts: list[str]) -> None:
         super().__init__(logging.WARNING)
@@ -124,7 +124,7 @@ def _warned() -> Iterator[list[str]]:
 
 
 def _sources(made: ConnectionPlan) -> list[str]:
-    """Files, and those variables that said something."""
+    """Return the files, and the variables that had a value."""
     documents = [layer.source for layer in made.layers if isinstance(layer, Document | MilvusFile)]
     said = [given.source for given in (*made.givens.values(), *made.keys.values())]
     return list(dict.fromkeys([*said, *documents]))
@@ -148,7 +148,7 @@ def _source(given: Given | None) -> str:
 
 
 def _plain(value: Any) -> Any:
-    """The value as JSON has it, without logins."""
+    """Return the value as JSON, without logins."""
     if isinstance(value, str):
         return without_logins(value)
     if isinstance(value, Mapping):

@@ -1,4 +1,4 @@
-"""Groups from outside: listed, looked at, moved and deleted."""
+"""Groups: listed, described, moved and deleted without consuming."""
 
 from __future__ import annotations
 
@@ -34,20 +34,20 @@ class Groups:
         self._topics = topics
 
     def all(self, topic: str | None, deadline: Deadline) -> list[GroupInfo]:
-        """Every group with a position, on one topic or on any."""
+        """List every group with a position, on one topic or on any."""
         if topic is not None:
             self._topics.find(topic, deadline)
         found = self._backend.list_groups(self._connection, topic, deadline)
         return sorted(found, key=lambda group: group.name)
 
     def positions(self, group: str, topic: str, deadline: Deadline) -> dict[int, GroupPosition]:
-        """Where a group stands in a topic, by partition."""
+        """Return the group's positions in a topic, by partition."""
         logs = self._topics.find(topic, deadline).logs
         found = self.stored(group, {topic: logs}, deadline)
         return {log.partition: found[log] for log in logs if log in found}
 
     def stored(self, group: str, logs: Mapping[str, Sequence[Log]], deadline: Deadline) -> Mapping[Log, GroupPosition]:
-        """Where a group stands in these topics; ``GroupNotFound`` if it has no position in one of them."""
+        """Return the group's positions in these topics; ``GroupNotFound`` if it has none in one of them."""
         every = [log for each in logs.values() for log in each]
         found = self._backend.group_positions(self._connection, group, every, deadline)
         for topic, partitions in logs.items():
@@ -56,13 +56,13 @@ class Groups:
         return found
 
     def delete(self, group: str, deadline: Deadline) -> None:
-        """Forget a group."""
+        """Delete a group."""
         self._backend.delete_group(self._connection, group, deadline)
 
     def reset(
         self, group: str, topic: str, to: ResetTarget, *, must_exist: bool, lenient: bool, deadline: Deadline
     ) -> None:
-        """Move a group without members. What ``to`` does not name stays, or is placed at EARLIEST."""
+        """Move a group without members. Partitions that ``to`` does not name stay, or are placed at EARLIEST."""
         target = _checked(to)
         logs = self._topics.find(topic, deadline).logs
         known = self._backend.group_positions(self._connection, group, logs, deadline)
@@ -75,7 +75,7 @@ class Groups:
             self._backend.move_group(self._connection, group, moved, deadline)
 
     def _not_found(self, group: str, topic: str, deadline: Deadline) -> GroupNotFound:
-        """What says that there is no such group, and which name was perhaps meant."""
+        """Return the error for an unknown group, with a similar name if there is one."""
         near: list[str] = []
         with suppress(Error):
             there = [info.name for info in self._backend.list_groups(self._connection, topic, deadline)]
@@ -83,7 +83,7 @@ class Groups:
         meant = f"Did you mean {near[0]!r}? " if near else ""
         return GroupNotFound(
             f"the group {group!r} has no position on {topic!r}", topic=topic,
-            fix=f"{meant}groups({topic!r}) lists those that have one; a group has one since it was opened, or reset",
+            fix=f"{meant}List the groups of the topic with groups({topic!r}), or create the group with reset_group()",
         )  # fmt: skip
 
     def _named(
@@ -101,7 +101,7 @@ class Groups:
         return named
 
     def _retained(self, named: Mapping[Log, GroupPosition], deadline: Deadline) -> dict[Log, GroupPosition]:
-        """The same places; where retention removed one, the first message that is left."""
+        """Return the positions; where retention removed one, that of the first retained message."""
         marks = self._backend.watermarks(self._connection, list(named), None, deadline)
         return {log: _not_before(at, marks[log].low) for log, at in named.items()}
 

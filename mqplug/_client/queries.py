@@ -1,4 +1,4 @@
-"""Queries about what is stored: watermarks, bounds and lag. They move nothing."""
+"""Queries about stored messages: watermarks, bounds and lag. They move nothing."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class Queries:
-    """Answers for many topics at once, with as few round trips as the backend allows."""
+    """Answers queries for many topics at once, with as few round trips as the backend allows."""
 
     def __init__(self, backend: Backend, connection: Connection, topics: Topics, groups: Groups) -> None:
         self._backend = backend
@@ -27,19 +27,19 @@ class Queries:
         self._groups = groups
 
     def watermarks(self, topics: Sequence[str], deadline: Deadline) -> dict[str, dict[int, Watermarks]]:
-        """The watermarks of each partition of each topic."""
+        """Return the watermarks of each partition of each topic."""
         logs = self._topics.find_all(topics, deadline)
         marks = self._marks(logs, None, deadline)
         return {topic: {log.partition: marks[log] for log in logs[topic]} for topic in topics}
 
     def bounds(self, topic: str, deadline: Deadline) -> dict[int, Bounds]:
-        """The first and last id of each partition."""
+        """Return the first and last id of each partition."""
         logs = self._topics.find(topic, deadline).logs
         found = self._backend.bounds(self._connection, logs, deadline)
         return {log.partition: found[log] for log in logs}
 
     def lag(self, topics: Sequence[str], group: str, deadline: Deadline) -> dict[str, dict[int, int]]:
-        """How many messages the group has before it, in each partition of each topic."""
+        """Return the number of messages that the group has yet to read, in each partition of each topic."""
         logs = self._topics.find_all(topics, deadline)
         stored = self._groups.stored(group, logs, deadline)
         since = {log: place.position for log, place in stored.items()}
@@ -54,7 +54,7 @@ class Queries:
 
 
 def _behind(stands: Position | None, marks: Watermarks) -> int:
-    """An estimate, but 0 if and only if there is nothing more to come."""
+    """Estimate the lag; it is 0 if and only if there is nothing more to read."""
     if marks.low == marks.high or (stands is not None and stands >= marks.high):
         return 0
     return marks.count if marks.exact else max(marks.count, 1)

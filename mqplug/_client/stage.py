@@ -1,4 +1,4 @@
-"""Stages: many messages that are written where nobody reads them, until one step takes all of them in."""
+"""Stages: many messages that no reader sees until one step takes all of them in."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from mqplug._model.errors import Closed, InvalidName, MessageTooLarge
 from mqplug._plugins.backend import NO_TIMEOUT_S
 from mqplug._produce.columns import Records, SendColumns, columns_of
 from mqplug._produce.record import check_declared
-from mqplug._produce.sorting import Sorter
+from mqplug._produce.splitting import BatchSplitter
 from mqplug.spi._actions import Staged
 
 if TYPE_CHECKING:
@@ -26,9 +26,9 @@ MAX_BATCH_NUMBER = (1 << 63) - 1
 
 
 class Stage:
-    """Takes messages of one topic. Made by ``Client.stage``; one thread at a time may use it.
+    """Stages messages of one topic. Made by ``Client.stage``; one thread at a time may use it.
 
-    Leaving the block without ``finish``, or by an exception, discards what was written.
+    Leaving the block without ``finish``, or by an exception, discards the written messages.
     """
 
     def __init__(
@@ -42,12 +42,12 @@ class Stage:
         self._driver = driver
         self._route = route
         self._able = able
-        self._sorter = Sorter(route.topic, able.batch_max_messages, able.batch_max_bytes, _never)
+        self._splitter = BatchSplitter(route.topic, able.batch_max_messages, able.batch_max_bytes, _never)
         self._over = False
 
     @property
     def topic(self) -> str:
-        """The topic that its messages are for."""
+        """The topic of its messages."""
         return self._route.topic
 
     def write(self, records: Records, *, timeout: float | None = 30) -> None:
@@ -61,13 +61,13 @@ class Stage:
             if not len(columns):
                 return
             self._check(columns)
-            runs = list(self._sorter.runs(columns, range(len(columns)), self._find))
+            runs = list(self._splitter.runs(columns, range(len(columns)), self._find))
             with self._or_discard():
                 for run, _ in runs:
                     self._driver.write(run, deadline.remaining(NO_TIMEOUT_S))
 
     def finish(self, *, timeout: float | None = 30) -> Staged:
-        """Put on disk what was written, and return what ``Client.ingest`` takes. It may be nothing at all."""
+        """Put the written messages on disk, and return them for ``Client.ingest``. There may be none."""
         deadline = Deadline(timeout)
         with self._use("stage"), self._or_discard():
             staged = self._driver.finish(deadline.remaining(NO_TIMEOUT_S))
@@ -75,7 +75,7 @@ class Stage:
             return staged
 
     def discard(self) -> None:
-        """Remove what was written. May be called twice; after ``finish`` it does nothing."""
+        """Remove the written messages. May be called twice; after ``finish`` it does nothing."""
         if not self._over:
             self._over = True
             self._driver.discard()
@@ -121,22 +121,22 @@ class Stage:
 
 
 def _never(_: Any, __: Deadline) -> None:
-    """Nobody waits for a record that is staged."""
+    """Do nothing: staged records have no outcome to wait for."""
 
 
 def check_staged(staged: Staged | Sequence[Staged]) -> tuple[Staged, ...]:
-    """What was staged, one or several, as a tuple of at least one."""
+    """Return one or several staged results as a tuple of at least one."""
     several = (staged,) if isinstance(staged, Staged) else tuple(staged)
     for each in several:
         if not isinstance(each, Staged):
-            raise TypeError(f"what was staged is what Stage.finish returned, not {type(each).__name__}")
+            raise TypeError(f"ingest() and discard() take results of Stage.finish, not {type(each).__name__}")
     if not several:
-        raise ValueError("there is nothing to take in: name what was staged")
+        raise ValueError("no staged messages were named: pass at least one result of Stage.finish")
     return several
 
 
 def check_writer(name: str) -> str:
-    """The name, if a writer may have it."""
+    """Return the name of a writer; raise unless it is legal."""
     if not isinstance(name, str):
         raise TypeError(f"a writer is a str, not {type(name).__name__}")
     if not 1 <= len(name) <= 249 or not name.isprintable():
@@ -145,5 +145,5 @@ def check_writer(name: str) -> str:
 
 
 def check_number(number: int) -> int:
-    """The number of a batch."""
+    """Return the number of a batch; raise unless it is legal."""
     return whole_number("the number of a batch", number, 0, MAX_BATCH_NUMBER)

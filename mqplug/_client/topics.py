@@ -1,4 +1,4 @@
-"""Topics: made, found, grown, trimmed and removed."""
+"""Topics: created, described, grown, trimmed and deleted."""
 
 from __future__ import annotations
 
@@ -32,17 +32,17 @@ class Topics:
         self._connection = connection
 
     def find(self, topic: str, deadline: Deadline) -> TopicInfo:
-        """A topic as it stands; ``TopicNotFound`` if there is none."""
+        """Describe a topic; ``TopicNotFound`` if there is none."""
         return self._backend.topic(self._connection, check_topic(topic), deadline)
 
     def find_all(self, topics: Sequence[str], deadline: Deadline) -> dict[str, Sequence[Log]]:
-        """The logs of each of these (checked) topics, with as few round trips as the backend allows."""
+        """Return the logs of each of these (checked) topics, with as few round trips as the backend allows."""
         names = list(dict.fromkeys(topics))
         found = self._backend.topics(self._connection, names, deadline)
         return {name: info.logs for name, info in zip(names, found, strict=True)}
 
     def find_or_create(self, topic: str, create: bool, deadline: Deadline) -> TopicInfo:
-        """A topic as it stands, made first where it is missing and ``create`` says so."""
+        """Describe a topic. Create it first where it is missing and ``create`` is set."""
         try:
             return self.find(topic, deadline)
         except TopicNotFound:
@@ -56,7 +56,7 @@ class Topics:
     def logs(
         self, topics: Sequence[str], partitions: Sequence[int] | None, create: bool, deadline: Deadline
     ) -> list[Log]:
-        """The logs that a consumer of these (checked) topics reads: all, or those of the named partitions."""
+        """Return the logs that a consumer of these (checked) topics reads: all, or those of the named partitions."""
         if not topics:
             raise ValueError("a consumer reads at least one topic")
         every = [log for topic in topics for log in self.find_or_create(topic, create, deadline).logs]
@@ -68,7 +68,7 @@ class Topics:
         return [log for log in every if log.partition in set(partitions)]
 
     def create(self, wanted: CreateTopic, exist_ok: bool, deadline: Deadline) -> None:
-        """Create a topic; with ``exist_ok`` an existing one of the same settings will do."""
+        """Create a topic. With ``exist_ok``, accept an existing one with the same settings."""
         try:
             self._backend.create_topic(self._connection, wanted, deadline)
         except TopicExists as error:
@@ -88,18 +88,18 @@ class Topics:
         self._backend.delete_topic(self._connection, check_topic(topic), deadline)
 
     def names(self, deadline: Deadline) -> list[str]:
-        """All topics but the backend's own."""
+        """Return the names of all topics but the backend's own."""
         return sorted(self._backend.list_topics(self._connection, deadline))
 
     def add_partitions(self, topic: str, total: int, deadline: Deadline) -> None:
-        """Have so many partitions in all; ``ValueError`` unless these are more than there are."""
+        """Grow a topic to ``total`` partitions; ``ValueError`` if it has as many already."""
         there = len(self.find(topic, deadline).logs)
         if total <= there:
-            raise ValueError(f"{topic!r} has {there} partitions, and can only have more, not {total}")
+            raise ValueError(f"topic {topic!r} has {there} partitions and can only grow; {total} is not more")
         self._backend.add_partitions(self._connection, AddPartitions(topic, total), deadline)
 
     def trim(self, topic: str, before: Mapping[int, Position], deadline: Deadline) -> None:
-        """Remove what lies before these positions."""
+        """Remove the messages before these positions."""
         wanted = by_log(self._connection, before, self.find(topic, deadline).logs)
         if wanted:
             self._backend.trim(self._connection, wanted, deadline)
@@ -114,7 +114,7 @@ def new_topic(
     retention_bytes: int | None,
     options: Mapping[str, Any] | None,
 ) -> CreateTopic:
-    """A topic to be created, if its name and settings are legal here."""
+    """Return a topic to be created; raise unless its name and settings are legal here."""
     check_new_topic(topic, able.topic_name_max)
     check_partitions(partitions, able)
     if options is not None and not isinstance(options, Mapping):
@@ -126,7 +126,7 @@ def new_topic(
 
 
 def check_partitions(count: int, able: Capabilities) -> int:
-    """So many partitions, if a topic of this backend may have them."""
+    """Return the number of partitions; raise unless a topic of this backend may have it."""
     whole_number("the number of partitions", count, 1, able.partitions_max)
     if count > 1 and not able.partitions:
         raise Unsupported("partitions", fix="Create the topic with one partition")
@@ -138,7 +138,7 @@ def _bytes(size: int | None) -> int | None:
 
 
 def _differences(wanted: CreateTopic, there: TopicInfo) -> Collection[str]:
-    """In what an existing topic differs from the wanted one, as far as both are known."""
+    """Return the differences of an existing topic from the wanted one, as far as both are known."""
     found = []
     if len(there.logs) != wanted.partitions:
         found.append(f"{len(there.logs)} partitions, not {wanted.partitions}")

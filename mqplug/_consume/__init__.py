@@ -1,1 +1,1 @@
-"""Receiving: consumers, what they hold, and what became of each message."""
+"""Receiving: consumers, their assignment, and the acks of each message."""

@@ -21,7 +21,7 @@ from mqplug.spi.groups._positions import tidy
 
 
 class NackedMessages:
-    """Those of one log, in log order."""
+    """The nacked messages of one log, in log order."""
 
     def __init__(self, now: Callable[[], float] | None = None) -> None:
         self._now = now or time.monotonic
@@ -34,7 +34,7 @@ class NackedMessages:
         return iter(list(self._waiting))
 
     def give_back(self, delivery: Delivery, row: int, delay: float) -> NackedMessage:
-        """A message was nacked: it is due again after so many seconds."""
+        """Make a nacked message due again after ``delay`` seconds."""
         again = delivery.again
         if again is None:
             again = NackedMessage(delivery, row, delivery.batch.attempts[row], math.inf)
@@ -46,11 +46,11 @@ class NackedMessages:
         return again
 
     def set_due(self, again: NackedMessage, delay: float) -> None:
-        """It comes again after so many seconds."""
+        """Deliver the message again after ``delay`` seconds."""
         again.due = self._now() + delay
 
     def settle(self) -> bool:
-        """Let go of those that are acked by now. Return whether any are left."""
+        """Remove the messages that are acked by now. Return whether any are left."""
         for again in tuple(self._waiting):
             present = again.present
             if present is not None and present.flags[0] == ACKED:
@@ -58,15 +58,15 @@ class NackedMessages:
         return bool(self._waiting)
 
     def forget(self, again: NackedMessage) -> None:
-        """This one is acked."""
+        """Mark the message as acked and remove it."""
         again.delivery.flags[again.row] = ACKED
         if again.present is not None:
             again.present.flags[0] = ACKED
-        with suppress(ValueError):  # another thread was quicker
+        with suppress(ValueError):  # another thread removed it first
             self._waiting.remove(again)
 
     def take_due(self) -> Delivery | None:
-        """The first one, if its time has come: to be delivered again."""
+        """Return a delivery of the first message if it is due, otherwise None."""
         if not self.settle():
             return None
         again = self._waiting[0]
@@ -78,14 +78,14 @@ class NackedMessages:
         return again.present
 
     def wait(self) -> float:
-        """Seconds until the next one is due."""
+        """Return the seconds until the next message is due."""
         if not self._waiting or self._waiting[0].present is not None:
             return math.inf
         return max(0.0, self._waiting[0].due - self._now())
 
     @property
     def unsettled(self) -> int:
-        """How many are with the caller again."""
+        """The number of messages that were delivered again and are not settled."""
         return sum(each.present is not None and each.present.flags[0] == OPEN for each in self._waiting)
 
 
@@ -95,35 +95,35 @@ _FIRST = itemgetter(0)
 
 
 class Tracker:
-    """Where a consumer stands in one log, in one epoch. Without a group nothing is kept to be acked."""
+    """Tracks the deliveries and acks of one log in one epoch. Without a group it keeps no deliveries to be acked."""
 
     def __init__(self, owner: object, start: GroupPosition, *, keeps: bool) -> None:
-        self.owner = owner  # tells this consumer's messages from another's
+        self.owner = owner  # distinguishes this consumer's messages from another's
         self._position = start.position
         self._restored = tidy(start).acked
         self._keeps = keeps
         self._deliveries: deque[Delivery] = deque()
-        self.kept = 0  # messages of all deliveries: no fewer than are unsettled, and known without a look at each
+        self.kept = 0  # messages of all deliveries, an upper bound of the unsettled ones
         self.returned = NackedMessages()
         self.dirty = False
-        self.awaited = False  # somebody waits for an ack here: more may be handed out then
-        self.ranges = 0  # how many acked ranges the last state had
-        self.passed = nothing(start.position, self)  # stands for all that was acked and forgotten
+        self.awaited = False  # whether an ack here lets more be handed out
+        self.ranges = 0  # number of acked ranges in the last state
+        self.passed = nothing(start.position, self)  # the delivery of all messages that were acked and forgotten
 
     def without_acked(self, batch: Batch) -> Batch:
-        """The batch less what the group had acked before it was opened."""
+        """Return the batch without the messages that the group had acked before it was opened."""
         if not self._restored:
             return batch
         rows = [index for index, coordinates in enumerate(batch.coordinates) if not self._was_acked(coordinates)]
         return batch if len(rows) == len(batch) else batch.take(rows, batch.next_position)
 
     def _was_acked(self, coordinates: Numbers) -> bool:
-        """Whether a range that was restored has this message; there may be a hundred thousand."""
+        """Return whether a restored range has this message. There may be a hundred thousand ranges."""
         behind = bisect_right(self._restored, coordinates, key=_FIRST)
         return behind > 0 and coordinates <= self._restored[behind - 1][1]
 
     def deliver(self, batch: Batch, still_holds: StillHolds | None = None) -> Delivery:
-        """Begin to hand a batch out."""
+        """Begin to hand out a batch."""
         if not self._keeps:
             self._forget_exhausted()
         delivery = Delivery(batch, self, still_holds=still_holds)
@@ -134,7 +134,7 @@ class Tracker:
 
     @property
     def latest(self) -> Delivery | None:
-        """What was delivered last."""
+        """The last delivery."""
         return self._deliveries[-1] if self._deliveries else None
 
     def drop(self) -> None:
@@ -146,7 +146,7 @@ class Tracker:
                 again.present.drop()
 
     def find(self, message_id: MessageId) -> tuple[Delivery, int] | None:
-        """Where a message was handed out last, if that still counts."""
+        """Return the live delivery and row of a message that was handed out; None if there is none."""
         wanted = message_id.coordinates
         for again in self.returned:
             if again.present is not None and again.coordinates == wanted:
@@ -157,18 +157,18 @@ class Tracker:
         return None
 
     def has_acked(self, message_id: MessageId) -> bool:
-        """Whether all up to and with this message is acked."""
+        """Return whether this message and all before it are acked."""
         self._advance()
         return not self._position.precedes(message_id)
 
     def ack_through(self, delivery: Delivery, index: int) -> None:
-        """Ack all that was handed out, up to and with this row."""
+        """Ack all messages handed out up to and including this row."""
         for again in list(self.returned):
             if again.coordinates <= delivery.batch.coordinates[index]:
                 self.returned.forget(again)
         origin, last = (delivery.again.delivery, delivery.again.row) if delivery.again else (delivery, index)
         if origin not in self._deliveries:
-            return  # all up to it is acked, and forgotten
+            return  # it is acked and forgotten, with all before it
         for earlier in list(self._deliveries):
             rows = last + 1 if earlier is origin else len(earlier.flags)
             earlier.flags[:rows] = bytes((ACKED,)) * rows
@@ -177,11 +177,11 @@ class Tracker:
         self.dirty = True
 
     def give_back(self, delivery: Delivery, row: int, delay: float) -> None:
-        """A message was nacked: it comes again after so many seconds, and the rest waits for it."""
+        """Deliver a nacked message again after ``delay`` seconds. Those behind it wait for it."""
         self.returned.give_back(delivery, row, delay)
 
     def set_aside(self, delivery: Delivery, row: int) -> Decide:
-        """A message is nobody's until it is decided that it is done, or comes again."""
+        """Withhold a message. Return the function that later acks it, or makes it due again."""
         again = self.returned.give_back(delivery, row, math.inf)
 
         def decide(delay: float | None) -> None:
@@ -203,12 +203,12 @@ class Tracker:
 
     @property
     def unsettled(self) -> int:
-        """How many messages were handed out and are not acked."""
+        """The number of messages that were handed out and are not acked."""
         return sum(delivery.unsettled for delivery in list(self._deliveries)) + self.returned.unsettled
 
     @property
     def oldest(self) -> MessageId | None:
-        """The first message that was handed out and is not acked: what the stored position waits for."""
+        """The first message that was handed out and is not acked. The stored position cannot pass it."""
         self._advance()
         first = next(iter(self._deliveries), None)
         if first is None:
@@ -217,7 +217,7 @@ class Tracker:
         return first.batch.id(row) if row < first.handed_out else None
 
     def state(self) -> GroupPosition:
-        """All before the position is acked, and the ranges behind it."""
+        """Return the position before which all is acked, and the acked ranges behind it."""
         self._advance()
         ranges = [each for each in self._restored if each[1] >= self._position.coordinates]
         deliveries = list(self._deliveries)  # the receiving thread may append meanwhile
@@ -227,12 +227,12 @@ class Tracker:
         return state
 
     def take_change(self) -> GroupPosition:
-        """The state that is to be stored now."""
+        """Return the state to store now."""
         self.dirty = False
         return self.state()
 
     def put_back(self) -> None:
-        """What was taken was not stored after all."""
+        """Mark the taken state as not stored."""
         self.dirty = True
 
     def _advance(self) -> None:
@@ -258,13 +258,13 @@ class Tracker:
 
 
 def _first_unacked(delivery: Delivery) -> int:
-    """The first row that is not acked; the number of rows if there is none."""
+    """Return the first row that is not acked; the number of rows if there is none."""
     found = _UNACKED.search(bytes(delivery.flags))
     return found.start() if found else len(delivery.flags)
 
 
 def _acked_ranges(deliveries: Sequence[Delivery]) -> list[tuple[Numbers, Numbers]]:
-    """The runs of acked messages; one that reaches the end of a delivery goes on in the next."""
+    """Return the ranges of acked messages. A range that reaches the end of a delivery goes on in the next."""
     ranges: list[tuple[Numbers, Numbers]] = []
     goes_on = False
     for delivery in deliveries:

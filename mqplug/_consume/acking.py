@@ -1,4 +1,4 @@
-"""What a caller says of a message: done (ack), or not done (nack); and the storing of it."""
+"""Acks, nacks, dead letters and commits of a consumer."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ if TYPE_CHECKING:
     Changes = Sequence[tuple[HeldPartition, GroupPosition | Settlement]]
 
 NACK_COMMIT_S = 5.0
-UNSETTLED_REASON = "whoever had it died, or was away for too long, each time"
+UNSETTLED_REASON = "each consumer that had it died, or was away for too long"
 
 
 class Acknowledgements:
-    """Acks, nacks, dead letters and commits of one consumer. Any thread."""
+    """Records and stores the acks and nacks of one consumer. Any thread may use it."""
 
     def __init__(
         self,
@@ -47,7 +47,9 @@ class Acknowledgements:
         self._driver_session = driver_session
         self._assignment = assignment
         self._fetcher = fetcher
-        self._owner = assignment if driver_session.group is not None else None  # of the deliveries that may be acked
+        self._owner = (
+            assignment if driver_session.group is not None else None
+        )  # of the deliveries that this consumer may ack
         self._retry = retry
         self._dead_letters = dead_letters
         self.last_commit = time.monotonic()
@@ -59,13 +61,13 @@ class Acknowledgements:
 
     @property
     def buried(self) -> int:
-        """How many messages went to the dead-letter topic."""
+        """The number of messages that went to the dead-letter topic."""
         return self._dead_letters.sent if self._dead_letters is not None else 0
 
     # ack ---------------------------------------------------------------------------------------------------
 
     def ack(self, message: Message | MessageId) -> None:
-        """This one is done. What is right nearly always is told with as few steps as possible."""
+        """Ack a message. The common case takes as few steps as possible."""
         if type(message) is Message:
             delivery, index = message._batch.delivery, message._index
             if delivery is not None and delivery.live and not delivery.flags[index]:
@@ -88,7 +90,7 @@ class Acknowledgements:
             self._fetcher.on_settled()
 
     def ack_through(self, message: Message | MessageId) -> None:
-        """This one and all before it in its partition are done."""
+        """Ack a message and all before it in its partition."""
         delivery, index = self._delivered(message, "ack")
         if not delivery.live:
             self.late += 1
@@ -99,7 +101,7 @@ class Acknowledgements:
             self._fetcher.on_settled()
 
     def _delivered(self, message: Message | MessageId, operation: str) -> tuple[Delivery, int]:
-        """Where this consumer handed a message out; ``InvalidMessageId`` if it never did."""
+        """Return the delivery and row of a message; ``InvalidMessageId`` if this consumer never handed it out."""
         if isinstance(message, Message):
             delivery, index = message._batch.delivery, message._index
         else:
@@ -115,7 +117,7 @@ class Acknowledgements:
         return delivery, index
 
     def _find(self, message_id: MessageId, operation: str) -> tuple[Delivery | None, int]:
-        """Where a message was handed out; a dead delivery if it was settled before, None if it never was."""
+        """Return the delivery and row of a message: a dead delivery if it is settled, None if it was not delivered."""
         if not isinstance(message_id, MessageId):
             raise TypeError(f"{operation} takes a Message or its id, not {_given(message_id)}")
         held = self._assignment.get(message_id.log)
@@ -133,14 +135,14 @@ class Acknowledgements:
         self._driver_session.check_open()
         self._driver_session.require_group(operation)
         raise InvalidMessageId(
-            f"{message!r} was not delivered by this consumer, or is not held any more",
-            **self._driver_session.where(operation), fix=f"{operation.capitalize()} what this consumer received",
+            f"{message!r} was not delivered by this consumer, or its partition is no longer held",
+            **self._driver_session.where(operation), fix=f"{operation.capitalize()} only messages that it received",
         )  # fmt: skip
 
     # nack --------------------------------------------------------------------------------------------------
 
     def nack(self, message: Message, delay: float | None, reason: object) -> None:
-        """This one is not done: it comes again, or goes to the dead letters when it was tried often enough."""
+        """Nack a message: deliver it again, or send it to the dead letters after its last attempt."""
         if not isinstance(message, Message):
             raise TypeError(f"nack takes a Message, not {_given(message)}")
         if delay is not None and not 0 <= number("a delay", delay, "a number of seconds") < math.inf:
@@ -159,15 +161,15 @@ class Acknowledgements:
                     self._bury(self._dead_letters, message, delivery, _spoken(reason))
                 else:
                     delivery.tracker.give_back(delivery, index, wait)
-            finally:  # what cannot be buried comes again, too
+            finally:  # a message that cannot be buried comes again, too
                 self._hand_out_again(delivery)
         if self._driver_session.shares:
-            with suppress(Error):  # the keeper tries again
+            with suppress(Error):  # the background thread tries again
                 self.commit(Deadline(NACK_COMMIT_S))
         self._driver_session.wake()
 
     def _hand_out_again(self, delivery: Delivery) -> None:
-        """The partition of a message that was given back waits for it."""
+        """Hold the partition of a nacked message back until the message was delivered again."""
         held = self._assignment.get(delivery.batch.log)
         if held is not None and held.tracker is delivery.tracker and isinstance(delivery.tracker, Tracker):
             self._fetcher.hold_back(held)
@@ -181,7 +183,7 @@ class Acknowledgements:
     # dead letters ------------------------------------------------------------------------------------------
 
     def _bury(self, dead_letters: DeadLetters, message: Message, delivery: Delivery, reason: str) -> None:
-        """Send a message to the dead letters. Until it is stored there, it is nobody's."""
+        """Send a message to the dead letters. It is withheld until it is stored there."""
         decide = delivery.tracker.set_aside(delivery, message._index)
 
         def done(error: Error | None) -> None:
@@ -195,11 +197,11 @@ class Acknowledgements:
             raise
 
     def _wait_after(self, error: Error, attempt: int) -> float:
-        """Seconds until what could not be buried comes again; trying soon does not help against wrong settings."""
+        """Return the seconds until a message that could not be buried comes again; with wrong settings, the longest."""
         return self._retry.longest if isinstance(error, ConfigError) else self._retry.delay_after(attempt)
 
     def bury_spent(self, held: HeldPartition, batch: Batch) -> Batch:
-        """What was tried often enough, and nobody was left to say so, is not handed out again; the rest is."""
+        """Bury the messages whose attempts are used up although no consumer nacked them. Return the rest."""
         attempts, limit = batch.attempts, self._retry.attempts
         if self._dead_letters is None or limit is None or max(attempts, default=0) <= limit:
             return batch
@@ -215,7 +217,7 @@ class Acknowledgements:
         return batch.take(rest, batch.next_position)
 
     def collect(self) -> None:
-        """Ack what is stored among the dead letters; what is not is tried again."""
+        """Ack the messages that are stored among the dead letters. Make those that failed due again."""
         if self._dead_letters:
             with self._assignment.committing:
                 self._dead_letters.collect()
@@ -226,7 +228,7 @@ class Acknowledgements:
         """Store all acks so far."""
         committing = self._assignment.committing
         if not committing.acquire(timeout=deadline.remaining(NO_TIMEOUT_S)):
-            raise Timeout("another commit is under way and did not end in time", operation="commit")
+            raise Timeout("another commit is under way and did not end in time", **self._driver_session.where("commit"))
         try:
             changes = self._assignment.take_changes()
             self.last_commit = time.monotonic()
@@ -250,7 +252,7 @@ class Acknowledgements:
             raise
 
     def _store_topic_by_topic(self, changes: Changes, deadline: Deadline) -> None:
-        """One topic is gone: that keeps no acks of the others from being stored."""
+        """Store the acks of the other topics where one topic is gone."""
         topics = {held.log.topic for held, _ in changes}
         for topic in topics if len(topics) > 1 else ():
             of_topic = [held for held, _ in changes if held.log.topic == topic]
@@ -259,7 +261,7 @@ class Acknowledgements:
 
 
 def _given(value: object) -> str:
-    """What came instead of a message, and what may have been meant."""
+    """Return the name of a value's type that is not a message, with a hint."""
     match value:
         case Batch() | list() | tuple():
             return f"{'Batch' if isinstance(value, Batch) else type(value).__name__}: say it for each of its messages"

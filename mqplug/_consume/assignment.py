@@ -1,7 +1,7 @@
-"""What a consumer holds: the state of each partition, and how it comes and goes.
+"""The assignment of a consumer: the state of each partition that it holds.
 
-Each assignment and each seek begins a new epoch of a partition. What was fetched in an older one is never
-delivered; an ack of it changes nothing.
+Each assignment and each seek begins a new epoch of a partition. Messages fetched in an older epoch are never
+delivered, and acks of them change nothing.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ OnChange = Callable[[Sequence[Log]], None]
 
 
 class HeldPartition:
-    """A partition in one epoch: reading at its tracker's position, or at fault until a seek.
+    """A partition in one epoch: read at its tracker's position, or with a fault until a seek.
 
-    ``waiting`` is what was fetched and not delivered yet. ``paused`` says that the user paused it, ``busy`` that
-    somebody works on a batch of it, ``silenced`` that the driver was told to pause it.
+    ``waiting`` has the batches that were fetched and not delivered yet. The partition is ``paused`` by the user,
+    ``busy`` while a handler works on a batch of it, and ``silenced`` while the driver pauses it.
     """
 
     __slots__ = ("busy", "fault", "lenient", "log", "paused", "silenced", "tracker", "waiting")
@@ -40,14 +40,14 @@ class HeldPartition:
         self.paused = self.busy = self.silenced = False
 
     def put_back(self) -> None:
-        """What was delivered last and was not handed out waits again."""
+        """Put the messages of the last delivery that were not handed out back in front of those waiting."""
         latest = self.tracker.latest
         if latest is not None and latest.live and latest.left:
             self.waiting.appendleft(latest.split())
 
 
 class Assignment:
-    """The partitions of one consumer. It is what the driver tells of assignments."""
+    """The partitions of one consumer. The driver reports assignments and revocations to it."""
 
     def __init__(
         self,
@@ -62,24 +62,24 @@ class Assignment:
         self._grouped = grouped
         self._shares = shares
         self._until = dict(until)
-        self._lenient = lenient  # go on with what is left wherever retention is quicker
+        self._lenient = lenient  # go on with the retained messages where retention overtakes the reader
         self._on_assigned = on_assigned
         self._on_revoked = on_revoked
         self._held: dict[Log, HeldPartition] = {}
         self._failed_callbacks: deque[Exception] = deque()
-        self.before_state: Callable[[], None] | None = None  # what acks are to be added before a state is taken
+        self.before_state: Callable[[], None] | None = None  # adds acks before a state is taken
         self.committing = Lock()
 
-    # what the driver tells
+    # reports of the driver
 
     def assigned(self, positions: Mapping[Log, GroupPosition]) -> None:
-        """These logs are held from now on."""
+        """Hold these logs from now on."""
         for position in positions.values():
             self._begin(position, lenient=self._lenient)
         self._tell(self._on_assigned, list(positions))
 
     def revoked(self, logs: Sequence[Log]) -> Mapping[Log, GroupPosition]:
-        """These logs go; where they stand is returned, to be stored."""
+        """Release these logs. Return the states to be stored."""
         mine = [log for log in logs if log in self._held]
         self._tell(self._on_revoked, mine)
         with self.committing:
@@ -90,25 +90,25 @@ class Assignment:
         return states
 
     def lost(self, logs: Sequence[Log]) -> None:
-        """These logs are gone."""
+        """Release these logs, which another member may have already."""
         mine = [log for log in logs if log in self._held]
         with self.committing:
             self._drop(mine)
         self._tell(self._on_revoked, mine)
 
     def _tell(self, callback: OnChange | None, logs: Sequence[Log]) -> None:
-        """Call the user's callback. What it raises comes out of the next receive: a hand-over is not left half done."""
+        """Call the user's callback. The next receive raises its error, so that no hand-over is left half done."""
         if callback is None or not logs:
             return
         try:
             callback(logs)
-        except Exception as error:  # noqa: BLE001 - it belongs to whoever receives
+        except Exception as error:  # noqa: BLE001 - the next receive raises it
             self._failed_callbacks.append(error)
 
-    # what the consumer asks and does
+    # for the consumer
 
     def get(self, log: Log) -> HeldPartition | None:
-        """The present state of a log, if it is held."""
+        """Return the present state of a log; None if it is not held."""
         return self._held.get(log)
 
     def __iter__(self) -> Iterator[Log]:
@@ -118,7 +118,7 @@ class Assignment:
         return len(self._held)
 
     def hold(self, positions: Mapping[Log, Position], *, lenient: bool) -> None:
-        """Begin a new epoch of these logs at these positions. What was paused stays so."""
+        """Begin a new epoch of these logs at these positions. Paused partitions stay paused."""
         for log, position in positions.items():
             before = self._held.get(log)
             held = self._begin(GroupPosition(position), lenient=lenient)
@@ -126,9 +126,9 @@ class Assignment:
                 held.paused, held.silenced = before.paused, before.silenced
 
     def fail(self, log: Log, error: Error, *, moved: bool = False) -> None:
-        """Every receive raises this until a seek of the log succeeds.
+        """Have every receive raise this error until a seek of the log succeeds.
 
-        ``moved``: the group may stand elsewhere by now; what was acked before is not stored any more.
+        ``moved``: the group's position may have changed; earlier acks are no longer stored.
         """
         held = self._held[log]
         held.tracker.drop()
@@ -137,7 +137,7 @@ class Assignment:
         held.fault = error
 
     def check(self) -> None:
-        """Raise what a callback raised, once, and what is wrong with any partition."""
+        """Raise the error of a callback, once, or the fault of a partition."""
         if self._failed_callbacks:
             raise self._failed_callbacks.popleft()
         for held in self._held.values():
@@ -145,7 +145,7 @@ class Assignment:
                 raise held.fault.with_traceback(None)
 
     def accept(self, batch: Batch) -> HeldPartition | None:
-        """Let a fetched batch wait, less what was acked before and what lies behind ``until``; None if not held."""
+        """Let a fetched batch wait, without messages acked before or behind ``until``; None if it is not held."""
         log = batch.log
         held = self._held.get(log)
         if held is None or held.fault is not None:
@@ -159,17 +159,17 @@ class Assignment:
         return held
 
     def is_current(self, held: HeldPartition) -> bool:
-        """Whether what waits there may still be delivered."""
+        """Return whether the batches waiting there may still be delivered."""
         return self._held.get(held.log) is held
 
     @property
     def all(self) -> list[HeldPartition]:
-        """Each partition's present state."""
+        """The present state of each partition."""
         return list(self._held.values())
 
     @property
     def finished(self) -> bool:
-        """Whether all that is held was handed out up to ``until``."""
+        """Whether every held partition was handed out up to ``until``."""
         if not self._until:
             return False
         for log, held in self._held.items():
@@ -179,12 +179,12 @@ class Assignment:
         return bool(self._held)
 
     def take_changes(self) -> list[tuple[HeldPartition, GroupPosition | Settlement]]:
-        """What became of the logs with new acks. ``committing`` is held."""
+        """Return the changes of the logs with new acks. ``committing`` is held."""
         self._prepare()
         return [(held, held.tracker.take_change()) for held in self.all if held.tracker.dirty]
 
     def drop_all(self) -> None:
-        """Hold nothing any more."""
+        """Release all partitions."""
         self._drop(list(self._held))
 
     def _prepare(self) -> None:

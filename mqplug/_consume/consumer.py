@@ -49,7 +49,7 @@ class Consumer(Closable):
     # receiving ---------------------------------------------------------------------------------------------
 
     def receive(self, timeout: float | None = None) -> Message | None:
-        """The next message; None when none came in time. Waits for ever by default; 0 polls."""
+        """Return the next message; None when none came in time. Waits for ever by default; 0 polls."""
         if timeout is not None:
             check_timeout(timeout)  # before what is at hand already
         for message in self._messages:
@@ -61,7 +61,7 @@ class Consumer(Closable):
         return None
 
     def receive_many(self, most: int, timeout: float | None = None) -> Batch:
-        """Up to so many messages of one partition, as soon as there are any; an empty batch when none came."""
+        """Return up to ``most`` messages of one partition as soon as there are any; an empty batch at the timeout."""
         check_most(most)
         deadline = Deadline(timeout)
         with self._receiving:
@@ -72,7 +72,7 @@ class Consumer(Closable):
             return EMPTY_BATCH
 
     def batches(self, most: int = POLL_MESSAGES) -> Iterator[Batch]:
-        """All messages in batches of one partition each; ends as iteration does."""
+        """Iterate over batches of one partition each. Ends as iteration over messages does."""
         check_most(most)
         return self._batches(most)
 
@@ -87,7 +87,7 @@ class Consumer(Closable):
             yield batch
 
     def __iter__(self) -> Iterator[Message]:
-        """All messages, for ever; ends at ``stop``, at ``close``, and at ``until``."""
+        """Iterate over all messages, for ever. Ends at ``stop``, at ``close``, and at ``until``."""
         return chain.from_iterable(self._deliveries())
 
     def _deliveries(self) -> Iterator[Iterator[Message]]:
@@ -110,11 +110,11 @@ class Consumer(Closable):
         return delivery
 
     def run(self, handler: Handler, *, threads: int = 1) -> None:
-        """Call ``handler`` with each message, on so many threads, until ``stop``, ``close`` or ``until``.
+        """Call ``handler`` with each message, on ``threads`` threads, until ``stop``, ``close`` or ``until``.
 
-        A message is acked when the handler returns, and given back when it raises: then it comes again, as ``retry=``
-        says. In order, one partition is handled by one thread at a time; in ``key_shared``, one key is. SIGTERM
-        stops; what is in hand is finished, and its acks are stored.
+        A message is acked when the handler returns, and nacked when it raises: then it comes again, as ``retry=``
+        says. In ordered mode one partition is handled by one thread at a time; in ``key_shared``, one key is.
+        SIGTERM stops. Messages in hand are finished, and their acks are stored.
         """
         whole_number("threads", threads, 1)
         if not callable(handler):
@@ -130,24 +130,24 @@ class Consumer(Closable):
     # settling ----------------------------------------------------------------------------------------------
 
     def ack(self, message: Message | MessageId) -> None:
-        """This message is done. Recorded at once; stored by ``commit``, by close, and within a second."""
+        """Ack a message. Recorded at once; stored by ``commit``, by close, and within a second."""
         self._session.acks.ack(message)
 
     def ack_through(self, message: Message | MessageId) -> None:
-        """This message and all that were delivered before it in its partition are done."""
+        """Ack this message and all that were delivered before it in its partition."""
         self._session.acks.ack_through(message)
 
     def nack(self, message: Message, delay: float | None = None, *, reason: object = None) -> None:
-        """This message is not done: it comes again, after ``delay`` seconds or as ``retry=`` says, as another attempt.
+        """Nack a message: it comes again as another attempt, after ``delay`` seconds or as ``retry=`` says.
 
-        In order, its partition waits for it. Where the attempts are used up, it goes to the ``dead_letter`` topic, with
-        ``reason`` among its headers.
+        In ordered mode its partition waits for it. Once its attempts are used up, it goes to the ``dead_letter``
+        topic, with ``reason`` among its headers.
         """
         self._session.acks.nack(message, delay, reason)
 
     @contextmanager
     def handling(self, message: Message) -> Iterator[Message]:
-        """Ack the message at the end of the block; give it back if the block raises, which goes on to the caller."""
+        """Ack the message at the end of the block. If the block raises, nack it and raise on."""
         if not isinstance(message, Message):
             raise TypeError(f"handling() takes a Message, not {type(message).__name__}")
         try:
@@ -172,12 +172,12 @@ class Consumer(Closable):
         missing: Literal["error", "next"] = "error",
         timeout: float | None = 30,
     ) -> None:
-        """Go on reading elsewhere.
+        """Go on reading at another place.
 
         An id or position moves its own partition; any other start moves all partitions held, or the one that
         ``partition`` names. ``seek(id)`` delivers that message first, ``inclusive=False`` the one after it. With a
         group, its stored position has moved when this returns. ``missing="next"`` goes on with the first retained
-        message where what was asked for is gone; otherwise that is ``PositionLost``, and nothing changes.
+        message where the wanted one is gone; otherwise that raises ``PositionLost``, and nothing changes.
         """
         deadline = Deadline(timeout)
         start = _target(to, inclusive)
@@ -187,42 +187,42 @@ class Consumer(Closable):
         self._session.seek(start, partition, missing, deadline)
 
     def position(self, topic: str | None = None) -> dict[int, Position]:
-        """For each partition held: the position of the next message that will be delivered."""
+        """Return, for each held partition, the position of the next message that will be delivered."""
         return self._session.positions(topic)
 
     def committed(self, topic: str | None = None, timeout: float | None = 30) -> dict[int, Position | None]:
-        """For each partition: the group's stored position; None where there is none."""
+        """Return, for each partition, the group's stored position; None where there is none."""
         return self._session.committed(topic, Deadline(timeout))
 
     def watermarks(self, topic: str | None = None, timeout: float | None = 30) -> dict[int, Watermarks]:
-        """What each partition that is held retains."""
+        """Return the watermarks of each held partition."""
         return self._session.watermarks(topic, Deadline(timeout))
 
     def assignment(self) -> list[Log]:
-        """The logs held now, in order."""
+        """Return the logs held now, in order."""
         return self._session.logs()
 
     def state(self) -> list[PartitionState]:
-        """How each partition that is held stands, and what it waits for."""
+        """Return the state of each held partition, and what it waits for."""
         return self._session.states()
 
     def statistics(self) -> ConsumerStatistics:
-        """What this consumer did so far."""
+        """Count messages, acks and polls since this was opened."""
         return self._session.statistics()
 
     @property
     def late_acks(self) -> int:
-        """Acks that came after a seek or a hand-over, or twice: they change nothing, and are counted here."""
+        """The number of acks that came twice, or after a seek or a hand-over. They change nothing."""
         return self._session.acks.late
 
     # pausing -----------------------------------------------------------------------------------------------
 
     def pause(self, *partitions: int, topic: str | None = None, timeout: float | None = 30) -> None:
-        """Deliver nothing of these partitions until ``resume``; of all that are held, where none is named."""
+        """Pause these partitions until ``resume``; all held ones, where none is named."""
         self._session.set_paused(partitions, topic, Deadline(timeout), paused=True)
 
     def resume(self, *partitions: int, topic: str | None = None, timeout: float | None = 30) -> None:
-        """Go on with these partitions where they were paused; with all, where none is named."""
+        """Resume these partitions where they were paused; all held ones, where none is named."""
         self._session.set_paused(partitions, topic, Deadline(timeout), paused=False)
 
     # ending ------------------------------------------------------------------------------------------------
@@ -232,7 +232,7 @@ class Consumer(Closable):
         self._session.stop()
 
     def close(self, timeout: float | None = 30) -> None:
-        """Store acks, leave the group, let go. May be called twice; wakes a blocked receive."""
+        """Store acks, leave the group, and close. May be called twice. Wakes a blocked receive."""
         self._session.close(timeout)
 
     def __repr__(self) -> str:
@@ -240,7 +240,7 @@ class Consumer(Closable):
 
 
 def check_most(most: int) -> None:
-    """``TypeError`` or ``ValueError`` for what is no number of messages."""
+    """Raise ``TypeError`` or ``ValueError`` unless this is a number of messages."""
     whole_number("the number of messages of receive_many() and batches()", most, 1)
 
 

@@ -1,4 +1,4 @@
-"""Messages that are given up: they go to a topic of their own, and only then count as acked here."""
+"""Dead letters: messages whose attempts are used up go to a topic of their own, and then count as acked."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ if TYPE_CHECKING:
 logger = logging.getLogger("mqplug")
 
 REASON, SOURCE, ATTEMPTS = "mqplug-dead-reason", "mqplug-dead-source", "mqplug-dead-attempts"
-"""The headers that a dead letter has beside its own."""
+"""The headers that a dead letter has in addition to its own."""
 
 HOPS = "mqplug-dead-hops"
-"""How often a message was a dead letter, from the second time on."""
+"""The header that counts how often a message was a dead letter, from the second time on."""
 
 MAX_HOPS = 10  # times that a message may be a dead letter: consumers may name each other's topics
 MAX_REASON_CHARS = 1000
 
 
 class DeadLetters:
-    """Sends them, and tells what became of each."""
+    """Sends dead letters and reports the outcome of each."""
 
     def __init__(self, producer: Producer, *, with_times: bool = True) -> None:
         self._producer = producer
@@ -44,9 +44,9 @@ class DeadLetters:
         return bool(self._on_their_way)
 
     def send(self, message: Message, reason: str, done: Done) -> None:
-        """Hand a message over; ``done`` hears what became of it. Raises if it cannot even be queued.
+        """Send a message, and call ``done`` with its outcome. Raise if it cannot even be queued.
 
-        ``ConfigError``: it went round in a circle.
+        ``ConfigError``: the message went round in a circle.
         """
         hops = _hops(message)
         if hops >= MAX_HOPS:
@@ -60,21 +60,21 @@ class DeadLetters:
         ]
         moment = message.timestamp if self._with_times else None
         handle = self._producer.submit(message.value, key=message.key, headers=headers, timestamp=moment)
-        handle.looked_at = True  # what becomes of it is told here
+        handle.looked_at = True  # its outcome is reported here
         self._on_their_way.append((handle, done))
 
     def _round_in_a_circle(self, message: Message, hops: int) -> ConfigError:
         error = ConfigError(
             f"{message!r} was a dead letter {hops} times already, and is kept: "
-            f"there are consumers that name each other's topics as dead_letter",
+            f"consumers name each other's topics as dead_letter",
             topic=message.topic,
-            fix=f"Let one of them name a topic that nobody retries. To send it again on purpose, leave out {HOPS}",
+            fix=f"Name a dead_letter topic that no consumer retries. To send it again on purpose, leave out {HOPS}",
         )
         logger.error("%s", error)
         return error
 
     def collect(self) -> None:
-        """Tell of those whose fate is known by now."""
+        """Report the outcomes that are known by now."""
         for each in list(self._on_their_way):
             handle, done = each
             if not handle.done:
@@ -83,11 +83,13 @@ class DeadLetters:
             if handle.error is None:
                 self.sent += 1
             else:
-                logger.warning("a dead letter was not stored, and is tried again: %s", handle.error)
+                logger.warning(
+                    "a dead letter for topic %r was not stored; trying again: %s", handle.topic, handle.error
+                )
             done(handle.error)
 
     def close(self, deadline: Deadline) -> None:
-        """Wait for those on their way, and let go."""
+        """Wait for the dead letters on their way, and close the producer."""
         self._producer.close(deadline.remaining(math.inf) if deadline.timeout is not None else None)
 
 
@@ -95,6 +97,6 @@ _NUMBER = re.compile(rb"[0-9]{1,9}")
 
 
 def _hops(message: Message) -> int:
-    """How often a message was a dead letter."""
+    """Return how often a message was a dead letter."""
     known = [int(value) for name, value in message.headers if name == HOPS and value and _NUMBER.fullmatch(value)]
     return max(known, default=int(any(name == SOURCE for name, _ in message.headers)))

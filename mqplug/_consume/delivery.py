@@ -1,4 +1,4 @@
-"""A batch on its way to the caller, with one byte for each message: what became of it.
+"""Batches on their way to the caller, with one byte for the state of each message.
 
 An ack sets the byte and takes no lock. ``OPEN`` is 0, so that the first open row is found by ``find``.
 """
@@ -25,11 +25,11 @@ OPEN, ACKED, RETURNED, STORED = range(4)
 
 StillHolds = Callable[[], bool]
 Decide = Callable[[float | None], None]
-"""Says what becomes of a message that was set aside: None if it is done, else in how many seconds it comes again."""
+"""Settles a message that was set aside: None acks it, a number delivers it again after these seconds."""
 
 
-class Keeps(Protocol):
-    """What keeps deliveries: where a consumer stands in one log, or what it has of a shared one."""
+class DeliveryTracker(Protocol):
+    """Keeps the deliveries of one log, ordered or shared."""
 
     owner: object
     dirty: bool
@@ -44,9 +44,9 @@ class Keeps(Protocol):
 class Delivery:
     """A batch that is being handed to the caller.
 
-    ``messages`` runs without Python code; to end it early means to use up ``_left``, from whichever thread.
-    ``again`` says which message was returned, where this delivers it again. ``still_holds`` is asked before each
-    message that is handed out: it says whether the log is still this member's.
+    ``messages`` runs without Python code. To end it early, any thread uses up ``_left``. ``again`` is the nacked
+    message, where this delivers one again. ``still_holds`` is called before each message that is handed out, and
+    returns whether the log still belongs to this member.
     """
 
     __slots__ = (
@@ -57,7 +57,7 @@ class Delivery:
     def __init__(
         self,
         batch: Batch,
-        tracker: Keeps,
+        tracker: DeliveryTracker,
         again: NackedMessage | None = None,
         still_holds: StillHolds | None = None,
     ) -> None:
@@ -71,30 +71,30 @@ class Delivery:
         self._end = batch.next_position
         self._held_back = 0
         self._left: Any = iter(range(size))
-        self._untaken = [batch] if size else []  # whoever pops it has the whole batch, or what is left of it
+        self._untaken = [batch] if size else []  # the thread that pops it has the batch, or the rest of it
         self.still_holds = still_holds
-        # The check comes before the row: where it fails no row is used up, and so none counts as handed out.
+        # The check comes before the row: where it fails, no row is used up or counts as handed out.
         checked = repeat(batch) if still_holds is None else map((None, batch).__getitem__, iter(still_holds, False))
         self.messages: Iterator[Message] = map(Message, checked, self._left)  # type: ignore[arg-type]
         batch.delivery = self
 
     @property
     def left(self) -> int:
-        """How many messages were not handed out."""
+        """The number of messages that were not handed out."""
         return length_hint(self._left) + self._held_back
 
     @property
     def handed_out(self) -> int:
-        """How many messages were handed out."""
+        """The number of messages that were handed out."""
         return len(self.flags) - self.left
 
     @property
     def unsettled(self) -> int:
-        """How many of those handed out are neither acked nor returned."""
+        """The number of messages handed out that are neither acked nor nacked."""
         return self.flags.count(OPEN) - self.left
 
     def row_of(self, wanted: Numbers) -> int | None:
-        """The row of a message that was handed out; None if it was not."""
+        """Return the row of a message that was handed out; None if it was not."""
         coordinates = self.batch.coordinates
         row = bisect_left(coordinates, wanted)
         return row if row < self.handed_out and coordinates[row] == wanted else None
@@ -109,30 +109,30 @@ class Delivery:
 
     @property
     def end(self) -> Position:
-        """The position behind all of it."""
+        """The position behind the whole delivery."""
         return self._end
 
     def hold_back(self) -> None:
-        """End the hand-out here. One step of the interpreter uses up what is left: nobody takes any of it meanwhile."""
+        """End the hand-out here. One step of the interpreter uses up the rest: no thread takes any of it meanwhile."""
         if self._untaken:
-            with suppress(IndexError):  # it was handed out as a whole just now
+            with suppress(IndexError):  # it was just handed out as a whole
                 self._untaken.pop()
                 self._held_back += len(tuple(self._left))
 
     def drop(self) -> None:
-        """This counts no more: acks of it are late, and nothing more is handed out."""
+        """Invalidate this delivery: acks of it are late, and nothing more is handed out."""
         self.live = False
         self.hold_back()
 
     def part_from_batch(self, passed: Delivery) -> None:
-        """All of it is over: to its messages it is one of those passed.
+        """Point the batch of a settled delivery at the delivery of passed messages.
 
-        Batch and delivery hold each other; without this, only the garbage collector would free the pages.
+        Batch and delivery refer to each other; otherwise only the garbage collector would free the pages.
         """
         self.batch.delivery = passed
 
     def split(self) -> Batch:
-        """Keep what was handed out; what was not becomes a batch of its own again."""
+        """Keep the messages that were handed out. Return the others as a batch of their own."""
         self.hold_back()
         cut = len(self.flags) - self._held_back
         rest, self._end = self.batch[cut:], self.position
@@ -141,7 +141,7 @@ class Delivery:
         return rest
 
     def hand_out_all(self) -> Batch | None:
-        """Hand out the whole batch at once; None if another thread took it back just before, or its log is lost."""
+        """Return the whole batch as handed out; None if another thread took it back, or its log is lost."""
         if self.still_holds is not None and not self.still_holds():
             return None
         self.whole = True
@@ -149,11 +149,11 @@ class Delivery:
             batch = self._untaken.pop()
         except IndexError:
             return None
-        self._left.__setstate__(len(self.flags))  # none is left
+        self._left.__setstate__(len(self.flags))  # nothing is left
         return batch
 
     def see_through(self, *, more_wanted: bool) -> None:
-        """Ack what the caller has seen through: all that it had before it asked for more."""
+        """Ack the messages that the caller had before it asked for more."""
         seen = self.handed_out
         if not more_wanted:
             seen = 0 if self.whole else seen - 1
@@ -162,15 +162,15 @@ class Delivery:
             self.tracker.dirty = True
 
 
-def nothing(position: Position, tracker: Keeps) -> Delivery:
-    """A delivery of nothing, over and done with."""
+def nothing(position: Position, tracker: DeliveryTracker) -> Delivery:
+    """Return an empty, settled delivery."""
     delivery = Delivery(empty_batch(position), tracker)
     delivery.live = False
     return delivery
 
 
 class NackedMessage:
-    """One message that was given back: where it was delivered first, when it is due, and its present delivery."""
+    """A message that was nacked: its first delivery, when it is due, and its present delivery."""
 
     __slots__ = ("attempt", "delivery", "due", "present", "row")
 
@@ -183,5 +183,5 @@ class NackedMessage:
 
     @property
     def coordinates(self) -> Numbers:
-        """Where it lies in its log."""
+        """Its coordinates in the log."""
         return self.delivery.batch.coordinates[self.row]

@@ -30,7 +30,7 @@ class DriverLock:
     def __init__(self) -> None:
         self._lock = Lock()
         self._changed = Condition(self._lock)
-        self._sleepers = 0  # nobody is notified where nobody waits: this is passed with every poll
+        self._sleepers = 0  # waiting threads: without any, no poll pays for a notification
         self._holder: int | None = None
         self._waiting = 0
         self._receiver = Lock()
@@ -41,11 +41,11 @@ class DriverLock:
 
     @property
     def busy(self) -> bool:
-        """Whether a thread is in receive now."""
+        """Whether a thread is receiving now."""
         return self._receiver.locked()
 
     def _enter_to_poll(self) -> None:
-        me = get_ident()  # which holds it already where Ctrl-C came just as it was taken
+        me = get_ident()  # which may hold it already, after a Ctrl-C just as it was taken
         with self._lock:
             if self._waiting or self._holder not in {None, me}:
                 self._sleep_until(lambda: self._holder in {None, me} and not self._waiting, None)
@@ -53,7 +53,7 @@ class DriverLock:
 
     @contextmanager
     def entering(self, wake: Callable[[], None], deadline: Deadline) -> Iterator[None]:
-        """Hold the driver for anything else: a running poll is woken, and the next one waits."""
+        """Hold the driver for any other call. A running poll is woken, and the next one waits."""
         if self._holder == get_ident():  # a callback of ours runs inside this thread's poll
             yield
             return
@@ -71,7 +71,7 @@ class DriverLock:
                 wake()
             with self._changed:
                 if not self._sleep_until(lambda: self._holder is None, deadline.remaining(1e6)):
-                    raise Timeout("the consumer's driver is busy and did not yield in time", fix="Try again")
+                    raise Timeout("the consumer's driver is busy, and its call did not return in time", fix="Try again")
                 self._holder = get_ident()
         finally:
             with self._changed:
@@ -93,7 +93,7 @@ class DriverLock:
 
 
 class _Receiving:
-    """Made once for all calls: a generator for each of them would cost more than what it does."""
+    """A context that is made once: a generator for each call would cost more than the lock."""
 
     __slots__ = ("_lock",)
 
@@ -109,7 +109,7 @@ class _Receiving:
 
 
 class _Polling:
-    """The same."""
+    """A context that is made once, for polls."""
 
     __slots__ = ("_enter", "_leave")
 
@@ -125,7 +125,7 @@ class _Polling:
 
 
 class DriverSession:
-    """The ``driver`` of one consumer, opened when it is first needed, and again after it was let go.
+    """The ``driver`` of one consumer, opened on first use, and again after it was released.
 
     ``group`` is None where there is none; ``shares`` says whether the members read the same logs, message by message.
     """
@@ -148,26 +148,26 @@ class DriverSession:
 
     @property
     def topic(self) -> str:
-        """What errors name."""
+        """The topics, as errors name them."""
         return ", ".join(sorted({log.topic for log in self.logs}))
 
     def where(self, operation: str) -> dict[str, Any]:
-        """What errors say of the place."""
+        """Return backend, topic and operation, for an error."""
         return {"backend": self.backend.name, "topic": self.topic, "operation": operation}
 
     def context(self, operation: str) -> AbstractContextManager[None]:
-        """Errors from within say where they happened."""
+        """Add backend, topic and operation to errors raised within."""
         return self.backend.context(operation, self.topic)
 
     def check_open(self) -> None:
-        """``Closed`` after close, ``ForkedClient`` in a child process."""
+        """Raise ``Closed`` after close, ``ForkedClient`` in a child process."""
         if ForkGuard.forks != self._forks:
             self._fork.check()
         if self.closed:
             raise Closed("this consumer was closed", **self.where("use a consumer"))
 
     def require_group(self, operation: str) -> str:
-        """The group; without one there is nothing to ack, commit or give back."""
+        """Return the group; ``Unsupported`` if there is none."""
         if self.group is None:
             raise Unsupported(
                 "groups", f"a consumer without a group cannot {operation}",
@@ -176,7 +176,7 @@ class DriverSession:
         return self.group
 
     def open(self, deadline: Deadline) -> ConsumerDriver:
-        """The driver. The gate is held, or nobody else has this yet."""
+        """Return the driver, opened if need be. The lock is held, or no other thread has this yet."""
         if self.driver is None:
             self.check_open()
             driver = self.backend.open_consumer(self.connection, self.options, self._listener, deadline)
@@ -185,13 +185,13 @@ class DriverSession:
         return self.driver
 
     def release(self) -> ConsumerDriver | None:
-        """Give the driver up, to be closed."""
+        """Return the driver, to be closed, and forget it."""
         driver, self.driver, self._loss_aware = self.driver, None, None
         return driver
 
     @property
     def still_holds(self) -> StillHolds | None:
-        """What tells whether the logs are still this member's, where the driver knows it without a poll."""
+        """Returns whether the logs still belong to this member, where the driver knows it without a poll."""
         return None if self._loss_aware is None else self._loss_aware.still_holds
 
     @property
@@ -206,7 +206,7 @@ class DriverSession:
             driver.wake()
 
     def entering(self, deadline: Deadline) -> AbstractContextManager[None]:
-        """Hold the driver for anything but a poll."""
+        """Hold the driver for any call but a poll."""
         return self.lock.entering(self.wake, deadline)
 
     def store(self, changes: Mapping[Log, GroupPosition | Settlement], deadline: Deadline) -> None:
@@ -222,7 +222,7 @@ class DriverSession:
         self.outage.end()
 
     def tend(self, timeout: float) -> None:
-        """Stay a member for a caller that is away. The gate is held. An outage is told to the log."""
+        """Stay a member for a caller that is away. The lock is held. An outage is logged."""
         try:
             self.open(Deadline(timeout)).tend(timeout)
         except Exception as error:

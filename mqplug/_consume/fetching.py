@@ -1,4 +1,4 @@
-"""From the driver to the caller: what is polled waits here until it may be handed out."""
+"""Polls the driver, and keeps fetched batches until they may be handed out to the caller."""
 
 from __future__ import annotations
 
@@ -43,26 +43,26 @@ class Fetcher:
         self._assignment = assignment
         self._max_unacked = max_unacked
         self.auto_ack = auto_ack
-        self._ready: deque[HeldPartition] = deque()  # those with something waiting
-        self._nursed: set[HeldPartition] = set()  # those with messages that were given back
-        self._touched: deque[HeldPartition] = deque()  # those whose delivery was ended before its time
+        self._ready: deque[HeldPartition] = deque()  # partitions with a batch waiting
+        self._nursed: set[HeldPartition] = set()  # partitions with nacked messages
+        self._touched: deque[HeldPartition] = deque()  # partitions whose delivery was ended early
         self._most_ranges = driver_session.connection.capabilities.acked_ranges_max
-        self._settled = Event()  # since the last time that nothing more could be taken before
+        self._settled = Event()  # cleared when no more can be fetched before an ack
         self.current: Delivery | None = None
-        self.between: Callable[[], None] | None = None  # what is to be done before each poll
-        self.sift: Callable[[HeldPartition, Batch], Batch] | None = None  # what is to be handed out of what came
+        self.between: Callable[[], None] | None = None  # called before each poll
+        self.sift: Callable[[HeldPartition, Batch], Batch] | None = None  # filters fetched batches
         self.stopping = False
         self.last_poll = time.monotonic()
-        self._unanswered = False  # a poll raised Timeout, and none has brought messages since
+        self._unanswered = False  # whether a poll raised Timeout, and none brought messages since
         self.polls = 0
-        self.gaps = 0  # that retention made, and that were passed over
-        self._counted = 0  # messages handed out, but for those of the deliveries that are still being handed out
+        self.gaps = 0  # of removed messages that were passed over
+        self._counted = 0  # messages handed out, except those of deliveries in progress
         self._counting: list[Delivery] = []
         if auto_ack:
             assignment.before_state = self._see_through
 
     def next_delivery(self, deadline: Deadline, most: int) -> Delivery | None:
-        """The next batch, as soon as there is one; None at the deadline, after stop, and at the end."""
+        """Return the next delivery, as soon as there is one; None at the deadline, after stop, and at the end."""
         if self.auto_ack:
             self._see_through(more_wanted=True)
         while not self.stopping:
@@ -86,12 +86,12 @@ class Fetcher:
     # handing out -------------------------------------------------------------------------------------------
 
     def _take(self, most: int) -> Delivery | None:
-        """Begin to hand out the next batch that may be. The gate is held."""
+        """Begin to hand out the next batch that may be. The lock is held."""
         while self._touched:
             self._put_back(self._touched.popleft())
         still_holds = self._driver_session.still_holds
         if still_holds is not None and not still_holds():
-            return None  # the next poll tells why
+            return None  # the next poll raises the reason
         if self._nursed and (again := self._take_returned()):
             return self._hand_out(again)
         for _ in range(len(self._ready)):
@@ -137,17 +137,17 @@ class Fetcher:
 
     @property
     def received(self) -> int:
-        """How many messages were handed out."""
+        """The number of messages that were handed out."""
         return self._counted + sum(each.handed_out for each in list(self._counting))
 
     def _room(self, held: HeldPartition) -> float:
-        """How many messages of a partition may be handed out now."""
+        """Return how many messages of a partition may be handed out now."""
         tracker = held.tracker
         tracker.awaited = False
         if held.paused or held.busy or held.fault is not None:
             return 0
         if not isinstance(tracker, Tracker):
-            return math.inf  # what is here is leased already
+            return math.inf  # fetched messages are leased already
         if tracker.returned.settle():
             room: float = 0
         else:
@@ -158,9 +158,9 @@ class Fetcher:
         return room
 
     def _room_for_gaps(self, tracker: Tracker) -> float:
-        """How many messages may follow, so that their gaps still fit where the backend stores them.
+        """Return how many messages may follow, so that the backend can still store the gaps between acks.
 
-        As long as few messages are open a whole batch may: there are no more ranges than open messages.
+        While few messages are open a whole batch may follow: there are no more ranges than open messages.
         """
         if self._most_ranges >= UNCOUNTED_RANGES or self._driver_session.group is None:
             return math.inf
@@ -177,7 +177,7 @@ class Fetcher:
         return 2 * (self._most_ranges - min(gaps, tracker.ranges))
 
     def _take_returned(self) -> Delivery | None:
-        """A message that was given back and is due again."""
+        """Return the delivery of a nacked message that is due again, or None."""
         for held in list(self._nursed):
             tracker = held.tracker
             if not isinstance(tracker, Tracker) or not self._assignment.is_current(held):
@@ -204,7 +204,7 @@ class Fetcher:
     # taking back -------------------------------------------------------------------------------------------
 
     def hold_back(self, held: HeldPartition) -> None:
-        """Hand out no more of what was delivered last of a partition; it waits again. Any thread."""
+        """Stop the last delivery of a partition. Its remaining messages wait again. Any thread may call."""
         latest = held.tracker.latest
         if latest is not None:
             latest.hold_back()
@@ -213,7 +213,7 @@ class Fetcher:
         self._touched.append(held)
 
     def return_rest(self) -> None:
-        """What an iteration left of its batch waits again."""
+        """Put the messages that an iteration left back."""
         delivery = self.current
         if delivery is not None and delivery.live and delivery.left:
             held = self._assignment.get(delivery.batch.log)
@@ -232,7 +232,7 @@ class Fetcher:
     # polling -----------------------------------------------------------------------------------------------
 
     def _poll(self, most: int, timeout: float) -> None:
-        """One poll of the driver. The gate is held."""
+        """Poll the driver once. The lock is held."""
         driver = self._driver_session.driver or self._driver_session.open(Deadline(DRIVER_CALL_S))
         self.quieten(driver)
         if (wanted := self._appetite(most)) <= 0:
@@ -261,7 +261,7 @@ class Fetcher:
                 self._unanswered = False
                 self._driver_session.outage.end()
             return batches
-        except Timeout as error:  # the caller's own time is counted elsewhere
+        except Timeout as error:  # the caller's own deadline is checked elsewhere
             self._unanswered = True
             self._driver_session.outage.note(error)
             time.sleep(max(0.0, self.last_poll + timeout - time.monotonic()))
@@ -271,11 +271,11 @@ class Fetcher:
                 raise
 
     def poll_once(self, timeout: float) -> None:
-        """Poll for the sake of the assignment. The gate is held."""
+        """Poll to receive an assignment. The lock is held."""
         self._poll(POLL_MESSAGES, timeout)
 
     def _appetite(self, most: int) -> int:
-        """How many messages to ask the driver for. What a member of a shared group takes, nobody else gets."""
+        """Return how many messages to poll. Messages that a member of a shared group takes are lost to the others."""
         if not self._driver_session.shares:
             return POLL_MESSAGES
         if self._max_unacked is None:
@@ -292,12 +292,12 @@ class Fetcher:
         self.last_poll = time.monotonic()
 
     def on_settled(self) -> None:
-        """An ack came that somebody waited for."""
+        """Wake a fetch that waits for an ack."""
         self._settled.set()
         self._driver_session.wake()
 
     def quieten(self, driver: ConsumerDriver) -> None:
-        """Tell the driver to fetch no more of what cannot be handed out, and again of what can. The gate is held."""
+        """Pause partitions that cannot be handed out at the driver, and resume the others. The lock is held."""
         changed = [held for held in self._assignment.all if held.silenced != (held.paused or bool(held.waiting))]
         if not changed:
             return
@@ -309,7 +309,7 @@ class Fetcher:
             held.silenced = not held.silenced
 
     def _on_lost_position(self, driver: ConsumerDriver, error: PositionLost) -> None:
-        """Retention overtook a partition: go on at low where that was allowed, else every receive says so."""
+        """Go on at the low watermark where retention overtook a partition, or have every receive raise."""
         held = self._assignment.get(error.log) if error.log is not None else None
         if held is None:
             raise error
@@ -320,8 +320,11 @@ class Fetcher:
             self._assignment.check()
 
     def _pass_over_gap(self, driver: ConsumerDriver, held: HeldPartition, error: PositionLost, low: Position) -> None:
-        """Go on with the first message that is left. What was handed out, or acked behind it, stays as it is."""
-        logger.warning("%s[%d]: %s; going on at %s", held.log.topic, held.log.partition, error.message, low.coordinates)
+        """Go on with the first retained message. Deliveries and acks behind it stay."""
+        log = held.log
+        logger.warning(
+            "receive from %s[%d]: %s; going on at %s", log.topic, log.partition, error.message, low.coordinates
+        )
         move = driver.pass_over if self._driver_session.shares and passes_over(driver) else driver.seek
         with self._assignment.committing:
             move({held.log: low}, DRIVER_CALL_S)

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("mqplug")
 
-HANDLER_BATCH_MESSAGES = 100  # messages of a partition that a thread takes at once
+HANDLER_BATCH_MESSAGES = 100  # of one partition, that a thread takes at once
 
 Handler = Callable[["Message"], object]
 
@@ -79,7 +79,7 @@ class HandlerThreads:
         return True
 
     def _drain(self) -> None:
-        """Wait until every thread is free: what they have in hand may still be given back."""
+        """Wait until every thread is free: they may still nack the messages in hand."""
         for _ in range(self._threads):
             self._free.acquire()
         for _ in range(self._threads):
@@ -96,9 +96,9 @@ class HandlerThreads:
             self._done()
 
     def _enqueue(self, pool: ThreadPoolExecutor, delivery: Delivery) -> None:
-        """Have a message handled, behind those of its key. The receiving thread does this: it knows the order."""
+        """Have a message handled, behind those of its key. The receiving thread calls this, in order."""
         message = next(delivery.messages, None)
-        if message is None:  # a seek or a hand-over was quicker
+        if message is None:  # a seek or a hand-over came first
             self._done()
             return
         lane = (message.topic, message.key) if self._keeps_lanes and message.key is not None else object()
@@ -135,7 +135,7 @@ class HandlerThreads:
         try:
             self._handler(message)
         except Exception as error:
-            logger.warning("a handler failed on %r", message, exc_info=error)
+            logger.warning("the handler of group %r failed on %r", self._session.group, message, exc_info=error)
             self._give_back(message, error)
         except BaseException as error:  # noqa: BLE001 - raised again by the thread that called run
             self._fatal = self._fatal or error
@@ -148,12 +148,12 @@ class HandlerThreads:
         try:
             self._acks.nack(message, None, reason)
         except Error as error:
-            logger.warning("%r could not be given back: %s", message, error)
+            logger.warning("nack of %r for group %r failed: %s", message, self._session.group, error)
 
 
 @contextmanager
 def stopping_on_sigterm(stop: Callable[[], None]) -> Iterator[None]:
-    """While this lasts, SIGTERM stops; a handler that was there before is called too. Only in the main thread."""
+    """Call ``stop`` on SIGTERM within this block, and any handler set before. Works in the main thread only."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return

@@ -1,4 +1,4 @@
-"""Opening a consumer: what was asked for is checked, turned into positions, and put together."""
+"""Opens a consumer: checks the request, resolves its start to positions, and builds the session."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from mqplug._consume.assignment import Assignment, OnChange
 from mqplug._consume.dead_letters import DeadLetters
 from mqplug._consume.driver_session import DriverSession
 from mqplug._consume.fetching import Fetcher
-from mqplug._consume.retry_policy import PATIENT, Retry
+from mqplug._consume.retry_policy import RETRY_FOREVER, Retry
 from mqplug._consume.seeking import Seeker
 from mqplug._consume.session import ConsumerSession
 from mqplug._consume.start_positions import check_start, everywhere, group_start, refuse_lost, resolve
@@ -37,7 +37,7 @@ CONSUMER_MODES = ("ordered", "exclusive", "shared", "key_shared")
 
 @attrs.frozen(kw_only=True)
 class ConsumerRequest:
-    """What ``Client.consumer`` was asked for."""
+    """The arguments of ``Client.consumer``."""
 
     group: str | None
     start: Start | None
@@ -57,16 +57,16 @@ class ConsumerRequest:
 
     @property
     def shares(self) -> bool:
-        """Whether the members read the same logs, message by message."""
+        """Whether the members share logs, message by message."""
         return self.mode in SHARED_MODES
 
     @property
     def lenient(self) -> bool:
-        """Whether to go on with what is left where retention removed what was asked for."""
+        """Whether to go on with the retained messages where the start is gone."""
         return self.missing == "next" or not isinstance(self.start, Before | After | Position)
 
     def check(self, topics: Sequence[str], able: Capabilities, backend: str) -> None:
-        """``TypeError``, ``ValueError`` or ``Unsupported`` for a consumer of these topics, before any I/O."""
+        """Raise ``TypeError``, ``ValueError`` or ``Unsupported`` for an impossible request, before any I/O."""
         for start in (self.start, self.until):
             if start is not None:
                 check_start(start)
@@ -118,7 +118,8 @@ class ConsumerRequest:
         if self.dead_letter is None:
             if attempts is not None:
                 raise ValueError(
-                    f"after {attempts} attempts, what then? Say dead_letter='topic', or Retry(attempts=None)"
+                    f"retry= ends after {attempts} attempts, and no dead_letter= is named: "
+                    f"say dead_letter='topic', or Retry(attempts=None)"
                 )
             return
         check_topic(self.dead_letter)
@@ -132,9 +133,9 @@ class ConsumerRequest:
 
 
 def own_dead_letters(topic: str) -> ValueError:
-    """What is raised when dead letters would go where they come from."""
+    """Return the error for dead letters that would go to the topic they come from."""
     return ValueError(
-        f"dead_letter={topic!r} is a topic that this consumer reads: what failed would come again for ever. "
+        f"dead_letter={topic!r} is a topic that this consumer reads: failed messages would come again for ever. "
         f"Name another topic, such as dead_letter={topic + '.dead'!r}"
     )
 
@@ -148,7 +149,7 @@ def open_consumer(
     dead_letters: Producer | None,
     on_closed: Callable[[ConsumerSession], None],
 ) -> ConsumerSession:
-    """A consumer of these logs. Everything was checked."""
+    """Open a consumer of these logs. The request was checked."""
     end = resolve(backend, connection, wanted.until, logs, deadline) if wanted.until is not None else {}
     assignment = Assignment(
         grouped=wanted.group is not None, shares=wanted.shares, until=end, lenient=wanted.missing == "next",
@@ -163,7 +164,7 @@ def open_consumer(
     fetcher = Fetcher(driver_session, assignment, max_unacked=wanted.max_unacked, auto_ack=wanted.auto_ack)
     with_times = connection.capabilities.timestamps_producer
     letters = DeadLetters(dead_letters, with_times=with_times) if dead_letters is not None else None
-    acks = Acknowledgements(driver_session, assignment, fetcher, wanted.retry or PATIENT, letters)
+    acks = Acknowledgements(driver_session, assignment, fetcher, wanted.retry or RETRY_FOREVER, letters)
     driver_session.open(deadline)
     return ConsumerSession(
         driver_session, assignment, fetcher, acks, Seeker(driver_session, assignment, fetcher), letters, on_closed

@@ -1,4 +1,4 @@
-"""How often a message that was given back comes again, and when."""
+"""``Retry``: how often a nacked message comes again, and when."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ def _check_number(retry: object, attribute: attrs.Attribute[float], value: float
 
 @attrs.frozen
 class Retry:
-    """Deliver a message that was given back again: after ``delay`` seconds, then after ``backoff`` times as long.
+    """Delivers a nacked message again: after ``delay`` seconds, then each time after ``backoff`` times as long.
 
-    After so many ``attempts`` in all it goes to the consumer's ``dead_letter`` topic; None never gives up.
+    After ``attempts`` attempts in all it goes to the consumer's ``dead_letter`` topic; None never gives up.
     """
 
     attempts: int | None = attrs.field(default=5, validator=_check_attempts)
@@ -30,13 +30,13 @@ class Retry:
     longest: float = attrs.field(default=60.0, validator=[_check_number, gt(0)])
 
     def delay_after(self, attempt: int) -> float:
-        """Seconds until a message comes again that was given back at this attempt, counted from 1."""
+        """Return the seconds until a message that was nacked at this attempt, counted from 1, comes again."""
         return min(self.longest, self.delay * self.backoff ** min(attempt - 1, 64))
 
     def exhausted(self, attempt: int) -> bool:
-        """Whether this attempt was the last one."""
+        """Return whether this attempt was the last one."""
         return self.attempts is not None and attempt >= self.attempts
 
 
-PATIENT = Retry(attempts=None)
-"""What a consumer does without ``retry=``."""
+RETRY_FOREVER = Retry(attempts=None)
+"""The policy of a consumer without ``retry=``."""

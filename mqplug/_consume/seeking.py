@@ -1,4 +1,4 @@
-"""Moving a consumer: what a seek means, and how it is carried out."""
+"""Seeks of a consumer: resolved to positions, and carried out at the driver."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class Seeker:
-    """The seeks of one consumer."""
+    """Carries out the seeks of one consumer."""
 
     def __init__(self, driver_session: DriverSession, assignment: Assignment, fetcher: Fetcher) -> None:
         self._driver_session = driver_session
@@ -28,7 +28,7 @@ class Seeker:
         self._fetcher = fetcher
 
     def seek(self, start: Start, partition: int | None, missing: str, deadline: Deadline) -> None:
-        """Go on reading elsewhere. The gate is held."""
+        """Go on reading at this start. The lock is held."""
         positions = self._positions(start, partition, deadline)
         lenient = missing == "next" or not isinstance(start, Before | After | Position)
         if not lenient:
@@ -59,7 +59,7 @@ class Seeker:
             self._assignment.hold(positions, lenient=lenient)
 
     def await_assignment(self, deadline: Deadline) -> None:
-        """With a group: wait until this member holds something. The gate is held."""
+        """Wait until this member of a group holds a partition. The lock is held."""
         while not self._assignment:
             self._fetcher.poll_once(deadline.remaining(POLL_SLICE_S))
             if not self._assignment and deadline.expired:

@@ -1,4 +1,4 @@
-"""What a member of a shared group has in hand of one log. Where the group stands is the driver's business."""
+"""The messages that a member of a shared group has in hand of one log. The driver keeps the group's position."""
 
 from __future__ import annotations
 
@@ -16,27 +16,27 @@ REMEMBERED_MESSAGES = 10_000  # ids of settled messages: an ack of one of them i
 
 
 class SharedTracker:
-    """The deliveries that are not settled yet, in one epoch."""
+    """Tracks the unsettled deliveries of one shared log in one epoch."""
 
     def __init__(self, owner: object, start: GroupPosition) -> None:
         self.owner = owner
         self.dirty = False
         self.awaited = False
         self.ranges = 0
-        self.oldest: MessageId | None = None  # nobody waits for one message here
+        self.oldest: MessageId | None = None  # no message blocks others here
         self._deliveries: dict[int, Delivery] = {}
         self._returned: list[tuple[Numbers, float]] = []
         self._taken = Settlement()
-        self._owed: list[Numbers] = []  # acks that could not be stored yet
+        self._owed: list[Numbers] = []  # acks that could not be stored so far
         self._settled: deque[Numbers] = deque(maxlen=REMEMBERED_MESSAGES)
         self.passed = nothing(start.position, self)
 
     def without_acked(self, batch: Batch) -> Batch:
-        """All of it: the driver hands out nothing that was acked."""
+        """Return the batch itself: the driver hands out no acked messages."""
         return batch
 
     def deliver(self, batch: Batch, still_holds: StillHolds | None = None) -> Delivery:
-        """Begin to hand a batch out."""
+        """Begin to hand out a batch."""
         delivery = Delivery(batch, self, still_holds=still_holds)
         if len(batch):
             self._deliveries[id(delivery)] = delivery
@@ -44,7 +44,7 @@ class SharedTracker:
 
     @property
     def latest(self) -> Delivery | None:
-        """What was delivered last."""
+        """The last delivery."""
         return next(reversed(list(self._deliveries.values())), None)
 
     def drop(self) -> None:
@@ -53,7 +53,7 @@ class SharedTracker:
             delivery.drop()
 
     def find(self, message_id: MessageId) -> tuple[Delivery, int] | None:
-        """Where a message was handed out, if it is not settled."""
+        """Return the delivery and row of an unsettled message; None if there is none."""
         wanted = message_id.coordinates
         for delivery in reversed(list(self._deliveries.values())):
             if (row := delivery.row_of(wanted)) is not None:
@@ -61,21 +61,21 @@ class SharedTracker:
         return None
 
     def has_acked(self, message_id: MessageId) -> bool:
-        """Whether this message was settled lately."""
+        """Return whether this message was settled recently."""
         return message_id.coordinates in self._settled
 
     def ack_through(self, delivery: Delivery, index: int) -> None:
-        """Others have messages in between."""
+        """Raise ``Unsupported``: other members have messages in between."""
         raise Unsupported("cumulative_ack", "ack_through has no meaning among members that share a log")
 
     def give_back(self, delivery: Delivery, row: int, delay: float) -> None:
-        """A message was nacked: the driver hands it out again, to anybody."""
+        """Have the driver hand a nacked message out again, to any member."""
         delivery.flags[row] = STORED
         self._returned.append((delivery.batch.coordinates[row], delay))
         self.dirty = True
 
     def set_aside(self, delivery: Delivery, row: int) -> Decide:
-        """A message is nobody's until it is decided that it is done, or comes again."""
+        """Withhold a message. Return the function that later acks it, or makes it due again."""
         delivery.flags[row] = RETURNED
 
         def decide(delay: float | None) -> None:
@@ -89,18 +89,18 @@ class SharedTracker:
 
     @property
     def position(self) -> Position:
-        """There is none: each member gets what is free."""
+        """Raises ``Unsupported``: members that share a log have no position."""
         raise Unsupported(
             "ordered", "a member that shares a log has no position in it", fix="Ask for committed(), or for lag()"
         )
 
     @property
     def unsettled(self) -> int:
-        """How many messages were handed out and are not settled."""
+        """The number of messages that were handed out and are not settled."""
         return sum(delivery.unsettled for delivery in list(self._deliveries.values()))
 
     def take_change(self) -> Settlement:
-        """What is to be settled now."""
+        """Return the acks and nacks to store now."""
         self.dirty = False
         returned, self._returned = self._returned, []
         acked, self._owed = self._owed, []
@@ -116,7 +116,7 @@ class SharedTracker:
         return self._taken
 
     def put_back(self) -> None:
-        """What was taken was not settled after all: the next one tries again."""
+        """Mark the taken changes as not stored: the next commit tries again."""
         self._owed[:0] = self._taken.acked
         self._returned[:0] = self._taken.returned
         self.dirty = True

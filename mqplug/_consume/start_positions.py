@@ -1,4 +1,4 @@
-"""From what the caller asked for to positions."""
+"""Resolves starts, ids and positions that callers name, and checks that they fit the logs."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ AnyPosition = TypeVar("AnyPosition", bound=Position | GroupPosition)
 
 
 def check_start(start: object) -> Start:
-    """The start itself, or ``TypeError``."""
+    """Return the start; ``TypeError`` if it is none."""
     if isinstance(start, MessageId):
         raise TypeError("a MessageId is no start: say before(id) or after(id)")
     if not isinstance(start, Earliest | Latest | Before | After | AtTime | Ago | Last | Position):
@@ -45,7 +45,7 @@ def check_start(start: object) -> Start:
 
 
 def _meant(start: object) -> str:
-    """What may have been meant by what is no start."""
+    """Return a hint for a value that is no start."""
     match start:
         case Message():
             return ": say before(message.id) or after(message.id)"
@@ -67,7 +67,7 @@ def _meant(start: object) -> str:
 
 
 def check_log(log: Log, logs: Sequence[Log]) -> None:
-    """``InvalidMessageId`` for an id or position of another backend, topic or incarnation."""
+    """Raise ``InvalidMessageId`` for an id or position of another backend, topic or incarnation."""
     if log in logs:
         return
     for mine in logs:
@@ -75,20 +75,21 @@ def check_log(log: Log, logs: Sequence[Log]) -> None:
             continue
         if mine.partition == log.partition:
             raise InvalidMessageId(
-                f"this is of a {log.topic!r} that was deleted; the topic was made again since",
+                f"this id or position belongs to a deleted topic {log.topic!r}; it was created again since",
                 topic=log.topic, fix="Take ids and positions from the present topic",
             )  # fmt: skip
     if any((mine.backend, mine.cluster, mine.topic) == (log.backend, log.cluster, log.topic) for mine in logs):
         raise NotAssigned(f"partition {log.partition} of {log.topic!r} is not held by this consumer", topic=log.topic)
     raise InvalidMessageId(
-        f"this is of {log.backend}, topic {log.topic!r}; wanted is one of {logs[0].backend}, topic {logs[0].topic!r}"
-        if logs else f"this is of {log.topic!r}, and nothing is held",
+        f"this id or position belongs to {log.backend} topic {log.topic!r}; "
+        f"expected one of {logs[0].backend} topic {logs[0].topic!r}"
+        if logs else f"this id or position belongs to topic {log.topic!r}, and this consumer holds no partition",
         fix="Use an id or position that came from the same topic of the same cluster",
     )  # fmt: skip
 
 
 def by_log(connection: Connection, places: Mapping[int, AnyPosition], logs: Sequence[Log]) -> dict[Log, AnyPosition]:
-    """Positions by partition, as callers give them, by log; each has to be of one of these logs."""
+    """Return positions by log, from positions by partition. Raise unless each belongs to one of these logs."""
     if not isinstance(places, Mapping):
         raise TypeError(f"positions come as a mapping of partition to Position, not as {type(places).__name__}")
     found: dict[Log, AnyPosition] = {}
@@ -105,7 +106,7 @@ def by_log(connection: Connection, places: Mapping[int, AnyPosition], logs: Sequ
 
 
 def check_place(connection: Connection, place: MessageId | Position) -> None:
-    """``InvalidMessageId`` for coordinates that nothing of this backend can have."""
+    """Raise ``InvalidMessageId`` for coordinates that no message of this backend can have."""
     if checks_coordinates(connection) and not connection.is_possible(place.coordinates):
         raise InvalidMessageId(
             f"{place!r} was never given out: {place.log.backend} has no such coordinates",
@@ -114,7 +115,7 @@ def check_place(connection: Connection, place: MessageId | Position) -> None:
 
 
 def position_of(connection: Connection, start: Before | After | Position, logs: Sequence[Log]) -> Position:
-    """The position that a start with an id means, if it is of one of these logs."""
+    """Return the position of a start with an id; ``InvalidMessageId`` if it is of another log."""
     place = start if isinstance(start, Position) else start.id
     check_log(place.log, logs)
     check_place(connection, place)
@@ -130,7 +131,7 @@ def position_of(connection: Connection, start: Before | After | Position, logs: 
 def resolve(
     backend: Backend, connection: Connection, start: Start, logs: Sequence[Log], deadline: Deadline
 ) -> dict[Log, Position]:
-    """A position for each log that the start speaks of."""
+    """Return a position for each log that the start names."""
     if isinstance(start, Before | After | Position):
         position = position_of(connection, start, logs)
         return {position.log: position}
@@ -138,7 +139,7 @@ def resolve(
 
 
 def symbolic(connection: Connection, start: Start) -> SymbolicStart:
-    """A start without ids, as drivers get it."""
+    """Return a start without ids, as drivers take it."""
     if isinstance(start, Ago | AtTime) and not connection.capabilities.seek_time:
         raise Unsupported("seek_time", operation="seek", fix="Start at an id, at EARLIEST or at LATEST")
     if isinstance(start, Ago):
@@ -151,7 +152,7 @@ def symbolic(connection: Connection, start: Start) -> SymbolicStart:
 def everywhere(
     backend: Backend, connection: Connection, start: Start, logs: Sequence[Log], deadline: Deadline
 ) -> dict[Log, Position]:
-    """A position for every log; where the start names one partition, the others begin at EARLIEST."""
+    """Return a position for every log. Where the start names one partition, the others begin at EARLIEST."""
     found = resolve(backend, connection, start, logs, deadline)
     others = [log for log in logs if log not in found]
     return found | dict(backend.resolve(connection, EARLIEST, others, deadline))
@@ -160,7 +161,7 @@ def everywhere(
 def group_start(
     backend: Backend, connection: Connection, start: Start, logs: Sequence[Log], deadline: Deadline
 ) -> GroupStart:
-    """What a driver gets as the start of a group: as asked, but for ids, which become positions."""
+    """Return the start of a group as drivers take it: as given, but with positions in place of ids."""
     if isinstance(start, Before | After | Position):
         return everywhere(backend, connection, start, logs, deadline)
     return symbolic(connection, start)
@@ -169,7 +170,7 @@ def group_start(
 def refuse_lost(
     backend: Backend, connection: Connection, positions: Mapping[Log, Position], deadline: Deadline
 ) -> None:
-    """``PositionLost`` where retention removed what a position asks for. What it removes later, poll tells."""
+    """Raise ``PositionLost`` where retention removed the messages at a position. Poll raises for later removals."""
     marks = backend.watermarks(connection, list(positions), None, deadline)
     for log, position in positions.items():
         low = marks[log].low
@@ -177,5 +178,5 @@ def refuse_lost(
             raise PositionLost(
                 f"retention removed messages behind {position!r}: the log begins at {low!r}",
                 log=log, low=low, backend=backend.name, topic=log.topic,
-                fix="Say missing='next' to go on with the first message that is left",
+                fix="Say missing='next' to go on with the first retained message",
             )  # fmt: skip

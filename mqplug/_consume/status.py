@@ -1,4 +1,4 @@
-"""What a consumer says of itself: the state of each partition, and counts."""
+"""The state of each partition of a consumer, and its counts."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ Waits = Literal["paused", "returned", "unacked", "fault"]
 
 @attrs.frozen(kw_only=True)
 class PartitionState:
-    """How one partition of a consumer stands.
+    """The state of one partition of a consumer.
 
-    ``waits_for`` says why nothing is handed out: it is ``paused``; a message was given back and comes first
+    ``waits_for`` is the reason why nothing is handed out: it is ``paused``; a message was nacked and comes first
     (``returned``); too many are ``unacked``, of which ``blocked_by`` is the first; or there is a ``fault``.
     ``position`` is None in the modes in which members share a log.
     """
@@ -37,26 +37,26 @@ class PartitionState:
 
 @attrs.frozen(kw_only=True)
 class ConsumerStatistics:
-    """What a consumer did since it was opened."""
+    """Counts of a consumer since it was opened."""
 
     received: int
-    """Messages handed out, those that came again included."""
+    """Messages handed out, including those that came again."""
     returned: int
-    """Messages given back with nack."""
+    """Nacked messages."""
     dead_lettered: int
     """Messages that went to the dead-letter topic."""
     late_acks: int
     """Acks and nacks that came twice, after a seek, or after a hand-over: they change nothing."""
     commits: int
-    """How often acks were stored."""
+    """Commits of acks."""
     polls: int
-    """How often the driver was asked for messages."""
+    """Polls of the driver."""
     gaps: int
-    """How often retention had removed what came next, and reading went on with the first message that was left."""
+    """Gaps: retention had removed the next messages, and reading went on with the first retained one."""
 
 
 def partition_state(held: HeldPartition) -> PartitionState:
-    """The state of one partition. Whoever asks holds ``committing``."""
+    """Return the state of one partition. The caller holds ``committing``."""
     tracker = held.tracker
     waits_for = _waits_for(held)
     return PartitionState(

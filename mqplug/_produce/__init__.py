@@ -1,1 +1,1 @@
-"""Sending: producers, and what is on its way."""
+"""Sending: producers, their queues, and the records on their way."""

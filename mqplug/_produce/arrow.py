@@ -1,4 +1,4 @@
-"""Arrow data to be sent, as the columns of a batch. Imported when some is sent; needs pyarrow."""
+"""Arrow data to send, as the columns of a batch. Imported on first use; needs pyarrow."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from mqplug._produce.arrow_types import NORMAL
 
 pc: Any = functions  # they are made when that is imported: type checkers know few of them
 
-_RECEIVED = ("offset", "id", "log_time", "attempt")  # what the log says of a message, and no sender
+_RECEIVED = ("offset", "id", "log_time", "attempt")  # columns of received messages that are not sent on
 
 
 class ArrowColumns:
-    """Records that came as Arrow: arrays of few types. Lists are made of them for whoever wants lists.
+    """Records given as Arrow arrays of a few types, with lists for callers that need lists.
 
-    A column in which all is absent is left out, but for the values.
+    A column without any value is left out, except the column of values.
     """
 
     def __init__(self, arrays: Mapping[str, pa.Array]) -> None:
@@ -35,7 +35,7 @@ class ArrowColumns:
 
     @classmethod
     def of(cls, data: Any, topic: str | None) -> ArrowColumns:
-        """Check what has Arrow's C interface; ``TypeError`` and ``ValueError`` before any I/O."""
+        """Check an object with Arrow's C interface. Raise ``TypeError`` or ``ValueError`` before any I/O."""
         table = _table(data)
         arrays = {name: NORMAL[name](name, table.column(name)) for name in table.column_names if name in NORMAL}
         said = {name: array for name, array in arrays.items() if name == "value" or not _is_absent(array)}
@@ -47,12 +47,12 @@ class ArrowColumns:
         return self._count
 
     def uses(self) -> tuple[bool, bool, bool, bool]:
-        """Whether there are tombstones, keys, headers, timestamps."""
+        """Return whether there are tombstones, keys, headers, timestamps."""
         there = self._arrays
         return bool(there["value"].null_count), "key" in there, "headers" in there, "timestamp" in there
 
     def pick(self, rows: Sequence[int]) -> ArrowColumns:
-        """These rows."""
+        """Return the columns of these rows."""
         if len(rows) == self._count:
             return self
         if isinstance(rows, range) and rows.step == 1:
@@ -61,7 +61,7 @@ class ArrowColumns:
         return ArrowColumns({name: array.take(wanted) for name, array in self._arrays.items()})
 
     def arrow(self, names: Sequence[str]) -> Mapping[str, pa.Array]:
-        """Those of the named columns that any record has something in."""
+        """Return the named columns that have a value in any record."""
         return {name: self._arrays[name] for name in names if name in self._arrays}
 
     @cached_property
@@ -75,12 +75,12 @@ class ArrowColumns:
 
     @cached_property
     def size(self) -> int:
-        """The bytes of all: of values, keys and headers."""
+        """The bytes of all values, keys and headers together."""
         return int(pc.sum(self._lengths).as_py() or 0)
 
     @cached_property
     def sizes(self) -> list[int]:
-        """The bytes of each."""
+        """The bytes of each record."""
         return _listed(self._lengths)
 
     @cached_property
@@ -134,7 +134,7 @@ def _table(data: Any) -> pa.Table:
 
 
 def _check_topic(topics: pa.Array | None, topic: str) -> None:
-    """Whoever sends on what they read means the producer's topic, and not the one that they read."""
+    """Raise where the column 'topic' names another topic than the producer's."""
     others = [] if topics is None else [each for each in topics.unique().to_pylist() if each not in (None, topic)]
     if others:
         raise ValueError(
@@ -160,7 +160,7 @@ def _lengths(array: pa.Array) -> pa.Array:
 
 
 def _starts(headers: pa.Array) -> list[int]:
-    """Where the headers of each row start among all, and where the last ones end."""
+    """Return the offset of each row's headers, and the end of the last row's."""
     offsets = _listed(headers.offsets)
     return [each - offsets[0] for each in offsets]
 

@@ -1,4 +1,4 @@
-"""Of which Arrow types the columns that are sent may be, and which few they are made.
+"""The Arrow types that columns to send may have, and their conversion to a few types.
 
 Values and keys become binary or large binary, headers a list of structs, timestamps milliseconds in UTC.
 """
@@ -80,11 +80,11 @@ NORMAL: dict[str, Callable[[str, pa.ChunkedArray], pa.Array]] = {
     "topic": _topics,
     "partition": _partitions,
 }
-"""The columns that can be sent, each with what makes an array of it, or says why not."""
+"""The columns that can be sent, each with the function that checks and converts it."""
 
 
 def _whole(name: str, column: pa.ChunkedArray) -> pa.Array:
-    """A column in one piece that is what its type promises, wherever it came from: it is going to be stored."""
+    """Return the column as one array that is valid for its type. Its bytes are going to be stored."""
     array = column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
     try:
         array.validate(full=True)

@@ -1,4 +1,4 @@
-"""The records of one batch as columns: checked column by column, and sorted by where they go."""
+"""The records of one batch as columns, checked column by column."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class ArrowStream(Protocol):
 
 
 Records = Iterable[Record | bytes] | ArrowArray | ArrowStream
-"""What ``send_many`` takes."""
+"""The records that ``send_many`` takes."""
 
 
 SendColumns = Union["RecordColumns", "ArrowColumns"]
@@ -45,7 +45,7 @@ SendColumns = Union["RecordColumns", "ArrowColumns"]
 
 
 def columns_of(records: Records, topic: str | None) -> SendColumns:
-    """Check what is to be sent, to this topic or to any; ``TypeError`` and ``ValueError`` before any I/O."""
+    """Check records for this topic, or for any. Raise ``TypeError`` or ``ValueError`` before any I/O."""
     if not _is_arrow(records):
         return RecordColumns.of(records)  # type: ignore[arg-type]
     from mqplug._produce.arrow import ArrowColumns
@@ -54,7 +54,7 @@ def columns_of(records: Records, topic: str | None) -> SendColumns:
 
 
 def snapshot(records: Records) -> Records:
-    """The same records, whatever happens to what they came in; Arrow data never changes."""
+    """Return the records in a list that the caller cannot change. Arrow data never changes."""
     return records if _is_arrow(records) else _listed(records)
 
 
@@ -63,11 +63,11 @@ def _is_arrow(records: object) -> bool:
 
 
 _ONE = (bytes, bytearray, memoryview, str, Record, Mapping)
-"""What is a single message, if anything, though one can iterate over some of these."""
+"""Types of a single value. They are refused, although some of them are iterable."""
 
 
 def _listed(records: object) -> list[Any]:
-    """Several records as a list; one is none."""
+    """Return several records as a list; ``TypeError`` for a single one."""
     if isinstance(records, _ONE) or not isinstance(records, Iterable):
         raise TypeError(
             f"several messages come as a list, each bytes or a Record, not as {type(records).__name__}; "
@@ -77,7 +77,7 @@ def _listed(records: object) -> list[Any]:
 
 
 def _record(row: Any) -> Record:
-    """A record of what came without one."""
+    """Return a record with this value."""
     if isinstance(row, tuple | dict):
         raise TypeError(f"a record is bytes or a Record, not {type(row).__name__}: say Record(value, key=...)")
     if isinstance(row, Message):
@@ -86,7 +86,7 @@ def _record(row: Any) -> Record:
 
 
 class RecordColumns:
-    """Records that came as objects."""
+    """Records given as objects."""
 
     __slots__ = ("_sizes", "ends", "headers", "keys", "partitions", "timestamps", "topics", "values")
 
@@ -112,7 +112,7 @@ class RecordColumns:
 
     @classmethod
     def of(cls, records: Iterable[Record | bytes]) -> Self:
-        """Check records; ``TypeError`` and ``ValueError`` before any I/O."""
+        """Check records. Raise ``TypeError`` or ``ValueError`` before any I/O."""
         rows = _listed(records)
         if countOf(map(type, rows), bytes) == len(rows):
             return cls(rows, list(accumulate(map(len, rows))))
@@ -140,23 +140,23 @@ class RecordColumns:
         return len(self.values)
 
     def uses(self) -> tuple[bool, bool, bool, bool]:
-        """Whether there are tombstones, keys, headers, timestamps."""
+        """Return whether there are tombstones, keys, headers, timestamps."""
         return None in self.values, self.keys is not None, self.headers is not None, self.timestamps is not None
 
     @property
     def size(self) -> int:
-        """The bytes of all."""
+        """The bytes of all records."""
         return self.ends[-1] if self.ends else 0
 
     @property
     def sizes(self) -> Sequence[int]:
-        """The bytes of each."""
+        """The bytes of each record."""
         if self._sizes is None:
             self._sizes = list(map(sub, self.ends, [0, *self.ends]))
         return self._sizes
 
     def pick(self, rows: Sequence[int]) -> Self:
-        """These rows."""
+        """Return the columns of these rows."""
         if len(rows) == len(self.values):
             return self
         pick = _picker(rows)
@@ -165,7 +165,7 @@ class RecordColumns:
         return type(self)(pick(self.values), list(accumulate(pick(self.sizes))), *picked)
 
     def arrow(self, names: Sequence[str]) -> Mapping[str, pyarrow.Array]:
-        """None of them is there as Arrow."""
+        """Return nothing: these columns are not Arrow arrays."""
         return {}
 
 
@@ -176,7 +176,7 @@ def _picker(rows: Sequence[int]) -> Callable[[Sequence[Any]], Sequence[Any]]:
 
 
 def cut(columns: SendColumns, most: int, most_bytes: int) -> Iterator[range]:
-    """Rows in pieces of at most so many records and bytes; a record that is larger goes alone."""
+    """Yield ranges of at most ``most`` records and ``most_bytes``. A larger record gets a range of its own."""
     if len(columns) <= most and columns.size <= most_bytes:
         yield range(len(columns))
         return
@@ -190,7 +190,7 @@ def cut(columns: SendColumns, most: int, most_bytes: int) -> Iterator[range]:
 
 
 def rows_by(column: Sequence[T], rows: Iterable[int]) -> dict[T, Sequence[int]]:
-    """The rows of each value of a column, in order."""
+    """Return the rows of each value of a column, in order."""
     found: defaultdict[T, list[int]] = defaultdict(list)
     for row, value in zip(rows, column, strict=True):
         found[value].append(row)

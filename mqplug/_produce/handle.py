@@ -26,30 +26,30 @@ if TYPE_CHECKING:
 PUMP_SLICE_S = 0.1  # seconds that a driver is asked to wait at most: Ctrl-C and deadlines wait no longer
 
 
-class OnItsWay(Protocol):
-    """A record, or a run of them, of which somebody wants to know what became of it."""
+class PendingSend(Protocol):
+    """A record, or a run of records, whose outcome a caller waits for."""
 
     waiter: Bell | None
 
     @property
-    def awaited(self) -> OnItsWay | None:
-        """What is to be waited for now; None when it is settled."""
+    def awaited(self) -> PendingSend | None:
+        """The part to wait for now; None once all is settled."""
         ...
 
 
-Wait = Callable[[OnItsWay, "Deadline"], None]
+Wait = Callable[[PendingSend, "Deadline"], None]
 
 
 class Pump:
-    """One waiter at a time serves the reports; the others sleep until theirs is there, or it is their turn."""
+    """Lets one waiter at a time serve the driver's reports. The others sleep until it is their turn."""
 
     def __init__(self, pump: Callable[[float], None]) -> None:
         self._pump = pump
         self._serving = Lock()
         self._sleepers: set[Bell] = set()
 
-    def wait(self, wanted: OnItsWay, deadline: Deadline) -> None:
-        """Wait until this is settled, or the time is up; with no time at all, have a look."""
+    def wait(self, wanted: PendingSend, deadline: Deadline) -> None:
+        """Wait until this is settled, or the time is up. With no time at all, serve reports once."""
         while wanted.awaited is not None:
             if self._serve(wanted, deadline):
                 return
@@ -58,14 +58,14 @@ class Pump:
                 return
 
     def serve(self) -> None:
-        """Serve what reports there are, unless somebody does already."""
+        """Serve the reports that are there, unless another thread does."""
         if self._serving.acquire(blocking=False):
             try:
                 self._pump(0)
             finally:
                 self._hand_on()
 
-    def _serve(self, wanted: OnItsWay, deadline: Deadline) -> bool:
+    def _serve(self, wanted: PendingSend, deadline: Deadline) -> bool:
         """Serve until this is settled, or the time is up. Return False if another thread serves."""
         if not self._serving.acquire(blocking=False):
             return False
@@ -83,13 +83,13 @@ class Pump:
         for sleeper in tuple(self._sleepers)[:1]:
             sleeper.ring()
 
-    def _sleep(self, wanted: OnItsWay, deadline: Deadline) -> None:
+    def _sleep(self, wanted: PendingSend, deadline: Deadline) -> None:
         target = wanted.awaited
         if target is None:
             return
         bell = target.waiter = target.waiter or Bell()
         self._sleepers.add(bell)
-        try:  # whoever served until a moment ago may not have seen us
+        try:  # the thread that served until now may have missed this bell
             if self._serving.locked() and target.awaited is not None:
                 bell.wait(deadline.remaining(PUMP_SLICE_S))
         finally:
@@ -99,7 +99,7 @@ class Pump:
 
 
 class SendHandle:
-    """What ``submit`` returns. It owns no lock: a waiter makes an event when it waits."""
+    """The handle of a submitted record. It owns no lock: a waiter adds a bell when it waits."""
 
     __slots__ = (
         "headers", "key", "looked_at", "outcome", "partition", "size", "timestamp", "topic", "value", "wait", "waiter",
@@ -148,21 +148,21 @@ class SendHandle:
 
     @property
     def done(self) -> bool:
-        """Whether the outcome is there, if only that it is unknown."""
+        """Whether the record is settled, even if its outcome is unknown."""
         return self.outcome is not None
 
     @property
     def awaited(self) -> SendHandle | None:
-        """Itself as long as it is on its way."""
+        """The handle itself until it is settled, then None."""
         return self if self.outcome is None else None
 
     @property
     def error(self) -> Error | None:
-        """Why it was not stored, or may not have been; None as long as that is not known."""
+        """The error that kept the record from being stored, or left it in doubt; None if there is none so far."""
         return self.outcome if isinstance(self.outcome, Error) else None
 
     def timed_out(self) -> SendTimeout:
-        """What is raised when the time is up."""
+        """Return the error for a wait that ran out of time."""
         error = SendTimeout(
             "no answer in time: the message may or may not be stored", topic=self.topic, operation="send",
             fix="Ask error.handle for the late result before sending it again",
@@ -173,21 +173,21 @@ class SendHandle:
     # for drivers; each handle is settled once, what comes later changes nothing
 
     def stored(self, log: Log, coordinates: Numbers, detail: Numbers = ()) -> None:
-        """It is stored, under this id."""
+        """Settle the record as stored, with this id."""
         if self.outcome is None:
             self.outcome = (log, coordinates, detail)
             if self.waiter is not None:
                 self.waiter.ring()
 
     def failed(self, error: Error) -> None:
-        """It is proven not to be stored."""
+        """Settle the record as proven not to be stored."""
         if self.outcome is None:
             self.outcome = error.at(topic=self.topic, operation="send")
             if self.waiter is not None:
                 self.waiter.ring()
 
     def unknown(self, error: Error) -> None:
-        """It may or may not be stored."""
+        """Settle the record as in doubt: it may or may not be stored."""
         self.failed(in_doubt(error))
 
     def __repr__(self) -> str:

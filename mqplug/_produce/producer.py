@@ -42,7 +42,7 @@ class Producer(Closable):
         topic: str | None = None,
         timeout: float | None = 30,
     ) -> MessageId:
-        """Send one message and wait until it is stored; the id that the consumer will see."""
+        """Send one message, wait until it is stored, and return the id that the consumer will see."""
         deadline = Deadline(timeout)
         route = self._routes.get(topic)
         if route is None or route.lacks(partition):
@@ -68,10 +68,10 @@ class Producer(Closable):
         when_full: WhenFull = "block",
         timeout: float | None = 30,
     ) -> SendHandle:
-        """Send one message without waiting for it; its handle has ``result(timeout)``.
+        """Send one message without waiting for its outcome. Return a handle with ``result(timeout)``.
 
-        When the queue is full this waits for room, for ``timeout`` at most, or raises ``QueueFull`` at once. A failed
-        message that nobody looked at raises at ``flush`` or ``close``.
+        When the queue is full, this waits for room up to ``timeout``; with ``when_full="raise"`` it raises
+        ``QueueFull`` at once. A failure whose handle was not read is raised by ``flush`` or ``close``.
         """
         if when_full != "block":
             check_when_full(when_full)
@@ -87,29 +87,29 @@ class Producer(Closable):
         return handle
 
     def send_many(self, records: Records, *, timeout: float | None = 30) -> Sequence[MessageId]:
-        """Send messages as one batch and wait for all; their ids in the same order.
+        """Send messages as one batch, wait for all, and return their ids in the same order.
 
         Instead of records this takes Arrow data of any library: a record batch, or a table, with the columns of
         ``Batch.to_arrow``. Only ``value`` is needed.
 
-        Raises ``SendFailed`` if any failed: its ``results`` has an id or an error for each. A batch that is larger
-        than what the backend takes at once goes in parts.
+        Raises ``SendFailed`` if any failed: its ``results`` has an id or an error for each. A batch that is
+        too large for the backend is sent in parts.
         """
         deadline = Deadline(timeout)
         return self._session.await_many(self._session.hand_over_many(records, deadline), deadline)
 
     def flush(self, timeout: float | None = 30) -> None:
-        """Wait until all that was accepted before is settled. Raises what failed and nobody looked at."""
+        """Wait until every accepted message is settled. Raise the failures that no caller has seen."""
         self._session.flush(Deadline(timeout))
 
     def statistics(self) -> ProducerStatistics:
-        """How many messages were stored, failed, or are on their way; also after close."""
+        """Count the messages that were stored, failed, or are on their way; also after close."""
         return self._session.statistics()
 
     def close(self, timeout: float | None = 30) -> None:
-        """Flush what was accepted, then let go. May be called twice.
+        """Flush, then close. May be called twice.
 
-        What cannot be settled in time becomes ``OutcomeUnknown``, and is counted in one ``CloseIncomplete``.
+        Messages that are not settled in time become ``OutcomeUnknown``, and one ``CloseIncomplete`` counts them.
         """
         self._session.close(timeout)
 

@@ -1,4 +1,4 @@
-"""What a producer has accepted: handed over in order, kept until it is settled, and bounded."""
+"""The bounded queue of a producer: accepted records, handed over in order and kept until they are settled."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from mqplug._model.errors import Closed, Error, QueueFull, SendFailed, Timeout
 from mqplug._model.outcome import OutcomeUnknown
 from mqplug._model.statistics import ProducerStatistics
 from mqplug._produce.handle import PUMP_SLICE_S, Pump, SendHandle
-from mqplug._produce.run import Run
+from mqplug._produce.send_run import SendRun
 from mqplug.spi._drivers import stores_at_once, takes_runs
 
 if TYPE_CHECKING:
@@ -23,10 +23,10 @@ if TYPE_CHECKING:
     from mqplug.spi._drivers import ProducerDriver
 
 WhenFull = Literal["block", "raise"]
-OnWay = SendHandle | Run
+SendUnit = SendHandle | SendRun
 
-RETIRE_AFTER_MESSAGES = 1000  # messages after which it pays to let go of what is settled
-MAX_KEPT_FAILURES = 10_000  # so many failures that nobody looked at are kept; more are only counted
+RETIRE_AFTER_MESSAGES = 1000  # after which removing the settled ones pays off
+MAX_KEPT_FAILURES = 10_000  # that no caller has seen; more are only counted
 
 
 class SendQueue:
@@ -43,14 +43,14 @@ class SendQueue:
         self._flush = driver.flush
         self._send = driver.send
         self._store: Callable[[SendHandle], None] | None = driver.store if stores_at_once(driver) else None
-        self._send_run: Callable[[Run], None] | None = driver.send_run if takes_runs(driver) else None
+        self._send_run: Callable[[SendRun], None] | None = driver.send_run if takes_runs(driver) else None
         self._topic = topic
         self.max_messages, self.max_bytes = limits
         self._closed = False
         self._fork = ForkGuard()
         self._forks = ForkGuard.forks
         self._lock = Lock()
-        self._waiting: deque[OnWay] = deque()
+        self._waiting: deque[SendUnit] = deque()
         self._messages = self._bytes = 0  # waiting, or settled since the queue was looked over
         self._soon, self._soon_bytes = (
             min(RETIRE_AFTER_MESSAGES, self.max_messages),
@@ -65,9 +65,9 @@ class SendQueue:
     # accepting ---------------------------------------------------------------------------------------------
 
     def put(self, handle: SendHandle, *, waits: bool = False) -> bool:
-        """Hand a record over where nothing speaks against it; False if that needs a closer look.
+        """Hand a record over if the queue has room and no clean-up is due. Otherwise return False: ``accept`` takes it.
 
-        ``waits``: its sender does not go on before it is settled, and may as well store it, if the driver can do that.
+        ``waits``: the sender waits for the outcome, so a driver that can may store the record in this call.
         """
         if ForkGuard.forks != self._forks:
             return False
@@ -89,9 +89,9 @@ class SendQueue:
             self._broken(handle, error)
         return True
 
-    def accept(self, unit: OnWay, deadline: Deadline, when_full: WhenFull = "block") -> None:
-        """Hand a record or a run over as soon as there is room for it; ``QueueFull`` if there is none in time."""
-        messages = len(unit) if isinstance(unit, Run) else 1
+    def accept(self, unit: SendUnit, deadline: Deadline, when_full: WhenFull = "block") -> None:
+        """Hand a record or a run over as soon as there is room. Raise ``QueueFull`` if there is none in time."""
+        messages = len(unit) if isinstance(unit, SendRun) else 1
         self.check_open()  # before the lock: a child process may find it taken for ever
         with self._lock:
             self._retire()
@@ -110,7 +110,7 @@ class SendQueue:
                 oldest = self._waiting[0]
             if when_full == "raise" or deadline.expired:
                 raise QueueFull(
-                    f"{self._messages} messages of {self._bytes} bytes are on their way",
+                    f"the queue is full: {self._messages} messages of {self._bytes} bytes are on their way",
                     backend=self._backend.name, topic=unit.topic, operation="send",
                 )  # fmt: skip
             self.pump.wait(oldest, Deadline(deadline.remaining(PUMP_SLICE_S)))
@@ -118,7 +118,7 @@ class SendQueue:
     def _has_room(self, messages: int, size: int) -> bool:
         return self._messages + messages <= self.max_messages and self._bytes + size <= self.max_bytes
 
-    def _hand_over(self, unit: OnWay, messages: int) -> None:
+    def _hand_over(self, unit: SendUnit, messages: int) -> None:
         try:
             self._waiting.append(unit)
             self._messages += messages
@@ -132,7 +132,7 @@ class SendQueue:
         except BaseException as error:  # noqa: BLE001 - raised again
             self._broken(unit, error)
 
-    def _broken(self, unit: OnWay, error: BaseException) -> NoReturn:
+    def _broken(self, unit: SendUnit, error: BaseException) -> NoReturn:
         unit.looked_at = isinstance(error, Exception)  # the caller gets it; an interrupt says nothing of the message
         what = "the driver failed" if unit.looked_at else f"{type(error).__name__} came"
         unit.unknown(OutcomeUnknown(f"{what} while the message was handed over"))
@@ -149,15 +149,15 @@ class SendQueue:
             )  # fmt: skip
 
     def shut(self) -> None:
-        """Take in nothing more."""
+        """Accept nothing more."""
         with self._lock:
             self._closed = True
-            self._soon = self.max_messages = -1  # whoever sends is asked first whether this is open
+            self._soon = self.max_messages = -1  # each sender then checks first whether this is open
 
     # settled -----------------------------------------------------------------------------------------------
 
     def _retire(self) -> None:
-        """Let go of what is settled, up to the first that is not. The lock is held."""
+        """Remove settled records, up to the first unsettled one. The lock is held."""
         waiting = self._waiting
         stored = size = 0
         while waiting:
@@ -177,15 +177,15 @@ class SendQueue:
         self._soon = min(self.max_messages, self._messages + RETIRE_AFTER_MESSAGES)
 
     def _sweep(self) -> None:
-        """Let go of all that is settled, also behind what is not. The lock is held."""
-        everything, self._waiting = self._waiting, deque[OnWay]()
+        """Remove all settled records, also those behind unsettled ones. The lock is held."""
+        everything, self._waiting = self._waiting, deque[SendUnit]()
         for unit in everything:
             if unit.awaited is None:
                 self._forget(unit)
             else:
                 self._waiting.append(unit)
 
-    def _forget(self, unit: OnWay) -> None:
+    def _forget(self, unit: SendUnit) -> None:
         self._bytes -= unit.size
         self._settled_bytes += unit.size
         if isinstance(unit, SendHandle):
@@ -199,7 +199,7 @@ class SendQueue:
         for outcome in unit.results():
             self._count(unit, outcome)
 
-    def _count(self, unit: OnWay, outcome: IdParts | Error | None) -> None:
+    def _count(self, unit: SendUnit, outcome: IdParts | Error | None) -> None:
         if type(outcome) is tuple:
             self._stored += 1
         elif isinstance(outcome, Error):
@@ -209,7 +209,7 @@ class SendQueue:
                 self._failed += 1
             self._keep_unseen(unit, outcome)
 
-    def _keep_unseen(self, unit: OnWay, error: Error) -> None:
+    def _keep_unseen(self, unit: SendUnit, error: Error) -> None:
         if unit.looked_at:
             return
         if len(self._unseen) < MAX_KEPT_FAILURES:
@@ -218,9 +218,9 @@ class SendQueue:
             self._unseen_more += 1
 
     def serve_unattended(self) -> None:
-        """Serve reports, and let go of what is settled, where no sender has done so since the last time.
+        """Serve reports and remove settled records, unless a sender did so since the last call.
 
-        A second thread beside a busy sender would make both of them slow: they take turns at the interpreter's lock.
+        A second thread beside a busy sender would slow both down: they share the interpreter's lock.
         """
         attended, self._attended = self._attended, False
         if self._waiting and not attended:
@@ -229,7 +229,7 @@ class SendQueue:
                 self._retire()
 
     def drain(self, deadline: Deadline) -> None:
-        """Wait until all that was accepted before is settled; ``Timeout`` if it is not in time."""
+        """Wait until every record accepted so far is settled. Raise ``Timeout`` if that takes too long."""
         with self._lock:
             waiting = list(self._waiting)
         if waiting:
@@ -246,23 +246,23 @@ class SendQueue:
             self._retire()
 
     def give_up(self) -> int:
-        """What is still on its way becomes unknown; how many messages that are."""
+        """Settle all records on their way as unknown. Return their number."""
         with self._lock:
             self._sweep()
             given_up = self._messages
             for unit in self._waiting:
                 unit.unknown(OutcomeUnknown("the producer was closed before the answer came"))
-                unit.looked_at = True  # whoever closes is told how many
+                unit.looked_at = True  # the close reports their number
             self._sweep()
         return given_up
 
     def raise_unseen(self, operation: str) -> None:
-        """Raise what failed and nobody looked at; once."""
+        """Raise the failures that no caller has seen, once."""
         if (error := self.unseen(operation)) is not None:
             raise error
 
     def unseen(self, operation: str) -> Error | None:
-        """``SendFailed`` for what failed and nobody looked at, ``OutcomeUnknown`` where nothing is proven; once."""
+        """Return the failures that no caller has seen as one error, once: ``OutcomeUnknown`` if all are in doubt."""
         with self._lock:
             kept, more = self._unseen, self._unseen_more
             self._unseen, self._unseen_more = [], 0
@@ -281,7 +281,7 @@ class SendQueue:
         return error
 
     def statistics(self) -> ProducerStatistics:
-        """What became of the messages until now."""
+        """Count the messages by outcome."""
         with self._lock:
             self._sweep()
             return ProducerStatistics(
@@ -291,7 +291,7 @@ class SendQueue:
 
 
 def check_when_full(when_full: str) -> None:
-    """``ValueError`` for what is no way to meet a full queue."""
+    """Raise ``ValueError`` for an unknown ``when_full``."""
     if when_full not in {"block", "raise"}:
         raise ValueError(f"when_full is 'block' or 'raise', not {when_full!r}")
 

@@ -1,4 +1,4 @@
-"""Records: what is sent."""
+"""Records to send, and the checks of their fields."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ HeadersArgument = Iterable[tuple[str, bytes | None]] | Mapping[str, bytes | None
 
 @attrs.define
 class Record:
-    """A message to be sent. Only the value is needed; ``None`` is a tombstone.
+    """A message to send. Only the value is needed; ``None`` is a tombstone.
 
     ``timestamp`` is a datetime with a time zone or milliseconds since 1970; without one the log's own time counts.
     An explicit ``partition`` wins over the key. ``topic`` is for producers that were opened without one.
@@ -38,7 +38,7 @@ class Record:
 def check_record(
     value: bytes | None, key: bytes | None, headers: HeadersArgument, timestamp: datetime | int | None
 ) -> tuple[bytes | None, bytes | None, Headers, int | None]:
-    """The fields as drivers get them, or ``TypeError`` and ``ValueError`` before any I/O."""
+    """Return the fields as drivers get them. Raise ``TypeError`` or ``ValueError`` before any I/O."""
     return (
         check_bytes("value", value),
         check_bytes("key", key),
@@ -48,7 +48,7 @@ def check_record(
 
 
 def size_of(value: bytes | None, key: bytes | None, headers: Headers) -> int:
-    """Bytes of value, key and headers together."""
+    """Return the bytes of value, key and headers together."""
     size = len(value or b"") + len(key or b"")
     if headers:
         size += sum(len(name.encode()) + len(each or b"") for name, each in headers)
@@ -56,14 +56,14 @@ def size_of(value: bytes | None, key: bytes | None, headers: Headers) -> int:
 
 
 def takes_everything(able: Capabilities) -> bool:
-    """Whether a backend takes all that a record can have."""
+    """Return whether a backend takes every field that a record can have."""
     return able.null_payload and able.keys and able.headers and able.timestamps_producer
 
 
 def check_declared(
     able: Capabilities, *, null_payload: bool, keys: bool, headers: bool, timestamps_producer: bool
 ) -> None:
-    """``Unsupported`` for what records have and the backend does not take."""
+    """Raise ``Unsupported`` for a field that is used and that the backend does not take."""
     for capability, used in (
         ("null_payload", null_payload), ("keys", keys), ("headers", headers),
         ("timestamps_producer", timestamps_producer),
@@ -73,7 +73,7 @@ def check_declared(
 
 
 def check_headers(headers: HeadersArgument) -> Headers:
-    """Headers as a tuple of pairs, each ``(str, bytes | None)``."""
+    """Return headers as a tuple of pairs, each ``(str, bytes | None)``."""
     pairs: object = headers.items() if isinstance(headers, Mapping) else headers
     if isinstance(pairs, str | bytes) or not isinstance(pairs, Iterable):
         raise TypeError(f"headers are pairs (name, value), or a mapping, not {type(pairs).__name__}")
@@ -98,7 +98,7 @@ def check_bytes(what: str, value: object) -> bytes | None:
 
 
 def _how_to_send(value: object) -> str:
-    """What somebody may have meant who sends this."""
+    """Return a hint for a value of the wrong type."""
     match value:
         case str():
             return "; encode it first, as in text.encode()"

@@ -1,4 +1,4 @@
-"""A batch that was sent, and its ids, each made when somebody looks at it."""
+"""The ids of a batch that was sent, each made when it is read."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ import attrs
 
 from mqplug._model.errors import Error, SendFailed
 from mqplug._model.ids import MessageId
-from mqplug._produce.run import Run
+from mqplug._produce.send_run import SendRun
 
 if TYPE_CHECKING:
     from mqplug._produce.handle import IdParts
-    from mqplug._produce.sorting import Rows
+    from mqplug._produce.splitting import Rows
 
 
 class SentIds(Sequence[MessageId]):
-    """What ``send_many`` returns: equal to a list of the same ids."""
+    """The ids of a sent batch, in order. Equal to a list of the same ids."""
 
     __slots__ = ("_count", "_find", "_found")
 
@@ -64,14 +64,14 @@ class SentIds(Sequence[MessageId]):
 
 @attrs.frozen
 class SentBatch:
-    """So many records: the runs on their way, each with its rows, and the rows that were refused."""
+    """A batch of ``count`` records: its runs, each with its rows, and the rows that were refused."""
 
     count: int
-    runs: Sequence[tuple[Run, Rows]]
+    runs: Sequence[tuple[SendRun, Rows]]
     refused: dict[int, Error]
 
     def ids(self) -> Sequence[MessageId]:
-        """The id of each record, or ``SendFailed``; what is not settled by now has run out of time."""
+        """Return the id of each record, or raise ``SendFailed``. A record that is not settled by now is out of time."""
         for run, _ in self.runs:
             run.looked_at = True
         if not self.refused and all(run.is_stored for run, _ in self.runs):

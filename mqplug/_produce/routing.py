@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 Partitioner = Callable[[bytes | None, int], int]
-"""From the key (None where there is none) and the number of partitions to the partition."""
+"""A function of the key (None without one) and the number of partitions that returns the partition."""
 
 PartitionerName = Literal["murmur2", "pulsar-java", "round_robin"]
 PARTITIONER_NAMES: tuple[str, ...] = get_args(PartitionerName)
@@ -29,7 +29,7 @@ STICKY_RUN_MESSAGES = 100  # single records without a key that go to one partiti
 
 @lru_cache(maxsize=8192)
 def murmur2(key: bytes) -> int:
-    """Murmur2 as Kafka's Java client computes it, as an unsigned 32-bit number."""
+    """Return murmur2 of the key as Kafka's Java client computes it, as an unsigned 32-bit number."""
     m, mask = 0x5BD1E995, 0xFFFFFFFF
     length = len(key)
     h = 0x9747B28C ^ length
@@ -46,9 +46,9 @@ def murmur2(key: bytes) -> int:
 
 @lru_cache(maxsize=8192)
 def java_hash(key: bytes) -> int:
-    """``String.hashCode()`` of the key's text, as an unsigned 32-bit number.
+    """Return ``String.hashCode()`` of the key's text, as an unsigned 32-bit number.
 
-    A key that is no text is taken as its Base64, which is what Pulsar's Java client does with keys of bytes.
+    A key that is not text is hashed as its Base64, as Pulsar's Java client does with keys of bytes.
     """
     try:
         text = key.decode()
@@ -62,19 +62,19 @@ def java_hash(key: bytes) -> int:
 
 @attrs.frozen
 class Chooser:
-    """Chooses for one topic of one producer. Any thread may ask."""
+    """Chooses the partitions of records for one topic of one producer. Any thread may use it."""
 
     keyless: Iterator[int]
     """The partitions of single records without a key, one after the other."""
     keyed: Callable[[bytes], int]
-    """The partition of a single record with a key; -1 where the driver finds it by itself."""
+    """Returns the partition of a single record with a key; -1 leaves the choice to the driver."""
     batch: Callable[[Sequence[bytes | None] | None, int, bool], int | list[int]]
     """From the keys of a batch (None where there are none), its length, and whether the driver may choose, to the
     partition of all records, or of each."""
 
 
 def chooser(partitioner: PartitionerName | Partitioner, partitions: int, *, native: bool = False) -> Chooser:
-    """A chooser of this kind. With ``native`` the driver follows the partitioner too, where there is a key."""
+    """Return a chooser for this partitioner. With ``native`` the driver chooses for records with a key."""
     match partitioner:
         case "murmur2" | "pulsar-java":
             order = _order(partitions)
@@ -91,7 +91,7 @@ def chooser(partitioner: PartitionerName | Partitioner, partitions: int, *, nati
 
 
 def _order(partitions: int) -> list[int]:
-    """All partitions from one on, so that producers which live for one batch do not all send it to the first."""
+    """Return all partitions from a random one on: short-lived producers then do not all send to the first."""
     first = randrange(partitions)  # noqa: S311
     return [*range(first, partitions), *range(first)]
 
@@ -99,7 +99,7 @@ def _order(partitions: int) -> list[int]:
 def _by_key(
     name: str, partitions: int, native: bool, single: Iterator[int], together: Callable[[int], int | list[int]]
 ) -> Chooser:
-    """The same key, the same partition: by a hash as Java's clients use it, without its sign bit."""
+    """Return a chooser by the key's hash without its sign bit, as Java's clients choose."""
     hash_of = java_hash if name == "pulsar-java" else murmur2
 
     def keyed(key: bytes) -> int:
@@ -119,7 +119,7 @@ def _by_key(
 
 
 def _by_function(choose: Partitioner, partitions: int) -> Chooser:
-    """What a function of the user's says, checked."""
+    """Return a chooser that calls the user's function and checks its answer."""
 
     def one(key: bytes | None) -> int:
         chosen = choose(key, partitions)
@@ -139,24 +139,24 @@ class FindsTopics(Protocol):
     """Looks a topic up at the backend."""
 
     def find(self, topic: str, deadline: Deadline) -> TopicInfo:
-        """Return what the backend says of the topic; ``TopicNotFound`` if there is none."""
+        """Return the backend's description of the topic; ``TopicNotFound`` if there is none."""
         ...
 
 
 @attrs.frozen
 class Route:
-    """Where the records of one topic go."""
+    """The number of partitions of a topic, and the chooser among them."""
 
     topic: str
     partitions: int
     chooser: Chooser
 
     def lacks(self, partition: int | None) -> bool:
-        """Whether this partition, if it is one, was added since; then the topic has to be looked at again."""
+        """Return whether this partition is above the known ones. The topic is then to be looked up again."""
         return type(partition) is int and partition >= self.partitions
 
     def check(self, partition: int) -> int:
-        """A partition that the caller named, or ``TypeError`` and ``ValueError``."""
+        """Return a partition that the caller named; ``TypeError`` or ``ValueError`` if the topic has none like it."""
         if type(partition) is not int:
             whole_number("a partition", partition)
         if not 0 <= partition < self.partitions:
@@ -174,14 +174,14 @@ class Router:
         self._partitioner: PartitionerName | Partitioner = partitioner
         self._native = self.name in natively
         self._topics = topics
-        chooser(partitioner, 1)  # which refuses what is none
+        chooser(partitioner, 1)  # raises for an unknown partitioner
 
     def find(self, topic: str, deadline: Deadline) -> Route:
-        """The route to a topic as it stands; ``TopicNotFound`` if there is none."""
+        """Look a topic up and return its route; ``TopicNotFound`` if there is none."""
         return self.route_of(self._topics.find(topic, deadline))
 
     def route_of(self, info: TopicInfo) -> Route:
-        """The route to a topic that was described."""
+        """Return the route to a topic that was looked up."""
         return Route(info.name, len(info.logs), chooser(self._partitioner, len(info.logs), native=self._native))
 
 

@@ -16,15 +16,15 @@ from mqplug._produce.handle import SendHandle
 from mqplug._produce.queue import SendQueue
 from mqplug._produce.record import HeadersArgument, check_declared, check_record, size_of, takes_everything
 from mqplug._produce.results import SentBatch
-from mqplug._produce.sorting import Sorter
+from mqplug._produce.splitting import BatchSplitter
 
 if TYPE_CHECKING:
     from mqplug._model.headers import Headers
     from mqplug._model.statistics import ProducerStatistics
     from mqplug._plugins.backend import Backend
     from mqplug._produce.routing import Route, Router
-    from mqplug._produce.run import Run
-    from mqplug._produce.sorting import Rows
+    from mqplug._produce.send_run import SendRun
+    from mqplug._produce.splitting import Rows
     from mqplug.spi._descriptor import Capabilities
     from mqplug.spi._drivers import ProducerDriver
 
@@ -57,7 +57,7 @@ class ProducerSession(Session):
         self._narrow = None if takes_everything(able) else able
         self._on_closed = on_closed
         messages, size = min(able.batch_max_messages, limits[0]), min(able.batch_max_bytes, limits[1])
-        self._sorter = Sorter(topic, messages, size, self.wait)
+        self._splitter = BatchSplitter(topic, messages, size, self.wait)
         self._holds_something = True
 
     # routes ------------------------------------------------------------------------------------------------
@@ -130,7 +130,7 @@ class ProducerSession(Session):
             self._check_declared(*columns.uses())
         refused = self._refused(columns.sizes) if columns.size > self._max_bytes else {}
         good = [row for row in rows if row not in refused] if refused else rows
-        runs = list(self._sorter.runs(columns, good, lambda topic, most: self._route(topic, most, deadline)))
+        runs = list(self._splitter.runs(columns, good, lambda topic, most: self._route(topic, most, deadline)))
         self._accept_all(runs, deadline)
         return SentBatch(len(rows), runs, refused)
 
@@ -139,7 +139,7 @@ class ProducerSession(Session):
             return {}
         return {row: self._too_large(size, self.topic) for row, size in enumerate(sizes) if size > self._max_bytes}
 
-    def _accept_all(self, runs: Sequence[tuple[Run, Rows]], deadline: Deadline) -> None:
+    def _accept_all(self, runs: Sequence[tuple[SendRun, Rows]], deadline: Deadline) -> None:
         """Hand all runs over. If one cannot be, those before it are on their way, and its records get the error."""
         for number, (run, _) in enumerate(runs):
             try:

@@ -1,4 +1,4 @@
-"""The same words with ``await``: a façade over the same drivers.
+"""The asyncio API: the same calls with ``await``, over the same drivers.
 
 In short::
 
@@ -12,8 +12,8 @@ In short::
             message = await orders.receive(timeout=1)
             await orders.ack(message)
 
-Every call is awaited, but for ``stop``. The loop is never blocked: threads of the client do the waiting. To cancel a
-receive loses no message; to cancel a send leaves its outcome unknown. Everything belongs to the loop that made it.
+Every call is awaited, except ``stop``. The loop is never blocked: threads of the client do the waiting. A cancelled
+receive loses no message; a cancelled send leaves its outcome unknown. Every object belongs to the loop that made it.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Callbacks of the user's that a driver's thread calls and the loop runs.
+"""Callbacks of the user for assignments: a driver's thread calls them, and the loop runs them.
 
-That thread waits for them, and holds the driver meanwhile. What they ask of their consumer is done by it, for nobody
-else could: so a callback may seek.
+That thread waits for them and holds the driver meanwhile. It also makes the calls that they await from their
+consumer, for no other thread could: so a callback may seek.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ T = TypeVar("T")
 
 AsyncOnChange = Callable[[Sequence[Log]], Awaitable[None] | None]
 
-LOOP_CHECK_S = 1.0  # seconds after which a waiting thread looks whether the loop still runs
+LOOP_CHECK_S = 1.0  # between looks of a waiting thread whether the loop still runs
 
 _errand: ContextVar[RunningCallback | None] = ContextVar("mqplug-errand", default=None)
 
@@ -33,7 +33,7 @@ class Callbacks:
         self._loop = loop
 
     def on_loop(self, function: AsyncOnChange | None) -> Callable[[Sequence[Log]], None] | None:
-        """What to give to the driver: it has the loop call the function, plain or ``async``, and waits for it."""
+        """Return a callback for the driver. It has the loop call the function, plain or ``async``, and waits."""
         if function is None:
             return None
 
@@ -46,12 +46,12 @@ class Callbacks:
 
     @property
     def inside(self) -> bool:
-        """Whether this is called by a callback."""
+        """Whether a callback of this consumer makes the present call."""
         errand = _errand.get()
         return errand is not None and errand.owner is self and not errand.done
 
     async def call(self, work: Callable[[], T]) -> T:
-        """Do on a thread what may wait: inside a callback, on the thread that waits for it."""
+        """Call ``work`` on a thread: inside a callback, on the thread that waits for it."""
         errand = _errand.get()
         if errand is None or not self.inside:
             return await self._loop.call(work)
@@ -89,7 +89,7 @@ class RunningCallback:
         self.jobs.put(None)
 
     def wait(self) -> None:
-        """Do what the callback asks, until it is done; raise what it raised. Given up where the loop runs no more."""
+        """Do the callback's jobs until it ends, and raise its error. Give up if the loop no longer runs."""
         while True:
             try:
                 job = self.jobs.get(timeout=LOOP_CHECK_S)

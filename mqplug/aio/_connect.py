@@ -28,7 +28,7 @@ def connect(
 
 
 def connecting(connected: Callable[[], Client]) -> Opening[AsyncClient]:
-    """The client that is over what this function, called on a thread, connects."""
+    """Return the client over the one that this function, called on a thread, connects."""
     return Opening(_connect(connected))
 
 

@@ -1,6 +1,7 @@
-"""The asyncio consumer: a thread fetches, and what it fetched is handed out here, message by message.
+"""The asyncio consumer: a thread fetches batches, and the loop hands them out message by message.
 
-Nothing counts as delivered before a caller has it: what a seek, a hand-over or a pause takes back is not handed out.
+A message counts as delivered once a caller has it. Messages that a seek, a hand-over or a pause takes back are not
+handed out.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ class CancellableDeadline(Deadline):
     __slots__ = ()
 
     def cut(self) -> None:
-        """The moment is now."""
+        """Expire now."""
         self._end = 0.0
 
 
@@ -123,7 +124,7 @@ class AsyncConsumer(AsyncChild):
             yield batch
 
     def __aiter__(self) -> Self:
-        """All messages, for ever; ends at ``stop``, at ``close``, and at ``until``."""
+        """Iterate over all messages, for ever. Ends at ``stop``, at ``close``, and at ``until``."""
         return self
 
     async def __anext__(self) -> Message:
@@ -139,7 +140,7 @@ class AsyncConsumer(AsyncChild):
         return received
 
     async def _fetch(self, deadline: CancellableDeadline, most: int, *, anew: bool = False) -> Delivery | None:
-        """Have a thread fetch. Cancelled, what it still finds waits for the next call; ``anew``, that waits longer."""
+        """Have a thread fetch. After a cancellation the next call gets its delivery; with ``anew`` it is put back."""
         self._loop.check()
         if self._receiving or self._callbacks.inside:
             raise ConcurrentUse("another task is receiving from this consumer", operation="receive")
@@ -163,7 +164,7 @@ class AsyncConsumer(AsyncChild):
             self._receiving = False
 
     async def _end_fetch(self) -> Delivery | None:
-        """What the last fetch found, which may have been cancelled."""
+        """Wait for the last fetch, which may have been cancelled. Return its delivery."""
         fetching = self._fetching
         if fetching is None:
             return None
@@ -172,9 +173,9 @@ class AsyncConsumer(AsyncChild):
         return fetching.result()
 
     async def run(self, handler: AsyncHandler, *, concurrency: int = 1) -> None:
-        """As ``Consumer.run``, with an ``async`` handler, in so many tasks.
+        """As ``Consumer.run``, with an ``async`` handler, in ``concurrency`` tasks.
 
-        Cancelled, the handlers are cancelled too; their messages are neither acked nor given back.
+        Cancelled, the handlers are cancelled too; their messages are neither acked nor nacked.
         """
         whole_number("concurrency", concurrency, 1)
         if not callable(handler):
@@ -213,7 +214,7 @@ class AsyncConsumer(AsyncChild):
 
     @asynccontextmanager
     async def handling(self, message: Message) -> AsyncIterator[Message]:
-        """As ``Consumer.handling``. Cancelled, the message is neither acked nor given back."""
+        """As ``Consumer.handling``. Cancelled, the message is neither acked nor nacked."""
         try:
             yield message
         except Exception as error:
@@ -305,6 +306,6 @@ class AsyncConsumer(AsyncChild):
 
 
 def _look_at(fetching: asyncio.Future[Delivery | None]) -> None:
-    """What went wrong is raised by the next receive, if there is one."""
+    """Mark the error of a fetch as seen: the next receive raises it, if there is one."""
     if not fetching.cancelled():
         fetching.exception()

@@ -13,7 +13,7 @@ from mqplug._produce.handle import SendHandle
 
 
 class AsyncSendHandle:
-    """What ``submit`` returns: ``await`` it for the id, or ``await handle.result(timeout)``."""
+    """The handle of a submitted record: ``await`` it for the id, or ``await handle.result(timeout)``."""
 
     __slots__ = ("_event_loop", "_handle", "_waiters")
 
@@ -23,7 +23,7 @@ class AsyncSendHandle:
         self._waiters: list[asyncio.Future[None]] = []
 
     async def result(self, timeout: float | None = 30) -> MessageId:
-        """As ``SendHandle.result``. To cancel it ends the waiting, not the send."""
+        """As ``SendHandle.result``. Cancelled, it ends the waiting, not the send."""
         check_timeout(timeout)
         handle = self._handle
         if not handle.done:
@@ -58,18 +58,18 @@ class AsyncSendHandle:
 
     def _timed_out(self) -> SendTimeout:
         error = self._handle.timed_out()
-        error.handle = self  # type: ignore[assignment]  # the one that is awaited, as everything here
+        error.handle = self  # type: ignore[assignment]  # the asyncio handle, as everywhere here
         return error
 
-    # for the outbox, on the loop's thread
+    # for the send queue, on the loop's thread
 
     @property
     def deserted(self) -> bool:
-        """Whether somebody waited, and was cancelled."""
+        """Whether all callers that waited were cancelled."""
         return bool(self._waiters) and all(waiter.cancelled() for waiter in self._waiters)
 
     def wake(self) -> None:
-        """It is settled: whoever waits goes on."""
+        """Wake all waiting callers: the record is settled."""
         for waiter in self._waiters:
             ring(waiter)
 
@@ -78,6 +78,6 @@ class AsyncSendHandle:
 
 
 def ring(waiter: asyncio.Future[None]) -> None:
-    """Have whoever waits go on, unless they were cancelled."""
+    """Wake a waiting caller, unless it was cancelled."""
     if not waiter.done():
         waiter.set_result(None)

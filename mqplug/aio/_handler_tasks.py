@@ -1,6 +1,6 @@
 """``AsyncConsumer.run``: a handler in several tasks, with ack on return and nack on raise.
 
-In order, one partition is one task's at a time; in ``key_shared``, one key is.
+In ordered mode one task at a time handles a partition; in ``key_shared``, a key.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class HandlerTasks:
         self._fatal: BaseException | None = None
 
     async def run(self) -> None:
-        """Until ``stop``, close or ``until``. What is in hand is finished; cancelled, it is cancelled too."""
+        """Handle messages until ``stop``, close or ``until``; finish those in hand. Cancelled, cancel the handlers."""
         with stopping_on_sigterm(self._session.stop):
             try:
                 while await self._dispatch():
@@ -65,12 +65,12 @@ class HandlerTasks:
             raise self._fatal
 
     async def _drain(self) -> None:
-        """Wait for all tasks: what they have in hand may still be given back."""
+        """Wait for all tasks: they may still nack the messages in hand."""
         if self._tasks:
             await asyncio.wait(self._tasks)
 
     async def _dispatch(self) -> bool:
-        """Give the next messages to a task; False at the end."""
+        """Give the next messages to a task. Return False at the end."""
         await self._free.acquire()
         try:
             delivery = await self._fetch(self._fetch_messages)
@@ -95,7 +95,7 @@ class HandlerTasks:
         return task
 
     def _start_in_order(self, delivery: Delivery) -> None:
-        """Have a task work on messages of one partition, which is busy meanwhile."""
+        """Have a task handle messages of one partition, which is busy meanwhile."""
         self._session.begin_work(delivery)
 
         def end(task: asyncio.Task[None]) -> None:
@@ -112,7 +112,7 @@ class HandlerTasks:
 
     async def _work_alone(self, delivery: Delivery) -> None:
         message = next(delivery.messages, None)
-        if message is None:  # a seek or a hand-over was quicker
+        if message is None:  # a seek or a hand-over came first
             self._done()
             return
         keeps_lanes = self._session.driver_session.options.mode == "key_shared" and message.key is not None
@@ -150,7 +150,7 @@ class HandlerTasks:
             task = asyncio.current_task()
             if isinstance(error, asyncio.CancelledError) and task is not None and task.cancelling():
                 raise
-            logger.warning("a handler failed on %r", message, exc_info=error)
+            logger.warning("the handler of group %r failed on %r", self._session.group, message, exc_info=error)
             await self._return(message, error)
         except BaseException as error:
             self._fail(error)
@@ -160,7 +160,7 @@ class HandlerTasks:
         self._fetcher.last_poll = time.monotonic()
 
     def _fail(self, error: BaseException) -> None:
-        """This ends it: the task that called ``run`` raises it."""
+        """End the run with an error, which the task that called ``run`` raises."""
         self._fatal = self._fatal or error
         self._session.stop()
 
@@ -168,4 +168,4 @@ class HandlerTasks:
         try:
             await self._give_back(message, reason)
         except Error as error:
-            logger.warning("%r could not be given back: %s", message, error)
+            logger.warning("nack of %r for group %r failed: %s", message, self._session.group, error)

@@ -1,4 +1,4 @@
-"""Which loop an object belongs to, its calls that wait elsewhere, and what is entered with ``async with``."""
+"""The loop that asyncio objects belong to, their blocking calls on threads, and ``async with``."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from mqplug.aio._thread_pool import ThreadPool
 
 T = TypeVar("T")
 
-LOOP_TURN_S = 0.001  # seconds after which calls that need not wait let the loop's other tasks come in between
+LOOP_TURN_S = 0.001  # after which calls that need not wait let other tasks run
 
 
 class ClientLoop:
@@ -30,10 +30,10 @@ class ClientLoop:
         self.event_loop = asyncio.get_running_loop()
         self.pool = ThreadPool(self.event_loop, "mqplug-aio")
         self._fork = ForkGuard()
-        self.turn_ends = 0.0  # when calls that need not wait are to give way
+        self.turn_ends = 0.0  # when calls that need not wait let other tasks run
 
     def check(self) -> None:
-        """``ConcurrentUse`` when another loop is running, ``ForkedClient`` in a child process."""
+        """Raise ``ConcurrentUse`` in another loop, ``ForkedClient`` in a child process."""
         self._fork.check()
         if asyncio.get_running_loop() is not self.event_loop:
             raise ConcurrentUse(
@@ -41,7 +41,7 @@ class ClientLoop:
             )
 
     async def call(self, work: Callable[[], T], undo: Callable[[T], object] | None = None) -> T:
-        """Do on a thread what may wait. Cancelled, it still ends there, and ``undo`` gets its result."""
+        """Call ``work`` on a thread. Cancelled, it still ends there, and ``undo`` gets its result."""
         self.check()
         future = self.pool.start(work, undo)
         try:
@@ -53,18 +53,18 @@ class ClientLoop:
 
     @property
     def is_due(self) -> bool:
-        """Whether it is time to give way."""
+        """Whether it is time to let other tasks run."""
         return time.monotonic() > self.turn_ends
 
     async def give_way(self) -> None:
-        """Let the loop's other tasks come in between."""
+        """Let the loop's other tasks run."""
         self.check()
         await asyncio.sleep(0)
         self.turn_ends = time.monotonic() + LOOP_TURN_S
 
 
 class AsyncClosable(ABC):
-    """What is open until it is closed, with ``async with``."""
+    """Something to be closed, at the latest at the end of its ``async with`` block."""
 
     @abstractmethod
     async def close(self, timeout: float | None = 30) -> None:
@@ -81,7 +81,7 @@ class AsyncClosable(ABC):
 
 
 class AsyncChild(AsyncClosable):
-    """What a client opened. It is closed once, on a thread; who closes it again waits until that has ended."""
+    """A producer or consumer of a client. It is closed once, on a thread; a second close waits for the first."""
 
     def __init__(self, loop: ClientLoop, on_closed: Callable[[Any], object]) -> None:
         self._loop = loop
@@ -90,7 +90,7 @@ class AsyncChild(AsyncClosable):
         self._close_ended = Event()
 
     def begin_close(self) -> Callable[[Deadline], None]:
-        """Refuse what comes later. What is returned is to be done on a thread, and ends when all is closed."""
+        """Refuse later calls. Return the function that closes this, to be called on a thread."""
         if self._closed:
             return self._await_end
         self._closed = True
@@ -98,7 +98,7 @@ class AsyncChild(AsyncClosable):
 
     @abstractmethod
     def _prepare_close(self) -> Callable[[Deadline], None]:
-        """What closes it, on a thread."""
+        """Return the function that closes this, to be called on a thread."""
 
     def _end(self, close: Callable[[Deadline], None], deadline: Deadline) -> None:
         try:
@@ -115,7 +115,7 @@ C = TypeVar("C", bound=AbstractAsyncContextManager[Any, Any])
 
 
 class Opening(Generic[C]):
-    """Something that is being opened: ``await`` it, or enter it with ``async with``."""
+    """An object that is being opened: ``await`` it, or enter it with ``async with``."""
 
     def __init__(self, opened: Coroutine[Any, Any, C]) -> None:
         self._opened = opened
@@ -136,5 +136,5 @@ class Opening(Generic[C]):
 
 
 def left(deadline: Deadline) -> float | None:
-    """What is left of a deadline, as a timeout."""
+    """Return the rest of a deadline as a timeout."""
     return None if deadline.timeout is None else deadline.remaining()

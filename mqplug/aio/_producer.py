@@ -38,7 +38,7 @@ class AsyncProducer(AsyncChild):
         self.sync = Producer(session)
         """The producer beneath, to be used from threads."""
         self._session = session
-        self._outbox = AsyncSendQueue(loop, session.queue)
+        self._queue = AsyncSendQueue(loop, session.queue)
         self._line = asyncio.Lock()
         self._in_line = 0
 
@@ -62,8 +62,8 @@ class AsyncProducer(AsyncChild):
     ) -> MessageId:
         """As ``Producer.send``.
 
-        Cancelled, the send goes on, and its outcome is unknown; but for one that was cancelled before the loop came to
-        other tasks: that is not sent.
+        Cancelled, the send goes on and its outcome is unknown, unless it was cancelled before the loop ran other
+        tasks: then it is not sent.
         """
         deadline = Deadline(timeout)
         handle = await self._put(topic, (value, key, headers, timestamp, partition), "block", deadline, alone=True)
@@ -96,9 +96,9 @@ class AsyncProducer(AsyncChild):
         hand_over = partial(self._session.hand_over_many, snapshot(records), deadline)
         if self._in_line:
             async with self._turn(deadline):
-                handing_over = self._outbox.put_work(hand_over)
+                handing_over = self._queue.put_work(hand_over)
         else:
-            handing_over = self._outbox.put_work(hand_over)
+            handing_over = self._queue.put_work(hand_over)
         batch = await handing_over
         return await self._loop.call(partial(self._session.await_many, batch, deadline))
 
@@ -106,7 +106,7 @@ class AsyncProducer(AsyncChild):
         """As ``Producer.flush``."""
         deadline = Deadline(timeout)
         self._check_open()
-        await self._loop.call(partial(self._flush, self._outbox.mark(), deadline))
+        await self._loop.call(partial(self._flush, self._queue.mark(), deadline))
 
     def _flush(self, handed_over: Event, deadline: Deadline) -> None:
         if not handed_over.wait(deadline.remaining(NO_TIMEOUT_S)):
@@ -118,7 +118,7 @@ class AsyncProducer(AsyncChild):
 
     async def statistics(self) -> ProducerStatistics:
         """As ``Producer.statistics``."""
-        handed_over = self._outbox.mark()
+        handed_over = self._queue.mark()
 
         def look() -> ProducerStatistics:
             handed_over.wait(HAND_OVER_WAIT_S)
@@ -131,13 +131,13 @@ class AsyncProducer(AsyncChild):
     async def _put(
         self, topic: str | None, fields: Fields, when_full: WhenFull, deadline: Deadline, *, alone: bool = False
     ) -> AsyncSendHandle:
-        """Send a record: now, if nothing is to be waited for. ``alone``: nobody but the caller gets its handle."""
+        """Send a record: at once if there is room. ``alone``: no other code gets its handle."""
         self._check_open()
         route = self._session.routes.get(topic)
-        if self._in_line or not self._outbox.has_room or route is None or route.lacks(fields[-1]):
+        if self._in_line or not self._queue.has_room or route is None or route.lacks(fields[-1]):
             check_record(*fields[:4])
             return await self._put_in_line(topic, fields, when_full, deadline, alone=alone)
-        return self._outbox.put(self._handle(route, fields, alone=alone), droppable=alone)
+        return self._queue.put(self._handle(route, fields, alone=alone), droppable=alone)
 
     async def _put_in_line(
         self, topic: str | None, fields: Fields, when_full: WhenFull, deadline: Deadline, *, alone: bool
@@ -147,16 +147,16 @@ class AsyncProducer(AsyncChild):
             if route is None or route.lacks(fields[-1]):
                 route = await self._loop.call(partial(self._session.find_route, topic, deadline))
             handle = self._handle(route, fields, alone=alone)
-            while not self._outbox.has_room:
+            while not self._queue.has_room:
                 if when_full == "raise" or deadline.expired:
                     raise self._full()
-                await self._outbox.wait_for_room(left(deadline))
+                await self._queue.wait_for_room(left(deadline))
                 self._check_open()
-            return self._outbox.put(handle, droppable=alone)
+            return self._queue.put(handle, droppable=alone)
 
     @asynccontextmanager
     async def _turn(self, deadline: Deadline) -> AsyncIterator[None]:
-        """Wait for those who came before, and have those who come later wait."""
+        """Wait for earlier callers, and make later ones wait."""
         self._in_line += 1
         try:
             try:
@@ -179,7 +179,7 @@ class AsyncProducer(AsyncChild):
 
     def _full(self) -> QueueFull:
         return QueueFull(
-            f"{self._outbox.messages} messages of {self._outbox.bytes} bytes are on their way",
+            f"the queue is full: {self._queue.messages} messages of {self._queue.bytes} bytes are on their way",
             topic=self.topic, operation="send",
         )  # fmt: skip
 
@@ -198,7 +198,7 @@ class AsyncProducer(AsyncChild):
             await self._loop.call(partial(self.begin_close(), deadline))
 
     def _prepare_close(self) -> Callable[[Deadline], None]:
-        return partial(self._close, self._outbox.mark())
+        return partial(self._close, self._queue.mark())
 
     def _close(self, handed_over: Event, deadline: Deadline) -> None:
         handed_over.wait(deadline.remaining(NO_TIMEOUT_S))

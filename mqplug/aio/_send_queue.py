@@ -1,7 +1,7 @@
-"""The way of records to the driver, and of what became of them back to the loop.
+"""The queue of an asyncio producer: carries records to the driver, and outcomes back to the loop.
 
-Records leave the loop once an iteration, in the order of the calls. A thread hands them over, since a driver may take
-its time; then it serves the driver's reports, unless another thread does.
+Records leave the loop once an iteration, in the order of the calls. A thread hands them over, since a driver may
+block; then it serves the driver's reports, unless another thread does.
 """
 
 from __future__ import annotations
@@ -30,27 +30,27 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 FOREVER = Deadline(None)
-COMPUTE_SLICE_S = 0.001  # seconds after which a thread that computes lets the interpreter turn to the loop
+COMPUTE_SLICE_S = 0.001  # after which a computing thread yields the interpreter to the loop
 YIELD_PAUSE_S = 0.00005
-MAX_OUTCOMES_AT_ONCE = 500  # outcomes that the loop takes in before its other tasks have their turn
+MAX_OUTCOMES_AT_ONCE = 500  # before the loop's other tasks run
 
 logger = logging.getLogger("mqplug")
 
 
 class OrderedWork:
-    """Work in order, by one thread at a time: who comes while another works leaves it all to that one."""
+    """Work done in order by one thread at a time. A second thread leaves its work to the one that is busy."""
 
     def __init__(self) -> None:
         self._todo: deque[Callable[[], None]] = deque()
         self._working = Lock()
 
     def add(self, work: Sequence[Callable[[], None]]) -> bool:
-        """To be done after what is there; whether a thread is needed for it."""
+        """Append work. Return whether a thread is needed for it."""
         self._todo.extend(work)
         return bool(self._todo) and not self._working.locked()
 
     def work(self) -> None:
-        """Do what is there and what comes meanwhile. The loop is not kept waiting for the interpreter's lock."""
+        """Do all work, also what is added meanwhile. Yield now and then the interpreter's lock to the loop."""
         while self._todo and self._working.acquire(blocking=False):
             turn_ends = time.monotonic() + COMPUTE_SLICE_S
             try:
@@ -64,50 +64,50 @@ class OrderedWork:
 
 
 class QueuedRecord:
-    """A record on its way. It is what the core's handle wakes when it is settled."""
+    """A record on its way, in place of the bell that the core's handle rings when it is settled."""
 
-    __slots__ = ("_bell", "_context", "_outbox", "answer", "droppable", "handle", "left")
+    __slots__ = ("_bell", "_context", "_queue", "answer", "droppable", "handle", "left")
 
-    def __init__(self, outbox: AsyncSendQueue, handle: SendHandle, answer: AsyncSendHandle, *, droppable: bool) -> None:
+    def __init__(self, queue: AsyncSendQueue, handle: SendHandle, answer: AsyncSendHandle, *, droppable: bool) -> None:
         self.handle = handle
         self.answer = answer
         self.droppable = droppable
         self.left = False
-        self._outbox = outbox
-        self._context = copy_context()  # what traces a send is to find it
+        self._queue = queue
+        self._context = copy_context()  # for instrumentation that traces a send
         self._bell: Bell | None = None
 
     def do(self) -> None:
         """Hand it over."""
-        self._context.run(self._outbox.hand_over, self)
+        self._context.run(self._queue.hand_over, self)
 
     @property
     def dropped(self) -> bool:
-        """Whether its send was cancelled before it left the loop."""
+        """Whether the send was cancelled before the record left the loop."""
         return self.droppable and self.answer.deserted
 
     def drop(self) -> None:
-        """It will not be sent."""
-        self._outbox.leave(self)
+        """Remove the record unsent."""
+        self._queue.leave(self)
 
-    # what a thread that waits for it expects of a bell
+    # the methods of a bell
 
     def ring(self) -> None:
-        """Have whoever waits look again."""
+        """Report the outcome to the loop, and wake a waiting thread."""
         if self.handle.outcome is not None:
-            self._outbox.arrived(self)
+            self._queue.arrived(self)
         if self._bell is not None:
             self._bell.ring()
 
     def wait(self, timeout: float) -> None:
-        """Wait until it rings, which ends that."""
+        """Wait up to ``timeout`` seconds for the outcome."""
         bell = self._bell = self._bell or Bell()
         if self.handle.outcome is None:
             bell.wait(timeout)
 
 
 class AsyncSendQueue:
-    """What one producer has on its way."""
+    """The records of one asyncio producer that are on their way."""
 
     def __init__(self, loop: ClientLoop, queue: SendQueue) -> None:
         self._loop = loop
@@ -125,11 +125,11 @@ class AsyncSendQueue:
 
     @property
     def has_room(self) -> bool:
-        """Whether another record may come."""
+        """Whether there is room for another record."""
         return self.messages < self._most and self.bytes < self._most_bytes
 
     async def wait_for_room(self, timeout: float | None) -> None:
-        """Wait until a record left, or the time is up. One task at a time."""
+        """Wait until a record left the queue, or the time is up. One task at a time."""
         room = self._room = self._loop.event_loop.create_future()
         timer = None if timeout is None else self._loop.event_loop.call_later(timeout, ring, room)
         try:
@@ -140,7 +140,7 @@ class AsyncSendQueue:
                 timer.cancel()
 
     def put(self, handle: SendHandle, *, droppable: bool = False) -> AsyncSendHandle:
-        """Send a record. A ``droppable`` one is not sent if whoever waits for it is cancelled before it left."""
+        """Queue a record. A ``droppable`` one is not sent if its caller is cancelled before it leaves the loop."""
         answer = AsyncSendHandle(self._loop.event_loop, handle)
         entry = QueuedRecord(self, handle, answer, droppable=droppable)
         handle.waiter = entry  # type: ignore[assignment]  # as good as a bell
@@ -150,13 +150,13 @@ class AsyncSendQueue:
         return answer
 
     def put_work(self, work: Callable[[], T]) -> asyncio.Future[T]:
-        """Have this done when all before is handed over."""
+        """Call ``work`` once all earlier records are handed over."""
         job = Job(self._loop.pool, work)
         self._add(job)
         return job.future
 
     def mark(self) -> Event:
-        """An event that is set when all that was put until now is handed over."""
+        """Return an event that is set once all records so far are handed over."""
         handed_over = Event()
         self.put_work(handed_over.set)
         self._pass_on()
@@ -168,7 +168,7 @@ class AsyncSendQueue:
         self._fresh.append(fresh)
 
     def _pass_on(self) -> None:
-        """What came in this iteration of the loop goes to a thread; what was cancelled in it does not."""
+        """Pass this iteration's records to a thread, except those that were cancelled."""
         fresh, self._fresh = self._fresh, []
         wanted: list[Callable[[], None]] = []
         for each in fresh:
@@ -180,7 +180,7 @@ class AsyncSendQueue:
             self._loop.pool.start(self._work)
 
     def _bring_back(self) -> None:
-        """Wake those who wait for what is settled."""
+        """Wake the callers whose records are settled."""
         self._told = False
         for _ in range(min(MAX_OUTCOMES_AT_ONCE, len(self._arrived))):
             entry = self._arrived.popleft()
@@ -190,7 +190,7 @@ class AsyncSendQueue:
             self._tell()
 
     def leave(self, entry: QueuedRecord) -> None:
-        """This one is not on its way any more."""
+        """Remove a record that is no longer on its way."""
         if entry.left:
             return
         entry.left = True
@@ -206,27 +206,27 @@ class AsyncSendQueue:
         self._awaiting.work()
 
     def hand_over(self, entry: QueuedRecord) -> None:
-        """Give a record to the driver, as soon as that takes it."""
+        """Hand a record over to the driver, as soon as there is room."""
         handle = entry.handle
         try:
             if not self._queue.put(handle):
                 self._queue.accept(handle, FOREVER)
         except Error as error:
             handle.failed(error)
-        except Exception as error:  # noqa: BLE001 - who waits for the message is told
+        except Exception as error:  # noqa: BLE001 - the caller gets it
             handle.unknown(PluginError(f"the message could not be handed over: {error!r}"))
         if not handle.done:
             self._awaiting.add([partial(self._await, handle)])
 
     def _await(self, handle: SendHandle) -> None:
-        """Serve reports until this one is settled."""
+        """Serve reports until this record is settled."""
         try:
             handle.wait(handle, FOREVER)
         except Error as error:
             logger.warning("serving the reports of sends to topic %r failed: %s", handle.topic, error)
 
     def arrived(self, entry: QueuedRecord) -> None:
-        """It is settled."""
+        """Report a settled record to the loop."""
         self._arrived.append(entry)
         self._tell()
 

@@ -1,4 +1,4 @@
-"""The asyncio stage."""
+"""The asyncio stage for messages to ingest at once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Threads that wait so that the loop need not."""
+"""Daemon threads that make blocking calls for the loop."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ T = TypeVar("T")
 
 
 class Job(Generic[T]):
-    """Something for a thread to do, and the future that gets what comes of it.
+    """A call for a thread, and the future of its result.
 
-    ``undo`` gets the result if nobody can have it: whoever awaited it was cancelled, or the loop is closed.
+    ``undo`` gets the result if no caller can have it: the caller was cancelled, or the loop is closed.
     """
 
     __slots__ = ("_context", "_pool", "_undo", "_work", "future")
@@ -29,10 +29,10 @@ class Job(Generic[T]):
         pool.busy += 1
 
     def do(self) -> None:
-        """Do it, on this thread, and tell the loop."""
+        """Make the call on this thread, and report its result to the loop."""
         try:
             result = self._context.run(self._work)
-        except BaseException as error:  # noqa: BLE001 - it is raised where the future is awaited
+        except BaseException as error:  # noqa: BLE001 - raised where the future is awaited
             self._pool.tell(self._raised, error)
             return
         if not self._pool.tell(self._returned, result) and self._undo is not None:
@@ -53,18 +53,18 @@ class Job(Generic[T]):
 
     @property
     def dropped(self) -> bool:
-        """Whether nobody wants it any more."""
+        """Whether the caller was cancelled."""
         return self.future.cancelled()
 
     def drop(self) -> None:
-        """It will not be done."""
+        """Count the job as done without doing it."""
         self._pool.busy -= 1
 
 
 class ThreadPool:
-    """As many threads as there are jobs under way; one that has nothing to do takes the next.
+    """Runs as many threads as there are jobs under way. An idle thread takes the next job.
 
-    They are daemons: what hangs in a native client does not keep the interpreter from ending. Jobs are made and started
+    They are daemons: a hanging native client does not keep the interpreter from ending. Jobs are made and started
     on the loop's thread.
     """
 
@@ -77,7 +77,7 @@ class ThreadPool:
         self._dismissed = False
 
     def start(self, work: Callable[[], T], undo: Callable[[T], object] | None = None) -> asyncio.Future[T]:
-        """Have a thread do this, whether or not anybody awaits the future."""
+        """Have a thread call ``work``, whether or not its future is awaited."""
         job = Job(self, work, undo)
         if self.busy > self._threads:
             self._threads += 1
@@ -88,7 +88,7 @@ class ThreadPool:
         return job.future
 
     def tell(self, heard: Callable[..., object], *news: object) -> bool:
-        """Have the loop call this, from any thread; False if the loop is closed."""
+        """Have the loop call this function, from any thread. Return False if the loop is closed."""
         try:
             self.event_loop.call_soon_threadsafe(heard, *news)
         except RuntimeError:
@@ -96,7 +96,7 @@ class ThreadPool:
         return True
 
     def dismiss(self) -> None:
-        """Let each thread go after its job. What is started later gets a thread for itself alone."""
+        """End each thread after its job. A later job gets a thread of its own."""
         self._dismissed = True
         for _ in range(self._threads):
             self._jobs.put(None)
@@ -110,4 +110,4 @@ def _serve(jobs: SimpleQueue[Job[Any] | None]) -> None:
     """Do jobs until there is a None among them."""
     while (job := jobs.get()) is not None:
         job.do()
-        del job  # what it holds is not kept until the next one comes
+        del job  # frees its references before the next job comes

@@ -1,4 +1,4 @@
-"""Sorting a batch: a run for each topic and partition that its records go to."""
+"""Splits a batch into runs, one for each topic and partition that its records go to."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import attrs
 
 from mqplug._produce.columns import SendColumns, cut, rows_by
-from mqplug._produce.run import Run
+from mqplug._produce.send_run import SendRun
 
 if TYPE_CHECKING:
     from mqplug._produce.handle import Wait
@@ -18,8 +18,8 @@ Rows = Sequence[int]
 
 
 @attrs.frozen
-class Sorter:
-    """Sorts the batches of one producer. A run has no more than ``most`` records and ``most_bytes``."""
+class BatchSplitter:
+    """Splits the batches of one producer into runs of at most ``most`` records and ``most_bytes``."""
 
     topic: str | None
     most: int
@@ -28,14 +28,17 @@ class Sorter:
 
     def runs(
         self, columns: SendColumns, rows: Rows, route: Callable[[str | None, int | None], Route]
-    ) -> Iterator[tuple[Run, Rows]]:
-        """The runs of these rows, each with the rows that are in it."""
+    ) -> Iterator[tuple[SendRun, Rows]]:
+        """Yield the runs of these rows, each with its rows."""
         for topic, of_topic in self._by_topic(columns, rows).items():
             there = route(topic, _highest(columns, of_topic))
             for partition, chosen in _by_partition(columns, of_topic, there).items():
                 picked = columns.pick(chosen)
                 for piece in cut(picked, self.most, self.most_bytes):
-                    yield Run(there.topic, partition, picked.pick(piece), self.wait), chosen[piece.start : piece.stop]
+                    yield (
+                        SendRun(there.topic, partition, picked.pick(piece), self.wait),
+                        chosen[piece.start : piece.stop],
+                    )
 
     def _by_topic(self, columns: SendColumns, rows: Rows) -> dict[str | None, Rows]:
         if columns.topics is None:
@@ -45,7 +48,7 @@ class Sorter:
 
 
 def _highest(columns: SendColumns, rows: Rows) -> int | None:
-    """The highest partition that these rows name."""
+    """Return the highest partition that these rows name."""
     if columns.partitions is None:
         return None
     return max((columns.partitions[row] for row in rows if type(columns.partitions[row]) is int), default=None)

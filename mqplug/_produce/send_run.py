@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from mqplug._produce.handle import IdParts, Wait
 
 
-class Run:
-    """Records as columns. The driver settles all of them at once, or each of ``sendings``."""
+class SendRun:
+    """The records of a run, as columns. The driver settles all of them at once, or each of ``sendings``."""
 
     __slots__ = (
         "_alone", "_columns", "_count", "_outcome", "_settled", "looked_at", "partition", "size", "topic", "wait",
@@ -71,12 +71,12 @@ class Run:
         return self._columns.ends
 
     def arrow(self, names: Sequence[str]) -> Mapping[str, pyarrow.Array]:
-        """Those of the named columns that are there as Arrow arrays."""
+        """Return the named columns that are Arrow arrays."""
         return self._columns.arrow(names)
 
     @property
-    def awaited(self) -> Run | SendHandle | None:
-        """What is to be waited for now: the run as a whole, or one of its records; None when nothing is."""
+    def awaited(self) -> SendRun | SendHandle | None:
+        """The part to wait for now: the run as a whole, or one of its records; None once all is settled."""
         if self._outcome is not None:
             return None
         alone = self._alone
@@ -89,27 +89,27 @@ class Run:
         return alone[settled] if settled < len(alone) else None
 
     def places(self) -> list[IdParts]:
-        """Where the records are, if all were stored at once."""
+        """Return log and coordinates of each record, if all were stored at once."""
         if not isinstance(self._outcome, tuple):
             return []
         log, coordinates, details = self._outcome
         return list(zip(repeat(log), coordinates, details or repeat(()), strict=False))
 
     def results(self) -> Sequence[IdParts | Error]:
-        """What became of each record; what is still on its way has run out of time."""
+        """Return the outcome of each record. One that is still on its way has run out of time."""
         if self.is_stored:
             return self.places()
         return [handle.outcome or handle.timed_out() for handle in self.sendings()]
 
     @property
     def is_stored(self) -> bool:
-        """Whether all was stored at once."""
+        """Whether all records were stored at once."""
         return isinstance(self._outcome, tuple)
 
     # for drivers; a run is settled once, what comes later changes nothing
 
     def sendings(self) -> Sequence[SendHandle]:
-        """Each record by itself, to be settled by itself."""
+        """Return a handle for each record, to be settled one by one."""
         if self._alone is None:
             none = repeat(None)
             self._alone = [
@@ -123,15 +123,15 @@ class Run:
         return self._alone
 
     def stored(self, log: Log, coordinates: Sequence[Numbers], details: Sequence[Numbers] | None = None) -> None:
-        """All are stored, under these ids."""
+        """Settle all records as stored, with these ids."""
         self._settle((log, coordinates, details))
 
     def failed(self, error: Error) -> None:
-        """All are proven not to be stored."""
+        """Settle all records as proven not to be stored."""
         self._settle(error.at(topic=self.topic, operation="send"))
 
     def unknown(self, error: Error) -> None:
-        """Any of them may or may not be stored."""
+        """Settle all records as in doubt: any of them may or may not be stored."""
         self._settle(in_doubt(error).at(topic=self.topic, operation="send"))
 
     def _settle(self, outcome: tuple[Log, Sequence[Numbers], Sequence[Numbers] | None] | Error) -> None:
@@ -142,7 +142,7 @@ class Run:
                 self.waiter.ring()
 
     def _pass_on(self) -> None:
-        """Tell those alone what became of all; whoever comes second of them and the outcome does."""
+        """Settle the single handles with the outcome of the run, once both are there."""
         outcome = self._outcome
         if self._alone is None or outcome is None:
             return
