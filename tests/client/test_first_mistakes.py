@@ -103,7 +103,7 @@ MISTAKES: list[tuple[str, Callable[[Any], Any], type[Exception], str]] = [
     ("retry delay span", lambda b: Retry(delay=SECOND), TypeError, r"delay is a number, not timedelta: pass its"),
     ("retry longest True", lambda b: Retry(longest=True), TypeError, r"longest is a number, not bool"),
     ("lag of nobody", lambda b: b.mq.lag("orders", group="biling"), mqplug.GroupNotFound,
-     r"'biling' has no position on 'orders' .*Did you mean 'billing'\? List the groups of the topic with groups\('orders'\)"),
+     r"'biling' has no position on 'orders' .*Did you mean 'billing'\? List the groups .* groups\('orders'\)"),
     ("positions of nobody", lambda b: b.mq.positions("orders", group="x"), mqplug.GroupNotFound,
      r"'x' has no position on 'orders' .*'lag'|List the groups of the topic with groups\('orders'\)"),
     ("before a message", lambda b: mqplug.before(b.m), TypeError, r"not Message; pass message\.id"),
