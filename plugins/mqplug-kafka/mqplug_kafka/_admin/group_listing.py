@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import time
 import warnings
 from concurrent.futures import Future
 from typing import Any, cast
 
 from confluent_kafka import TopicPartition
 
-from mqplug.spi import GroupInfo
+from mqplug.spi import Deadline, GroupInfo
 from mqplug_kafka._cluster.connection import KafkaConnection
 from mqplug_kafka._cluster.errors import TRANSIENT_CODES, error_from_native
 
@@ -18,9 +17,9 @@ CONCURRENT_GROUPS = 16  # groups asked about at a time: each takes a connection
 
 def groups(connection: KafkaConnection, topic: str | None, timeout: float) -> list[GroupInfo]:
     """Return the groups that have a position on a topic, or all groups of the cluster."""
-    end = time.monotonic() + timeout
-    members = _members(connection, end)
-    names = sorted(members) if topic is None else _on(connection, topic, sorted(members), end)
+    deadline = Deadline(timeout)
+    members = _members(connection, deadline)
+    names = sorted(members) if topic is None else _on(connection, topic, sorted(members), deadline)
     return [GroupInfo(name, members[name]) for name in names]
 
 
@@ -33,7 +32,7 @@ def delete(connection: KafkaConnection, group: str, timeout: float) -> None:
     )
 
 
-def _members(connection: KafkaConnection, end: float) -> dict[str, int]:
+def _members(connection: KafkaConnection, deadline: Deadline) -> dict[str, int]:
     """Return the number of members of each group, as each broker lists it.
 
     Do not ask the groups' coordinators through the admin client: that can abort the process if a connection breaks at
@@ -43,7 +42,7 @@ def _members(connection: KafkaConnection, end: float) -> dict[str, int]:
     def ask(left: float) -> Future[list[Any]]:
         return connection.worker.run(lambda: _list_groups(connection.admin, left))
 
-    listed = connection.requests.ask("list groups", ask, _left(end), _complete)
+    listed = connection.requests.ask("list groups", ask, _left(deadline), _complete)
     return {each.id: len(each.members) for each in listed if each.protocol_type in {"consumer", ""}}
 
 
@@ -60,19 +59,19 @@ def _complete(listed: list[Any]) -> None:
             raise error_from_native(each.error, "list groups")
 
 
-def _on(connection: KafkaConnection, topic: str, names: list[str], end: float) -> list[str]:
+def _on(connection: KafkaConnection, topic: str, names: list[str], deadline: Deadline) -> list[str]:
     """Return the groups that have a position on a topic, asking about each, several at a time."""
-    logs = connection.describe([topic], _left(end))[topic].logs
+    logs = connection.describe([topic], _left(deadline))[topic].logs
     wanted = [TopicPartition(log.topic, log.partition) for log in logs]
     found: list[str] = []
     for first in range(0, len(names), CONCURRENT_GROUPS):
         some = names[first : first + CONCURRENT_GROUPS]
-        asked = [connection.group_offsets.ask(name, wanted, _left(end)) for name in some]
+        asked = [connection.group_offsets.ask(name, wanted, _left(deadline)) for name in some]
         for name, answer in zip(some, asked, strict=True):
-            stored = connection.requests.wait(f"group {name!r}", answer, _left(end))
+            stored = connection.requests.wait(f"group {name!r}", answer, _left(deadline))
             found += [name] * any(each.offset >= 0 for each in stored)
     return found
 
 
-def _left(end: float) -> float:
-    return max(0.01, end - time.monotonic())
+def _left(deadline: Deadline) -> float:
+    return max(0.01, deadline.remaining())

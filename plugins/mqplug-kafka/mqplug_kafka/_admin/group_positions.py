@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterable, Mapping, Sequence
 
 from confluent_kafka import ConsumerGroupTopicPartitions, KafkaError, TopicPartition
 
 from mqplug import EARLIEST, ConsumerBusy, GroupNotFound, Log, Position
-from mqplug.spi import ConsumerOptions, GroupPosition, GroupStart
+from mqplug.spi import ConsumerOptions, Deadline, GroupPosition, GroupStart
 from mqplug_kafka._admin.commit_metadata import pack_acked, unpack_acked
 from mqplug_kafka._admin.log_offsets import resolve
 from mqplug_kafka._cluster.connection import KafkaConnection
@@ -69,7 +68,7 @@ def begin_group(
     Kafka refuses that while the group has members. Return the starts that are then still missing: the member stores
     them when a log is assigned to it.
     """
-    end = time.monotonic() + timeout
+    deadline = Deadline(timeout)
     known = stored_positions(connection, group, options.logs, timeout)
     if options.must_exist and not known:
         raise GroupNotFound(f"the group {group!r} has no position on these topics", fix="Drop must_exist=True")
@@ -79,18 +78,20 @@ def begin_group(
     topics = {log.topic for log in known}
     added = [log for log in missing if log.topic in topics]
     fresh = [log for log in missing if log.topic not in topics]
-    starts = _starts(connection, options.start, fresh, end) | _starts(connection, EARLIEST, added, end)
+    starts = _starts(connection, options.start, fresh, deadline) | _starts(connection, EARLIEST, added, deadline)
     try:
-        move_group(connection, group, {log: GroupPosition(at) for log, at in starts.items()}, end - time.monotonic())
+        move_group(connection, group, {log: GroupPosition(at) for log, at in starts.items()}, deadline.remaining())
     except ConsumerBusy:
-        known = stored_positions(connection, group, missing, end - time.monotonic())
+        known = stored_positions(connection, group, missing, deadline.remaining())
         return {log: at for log, at in starts.items() if log not in known}
     return {}
 
 
-def _starts(connection: KafkaConnection, start: GroupStart, logs: Sequence[Log], end: float) -> dict[Log, Position]:
+def _starts(
+    connection: KafkaConnection, start: GroupStart, logs: Sequence[Log], deadline: Deadline
+) -> dict[Log, Position]:
     if not logs:
         return {}
     if isinstance(start, Mapping):
         return {log: start[log] for log in logs}
-    return resolve(connection, start, logs, max(0.0, end - time.monotonic()))
+    return resolve(connection, start, logs, deadline.remaining())

@@ -10,7 +10,7 @@ from confluent_kafka import IsolationLevel, KafkaError, TopicPartition
 from confluent_kafka.admin import OffsetSpec  # pyright: ignore[reportPrivateImportUsage]
 
 from mqplug import Bounds, Error, Log, MessageId, Position, Timeout, Watermarks
-from mqplug.spi import AtTime, Earliest, Last, Latest, SymbolicStart
+from mqplug.spi import AtTime, Deadline, Earliest, Last, Latest, SymbolicStart
 from mqplug_kafka._admin.offset_scan import OffsetScan
 from mqplug_kafka._cluster.admin_requests import RETRY_PAUSE_S
 from mqplug_kafka._cluster.connection import KafkaConnection
@@ -42,17 +42,17 @@ def look_up(
         asked[:] = [connection.admin.list_offsets(dict.fromkeys(wanted, spec), isolation_level=level)] if wanted else []
 
     def answer(timeout: float) -> LogOffsets:
-        end = time.monotonic() + timeout
+        deadline = Deadline(timeout)
         while True:
             try:
                 return {
-                    log: connection.requests.wait("offsets", asked[0][each], _left(end)).offset
+                    log: connection.requests.wait("offsets", asked[0][each], deadline.remaining()).offset
                     for each, log in wanted.items()
                 }
             except Error as error:
                 if code_of(error) not in _RETRIED_CODES:
                     raise
-                if time.monotonic() >= end:
+                if deadline.expired:
                     raise Timeout(
                         f"look up offsets: {len(wanted)} partitions do not all have a leader, after {timeout:.3g} s",
                         fix="Check that all brokers are up",
@@ -85,7 +85,7 @@ def resolve(
     connection: KafkaConnection, start: SymbolicStart, logs: Sequence[Log], timeout: float
 ) -> dict[Log, Position]:
     """Return the position that a start means now, for each log."""
-    end = time.monotonic() + timeout
+    deadline = Deadline(timeout)
     low, high = range_of(connection, logs, timeout)
     found: Mapping[Log, int]
     match start:
@@ -94,34 +94,36 @@ def resolve(
         case Latest():
             found = high
         case AtTime(milliseconds):
-            later = look_up(connection, logs, OffsetSpec.for_timestamp(milliseconds))(_left(end))
+            later = look_up(connection, logs, OffsetSpec.for_timestamp(milliseconds))(deadline.remaining())
             found = {log: offset if offset >= 0 else high[log] for log, offset in later.items()}
         case Last(count):
-            found = _last(connection, {log: (low[log], high[log]) for log in logs}, count, end)
+            found = _last(connection, {log: (low[log], high[log]) for log in logs}, count, deadline)
     return {log: _at(log, offset) for log, offset in found.items()}
 
 
 def bounds(connection: KafkaConnection, logs: Sequence[Log], timeout: float) -> dict[Log, Bounds]:
     """Return the ids of the first and last message. Read them, because markers and gaps take offsets too."""
-    end = time.monotonic() + timeout
+    deadline = Deadline(timeout)
     low, high = range_of(connection, logs, timeout)
     spans = {log: (low[log], high[log]) for log in logs if low[log] < high[log]}
     found = {log: Bounds(None, None) for log in logs}
     if not spans:
         return found
-    with OffsetScan(connection, end) as probe:
+    with OffsetScan(connection, deadline) as probe:
         first = probe.first(spans)
         last = probe.last({log: (low, high) for log, (low, high) in spans.items() if log in first}, 1)
     return found | {log: Bounds(_id(log, first[log]), _id(log, last[log][-1])) for log in last}
 
 
-def _last(connection: KafkaConnection, spans: Mapping[Log, tuple[int, int]], count: int, end: float) -> LogOffsets:
+def _last(
+    connection: KafkaConnection, spans: Mapping[Log, tuple[int, int]], count: int, deadline: Deadline
+) -> LogOffsets:
     if not 0 < count <= MAX_COUNTED_MESSAGES:
         return {log: max(low, high - count) for log, (low, high) in spans.items()}
     filled = {log: span for log, span in spans.items() if span[0] < span[1]}
     found = {log: high for log, (_, high) in spans.items()}
     if filled:
-        with OffsetScan(connection, end) as probe:
+        with OffsetScan(connection, deadline) as probe:
             found |= {log: offsets[0] for log, offsets in probe.last(filled, count).items() if offsets}
     return found
 
@@ -132,7 +134,3 @@ def _at(log: Log, offset: int) -> Position:
 
 def _id(log: Log, offset: int) -> MessageId:
     return MessageId(log, (offset,))
-
-
-def _left(end: float) -> float:
-    return max(0.0, end - time.monotonic())

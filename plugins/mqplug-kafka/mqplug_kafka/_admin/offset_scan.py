@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping
 from types import TracebackType
 
 from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
 
 from mqplug import Log
+from mqplug.spi import Deadline
 from mqplug_kafka._cluster.connection import KafkaConnection
 from mqplug_kafka._cluster.errors import error_from_native
 from mqplug_kafka._cluster.log_throttle import logger
@@ -23,10 +23,10 @@ Spans = Mapping[Log, tuple[int, int]]
 class OffsetScan:
     """A short-lived native consumer that reports the offsets of messages."""
 
-    def __init__(self, connection: KafkaConnection, end: float) -> None:
+    def __init__(self, connection: KafkaConnection, deadline: Deadline) -> None:
         options = consuming(connection.settings, NO_GROUP_ID, 1024 * 1024)
         self._connection = connection
-        self._end = end
+        self._deadline = deadline
         self._consumer = Consumer({**options, "error_cb": connection.requests.failures, "logger": logger})
 
     def __enter__(self) -> OffsetScan:
@@ -60,7 +60,7 @@ class OffsetScan:
         left = set(spans)
         self._consumer.assign([TopicPartition(log.topic, log.partition, start) for log, (start, _) in spans.items()])
         while left:
-            if time.monotonic() >= self._end:
+            if self._deadline.expired:
                 raise self._connection.requests.failures.explain("bounds", 0.0)
             for message in self._received():
                 log = names[message.topic() or "", message.partition() or 0]

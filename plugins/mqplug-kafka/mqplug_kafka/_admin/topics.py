@@ -15,7 +15,7 @@ from confluent_kafka.admin import (
 )
 
 from mqplug import AccessDenied, ConfigError, Error, Log, Position, Timeout, TopicNotFound
-from mqplug.spi import CreateTopic, TopicInfo
+from mqplug.spi import CreateTopic, Deadline, TopicInfo
 from mqplug_kafka._admin.log_offsets import LOG_END, look_up
 from mqplug_kafka._admin.retention import retention_from_config, retention_options, segment_options
 from mqplug_kafka._cluster.connection import KafkaConnection
@@ -26,7 +26,7 @@ TOPIC_CHECK_PAUSE_S = 0.02  # between two checks of a topic that is being create
 
 def create(connection: KafkaConnection, action: CreateTopic, timeout: float) -> TopicInfo:
     """Create a topic. The option ``replication_factor`` is a number; all others are topic configuration."""
-    end = time.monotonic() + timeout
+    deadline = Deadline(timeout)
     config = segment_options(action.retention, action.retention_bytes)
     config |= {key: str(value) for key, value in action.options.items() if key != "replication_factor"}
     config |= retention_options(action.retention, action.retention_bytes)
@@ -39,13 +39,13 @@ def create(connection: KafkaConnection, action: CreateTopic, timeout: float) -> 
         lambda left: connection.admin.create_topics([topic], request_timeout=left)[action.topic],
         timeout,
     )
-    _until_described(connection, action.topic, action.partitions, end)
-    return describe(connection, action.topic, max(0.0, end - time.monotonic()))
+    _until_described(connection, action.topic, action.partitions, deadline)
+    return describe(connection, action.topic, deadline.remaining())
 
 
 def grow(connection: KafkaConnection, topic: str, partitions: int, timeout: float) -> TopicInfo:
     """Grow the topic to ``partitions`` partitions."""
-    end = time.monotonic() + timeout
+    deadline = Deadline(timeout)
     there = len(connection.describe([topic], timeout)[topic].logs)
     if partitions <= there:
         raise ValueError(f"the topic {topic!r} already has {there} partitions: {partitions} would not be more")
@@ -53,25 +53,25 @@ def grow(connection: KafkaConnection, topic: str, partitions: int, timeout: floa
     connection.requests.ask(
         f"add partitions to {topic!r}",
         lambda left: connection.admin.create_partitions([wanted], request_timeout=left)[topic],
-        end - time.monotonic(),
+        deadline.remaining(),
     )
-    _until_described(connection, topic, partitions, end)
-    return describe(connection, topic, max(0.0, end - time.monotonic()))
+    _until_described(connection, topic, partitions, deadline)
+    return describe(connection, topic, deadline.remaining())
 
 
-def _until_described(connection: KafkaConnection, topic: str, partitions: int, end: float) -> None:
+def _until_described(connection: KafkaConnection, topic: str, partitions: int, deadline: Deadline) -> None:
     """Wait until the brokers know all partitions and each has a leader."""
     logs: tuple[Log, ...] = ()
     while len(logs) < partitions:
-        if time.monotonic() >= end:
+        if deadline.expired:
             raise Timeout(
                 f"the brokers know {len(logs)} of {partitions} partitions of the topic {topic!r} so far",
                 topic=topic, fix="Allow more time, or check that all brokers are up",
             )  # fmt: skip
         with suppress(TopicNotFound):
-            logs = connection.describe([topic], max(0.0, end - time.monotonic()))[topic].logs
+            logs = connection.describe([topic], deadline.remaining())[topic].logs
         time.sleep(TOPIC_CHECK_PAUSE_S * (len(logs) < partitions))
-    look_up(connection, logs, LOG_END)(max(0.0, end - time.monotonic()))
+    look_up(connection, logs, LOG_END)(deadline.remaining())
 
 
 def describe(connection: KafkaConnection, topic: str, timeout: float) -> TopicInfo:
@@ -87,16 +87,16 @@ def describe(connection: KafkaConnection, topic: str, timeout: float) -> TopicIn
 
 def delete(connection: KafkaConnection, topic: str, timeout: float) -> None:
     """Delete a topic, and wait until the brokers no longer describe it."""
-    end = time.monotonic() + timeout
+    deadline = Deadline(timeout)
     connection.requests.ask(
         f"delete topic {topic!r}",
         lambda left: connection.admin.delete_topics([topic], request_timeout=left)[topic],
         timeout,
     )
     connection.forget(topic)
-    while time.monotonic() < end:
+    while not deadline.expired:
         try:
-            connection.describe([topic], max(0.0, end - time.monotonic()))
+            connection.describe([topic], deadline.remaining())
         except TopicNotFound:
             return
         time.sleep(TOPIC_CHECK_PAUSE_S)
@@ -110,12 +110,12 @@ def names(connection: KafkaConnection, timeout: float) -> list[str]:
 
 def trim(connection: KafkaConnection, before: Mapping[Log, Position], timeout: float) -> None:
     """Delete the records before these positions. A position beyond the end deletes all records."""
-    end = time.monotonic() + timeout
+    deadline = Deadline(timeout)
     connection.check(before, timeout)
     wanted = [TopicPartition(log.topic, log.partition, to.coordinates[0]) for log, to in before.items()]
     asked = connection.admin.delete_records(wanted, request_timeout=max(timeout, 0.01))
     for each in wanted:
-        left = max(0.0, end - time.monotonic())
+        left = deadline.remaining()
         try:
             connection.requests.wait("trim", asked[each], left)
         except Error as error:

@@ -15,6 +15,7 @@ from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient
 
 from mqplug import Error
+from mqplug.spi import Deadline
 from mqplug_kafka._cluster.connection_failures import ConnectionFailures
 from mqplug_kafka._cluster.errors import TRANSIENT_CODES, code_of, error_from_native, native
 from mqplug_kafka._cluster.log_throttle import logger
@@ -88,15 +89,15 @@ class AdminRequests:
 
         Repeat the request while a broker is not ready yet. ``check`` raises the refusals inside an answer.
         """
-        end = time.monotonic() + max(timeout, MIN_TIMEOUT_S)
+        deadline = Deadline(max(timeout, MIN_TIMEOUT_S))
         while True:
-            left = max(MIN_TIMEOUT_S, end - time.monotonic())
+            left = max(MIN_TIMEOUT_S, deadline.remaining())
             try:
                 answer = self.wait(what, ask(left), left)
                 if check is not None:
                     check(answer)
             except Error as error:
-                if code_of(error) not in TRANSIENT_CODES or time.monotonic() + RETRY_PAUSE_S >= end:
+                if code_of(error) not in TRANSIENT_CODES or deadline.remaining() <= RETRY_PAUSE_S:
                     raise
                 time.sleep(RETRY_PAUSE_S)
             else:
@@ -108,13 +109,13 @@ class AdminRequests:
         Give up early when all brokers have been down for ``outage_limit`` seconds.
         """
         began = time.monotonic()
-        end = began + max(timeout, MIN_TIMEOUT_S)
+        deadline = Deadline(max(timeout, MIN_TIMEOUT_S))
         while True:
             try:
-                return future.result(max(0.0, min(WAIT_SLICE_S, end - time.monotonic())))
+                return future.result(deadline.remaining(WAIT_SLICE_S))
             except FutureTimeout:
                 self._admin.poll(0)
-                if time.monotonic() >= end or self.failures.hopeless(began, outage_limit):
+                if deadline.expired or self.failures.hopeless(began, outage_limit):
                     self.note_unanswered()
                     raise self.failures.explain(what, began) from None
             except KafkaException as error:

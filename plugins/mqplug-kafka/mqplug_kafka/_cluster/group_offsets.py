@@ -17,6 +17,7 @@ from typing import Any
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
+from mqplug.spi import Deadline
 from mqplug_kafka._cluster.admin_requests import MIN_TIMEOUT_S, RETRY_PAUSE_S
 from mqplug_kafka._cluster.connection_failures import ConnectionFailures
 from mqplug_kafka._cluster.errors import TRANSIENT_CODES, native
@@ -53,7 +54,7 @@ class GroupOffsets:
 
         def work() -> None:
             try:
-                future.set_result(self._answer(group, partitions, time.monotonic() + max(timeout, MIN_TIMEOUT_S)))
+                future.set_result(self._answer(group, partitions, Deadline(max(timeout, MIN_TIMEOUT_S))))
             except Exception as error:  # noqa: BLE001  # raised where the future is awaited
                 future.set_exception(error)
 
@@ -68,22 +69,22 @@ class GroupOffsets:
         for consumer in idle.values():
             consumer.close()
 
-    def _answer(self, group: str, partitions: Sequence[TopicPartition], end: float) -> list[TopicPartition]:
+    def _answer(self, group: str, partitions: Sequence[TopicPartition], deadline: Deadline) -> list[TopicPartition]:
         with self._lock:
             idle = self._idle.pop(group, None)
         if idle is not None:
             with suppress(KafkaException):  # its connection may be outdated: ask a new one
-                return self._attempt(group, idle, partitions, min(end, time.monotonic() + ATTEMPT_TIMEOUT_S))
+                return self._attempt(group, idle, partitions, Deadline(deadline.remaining(ATTEMPT_TIMEOUT_S)))
         options = {**self._options, "group.id": group, "error_cb": self._failures, "logger": logger}
-        return self._attempt(group, Consumer(options), partitions, end)
+        return self._attempt(group, Consumer(options), partitions, deadline)
 
     def _attempt(
-        self, group: str, consumer: Consumer, partitions: Sequence[TopicPartition], end: float
+        self, group: str, consumer: Consumer, partitions: Sequence[TopicPartition], deadline: Deadline
     ) -> list[TopicPartition]:
         """Ask one consumer until it answers. Keep it for the next request if it does, else close it."""
         answered = False
         try:
-            found = _insist(consumer, partitions, end)
+            found = _insist(consumer, partitions, deadline)
             answered = True
         finally:
             self._put_away(group, consumer, keep=answered)
@@ -100,22 +101,22 @@ class GroupOffsets:
             each.close()
 
 
-def _insist(consumer: Consumer, partitions: Sequence[TopicPartition], end: float) -> list[TopicPartition]:
+def _insist(consumer: Consumer, partitions: Sequence[TopicPartition], deadline: Deadline) -> list[TopicPartition]:
     """Ask until there is an answer or the time is up: a coordinator may be moving, or still loading."""
     while True:
         try:
-            return _committed(consumer, partitions, min(end, time.monotonic() + ATTEMPT_TIMEOUT_S))
+            return _committed(consumer, partitions, Deadline(deadline.remaining(ATTEMPT_TIMEOUT_S)))
         except KafkaException as error:
-            if native(error).code() not in _RETRIED_CODES or time.monotonic() + RETRY_PAUSE_S >= end:
+            if native(error).code() not in _RETRIED_CODES or deadline.remaining() <= RETRY_PAUSE_S:
                 raise
         time.sleep(RETRY_PAUSE_S)
 
 
-def _committed(consumer: Consumer, partitions: Sequence[TopicPartition], end: float) -> list[TopicPartition]:
+def _committed(consumer: Consumer, partitions: Sequence[TopicPartition], deadline: Deadline) -> list[TopicPartition]:
     """Ask once. If access to the group is refused, the call only times out: the reason arrives as an event."""
     wanted = [TopicPartition(each.topic, each.partition) for each in partitions]
     try:
-        found = consumer.committed(wanted, timeout=max(MIN_TIMEOUT_S, end - time.monotonic()))
+        found = consumer.committed(wanted, timeout=max(MIN_TIMEOUT_S, deadline.remaining()))
     except KafkaException:
         event = consumer.poll(0)
         error = event.error() if event is not None else None

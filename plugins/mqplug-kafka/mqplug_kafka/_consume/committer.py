@@ -16,6 +16,7 @@ from threading import Event, Lock, get_ident
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
 from mqplug import Error, NotAssigned, Timeout
+from mqplug.spi import Deadline
 from mqplug_kafka._cluster.errors import TRANSIENT_CODES, error_from_native, native
 from mqplug_kafka._cluster.worker import NativeWorker
 
@@ -65,12 +66,12 @@ class Committer:
 
     def commit(self, offsets: list[TopicPartition], timeout: float) -> None:
         """Store offsets. Raise ``Timeout`` if they were not confirmed in time."""
-        end = time.monotonic() + timeout
+        deadline = Deadline(timeout)
         if self._callback == get_ident():
-            self._repeat(offsets, end, self._attempt)
+            self._repeat(offsets, deadline, self._attempt)
             return
         self._no_commit_waits.clear()
-        future = self._worker.run(lambda: self._repeat(offsets, end, self._attempt_in_turn))
+        future = self._worker.run(lambda: self._repeat(offsets, deadline, self._attempt_in_turn))
         try:
             future.result(timeout)
         except FutureTimeout as error:
@@ -85,30 +86,30 @@ class Committer:
         """End the thread after the commits under way."""
         self._worker.stop()
 
-    def _repeat(self, offsets: list[TopicPartition], end: float, attempt: Attempt) -> None:
+    def _repeat(self, offsets: list[TopicPartition], deadline: Deadline, attempt: Attempt) -> None:
         """Attempt the commit until it succeeds, or refusals have lasted for ``COMMIT_RETRY_LIMIT_S``."""
-        give_up = min(end, time.monotonic() + COMMIT_RETRY_LIMIT_S)
-        while (refusal := attempt(offsets, end)) is not None:
-            if time.monotonic() + COMMIT_RETRY_PAUSE_S >= give_up:
+        retries = Deadline(deadline.remaining(COMMIT_RETRY_LIMIT_S))
+        while (refusal := attempt(offsets, deadline)) is not None:
+            if retries.remaining() <= COMMIT_RETRY_PAUSE_S:
                 raise error_from_native(refusal, "commit") from refusal
             time.sleep(COMMIT_RETRY_PAUSE_S)
 
-    def _attempt_in_turn(self, offsets: list[TopicPartition], end: float) -> KafkaException | None:
+    def _attempt_in_turn(self, offsets: list[TopicPartition], deadline: Deadline) -> KafkaException | None:
         self._no_commit_waits.clear()
         try:
             while not self._turn.acquire(timeout=COMMIT_RETRY_PAUSE_S):
                 if (refusal := self._refusal) is not None:
                     raise refusal()
-                if time.monotonic() >= end:
+                if deadline.expired:
                     raise handing_over()
             try:
-                return self._attempt(offsets, end)
+                return self._attempt(offsets, deadline)
             finally:
                 self._turn.release()
         finally:
             self._no_commit_waits.set()
 
-    def _attempt(self, offsets: list[TopicPartition], end: float) -> KafkaException | None:
+    def _attempt(self, offsets: list[TopicPartition], deadline: Deadline) -> KafkaException | None:
         """Commit once; the native call may take up to 45 s. Return a transient refusal, raise any other."""
         try:
             for each in self._consumer.commit(offsets=offsets, asynchronous=False):
@@ -132,7 +133,7 @@ def excluded() -> Error:
     )
 
 
-Attempt = Callable[[list[TopicPartition], float], KafkaException | None]
+Attempt = Callable[[list[TopicPartition], Deadline], KafkaException | None]
 
 
 def _refusal(error: KafkaException) -> KafkaException:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 
 from mqplug import Batch, Log, NotAssigned, Position
-from mqplug.spi import ConsumerOptions, GroupPosition, Listener
+from mqplug.spi import ConsumerOptions, Deadline, GroupPosition, Listener
 from mqplug_kafka._admin.group_positions import as_native, begin_group, stored_positions
 from mqplug_kafka._admin.log_offsets import LOG_START, look_up
 from mqplug_kafka._cluster.connection import KafkaConnection
@@ -85,10 +84,10 @@ class KafkaGroupMember:
 
     def commit(self, positions: Mapping[Log, GroupPosition], timeout: float) -> None:
         """Store positions. Those in a topic that was deleted or replaced are left out, and raise ``TopicNotFound``."""
-        end = time.monotonic() + timeout
+        deadline = Deadline(timeout)
         lost = self._fetcher.topics.lost({log.topic for log in positions}, timeout)
         if kept := {log: at for log, at in positions.items() if log.topic not in lost}:
-            self._committer.commit(as_native(kept), max(0.0, end - time.monotonic()))
+            self._committer.commit(as_native(kept), deadline.remaining())
         for error in lost.values():
             raise error
 
@@ -101,8 +100,8 @@ class KafkaGroupMember:
         self._closing = True
         native = self._fetcher.native
         native.unsubscribe()
-        end = time.monotonic() + min(timeout / 2, LEAVE_TIMEOUT_S)
-        while native.memberid() and time.monotonic() < end:
+        left_by = Deadline(min(timeout / 2, LEAVE_TIMEOUT_S))
+        while native.memberid() and not left_by.expired:
             with suppress(KafkaException, SystemError):  # partitions never assigned natively cannot be revoked
                 native.poll(0.02)
         native.close()

@@ -17,6 +17,7 @@ from confluent_kafka import KafkaException, TopicCollection
 from confluent_kafka.admin import TopicDescription  # pyright: ignore[reportPrivateImportUsage]
 
 from mqplug import Log, TopicNotFound
+from mqplug.spi import Deadline
 from mqplug_kafka._cluster.admin_requests import MIN_TIMEOUT_S, RETRY_PAUSE_S
 from mqplug_kafka._cluster.connection import KafkaConnection, incarnation
 from mqplug_kafka._cluster.errors import error_from_native, native
@@ -80,7 +81,7 @@ class TopicWatch:
 
         Any thread may call it. Raise an error if the brokers do not answer.
         """
-        end = time.monotonic() + timeout
+        deadline = Deadline(timeout)
         due = sorted(
             topic
             for topic in set(topics)
@@ -90,19 +91,19 @@ class TopicWatch:
         for attempt in range(MISSES_UNTIL_GONE):
             if due:
                 time.sleep(RETRY_PAUSE_S * attempt)
-                gone = self._lost_of(due, end)
+                gone = self._lost_of(due, deadline)
                 due = list(gone)
         return gone
 
-    def _lost_of(self, topics: list[str], end: float) -> dict[str, TopicNotFound]:
+    def _lost_of(self, topics: list[str], deadline: Deadline) -> dict[str, TopicNotFound]:
         began = time.monotonic()
         asked = self._connection.admin.describe_topics(
-            TopicCollection(topics), request_timeout=max(MIN_TIMEOUT_S, end - began)
+            TopicCollection(topics), request_timeout=max(MIN_TIMEOUT_S, deadline.remaining())
         )
         gone = {}
         for topic, future in asked.items():
             try:
-                found = self._connection.requests.wait("commit", future, end - time.monotonic())
+                found = self._connection.requests.wait("commit", future, deadline.remaining())
                 missing = self._other(topic, found)
             except TopicNotFound:
                 missing = _deleted(topic)

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping
 from functools import partial
 from http import HTTPStatus
 from typing import Any
 
 import mqplug
-from mqplug.spi import GroupInfo
+from mqplug.spi import Deadline, GroupInfo
 from mqplug_pulsar._admin import topics
 from mqplug_pulsar._cluster.admin_interface import AdminRefused, error_from_refusal, group_path, topic_path
 from mqplug_pulsar._cluster.connection import PROBE_NAME, PulsarConnection
@@ -21,7 +20,7 @@ MembersByGroup = dict[str, set[str]]
 def groups(connection: PulsarConnection, topic: str | None, timeout: float) -> list[GroupInfo]:
     """Return the groups of a topic, or of all topics of the namespace."""
     found: MembersByGroup = {}
-    for members in _by_topic(connection, topic, time.monotonic() + timeout).values():
+    for members in _by_topic(connection, topic, Deadline(timeout)).values():
         for group, names in members.items():
             found.setdefault(group, set()).update(names)
     return [GroupInfo(group, len(names)) for group, names in sorted(found.items())]
@@ -29,32 +28,34 @@ def groups(connection: PulsarConnection, topic: str | None, timeout: float) -> l
 
 def delete(connection: PulsarConnection, group: str, timeout: float) -> None:
     """Delete a group on all topics of the namespace. Brokers refuse that while it has members."""
-    end = time.monotonic() + timeout
+    deadline = Deadline(timeout)
     members_of = {
-        name: members[group] for name, members in _by_topic(connection, None, end).items() if group in members
+        name: members[group] for name, members in _by_topic(connection, None, deadline).items() if group in members
     }
     if not members_of:
         raise mqplug.GroupNotFound(f"no topic of the namespace has the group {group!r}")
     if any(members_of.values()):
         raise _busy(group)
-    logs = [log for name in members_of for log in connection.describe(name, end - time.monotonic()).logs]
-    connection.calls.each({log: partial(_delete, connection, log, group, end) for log in logs}, end - time.monotonic())
+    logs = [log for name in members_of for log in connection.describe(name, deadline.remaining()).logs]
+    connection.calls.each(
+        {log: partial(_delete, connection, log, group, deadline) for log in logs}, deadline.remaining()
+    )
 
 
-def _by_topic(connection: PulsarConnection, topic: str | None, end: float) -> dict[str, MembersByGroup]:
+def _by_topic(connection: PulsarConnection, topic: str | None, deadline: Deadline) -> dict[str, MembersByGroup]:
     if connection.admin is None:
         raise mqplug.Unsupported(
             "groups", "listing and deleting groups needs Pulsar's admin interface", fix="Say admin_url="
         )
-    names = [topic] if topic is not None else topics.names(connection, end - time.monotonic())
-    asked = {name: partial(_members, connection, name, end) for name in names}
-    return connection.calls.each(asked, end - time.monotonic())
+    names = [topic] if topic is not None else topics.names(connection, deadline.remaining())
+    asked = {name: partial(_members, connection, name, deadline) for name in names}
+    return connection.calls.each(asked, deadline.remaining())
 
 
-def _members(connection: PulsarConnection, topic: str, end: float) -> MembersByGroup:
+def _members(connection: PulsarConnection, topic: str, deadline: Deadline) -> MembersByGroup:
     """Return the members of each durable subscription of a topic. A member has one name on all partitions."""
     found: MembersByGroup = {}
-    for stats in _stats(connection, topic, end):
+    for stats in _stats(connection, topic, deadline):
         for group, each in stats["subscriptions"].items():
             if each["isDurable"] and not group.startswith(PROBE_NAME):
                 names = {str(one["consumerName"] or one["address"]) for one in each["consumers"]}
@@ -62,26 +63,26 @@ def _members(connection: PulsarConnection, topic: str, end: float) -> MembersByG
     return found
 
 
-def _stats(connection: PulsarConnection, topic: str, end: float) -> list[Mapping[str, Any]]:
+def _stats(connection: PulsarConnection, topic: str, deadline: Deadline) -> list[Mapping[str, Any]]:
     """Return the statistics of each partition."""
     admin = topics.required_admin(connection, "listing groups")
     path = topic_path(connection.names.full(topic))
     try:
-        parts = admin.get(f"{path}/partitioned-stats?perPartition=true", _left(end))
+        parts = admin.get(f"{path}/partitioned-stats?perPartition=true", _left(deadline))
         return list(parts["partitions"].values())
     except AdminRefused as error:
         if error.status != HTTPStatus.NOT_FOUND:
             raise error_from_refusal(error, topic) from error
     try:
-        return [admin.get(f"{path}/stats", _left(end))]
+        return [admin.get(f"{path}/stats", _left(deadline))]
     except AdminRefused as error:
         raise error_from_refusal(error, topic) from error
 
 
-def _delete(connection: PulsarConnection, log: mqplug.Log, group: str, end: float) -> None:
+def _delete(connection: PulsarConnection, log: mqplug.Log, group: str, deadline: Deadline) -> None:
     path = group_path(connection.native_topic(log), group)
     try:
-        topics.required_admin(connection, "deleting groups").delete(path, _left(end))
+        topics.required_admin(connection, "deleting groups").delete(path, _left(deadline))
     except AdminRefused as error:
         if error.status == HTTPStatus.PRECONDITION_FAILED:
             raise _busy(group) from error
@@ -93,5 +94,5 @@ def _busy(group: str) -> mqplug.ConsumerBusy:
     return mqplug.ConsumerBusy(f"the group {group!r} has members", fix="Close its consumers first")
 
 
-def _left(end: float) -> float:
-    return max(0.01, end - time.monotonic())
+def _left(deadline: Deadline) -> float:
+    return max(0.01, deadline.remaining())

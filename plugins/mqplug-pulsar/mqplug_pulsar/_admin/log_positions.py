@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
@@ -11,7 +10,7 @@ from typing import Any, TypeVar
 import _pulsar
 
 from mqplug import Bounds, Log, MessageId, Position, Timeout, Watermarks
-from mqplug.spi import AtTime, Earliest, Last, Latest, Numbers, SymbolicStart
+from mqplug.spi import AtTime, Deadline, Earliest, Last, Latest, Numbers, SymbolicStart
 from mqplug_pulsar._cluster.broker_statistics import Ledgers
 from mqplug_pulsar._cluster.connection import PulsarConnection
 from mqplug_pulsar._cluster.native_calls import retry_while_cursor_moves
@@ -68,12 +67,12 @@ def _at_time(connection: PulsarConnection, log: Log, milliseconds: int, high: Nu
     A batch has one publish time. The broker searches as if times grew along the log. They do not with several
     producers, or with one that had to send again. So ask it for an earlier time, before which no such message can lie.
     """
-    end = time.monotonic() + timeout
+    deadline = Deadline(timeout)
 
     def search(reader: Any) -> Numbers:
-        retry_while_cursor_moves(partial(reader.seek, max(0, milliseconds - MAX_DISORDER_MS)), end)
-        while retry_while_cursor_moves(reader.has_message_available, end):
-            message = _next(reader, end - time.monotonic())
+        retry_while_cursor_moves(partial(reader.seek, max(0, milliseconds - MAX_DISORDER_MS)), deadline)
+        while retry_while_cursor_moves(reader.has_message_available, deadline):
+            message = _next(reader, deadline.remaining())
             place = message_ids.coordinates(message.message_id())
             if place >= high:
                 break
@@ -88,14 +87,14 @@ def _last(connection: PulsarConnection, log: Log, count: int, ledgers: Ledgers, 
     """Return the position ``count`` messages before the end. Read that many entries: each holds at least a message."""
     if not count or ledgers.low == ledgers.high:
         return ledgers.high
-    end = time.monotonic() + timeout
+    deadline = Deadline(timeout)
     start = ledgers.back(count) if connection.admin is not None else _entries_back(ledgers, count)
 
     def read(reader: Any) -> Numbers:
         places: deque[Numbers] = deque([start], maxlen=count)
         behind = start
         while behind < ledgers.high:
-            native = _next(reader, end - time.monotonic()).message_id()
+            native = _next(reader, deadline.remaining()).message_id()
             places.append(message_ids.coordinates(native))
             behind = message_ids.behind(places[-1], message_ids.detail(native))
         return message_ids.before(places[0])

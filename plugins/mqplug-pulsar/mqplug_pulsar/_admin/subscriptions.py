@@ -12,7 +12,7 @@ import pulsar
 
 import mqplug
 from mqplug import Log, Position
-from mqplug.spi import ConsumerOptions, Earliest, GroupPosition, Latest, Mode
+from mqplug.spi import ConsumerOptions, Deadline, Earliest, GroupPosition, Latest, Mode
 from mqplug_pulsar._admin.log_positions import resolve
 from mqplug_pulsar._cluster.admin_interface import AdminRefused, error_from_refusal, group_path, topic_path
 from mqplug_pulsar._cluster.broker_statistics import WITHIN_PROPERTY, AckProgress, Cursor, Ledgers, cursor_of_group
@@ -105,17 +105,17 @@ def stored_positions(
 
 def move_cursor(connection: PulsarConnection, consumer: Any, group: str, position: Position, timeout: float) -> None:
     """Move the group's stored position and drop acks behind it; without the admin interface exact to the entry."""
-    end = time.monotonic() + timeout
+    deadline = Deadline(timeout)
     ledger, entry, index = message_ids.start_of(position.coordinates)
     if connection.admin is None:
-        retry_while_cursor_moves(partial(consumer.seek, pulsar.MessageId(-1, ledger, entry, index)), end)
+        retry_while_cursor_moves(partial(consumer.seek, pulsar.MessageId(-1, ledger, entry, index)), deadline)
         return
     path = f"{group_path(connection.native_topic(position.log), group)}/resetcursor"
     try:
         connection.admin.post(path, _place(ledger, entry, index), timeout)
     except AdminRefused as error:
         raise error_from_refusal(error, position.log.topic) from error
-    note_batch_position(connection, group, position, end - time.monotonic())
+    note_batch_position(connection, group, position, deadline.remaining())
 
 
 def note_batch_position(connection: PulsarConnection, group: str, position: Position, timeout: float) -> None:
@@ -136,13 +136,13 @@ def note_batch_position(connection: PulsarConnection, group: str, position: Posi
 
 
 def ack_and_wait(
-    connection: PulsarConnection, log: Log, group: str, member: str, ack: Callable[[], None], end: float
+    connection: PulsarConnection, log: Log, group: str, member: str, ack: Callable[[], None], deadline: Deadline
 ) -> None:
     """Ack, and return when the broker has written it. The client sends acks later, and waits for no answer."""
-    look = partial(_acks, connection, log, group, member, end)
+    look = partial(_acks, connection, log, group, member, deadline)
     before = look()
     ack()
-    again = time.monotonic() + ACK_RESEND_S
+    resend_at = time.monotonic() + ACK_RESEND_S
     arrived = None
     while True:
         acks, now = look(), time.monotonic()
@@ -152,22 +152,22 @@ def ack_and_wait(
             arrived = arrived or now
             if acks.written_after(before) or now > arrived + CURSOR_WRITE_S:
                 return
-        if now > end:
+        if deadline.expired:
             raise mqplug.Timeout(
                 f"the broker did not confirm the acks of the group {group!r} on partition {log.partition} in time",
                 topic=log.topic, fix="Commit again",
             )  # fmt: skip
-        if arrived is None and now > again:
+        if arrived is None and now > resend_at:
             ack()
-            again = now + ACK_RESEND_S
+            resend_at = now + ACK_RESEND_S
         time.sleep(CURSOR_CHECK_S)
 
 
-def _acks(connection: PulsarConnection, log: Log, group: str, member: str, end: float) -> AckProgress:
+def _acks(connection: PulsarConnection, log: Log, group: str, member: str, deadline: Deadline) -> AckProgress:
     """Return how far the broker has processed the acks of a member."""
     if connection.admin is None:
         return AckProgress(0, (-1, -1))
-    topic, left = connection.native_topic(log), max(0.1, end - time.monotonic())
+    topic, left = connection.native_topic(log), max(0.1, deadline.remaining())
     try:
         stats = connection.admin.get(f"{topic_path(topic)}/stats", left)
     except AdminRefused as error:
@@ -179,7 +179,7 @@ def move_group(
     connection: PulsarConnection, group: str, positions: Mapping[Log, GroupPosition], timeout: float
 ) -> None:
     """Move a group without members. An exclusive consumer proves that there are none."""
-    end = time.monotonic() + timeout
+    deadline = Deadline(timeout)
     if any(each.acked for each in positions.values()):
         raise mqplug.Unsupported(
             "individual_ack", "a group cannot be moved together with acks behind its position", fix="Leave the acks out"
@@ -188,10 +188,10 @@ def move_group(
     held = connection.calls.each(members, timeout, discard=lambda consumer: consumer.close())
     try:
         moves = {
-            log: partial(move_cursor, connection, held[log], group, each.position, end - time.monotonic())
+            log: partial(move_cursor, connection, held[log], group, each.position, deadline.remaining())
             for log, each in positions.items()
         }
-        connection.calls.each(moves, end - time.monotonic())
+        connection.calls.each(moves, deadline.remaining())
     finally:
         for consumer in held.values():
             consumer.close()

@@ -9,7 +9,7 @@ from urllib.parse import quote
 import attrs
 
 import mqplug
-from mqplug.spi import CreateTopic, TopicInfo
+from mqplug.spi import CreateTopic, Deadline, TopicInfo
 from mqplug_pulsar._admin.retention import retention_from_policies, set_retention
 from mqplug_pulsar._cluster.admin_interface import (
     AdminInterface,
@@ -26,7 +26,7 @@ PARTITIONS_CHECK_PAUSE_S = 0.02
 
 def create(connection: PulsarConnection, action: CreateTopic, timeout: float) -> TopicInfo:
     """Create a partitioned topic, with its retention for acked and unacked messages."""
-    end = time.monotonic() + timeout
+    deadline = Deadline(timeout)
     admin = required_admin(connection, "creating topics")
     if action.options:
         raise mqplug.ConfigError(f"Pulsar topics have no option {min(action.options)!r}", fix="Leave options= out")
@@ -34,7 +34,7 @@ def create(connection: PulsarConnection, action: CreateTopic, timeout: float) ->
     name = connection.names.canonical(action.topic)
     _refuse_existing(connection, action.topic, path, timeout)
     try:
-        admin.put(f"{path}/partitions", action.partitions, end - time.monotonic())
+        admin.put(f"{path}/partitions", action.partitions, deadline.remaining())
     except AdminRefused as error:
         if error.status == HTTPStatus.PRECONDITION_FAILED:
             raise mqplug.InvalidName(
@@ -42,13 +42,13 @@ def create(connection: PulsarConnection, action: CreateTopic, timeout: float) ->
             ) from error
         raise error_from_refusal(error, action.topic) from error
     connection.forget(name)
-    set_retention(admin, path, action, end)
-    return describe(connection, action.topic, end - time.monotonic())
+    set_retention(admin, path, action, deadline)
+    return describe(connection, action.topic, deadline.remaining())
 
 
 def grow(connection: PulsarConnection, topic: str, partitions: int, timeout: float) -> TopicInfo:
     """Grow the topic to ``partitions`` partitions. The broker adds them to the topic's groups, from their start."""
-    end = time.monotonic() + timeout
+    deadline = Deadline(timeout)
     if connection.admin is None:
         raise mqplug.Unsupported(
             "add_partitions", "adding partitions needs Pulsar's admin interface", fix="Say admin_url="
@@ -58,7 +58,7 @@ def grow(connection: PulsarConnection, topic: str, partitions: int, timeout: flo
         raise ValueError(f"the topic {topic!r} already has {there} partitions: {partitions} would not be more")
     try:
         connection.admin.post(
-            f"{topic_path(connection.names.full(topic))}/partitions", partitions, end - time.monotonic()
+            f"{topic_path(connection.names.full(topic))}/partitions", partitions, deadline.remaining()
         )
     except AdminRefused as error:
         if error.status == HTTPStatus.CONFLICT:
@@ -68,14 +68,14 @@ def grow(connection: PulsarConnection, topic: str, partitions: int, timeout: flo
                 topic=topic,
             ) from error
         raise error_from_refusal(error, topic) from error
-    while len(connection.describe(topic, max(0.01, end - time.monotonic())).logs) < partitions:
-        if time.monotonic() >= end:
+    while len(connection.describe(topic, max(0.01, deadline.remaining())).logs) < partitions:
+        if deadline.expired:
             raise mqplug.Timeout(
                 f"the broker does not list all {partitions} partitions of the topic {topic!r} yet",
                 topic=topic, fix="Allow more time",
             )  # fmt: skip
         time.sleep(PARTITIONS_CHECK_PAUSE_S)
-    return describe(connection, topic, max(0.01, end - time.monotonic()))
+    return describe(connection, topic, max(0.01, deadline.remaining()))
 
 
 def describe(connection: PulsarConnection, topic: str, timeout: float) -> TopicInfo:

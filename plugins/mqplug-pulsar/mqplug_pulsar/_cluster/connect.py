@@ -6,7 +6,6 @@ import logging
 import math
 import os
 import socket
-import time
 from threading import Thread
 
 import _pulsar
@@ -14,7 +13,7 @@ import attrs
 import pulsar
 
 import mqplug
-from mqplug.spi import Capabilities
+from mqplug.spi import Capabilities, Deadline
 from mqplug_pulsar._cluster.admin_interface import AdminInterface, AdminRefused
 from mqplug_pulsar._cluster.at_exit import close_at_exit
 from mqplug_pulsar._cluster.connection import ClusterFacts, PulsarConnection
@@ -31,30 +30,30 @@ logger = logging.getLogger("mqplug.pulsar")
 
 def connect(settings: PulsarSettings, declared: Capabilities, timeout: float) -> PulsarConnection:
     """Connect, and check that a Pulsar broker answers and accepts the credentials."""
-    end = time.monotonic() + timeout
+    deadline = Deadline(timeout)
     _check_files(settings)
     settings = with_token(settings)
-    _reach(settings, end)
-    admin = _administration(settings, end)
-    facts = _ask_cluster(settings, admin, declared, end - time.monotonic())
+    _reach(settings, deadline)
+    admin = _administration(settings, deadline)
+    facts = _ask_cluster(settings, admin, declared, deadline.remaining())
     names = TopicNames(settings.tenant, settings.namespace)
     client = _client(settings, max(0.1, timeout))
     close_at_exit(client)
     connection = PulsarConnection(settings.service_url, names, client, admin, facts)
     try:
-        connection.health(end - time.monotonic())
+        connection.health(deadline.remaining())
     except BaseException:
         Thread(target=connection.close, args=(0,), name="mqplug-pulsar-close", daemon=True).start()
         raise
     return connection
 
 
-def _reach(settings: PulsarSettings, end: float) -> None:
+def _reach(settings: PulsarSettings, deadline: Deadline) -> None:
     """Raise at once for refused ports and unknown hosts, which the native client would try until its timeout."""
     failure: OSError | None = None
     for address in settings.addresses:
         try:
-            left = max(0.01, min(TCP_TIMEOUT_S, end - time.monotonic()))
+            left = max(0.01, deadline.remaining(TCP_TIMEOUT_S))
             socket.create_connection(address, timeout=left).close()
             return
         except OSError as error:
@@ -64,14 +63,14 @@ def _reach(settings: PulsarSettings, end: float) -> None:
     ) from failure
 
 
-def _administration(settings: PulsarSettings, end: float) -> AdminInterface | None:
+def _administration(settings: PulsarSettings, deadline: Deadline) -> AdminInterface | None:
     """Return the admin interface; None without admin_url=, or if an optional one does not answer."""
     if settings.admin_url is None:
         return None
     admin = AdminInterface(settings)
     if not settings.admin_optional:
         return admin
-    reason = admin.reason_against(max(0.01, min(ADMIN_PROBE_S, (end - time.monotonic()) / 3)))
+    reason = admin.reason_against(max(0.01, min(ADMIN_PROBE_S, deadline.remaining() / 3)))
     if reason is None:
         return admin
     logger.warning(

@@ -17,6 +17,7 @@ from typing import Any, TypeVar
 import _pulsar
 
 import mqplug
+from mqplug.spi import Deadline
 from mqplug_pulsar._cluster.errors import error_from_exception
 
 T = TypeVar("T")
@@ -41,10 +42,10 @@ class NativeCalls:
         self, calls: Mapping[Key, Callable[[], T]], timeout: float, *, discard: Callable[[T], Any] | None = None
     ) -> dict[Key, T]:
         """Return the results of concurrent calls. If one fails, ``discard`` gets the results of the others."""
-        end = time.monotonic() + timeout
+        deadline = Deadline(timeout)
         running = {key: self.start(call) for key, call in calls.items()}
         try:
-            return {key: _result(future, end - time.monotonic(), timeout) for key, future in running.items()}
+            return {key: _result(future, deadline.remaining(), timeout) for key, future in running.items()}
         except BaseException:
             for future in running.values():
                 if not future.cancel() and discard is not None:
@@ -64,13 +65,13 @@ class NativeCalls:
         self._threads.shutdown(wait=False)
 
 
-def retry_while_cursor_moves(call: Callable[[], T], end: float) -> T:
+def retry_while_cursor_moves(call: Callable[[], T], deadline: Deadline) -> T:
     """Return the result of a call that the broker refuses while it moves a cursor."""
     while True:
         try:
             return call()
         except _pulsar.BrokerMetadataError:
-            if time.monotonic() > end:
+            if deadline.expired:
                 raise
         time.sleep(METADATA_RETRY_S)
 

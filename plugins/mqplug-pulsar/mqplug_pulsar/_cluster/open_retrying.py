@@ -9,7 +9,6 @@ The attempts are asynchronous: a thread that waits forever inside the native cli
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
@@ -21,6 +20,7 @@ import _pulsar
 import pulsar
 
 import mqplug
+from mqplug.spi import Deadline
 
 Begin = Callable[[Callable[[Any, Any], None]], None]
 """Begins to open a reader or consumer; the callback gets the result, and the opened object."""
@@ -81,10 +81,10 @@ class _Attempts:
 
     def next(self, wait_s: float, closed: Event) -> tuple[Any, Any] | None:
         """Return the next result; None if none comes in time."""
-        end = time.monotonic() + wait_s
-        while (left := end - time.monotonic()) > 0:
+        deadline = Deadline(wait_s)
+        while (left := deadline.remaining(CLOSED_CHECK_S)) > 0:
             with suppress(Empty):
-                return self._ended.get(timeout=min(CLOSED_CHECK_S, left))
+                return self._ended.get(timeout=left)
             if closed.is_set():
                 raise mqplug.Closed("the connection was closed", fix="Connect again")
         return None

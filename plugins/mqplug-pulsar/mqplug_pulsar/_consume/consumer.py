@@ -12,7 +12,7 @@ from uuid import uuid4
 
 import mqplug
 from mqplug import Batch, Log, Position
-from mqplug.spi import ConsumerOptions, GroupPosition, Latest, Listener, Numbers
+from mqplug.spi import ConsumerOptions, Deadline, GroupPosition, Latest, Listener, Numbers
 from mqplug_pulsar._admin import subscriptions
 from mqplug_pulsar._cluster.connection import PulsarConnection
 from mqplug_pulsar._consume.added_partitions import AddedPartitions
@@ -55,13 +55,13 @@ class PulsarConsumer:
             if not isinstance(self._options.start, Mapping):
                 raise TypeError("without a group, start must be a position for each log")
             return self._open_feeds(dict(self._options.start), timeout)
-        end = time.monotonic() + timeout
+        deadline = Deadline(timeout)
         subscriptions.prepare_group(self._connection, self._options, timeout)
-        feeds = self._open_feeds(dict.fromkeys(self._options.logs), end - time.monotonic())
+        feeds = self._open_feeds(dict.fromkeys(self._options.logs), deadline.remaining())
         try:
-            self._begin = self._stored(self._group, end - time.monotonic())
+            self._begin = self._stored(self._group, deadline.remaining())
         except BaseException:
-            self._close(feeds, max(1.0, end - time.monotonic()))
+            self._close(feeds, max(1.0, deadline.remaining()))
             raise
         for log, begin in self._begin.items():
             feeds[log].floor = _inside_a_batch(begin.position)
@@ -179,15 +179,15 @@ class PulsarConsumer:
                 f"{missing[0]!r} is not held by this consumer",
                 topic=missing[0].topic, fix="Seek logs that assignment() lists",
             )  # fmt: skip
-        end = time.monotonic() + timeout
+        deadline = Deadline(timeout)
         if self._group is not None:
             self._move_group(self._group, positions, timeout)
-            self._close({log: self._feeds[log] for log in positions}, end - time.monotonic())
-        fresh = self._open_feeds(dict(positions), end - time.monotonic())
+            self._close({log: self._feeds[log] for log in positions}, deadline.remaining())
+        fresh = self._open_feeds(dict(positions), deadline.remaining())
         old = {log: self._feeds[log] for log in positions}
         self._feeds |= fresh
         if self._group is None:
-            self._close(old, max(1.0, end - time.monotonic()))
+            self._close(old, max(1.0, deadline.remaining()))
 
     def _move_group(self, group: str, positions: Mapping[Log, Position], timeout: float) -> None:
         moves = {
@@ -199,25 +199,25 @@ class PulsarConsumer:
     def commit(self, positions: Mapping[Log, GroupPosition], timeout: float) -> None:
         if self._group is None:
             return
-        end = time.monotonic() + timeout
+        deadline = Deadline(timeout)
         stores = {
-            log: partial(self._store, self._group, log, state, end)
+            log: partial(self._store, self._group, log, state, deadline)
             for log, state in positions.items()
             if log in self._feeds and self._unacked[log].take(state)
         }
         self._connection.calls.each(stores, timeout)
 
-    def _store(self, group: str, log: Log, state: GroupPosition, end: float) -> None:
+    def _store(self, group: str, log: Log, state: GroupPosition, deadline: Deadline) -> None:
         consumer, unacked = self._feeds[log].native, self._unacked[log]
         ack = partial(unacked.ack, consumer)
         if self._connection.admin is None:
             ack()
         else:
-            subscriptions.ack_and_wait(self._connection, log, group, self._name, ack, end)
+            subscriptions.ack_and_wait(self._connection, log, group, self._name, ack, deadline)
             if unacked.moved and state.position.coordinates[2] > 0:
-                left = max(0.1, end - time.monotonic())
+                left = max(0.1, deadline.remaining())
                 subscriptions.note_batch_position(self._connection, group, state.position, left)
-        if time.monotonic() < end:  # later, the next commit may be under way
+        if not deadline.expired:  # later, the next commit may be under way
             unacked.stored()
 
     def close(self, timeout: float) -> None:
