@@ -1,4 +1,4 @@
-"""What many tests do."""
+"""Names, ports and messages for tests, and a consumer at the driver's seam."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ _numbers = itertools.count()
 
 
 def new_name():
-    """A name that no other test has."""
+    """Return a name that no other test has."""
     return f"t{os.getpid()}-{next(_numbers)}"
 
 
 def fill(mq, topic, count, prefix="m"):
-    """Send so many messages; their ids."""
+    """Send ``count`` messages and return their ids."""
     with mq.producer(topic) as out:
         return out.send_many([f"{prefix}{number}".encode() for number in range(count)])
 
 
 def take(consumer, count, seconds=30):
-    """The next so many messages."""
+    """Receive ``count`` messages and return them."""
     end = time.monotonic() + seconds
     taken = []
     while len(taken) < count and time.monotonic() < end:
@@ -39,7 +39,7 @@ def take(consumer, count, seconds=30):
 
 
 def free_ports(count):
-    """Ports of loopback that are free, and that no outgoing connection is given by chance."""
+    """Return free loopback ports that no outgoing connection gets by chance."""
     free = filter(_is_free, random.sample(range(10000, 15000), 200))
     return list(itertools.islice(free, count))
 
@@ -50,7 +50,7 @@ def _is_free(port):
 
 
 class Seam:
-    """A consumer at the driver's seam: what it holds, and what it was given."""
+    """A consumer at the driver's seam, with the logs it holds and the messages it got."""
 
     def __init__(self, mq, topic, group=None, start=mqplug.EARLIEST, prefetch_bytes=1 << 20):
         self.held, self.got = set(), {}
@@ -77,21 +77,21 @@ class Seam:
         self.held -= set(logs)
 
     def poll(self, seconds=0.1, most=1000):
-        """Poll once; how many messages came."""
+        """Poll once and return the number of messages."""
         batches = self.driver.poll(most, seconds)
         for batch in batches:
             self.got.setdefault(batch.log, []).extend(batch.values)
         return sum(map(len, batches))
 
     def until(self, condition, seconds=30):
-        """Poll until something holds."""
+        """Poll until the condition holds."""
         end = time.monotonic() + seconds
         while not condition():
             assert time.monotonic() < end, f"it did not happen in time: {self.held}, {self.got}"
             self.poll()
 
     def join(self, count):
-        """Take part until so many logs are held."""
+        """Poll until ``count`` logs are held."""
         self.until(lambda: len(self.held) == count)
 
 

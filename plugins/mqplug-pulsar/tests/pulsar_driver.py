@@ -1,4 +1,4 @@
-"""What tests do at the driver's seam."""
+"""Messages for tests, and a consumer at the driver's seam."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ from mqplug import spi
 
 
 def fill(mq, topic, count):
-    """Send so many messages as one batch; their ids."""
+    """Send ``count`` messages as one batch and return their ids."""
     with mq.producer(topic) as out:
         return out.send_many([b"%d" % number for number in range(count)])
 
 
 def take(member, count):
-    """The next so many messages."""
+    """Receive ``count`` messages and return them."""
     taken = [member.receive(20) for _ in range(count)]
     assert None not in taken
     return taken
 
 
 class Seam:
-    """A consumer at the driver's seam: what it holds, and what it was given."""
+    """A consumer at the driver's seam, with the logs it holds and the messages it got."""
 
     def __init__(self, mq, topic, group=None, start=mqplug.EARLIEST, mode="ordered", prefetch_bytes=1 << 24):
         self.held, self.got = set(), {}
@@ -50,21 +50,21 @@ class Seam:
         self.held -= set(logs)
 
     def poll(self, seconds=0.1, most=1000):
-        """Poll once; how many messages came."""
+        """Poll once and return the number of messages."""
         batches = self.driver.poll(most, seconds)
         for batch in batches:
             self.got.setdefault(batch.log, []).extend(batch.values)
         return sum(map(len, batches))
 
     def until(self, condition, seconds=30):
-        """Poll until something holds."""
+        """Poll until the condition holds."""
         end = time.monotonic() + seconds
         while not condition():
             assert time.monotonic() < end, f"it did not happen in time: {self.held}, {self.got}"
             self.poll()
 
     def join(self, count):
-        """Take part until so many logs are held."""
+        """Poll until ``count`` logs are held."""
         self.until(lambda: len(self.held) == count)
 
 
