@@ -87,18 +87,18 @@ def mqplug_open_consumer(
 def mqplug_resolve_start(
     connection: KafkaConnection, start: SymbolicStart, logs: Sequence[Log], timeout: float
 ) -> Mapping[Log, Position]:
-    from mqplug_kafka._admin.log_offsets import resolve
+    from mqplug_kafka._admin.log_offsets import resolve_start
 
-    return resolve(connection, start, logs, timeout)
+    return resolve_start(connection, start, logs, timeout)
 
 
 @hookimpl
 def mqplug_move_group(
     connection: KafkaConnection, group: str, positions: Mapping[Log, GroupPosition], timeout: float
 ) -> bool:
-    from mqplug_kafka._admin.group_positions import move_group
+    from mqplug_kafka._admin.group_positions import move_group_positions
 
-    move_group(connection, group, positions, timeout)
+    move_group_positions(connection, group, positions, timeout)
     return True
 
 
@@ -138,7 +138,7 @@ def mqplug_administer(connection: KafkaConnection, action: Action, timeout: floa
             found = connection.describe(names, timeout)
             return [found[name] for name in names]
         case DescribeGroup(group, logs):
-            return group_positions.stored_positions(connection, group, logs, timeout)
+            return group_positions.stored_group_positions(connection, group, logs, timeout)
         case ListGroups(topic):
             return group_listing.groups(connection, topic, timeout)
         case DeleteGroup(group):

@@ -79,18 +79,18 @@ def mqplug_open_consumer(
 def mqplug_resolve_start(
     connection: PulsarConnection, start: SymbolicStart, logs: Sequence[Log], timeout: float
 ) -> Mapping[Log, Position]:
-    from mqplug_pulsar._admin.log_positions import resolve
+    from mqplug_pulsar._admin.log_positions import start_positions
 
-    return resolve(connection, start, logs, timeout)
+    return start_positions(connection, start, logs, timeout)
 
 
 @hookimpl
 def mqplug_move_group(
     connection: PulsarConnection, group: str, positions: Mapping[Log, GroupPosition], timeout: float
 ) -> bool:
-    from mqplug_pulsar._admin.subscriptions import move_group
+    from mqplug_pulsar._admin.subscriptions import move_subscriptions
 
-    move_group(connection, group, positions, timeout)
+    move_subscriptions(connection, group, positions, timeout)
     return True
 
 
@@ -127,7 +127,7 @@ def mqplug_administer(connection: PulsarConnection, action: Action, timeout: flo
         case DescribeTopic(topic):
             return topics.describe(connection, topic, timeout)
         case DescribeGroup(group, logs):
-            return subscriptions.stored_positions(connection, logs, group, timeout)
+            return subscriptions.subscription_positions(connection, logs, group, timeout)
         case ListGroups(topic):
             return group_listing.groups(connection, topic, timeout)
         case DeleteGroup(group):

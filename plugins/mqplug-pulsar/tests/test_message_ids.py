@@ -61,11 +61,11 @@ def test_chunked():
 )
 def test_behind(place, detail, behind):
     """Behind the last message of a batch comes the next entry."""
-    assert message_ids.behind(place, detail) == behind
+    assert message_ids.position_behind(place, detail) == behind
 
 
 def test_before():
     """Before the first message of a batch is before its entry; before a chunked one before its first chunk."""
-    assert message_ids.before((5, 1, 0)) == (5, 1, -1)
-    assert message_ids.before((5, 1, 2)) == (5, 1, 2)
-    assert message_ids.start_of(message_ids.before((5, 9, -1, 5, 7))) == (5, 7, -1)
+    assert message_ids.position_before((5, 1, 0)) == (5, 1, -1)
+    assert message_ids.position_before((5, 1, 2)) == (5, 1, 2)
+    assert message_ids.start_of(message_ids.position_before((5, 9, -1, 5, 7))) == (5, 7, -1)

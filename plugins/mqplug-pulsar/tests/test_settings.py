@@ -11,10 +11,10 @@ import mqplug
 from mqplug.spi import Address, Capabilities, Url
 from mqplug_pulsar import PulsarSettings
 from mqplug_pulsar._cluster.credentials import authentication, header, with_token
-from mqplug_pulsar._format.topic_names import TopicNames
+from mqplug_pulsar._format.topic_names import NamespaceTopics
 from mqplug_pulsar._settings import from_url
 
-NAMES = TopicNames("public", "default")
+NAMES = NamespaceTopics("public", "default")
 
 
 def test_url():

@@ -9,7 +9,7 @@ from confluent_kafka import ConsumerGroupTopicPartitions, KafkaError, TopicParti
 from mqplug import EARLIEST, ConsumerBusy, GroupNotFound, Log, Position
 from mqplug.spi import ConsumerOptions, Deadline, GroupPosition, GroupStart
 from mqplug_kafka._admin.commit_metadata import pack_acked, unpack_acked
-from mqplug_kafka._admin.log_offsets import resolve
+from mqplug_kafka._admin.log_offsets import resolve_start
 from mqplug_kafka._cluster.connection import KafkaConnection
 from mqplug_kafka._cluster.errors import error_from_native
 
@@ -24,7 +24,7 @@ def as_native(positions: Mapping[Log, GroupPosition]) -> list[TopicPartition]:
     ]
 
 
-def stored_positions(
+def stored_group_positions(
     connection: KafkaConnection, group: str, logs: Iterable[Log], timeout: float
 ) -> dict[Log, GroupPosition]:
     """Return the group's stored positions, of those logs where it has one."""
@@ -40,7 +40,9 @@ def stored_positions(
     return found
 
 
-def move_group(connection: KafkaConnection, group: str, positions: Mapping[Log, GroupPosition], timeout: float) -> None:
+def move_group_positions(
+    connection: KafkaConnection, group: str, positions: Mapping[Log, GroupPosition], timeout: float
+) -> None:
     """Store positions of a group without members. Raise ``ConsumerBusy`` if it has any."""
     wanted = [ConsumerGroupTopicPartitions(group, as_native(positions))]
     connection.coordinators.ask(
@@ -69,7 +71,7 @@ def begin_group(
     them when a log is assigned to it.
     """
     deadline = Deadline(timeout)
-    known = stored_positions(connection, group, options.logs, timeout)
+    known = stored_group_positions(connection, group, options.logs, timeout)
     if options.must_exist and not known:
         raise GroupNotFound(f"the group {group!r} has no position on these topics", fix="Drop must_exist=True")
     missing = [log for log in options.logs if log not in known]
@@ -80,9 +82,11 @@ def begin_group(
     fresh = [log for log in missing if log.topic not in topics]
     starts = _starts(connection, options.start, fresh, deadline) | _starts(connection, EARLIEST, added, deadline)
     try:
-        move_group(connection, group, {log: GroupPosition(at) for log, at in starts.items()}, deadline.remaining())
+        move_group_positions(
+            connection, group, {log: GroupPosition(at) for log, at in starts.items()}, deadline.remaining()
+        )
     except ConsumerBusy:
-        known = stored_positions(connection, group, missing, deadline.remaining())
+        known = stored_group_positions(connection, group, missing, deadline.remaining())
         return {log: at for log, at in starts.items() if log not in known}
     return {}
 
@@ -94,4 +98,4 @@ def _starts(
         return {}
     if isinstance(start, Mapping):
         return {log: start[log] for log in logs}
-    return resolve(connection, start, logs, deadline.remaining())
+    return resolve_start(connection, start, logs, deadline.remaining())

@@ -81,7 +81,7 @@ def watermarks(
     return {log: Watermarks(_at(log, low[log]), _at(log, high[log]), max(0, high[log] - begin[log])) for log in logs}
 
 
-def resolve(
+def resolve_start(
     connection: KafkaConnection, start: SymbolicStart, logs: Sequence[Log], timeout: float
 ) -> dict[Log, Position]:
     """Return the position that a start means now, for each log."""

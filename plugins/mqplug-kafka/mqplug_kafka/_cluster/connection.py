@@ -21,7 +21,7 @@ from mqplug_kafka._cluster.shared_producer import SharedProducers
 from mqplug_kafka._cluster.worker import NativeWorker
 from mqplug_kafka._settings import KafkaSettings
 
-MAX_OFFSET = 2**63 - 1
+MAX_LOG_OFFSET = 2**63 - 1
 DESCRIBE_TIMEOUT_S = 5.0
 
 
@@ -62,7 +62,7 @@ class KafkaConnection:
 
     def is_possible(self, coordinates: Numbers) -> bool:
         """Return whether this is one offset of 64 bits that another offset can follow."""
-        return len(coordinates) == 1 and 0 <= coordinates[0] < MAX_OFFSET
+        return len(coordinates) == 1 and 0 <= coordinates[0] < MAX_LOG_OFFSET
 
     def health(self, timeout: float) -> None:
         """Return if the cluster answers, else raise why not."""

@@ -9,7 +9,7 @@ from confluent_kafka import Consumer, KafkaException, TopicPartition
 
 from mqplug import Batch, Log, NotAssigned, Position
 from mqplug.spi import ConsumerOptions, Deadline, GroupPosition, Listener
-from mqplug_kafka._admin.group_positions import as_native, begin_group, stored_positions
+from mqplug_kafka._admin.group_positions import as_native, begin_group, stored_group_positions
 from mqplug_kafka._admin.log_offsets import LOG_START, look_up
 from mqplug_kafka._cluster.connection import KafkaConnection
 from mqplug_kafka._cluster.native_options import consuming, membership
@@ -165,7 +165,7 @@ class KafkaGroupMember:
 
     def _positions(self, logs: Sequence[Log]) -> dict[Log, GroupPosition]:
         """Return the group's positions. Partitions added since it began are read from their first message."""
-        found = stored_positions(self._connection, self._group, logs, REBALANCE_IO_TIMEOUT_S)
+        found = stored_group_positions(self._connection, self._group, logs, REBALANCE_IO_TIMEOUT_S)
         begun = {log: GroupPosition(self._starts[log]) for log in logs if log not in found and log in self._starts}
         added = [log for log in logs if log not in found and log not in begun]
         low = look_up(self._connection, added, LOG_START)(REBALANCE_IO_TIMEOUT_S)

@@ -21,7 +21,7 @@ T = TypeVar("T")
 MAX_DISORDER_MS = 30_000  # native producers try to send a message for this long, and it keeps its publish time
 
 
-def resolve(
+def start_positions(
     connection: PulsarConnection, start: SymbolicStart, logs: Sequence[Log], timeout: float
 ) -> dict[Log, Position]:
     """Return the position that a start means now, for each log."""
@@ -77,7 +77,7 @@ def _at_time(connection: PulsarConnection, log: Log, milliseconds: int, high: Nu
             if place >= high:
                 break
             if message.publish_timestamp() >= milliseconds:
-                return message_ids.before(place)
+                return message_ids.position_before(place)
         return high
 
     return connection.reading(connection.native_topic(log), message_ids.LOG_BEGIN, search, queue=1000)
@@ -96,8 +96,8 @@ def _last(connection: PulsarConnection, log: Log, count: int, ledgers: Ledgers, 
         while behind < ledgers.high:
             native = _next(reader, deadline.remaining()).message_id()
             places.append(message_ids.coordinates(native))
-            behind = message_ids.behind(places[-1], message_ids.detail(native))
-        return message_ids.before(places[0])
+            behind = message_ids.position_behind(places[-1], message_ids.detail(native))
+        return message_ids.position_before(places[0])
 
     return connection.reading(connection.native_topic(log), start, read)
 

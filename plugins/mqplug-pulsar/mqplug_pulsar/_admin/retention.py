@@ -13,14 +13,14 @@ import mqplug
 from mqplug.spi import CreateTopic, Deadline
 from mqplug_pulsar._cluster.admin_interface import AdminInterface, AdminRefused
 
-DEFAULT_RETENTION_S = 7 * 24 * 3600.0
+DEFAULT_TOPIC_RETENTION_S = 7 * 24 * 3600.0
 MEGABYTE = 1024 * 1024
 NO_LIMIT = -1
 
 
 def set_retention(admin: AdminInterface, path: str, action: CreateTopic, deadline: Deadline) -> None:
     """Set the limits of a new topic. Only for explicit limits raise if the broker allows no topic policies."""
-    seconds = DEFAULT_RETENTION_S if action.retention is None else action.retention
+    seconds = DEFAULT_TOPIC_RETENTION_S if action.retention is None else action.retention
     try:
         for policy, body in _policies(seconds, action.retention_bytes):
             admin.post(f"{path}/{policy}", body, max(0.01, deadline.remaining()))

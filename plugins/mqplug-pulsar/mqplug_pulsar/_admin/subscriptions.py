@@ -13,7 +13,7 @@ import pulsar
 import mqplug
 from mqplug import Log, Position
 from mqplug.spi import ConsumerOptions, Deadline, Earliest, GroupPosition, Latest, Mode
-from mqplug_pulsar._admin.log_positions import resolve
+from mqplug_pulsar._admin.log_positions import start_positions
 from mqplug_pulsar._cluster.admin_interface import AdminRefused, error_from_refusal, group_path, topic_path
 from mqplug_pulsar._cluster.broker_statistics import WITHIN_PROPERTY, AckProgress, Cursor, Ledgers, cursor_of_group
 from mqplug_pulsar._cluster.connection import PulsarConnection
@@ -61,13 +61,17 @@ def prepare_group(connection: PulsarConnection, options: ConsumerOptions, timeou
             "starts other than EARLIEST and LATEST, and must_exist=, need Pulsar's admin interface",
             fix="Say admin_url=, or seek after opening",
         )
-    stored_positions = cursors(connection, options.logs, group, timeout)
-    if options.must_exist and not stored_positions:
+    subscription_positions = cursors(connection, options.logs, group, timeout)
+    if options.must_exist and not subscription_positions:
         raise mqplug.GroupNotFound(f"the group {group!r} has no position on these topics", fix="Drop must_exist=True")
-    fresh = [log for log in options.logs if log not in stored_positions]
+    fresh = [log for log in options.logs if log not in subscription_positions]
     if simple or not fresh:
         return
-    starts = options.start if isinstance(options.start, Mapping) else resolve(connection, options.start, fresh, timeout)
+    starts = (
+        options.start
+        if isinstance(options.start, Mapping)
+        else start_positions(connection, options.start, fresh, timeout)
+    )
     create = {log: partial(_create, connection, group, starts[log], timeout) for log in fresh}
     connection.calls.each(create, timeout)
 
@@ -96,7 +100,7 @@ def cursor(connection: PulsarConnection, log: Log, group: str, timeout: float) -
     return Cursor.read(found, properties or {}, Ledgers.read(stats))
 
 
-def stored_positions(
+def subscription_positions(
     connection: PulsarConnection, logs: Sequence[Log], group: str, timeout: float
 ) -> dict[Log, GroupPosition]:
     """Return the stored positions of a group, exact to the entry."""
@@ -175,7 +179,7 @@ def _acks(connection: PulsarConnection, log: Log, group: str, member: str, deadl
     return AckProgress.read(stats, connection.admin.stats(topic, left), group, member)
 
 
-def move_group(
+def move_subscriptions(
     connection: PulsarConnection, group: str, positions: Mapping[Log, GroupPosition], timeout: float
 ) -> None:
     """Move a group without members. An exclusive consumer proves that there are none."""

@@ -18,7 +18,7 @@ from mqplug_pulsar._cluster.admin_interface import AdminInterface, AdminRefused
 from mqplug_pulsar._cluster.at_exit import close_at_exit
 from mqplug_pulsar._cluster.connection import ClusterFacts, PulsarConnection
 from mqplug_pulsar._cluster.credentials import authentication, with_token
-from mqplug_pulsar._format.topic_names import TopicNames
+from mqplug_pulsar._format.topic_names import NamespaceTopics
 from mqplug_pulsar._settings import PulsarSettings
 
 METADATA_BYTES = 10 * 1024  # room for the metadata that the client sends with a message
@@ -36,7 +36,7 @@ def connect(settings: PulsarSettings, declared: Capabilities, timeout: float) ->
     _reach(settings, deadline)
     admin = _administration(settings, deadline)
     facts = _ask_cluster(settings, admin, declared, deadline.remaining())
-    names = TopicNames(settings.tenant, settings.namespace)
+    names = NamespaceTopics(settings.tenant, settings.namespace)
     client = _client(settings, max(0.1, timeout))
     close_at_exit(client)
     connection = PulsarConnection(settings.service_url, names, client, admin, facts)

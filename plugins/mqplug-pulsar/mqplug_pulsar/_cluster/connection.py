@@ -19,7 +19,7 @@ from mqplug_pulsar._cluster.broker_statistics import Ledgers
 from mqplug_pulsar._cluster.native_calls import NativeCalls
 from mqplug_pulsar._cluster.open_retrying import RetryingOpener
 from mqplug_pulsar._format import message_ids
-from mqplug_pulsar._format.topic_names import TopicNames, partition_topic
+from mqplug_pulsar._format.topic_names import NamespaceTopics, partition_topic
 
 T = TypeVar("T")
 
@@ -38,7 +38,12 @@ class PulsarConnection:
     """The connection that the hooks get. Any thread may use it."""
 
     def __init__(
-        self, address: str, names: TopicNames, client: pulsar.Client, admin: AdminInterface | None, facts: ClusterFacts
+        self,
+        address: str,
+        names: NamespaceTopics,
+        client: pulsar.Client,
+        admin: AdminInterface | None,
+        facts: ClusterFacts,
     ) -> None:
         self.address = address
         self.client = client
@@ -52,7 +57,7 @@ class PulsarConnection:
         self._known: dict[str, TopicInfo] = {}
 
     def after(self, message_id: MessageId) -> Position:
-        return Position(message_id.log, message_ids.behind(message_id.coordinates, message_id.detail))
+        return Position(message_id.log, message_ids.position_behind(message_id.coordinates, message_id.detail))
 
     def is_possible(self, coordinates: Numbers) -> bool:
         return message_ids.is_possible(coordinates)
@@ -124,7 +129,7 @@ class PulsarConnection:
     def high_by_subscription(self, topic: str) -> Numbers | None:
         """Return the position behind the last message; None if there is no message."""
         last = self.last_id(topic)
-        return None if last is None else message_ids.behind(*last)
+        return None if last is None else message_ids.position_behind(*last)
 
     def last_id(self, topic: str) -> tuple[Numbers, Numbers] | None:
         """Return coordinates and detail of the last message, through a temporary subscription; None without one."""
@@ -156,4 +161,4 @@ def _first_position(reader: Any, timeout: float) -> Numbers | None:
     if not reader.has_message_available():
         return None
     message = reader.read_next(max(1, int(timeout * 1000)))
-    return message_ids.before(message_ids.coordinates(message.message_id()))
+    return message_ids.position_before(message_ids.coordinates(message.message_id()))

@@ -71,7 +71,7 @@ class PulsarConsumer:
         """Return where reading begins, as far as it is known. The broker skips acked messages behind it."""
         begin = {log: GroupPosition(Position(log, message_ids.LOG_BEGIN)) for log in self._options.logs}
         if self._connection.admin is not None:
-            stored = subscriptions.stored_positions(self._connection, self._options.logs, group, timeout)
+            stored = subscriptions.subscription_positions(self._connection, self._options.logs, group, timeout)
             begin |= {log: GroupPosition(each.position) for log, each in stored.items()}
         return begin
 
@@ -136,7 +136,7 @@ class PulsarConsumer:
         run = drop_unwanted(self._connection, feed, feed.take(most), unacked)
         if run is None:
             return None
-        feed.wanted = message_ids.behind(run.coordinates()[-1], message_ids.detail(run.ids[-1]))
+        feed.wanted = message_ids.position_behind(run.coordinates()[-1], message_ids.detail(run.ids[-1]))
         if unacked is not None:
             unacked.add(run)
         return Batch(feed.log, Position(feed.log, feed.wanted), len(run.messages), run)
@@ -181,7 +181,7 @@ class PulsarConsumer:
             )  # fmt: skip
         deadline = Deadline(timeout)
         if self._group is not None:
-            self._move_group(self._group, positions, timeout)
+            self._move_cursors(self._group, positions, timeout)
             self._close({log: self._feeds[log] for log in positions}, deadline.remaining())
         fresh = self._open_feeds(dict(positions), deadline.remaining())
         old = {log: self._feeds[log] for log in positions}
@@ -189,7 +189,7 @@ class PulsarConsumer:
         if self._group is None:
             self._close(old, max(1.0, deadline.remaining()))
 
-    def _move_group(self, group: str, positions: Mapping[Log, Position], timeout: float) -> None:
+    def _move_cursors(self, group: str, positions: Mapping[Log, Position], timeout: float) -> None:
         moves = {
             log: partial(subscriptions.move_cursor, self._connection, self._feeds[log].native, group, position, timeout)
             for log, position in positions.items()

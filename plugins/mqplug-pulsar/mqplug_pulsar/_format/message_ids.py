@@ -47,7 +47,7 @@ def batch_size(data: bytes) -> Numbers:
     return (int(size),) if size else ()
 
 
-def behind(place: Numbers, size: Numbers) -> Numbers:
+def position_behind(place: Numbers, size: Numbers) -> Numbers:
     """Return the position just behind a message of these coordinates and this detail."""
     ledger, entry, index = place[:3]
     if index < 0 or (size and index + 1 >= size[0]):
@@ -65,7 +65,7 @@ def is_possible(place: Numbers) -> bool:
     return False
 
 
-def before(place: Numbers) -> Numbers:
+def position_before(place: Numbers) -> Numbers:
     """Return the position just before a message. For the first of a batch it is the start of the entry."""
     return place if place[2] > 0 else (*place[:2], -1, *place[3:])
 

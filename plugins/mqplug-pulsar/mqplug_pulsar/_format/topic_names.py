@@ -13,7 +13,7 @@ _PERSISTENT = "persistent://"
 
 
 @attrs.frozen
-class TopicNames:
+class NamespaceTopics:
     """The names of the topics in one namespace."""
 
     tenant: str
