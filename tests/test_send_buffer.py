@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from threading import Event, Thread
 
 import pytest
@@ -18,6 +19,8 @@ class Record:
 
     def unknown(self, error):
         self.error = error
+
+    failed = unknown
 
 
 class Driver:
@@ -101,3 +104,15 @@ def test_a_close_hands_over_and_ends_the_thread():
     driver.buffer.close(10)
     assert driver.taken[-1] == [record]
     assert not driver.buffer._thread.is_alive()
+
+
+def test_a_closed_buffer_lets_go_of_its_driver():
+    """After a close no cycle keeps a driver, and with it its connection, until the garbage collector runs."""
+    driver = Driver()
+    driver.buffer.close(10)
+    buffer, gone = driver.buffer, weakref.ref(driver)
+    del driver
+    assert gone() is None
+    buffer.add([record := Record()])
+    buffer.flush()
+    assert type(record.error).__name__ == "Closed"

@@ -7,6 +7,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Sequence
 
+from mqplug._model.errors import Closed
 from mqplug._model.outcome import OutcomeUnknown
 from mqplug.spi._drivers import Sending
 
@@ -77,6 +78,7 @@ class SendBuffer:
         self._due.set()
         if self._thread is not None:
             self._thread.join(timeout)
+        self._hand_over = _refuse  # else a cycle with the driver keeps its connection alive
 
     def _hand_over_when_due(self) -> None:
         while not self._closed:
@@ -86,3 +88,8 @@ class SendBuffer:
             if self._hand_overs == before or not self.collected:  # else a busy sender hands over more at a time
                 self._due.clear()
                 self.flush()
+
+
+def _refuse(sendings: list[Sending]) -> None:
+    for sending in sendings:
+        sending.failed(Closed("the producer was closed before it handed the record over"))
