@@ -1,8 +1,8 @@
-"""The memory backend: logs in this process, for tests and for experiments.
+"""The memory backend: logs in this process, for tests and experiments.
 
-``connect("memory")`` has a store of its own. ``memory://name`` is shared by name in the process, and is dropped when
-the last client that has it open is closed. ``?like=kafka`` and ``?like=pulsar`` have the capabilities and the quirks of
-those brokers.
+``connect("memory")`` opens a store of its own. All clients of the process share the store ``memory://name``, which is
+gone when the last of them is closed. ``?like=kafka`` and ``?like=pulsar`` have the capabilities and quirks of those
+backends.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ __all__ = ["Clock", "MemoryClient", "MemorySettings", "Store"]
 
 
 def __getattr__(name: str) -> Any:
-    """Import ``MemoryClient`` on first use: a backend needs no client."""
+    """Import ``MemoryClient`` on first use: the backend itself needs no client."""
     if name != "MemoryClient":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from mqplug.memory._client import MemoryClient

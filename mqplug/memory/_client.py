@@ -1,4 +1,4 @@
-"""A client for tests, with a store of its own, whose time can be advanced."""
+"""A client for tests, with a memory store of its own whose clock can be advanced."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from mqplug.memory._settings import MemorySettings
 
 
 class MemoryClient(Client):
-    """A client of a fresh memory store. As the fixture ``mq`` gives it, no idle wait takes time."""
+    """A client of a new memory store. From the fixture ``mq``, its idle waits take no time."""
 
     _memory: MemoryConnection
 
     @classmethod
     def fresh(cls, like: Literal["full", "kafka", "pulsar"] = "full") -> Self:
-        """Open a store that no other client has."""
+        """Open a new store that no other client uses."""
         settings = MemorySettings(name=uuid.uuid4().hex[:16], like=like)
         backend = Backend("memory", _hooks)
         connection = _hooks.mqplug_connect(settings)
@@ -30,11 +30,11 @@ class MemoryClient(Client):
 
     @property
     def clock(self) -> Clock:
-        """The time in the store: ``mq.clock.advance(3600)``."""
+        """The store's clock: ``mq.clock.advance(3600)``."""
         return self._memory.store.clock
 
     @property
     def url(self) -> str:
-        """The URL with which code under test connects to the same store, while this client is open."""
+        """The URL of the same store, for code under test. Valid while this client is open."""
         store = self._memory.store
         return f"memory://{store.name}?like={store.personality.name}"

@@ -1,4 +1,4 @@
-"""The time in a store: real time, plus what a test adds."""
+"""A store's clock: real time, which tests can advance."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from threading import Condition
 
 
 class Clock:
-    """The time in a store. ``advance`` adds to it, which ends waits for a moment that has come.
+    """The clock of a store. ``advance`` moves it forward and wakes the waits that are due.
 
-    ``skips`` is for tests: a wait that nothing can end, because there is no other thread that could send, passes at
-    once, and the clock advances by as much. The functions are named as in the module ``time``, which it can replace.
+    ``skips`` is for tests: a wait that no other thread can end returns at once, and the clock advances by its length.
+    The methods are named as in the module ``time``, so a clock can replace that module.
     """
 
     def __init__(self, changed: Condition) -> None:
@@ -24,7 +24,7 @@ class Clock:
         return time.time() + self._ahead
 
     def monotonic(self) -> float:
-        """Return the seconds since some moment; they never decrease."""
+        """Return the seconds since an unspecified moment. Never goes back."""
         return time.monotonic() + self._ahead
 
     def time_ns(self) -> int:
@@ -32,22 +32,22 @@ class Clock:
         return time.time_ns() + int(self._ahead * 1e9)
 
     def advance(self, seconds: float) -> None:
-        """Advance the time at once: retention removes what is too old, delays run out."""
+        """Move the clock forward: retention removes messages that are too old, and delays end."""
         if not seconds >= 0:
-            raise ValueError(f"advance() takes at least 0 seconds, not {seconds}")
+            raise ValueError(f"advance() takes at least 0 seconds, not {seconds}: the clock never goes back")
         with self._changed:
             self._ahead += seconds
             self._changed.notify_all()
 
     def wait(self, seconds: float, *, alone: bool) -> None:
-        """Wait up to ``seconds`` for a change of the store. The store's lock is held."""
+        """Wait up to ``seconds`` for a change of the store. Needs the store's lock."""
         if self.skips and alone and _no_other_thread():
             self.advance(seconds)
         else:
             self._changed.wait(seconds)
 
 
-BACKGROUND_THREAD = "mqplug-background"  # the thread that looks after a client's consumers, and sends nothing
+BACKGROUND_THREAD = "mqplug-background"  # the thread that tends a client's consumers; it sends nothing
 
 
 def _no_other_thread() -> bool:

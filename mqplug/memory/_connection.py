@@ -1,4 +1,4 @@
-"""A client's connection to a store."""
+"""A client's connection to a store: positions, watermarks, groups and administration."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from mqplug.spi import (
 
 
 class MemoryConnection:
-    """The connection of one client, with the backend's hooks as methods."""
+    """A client's connection to a store."""
 
     def __init__(self, store: Store, capabilities: Capabilities) -> None:
         self.store = store
@@ -49,7 +49,7 @@ class MemoryConnection:
         return self.store.personality.numbering.is_possible(coordinates)
 
     def health(self, timeout: float) -> None:
-        """Return: memory always answers."""
+        """Do nothing: memory always answers."""
 
     def unwrap(self, kind: type[Any]) -> Any | None:
         parts = (self.store, self.store.clock)
@@ -79,10 +79,10 @@ class MemoryConnection:
             self.store.group(group).move(positions)
 
     def start_group(self, group: str, options: ConsumerOptions) -> None:
-        """Store the start for each log where the group has no position yet."""
+        """Store the start of each log where the group has no position yet."""
         known = self.store.positions(group, options.logs)
         if options.must_exist and not known:
-            raise GroupNotFound(f"the group {group!r} has no position here", fix="Drop must_exist=True")
+            raise GroupNotFound(f"the group {group!r} has no position on these topics", fix="Drop must_exist=True")
         missing = [log for log in options.logs if log not in known]
         wanted = options.start if isinstance(options.start, Mapping) else self.resolve(options.start, missing)
         self.store.store_positions(group, {log: GroupPosition(wanted[log]) for log in missing})

@@ -1,4 +1,4 @@
-"""Consumers that hold logs for themselves: readers, and members of a group in the modes ordered and exclusive."""
+"""Consumers that hold logs for themselves: readers, and members of groups in the modes ordered and exclusive."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from mqplug.spi.groups import Seat
 
 
 class MemoryConsumer:
-    """A consumer that reads at its positions, and waits for changes of the store."""
+    """A consumer that reads its logs from its own positions, and waits on the store for more."""
 
     def __init__(self, connection: MemoryConnection, options: ConsumerOptions, listener: Listener) -> None:
         self._store = connection.store
@@ -53,7 +53,7 @@ class MemoryConsumer:
             return batches
 
     def _longest_wait(self, timeout: float) -> float:
-        """Return how long to wait if nothing arrives."""
+        """Return the seconds to wait for a change of the store."""
         return timeout
 
     def _read(self, most: int) -> list[Batch]:
@@ -63,13 +63,13 @@ class MemoryConsumer:
                 batch = self._next(log, most)
             except Error:
                 if batches:
-                    break  # the next poll says it again
+                    break  # the next poll raises it again
                 raise
             if batch is None:
                 continue
             batches.append(batch)
             most -= len(batch)
-            del self._positions[log]  # to the end: every log gets its turn
+            del self._positions[log]  # move it to the end, so that every log gets its turn
             self._positions[log] = batch.next_position.coordinates
             if most <= 0:
                 break
@@ -78,11 +78,11 @@ class MemoryConsumer:
     def _next(self, log: Log, most: int) -> Batch | None:
         partition, position = self._store.partition(log), self._positions[log]
         if position < partition.low:
-            position = self._behind_the_gap(partition, position)
+            position = self._after_the_gap(partition, position)
         return partition.read(position, most, self._prefetch)
 
-    def _behind_the_gap(self, partition: Partition, position: Numbers) -> Numbers:
-        """Return where to continue when retention removed the wanted message."""
+    def _after_the_gap(self, partition: Partition, position: Numbers) -> Numbers:
+        """Return where to continue after retention removed messages, or raise ``PositionLost``."""
         if self._store.personality.reports_loss or (self._group is None and partition.rows.places):
             raise partition.lost(position)
         return position if self._group is None else partition.low
@@ -131,7 +131,7 @@ class MemoryConsumer:
 
     def _check_seek(self, positions: Mapping[Log, Position]) -> None:
         if missing := [log for log in positions if log not in self._positions]:
-            raise NotAssigned(f"{missing[0]!r} is not held by this consumer")
+            raise NotAssigned(f"this consumer does not hold {missing[0]!r}")
         if self._store.personality.early_errors:
             for log in positions:
                 self._store.partition(log)

@@ -1,4 +1,4 @@
-"""Acks where only whole entries can be acked, as on a Pulsar with its default settings."""
+"""Acks of whole entries only, as Pulsar does by default."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from mqplug.spi.groups import Leases
 
 
 class EntryAcks:
-    """The acks of messages whose entries are not completely acked yet; until then their members keep the messages."""
+    """Acked messages of incomplete entries. Their members keep them until the whole entry is acked."""
 
     def __init__(self) -> None:
-        self._acked: dict[Numbers, dict[Numbers, Hashable]] = {}  # by entry; ledgers are numbered across all logs
+        self._acked: dict[Numbers, dict[Numbers, Hashable]] = {}  # by entry; ledger numbers are unique across logs
 
     def settle(self, table: Leases, partition: Partition, member: Hashable, settled: Settlement) -> None:
-        """Ack what completes an entry. A returned message takes the acks of its entry back."""
+        """Ack the entries that are now complete. A returned message takes the acked ones of its entry with it."""
         for coordinates in settled.acked:
             self._acked.setdefault(coordinates[:2], {})[coordinates] = member
             if self._is_complete(table, partition, coordinates[:2]):
@@ -26,11 +26,11 @@ class EntryAcks:
             self._close(table, coordinates[:2], returned=True)
 
     def _is_complete(self, table: Leases, partition: Partition, entry: Numbers) -> bool:
-        """Return whether everything that was open in an entry is acked; what a member lost meanwhile is not."""
+        """Return whether the whole entry is acked now. An ack does not count if its member lost the message."""
         acked = {at: member for at, member in self._acked[entry].items() if table.holds(member, at)}
         self._acked[entry] = acked
-        stands = table.state()
-        return all(at in acked or is_acked(stands, at) for at in partition.entry(entry))
+        stored = table.state()
+        return all(at in acked or is_acked(stored, at) for at in partition.entry(entry))
 
     def _close(self, table: Leases, entry: Numbers, *, returned: bool) -> None:
         for coordinates, member in self._acked.pop(entry, {}).items():
@@ -38,8 +38,8 @@ class EntryAcks:
             table.settle(member, one)
 
 
-def is_acked(stands: GroupPosition, coordinates: Numbers) -> bool:
-    """Return whether a group with this position has acked this message."""
-    return coordinates < stands.position.coordinates or any(
-        first <= coordinates <= last for first, last in stands.acked
+def is_acked(stored: GroupPosition, coordinates: Numbers) -> bool:
+    """Return whether a group with this position has acked the message."""
+    return coordinates < stored.position.coordinates or any(
+        first <= coordinates <= last for first, last in stored.acked
     )

@@ -1,4 +1,4 @@
-"""The numbering of messages: the ids of a partition, in each personality."""
+"""Numbers messages: the coordinates of each personality, as Kafka, Pulsar or mqplug itself gives them out."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from mqplug.spi import Numbers
 
 
 class Numbering(Protocol):
-    """Gives coordinates to the messages of one partition, and computes the positions around them."""
+    """The coordinates of one partition: gives out new ones, and computes positions around them."""
 
     width: int
-    """The count of numbers in its coordinates."""
+    """The number of integers in the coordinates."""
 
     def place(self, count: int) -> tuple[list[Numbers], list[Numbers]]:
-        """Return coordinates and details for the messages of one batch."""
+        """Return coordinates and details for the messages of a new batch."""
         ...
 
     @property
     def end(self) -> Numbers:
-        """The position of the next message that will be stored."""
+        """The position of the next message to be stored."""
         ...
 
     @staticmethod
@@ -30,7 +30,7 @@ class Numbering(Protocol):
 
     @staticmethod
     def behind(coordinates: Numbers, detail: Numbers) -> Numbers:
-        """Return the position just behind a message."""
+        """Return the position just after a message."""
         ...
 
     @staticmethod
@@ -39,19 +39,19 @@ class Numbering(Protocol):
         ...
 
     def removable(self, places: Sequence[Numbers], wanted: int) -> int:
-        """Return how many of the first messages can be removed, where ``wanted`` are to go."""
+        """Return how many messages can be removed from the beginning, up to ``wanted``."""
         ...
 
     def count(self, places: Sequence[Numbers], begin: Numbers) -> int:
-        """Return the number of messages behind a position, as well as the backend can tell."""
+        """Return how many messages lie after a position, as exactly as the backend knows."""
         ...
 
     def roll(self) -> None:
-        """Make what was stored until now removable without what comes later."""
+        """Make the messages stored so far removable without those to come."""
 
 
 class Dense:
-    """Offsets without a gap."""
+    """Coordinates that are offsets without gaps."""
 
     width = 1
 
@@ -71,7 +71,7 @@ class Dense:
         return coordinates
 
     @staticmethod
-    def behind(coordinates: Numbers, detail: Numbers) -> Numbers:  # noqa: ARG004 - one offset tells all
+    def behind(coordinates: Numbers, detail: Numbers) -> Numbers:  # noqa: ARG004 - the offset is enough
         return (coordinates[0] + 1,)
 
     @staticmethod
@@ -89,9 +89,7 @@ class Dense:
 
 
 class Marked(Dense):
-    """Kafka's offsets: after each batch there is a marker, as that of a transaction, which has an offset and is no
-    message.
-    """
+    """Kafka's coordinates: after each batch a marker, like a transaction's, takes an offset but is no message."""
 
     def place(self, count: int) -> tuple[list[Numbers], list[Numbers]]:
         placed = super().place(count)
@@ -106,16 +104,15 @@ class Marked(Dense):
         return max(0, self._next - begin[0]) if places else 0
 
 
-MAX_COORDINATE = 2**63 - 1  # what brokers count with has 64 bits, and one more is the position behind a message
+MAX_COORDINATE = 2**63 - 1  # brokers count with 64 bits; a message lies below, so that a position can follow it
 ENTRY_MESSAGES = 10  # messages of one entry
 LEDGER_ENTRIES = 5  # entries of one ledger
 
 
 class Entries:
-    """Pulsar's: (ledger, entry, index in the entry), with index -1 where an entry holds one message.
+    """Pulsar's coordinates: (ledger, entry, index in the entry), with index -1 if the entry holds one message.
 
-    The numbers of ledgers are given out by the store, and never twice; only whole ledgers can be removed, and never
-    the one that is written to.
+    The store gives out ledger numbers, each only once. Only whole ledgers can be removed, and never the open one.
     """
 
     width = 3

@@ -1,4 +1,4 @@
-"""One partition: a log as columns."""
+"""One partition: a log's messages as columns, with retention and searches."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from mqplug.spi.groups import Lease, Upcoming
 
 @attrs.frozen
 class TopicRetention:
-    """The retention of a topic: ``seconds`` for each message, and ``size`` in bytes for each partition."""
+    """A topic's retention: seconds, and bytes in each partition."""
 
     seconds: float
     size: int | None = None
 
 
 class Written(NamedTuple):
-    """Messages as they are written; a time of None is the log's own."""
+    """Messages to be written, as columns. A timestamp of None means the log's own time."""
 
     values: Sequence[bytes | None]
     keys: Sequence[bytes | None]
@@ -37,14 +37,14 @@ class Written(NamedTuple):
 
     @classmethod
     def of(cls, run: Run) -> Self:
-        """Return the messages of a run."""
+        """Return the columns of a run."""
         none = [None] * len(run)
         return cls(run.values, run.keys or none, run.headers or [()] * len(run), run.timestamps or none)
 
 
 @attrs.define
 class StoredRows:
-    """The stored messages, one row each. ``stored`` is the time of storing, in milliseconds; it never decreases."""
+    """The stored messages, a row each. ``stored`` is the time of arrival in milliseconds, which never goes back."""
 
     places: list[Numbers] = attrs.field(factory=list)
     details: list[Numbers] = attrs.field(factory=list)
@@ -53,7 +53,7 @@ class StoredRows:
     headers: list[Headers] = attrs.field(factory=list)
     timestamps: list[int] = attrs.field(factory=list)
     log_times: list[int] = attrs.field(factory=list)
-    latest: list[int] = attrs.field(factory=list)  # the running maximum of log_times: what a search by time looks at
+    latest: list[int] = attrs.field(factory=list)  # the running maximum of log_times, for searches by time
     stored: list[int] = attrs.field(factory=list)
     sizes: list[int] = attrs.field(factory=list)
 
@@ -64,7 +64,7 @@ class StoredRows:
 
 
 class Partition:
-    """One log. The store's lock guards it."""
+    """One log. All calls need the store's lock."""
 
     def __init__(
         self, log: Log, numbering: Numbering, retention: TopicRetention, now: Callable[[], float], *, publish_time: bool
@@ -74,13 +74,13 @@ class Partition:
         self.retention = retention
         self._now = now
         self._entries = numbering.width > 1
-        self._publish_time = publish_time  # whether a search by time looks at when a message was stored
+        self._publish_time = publish_time  # whether searches by time use the time of arrival
         self.rows = StoredRows()
         self.low = numbering.end
 
     @property
     def high(self) -> Numbers:
-        """The position behind the last message, and behind a marker after it."""
+        """The position after the last message and after a marker that follows it."""
         rows = self.rows
         if self._entries and rows.places:
             return self.numbering.behind(rows.places[-1], rows.details[-1])
@@ -116,7 +116,7 @@ class Partition:
         return places, details
 
     def trim(self, before: Numbers) -> None:
-        """Remove everything before a position, as far as it can be removed."""
+        """Remove the messages before a position, as far as the numbering allows."""
         rows, numbering = self.rows, self.numbering
         wanted = self.row(before)
         gone = numbering.removable(rows.places, wanted)
@@ -125,7 +125,7 @@ class Partition:
         self.low = max(self.low, first if self._entries else min(before, first))
 
     def expire(self) -> None:
-        """Remove messages beyond the retention."""
+        """Remove the messages that retention does not keep."""
         rows, retention = self.rows, self.retention
         gone = bisect_left(rows.stored, (self._now() - retention.seconds) * 1000)
         if retention.size is not None and (excess := sum(rows.sizes) - retention.size) > 0:
@@ -137,13 +137,13 @@ class Partition:
     # reading -----------------------------------------------------------------------------------------------
 
     def row(self, position: Numbers) -> int:
-        """Return the row of the first message at or behind a position."""
+        """Return the row of the first message at or after a position."""
         return bisect_left(self.rows.places, position)
 
     def read(self, position: Numbers, most: int, size: int) -> Batch | None:
-        """Return messages from a position on, up to ``most`` and about ``size`` bytes; None if there are none yet.
+        """Return up to ``most`` messages and about ``size`` bytes from a position on, or None if there are none yet.
 
-        An empty batch steps over a marker.
+        An empty batch passes over a marker.
         """
         row = self.row(position)
         sizes = accumulate(self.rows.sizes[row : row + most], initial=0)
@@ -155,7 +155,7 @@ class Partition:
         return None
 
     def upcoming(self, position: Numbers, most: int) -> Iterator[Upcoming]:
-        """Yield messages from a position on in the form of lease tables."""
+        """Yield up to ``most`` messages from a position on, as lease tables need them."""
         rows, row = self.rows, self.row(position)
         for each in range(row, min(len(rows.places), row + most)):
             yield Upcoming(rows.places[each], rows.keys[each], self.behind(each))
@@ -165,7 +165,7 @@ class Partition:
         return self._batch([self.row(each.coordinates) for each in leases], [each.attempt for each in leases])
 
     def behind(self, row: int) -> Numbers:
-        """Return the position just behind a message."""
+        """Return the position just after the message of a row."""
         return self.numbering.behind(self.rows.places[row], self.rows.details[row])
 
     def _batch(self, taken: Sequence[int], attempts: Sequence[int] | None = None) -> Batch:
@@ -175,11 +175,11 @@ class Partition:
             _pick(rows.timestamps, taken), _pick(rows.log_times, taken), _pick(rows.details, taken), attempts,
         )  # fmt: skip
         is_last = taken[-1] == len(rows.places) - 1
-        behind = self.high if is_last else self.behind(taken[-1])  # with what follows the last one and is no message
+        behind = self.high if is_last else self.behind(taken[-1])  # after a marker that follows the last message
         return Batch(self.log, Position(self.log, behind), len(taken), columns)
 
     def whole_entries(self, ranges: Iterable[tuple[Numbers, Numbers]]) -> Iterator[tuple[Numbers, Numbers]]:
-        """Yield the ranges without the parts of entries at their begin and end."""
+        """Yield the ranges without the incomplete entries at their ends."""
         places = self.rows.places
         for first, last in ranges:
             begin, end = self.row(first), self.row(last)
@@ -191,20 +191,20 @@ class Partition:
                 yield places[begin], places[end]
 
     def entry(self, entry: Numbers) -> list[Numbers]:
-        """Return the remaining messages of an entry."""
+        """Return the coordinates of an entry's remaining messages."""
         places = self.rows.places
         return places[self.row((*entry, -1)) : self.row((entry[0], entry[1] + 1, -1))]
 
     def lost(self, position: Numbers) -> PositionLost:
         """Return the error for a position that was removed."""
         low, wanted = Position(self.log, self.low), ":".join(map(str, position))
-        text = f"{self.log!r} has no message {wanted} now: it begins at {low!r}"
+        text = f"message {wanted} of {self.log!r} was removed: the log begins at {low!r}"
         return PositionLost(text, log=self.log, low=low)
 
     # asking ------------------------------------------------------------------------------------------------
 
     def resolve(self, start: SymbolicStart) -> Position:
-        """Return the position that a start means now."""
+        """Resolve a start to a position, now."""
         return Position(self.log, self._resolve(start))
 
     def _resolve(self, start: SymbolicStart) -> Numbers:
@@ -222,13 +222,13 @@ class Partition:
         return self.numbering.before(self.rows.places[row]) if row < len(self.rows.places) else self.high
 
     def watermarks(self, since: Position | None, *, exact: bool) -> Watermarks:
-        """Return low, high, and the number of messages behind a position."""
+        """Return low, high, and the number of messages from ``since`` on, or of all."""
         begin = max(self.low, since.coordinates) if since is not None else self.low
         count = self.numbering.count(self.rows.places, begin)
         return Watermarks(Position(self.log, self.low), Position(self.log, self.high), count, exact=exact)
 
     def bounds(self) -> Bounds:
-        """Return the first and the last id."""
+        """Return the ids of the first and the last message."""
         rows = self.rows
         if not rows.places:
             return Bounds(None, None)

@@ -1,4 +1,4 @@
-"""Personalities of a store: memory at its best, or like Kafka or Pulsar, with their capabilities and quirks."""
+"""Personalities of a store: full, or with the capabilities and quirks of Kafka or Pulsar."""
 
 from __future__ import annotations
 
@@ -16,25 +16,25 @@ if TYPE_CHECKING:
 
 KAFKA_ACKED_RANGES_MAX = 200  # acked ranges that fit into the metadata of a commit on Kafka
 
-Storing = Callable[["GroupPosition | None", GroupPosition, "Partition"], GroupPosition]
-"""A function from the stored and the committed position of a group to the one that is stored then."""
+StorePosition = Callable[["GroupPosition | None", GroupPosition, "Partition"], GroupPosition]
+"""A function of the stored position and the committed one, which returns the position to store."""
 
 
 @attrs.frozen(kw_only=True)
 class Personality:
-    """One set of capabilities and quirks.
+    """The behaviour of a store.
 
-    ``incarnations``: logs of a topic that was deleted and created again differ from the old ones. ``early_errors``: a
-    seek checks that the topic exists; else the next poll does. ``reports_loss``: the first poll reports what retention
-    removed; else a reader learns of it when the next message comes, and a group never does. ``whole_entries``: the
-    acked part of an entry comes back with the rest. ``takes_over``: the store moves partitions between members itself,
-    and does not report it.
+    ``incarnations``: a topic that was created again differs from the one before. ``early_errors``: a seek fails if the
+    topic is gone; otherwise the next poll does. ``reports_loss``: the first poll reports that retention removed
+    messages; otherwise a reader learns it with the next message, and a group never does. ``whole_entries``: if a
+    message of an entry is not acked, the whole entry comes again. ``takes_over``: the store moves partitions between
+    members silently.
     """
 
     name: str
     capabilities: Capabilities
     numbering: type[Dense | Entries] = Dense
-    store: Storing
+    store: StorePosition
     incarnations: bool = True
     publish_time: bool = False
     early_errors: bool = True
@@ -44,18 +44,18 @@ class Personality:
 
 
 def _exactly(stored: GroupPosition | None, wanted: GroupPosition, partition: Partition) -> GroupPosition:
-    """Store all of it."""
+    """Return the committed position with all its acked ranges."""
     return tidy(wanted)
 
 
 def _as_far_as_fits(stored: GroupPosition | None, wanted: GroupPosition, partition: Partition) -> GroupPosition:
-    """Store the nearest acked ranges: Kafka keeps them in the commit's metadata, which is short."""
+    """Return the committed position with the nearest acked ranges: Kafka's commit metadata has room for few."""
     wanted = tidy(wanted)
     return attrs.evolve(wanted, acked=wanted.acked[:KAFKA_ACKED_RANGES_MAX])
 
 
 def _by_entry(stored: GroupPosition | None, wanted: GroupPosition, partition: Partition) -> GroupPosition:
-    """Store acks behind the position for whole entries only, as Pulsar does; no member's acks take back another's."""
+    """Return the position with acks of whole entries only. As on Pulsar, a commit never removes earlier acks."""
     if stored is not None:
         retained = [each for each in stored.acked if each[1] >= partition.low]
         wanted = GroupPosition(max(stored.position, wanted.position), (*retained, *wanted.acked))

@@ -1,4 +1,4 @@
-"""The memory backend's producer."""
+"""The memory backend's producer, which stores records in the caller's thread."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from mqplug.spi import Run, Sending
 
 
 class MemoryProducer:
-    """Stores at once, in the caller's thread. Records that are sent together to one partition are one batch."""
+    """A producer that stores at once. Records sent together to one partition are one batch."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -48,10 +48,10 @@ class MemoryProducer:
             self._store.changed.notify_all()
 
     def pump(self, timeout: float) -> None:
-        """Return: nothing is ever in flight."""
+        """Do nothing: every record is settled at once."""
 
     def flush(self, timeout: float) -> None:
-        """Return: nothing is ever in flight."""
+        """Do nothing: every record is settled at once."""
 
     def close(self, timeout: float) -> None:
-        """Return: there is nothing to release."""
+        """Do nothing: there is nothing to release."""

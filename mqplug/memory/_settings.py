@@ -1,4 +1,4 @@
-"""The settings of a memory store."""
+"""The settings of the memory backend."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from attrs.validators import gt, optional
 
 @attrs.frozen(kw_only=True)
 class MemorySettings:
-    """``name`` chooses a store that the whole process shares, ``like`` its personality.
+    """Settings of a memory store: ``name`` selects one that the whole process shares, ``like`` its personality.
 
-    ``message_max_bytes`` is the largest message; by default the personality's limit.
+    ``message_max_bytes`` is the size of the largest message (default: the personality's limit).
     """
 
     name: str | None = None

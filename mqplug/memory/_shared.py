@@ -1,4 +1,4 @@
-"""Members that share the messages of all logs: the modes shared and key_shared."""
+"""Group members that share the messages of all logs: the modes shared and key_shared."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from mqplug.spi.groups import Leases
 
 
 class MemorySharedConsumer(MemoryConsumer):
-    """A consumer that takes messages which no other member has, by the lease table of each log."""
+    """A member that takes messages which no other member has, by the lease table of each log."""
 
     def __init__(self, connection: MemoryConnection, options: ConsumerOptions, listener: Listener) -> None:
         super().__init__(connection, options, listener)
@@ -53,13 +53,13 @@ class MemorySharedConsumer(MemoryConsumer):
             self._store.changed.notify_all()
 
     def pass_over(self, positions: Mapping[Log, Position], timeout: float) -> None:
-        """Count everything before these positions as acked: it was removed."""
+        """Count the removed messages before these positions as acked."""
         with self._store.changed:
             for log, position in positions.items():
                 self._table(log).trim(position)
 
     def commit(self, positions: Mapping[Log, GroupPosition], timeout: float) -> None:
-        """Do nothing: outcomes are settled, and a member has no position of its own."""
+        """Do nothing: members settle messages, and have no positions of their own."""
 
     def close(self, timeout: float) -> None:
         with self._store.changed:

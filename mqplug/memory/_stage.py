@@ -1,4 +1,4 @@
-"""The memory backend's stage."""
+"""The memory backend's stage, which collects messages for an ingest."""
 
 from __future__ import annotations
 

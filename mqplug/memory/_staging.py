@@ -1,4 +1,4 @@
-"""Staged messages, which are kept beside a store's logs until one step takes them in."""
+"""The staged messages of a store, which stay outside its logs until an ingest takes them in."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from mqplug.spi import Ingest, Ingested, Staged
 
 @attrs.frozen
 class Part:
-    """Messages for one log."""
+    """Staged messages for one log."""
 
     log: Log
     written: Written
@@ -28,7 +28,7 @@ class Part:
 
 
 class MemoryStaging:
-    """The staged messages, and the last batch that was taken in from each writer. The store's lock guards it."""
+    """The staged messages and each writer's last ingest. All calls need the store's lock."""
 
     def __init__(self, store: str, partition: Callable[[Log], Partition]) -> None:
         self._store = store
@@ -37,19 +37,19 @@ class MemoryStaging:
         self._last: dict[str, tuple[int, Ingested]] = {}
 
     def keep(self, topic: str, parts: list[Part]) -> Staged:
-        """Keep the messages of a stage."""
+        """Keep the messages of a finished stage."""
         name = uuid.uuid4().hex
         self._waiting[name] = parts
         return Staged("memory", self._store, topic, sum(map(len, parts)), sum(part.size for part in parts), name)
 
     def ingest(self, wanted: Ingest) -> Ingested:
-        """Take in what was staged, all or nothing, once for each number of a writer."""
+        """Take in staged messages, all or nothing, once for each number of a writer."""
         last, done = self._last.get(wanted.writer, (-1, Ingested(0, {})))
         if wanted.number <= last:
             self.discard(wanted.staged)
             return attrs.evolve(done if wanted.number == last else Ingested(0, {}), repeated=True)
         parts = self._find(wanted.staged)
-        partitions = [self._partition(part.log) for part in parts]  # each is there, or nothing is taken in
+        partitions = [self._partition(part.log) for part in parts]  # raises before anything is taken in
         placed: dict[Log, Bounds] = {}
         for part, partition in zip(parts, partitions, strict=True):
             ids = list(map(MessageId, [part.log] * len(part), *partition.append(*part.written)))
@@ -61,15 +61,15 @@ class MemoryStaging:
         return done
 
     def discard(self, several: Sequence[Staged]) -> None:
-        """Forget staged messages; those that are gone already are skipped."""
+        """Forget staged messages. Skip those that are already gone."""
         for each in several:
             self._waiting.pop(each.detail, None)
 
     def _find(self, several: Sequence[Staged]) -> list[Part]:
         if any((each.backend, each.cluster) != ("memory", self._store) for each in several):
-            raise ConfigError("the staged data belongs to another store", fix="Ingest it with a client of that store")
+            raise ConfigError("the staged batch is for another store", fix="Ingest it with a client of that store")
         if len({each.detail for each in several}) < len(several):
-            raise ValueError("the same staged data is given twice")
+            raise ValueError("a staged batch is named twice: name each batch once")
         if any(each.detail not in self._waiting for each in several):
-            raise Corrupt("the staged data is gone", fix="Stage the messages again")
+            raise Corrupt("the staged batch no longer exists", fix="Stage the messages again")
         return [part for each in several for part in self._waiting[each.detail]]

@@ -1,4 +1,4 @@
-"""The store: topics and groups, in this process's memory."""
+"""A memory store: its topics and groups, and the named stores of the process."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ DEFAULT_RETENTION_S = 7 * 24 * 3600.0
 
 
 class Store:
-    """Topics and groups. Everything happens under ``changed``, which is notified of each change."""
+    """A store of topics and groups. Every call needs the lock ``changed``, which is notified of each change."""
 
     def __init__(self, name: str, personality: Personality = FULL) -> None:
         self.name = name
@@ -39,7 +39,7 @@ class Store:
     def create(self, topic: str, partitions: int, retention: float | None = None, size: int | None = None) -> TopicInfo:
         """Create a topic."""
         if topic in self._topics:
-            raise TopicExists(f"the topic {topic!r} exists already", topic=topic)
+            raise TopicExists(f"the topic {topic!r} already exists", topic=topic)
         incarnation = uuid.uuid4().hex[:16] if self.personality.incarnations else ""
         kept = TopicRetention(DEFAULT_RETENTION_S if retention is None else retention, size)
         self._topics[topic] = [self._partition(topic, number, incarnation, kept) for number in range(partitions)]
@@ -52,10 +52,15 @@ class Store:
         return Partition(log, numbering, retention, self.clock.time, publish_time=personality.publish_time)
 
     def add_partitions(self, topic: str, total: int) -> TopicInfo:
-        """Add partitions. Groups with a position on the topic read them from their beginning, live members too."""
+        """Grow a topic to ``total`` partitions.
+
+        Groups with a position on the topic, and live members, read the new ones from their beginning.
+        """
         there = self.topic(topic)
         if total <= len(there):
-            raise ValueError(f"{topic!r} has {len(there)} partitions; pass a larger total than that, not {total}")
+            raise ValueError(
+                f"the topic {topic!r} already has {len(there)} partitions: expected a higher total, not {total}"
+            )
         first = there[0]
         more = range(len(there), total)
         added = [self._partition(topic, number, first.log.incarnation, first.retention) for number in more]
@@ -80,7 +85,7 @@ class Store:
         return sorted(self._topics)
 
     def describe(self, topic: str) -> TopicInfo:
-        """Return the description of a topic."""
+        """Return a topic's logs and retention."""
         partitions = self.topic(topic)
         kept = partitions[0].retention
         return TopicInfo(topic, tuple(each.log for each in partitions), kept.seconds, kept.size)
@@ -93,12 +98,12 @@ class Store:
             raise TopicNotFound(f"there is no topic {name!r}", topic=name) from None
 
     def partition(self, log: Log) -> Partition:
-        """Return the partition of a log, with what it retains now; ``TopicNotFound`` when its topic was deleted, even
-        if there is a new one of this name.
+        """Return the partition of a log after expiry. Raise ``TopicNotFound`` if the topic was deleted, even if a new
+        one has its name.
         """
         partitions = self.topic(log.topic)
         if log.partition >= len(partitions) or partitions[log.partition].log is not log:
-            raise TopicNotFound(f"the topic {log.topic!r} was deleted and made again", topic=log.topic)
+            raise TopicNotFound(f"the topic {log.topic!r} was deleted and created again", topic=log.topic)
         partition = partitions[log.partition]
         partition.expire()
         return partition
@@ -106,13 +111,13 @@ class Store:
     # groups ------------------------------------------------------------------------------------------------
 
     def group(self, name: str) -> Group:
-        """Return the group of this name; it is made on first use."""
+        """Return the group of this name. Create it on first use."""
         if name not in self._groups:
             self._groups[name] = Group(self.personality, self.partition, self.clock.monotonic)
         return self._groups[name]
 
     def groups(self, topic: str | None) -> list[GroupInfo]:
-        """Return the groups that have a position, on this topic or on any."""
+        """Return the groups that have a position on this topic, or on any topic."""
         return [
             GroupInfo(name, len(group.roster))
             for name, group in sorted(self._groups.items())
@@ -120,33 +125,33 @@ class Store:
         ]
 
     def delete_group(self, name: str) -> None:
-        """Forget a group without members."""
+        """Delete a group without members."""
         if name not in self._groups or not self._groups[name].logs:
-            raise GroupNotFound(f"there is no group {name!r}", fix="List the groups")
+            raise GroupNotFound(f"there is no group {name!r}", fix="List the groups with client.groups()")
         self.check_idle(name)
         del self._groups[name]
 
     def check_idle(self, name: str) -> None:
         """Raise ``ConsumerBusy`` if the group has members."""
-        if name in self._groups and len(self._groups[name].roster):
-            raise ConsumerBusy(f"the group {name!r} has members", fix="Close its consumers first")
+        if name in self._groups and (members := len(self._groups[name].roster)):
+            raise ConsumerBusy(f"the group {name!r} has {members} members", fix="Close its consumers first")
 
     def positions(self, group: str, logs: Iterable[Log]) -> dict[Log, GroupPosition]:
-        """Return a group's positions on those of the logs where it has one."""
+        """Return a group's positions, of those logs where it has one."""
         return self._groups[group].positions(logs) if group in self._groups else {}
 
     def store_positions(self, group: str, positions: Mapping[Log, GroupPosition]) -> None:
-        """Store the positions of a group's members."""
+        """Store positions of a group."""
         self.group(group).commit(positions)
 
     def roster(self, group: str) -> Roster:
-        """Return the members of a group."""
+        """Return the roster of a group's members."""
         return self.group(group).roster
 
     # waiting -----------------------------------------------------------------------------------------------
 
     def wait(self, seconds: float) -> None:
-        """Wait up to ``seconds`` for a change. The lock is held."""
+        """Wait up to ``seconds`` for a change. Needs the lock."""
         self.clock.wait(seconds, alone=not any(group.roster.moving for group in self._groups.values()))
 
 
@@ -155,9 +160,9 @@ _naming = Lock()
 
 
 def open_memory_store(name: str | None, personality: Personality) -> Store:
-    """Return the store of this name, which all clients of the process share while one of them is open.
+    """Open the store of this name, which all clients of the process share while one of them is open.
 
-    Without a name, return a new one.
+    Without a name, create a new one.
     """
     if name is None:
         return Store(uuid.uuid4().hex[:16], personality)
@@ -165,15 +170,15 @@ def open_memory_store(name: str | None, personality: Personality) -> Store:
         store, users = _named.get(name) or (Store(name, personality), 0)
         if store.personality is not personality:
             raise ConfigError(
-                f"the store {name!r} is open with like={store.personality.name!r}, not {personality.name!r}",
-                backend="memory", fix="Pass the same like= as the others, or another name",
+                f"the store {name!r} is already open with like={store.personality.name!r}, not {personality.name!r}",
+                backend="memory", fix="Use the same like= as its other clients, or another name",
             )  # fmt: skip
         _named[name] = store, users + 1
     return store
 
 
 def release_store(store: Store) -> None:
-    """Release a client's store; a named one is forgotten with the last client that has it open."""
+    """Release a client's use of a store. A named store is forgotten with its last client."""
     with _naming:
         known, users = _named.get(store.name, (None, 0))
         if known is not store:
