@@ -8,7 +8,7 @@ import time
 from mqplug._model.checks import number
 
 FOREVER_S = 1e9  # a timeout that is longer than this waits for ever: locks and events take no such numbers
-_NUMBERS = frozenset({int, float})  # what a timeout nearly always is, told at the least cost
+_NUMBERS = frozenset({int, float})  # the types of nearly all timeouts, recognized at the least cost
 
 
 class Deadline:

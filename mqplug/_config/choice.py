@@ -14,7 +14,7 @@ from mqplug._model.errors import ConfigError
 from mqplug._plugins.backend import Backend
 from mqplug._plugins.discovery import load
 from mqplug._settings.fields import address_fields
-from mqplug._settings.settings import Complaint, nearest, quoted, told, unknown
+from mqplug._settings.settings import Complaint, config_error, nearest, quoted, unknown
 from mqplug._settings.urls import split_url
 
 MODE_BACKENDS: Final[Mapping[str, tuple[str, ...]]] = {
@@ -94,10 +94,10 @@ def _check_spelling(name: str, section: Mapping[str, Given], addresses: tuple[st
         if key in addresses:
             continue
         if get_close_matches(key, addresses, n=1, cutoff=0.75):
-            raise told([unknown(key, given.place, name, addresses)], name)
+            raise config_error([unknown(key, given.place, name, addresses)], name)
         if get_close_matches(key, _FOREIGN, n=1, cutoff=0.75):
             fix = f"Set {' or '.join(addresses)}; Milvus' own settings go into a YAML file with milvus in its name"
-            raise told([Complaint(f"there is no setting {quoted(given.place)}", fix)], name)
+            raise config_error([Complaint(f"there is no setting {quoted(given.place)}", fix)], name)
 
 
 def _blank(value: Any) -> bool:

@@ -12,7 +12,7 @@ from mqplug._model.errors import ConfigError
 from mqplug._plugins.discovery import PluginRules
 from mqplug._settings.fields import fields_of
 from mqplug._settings.secrets import redact
-from mqplug._settings.settings import Complaint, quoted, structured, told
+from mqplug._settings.settings import Complaint, config_error, quoted, structured
 from mqplug._settings.text import Text
 from mqplug._settings.urls import shown, split_url
 from mqplug.spi._descriptor import Descriptor, Url
@@ -21,7 +21,7 @@ T = TypeVar("T")
 
 
 @attrs.frozen(kw_only=True)
-class Top:
+class TopLevel:
     """Above the sections.
 
     ``backend`` says which one to use. Without it ``mode`` decides: "standalone" takes the first that is configured of
@@ -36,7 +36,7 @@ class Top:
 
 
 @attrs.frozen(kw_only=True)
-class Watched:
+class CoreSettings:
     """The settings that the core reads of any backend. ``debug`` watches the backend's driver, for its authors."""
 
     debug: bool = False
@@ -64,9 +64,9 @@ class Configuration:
         found = {name: next(filter(None, (layer.key(name) for layer in self.layers)), None) for name in TOP_LEVEL_KEYS}
         return {name: given for name, given in found.items() if given is not None}
 
-    def top(self) -> Top:
+    def top(self) -> TopLevel:
         """Return the keys above the sections, checked."""
-        return checked(Top, self.keys(), "")
+        return checked(TopLevel, self.keys(), "")
 
     def named(self) -> tuple[str, Given] | None:
         """Return the backend that the strongest layer names, by ``backend`` or ``url``; None if none does."""
@@ -125,7 +125,7 @@ def check_variables(givens: Mapping[str, Given], path: str) -> None:
         for place, variable in unset(given.value, given.place or f"{path}.{key}")
     ]
     if missing:
-        raise told(missing)
+        raise config_error(missing)
 
 
 def _from_url(descriptor: Descriptor, given: Given) -> Iterator[tuple[str, Given]]:
@@ -148,6 +148,6 @@ def _parts(descriptor: Descriptor, url: Url, text: str) -> Mapping[str, Any]:
         redact(error, login)
         error.at(backend=descriptor.name)
         raise
-    except Exception as error:  # noqa: BLE001 - plugins are anybody's
+    except Exception as error:  # noqa: BLE001 - a plugin may raise anything
         reason = type(error).__name__ + ("" if login else f": {error}")  # which may show a part of a login
     raise ConfigError(f"the plugin cannot read the URL {shown(text)!r}: {reason}", backend=descriptor.name)

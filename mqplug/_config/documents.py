@@ -8,7 +8,7 @@ from typing import Any, Final
 import attrs
 
 from mqplug._config.layers import IN_TREE, TOP_LEVEL_KEYS, Given, is_backend
-from mqplug._settings.settings import Complaint, nearest, quoted, told
+from mqplug._settings.settings import Complaint, config_error, nearest, quoted
 
 TOP_LEVEL_TABLES: Final = ("extension", "plugins")
 BACKEND_SECTIONS: Final = (IN_TREE, "rocksmq", "kafka", "pulsar")
@@ -30,7 +30,7 @@ class Document:
     def __attrs_post_init__(self) -> None:
         complaints = [complaint for key, value in self.content.items() for complaint in self._check(key, value)]
         if complaints:
-            raise told(complaints)
+            raise config_error(complaints)
 
     def key(self, name: str) -> Given | None:
         """Return a key above the sections."""

@@ -10,7 +10,7 @@ import attrs
 from mqplug._plugins.discovery import PUBLISHED, installed
 
 IN_TREE: Final = "memory"
-TOP_LEVEL_KEYS: Final = ("backend", "mode", "url", "extensions")  # what stands above the sections
+TOP_LEVEL_KEYS: Final = ("backend", "mode", "url", "extensions")  # the keys above the sections
 
 
 @attrs.frozen

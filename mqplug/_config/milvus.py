@@ -23,13 +23,13 @@ from mqplug._config.milvus_keys import (
     plain,
     reason_to_leave,
     reason_to_pass,
-    sorted_out,
+    sort_keys,
 )
-from mqplug._config.milvus_values import Said, is_blank
-from mqplug._settings.settings import Complaint, quoted, told
+from mqplug._config.milvus_values import MilvusValues, is_blank
+from mqplug._settings.settings import Complaint, config_error, quoted
 from mqplug._settings.text import Text
 
-BACKENDS: Final[Mapping[str, Callable[[Said], dict[str, Given]]]] = {
+BACKENDS: Final[Mapping[str, Callable[[MilvusValues], dict[str, Given]]]] = {
     "kafka": milvus_sections.kafka,
     "pulsar": milvus_sections.pulsar,
     "rocksmq": milvus_sections.rocksmq,
@@ -43,19 +43,19 @@ class MilvusFile:
 
     source: str
     _found: MilvusKeys = attrs.field(repr=False)
-    _said: Said = attrs.field(repr=False)
+    _said: MilvusValues = attrs.field(repr=False)
     _variables_left: tuple[LeftAlone, ...] = ()
 
     @classmethod
     def read(cls, source: str, content: Mapping[str, Any], variables: Mapping[str, str]) -> MilvusFile:
         """Return the layer of a file and the environment; ``ConfigError`` for unknown keys."""
-        found = sorted_out(content, source)
+        found = sort_keys(content, source)
         from_variables, left = _from_environment(variables)
         said = {key: from_variables[key] if key in from_variables else _one(key, found) for key in found.keys}
         said |= from_variables
         if found.complaints:
-            raise told(found.complaints)
-        return cls(source, found, Said(said, found.options), left)
+            raise config_error(found.complaints)
+        return cls(source, found, MilvusValues(said, found.options), left)
 
     def key(self, name: str) -> Given | None:
         """Return a key above the sections: ``mq.type`` names the backend."""
@@ -120,7 +120,9 @@ def _from_environment(variables: Mapping[str, str]) -> tuple[dict[str, Given], t
         elif _SERVICE.match(text):
             left.append(LeftAlone(name, "Kubernetes sets this for a service"))
         elif key in said and said[key].value != text:
-            raise told([Complaint(f"{said[key].place!r} and {name!r} are one key, and differ", "Set one of them")])
+            raise config_error(
+                [Complaint(f"{said[key].place!r} and {name!r} are one key, and differ", "Set one of them")]
+            )
         else:
             said[key] = Given(Text(text), name, name)
     return said, tuple(left)

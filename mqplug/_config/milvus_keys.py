@@ -124,7 +124,7 @@ def is_milvus_shaped(content: Mapping[str, Any]) -> bool:
     return any(plain(path[0]) in _STRANGERS | {"mq"} or plain(".".join(path)) in _OWN_WORDS for path, _ in parts)
 
 
-def sorted_out(content: Mapping[str, Any], source: str) -> MilvusKeys:
+def sort_keys(content: Mapping[str, Any], source: str) -> MilvusKeys:
     """Return each key of a file in its place: none is dropped."""
     found = MilvusKeys()
     for path, value in _leaves(content, ()):

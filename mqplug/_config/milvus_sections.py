@@ -12,7 +12,7 @@ import attrs
 
 from mqplug._config.layers import Given
 from mqplug._config.milvus_keys import OPTION_SECTIONS, LeftAlone
-from mqplug._config.milvus_values import Said, is_blank, one_of, wrong
+from mqplug._config.milvus_values import MilvusValues, is_blank, one_of, wrong
 from mqplug.spi._descriptor import Address
 
 _PROTOCOLS: Final = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
@@ -36,7 +36,7 @@ _MINUTE_S: Final = 60
 _MEGABYTE: Final = 1 << 20
 
 
-def kafka(said: Said) -> dict[str, Given]:
+def kafka(said: MilvusValues) -> dict[str, Given]:
     """Return the settings of Kafka."""
     login = {
         "username": said.text("kafka.saslUsername"),
@@ -48,14 +48,14 @@ def kafka(said: Said) -> dict[str, Given]:
     return _without_none({"servers": _servers(said), **login, "tls": tls, **files, "native": _options(said)})
 
 
-def unused(said: Said) -> list[LeftAlone]:
+def unused(said: MilvusValues) -> list[LeftAlone]:
     """Return the keys of Kafka that Milvus does not use either, while ``kafka.ssl.enabled`` is not true."""
     if said.is_true("kafka.ssl.enabled"):
         return []
     return [LeftAlone(key, "kafka.ssl.enabled is not true") for key in _FILES.values() if said.get(key) is not None]
 
 
-def _servers(said: Said) -> Given | None:
+def _servers(said: MilvusValues) -> Given | None:
     given, port = said.get("kafka.brokerList") or said.get("kafka.brokers"), said.number("kafka.port")
     if given is None:
         return None
@@ -70,7 +70,7 @@ def _servers(said: Said) -> Given | None:
     return attrs.evolve(given, value=[_server(given, host, default) for host in hosts if host])
 
 
-def _key_of(said: Said) -> str:
+def _key_of(said: MilvusValues) -> str:
     return "kafka.brokers" if said.get("kafka.brokerList") is None else "kafka.brokerList"
 
 
@@ -82,13 +82,13 @@ def _server(given: Given, text: str, port: int) -> str:
     raise wrong(given, reason, "Write host:9092, with commas")
 
 
-def _mechanism(said: Said) -> Given | None:
+def _mechanism(said: MilvusValues) -> Given | None:
     """Return the mechanism, as the settings of Kafka spell it; they check whether it is one."""
     given = said.text("kafka.saslMechanisms")
     return given and attrs.evolve(given, value=given.value.upper())
 
 
-def _tls(said: Said) -> Given | None:
+def _tls(said: MilvusValues) -> Given | None:
     """Return whether to encrypt. Without a protocol, Milvus encrypts where there are credentials."""
     username, mechanism = said.text("kafka.saslUsername"), _mechanism(said)
     asks = username is not None or (mechanism is not None and mechanism.value == _OWN_LOGIN)
@@ -107,7 +107,7 @@ def _tls(said: Said) -> Given | None:
     return attrs.evolve(given, value=protocol.endswith("SSL"))
 
 
-def _options(said: Said) -> Given | None:
+def _options(said: MilvusValues) -> Given | None:
     """Return the options of librdkafka, which have one table here for producers and consumers."""
     options: dict[str, str] = {}
     givens: list[Given] = []
@@ -127,7 +127,7 @@ def _options(said: Said) -> Given | None:
     return Given(options, givens[0].source, f"{', '.join(places)} in {givens[0].source}")
 
 
-def pulsar(said: Said) -> dict[str, Given]:
+def pulsar(said: MilvusValues) -> dict[str, Given]:
     """Return the settings of Pulsar."""
     address = _service_url(said)
     if address is None:
@@ -144,7 +144,7 @@ def pulsar(said: Said) -> dict[str, Given]:
     })  # fmt: skip
 
 
-def _service_url(said: Said) -> Given | None:
+def _service_url(said: MilvusValues) -> Given | None:
     """Return the address as it is if it has a colon; else add the port."""
     given, port = said.text("pulsar.address"), said.number("pulsar.port")
     if given is None or "://" in given.value:
@@ -154,7 +154,7 @@ def _service_url(said: Said) -> Given | None:
     return attrs.evolve(given, value=f"pulsar://{whole}")
 
 
-def _admin_url(said: Said, address: Given) -> Given | None:
+def _admin_url(said: MilvusValues, address: Given) -> Given | None:
     """Return the address of the admin interface: over HTTP, at the host of the brokers."""
     given = said.text("pulsar.webaddress")
     if given is not None:
@@ -166,7 +166,7 @@ def _admin_url(said: Said, address: Given) -> Given | None:
     return attrs.evolve(port, value=f"http://{host}:{port.value}")
 
 
-def _login(said: Said) -> dict[str, Given | None]:
+def _login(said: MilvusValues) -> dict[str, Given | None]:
     plugin, given = said.text("pulsar.authPlugin"), said.get("pulsar.authParams")
     if plugin is None and given is None:
         return {}
@@ -185,7 +185,7 @@ def _login(said: Said) -> dict[str, Given | None]:
     return {wanted[name]: attrs.evolve(given, value=str(value)) for name, value in parameters.items()}
 
 
-def _parameters(said: Said, given: Given) -> Mapping[str, Any]:
+def _parameters(said: MilvusValues, given: Given) -> Mapping[str, Any]:
     """Return the parameters of a plugin: a table, JSON, or ``key:value`` with commas."""
     if isinstance(given.value, Mapping):
         return given.value
@@ -204,7 +204,7 @@ def _parameters(said: Said, given: Given) -> Mapping[str, Any]:
     return {name.strip(): value.strip() for name, _, value in pairs}
 
 
-def rocksmq(said: Said) -> dict[str, Given]:
+def rocksmq(said: MilvusValues) -> dict[str, Given]:
     """Return the settings of RocksMQ."""
     minutes, megabytes = said.number("rocksmq.retentionTimeInMinutes"), said.number("rocksmq.retentionSizeInMB")
     return _without_none({

@@ -10,13 +10,13 @@ import attrs
 
 from mqplug._config.layers import Given, Unset
 from mqplug._model.errors import ConfigError
-from mqplug._settings.settings import Complaint, quoted, told
+from mqplug._settings.settings import Complaint, config_error, quoted
 
 _TRUTH: Final = {"1": True, "t": True, "true": True, "0": False, "f": False, "false": False}  # as Go reads them
 
 
 @attrs.frozen
-class Said:
+class MilvusValues:
     """The values of the keys that are not blank, by name, and of the options of Kafka's client."""
 
     _given: Mapping[str, Given] = attrs.field(repr=False)
@@ -42,7 +42,7 @@ class Said:
             return None
         if isinstance(given.value, Unset):
             text = f"{quoted(given.place)} needs the environment variable {given.value.variable!r}, which is not set"
-            raise told([Complaint(text, f"Set {given.value.variable}")])
+            raise config_error([Complaint(text, f"Set {given.value.variable}")])
         if isinstance(given.value, Mapping | list):
             raise wrong(given, f"expected a text, not a {'table' if isinstance(given.value, Mapping) else 'list'}")
         return attrs.evolve(given, value=str(given.value).strip())
@@ -73,7 +73,7 @@ def is_blank(value: Any) -> bool:
 
 def wrong(given: Given, reason: str, fix: str | None = None) -> ConfigError:
     """Return the error for an impossible value; the reason must not show a secret."""
-    return told([Complaint(f"{quoted(given.place)}: {reason}", fix)])
+    return config_error([Complaint(f"{quoted(given.place)}: {reason}", fix)])
 
 
 def one_of(given: Given, allowed: Collection[str], spoken: Collection[str] | None = None) -> str:

@@ -10,7 +10,7 @@ import attrs
 
 from mqplug._base.deadline import Deadline
 from mqplug._config.choice import Choice, choose
-from mqplug._config.configuration import DEBUG, Configuration, Watched, check_variables, checked
+from mqplug._config.configuration import DEBUG, Configuration, CoreSettings, check_variables, checked
 from mqplug._config.documents import BACKEND_SECTIONS, TOP_LEVEL_TABLES, keywords, located, mapped, named
 from mqplug._config.environment import Environment
 from mqplug._config.files import find_config_file, read_config_file
@@ -107,7 +107,7 @@ def _is_watched(givens: dict[str, Given], kind: type[Any], name: str) -> bool:
     """Return whether to watch the backend's drivers, and take out the setting, which is none of the backend's."""
     if DEBUG in fields_of(kind) or DEBUG not in givens:
         return False
-    return checked(Watched, {DEBUG: givens.pop(DEBUG)}, name).debug
+    return checked(CoreSettings, {DEBUG: givens.pop(DEBUG)}, name).debug
 
 
 def _check_tables(givens: Mapping[str, Given], kind: type[Any]) -> None:

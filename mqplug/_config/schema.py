@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import attrs
 
-from mqplug._config.configuration import Plugins, Top, Watched
+from mqplug._config.configuration import CoreSettings, Plugins, TopLevel
 from mqplug._settings.fields import Field, fields_of
 
 Schema = dict[str, Any]
@@ -31,7 +31,7 @@ def schema_of(backends: Mapping[str, type[Any]]) -> Schema:
         "description": "Which backend mqplug uses, and with which settings.",
         "type": "object",
         "properties": {
-            **_properties(Top),
+            **_properties(TopLevel),
             "plugins": _table(Plugins),
             "extension": {**extension, "additionalProperties": {"type": "object"}},
             **{name: {"title": name, **_section(kind)} for name, kind in sorted(backends.items())},
@@ -43,7 +43,7 @@ def schema_of(backends: Mapping[str, type[Any]]) -> Schema:
 def _section(kind: type[Any]) -> Schema:
     """Return the settings of a backend, and those that the core reads beside them."""
     table = _table(kind)
-    return {**table, "properties": {**table["properties"], **_properties(Watched)}}
+    return {**table, "properties": {**table["properties"], **_properties(CoreSettings)}}
 
 
 def _table(kind: type[Any]) -> Schema:

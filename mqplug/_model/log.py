@@ -9,7 +9,7 @@ from weakref import WeakValueDictionary
 class Log:
     """Names one incarnation of one partition of a topic. Interned: equal logs are the same object.
 
-    ``incarnation`` tells this topic from a deleted one of the same name; it is empty where the backend has
+    ``incarnation`` differs from that of a deleted topic of the same name; it is empty where the backend has
     nothing of the kind.
     """
 

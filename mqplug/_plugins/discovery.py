@@ -157,7 +157,7 @@ def _entry_points(group: str) -> list[EntryPoint]:
 
     try:
         return list(metadata.entry_points(group=group))
-    except Exception:  # noqa: BLE001 - one distribution's broken metadata hides nobody else's plugins
+    except Exception:  # noqa: BLE001 - one distribution's broken metadata hides no other plugins
         return [point for found in metadata.distributions() for point in _points_of(found, group)]
 
 

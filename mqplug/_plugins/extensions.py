@@ -9,7 +9,7 @@ from typing import Any
 import attrs
 
 from mqplug._model.errors import ConfigError, Error, PluginError
-from mqplug._settings.settings import Complaint, structured, told, unknown
+from mqplug._settings.settings import Complaint, config_error, structured, unknown
 
 
 @attrs.frozen
@@ -51,4 +51,4 @@ def _check_keywords(name: str, make: Callable[..., object], settings: Mapping[st
     except TypeError as error:
         known, path = signature.parameters, f"extension.{name}"
         strange = [unknown(key, f"{path}.{key}", path, known) for key in settings if key not in known]
-        raise told(strange or [Complaint(f"{path!r}: {error}")]) from None
+        raise config_error(strange or [Complaint(f"{path!r}: {error}")]) from None

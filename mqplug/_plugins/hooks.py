@@ -43,7 +43,7 @@ class Hooks:
         self._homes[_home(plugin)] = who
 
     def extension_of(self, error: BaseException) -> str | None:
-        """Return the extension that raised this; None if it was the backend, or cannot be told."""
+        """Return the extension that raised this; None if it was the backend, or is unknown."""
         if isinstance(error.__cause__, StopIteration):  # Python made a RuntimeError of it, on its way out of a wrapper
             error = error.__cause__
         frames = _frames_from_inside(error.__traceback__)

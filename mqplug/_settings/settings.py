@@ -44,7 +44,7 @@ def structured(
     """
     made, complaints = _attempt(kind, given, path, places or {})
     if complaints:
-        raise told(complaints, backend)
+        raise config_error(complaints, backend)
     return made  # type: ignore[return-value]
 
 
@@ -60,7 +60,7 @@ def _attempt(
         return None, list(examiner.complaints(error, kind, ()))
 
 
-def told(complaints: list[Complaint], backend: str | None = None) -> ConfigError:
+def config_error(complaints: list[Complaint], backend: str | None = None) -> ConfigError:
     """Return one error for all complaints."""
     if len(complaints) == 1:
         return ConfigError(complaints[0].text, fix=complaints[0].fix, backend=backend)

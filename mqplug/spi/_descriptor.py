@@ -99,12 +99,12 @@ class Address(NamedTuple):
         if bracket:
             return cls(_ipv6(unquote(host)), _port(rest))
         if text.count(":") > 1:
-            raise ValueError("a host has more than one ':'; an IPv6 address stands in brackets")
+            raise ValueError("a host has more than one ':'; put an IPv6 address into brackets")
         host, colon, port = text.partition(":")
         if not host:
             raise ValueError("a host is missing")
         if not _HOST.fullmatch(host) or not host.isprintable():
-            raise ValueError("a host has a character in it that no host has")
+            raise ValueError("a host contains a character that is not allowed")
         return cls(host, _port(colon + port))
 
     def at(self, default_port: int) -> str:
@@ -117,7 +117,7 @@ def _ipv6(text: str) -> str:
     try:
         ipaddress.IPv6Address(text)
     except ValueError:
-        raise ValueError("what stands in brackets is no IPv6 address") from None
+        raise ValueError("the text in brackets is not an IPv6 address") from None
     return text
 
 

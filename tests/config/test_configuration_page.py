@@ -11,7 +11,7 @@ import pytest
 from test_schema import BACKENDS, complaints, settings_of
 
 from mqplug._config.choice import MODE_BACKENDS
-from mqplug._config.configuration import Plugins, Top
+from mqplug._config.configuration import Plugins, TopLevel
 from mqplug._config.schema import schema_of
 from mqplug._plugins.discovery import installed
 from mqplug._settings.fields import fields_of
@@ -29,7 +29,7 @@ def test_every_setting_is_documented(name: str) -> None:
     assert {key for row in rows for key in re.findall(r"`(\w+)`", row)} == set(fields_of(settings_of(name)))
 
 
-@pytest.mark.parametrize("key", [*fields_of(Top), *fields_of(Plugins)])
+@pytest.mark.parametrize("key", [*fields_of(TopLevel), *fields_of(Plugins)])
 def test_every_key_is_documented(key: str) -> None:
     """Above the sections, and in `[plugins]`."""
     assert f"`{key}`" in PAGE
@@ -46,6 +46,6 @@ def test_examples_are_valid(example: str) -> None:
     """Each example of a file is one that the schema accepts."""
     kinds = {name: settings_of(name) for name in BACKENDS if name in installed()}
     content = tomllib.loads(example)
-    known = {key: value for key, value in content.items() if key in {*kinds, *fields_of(Top)}}
+    known = {key: value for key, value in content.items() if key in {*kinds, *fields_of(TopLevel)}}
     assert complaints(schema_of(kinds), known) == []
     assert all(attrs.has(kind) for kind in kinds.values())

@@ -48,7 +48,7 @@ class Turns:
         self._messages = messages
         self._by_key = by_key
         self._keys: dict[bytes, _Key] = {}
-        self._ready: dict[Hashable | None, list[Numbers]] = {None: []}  # what anybody may have, or a member alone
+        self._ready: dict[Hashable | None, list[Numbers]] = {None: []}  # what any member may have, or one alone
         self._put_off: list[tuple[float, Numbers]] = []
         self._waiting: list[Numbers] = []
 

@@ -23,7 +23,7 @@ class Roster:
         self._mode: Mode = "ordered"
 
     def join(self, logs: Iterable[Log], wake: Callable[[], None], mode: Mode = "ordered") -> Seat:
-        """Add a member that reads these logs; ``wake`` tells it to look at its changes.
+        """Add a member that reads these logs; ``wake`` makes it read its ``changes``.
 
         Raises ``ConsumerBusy`` while there are members in another mode, or where one member is to be the only one.
         """
@@ -67,9 +67,11 @@ class Roster:
 
     def _admit(self, mode: Mode) -> None:
         if self._seats and mode != self._mode:
-            raise ConsumerBusy(f"the group has members in the mode {self._mode!r}, so nobody joins it as {mode!r}")
+            raise ConsumerBusy(
+                f"the group has members in the mode {self._mode!r}, and a member in the mode {mode!r} cannot join"
+            )
         if self._seats and mode == "exclusive":
-            raise ConsumerBusy("the group has its only member already")
+            raise ConsumerBusy("the group is exclusive, and has its only member already")
         self._mode = mode
 
     @property
