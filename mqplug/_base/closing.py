@@ -61,7 +61,7 @@ class Closable(ABC):
 
     @abstractmethod
     def close(self, timeout: float | None = 30) -> None:
-        """Let go. May be called twice."""
+        """Close. May be called twice."""
 
     def __enter__(self) -> Self:
         return self

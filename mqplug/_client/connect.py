@@ -54,5 +54,5 @@ def configured(name: str, configuration: os.PathLike[str] | Mapping[str, Any] | 
     if not isinstance(name, str):
         raise TypeError(f"a backend's name is a text, not {type(name).__name__}")
     found = sources(configuration, {})
-    found.top()  # what stands above the sections is checked first
+    found.top()  # the settings above the sections are checked first
     return is_configured(name, found)

@@ -53,8 +53,8 @@ class Queries:
         return self._backend.watermarks(self._connection, every, since, deadline)
 
 
-def _behind(stands: Position | None, marks: Watermarks) -> int:
+def _behind(position: Position | None, marks: Watermarks) -> int:
     """Estimate the lag; it is 0 if and only if there is nothing more to read."""
-    if marks.low == marks.high or (stands is not None and stands >= marks.high):
+    if marks.low == marks.high or (position is not None and position >= marks.high):
         return 0
     return marks.count if marks.exact else max(marks.count, 1)

@@ -33,7 +33,7 @@ OpenedSession = TypeVar("OpenedSession", ProducerSession, ConsumerSession)
 
 
 class ClientSession(Session):
-    """A connection to one backend, and what was opened over it. Any thread may use it."""
+    """A connection to one backend, with its open producers and consumers. Any thread may use it."""
 
     def __init__(self, backend: Backend, connection: Connection) -> None:
         super().__init__()

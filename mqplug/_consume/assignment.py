@@ -76,12 +76,12 @@ class Assignment:
         """Hold these logs from now on."""
         for position in positions.values():
             self._begin(position, lenient=self._lenient)
-        self._tell(self._on_assigned, list(positions))
+        self._call_back(self._on_assigned, list(positions))
 
     def revoked(self, logs: Sequence[Log]) -> Mapping[Log, GroupPosition]:
         """Release these logs. Return the states to be stored."""
         mine = [log for log in logs if log in self._held]
-        self._tell(self._on_revoked, mine)
+        self._call_back(self._on_revoked, mine)
         with self.committing:
             self._prepare()
             trackers = {log: self._held[log].tracker for log in mine}
@@ -94,9 +94,9 @@ class Assignment:
         mine = [log for log in logs if log in self._held]
         with self.committing:
             self._drop(mine)
-        self._tell(self._on_revoked, mine)
+        self._call_back(self._on_revoked, mine)
 
-    def _tell(self, callback: OnChange | None, logs: Sequence[Log]) -> None:
+    def _call_back(self, callback: OnChange | None, logs: Sequence[Log]) -> None:
         """Call the user's callback. The next receive raises its error, so that no hand-over is left half done."""
         if callback is None or not logs:
             return

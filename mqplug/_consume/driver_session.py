@@ -93,7 +93,7 @@ class DriverLock:
 
 
 class _Receiving:
-    """A context that is made once: a generator for each call would cost more than the lock."""
+    """The context of ``receiving``. Made once: a generator for each call would cost more than the lock."""
 
     __slots__ = ("_lock",)
 
@@ -109,7 +109,7 @@ class _Receiving:
 
 
 class _Polling:
-    """A context that is made once, for polls."""
+    """The context of ``polling``. Made once, too."""
 
     __slots__ = ("_enter", "_leave")
 
@@ -191,7 +191,7 @@ class DriverSession:
 
     @property
     def still_holds(self) -> StillHolds | None:
-        """Returns whether the logs still belong to this member, where the driver knows it without a poll."""
+        """A function that returns whether the logs still belong to this member; None where only a poll finds out."""
         return None if self._loss_aware is None else self._loss_aware.still_holds
 
     @property

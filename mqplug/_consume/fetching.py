@@ -30,11 +30,11 @@ logger = logging.getLogger("mqplug")
 POLL_SLICE_S = 0.1  # the longest that one poll may last: what Ctrl-C and close wait for at most
 POLL_MESSAGES = 1000
 DRIVER_CALL_S = 5.0
-UNCOUNTED_RANGES = 1_000_000  # acked ranges that a backend stores, from which on nobody counts them
+UNCOUNTED_RANGES = 1_000_000  # a backend that stores this many acked ranges counts as unlimited
 
 
 class Fetcher:
-    """Hands out deliveries, one at a time; one thread at a time asks for them."""
+    """Fetches and hands out deliveries, one at a time. One thread at a time may call ``next_delivery``."""
 
     def __init__(
         self, driver_session: DriverSession, assignment: Assignment, *, max_unacked: int | None, auto_ack: bool

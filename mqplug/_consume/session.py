@@ -33,7 +33,7 @@ LEAVE_S = 5.0  # for the commit, and for the close of the driver, when a member 
 
 
 class ConsumerSession(Session):
-    """An open consumer: its driver, its assignment, and what was fetched and acked."""
+    """An open consumer: its driver, its assignment, its fetched messages and its acks."""
 
     def __init__(
         self,

@@ -89,7 +89,7 @@ class SharedTracker:
 
     @property
     def position(self) -> Position:
-        """Raises ``Unsupported``: members that share a log have no position."""
+        """No position: members that share a log have none, so this raises ``Unsupported``."""
         raise Unsupported(
             "ordered", "a member that shares a log has no position in it", fix="Ask for committed(), or for lag()"
         )

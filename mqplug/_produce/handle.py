@@ -26,18 +26,18 @@ if TYPE_CHECKING:
 PUMP_SLICE_S = 0.1  # seconds that a driver is asked to wait at most: Ctrl-C and deadlines wait no longer
 
 
-class PendingSend(Protocol):
+class AwaitedSend(Protocol):
     """A record, or a run of records, whose outcome a caller waits for."""
 
     waiter: Bell | None
 
     @property
-    def awaited(self) -> PendingSend | None:
+    def awaited(self) -> AwaitedSend | None:
         """The part to wait for now; None once all is settled."""
         ...
 
 
-Wait = Callable[[PendingSend, "Deadline"], None]
+Wait = Callable[[AwaitedSend, "Deadline"], None]
 
 
 class Pump:
@@ -48,7 +48,7 @@ class Pump:
         self._serving = Lock()
         self._sleepers: set[Bell] = set()
 
-    def wait(self, wanted: PendingSend, deadline: Deadline) -> None:
+    def wait(self, wanted: AwaitedSend, deadline: Deadline) -> None:
         """Wait until this is settled, or the time is up. With no time at all, serve reports once."""
         while wanted.awaited is not None:
             if self._serve(wanted, deadline):
@@ -65,7 +65,7 @@ class Pump:
             finally:
                 self._hand_on()
 
-    def _serve(self, wanted: PendingSend, deadline: Deadline) -> bool:
+    def _serve(self, wanted: AwaitedSend, deadline: Deadline) -> bool:
         """Serve until this is settled, or the time is up. Return False if another thread serves."""
         if not self._serving.acquire(blocking=False):
             return False
@@ -83,7 +83,7 @@ class Pump:
         for sleeper in tuple(self._sleepers)[:1]:
             sleeper.ring()
 
-    def _sleep(self, wanted: PendingSend, deadline: Deadline) -> None:
+    def _sleep(self, wanted: AwaitedSend, deadline: Deadline) -> None:
         target = wanted.awaited
         if target is None:
             return

@@ -30,7 +30,7 @@ MAX_KEPT_FAILURES = 10_000  # that no caller has seen; more are only counted
 
 
 class SendQueue:
-    """The messages of one producer that are on their way. Any thread may call."""
+    """The records of one producer that are on their way. Any thread may use it."""
 
     def __init__(
         self,
@@ -51,11 +51,9 @@ class SendQueue:
         self._forks = ForkGuard.forks
         self._lock = Lock()
         self._waiting: deque[SendUnit] = deque()
-        self._messages = self._bytes = 0  # waiting, or settled since the queue was looked over
-        self._soon, self._soon_bytes = (
-            min(RETIRE_AFTER_MESSAGES, self.max_messages),
-            self.max_bytes,
-        )  # at so many that is due
+        self._messages = self._bytes = 0  # waiting, or settled and not removed yet
+        self._retire_at = min(RETIRE_AFTER_MESSAGES, self.max_messages)  # at these, settled records are removed
+        self._retire_at_bytes = self.max_bytes
         self._stored = self._failed = self._unknown = self._settled_bytes = 0
         self._unseen: list[Error | SendHandle] = []
         self._unseen_more = 0
@@ -72,7 +70,7 @@ class SendQueue:
         if ForkGuard.forks != self._forks:
             return False
         with self._lock:
-            if self._messages >= self._soon or self._bytes + handle.size > self._soon_bytes:
+            if self._messages >= self._retire_at or self._bytes + handle.size > self._retire_at_bytes:
                 return False
             self._messages += 1
             self._bytes += handle.size
@@ -152,7 +150,7 @@ class SendQueue:
         """Accept nothing more."""
         with self._lock:
             self._closed = True
-            self._soon = self.max_messages = -1  # each sender then checks first whether this is open
+            self._retire_at = self.max_messages = -1  # each sender then checks first whether this is open
 
     # settled -----------------------------------------------------------------------------------------------
 
@@ -174,7 +172,7 @@ class SendQueue:
         self._messages -= stored
         self._bytes -= size
         self._settled_bytes += size
-        self._soon = min(self.max_messages, self._messages + RETIRE_AFTER_MESSAGES)
+        self._retire_at = min(self.max_messages, self._messages + RETIRE_AFTER_MESSAGES)
 
     def _sweep(self) -> None:
         """Remove all settled records, also those behind unsettled ones. The lock is held."""
@@ -297,7 +295,7 @@ def check_when_full(when_full: str) -> None:
 
 
 def check_limits(messages: int, size: int) -> tuple[int, int]:
-    """How much may be on its way, or ``TypeError`` and ``ValueError``."""
+    """Return the limits of a queue. Raise ``TypeError`` or ``ValueError`` for impossible ones."""
     for name, limit in (("queue_messages", messages), ("queue_bytes", size)):
         whole_number(name, limit, 1)
     return messages, size

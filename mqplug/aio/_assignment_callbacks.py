@@ -23,7 +23,7 @@ AsyncOnChange = Callable[[Sequence[Log]], Awaitable[None] | None]
 
 LOOP_CHECK_S = 1.0  # between looks of a waiting thread whether the loop still runs
 
-_errand: ContextVar[RunningCallback | None] = ContextVar("mqplug-errand", default=None)
+_running: ContextVar[RunningCallback | None] = ContextVar("mqplug-callback", default=None)
 
 
 class Callbacks:
@@ -38,25 +38,25 @@ class Callbacks:
             return None
 
         def on_thread(logs: Sequence[Log]) -> None:
-            errand = RunningCallback(self, self._loop, lambda: function(logs))
-            if self._loop.pool.tell(errand.begin):
-                errand.wait()
+            running = RunningCallback(self, self._loop, lambda: function(logs))
+            if self._loop.pool.call_on_loop(running.begin):
+                running.wait()
 
         return on_thread
 
     @property
     def inside(self) -> bool:
         """Whether a callback of this consumer makes the present call."""
-        errand = _errand.get()
-        return errand is not None and errand.owner is self and not errand.done
+        running = _running.get()
+        return running is not None and running.owner is self and not running.done
 
     async def call(self, work: Callable[[], T]) -> T:
         """Call ``work`` on a thread: inside a callback, on the thread that waits for it."""
-        errand = _errand.get()
-        if errand is None or not self.inside:
+        running = _running.get()
+        if running is None or not self.inside:
             return await self._loop.call(work)
         job = Job(self._loop.pool, work)
-        errand.jobs.put(job)
+        running.jobs.put(job)
         return await job.future
 
 
@@ -78,7 +78,7 @@ class RunningCallback:
         self._task.add_done_callback(self._end)
 
     async def _run(self) -> None:
-        _errand.set(self)
+        _running.set(self)
         answer = self._call()
         if inspect.isawaitable(answer):
             await answer

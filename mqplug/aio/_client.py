@@ -298,7 +298,7 @@ class AsyncClient(AsyncClosable):
         try:
             await self._loop.call(partial(self._close, children, deadline))
         finally:
-            self._loop.pool.dismiss()
+            self._loop.pool.shut_down()
 
     def _close(self, children: Sequence[Callable[[Deadline], None]], deadline: Deadline) -> None:
         failures: list[Error] = []

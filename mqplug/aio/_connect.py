@@ -37,5 +37,5 @@ async def _connect(connected: Callable[[], Client]) -> AsyncClient:
     try:
         return AsyncClient(loop, await loop.call(connected, undo=lambda client: client.close(0)))
     except BaseException:
-        loop.pool.dismiss()
+        loop.pool.shut_down()
         raise

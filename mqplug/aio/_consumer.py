@@ -47,7 +47,7 @@ class CancellableDeadline(Deadline):
 
 
 class AsyncConsumer(AsyncChild):
-    """A consumer whose calls are awaited, but for ``stop``. To cancel a receive loses no message: the next one gets it.
+    """A consumer whose calls are awaited, except ``stop``. A cancelled receive loses no message: the next one gets it.
 
     One task at a time receives; all else may come from any task.
     """

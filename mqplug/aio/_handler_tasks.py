@@ -29,7 +29,7 @@ GiveBack = Callable[["Message", BaseException], Awaitable[None]]
 
 
 class HandlerTasks:
-    """One call of ``run``."""
+    """The tasks of one call of ``run``."""
 
     def __init__(
         self, session: ConsumerSession, fetch: Fetch, give_back: GiveBack, handler: AsyncHandler, concurrency: int

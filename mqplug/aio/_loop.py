@@ -24,7 +24,7 @@ LOOP_TURN_S = 0.001  # after which calls that need not wait let other tasks run
 
 
 class ClientLoop:
-    """The loop that a client and all that it opened belong to, and the threads that wait for them."""
+    """The event loop of a client and of all that it opened, with the threads for their blocking calls."""
 
     def __init__(self) -> None:
         self.event_loop = asyncio.get_running_loop()
@@ -68,7 +68,7 @@ class AsyncClosable(ABC):
 
     @abstractmethod
     async def close(self, timeout: float | None = 30) -> None:
-        """Let go. May be called twice."""
+        """Close. May be called twice."""
 
     async def __aenter__(self) -> Self:
         return self
@@ -105,7 +105,7 @@ class AsyncChild(AsyncClosable):
             close(deadline)
         finally:
             self._close_ended.set()
-            self._loop.pool.tell(self._on_closed, self)
+            self._loop.pool.call_on_loop(self._on_closed, self)
 
     def _await_end(self, deadline: Deadline) -> None:
         self._close_ended.wait(deadline.remaining(NO_TIMEOUT_S))

@@ -117,7 +117,7 @@ class AsyncSendQueue:
         self._handing_over = OrderedWork()
         self._awaiting = OrderedWork()
         self._arrived: deque[QueuedRecord] = deque()
-        self._told = False
+        self._loop_notified = False
         self._room: asyncio.Future[None] | None = None
         self.messages = self.bytes = 0
 
@@ -181,13 +181,13 @@ class AsyncSendQueue:
 
     def _bring_back(self) -> None:
         """Wake the callers whose records are settled."""
-        self._told = False
+        self._loop_notified = False
         for _ in range(min(MAX_OUTCOMES_AT_ONCE, len(self._arrived))):
             entry = self._arrived.popleft()
             self.leave(entry)
             entry.answer.wake()
         if self._arrived:
-            self._tell()
+            self._notify_loop()
 
     def leave(self, entry: QueuedRecord) -> None:
         """Remove a record that is no longer on its way."""
@@ -228,9 +228,9 @@ class AsyncSendQueue:
     def arrived(self, entry: QueuedRecord) -> None:
         """Report a settled record to the loop."""
         self._arrived.append(entry)
-        self._tell()
+        self._notify_loop()
 
-    def _tell(self) -> None:
-        if not self._told:
-            self._told = True
-            self._loop.pool.tell(self._bring_back)
+    def _notify_loop(self) -> None:
+        if not self._loop_notified:
+            self._loop_notified = True
+            self._loop.pool.call_on_loop(self._bring_back)

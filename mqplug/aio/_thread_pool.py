@@ -33,9 +33,9 @@ class Job(Generic[T]):
         try:
             result = self._context.run(self._work)
         except BaseException as error:  # noqa: BLE001 - raised where the future is awaited
-            self._pool.tell(self._raised, error)
+            self._pool.call_on_loop(self._raised, error)
             return
-        if not self._pool.tell(self._returned, result) and self._undo is not None:
+        if not self._pool.call_on_loop(self._returned, result) and self._undo is not None:
             self._undo(result)
 
     def _returned(self, result: T) -> None:
@@ -74,7 +74,7 @@ class ThreadPool:
         self._name = name
         self._jobs: SimpleQueue[Job[Any] | None] = SimpleQueue()
         self._threads = 0
-        self._dismissed = False
+        self._shut_down = False
 
     def start(self, work: Callable[[], T], undo: Callable[[T], object] | None = None) -> asyncio.Future[T]:
         """Have a thread call ``work``, whether or not its future is awaited."""
@@ -83,27 +83,27 @@ class ThreadPool:
             self._threads += 1
             Thread(target=_serve, args=(self._jobs,), name=self._name, daemon=True).start()
         self._jobs.put(job)
-        if self._dismissed:
-            self.dismiss()
+        if self._shut_down:
+            self.shut_down()
         return job.future
 
-    def tell(self, heard: Callable[..., object], *news: object) -> bool:
+    def call_on_loop(self, function: Callable[..., object], *arguments: object) -> bool:
         """Have the loop call this function, from any thread. Return False if the loop is closed."""
         try:
-            self.event_loop.call_soon_threadsafe(heard, *news)
+            self.event_loop.call_soon_threadsafe(function, *arguments)
         except RuntimeError:
             return False
         return True
 
-    def dismiss(self) -> None:
+    def shut_down(self) -> None:
         """End each thread after its job. A later job gets a thread of its own."""
-        self._dismissed = True
+        self._shut_down = True
         for _ in range(self._threads):
             self._jobs.put(None)
         self._threads = 0
 
     def __del__(self) -> None:
-        self.dismiss()
+        self.shut_down()
 
 
 def _serve(jobs: SimpleQueue[Job[Any] | None]) -> None:

@@ -106,7 +106,7 @@ WRONG = [
     ("ERR-03", TopicNotFound, "retryable", True),
     ("ERR-04", opening, "check_start", lambda start: mqplug.EARLIEST),
     ("ERR-07", Unsupported, "capability", property(lambda _: "something", lambda _, value: None)),
-    ("ERR-08", Assignment, "_tell", _tell_at_once),
+    ("ERR-08", Assignment, "_call_back", _tell_at_once),
     ("ERR-09", Error, "__reduce__", _lose_state),
     ("GRP-03", Acknowledgements, "_refuse", lambda settler, message, operation: None),
     ("GRP-10", Tracker, "drop", lambda tracker: None),

@@ -17,7 +17,7 @@ from mqplug_rocksmq._processes import server_connection
 from mqplug_rocksmq._processes.frames import FrameHeader
 from mqplug_rocksmq._processes.open_stores import close_store, open_store
 from mqplug_rocksmq._processes.outlets import NumberedSend, SendOutcome
-from mqplug_rocksmq._processes.producer_session import ProducerSession
+from mqplug_rocksmq._processes.producer_session import ServedProducer
 from mqplug_rocksmq._processes.remote_store import RemoteConnection
 from mqplug_rocksmq._store.store import Store
 
@@ -27,7 +27,7 @@ def test_what_a_guest_sends_together_is_synced_together(path: Path, monkeypatch:
     synced: list[int] = []
     came, go_on = threading.Event(), threading.Event()
 
-    class Parcels(ProducerSession):
+    class Parcels(ServedProducer):
         def serve(self, header: FrameHeader, body: bytes) -> None:
             came.set()
             assert go_on.wait(10)

@@ -19,7 +19,7 @@ MAX_ANSWER_BYTES: Final = 1 << 20
 FULL_POLL_MESSAGES: Final = 100  # where fewer came, they were the last ones
 
 
-class ConsumerSession:
+class ServedConsumer:
     """Carries out the client's requests with a consumer driver, one after the other."""
 
     def __init__(self, connection: SessionConnection, request: FrameHeader) -> None:

@@ -14,7 +14,7 @@ def _no_callback(*_: object) -> None:
     """Do nothing: the outcome goes over the socket."""
 
 
-class ProducerSession:
+class ServedProducer:
     """Stores the sends of one producer. If *strict*, answers a send only when it is on disk."""
 
     silence: float | None = None

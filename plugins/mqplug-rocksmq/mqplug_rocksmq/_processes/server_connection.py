@@ -16,11 +16,11 @@ from typing import Final, Protocol
 from mqplug import ConnectError
 from mqplug.spi import Deadline
 from mqplug_rocksmq._processes.codec import error_to_json
-from mqplug_rocksmq._processes.consumer_session import ConsumerSession
+from mqplug_rocksmq._processes.consumer_session import ServedConsumer
 from mqplug_rocksmq._processes.frames import PROTOCOL, Frame, FrameHeader, FrameReader, pack_frame
 from mqplug_rocksmq._processes.memory_allowance import MemoryAllowance
 from mqplug_rocksmq._processes.peer import process_of
-from mqplug_rocksmq._processes.producer_session import ProducerSession
+from mqplug_rocksmq._processes.producer_session import ServedProducer
 from mqplug_rocksmq._processes.requests import answer_request
 from mqplug_rocksmq._processes.session import OwnerServices, Session, SessionConnection
 
@@ -229,6 +229,6 @@ class ServerConnection:
 
 
 _SESSIONS: Final[dict[str, Callable[[SessionConnection, FrameHeader], Session]]] = {
-    "produce": ProducerSession,
-    "consume": ConsumerSession,
+    "produce": ServedProducer,
+    "consume": ServedConsumer,
 }
