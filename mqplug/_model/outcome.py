@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from mqplug._model.ids import MessageId
 
 
-class PendingSend(Protocol):
+class UnfinishedSend(Protocol):
     """A send that is still in flight, as an error refers to it."""
 
     def result(self, timeout: float | None = 30) -> MessageId:
@@ -33,7 +33,7 @@ class OutcomeUnknown(Error):
 
     fix = "Look whether it is stored before sending it again"
     retryable = True
-    handle: PendingSend | None = None
+    handle: UnfinishedSend | None = None
 
     def __reduce__(self) -> tuple[Any, ...]:
         state = {name: value for name, value in self.__dict__.items() if name != "handle"}

@@ -7,7 +7,7 @@ from contextlib import suppress
 import attrs
 
 from mqplug import Error, MessageId, OutcomeUnknown, Producer, Record, SendFailed
-from mqplug._model.outcome import PendingSend
+from mqplug._model.outcome import UnfinishedSend
 from mqplug.spi import Deadline
 from mqplug.testing.history._actors.run_context import RunContext
 from mqplug.testing.history._events.events import CallOutcome, RecordSent
@@ -79,7 +79,7 @@ class TracedProducer:
         self._producer = producer
         self._name = name
         self._number = 0
-        self._open: list[tuple[RecordSent, int, PendingSend]] = []
+        self._open: list[tuple[RecordSent, int, UnfinishedSend]] = []
 
     def send(self, draft: Draft, *, timeout: float = SEND_TIMEOUT_S) -> MessageId | None:
         """Send one and wait. At a timeout, its handle gives the outcome later."""
