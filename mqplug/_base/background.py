@@ -63,6 +63,6 @@ class BackgroundThread:
                     worker.work_in_background()
                 except Error as error:
                     logger.warning("background work of %r failed: %s", worker, error)
-                except Exception:  # a driver's mistake with one of them is not the end of the others
+                except Exception:  # a driver's defect in one must not stop the others
                     logger.exception("background work of %r failed", worker)
             del workers

@@ -7,7 +7,7 @@ import time
 
 from mqplug._model.checks import number
 
-FOREVER_S = 1e9  # a timeout that is longer than this waits for ever: locks and events take no such numbers
+FOREVER_S = 1e9  # a longer timeout waits for ever: locks and events refuse larger numbers
 _NUMBERS = frozenset({int, float})  # the types of nearly all timeouts, recognized at the least cost
 
 

@@ -13,7 +13,7 @@ class ForkGuard:
 
     __slots__ = ("_born",)
 
-    forks: ClassVar[int] = 0  # how many forks lie between the first process and this one
+    forks: ClassVar[int] = 0  # the number of forks between the first process and this one
 
     def __init__(self) -> None:
         self._born = ForkGuard.forks

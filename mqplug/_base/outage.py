@@ -8,7 +8,7 @@ import time
 
 from mqplug._model.errors import ConnectError, Timeout
 
-REPEAT_LINE_S = 30.0  # seconds between two lines about one outage
+REPEAT_LINE_S = 30.0  # between two lines about one outage
 
 logger = logging.getLogger("mqplug.outage")
 
@@ -21,8 +21,8 @@ class Outage:
     def __init__(self, what: str) -> None:
         self._what = what
         self._said_at = -math.inf
-        self._told = False  # that it goes on, and not yet that it is over
-        self.goes_on = False  # the server was away when it was asked last
+        self._told = False  # whether its begin was logged, and not yet its end
+        self.goes_on = False  # whether the server was away at the last call
 
     def note(self, error: Exception | None) -> bool:
         """Note an error of a driver's call. Return whether it is logged here, and needs no other line."""

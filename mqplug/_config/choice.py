@@ -25,7 +25,7 @@ ADDRESS_SETTINGS: Final = {"rocksmq": "path", "pulsar": "service_url", "kafka": 
 """The settings that hold the address: known here, so that no backend has to be loaded to be skipped. Others mark it."""
 
 _FOREIGN: Final = ("address", "brokerList", "brokers", "hosts", "url", "bootstrap_servers", "bootstrap.servers")
-FOREIGN_QUEUES: Final = ("woodpecker", "natsmq")  # what a milvus.yaml may name beside ours
+FOREIGN_QUEUES: Final = ("woodpecker", "natsmq")  # queues of Milvus' own
 
 _EXAMPLE: Final = {
     "standalone": "[rocksmq] and path = \"./mq\" in mqplug.toml, or connect('rocksmq', path='./mq')",

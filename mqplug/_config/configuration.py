@@ -149,5 +149,5 @@ def _parts(descriptor: Descriptor, url: Url, text: str) -> Mapping[str, Any]:
         error.at(backend=descriptor.name)
         raise
     except Exception as error:  # noqa: BLE001 - a plugin may raise anything
-        reason = type(error).__name__ + ("" if login else f": {error}")  # which may show a part of a login
+        reason = type(error).__name__ + ("" if login else f": {error}")  # the error's text may show a part of a login
     raise ConfigError(f"the plugin cannot read the URL {shown(text)!r}: {reason}", backend=descriptor.name)

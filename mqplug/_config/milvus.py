@@ -34,7 +34,7 @@ BACKENDS: Final[Mapping[str, Callable[[MilvusValues], dict[str, Given]]]] = {
     "pulsar": milvus_sections.pulsar,
     "rocksmq": milvus_sections.rocksmq,
 }
-_SERVICE: Final = re.compile(r"(tcp|udp)://")  # what Kubernetes sets for each service of a namespace
+_SERVICE: Final = re.compile(r"(tcp|udp)://")  # Kubernetes sets such a value for each service of a namespace
 
 
 @attrs.frozen

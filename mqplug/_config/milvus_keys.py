@@ -84,7 +84,7 @@ _OTHERS: Final = (
     "tls", "trace",
 )  # fmt: skip
 
-_SHORT: Final = 3  # letters: of a shorter name half are enough to recognise it
+_SHORT_NAME_LETTERS: Final = 3  # letters: of a shorter name half are enough to recognise it
 _SEPARATORS: Final = re.compile(r"[/_.]")
 
 
@@ -188,5 +188,5 @@ def _unknown(called: str, source: str, section: str) -> Complaint:
 
 def _near(section: str, names: Mapping[str, str]) -> str | None:
     likeness = {name: SequenceMatcher(None, section, name).ratio() for name in names}
-    near = [name for name in names if likeness[name] >= (0.5 if len(name) < _SHORT else 0.75)]
+    near = [name for name in names if likeness[name] >= (0.5 if len(name) < _SHORT_NAME_LETTERS else 0.75)]
     return names[max(near, key=likeness.__getitem__)] if near else None

@@ -124,7 +124,7 @@ class Batch(Sequence[Message]):
         self._next = next_position
         self._size = size
         self._columns = columns
-        self.delivery: Any = None  # whose delivery this is: the consumer keeps its acks there
+        self.delivery: Any = None  # the delivery it belongs to, where the consumer keeps its acks
 
     @property
     def log(self) -> Log:
@@ -178,7 +178,7 @@ class Batch(Sequence[Message]):
 
     @cached_property
     def details(self) -> Sequence[Numbers]:
-        """What the driver needs for each id beside its coordinates."""
+        """The numbers that the driver needs for each id beside its coordinates."""
         known = self._columns.details()
         return known if known is not None else [()] * self._size
 

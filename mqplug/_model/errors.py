@@ -17,7 +17,7 @@ class Error(Exception):
 
     retryable = False
     fix: str | None = None
-    """How to fix it: as the place that raised it says, else the default for this kind of error."""
+    """The fix: as the place that raised the error says, else the default for this kind of error."""
 
     def __init__(
         self,
@@ -121,7 +121,7 @@ class InvalidMessageId(Error):
 
 
 class NotAssigned(Error):
-    """This consumer does not hold the partition, or no longer holds it."""
+    """The partition does not belong to this consumer, or no longer does."""
 
     fix = "Use the partitions that assignment() lists"
 
@@ -159,7 +159,7 @@ class QueueFull(Error):
 
 
 class SendFailed(Error):
-    """Not all messages are known to be stored; ``results`` has an id or an error for each."""
+    """Some messages are not known to be stored; ``results`` has an id or an error for each."""
 
     fix = "Read results: each is an id or an error"
 

@@ -77,7 +77,7 @@ class MessageId:
         return self.coordinates >= _same_log(self.log, other.log, other.coordinates)
 
 
-# what sets a field of an object that cannot be changed; ids are made often
+# the setters of an immutable object's fields, looked up once: ids are made often
 _set_log, _set_coordinates, _set_detail = (
     MessageId.__dict__[name].__set__ for name in ("log", "coordinates", "detail")
 )

@@ -12,7 +12,7 @@ TopicNames = list[str] | tuple[str, ...]
 """Several topics; a ``str`` is one topic."""
 
 _LEGAL = re.compile(r"[A-Za-z0-9._-]{1,249}", re.ASCII)
-_PARTITION = "-partition-"  # Pulsar keeps names with this for the partitions of topics, and refuses all others
+_PARTITION = "-partition-"  # Pulsar reserves names with this for the partitions of topics
 
 
 def check_new_topic(name: str, most: int = 249) -> str:

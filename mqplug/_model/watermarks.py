@@ -10,9 +10,9 @@ from mqplug._model.position import Position
 
 @attrs.frozen
 class Watermarks:
-    """What a partition retains lies between ``low`` and ``high``; ``count`` is how many messages, as an estimate.
+    """The range of a partition's retained messages, from ``low`` to ``high``; ``count`` estimates their number.
 
-    An empty partition has ``low == high``. ``exact`` says that the count is no estimate.
+    An empty partition has ``low == high``. ``exact`` is True if the count is not an estimate.
     """
 
     low: Position

@@ -45,7 +45,7 @@ from mqplug.spi._descriptor import Capabilities, Descriptor
 from mqplug.spi._drivers import Connection, ConsumerDriver, Listener, ProducerDriver, StageDriver
 from mqplug.spi.proxies import ListenerRelay
 
-NO_TIMEOUT_S = 3600.0  # the longest that a driver is asked to wait when the caller waits for ever
+NO_TIMEOUT_S = 3600.0  # a driver's timeout when the caller waits for ever
 
 
 class Backend:
@@ -145,7 +145,7 @@ class Backend:
 
     def topics(self, connection: Connection, topics: Sequence[str], deadline: Deadline) -> Sequence[TopicInfo]:
         if len(topics) > 1:
-            with suppress(Unsupported):  # drivers need not know this action
+            with suppress(Unsupported):  # an optional action
                 return cast(Sequence[TopicInfo], self._administer(connection, DescribeTopics(tuple(topics)), deadline))
         return [self.topic(connection, topic, deadline) for topic in topics]
 

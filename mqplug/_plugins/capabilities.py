@@ -41,8 +41,8 @@ def _with_ranges(native: Capabilities) -> bool:
 
 
 PROVIDED: Final[Mapping[str, Callable[[Capabilities], bool]]] = {
-    "auto_create_topics": _always,  # create=True looks first, and creates what is missing
-    "pause_resume": _always,  # every driver can leave a log alone
+    "auto_create_topics": _always,  # create=True checks first, and creates a missing topic
+    "pause_resume": _always,  # every driver can skip a log
     "nack": _with_members,
     "dead_letter": _with_members,
     "ack_timeout": _with_members,

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 Kind = Literal["backend", "extension"]
 
 GROUPS: Final[Mapping[Kind, str]] = {"backend": "mqplug.backends", "extension": "mqplug.extensions"}
-PUBLISHED: Final[Mapping[Kind, tuple[str, ...]]] = {  # of each of these there is a distribution mqplug-NAME
+PUBLISHED: Final[Mapping[Kind, tuple[str, ...]]] = {  # each has a distribution mqplug-NAME
     "backend": ("rocksmq", "kafka", "pulsar"),
     "extension": (),
 }

@@ -44,13 +44,13 @@ class Hooks:
 
     def extension_of(self, error: BaseException) -> str | None:
         """Return the extension that raised this; None if it was the backend, or is unknown."""
-        if isinstance(error.__cause__, StopIteration):  # Python made a RuntimeError of it, on its way out of a wrapper
+        if isinstance(error.__cause__, StopIteration):  # Python turned it into a RuntimeError as it left a wrapper
             error = error.__cause__
         frames = _frames_from_inside(error.__traceback__)
         for frame in frames:
             if owners := self._owners.get(_code(frame)):
                 return _owner(frame, owners)
-        homes = (_top(frame.f_globals.get("__name__", "")) for frame in frames)  # of a driver or a proxy, no hook
+        homes = (_top(frame.f_globals.get("__name__", "")) for frame in frames)  # a driver or a proxy, not a hook
         return next((self._homes[home] for home in homes if home in self._homes), None)
 
 

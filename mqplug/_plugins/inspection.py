@@ -54,7 +54,7 @@ def _states(kind: Kind, rules: PluginRules) -> Iterator[PluginState]:
     ours = registered(kind)
     for name, plugin in ours.items():
         yield _looked_at(PluginState(kind, name, "registered"), rules, partial(_as_it_is, plugin))
-    points = [point for point in entry_points(kind) if point.name not in ours]  # what is registered wins
+    points = [point for point in entry_points(kind) if point.name not in ours]  # a registered plugin wins
     for point in points:
         rivals = [each for each in points if each.name == point.name]
         yield _looked_at(_unloaded(kind, point), rules, partial(import_one, kind, rivals))

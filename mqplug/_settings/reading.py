@@ -183,8 +183,8 @@ def _unions(kind: Any, made: Converter) -> Hook:
     def read(value: Any, wanted: Any) -> Any:
         if value is None and type(None) in kinds:
             return None
-        for each in sorted(kinds, key=lambda each: each is str):  # any text is a text: what else it can be comes first
-            with suppress(Exception):  # whatever it is not, it may be the next
+        for each in sorted(kinds, key=lambda each: each is str):  # every value can be read as str, so that comes last
+            with suppress(Exception):  # try the next type
                 return made.structure(value, each)
         raise WrongValue(f"expected {' or '.join(_name(each) for each in kinds)}, not {_spoken(value)}")
 

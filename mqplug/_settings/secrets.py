@@ -11,7 +11,7 @@ from mqplug._settings.fields import fields_of
 from mqplug._settings.urls import without_logins
 
 MASK: Final = "..."
-_SHORT: Final = 4  # a shorter text is a part of many a word, and counts as a word alone
+_SHORT_SECRET_LETTERS: Final = 4  # a shorter secret is a part of many words: only a whole word counts
 
 
 def secrets_of(kind: type[Any], given: object) -> set[str]:
@@ -51,7 +51,7 @@ def redact(error: BaseException, secrets: Iterable[str]) -> None:
 
 def _pattern(secret: str) -> re.Pattern[str]:
     spellings = "|".join(re.escape(each) for each in {secret, repr(secret)[1:-1]})
-    return re.compile(spellings if len(secret) >= _SHORT else rf"(?<!\w)(?:{spellings})(?!\w)")
+    return re.compile(spellings if len(secret) >= _SHORT_SECRET_LETTERS else rf"(?<!\w)(?:{spellings})(?!\w)")
 
 
 def _texts(value: object) -> Iterator[str]:

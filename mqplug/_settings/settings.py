@@ -51,7 +51,7 @@ def structured(
 def _attempt(
     kind: type[T], given: Mapping[str, Any], path: str, places: Mapping[str, str]
 ) -> tuple[T | None, list[Complaint]]:
-    from mqplug._settings.reading import converter  # cattrs takes its time: not at `import mqplug`
+    from mqplug._settings.reading import converter  # cattrs is slow to import: not at `import mqplug`
 
     try:
         return converter().structure(dict(given), kind), []

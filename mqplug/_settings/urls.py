@@ -65,7 +65,7 @@ def _is_certain(parts: re.Match[str]) -> bool:
 def _addresses(hosts: str, called: str) -> tuple[Address, ...]:
     try:
         return _read(hosts)
-    except ValueError as error:  # its text shows nothing of the host, which may be a user, nor of the port
+    except ValueError as error:  # its text shows neither host, which may be a user, nor port
         reason = str(error)
     raise ConfigError(f"{called!r} has a wrong host: {reason}", fix=f"Write host:9092 or [::1]:9092. {ESCAPES}")
 

@@ -93,7 +93,7 @@ class Address(NamedTuple):
     def parse(cls, text: str) -> Address:
         """Return the parts of ``host``, ``host:port`` or ``[::1]:port``; ``ValueError`` for anything else.
 
-        The error shows nothing of the text: in a URL that is written wrongly it may be a part of a password.
+        The error shows nothing of the text, which may be a part of a password if the URL is written wrongly.
         """
         host, bracket, rest = text.removeprefix("[").partition("]") if text.startswith("[") else ("", "", "")
         if bracket:
@@ -136,7 +136,7 @@ class Url:
     """The parts of ``scheme://user:password@host:port,[::1]:port/path?key=value``.
 
     Each of ``hosts`` is a pair of host and port, an ``Address``. The port is None where the URL has none; an IPv6
-    address has no brackets. Ports are from 1 to 65535, and no host is empty: the core has seen to that.
+    address has no brackets. Ports are from 1 to 65535, and no host is empty: the core has checked that.
     """
 
     scheme: str
@@ -148,16 +148,16 @@ class Url:
 
 @attrs.frozen(kw_only=True)
 class Descriptor:
-    """What ``mqplug_describe`` returns.
+    """A backend's name, settings and capabilities, as ``mqplug_describe`` returns them.
 
-    ``settings`` is an attrs class; unknown keys and wrong types are refused before the driver sees them. A field with
-    ``repr=False`` is a secret. One with ``metadata={"address": True}`` says where the backend is: a section of the
-    configuration that has it counts as configured; where none is marked, those without a default do.
-    A boolean one with ``metadata={"creates": True}`` says whether connecting makes what is not there; commands that
-    only look leave it False.
-    ``from_url`` turns the parts of a URL into settings, without I/O; the query's keys are added to what it returns.
-    Whatever it raises becomes a ``ConfigError`` that names the URL without its secrets.
-    ``partitioners`` names those partitioners that the driver follows itself, exactly as the core would.
+    ``settings`` is an attrs class; the core refuses unknown keys and wrong types before the driver sees them. A field
+    with ``repr=False`` is a secret. One with ``metadata={"address": True}`` is the backend's address: a section of the
+    configuration that has it counts as configured; if no field is marked, those without a default count.
+    A boolean field with ``metadata={"creates": True}`` says whether connecting creates what is missing; commands that
+    only read set it to False.
+    ``from_url`` turns the parts of a URL into settings, without I/O; the query's keys are added to its result.
+    Every error that it raises becomes a ``ConfigError`` that names the URL without its secrets.
+    ``partitioners`` names the partitioners that the driver applies itself, exactly as the core would.
     """
 
     name: str

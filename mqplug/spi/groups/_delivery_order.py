@@ -26,7 +26,7 @@ class Open:
         self.attempt = 1
         self.member: Hashable | None = None
         self.ends = inf
-        self.idle = False  # whether it waits for its turn
+        self.idle = False  # whether it waits, with no member
         self.due = -inf
 
 

@@ -19,7 +19,7 @@ from mqplug.spi._actions import GroupPosition, Settlement
 from mqplug.spi.groups._delivery_order import Open, Turns
 from mqplug.spi.groups._positions import AckedRange, tidy
 
-_LOOK_AHEAD_MESSAGES: Final = 1000  # messages that are looked at in one go
+_LOOK_AHEAD_MESSAGES: Final = 1000  # messages read at once
 
 
 class Upcoming(NamedTuple):
@@ -83,9 +83,9 @@ class Leases:
         self._open: dict[Numbers, Open] = {}
         self._first: Open | None = None
         self._last: Open | None = None
-        self._acked: dict[Numbers, AckedRange] = {}  # behind an open message: those acked up to the next open one
+        self._acked: dict[Numbers, AckedRange] = {}  # by open message: the acked ones between it and the next
         self._turns = Turns(self._open, by_key=self.by_key)
-        self._ends: list[tuple[float, Numbers]] = []  # a heap; some of it may be out of date
+        self._ends: list[tuple[float, Numbers]] = []  # a heap, with outdated entries
 
     # going on ----------------------------------------------------------------------------------------------
 
@@ -131,7 +131,7 @@ class Leases:
                 if len(leases) == most:
                     break
         except Exception:
-            # What was handed out goes its way; if the log still cannot be read, the next call says so.
+            # Messages handed out so far are returned; if the log stays unreadable, the next call raises.
             if not leases:
                 raise
         return leases
@@ -283,7 +283,7 @@ class Leases:
     def state(self) -> GroupPosition:
         """Return the group's position. The cost grows with the number of acked ranges."""
         at = self._first.coordinates if self._first is not None else self._cursor
-        if self._acked:  # kept in order, so that the next time there is little to sort
+        if self._acked:  # kept in order, to sort little next time
             self._acked = {before: self._acked[before] for before in sorted(self._acked)}
         return GroupPosition(Position(self._log, at), (*self._acked.values(), *self._acked_ahead))
 

@@ -155,7 +155,7 @@ class ConsumerProxy:
         self.inner.commit(positions, timeout)
 
     def settle(self, settled: Mapping[Log, Settlement], timeout: float) -> None:
-        cast(SharedConsumerDriver, self.inner).settle(settled, timeout)  # which it is in the modes that settle
+        cast(SharedConsumerDriver, self.inner).settle(settled, timeout)  # true in the shared modes, which alone settle
 
     def pass_over(self, positions: Mapping[Log, Position], timeout: float) -> None:
         """Continue behind what retention removed; a driver without ``pass_over`` seeks."""
