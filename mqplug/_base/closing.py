@@ -16,12 +16,12 @@ from mqplug._model.errors import CloseIncomplete, Error, PluginError
 if TYPE_CHECKING:
     from types import TracebackType
 
-MOST = 30.0  # seconds that a close without a timeout gives to what it waits for
-GRACE = 0.5  # seconds that a native close may overrun its own timeout
+CLOSE_DEFAULT_S = 30.0  # seconds that a close without a timeout gives to what it waits for
+CLOSE_GRACE_S = 0.5  # seconds that a native close may overrun its own timeout
 
 
 def close_native(
-    what: str, close: Callable[[float], None], deadline: Deadline, most: float = MOST
+    what: str, close: Callable[[float], None], deadline: Deadline, most: float = CLOSE_DEFAULT_S
 ) -> CloseIncomplete | PluginError | None:
     """Run a driver's close; one that overruns is abandoned on a daemon thread, with a ``ResourceWarning``.
 
@@ -38,7 +38,7 @@ def close_native(
 
     thread = threading.Thread(target=run, name=f"mqplug-close-{what}", daemon=True)
     thread.start()
-    thread.join(seconds + GRACE)
+    thread.join(seconds + CLOSE_GRACE_S)
     if thread.is_alive():
         warnings.warn(f"closing {what} took too long and was abandoned", ResourceWarning, stacklevel=3)
     return _incomplete(what, failure[0]) if failure else None
@@ -97,7 +97,7 @@ class Session(Closable):
             if mine:
                 self._closer = threading.get_ident()
         if not mine and self._closer not in {None, threading.get_ident()} and not self.fork.crossed:
-            self._ended.wait(deadline.remaining(MOST))
+            self._ended.wait(deadline.remaining(CLOSE_DEFAULT_S))
         try:
             yield mine
         finally:
