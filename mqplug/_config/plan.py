@@ -15,7 +15,7 @@ from mqplug._config.documents import BACKEND_SECTIONS, TOP_LEVEL_TABLES, keyword
 from mqplug._config.environment import Environment
 from mqplug._config.files import find_config_file, read_config_file
 from mqplug._config.layers import Given, Layer
-from mqplug._config.targets import check_name
+from mqplug._config.targets import check_backend_name
 from mqplug._model.errors import ConfigError
 from mqplug._plugins.backend import Backend
 from mqplug._plugins.discovery import PluginRules, load, load_extension
@@ -88,7 +88,7 @@ def sources(target: Target, settings: Mapping[str, Any]) -> Configuration:
             _check_said_once(settings)
             if "://" in target:
                 return Configuration([*said, located(target), Environment(variables, "plugins")])
-            check_name(target)
+            check_backend_name(target)
             return Configuration([*said, named(target), Environment(variables, "sections")])
         case Mapping():
             return Configuration([*said, mapped(target), Environment(variables, "plugins")])

@@ -19,7 +19,7 @@ def target_of(text: str) -> str | Path:
     return path if "://" not in text and path.suffix in CONFIG_FILE_SUFFIXES else text
 
 
-def check_name(target: str) -> None:
+def check_backend_name(target: str) -> None:
     """Raise ``ConfigError`` for what cannot be a backend's name, and suggest the nearest."""
     if target.endswith(CONFIG_FILE_SUFFIXES) and "@" not in target:
         raise ConfigError(f"{target!r} is a file, not a backend", fix=f"Write connect(Path({target!r}))")

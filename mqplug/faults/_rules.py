@@ -32,7 +32,7 @@ _HOOKS: Final = (
     "bounds",
 )
 
-OPERATIONS: Final[Mapping[str, frozenset[str]]] = {  # the faults that each operation can have
+EFFECTS_OF_OPERATIONS: Final[Mapping[str, frozenset[str]]] = {  # the faults that each operation can have
     "send": frozenset({"fail", "drop", "lose_ack", "duplicate", "delay"}),
     "poll": frozenset({"fail", "drop", "duplicate", "delay"}),
     **dict.fromkeys(("seek", "commit", "settle"), _CALL_EFFECTS | {"drop"}),
@@ -42,14 +42,14 @@ OPERATIONS: Final[Mapping[str, frozenset[str]]] = {  # the faults that each oper
 
 
 def _known(rule: Rule, attribute: Any, operation: str) -> None:
-    if operation not in OPERATIONS:
-        near = get_close_matches(operation, OPERATIONS, n=1)
-        hint = f"did you mean {near[0]!r}?" if near else f"expected one of {', '.join(OPERATIONS)}"
+    if operation not in EFFECTS_OF_OPERATIONS:
+        near = get_close_matches(operation, EFFECTS_OF_OPERATIONS, n=1)
+        hint = f"did you mean {near[0]!r}?" if near else f"expected one of {', '.join(EFFECTS_OF_OPERATIONS)}"
         raise ValueError(f"there is no operation {operation!r}: {hint}")
 
 
 def _possible(rule: Rule, attribute: Any, action: str) -> None:
-    possible = OPERATIONS[rule.operation]
+    possible = EFFECTS_OF_OPERATIONS[rule.operation]
     if action not in possible:
         raise ValueError(f"{rule.operation!r} has no fault {action!r}: expected one of {', '.join(sorted(possible))}")
 

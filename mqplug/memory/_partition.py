@@ -20,7 +20,7 @@ from mqplug.spi.groups import Lease, Upcoming
 
 
 @attrs.frozen
-class TopicRetention:
+class MemoryRetention:
     """A topic's retention: seconds, and bytes in each partition."""
 
     seconds: float
@@ -67,7 +67,13 @@ class Partition:
     """One log. All calls need the store's lock."""
 
     def __init__(
-        self, log: Log, numbering: Numbering, retention: TopicRetention, now: Callable[[], float], *, publish_time: bool
+        self,
+        log: Log,
+        numbering: Numbering,
+        retention: MemoryRetention,
+        now: Callable[[], float],
+        *,
+        publish_time: bool,
     ) -> None:
         self.log = log
         self.numbering = numbering

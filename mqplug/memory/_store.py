@@ -12,7 +12,7 @@ from mqplug._model.log import Log
 from mqplug._model.position import Position
 from mqplug.memory._clock import Clock
 from mqplug.memory._groups import Group
-from mqplug.memory._partition import Partition, TopicRetention
+from mqplug.memory._partition import MemoryRetention, Partition
 from mqplug.memory._personality import FULL, Personality
 from mqplug.memory._staging import MemoryStaging
 from mqplug.spi import GroupInfo, GroupPosition, TopicInfo
@@ -41,11 +41,11 @@ class Store:
         if topic in self._topics:
             raise TopicExists(f"the topic {topic!r} already exists", topic=topic)
         incarnation = uuid.uuid4().hex[:16] if self.personality.incarnations else ""
-        kept = TopicRetention(DEFAULT_RETENTION_S if retention is None else retention, size)
+        kept = MemoryRetention(DEFAULT_RETENTION_S if retention is None else retention, size)
         self._topics[topic] = [self._partition(topic, number, incarnation, kept) for number in range(partitions)]
         return self.describe(topic)
 
-    def _partition(self, topic: str, number: int, incarnation: str, retention: TopicRetention) -> Partition:
+    def _partition(self, topic: str, number: int, incarnation: str, retention: MemoryRetention) -> Partition:
         personality = self.personality
         log = Log("memory", self.name, topic, number, incarnation)
         numbering = personality.numbering(self._ledgers)

@@ -14,7 +14,7 @@ from mqplug._plugins.backend import action_name
 from mqplug._plugins.discovery import load_extension
 from mqplug._plugins.hooks import HOOK_NAMES
 from mqplug.faults import Faults, Happened, Rule
-from mqplug.faults._rules import OPERATIONS, Effect
+from mqplug.faults._rules import EFFECTS_OF_OPERATIONS, Effect
 from mqplug.recording import Recorder
 
 
@@ -311,14 +311,14 @@ def test_faults_are_configured_by_name():
 def test_every_hook_can_be_struck():
     """Each hook that opens or asks something is an operation of its own."""
     hooks = {name.removeprefix("mqplug_") for name in HOOK_NAMES} - {"describe", "commands"}
-    assert hooks <= set(OPERATIONS)
+    assert hooks <= set(EFFECTS_OF_OPERATIONS)
 
 
 def test_operations_and_actions_are_documented():
     """The page on extensions names every operation, but for the single actions of administration, and each action."""
     page = (Path(__file__).parents[2] / "docs/extensions.md").read_text()
     administered = {action_name(kind) for kind in get_args(spi.Action)} - {"create_topic"}
-    words = {*OPERATIONS, *get_args(Effect)} - administered
+    words = {*EFFECTS_OF_OPERATIONS, *get_args(Effect)} - administered
     assert [word for word in sorted(words) if f"`{word}`" not in page] == []
 
 
