@@ -28,7 +28,7 @@ def test_a_file(tmp_path: Path) -> None:
     """A path that is a file, or lies below one, is refused."""
     (tmp_path / "file").write_text("mine")
     for path in (tmp_path / "file", tmp_path / "file" / "store"):
-        with untouched(tmp_path), pytest.raises(ConfigError, match="file is a file, and a store is a directory"):
+        with untouched(tmp_path), pytest.raises(ConfigError, match="file is a file; a store is a directory"):
             connect(path)
 
 
@@ -51,7 +51,10 @@ def test_a_pipe(tmp_path: Path) -> None:
 def test_a_directory_of_others(tmp_path: Path) -> None:
     """A directory that holds other things is refused, and nothing is written into it."""
     (tmp_path / "photos").mkdir()
-    with untouched(tmp_path), pytest.raises(ConfigError, match="no store, but 1 other things, such as 'photos'"):
+    with (
+        untouched(tmp_path),
+        pytest.raises(ConfigError, match="is not a store and holds 1 other entries, such as 'photos'"),
+    ):
         connect(tmp_path)
 
 
@@ -144,7 +147,7 @@ def test_a_directory_in_place_of_a_file(closed: Path, name: str) -> None:
     (closed / name).mkdir()
     with (
         untouched(closed / "rocksdb"),
-        pytest.raises(ConfigError, match=f"{name} is a directory, and a store has a file of its own there"),
+        pytest.raises(ConfigError, match=f"{name} is a directory; expected a regular file of the store"),
     ):
         connect(closed)
 

@@ -260,7 +260,7 @@ others_fill_it()
 try:
     connect()
 except mqplug.StorageFull as error:
-    print("others have taken" in error.message, "Free as much" in error.fix, error.retryable)
+    print("other programs have taken" in error.message, "Free as much" in error.fix, error.retryable)
 others_leave()
 with connect() as mq:
     print(offsets(mq, "a") == known["a"])
@@ -275,7 +275,7 @@ with connect() as mq:
         try:
             mq.reset_group("g", "a", mqplug.EARLIEST)
         except mqplug.StorageFull as error:
-            print(error.operation, "others have taken" in error.message)
+            print(error.operation, "other programs have taken" in error.message)
             break
     print(offsets(mq, "a") == known["a"])
     others_leave()

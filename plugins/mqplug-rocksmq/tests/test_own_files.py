@@ -101,9 +101,9 @@ def test_another_name(named: tuple[Path, mqplug.MessageId]) -> None:
     raw = (path / IDENTITY).read_bytes()
     for said in (b'{"id": "' + NAME.id.encode() + b'", "format": 1}', json.dumps({**NAME._asdict()}).encode()):
         (path / IDENTITY).write_bytes(said)
-        with pytest.raises(Corrupt, match=f"says {NAME.id}, and the database says"):
+        with pytest.raises(Corrupt, match=f"has the id {NAME.id}, but the database has"):
             connect(path)
-        assert "the database says" in check_store(path).findings[0].what
+        assert "the database has" in check_store(path).findings[0].what
         repair_store(path)
         assert (path / IDENTITY).read_bytes() == raw
     assert ids(path) == [known]

@@ -36,7 +36,7 @@ def check_name(path: Path, report: SurveyReport) -> None:
     if identity is None:
         report.add(f"the file {path / IDENTITY}, which names the store, is missing")
     elif report.store is not None and identity.id != report.store:
-        report.add(f"the file {path / IDENTITY} says {identity.id}, and the database says {report.store}")
+        report.add(f"the file {path / IDENTITY} has the id {identity.id}, but the database has {report.store}")
 
 
 def inspect_directory(path: Path) -> SurveyReport:

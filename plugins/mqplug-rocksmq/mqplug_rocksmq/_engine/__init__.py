@@ -1,1 +1,1 @@
-"""One open RocksDB with its files, its lock and its durability."""
+"""One open RocksDB: its files, its lock, its tuning, and when a write is safe."""

@@ -1,4 +1,4 @@
-"""The host's clock, in the unit that stores use."""
+"""The wall clock of a store, in milliseconds."""
 
 from __future__ import annotations
 
@@ -6,5 +6,5 @@ import time
 
 
 def now_ms() -> int:
-    """Return milliseconds since 1970."""
+    """Return the milliseconds since 1970."""
     return time.time_ns() // 1_000_000

@@ -1,7 +1,7 @@
-"""The directory of a store: what lies in it, and whether it is one that this program may open.
+"""The directory of a store: its file names, its identity, and whether this program may open it.
 
-The file ``format`` is read before anything else, and before anything is written: it says that the directory is a
-store, in which format, and which one.
+The file ``format`` is read before anything else is read or written. It marks the directory as a store, and holds the
+store's format and id.
 """
 
 from __future__ import annotations
@@ -33,26 +33,26 @@ _MIN_FREE_BYTES: Final = 256 << 10
 
 
 class Identity(NamedTuple):
-    """What tells a store from all others."""
+    """The id and the format of a store."""
 
     id: str
     format: int = STORE_FORMAT
 
     @property
     def checksum(self) -> int:
-        """The crc32c of both."""
+        """The crc32c of both fields."""
         return int(crc32c(f"{self.format}:{self.id}".encode()))
 
 
 def examine(path: Path, *, create: bool = True, named: bool = True) -> None:
-    """Raise unless there is a store that this program can open, or, to *create* one, room for it. Writes nothing.
+    """Raise unless *path* is a store that this program can open, or, with *create*, a place for a new one.
 
-    Unless it has to be *named*, a store whose own file is damaged is one as well.
+    Writes nothing. With *named* false, a store whose ``format`` file is damaged is accepted too.
     """
     there = _nearest_existing(path)
     if not there.is_dir():
         what = "a link to nothing" if there.is_symlink() else "a file"
-        raise ConfigError(f"{there} is {what}, and a store is a directory", fix="Name a directory, or a new one")
+        raise ConfigError(f"{there} is {what}; a store is a directory", fix="Name a directory, or one to create")
     held = set[str]()
     if there == path:
         expect_unshared(path)
@@ -67,7 +67,7 @@ def examine(path: Path, *, create: bool = True, named: bool = True) -> None:
 
 
 def _has_name(path: Path, *, sound: bool) -> bool:
-    """Whether a directory says that it is a store; ``Corrupt`` where that is damaged, and has to be *sound*."""
+    """Return whether a directory is marked as a store. With *sound*, raise ``Corrupt`` if the mark is damaged."""
     try:
         return read_identity(path) is not None
     except Corrupt:
@@ -77,17 +77,17 @@ def _has_name(path: Path, *, sound: bool) -> bool:
 
 
 def make_directory(path: Path) -> None:
-    """Make the directory of a store, where it is missing, for this user alone."""
+    """Create the directory of a store for this user alone, if it is missing."""
     path.mkdir(mode=0o700, parents=True, exist_ok=True)
 
 
 def _nearest_existing(path: Path) -> Path:
-    """Return what is there of a path: it, or the nearest of those above it."""
+    """Return the path if it exists, or its nearest existing parent."""
     return next(each for each in (path, *path.parents) if os.path.lexists(each))
 
 
 def expect_database(path: Path) -> None:
-    """Raise if there was a database once, and is none: RocksDB would make another one, and say nothing."""
+    """Raise ``Corrupt`` if the store has lost its database. RocksDB would silently create an empty one."""
     recorded = read_witness(path / WITNESS)
     if recorded is not None and recorded.changes > 0 and not (path / DATABASE / "CURRENT").exists():
         raise _database_lost(path)
@@ -95,32 +95,32 @@ def expect_database(path: Path) -> None:
 
 def _database_lost(path: Path) -> Corrupt:
     return Corrupt(
-        f"the store {path} has lost its database, or was left in the midst of a repair",
+        f"the store {path} has lost its database, or a repair of it did not finish",
         fix=f"Run mqplug rocksmq repair {path}, or restore a backup",
     )
 
 
 def expect_space(path: Path) -> None:
-    """Raise if the disk has no room to open a store: RocksDB writes a little each time."""
+    """Raise ``StorageFull`` if the disk has no space to open a store: RocksDB writes a little each time."""
     disk = os.statvfs(path)
     if disk.f_blocks and disk.f_bavail * disk.f_frsize < _MIN_FREE_BYTES:
-        raise StorageFull(f"the disk of {path} has less than {_MIN_FREE_BYTES >> 10} KiB left", fix="Free some space")
+        raise StorageFull(f"the disk of {path} has less than {_MIN_FREE_BYTES >> 10} KiB free", fix="Free some space")
 
 
 def _expect_room(path: Path, held: set[str], *, create: bool) -> None:
     if not create:
         raise ConfigError(
-            f"there is no store at {path}", fix="Check the path; a program that connects with create=true makes one"
+            f"there is no store at {path}", fix="Check the path, or connect with create=true to create a store"
         )
     if held - _OWN_NAMES:
         raise ConfigError(
-            f"the directory {path} holds no store, but {len(held)} other things, such as {min(held)!r}",
-            fix="Name an empty directory, or a new one",
+            f"the directory {path} is not a store and holds {len(held)} other entries, such as {min(held)!r}",
+            fix="Name an empty directory, or one to create",
         )
 
 
 def read_identity(path: Path) -> Identity | None:
-    """Return what the store says it is, or None where it says nothing; refuse a newer format."""
+    """Return the identity of a store, or None without one. Raise ``PluginError`` for a newer format."""
     try:
         said = json.loads(read_own(path / IDENTITY))
         identity = Identity(str(said["id"]), int(said["format"]))
@@ -130,42 +130,42 @@ def read_identity(path: Path) -> Identity | None:
     except (ValueError, KeyError, TypeError, OverflowError, RecursionError):
         raise _damaged(path, "is damaged") from None
     if checksum not in (None, identity.checksum):  # the first versions wrote none
-        raise _damaged(path, "was changed after it was written")
+        raise _damaged(path, "was modified after it was written")
     refuse_newer(path, identity.format)
     if len(said) > len(identity):
-        raise _damaged(path, "says more than this program knows")
+        raise _damaged(path, "has fields that this program does not know")
     return identity
 
 
 def _damaged(path: Path, how: str) -> Corrupt:
     return Corrupt(
-        f"the file {path / IDENTITY}, which names the store, {how}",
-        fix=f"Run mqplug rocksmq repair {path}: the database knows the name, too",
+        f"the file {path / IDENTITY}, which holds the store's id, {how}",
+        fix=f"Run mqplug rocksmq repair {path} to restore the id from the database",
     )
 
 
 def refuse_newer(path: Path, number: int) -> None:
-    """Raise if a store has a format that only a newer program knows."""
+    """Raise ``PluginError`` if a store has a format that this program does not know."""
     if number != STORE_FORMAT:
         raise PluginError(
-            f"the store {path} has format {number}, and this program knows format {STORE_FORMAT}",
+            f"the store {path} has format {number}; this program knows only format {STORE_FORMAT}",
             fix="Update mqplug-rocksmq",
         )
 
 
 def identify(path: Path, known: str | None = None) -> Identity:
-    """Return what the store is, and write it down where that was not done yet; ``Corrupt`` if it is *known* better."""
+    """Return the identity of a store, and write it if it is missing. Raise ``Corrupt`` if it is not the *known* id."""
     identity = read_identity(path)
     if identity is None:
         identity = Identity(known or str(uuid.uuid4()))
         write_identity(path, identity)
     elif known is not None and identity.id != known:
-        raise _damaged(path, f"says {identity.id}, and the database says {known}")
+        raise _damaged(path, f"has the id {identity.id}, but the database has {known}")
     return identity
 
 
 def write_identity(path: Path, identity: Identity) -> None:
-    """Write down what a store is, all at once."""
+    """Write the identity of a store atomically."""
     fresh = path / f"{IDENTITY}.new"
     said = {**identity._asdict(), "checksum": identity.checksum}
     file = create_own(fresh)

@@ -1,4 +1,9 @@
-"""Whether the disk of a store has room: to send, to do without sending what makes room, and to open it."""
+"""Disk space of a store: whether it can accept sends or be opened, and the ballast that a full disk frees.
+
+RocksDB has to write in order to drop messages: it records the drop and rewrites neighbouring data. So a store reserves
+as much disk space as it uses itself, up to a bound: its ballast. With it a store can be opened, trimmed and read on a
+full disk.
+"""
 
 from __future__ import annotations
 
@@ -23,9 +28,9 @@ _UNKNOWN_BYTES: Final = 1 << 62, 1 << 62  # for file systems that do not report 
 
 
 class DiskSpace:
-    """The room of one store. For its owner alone, and under the engine's lock.
+    """The disk space of one store, for its owner alone. Callers hold the engine's lock.
 
-    ``short``: the store could not go on without its ballast, and nothing is sent until there is room for both.
+    ``short``: the store needed its ballast to go on. It accepts no sends until there is space for both.
     """
 
     def __init__(self, store: Path, most: int) -> None:
@@ -37,20 +42,20 @@ class DiskSpace:
 
     @property
     def held(self) -> int:
-        """The size of the ballast."""
+        """The size of the ballast in bytes."""
         return self._ballast.held
 
     def took(self, size: int) -> None:
-        """Note that the store takes so many bytes more."""
+        """Note that the store grew by *size* bytes."""
         self._used += size
 
     def expect(self) -> None:
-        """Raise ``StorageFull`` unless there is room to send: the ballast comes first."""
+        """Raise ``StorageFull`` unless there is space for sends beside a ballast of the right size."""
         if (self.short and not self.to_send()) or not self._ballast.cover(self._used):
             raise disk_full()
 
     def to_send(self) -> bool:
-        """Whether sending can go on, with the ballast as it should be; asked now and then."""
+        """Return whether sends can resume beside a full ballast. Checked every 0.1 s at most; False in between."""
         if time.monotonic() - self._looked < _RECHECK_S:
             return False
         self._looked = time.monotonic()
@@ -66,24 +71,24 @@ class DiskSpace:
         return not self.short
 
     def to_open(self) -> bool:
-        """Whether RocksDB can be opened; gives up the ballast for that, where it must."""
+        """Return whether there is space to open RocksDB. Release the ballast if that makes the space."""
         log = wal_bytes(self._store)
         wanted = log + log // 64 + MIN_BALLAST_BYTES // 2
         return self._ballast.room_for(wanted) or (self.give_up() and self._ballast.room_for(wanted))
 
     def give_up(self) -> bool:
-        """Give up the ballast for a while; say whether there was any."""
+        """Release the ballast for now. Return whether there was any."""
         self.short = True
         return self._ballast.give_up()
 
     def settle(self) -> None:
-        """Take back what can be had of a ballast that was given up, but for some room to go on with small things."""
+        """Restore a released ballast as far as space permits, leaving some free for small writes."""
         if self.short:
             self._used = database_bytes(self._store)
             self._ballast.take(self._used, _disk(self._store)[0] - _SMALL_WRITES_BYTES)
 
     def tend(self) -> None:
-        """Look how much the store really takes, and hold as much, or what can be had of it."""
+        """Measure the store and fit the ballast to it, as far as space permits."""
         self._used = database_bytes(self._store)
         self._ballast.look()
         self._ballast.fit(self._used)
@@ -92,25 +97,25 @@ class DiskSpace:
 
 
 def ballast_gone() -> StorageFull:
-    """Return what says that there is no room, not even for what would make some."""
+    """Return the error for a full disk whose ballast is gone too, so that nothing can be trimmed."""
     return StorageFull(
-        "the disk of the store is full, and others have taken the room that the store kept to go on without them",
-        fix="Free as much as the write-ahead log takes, and a few MiB; trimming and deleting work then",
+        "the disk of the store is full, and other programs have taken the space that the store had reserved",
+        fix="Free the size of the write-ahead log plus a few MiB, then trim or delete topics",
     )
 
 
 def database_bytes(store: Path) -> int:
-    """Return what the database of a store takes on disk."""
+    """Return the bytes that the database of a store takes on disk."""
     return sum(found.st_blocks * 512 for _, found in _files(store))
 
 
 def wal_bytes(store: Path) -> int:
-    """Return what RocksDB's write-ahead log takes: as much is written anew when it is opened."""
+    """Return the bytes of RocksDB's write-ahead log. Opening the database rewrites as much."""
     return sum(found.st_size for name, found in _files(store) if name.endswith(".log"))
 
 
 def _disk(store: Path) -> tuple[int, int]:
-    """Return what the file system says is free, and how large it is."""
+    """Return the free and total bytes of the file system."""
     disk = os.statvfs(store)
     return (disk.f_bavail * disk.f_frsize, disk.f_blocks * disk.f_frsize) if disk.f_blocks else _UNKNOWN_BYTES
 
@@ -119,13 +124,13 @@ def _files(store: Path) -> list[tuple[str, os.stat_result]]:
     found = []
     with suppress(FileNotFoundError, NotADirectoryError):
         for entry in os.scandir(store / DATABASE):
-            with suppress(FileNotFoundError):  # RocksDB removes some while we look
+            with suppress(FileNotFoundError):  # RocksDB removes files concurrently
                 found.append((entry.name, entry.stat(follow_symlinks=False)))
     return found
 
 
 class Ballast:
-    """The file ``ballast`` of a store. For its owner alone, and not for several threads at once."""
+    """The file ``ballast`` of a store, for its owner alone. Not thread-safe."""
 
     def __init__(self, store: Path, most: int) -> None:
         self._path = store / BALLAST
@@ -135,7 +140,7 @@ class Ballast:
         self.look()
 
     def look(self) -> None:
-        """See how much there is: somebody may have removed it, or copied it as a hole."""
+        """Measure the file: it may have been removed, or copied as a sparse file."""
         try:
             file = open_own(self._path, os.O_RDONLY)
         except FileNotFoundError:
@@ -147,28 +152,28 @@ class Ballast:
             os.close(file)
 
     def wanted(self, used: int) -> int:
-        """Return how much is to be held for a store that takes so many bytes."""
+        """Return the size that suits a store of *used* bytes."""
         return min(self._most, MIN_BALLAST_BYTES + used + used // 16)
 
     def cover(self, used: int) -> bool:
-        """Hold enough for a store that takes so many bytes; say whether it is enough."""
+        """Grow to the size that suits a store of *used* bytes. Return whether that succeeded."""
         wanted = self.wanted(used)
         if self.held >= wanted:
             return True
         return self._resize(min(self._most, wanted + wanted // 4)) or self._resize(wanted)
 
     def fit(self, used: int) -> None:
-        """Hold not much more than what a store that takes so many bytes needs."""
+        """Shrink if the ballast is much larger than a store of *used* bytes needs."""
         wanted = self.wanted(used)
         if self.held > wanted + wanted // 2:
             self._resize(wanted)
 
     def take(self, used: int, free: int) -> None:
-        """Hold what a store that takes so many bytes needs, or as much of it as is free."""
+        """Grow towards the size that suits a store of *used* bytes, by *free* bytes at most."""
         self._resize(max(self.held, min(self.wanted(used), self.held + free)))
 
     def give_up(self) -> bool:
-        """Leave the room to the store; say whether there was any."""
+        """Free the ballast's space. Return whether there was any."""
         self.look()
         held = self.held
         return self._resize(0) and held > 0
@@ -189,7 +194,7 @@ class Ballast:
         return True
 
     def room_for(self, size: int) -> bool:
-        """Whether so many bytes can be written besides; quotas and limits, which tell nobody, count too."""
+        """Return whether *size* more bytes can be written. This also finds quotas that nothing else reports."""
         try:
             file = create_own(self._probe)
             try:
@@ -203,7 +208,7 @@ class Ballast:
 
 
 def ballast_bytes(store: Path) -> int:
-    """Return what the ballast of a store takes on disk, whoever owns it."""
+    """Return the bytes that the ballast of a store takes on disk, whichever process owns the store."""
     try:
         return (store / BALLAST).lstat().st_blocks * 512
     except FileNotFoundError:
@@ -216,7 +221,7 @@ def _held(file: int) -> int:
 
 
 def _allocate(file: int, start: int, stop: int) -> None:
-    """Have real blocks for a part of a file: a hole would be no room."""
+    """Allocate real blocks for a range of a file: a sparse file reserves nothing."""
     if hasattr(os, "posix_fallocate"):
         os.posix_fallocate(file, start, stop - start)
         return

@@ -1,11 +1,11 @@
 """When a write is safe: one thread syncs for all writers, or at intervals, or the operating system does it alone.
 
-Under ``always`` a write is done, and readers see it, when it is on disk. Writers do not sync themselves: RocksDB's
-sync holds the interpreter's lock, so that many writers would wait for each other. One committer syncs the write-ahead
-log for all that was written until then, while they prepare the next writes.
+In mode ``always`` a write completes, and readers see it, once it is on disk. Writers do not sync themselves: RocksDB's
+sync holds the interpreter's lock, so writers would wait for each other. One committer thread syncs the write-ahead log
+for all earlier writes, while the writers prepare the next ones.
 
-The other way, that the first of those who wait syncs for all, was tried: a sender that is alone gains a tenth, many
-gain nothing, and Ctrl-C may strike the main thread just when it is to tell the others that their messages are safe.
+The alternative, in which the first waiting writer syncs for all, was measured: a single sender gains a tenth, many gain
+nothing, and Ctrl-C may interrupt the main thread just before it reports to the others that their messages are safe.
 """
 
 from __future__ import annotations
@@ -27,15 +27,15 @@ if TYPE_CHECKING:
 
 
 class WriteCallback(Protocol):
-    """Called once when a write is safe, with its offset, or with the error that says why it may not be."""
+    """A callback for one write: called once, with its offset and None, or with the error that leaves it unsafe."""
 
     def __call__(self, offset: int, error: Error | None, /) -> None: ...
 
 
 class Durability:
-    """Makes writes safe. ``written`` is called under the store's lock, directly after the write.
+    """Makes the writes of one store safe. Call ``written`` under the store's lock, directly after each write.
 
-    ``waits`` says whether a write counts as safe only when it is on disk.
+    ``waits``: a write counts as safe only once it is on disk.
     """
 
     def __init__(self, pages: Pages, witness: Witness, lock: threading.Lock, mode: Sync, interval: float) -> None:
@@ -49,7 +49,7 @@ class Durability:
         self._unsafe_since: float | None = None
         self._grown: dict[LogState, int] = {}
         self._waiting: list[tuple[WriteCallback, int]] = []
-        self.syncing = threading.Lock()  # held while somebody syncs, or nobody may
+        self.syncing = threading.Lock()  # held during a sync, or to prevent one
         self._dirty = Bell()
         self._stopping = threading.Event()
         self.failure: Error | None = None
@@ -61,7 +61,7 @@ class Durability:
             self._thread.start()
 
     def written(self, log: LogState | None, offset: int, done: WriteCallback | None) -> bool:
-        """Note a write; say whether it counts as safe already, and *done* is left to the caller."""
+        """Note a write. Return whether it is safe already; then the caller has to call *done*."""
         self.changes += 1
         if self._thread and self._unsafe_since is None:
             self._unsafe_since = time.perf_counter()
@@ -74,14 +74,14 @@ class Durability:
         return not self.waits
 
     def grew(self, log: LogState) -> None:
-        """Let readers see the end of a log, which was just written, as soon as that counts as safe."""
+        """Show readers the new end of a log as soon as the write before counts as safe."""
         if self.waits:
             self._grown[log] = log.end
         else:
             log.show(log.end)
 
     def sync(self) -> None:
-        """Put on disk what was written until now."""
+        """Sync all earlier writes to disk, and report to those who wait for them."""
         with self.syncing:
             with self._lock:
                 grown, self._grown = self._grown, {}
@@ -104,17 +104,19 @@ class Durability:
             done(offset, error)
 
     def sync_locked(self) -> None:
-        """The same for a caller that holds the store's lock; waiters are told by the committer as always."""
+        """Sync all earlier writes, under the store's lock. The committer reports to waiters."""
         try:
             self._sync_now(self.changes)
         except StorageFull as error:
             self.full = error
-            raise OutcomeUnknown("the disk is full, and a write may not be safe", fix="Make room") from error
+            raise OutcomeUnknown(
+                "the disk is full, and a write may not be safe", fix="Free some space on the disk"
+            ) from error
         except (Error, OSError) as error:
             raise self._fail(error) from error
 
     def sync_soon(self) -> None:
-        """Have what was written put on disk."""
+        """Wake the committer to sync all earlier writes."""
         self._dirty.ring()
 
     def _sync_now(self, changes: int) -> None:
@@ -124,15 +126,15 @@ class Durability:
         self._witness.write(changes)
 
     def _fail(self, cause: Exception) -> Error:
-        """After a sync that failed nobody knows what is on disk, and trying again may wrongly succeed."""
-        self.failure = OutcomeUnknown("the disk failed while a write was made safe", fix="Open the store again")
+        """Record a failed sync for good: a second try may succeed though data is lost."""
+        self.failure = OutcomeUnknown("the disk failed during a sync; writes may be lost", fix="Open the store again")
         self.failure.__cause__ = cause
         return self.failure
 
     def _put_off(self, cause: Exception, grown: dict[LogState, int], waiting: list[tuple[WriteCallback, int]]) -> bool:
-        """Where the disk is full, have those wait who wrote before: it is safe when there is room again.
+        """Return whether a sync failed because the disk is full; then those who wait do so until there is space again.
 
-        RocksDB says why only to whoever found out first, which may be a writer.
+        RocksDB reports the full disk only once, which may be to a writer.
         """
         if self._stopping.is_set():
             return False
@@ -150,13 +152,13 @@ class Durability:
             self._dirty.wait(None)
             if self._interval:
                 self._stopping.wait(self._interval)
-                self._dirty.wait(0)  # what was written meanwhile is part of this
+                self._dirty.wait(0)  # this sync covers what was written meanwhile
             self.sync()
             if self._stopping.is_set():
                 return
 
     def stop(self, timeout: float | None) -> bool:
-        """Put on disk what is left, and end the committer; say whether that was done in time."""
+        """Sync what is left and end the committer. Return whether that finished in time."""
         self._stopping.set()
         self._dirty.ring()
         if self._thread:

@@ -1,4 +1,4 @@
-"""The engine: one open RocksDB with its lock, its witness and its durability. Changes go in and become safe."""
+"""The engine: one open RocksDB with its lock, witness and durability. It applies changes and makes them safe."""
 
 from __future__ import annotations
 
@@ -27,17 +27,17 @@ if TYPE_CHECKING:
     from mqplug_rocksmq._engine.log_state import LogState
 
 T = TypeVar("T")
-_REOPEN_FIX: Final = "Mend the disk, then open the store again"
-_MAX_BUSY_S: Final = 10.0  # that a change waits for a sync or a compaction before RocksDB is opened anew
+_REOPEN_FIX: Final = "Fix the disk, then open the store again"
+_MAX_BUSY_S: Final = 10.0  # that a change waits for a sync or compaction before RocksDB is reopened
 _BUSY_POLL_S: Final = 0.005
 
 
 class _Busy(StorageFull):
-    """The disk is full, and what is to be done about it has to wait for a sync or a compaction."""
+    """The disk is full, and RocksDB cannot be reopened during a sync or compaction."""
 
 
 class WriteReceipt:
-    """Waits for one write to become safe."""
+    """The outcome of one write, which ``wait`` waits for."""
 
     __slots__ = ("_safe", "error", "offset")
 
@@ -51,16 +51,16 @@ class WriteReceipt:
         self._safe.ring()
 
     def wait(self, timeout: float | None) -> int:
-        """Return the offset, or raise what made the write unsafe."""
+        """Wait until the write is safe, and return its offset. Raise the error that left it unsafe, or ``Timeout``."""
         if not self._safe.wait(timeout):
-            raise Timeout("the disk did not confirm a write in time; it may be stored all the same")
+            raise Timeout(f"the disk did not confirm a write within {timeout} s; it may be stored anyway")
         if self.error:
             raise self.error
         return self.offset
 
 
 class _MemoryRollback:
-    """Takes memory back to what is stored, where Ctrl-C came between a change in memory and its write, or behind it."""
+    """Resets memory to the stored state if Ctrl-C interrupts a change between memory and the database."""
 
     __slots__ = ("_engine",)
 
@@ -68,15 +68,15 @@ class _MemoryRollback:
         self._engine = engine
 
     def __enter__(self) -> None:
-        """Nothing is done yet."""
+        """Enter; there is nothing to prepare."""
 
     def __exit__(self, kind: type[BaseException] | None, error: object, trace: object) -> None:
-        if kind is not None and not issubclass(kind, Error):  # errors of ours were raised with that in mind
+        if kind is not None and not issubclass(kind, Error):  # our own errors leave memory consistent
             self._engine.reload_memory()
 
 
 class Engine:
-    """Owns everything native of an open store. All but ``pages.sync`` and ``pages.compact`` happens under ``lock``."""
+    """Owns the native objects of an open store. All but ``pages.sync`` and ``pages.compact`` runs under ``lock``."""
 
     def __init__(self, path: Path, sync: Sync, interval: float, tuning: Tuning) -> None:
         self.lock = threading.Lock()
@@ -93,9 +93,9 @@ class Engine:
         self._path = path
         self._refusal: Error | None = None
         self._looked = 0.0
-        self.maintaining = threading.Lock()  # held while pages are flushed or compacted, which needs no other lock
+        self.maintaining = threading.Lock()  # held during a flush or a compaction, which needs no other lock
         self.reload_memory: Callable[[], None] = lambda: None
-        self.rollback = _MemoryRollback(self)  # for whoever changes something and writes it, within ``lock``
+        self.rollback = _MemoryRollback(self)  # around a change in memory and its write, under ``lock``
         self._closed = False
         try:
             self._known = recorded.changes if recorded else 0
@@ -126,24 +126,24 @@ class Engine:
             )
 
     def opened(self) -> None:
-        """Note that the store is in use; only now, because a crash while it was being opened changes nothing."""
-        if not self.host_died:  # else it is noted already: leases were given up, and synced
+        """Record that the store is in use. This comes last, because a crash during opening changes nothing."""
+        if not self.host_died:  # else giving up the leases has recorded it
             self.witness.write(self._known)
         if not self.disk_space.short:
             self.disk_space.tend()
 
     def check(self) -> None:
-        """Raise unless the engine can be used."""
+        """Raise ``Closed`` or ``ForkedClient`` unless the engine can be used."""
         if self._refusal:
             raise self._refusal.with_traceback(None)
         if self.durability.failure:
-            raise Closed("the store is closed, because its disk failed", fix=_REOPEN_FIX) from self.durability.failure
+            raise Closed("the store is closed because its disk failed", fix=_REOPEN_FIX) from self.durability.failure
 
     def changes(self, *, frees: bool = False) -> Changes:
-        """Return an empty set of changes, under the lock. All that they depend on is to be looked up afterwards.
+        """Return an empty set of changes. Call it under the lock, before you read any state that the changes depend on.
 
-        Raises ``StorageFull`` while the disk is full; when there is room again, the store goes on from what it holds.
-        What *frees* room, or is small and needed while there is none, may use what the ballast held.
+        Raises ``StorageFull`` while the disk is full. With space again, the store resumes from its stored state.
+        With *frees*, for changes that free space or are small but necessary, the space of the ballast may be used.
         """
         self.check()
         if self.durability.full:
@@ -153,7 +153,7 @@ class Engine:
         return self.pages.changes()
 
     def _resume(self, *, frees: bool) -> None:
-        """Open RocksDB anew, which takes no writes since its disk was full, if there is room for that."""
+        """Reopen RocksDB, which refuses writes after a full disk, if there is space for that."""
         if not self.disk_space.to_send():
             if not frees:
                 raise disk_full()
@@ -176,7 +176,7 @@ class Engine:
         self.durability.sync_soon()
 
     def _reopen(self) -> None:
-        with suppress(Error):  # what was wrong with the disk is known
+        with suppress(Error):  # the disk's error is already known
             self.pages.close()
         try:
             self.pages.reopen()
@@ -185,7 +185,7 @@ class Engine:
             raise
 
     def _wait_until_usable(self, timeout: float | None) -> None:
-        """Where RocksDB has to be opened anew, wait until no sync and no compaction keeps it from that."""
+        """If RocksDB has to be reopened, wait until no sync or compaction prevents that."""
         end = time.monotonic() + (_MAX_BUSY_S if timeout is None else min(timeout, _MAX_BUSY_S))
         while self.durability.full:
             try:
@@ -198,7 +198,7 @@ class Engine:
 
     @contextmanager
     def compacting(self) -> Iterator[None]:
-        """Within, tables may be written anew, in the room of the ballast where there is no other."""
+        """Hold what a compaction needs. If the disk is full, it may use the space of the ballast."""
         self._wait_until_usable(None)
         with self.maintaining:
             with self.lock:
@@ -212,14 +212,14 @@ class Engine:
                 if self.pages.stuck:
                     raise disk_full()
                 if self.disk_space.short:
-                    self.pages.flush()  # or the write-ahead log would stay, for some small values
+                    self.pages.flush()  # else a few small values would keep the write-ahead log
             finally:
                 if lent:
                     with self.lock:
                         self.disk_space.settle()
 
     def _open_anew(self) -> None:
-        """Open RocksDB anew, though no write was refused. The ballast is taken back later: RocksDB compacts first."""
+        """Reopen RocksDB though it refused no write. The ballast returns later: RocksDB compacts first."""
         with self.durability.syncing, self.lock:
             self.check()
             if not self.disk_space.to_open():
@@ -228,49 +228,49 @@ class Engine:
         self.durability.sync_soon()
 
     def tend_room(self) -> None:
-        """Look whether a disk that was full has room again, and have the ballast as large as it should be."""
+        """Resume if a full disk has space again, and fit the ballast to the store."""
         with self.lock, suppress(StorageFull):
             self.changes()
             self.disk_space.tend()
 
     @property
     def forked(self) -> bool:
-        """Whether this is the child of a fork."""
+        """Whether this process was forked from the one that opened the store."""
         return isinstance(self._refusal, ForkedClient)
 
     def write(
         self, changes: Changes, log: LogState | None = None, offset: int = 0, done: WriteCallback | None = None
     ) -> bool:
-        """Apply changes, under the lock; say whether they count as safe already, and *done* is left to the caller."""
+        """Apply changes under the lock. Return whether they are safe already; then the caller has to call *done*."""
         self._apply(changes)
         return self.durability.written(log, offset, done)
 
     def _apply(self, changes: Changes) -> None:
-        # RocksDB's own count would not do: it may fall back when the newest change leaves no trace in its files.
+        # RocksDB's own sequence number may fall back when the newest change leaves no trace in its files.
         changes.put(CHANGES, count_value(self.durability.changes + 1))
         began = time.perf_counter()
         try:
             self.pages.write(changes)
         except Error as error:
-            # What is in memory is ahead of the database now: go back, or have nothing more built on it.
+            # Memory is now ahead of the database: reset it, or refuse all further use.
             if isinstance(error, StorageFull):
                 self.durability.full = error
                 self.reload_memory()
                 raise
-            self._refusal = Closed(f"the store is closed, because a write failed: {error.message}", fix=_REOPEN_FIX)
+            self._refusal = Closed(f"the store is closed because a write failed: {error.message}", fix=_REOPEN_FIX)
             raise OutcomeUnknown(f"a write failed: {error.message}", fix=_REOPEN_FIX) from error
         self.writes.add(time.perf_counter() - began)
 
     def write_unawaited(self, changes: Changes) -> None:
-        """Apply changes, under the lock, that nobody waits for: the next sync takes them along."""
+        """Apply changes under the lock without waiting for a sync: the next one includes them."""
         self._apply(changes)
         self.durability.changes += 1
 
     def change(self, plan: Callable[[Changes], T], timeout: float | None) -> T:
         """Let *plan* fill in changes under the lock, apply them and wait until they are safe.
 
-        They may use the room of the ballast: they are small, and a store that is full cannot go on without them. If
-        they are what finds the disk full, *plan* is asked again.
+        They may use the space of the ballast: they are small, and a full store cannot resume without them. If they are
+        the first to find the disk full, *plan* is called again.
         """
         receipt = WriteReceipt() if self.durability.waits else None
         try:
@@ -290,7 +290,7 @@ class Engine:
         return result
 
     def abandon(self) -> None:
-        """Refuse all use: this is the child of a fork, where the database would take writes and lose them."""
+        """Refuse all use in the child of a fork, where the database would accept writes and lose them."""
         self.lock = threading.Lock()
         self.pages.abandon()
         self._refusal = ForkedClient(
@@ -298,7 +298,7 @@ class Engine:
         )
 
     def close(self, timeout: float | None) -> None:
-        """Make everything safe, then close; may be called again."""
+        """Make all writes safe, then close. Further calls do nothing."""
         with self.lock:
             if self._closed or self.forked:
                 return
@@ -306,17 +306,17 @@ class Engine:
             usable = self._refusal is None and self.durability.full is None
             self._refusal = self._refusal or Closed("the store is closed", fix="Open it again")
         if not self.durability.stop(timeout):
-            warnings.warn("a store was not closed, because its disk does not answer", ResourceWarning, stacklevel=2)
+            warnings.warn("a store was not closed because its disk does not respond", ResourceWarning, stacklevel=2)
             return
         with self.lock:
             if usable and not self.durability.failure:
                 with suppress(Error):
-                    self.pages.flush()  # only to spare the next opener a replay
+                    self.pages.flush()  # saves the next opener a replay
                 self.witness.write(self.durability.changes, clean=True)
             try:
                 self.pages.close()
             except Error as error:
-                # What is in no table is in the log; what else is wrong with the disk was told when it was found.
+                # Whatever is not in a table is in the log. Other disk errors were reported when they occurred.
                 if usable and not isinstance(error, StorageFull):
                     raise
             finally:

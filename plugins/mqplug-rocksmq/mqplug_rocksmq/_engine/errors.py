@@ -1,4 +1,4 @@
-"""The errors of RocksDB, which have nothing but a text, as those of mqplug."""
+"""RocksDB's errors, which carry only a text, as errors of mqplug."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _DISK_FULL_TEXTS: Final = ("No space left", "Disk quota exceeded", "File too lar
 
 @contextmanager
 def translated_errors() -> Iterator[None]:
-    """Turn the errors of RocksDB, which have nothing but a text, into those of mqplug."""
+    """Translate RocksDB's errors into those of mqplug."""
     try:
         yield
     except Error:
@@ -23,23 +23,23 @@ def translated_errors() -> Iterator[None]:
 
 
 def translate(error: Exception) -> Error:
-    """Return the typed error for one of RocksDB's."""
+    """Return the typed error for an error of RocksDB, by its text."""
     text = str(error)
     if type(error).__name__ == "DbClosedError":
         return Closed("the store is closed")
     if any(each in text for each in _DISK_FULL_TEXTS):
         return disk_full()
     if "Permission denied" in text or "Read-only file system" in text:
-        return AccessDenied(f"the files of the store cannot be written: {text}", fix="Check their permissions")
+        return AccessDenied(f"the files of the store are not writable: {text}", fix="Check their permissions")
     if "Too many open files" in text:
-        return Error(f"RocksDB may open no more files: {text}", fix="Raise the limit of the process (ulimit -n)")
+        return Error(f"RocksDB ran out of file descriptors: {text}", fix="Raise the limit of the process (ulimit -n)")
     if "While lock file" in text or "lock hold by current process" in text:
-        return AlreadyOpen("another program holds the store's RocksDB", fix="Close it first")
+        return AlreadyOpen("another program has the store's RocksDB open", fix="Close it there first")
     if text.startswith("Corruption"):
         return Corrupt(f"RocksDB found damage: {text}", fix="Run mqplug rocksmq repair, or restore a backup")
     return Error(f"RocksDB failed: {text}")
 
 
 def disk_full() -> StorageFull:
-    """Return what says that there is no room."""
+    """Return the error for a full disk."""
     return StorageFull("the disk of the store is full", fix="Free some space on it, or trim or delete topics")

@@ -1,4 +1,4 @@
-"""How long something takes, counted in buckets: cheap enough for every write."""
+"""Latency histograms: durations counted in buckets, cheap enough for every write."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ _BUCKET_COUNT: Final = 36  # the last one begins at nine hours
 
 @attrs.frozen
 class Latencies:
-    """How often something happened, and how long it took, in seconds.
+    """A latency histogram: the number of events and their durations in seconds.
 
-    ``buckets`` has pairs of an upper bound and how often it took that long at most, and longer than the bound before.
+    ``buckets`` has pairs of an upper bound and a count: events up to that bound and above the one before.
     """
 
     count: int = 0
@@ -22,7 +22,7 @@ class Latencies:
     buckets: tuple[tuple[float, int], ...] = ()
 
     def percentile(self, percent: float) -> float:
-        """Return an upper bound of what so many of a hundred took, at most twice as long as the truth."""
+        """Return an upper bound of a percentile, at most twice its true value."""
         wanted = self.count * percent / 100
         for bound, count in self.buckets:
             wanted -= count
@@ -32,7 +32,7 @@ class Latencies:
 
 
 class LatencyRecorder:
-    """Counts. One thread at a time adds; any may look."""
+    """Counts durations. One thread at a time may add; any thread may read."""
 
     __slots__ = ("_counts", "_longest", "_total")
 
@@ -41,7 +41,7 @@ class LatencyRecorder:
         self._total = self._longest = 0.0
 
     def add(self, seconds: float) -> None:
-        """Count something that took so long."""
+        """Count one duration."""
         bucket = int(seconds * 1e6).bit_length()
         self._counts[bucket if bucket < _BUCKET_COUNT else -1] += 1
         self._total += seconds
@@ -49,7 +49,7 @@ class LatencyRecorder:
             self._longest = seconds
 
     def latencies(self) -> Latencies:
-        """Return what was counted so far."""
+        """Return the histogram so far."""
         counts = list(self._counts)
         buckets = tuple((2**bits / 1e6, count) for bits, count in enumerate(counts) if count)
         return Latencies(sum(counts), self._total, self._longest, buckets)

@@ -1,4 +1,4 @@
-"""One log in memory: how far it reaches, what of it readers may see, and who waits for more."""
+"""The state of one log in memory: its offsets, the end that readers see, and the watchers of new messages."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ MARK_INTERVAL_MS = 1000
 
 
 class Extent(NamedTuple):
-    """How far a log reaches: from the first offset that is retained to the one behind the last message."""
+    """The offsets of a log: from the first retained one to the one after the last message."""
 
     low: int
     high: int
-    dense: bool  # whether there is a message at every offset between
+    dense: bool  # whether every offset between has a message
 
 
 class LogState:
-    """The state of one open log; changed under the store's lock only, read by anyone.
+    """The state of one open log. Written under the store's lock only, read by any thread.
 
-    ``next`` is the offset of the next message. It lies behind ``end`` only after the host died: then offsets that may
-    have been given out for messages that were lost are given up, so that no id ever names two messages.
+    ``next`` is the offset of the next message. It is greater than ``end`` only after the host died: offsets that may
+    have been assigned to lost messages are skipped, so that no id ever names two messages.
     """
 
     __slots__ = (
@@ -56,24 +56,24 @@ class LogState:
         self.visible = self.end
         self.marked_size = self.marked_at = 0
         self.deleted = False
-        self.has_ingested_runs = False  # whether some of it lies in other segments
-        self.ingested_run: IngestedRun | None = None  # the one that was read last
+        self.has_ingested_runs = False  # whether other segments hold some of its messages
+        self.ingested_run: IngestedRun | None = None  # the last one that was read
         self._watchers: tuple[Callable[[], None], ...] = ()
 
     @property
     def record(self) -> LogRecord:
-        """What is to be stored about this log."""
+        """The record to store for this log."""
         return LogRecord(self.low, self.end, self.next, self.leased, self.newest, self.size, self.messages)
 
     def go_back(self, record: LogRecord) -> None:
-        """Take over what is stored."""
+        """Reset the state to a stored record."""
         self.low, self.end, self.next, self.leased, self.newest, self.size, self.messages = record
         self.marked_size = self.marked_at = 0
         self.ingested_run = None
         self.deleted = False
 
     def needs_mark(self, newest: int, now: int) -> bool:
-        """Whether the next page gets an entry in the time index."""
+        """Return whether the next page needs an entry in the time index."""
         return (
             newest > self.newest
             or self.size - self.marked_size >= _MARK_INTERVAL_BYTES
@@ -82,17 +82,17 @@ class LogState:
 
     @property
     def extent(self) -> Extent:
-        """How far readers can see."""
+        """The offsets that readers can see."""
         return Extent(self.low, self.visible, self.messages == self.end)
 
     def show(self, end: int) -> None:
-        """Let readers see the messages below *end*, and wake those who wait."""
+        """Show readers the messages below *end*, and wake the watchers."""
         if end > self.visible:
             self.visible = end
             self.wake()
 
     def watch(self, callback: Callable[[], None]) -> None:
-        """Have *callback* called, quickly and from any thread, when there is more to see or the log is deleted."""
+        """Call *callback*, in any thread, when messages become visible or the log is deleted."""
         self._watchers += (callback,)
 
     def unwatch(self, callback: Callable[[], None]) -> None:

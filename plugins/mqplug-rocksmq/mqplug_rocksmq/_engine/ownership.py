@@ -1,7 +1,8 @@
-"""Which process owns a store: the one that holds a lock on the store's own file ``owner``.
+"""Ownership of a store: held by the process that has locked the store's file ``owner``.
 
-RocksDB's lock would not do: it is a POSIX lock, which is lost when its process closes any descriptor of that file,
-as a copy of the directory does. This one is a ``flock``, taken before RocksDB opens, and only the owner holds the file.
+RocksDB's own lock is not enough: it is a POSIX lock, which a process loses when it closes any descriptor of that file,
+for instance while it copies the directory. This one is a ``flock``, taken before RocksDB opens, on a file that only the
+owner holds open.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ _MAX_SOCKET_PATH_BYTES: Final = 100
 
 
 class OwnerRecord(NamedTuple):
-    """What the owner of a store writes into its file."""
+    """The content of the file ``owner``: the process, and the socket it listens on."""
 
     pid: int
     socket: str | None
@@ -44,18 +45,18 @@ class Ownership:
         self.announce(None)
 
     def announce(self, socket: Path | None) -> None:
-        """Write down where other processes can ask the owner."""
+        """Record the socket at which other processes reach the owner."""
         text = json.dumps({"pid": os.getpid(), "socket": None if socket is None else str(socket)}).encode()
         os.pwrite(self._file, text, 0)
         os.ftruncate(self._file, len(text))
 
     def release(self) -> None:
-        """Let another process own the store. In the child of a fork this only forgets the parent's right."""
+        """Release the store to other processes. In the child of a fork, the parent keeps its ownership."""
         os.close(self._file)
 
 
 def read_owner(path: Path) -> OwnerRecord | None:
-    """Return what the present or last owner of a store wrote."""
+    """Return the record of the present or last owner of a store, or None if there is none."""
     try:
         said = json.loads(read_own(path / OWNER))
         socket = said["socket"]
@@ -65,7 +66,7 @@ def read_owner(path: Path) -> OwnerRecord | None:
 
 
 def socket_path(store: Path) -> Path:
-    """Return where the owner of a store listens: a short name, in a directory that only this user can enter."""
+    """Return the socket path of a store's owner: a short name in a directory that only this user can enter."""
     name = hashlib.sha256(os.fsencode(store.resolve())).hexdigest()[:20]
     return _runtime_directory() / f"{name}.sock"
 
@@ -77,7 +78,7 @@ def _runtime_directory() -> Path:
         path = Path(candidate)
         if len(candidate) + 26 < _MAX_SOCKET_PATH_BYTES and _private(path):
             return path
-    raise PermissionError("no directory for sockets belongs to this user alone: set XDG_RUNTIME_DIR to one")
+    raise PermissionError("no directory for sockets is private to this user: set XDG_RUNTIME_DIR to one")
 
 
 def _private(path: Path) -> bool:

@@ -1,8 +1,8 @@
-"""The page store: the narrow seam over RocksDB. Nothing else imports rocksdict.
+"""RocksDB as pages and small values: the only module, beside tuning, that imports rocksdict.
 
-The traps that are kept out here: iterators are made, used and dropped inside one call, because a live one keeps the
-database open after ``close``; they have no bounds, because rocksdict frees those too early; their status is checked,
-because they end silently on an error; and the store is always in raw mode, which rocksdict does not check itself.
+It avoids four traps of rocksdict. Iterators are made, used and dropped inside one call, because a live one keeps the
+database open after ``close``. They have no bounds, because rocksdict frees those too early. Their status is checked,
+because they end silently on an error. And raw mode is enforced, because rocksdict does not check it.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ WantsMore = Callable[[int, bytes], bool]
 
 
 class TableFile(NamedTuple):
-    """One file of pages: its first and last key, and how large it is."""
+    """A table file of pages: its first and last key, and its size in bytes."""
 
     first: bytes
     last: bytes
@@ -48,7 +48,7 @@ class TableFile(NamedTuple):
 
 
 class Pages:
-    """Pages by (segment, offset) and small values by key, in one RocksDB. Not for several threads at once."""
+    """Pages by (segment, offset) and small values by key, in one RocksDB. Not thread-safe."""
 
     def __init__(
         self,
@@ -65,7 +65,7 @@ class Pages:
         self.reopen()
 
     def reopen(self) -> None:
-        """Open anew; the only way to have RocksDB go on after an error of its disk."""
+        """Close and open the database: RocksDB resumes in no other way after a disk error."""
         self.close()
         _check_raw_mode(self._path)
         options, families = self._tuning.families(self._recovery)
@@ -77,29 +77,29 @@ class Pages:
         self._open = True
 
     def changes(self) -> Changes:
-        """Return an empty set of changes, to be written once."""
+        """Return an empty set of changes, for a single ``write``."""
         return Changes(self._families)
 
     def write(self, changes: Changes) -> None:
-        """Apply all changes or none. They survive the death of the process; ``sync`` makes them survive the host's."""
+        """Apply all changes or none. They survive the death of the process, and after ``sync`` that of the host."""
         try:
             self._db.write(changes.batch, _UNSYNCED)
         except Exception as error:
             raise translate(error) from error
 
     def sync(self) -> None:
-        """Wait until all that was written before is on disk; other threads may run, and write, meanwhile."""
+        """Wait until all earlier writes are on disk. Other threads may write meanwhile."""
         with translated_errors():
             self._db.flush_wal(True)
 
     def get(self, key: bytes) -> bytes | None:
-        """Return the small value under a key."""
+        """Return the small value under a key, or None."""
         with translated_errors():
             value: bytes | None = self._meta.get(key)
             return value
 
     def scan(self, prefix: bytes, start: bytes = b"", limit: int = MAX_OFFSET) -> list[tuple[bytes, bytes]]:
-        """Return the small values whose keys begin with *prefix*, in order, from *start* on."""
+        """Return up to *limit* small values whose keys begin with *prefix*, in order, from *start* on."""
         with translated_errors():
             found: list[tuple[bytes, bytes]] = []
             cursor = self._meta.iter()
@@ -113,14 +113,14 @@ class Pages:
     def read(self, segment: int, offset: int, more: WantsMore | None = None) -> list[tuple[int, bytes]]:
         """Return pages with their offsets, from the last one that starts at or before *offset*.
 
-        Where there is none, they begin with the first one behind it. They end when *more* says so of a page; without
-        it there is one at most.
+        Without one, they begin with the first after *offset*. They end with the first page for which *more* returns
+        False. Without *more*, there is one page at most.
         """
         try:
             cursor = self._data.iter()
             wanted = page_key(segment, offset)
             cursor.seek(wanted)
-            if not cursor.valid() or cursor.key() != wanted:  # to look backward costs more, and is needed seldom
+            if not cursor.valid() or cursor.key() != wanted:  # looking backward costs more, and is rarely needed
                 cursor.seek_for_prev(wanted)
                 if not cursor.valid() or read_page_key(cursor.key())[0] != segment:
                     cursor.status()
@@ -130,7 +130,7 @@ class Pages:
             raise translate(error) from error
 
     def scan_back(self, prefix: bytes, start: bytes) -> tuple[bytes, bytes] | None:
-        """Return the last small value up to *start* whose key begins with *prefix*."""
+        """Return the last small value at or before *start* whose key begins with *prefix*, or None."""
         with translated_errors():
             cursor = self._meta.iter()
             cursor.seek_for_prev(start)
@@ -139,37 +139,37 @@ class Pages:
             return found
 
     def last(self, segment: int) -> tuple[int, bytes] | None:
-        """Return the last page of a segment."""
+        """Return the last page of a segment with its offset, or None."""
         found = self.read(segment, MAX_OFFSET)
         return found[0] if found else None
 
     def ingest(self, paths: Sequence[Path]) -> None:
-        """Take in table files, all or none, durably; they are gone from where they were."""
+        """Ingest table files durably, all or none. They are moved, not copied."""
         options = IngestExternalFileOptions()
         options.set_move_files(True)
         with translated_errors():
             self._data.ingest_external_file([str(path) for path in paths], options)
 
     def compact(self, segment: int, start: int, stop: int) -> None:
-        """Give back the room of dropped pages; other threads may run meanwhile."""
+        """Free the disk space of dropped pages. Other threads may run meanwhile."""
         with translated_errors():
             self._data.compact_range(page_key(segment, start), page_key(segment, stop))
 
     def tables(self) -> list[TableFile]:
-        """Return the tables that hold pages, in the order of their keys."""
+        """Return the table files that hold pages, in the order of their keys."""
         with translated_errors():
             found = [TableFile(file["start_key"], file["end_key"], file["size"]) for file in self._data.live_files()]
         return sorted(table for table in found if len(table.first) == len(table.last) == PAGE_KEY_BYTES)
 
     def merge(self, first: bytes, last: bytes) -> None:
-        """Write the tables between two keys anew, as few of them; other threads may run meanwhile."""
+        """Rewrite the tables between two keys as few larger ones. Other threads may run meanwhile."""
         options = CompactOptions()
         options.set_bottommost_level_compaction(BottommostLevelCompaction.force())
         with translated_errors():
             self._data.compact_range(first, last, options)
 
     def read_until_error(self, family: str, start: bytes, most: int) -> tuple[list[tuple[bytes, bytes]], Error | None]:
-        """Return what a column family holds from *start* on, up to so many bytes, and the error that ended it early."""
+        """Return a column family's entries from *start* on, up to *most* bytes, and the error that ended that early."""
         found: list[tuple[bytes, bytes]] = []
         try:
             cursor = self._family(family).iter()
@@ -187,22 +187,22 @@ class Pages:
         return self._data if name == "data" else self._meta
 
     def number_property(self, name: str, family: str = "data") -> int:
-        """Return a property of RocksDB's, which is a number."""
+        """Return a RocksDB property that is a number."""
         with translated_errors():
             return int(self._family(family).property_int_value(name) or 0)
 
     def text_property(self, name: str, family: str = "data") -> str:
-        """Return a property of RocksDB's, which is a text."""
+        """Return a RocksDB property that is a text."""
         with translated_errors():
             return str(self._family(family).property_value(name) or "")
 
     def checkpoint(self, path: Path) -> None:
-        """Make a copy as of now, of links where they are possible, in a directory that does not exist yet."""
+        """Copy the database as of now into a new directory, with hard links where possible."""
         with translated_errors():
             Checkpoint(self._db).create_checkpoint(str(path))
 
     def compact_all(self) -> None:
-        """Give back all room that can be given back; other threads may run meanwhile."""
+        """Compact everything. Other threads may run meanwhile."""
         with translated_errors():
             for family in (self._data, self._meta):
                 family.flush(True)
@@ -210,31 +210,31 @@ class Pages:
 
     @property
     def stuck(self) -> bool:
-        """Whether RocksDB found no room for work of its own since it was opened, and may do none until it is anew.
+        """Whether RocksDB's background work failed for lack of space, and stopped until the database is reopened.
 
-        It does not say so: a compaction that is asked for then returns as if it were done.
+        RocksDB does not report that: a compaction then returns as if it were done.
         """
         with translated_errors():
-            return bool(self._db.property_int_value("rocksdb.background-errors"))  # it counts them here for all
+            return bool(self._db.property_int_value("rocksdb.background-errors"))  # a count over all column families
 
     def cancel(self) -> None:
-        """End compactions that run; nothing can be flushed or compacted afterwards."""
+        """Cancel running compactions. Nothing can be flushed or compacted afterwards."""
         with translated_errors():
             self._db.cancel_all_background(True)
 
     def flush(self) -> None:
-        """Move all that was written from the write-ahead log into table files."""
+        """Move all writes from the write-ahead log into table files."""
         with translated_errors():
             for family in (self._data, self._meta):
                 family.flush(True)
 
     def abandon(self) -> None:
-        """Keep the database from being closed in the child of a fork, where that crashes the process."""
+        """Leak the database in the child of a fork, where closing it crashes the process."""
         for native in (self._db, self._data, self._meta, *self._families.values()):
             ctypes.pythonapi.Py_IncRef(ctypes.py_object(native))
 
     def close(self) -> None:
-        """Close the database and its lock, whatever its disk says to that; then raise it."""
+        """Close the database and its lock despite disk errors, then raise the first of them."""
         if not self._open:
             return
         self._open = False
@@ -251,13 +251,13 @@ class Pages:
 
 
 def rebuild_database(path: Path) -> None:
-    """Have RocksDB find its own files again, where it has lost track of them."""
+    """Let RocksDB rebuild its list of files from those that it finds."""
     with translated_errors():
         Rdict.repair(str(path), _DEFAULT_TUNING.options())
 
 
 def write_table(path: Path, pages: Iterable[tuple[int, int, bytes]]) -> None:
-    """Write a table file, on disk, of pages with their segments and offsets, in order."""
+    """Write pages (segment, offset, page), in the order of their keys, to a table file on disk."""
     with translated_errors():
         writer = SstFileWriter(_DEFAULT_TUNING.families("strict")[1]["data"])
         writer.open(str(path))
@@ -267,9 +267,9 @@ def write_table(path: Path, pages: Iterable[tuple[int, int, bytes]]) -> None:
 
 
 class Changes:
-    """A set of changes that is applied as one.
+    """A set of changes that is applied atomically.
 
-    It holds no handle of its own, because one in a forgotten traceback would keep the database open.
+    It holds no database handle, because one in a forgotten traceback would keep the database open.
     """
 
     __slots__ = ("_families", "batch")
@@ -283,7 +283,7 @@ class Changes:
         self.batch.put(page_key(segment, offset), page, self._families["data"])
 
     def drop_pages(self, segment: int, start: int, stop: int) -> None:
-        """Remove the pages that start in this range of offsets."""
+        """Remove the pages that start at offsets from *start* up to *stop*."""
         self.batch.delete_range(page_key(segment, start), page_key(segment, stop), self._families["data"])
 
     def put(self, key: bytes, value: bytes) -> None:
@@ -315,28 +315,28 @@ def _read_on(cursor: RdictIter, segment: int, more: WantsMore | None) -> list[tu
 
 
 def _check_raw_mode(path: Path) -> None:
-    """Refuse a database that rocksdict would open in its other mode, and spoil."""
+    """Raise ``Corrupt`` for a database that rocksdict would open in its other mode, and damage."""
     config = path / "rocksdict-config.json"
     try:
         raw = not config.exists() or json.loads(config.read_text())["raw_mode"]
     except (ValueError, KeyError, TypeError):
-        # rocksdict writes it anew each time, in place: whoever was killed meanwhile left a part. It is not needed.
+        # rocksdict rewrites this file in place, so a killed process leaves a part of it. It is not needed.
         config.unlink()
         return
     if not raw:
         raise Corrupt(
             f"{path} was opened by a program that does not use rocksdict's raw mode",
-            fix=f"Make sure that nothing else opens it, then set raw_mode to true in {config.name}",
+            fix=f"Stop all programs that open it, then set raw_mode to true in {config.name}",
         )
 
 
 def _exit_without_joining() -> None:
-    """In the child of a fork, have ``exit`` skip RocksDB's last act, which joins threads that exist in the parent only.
+    """Make ``exit`` in the child of a fork skip RocksDB's cleanup, which joins threads that only the parent has.
 
     It would crash the child even if every database was closed before the fork.
     """
     libc = ctypes.CDLL(None)
-    if hasattr(libc, "on_exit"):  # where the C library lacks it, children have to leave with os._exit
+    if hasattr(libc, "on_exit"):  # without it, children have to exit with os._exit
         libc.on_exit(libc._exit, None)
 
 

@@ -1,7 +1,7 @@
-"""Opening the files of a store: no link is followed, and whatever else lies in their place is refused by name.
+"""Safe opening of a store's own files: links and everything but regular files are refused.
 
-Whoever can write into the directory of a store could otherwise have its owner write into any file of the owner's. The
-look is one with the opening: there is no moment between them.
+Otherwise a user who can write into the directory of a store could make its owner write into any of the owner's files.
+The check is made on the opened file, so nothing can be swapped in between.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from mqplug import ConfigError
 _SAFE_FLAGS: Final = (
     os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
 )  # the last: a pipe answers at once, instead of waiting
-_MAX_READ_BYTES: Final = 64 << 10  # of what is read at once: these files are small
+_MAX_READ_BYTES: Final = 64 << 10  # these files are small
 _FILE_KINDS: Final = (
     (stat.S_ISDIR, "a directory"), (stat.S_ISFIFO, "a pipe"), (stat.S_ISSOCK, "a socket"),
     (stat.S_ISCHR, "a device"), (stat.S_ISBLK, "a device"),
@@ -27,7 +27,7 @@ _FILE_KINDS: Final = (
 
 
 def open_own(path: Path, flags: int) -> int:
-    """Open a file of a store and return its descriptor; ``ConfigError`` where something else has its name."""
+    """Open a file of a store and return its descriptor. Raise ``ConfigError`` unless it is a regular file."""
     try:
         descriptor = os.open(path, flags | _SAFE_FLAGS, 0o600)
     except OSError as error:
@@ -41,7 +41,7 @@ def open_own(path: Path, flags: int) -> int:
 
 
 def read_own(path: Path) -> bytes:
-    """Return what is in a file of a store."""
+    """Return the content of a file of a store."""
     descriptor = open_own(path, os.O_RDONLY)
     try:
         return os.read(descriptor, _MAX_READ_BYTES)
@@ -50,26 +50,26 @@ def read_own(path: Path) -> bytes:
 
 
 def create_own(path: Path) -> int:
-    """Open a file of a store that is to be new; what was left there of an earlier one goes, unopened."""
+    """Create a file of a store and return its descriptor. A leftover is removed without being opened."""
     path.unlink(missing_ok=True)
     return open_own(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
 
 
 def refuse_links(directory: Path) -> None:
-    """Raise if there is a link among the files of a directory of a store, or in its place."""
+    """Raise ``ConfigError`` if a directory of a store is a link or contains one."""
     if directory.is_symlink():
         raise _refused(directory, "a link")
     try:
         entries = list(os.scandir(directory))
     except (FileNotFoundError, NotADirectoryError):
-        return  # whoever wants it makes it, or finds that out
+        return  # it is created later, or its use fails then
     for entry in entries:
         if entry.is_symlink():
             raise _refused(Path(entry.path), "a link")
 
 
 def expect_unshared(directory: Path) -> None:
-    """Raise if others may write into a directory: they could put anything in the place of a file."""
+    """Raise ``ConfigError`` if other users may write into a directory, and so replace its files."""
     found = directory.stat()
     mine = found.st_uid in (os.geteuid(), 0) or os.geteuid() == 0
     open_to_all = found.st_mode & stat.S_IWOTH
@@ -78,14 +78,14 @@ def expect_unshared(directory: Path) -> None:
         return
     who = "belongs to another user" if not mine else f"can be written by {'all' if open_to_all else 'other'} users"
     raise ConfigError(
-        f"the directory {directory} {who}, who could have this program write into other files",
-        fix="Run chmod go-w on it, or name a directory inside it: that is made for this user alone",
+        f"the directory {directory} {who}, so others could make this program write into other files",
+        fix="Run chmod go-w on it, or name a new directory inside it, which is created for this user alone",
         backend="rocksmq",
     )
 
 
 def _is_private(group: int, user: int) -> bool:
-    """Whether a group is there for one user alone, as many systems make one for each, and let it write by default."""
+    """Return whether a group belongs to one user alone, as many systems create by default."""
     try:
         found, name = grp.getgrgid(group), pwd.getpwuid(user).pw_name
     except KeyError:
@@ -97,13 +97,13 @@ def _expect_own(path: Path, found: os.stat_result) -> None:
     if not stat.S_ISREG(found.st_mode):
         raise _refused(path, _kind(found))
     if found.st_nlink > 1:
-        raise _refused(path, "a link: the same file has another name, too")
+        raise _refused(path, "a link: the same file has another name")
     if found.st_uid not in (os.geteuid(), 0, path.parent.stat().st_uid):
         raise _refused(path, f"a file of another user ({found.st_uid})")
 
 
 def _other_kind(path: Path, error: OSError) -> Exception:
-    """Say what is there instead of a file, where that is why it could not be opened."""
+    """Return the error that names what is in the place of a file, if that prevented opening it."""
     if error.errno not in (errno.ELOOP, errno.EISDIR, errno.ENXIO, errno.EMLINK):
         return error
     try:
@@ -120,7 +120,7 @@ def _kind(found: os.stat_result) -> str:
 
 def _refused(path: Path, what: str) -> ConfigError:
     return ConfigError(
-        f"{path} is {what}, and a store has a file of its own there",
-        fix="Find out who put it there, and remove it",
+        f"{path} is {what}; expected a regular file of the store",
+        fix="Find out who put it there, then remove it",
         backend="rocksmq",
     )

@@ -1,7 +1,7 @@
-"""How RocksDB is set up: what was measured to be fast, within the memory that a store may take.
+"""RocksDB's options: measured to be fast within the memory and disk space that a store may use.
 
-No manager of write buffers is needed: RocksDB has writers wait when all buffers of a column family are full, so that
-their number and size are a bound by themselves.
+No write buffer manager is needed: RocksDB stalls writers when all buffers of a column family are full, so the number
+and size of the buffers bound the memory.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ RecoveryMode = Literal["strict", "lenient"]
 
 @attrs.frozen
 class Tuning:
-    """How much memory a store may take beyond what the interpreter needs, how much disk (None is no limit), and how.
+    """The memory that a store may use beside the interpreter's, its disk limit (None: unlimited), and its compression.
 
-    A sixteenth of the memory is one write buffer, and there are six; an eighth is the cache of blocks. Table files are
-    not mapped into memory: blocks that are compressed are copied anyway, so that reading is no faster. Others would be
-    read twice as fast, but what is mapped counts as memory of the process, up to all of the log.
+    Each of six write buffers takes a sixteenth of the memory, the block cache an eighth. Table files are not mapped
+    into memory: compressed blocks are copied anyway, so reading them is no faster. Uncompressed ones would be read
+    twice as fast, but mapped files count as memory of the process, up to the whole log.
     """
 
     memory: int = DEFAULT_MEMORY_BYTES
@@ -40,26 +40,26 @@ class Tuning:
 
     @property
     def ballast_bytes(self) -> int:
-        """How large the ballast may get: it holds what the write buffers hold, which opening writes into tables."""
+        """The maximum size of the ballast: opening writes the content of the write buffers into tables."""
         most = self.memory // 2 if self.max_ballast_bytes is None else self.max_ballast_bytes
         return most if self.disk is None else min(most, self.disk // 8)
 
     @property
     def table_bytes(self) -> int:
-        """How large one table may get: the room of dropped messages comes back by tables."""
+        """The target size of a table. The space of dropped messages is freed table by table."""
         return 64 * _MIB_BYTES if self.disk is None else max(4 * _MIB_BYTES, min(64 * _MIB_BYTES, self.disk // 16))
 
     @property
     def step_bytes(self) -> int:
-        """How many bytes of messages come between two looks at whether there are too many."""
+        """The bytes of new messages between two checks of the disk limit."""
         return 0 if self.disk is None else min(512 * _MIB_BYTES, self.disk // 32)
 
     @property
     def budget_bytes(self) -> int | None:
-        """How many bytes of messages may be kept.
+        """The bytes of messages that may be kept.
 
-        The rest is for the ballast, the write-ahead log and for merging, when RocksDB writes anew what it has, before
-        it removes the old files: that is everything in a small store, and a gigabyte in a large one.
+        The rest is for the ballast, the write-ahead log and compactions, which rewrite tables before they remove the
+        old ones: that is everything in a small store, and a gigabyte in a large one.
         """
         if self.disk is None:
             return None
@@ -68,17 +68,17 @@ class Tuning:
 
     @property
     def wal_bytes(self) -> int:
-        """How large the write-ahead log may grow before what it protects is moved to tables."""
+        """The size at which the write-ahead log is flushed to tables."""
         return 64 * _MIB_BYTES if self.disk is None else min(64 * _MIB_BYTES, self.disk // 8)
 
     def options(self) -> Options:
-        """The options of the database and of small values."""
+        """Return the options of the database and of small values."""
         options = _options(self, self.memory // 64)
         options.set_max_write_buffer_number(_META_BUFFER_COUNT)
         return options
 
     def families(self, recovery: RecoveryMode) -> tuple[Options, dict[str, Options]]:
-        """The options of the database, and those of each column family."""
+        """Return the options of the database, and those of each column family."""
         table, small = _tables(Cache(self.memory // 8))
         data = _options(self, self.memory // 16)
         data.set_max_write_buffer_number(_DATA_BUFFER_COUNT)
@@ -121,5 +121,5 @@ def _options(tuning: Tuning, buffer: int) -> Options:
 
 
 def _open_files(limit: int) -> int:
-    """Return how many files RocksDB may hold open: not without a bound, because each takes memory."""
+    """Return the number of files that RocksDB may hold open. It is bounded, because each takes memory."""
     return _MAX_OPEN_FILES if limit == resource.RLIM_INFINITY else min(_MAX_OPEN_FILES, limit // 2)

@@ -1,8 +1,8 @@
-"""The witness: a record, outside RocksDB, of how much was on disk for certain.
+"""The witness: a record outside RocksDB of how many changes are certainly on disk.
 
-RocksDB's recovery cannot tell a log that lost its end from one that never had more. The witness can: it holds the
-number of changes at the last sync. It also says whether the store was closed cleanly, and in which boot of the host it
-was last open, which tells the death of a process (after which nothing is lost) from that of the host.
+RocksDB's recovery cannot distinguish a log that lost its end from a complete one. The witness can: it holds the number
+of changes at the last sync. It also records whether the store was closed cleanly, and the boot id of the host. That
+distinguishes the death of a process, which loses nothing, from that of the host.
 """
 
 from __future__ import annotations
@@ -26,21 +26,21 @@ _BOOT_ID: Final = Path("/proc/sys/kernel/random/boot_id")
 
 
 class WitnessRecord(NamedTuple):
-    """What the last opener of a store left behind."""
+    """The witness's record, as the last opener of a store left it."""
 
     clean: bool
-    cautious: bool  # nothing was shown before it was on disk
+    cautious: bool  # readers saw only messages that were on disk
     changes: int
     boot: bytes
 
     @property
     def host_died(self) -> bool:
-        """Whether what was shown, and not synced, may be gone."""
+        """Whether messages that readers saw may be lost, because they were not synced."""
         return not (self.clean or self.cautious) and (self.boot != _boot_id() or not self.boot)
 
 
 class Witness:
-    """The open record of one store."""
+    """The open witness file of one store."""
 
     def __init__(self, path: Path, *, cautious: bool) -> None:
         self._cautious = cautious
@@ -48,23 +48,23 @@ class Witness:
         self._boot = _boot_id()
 
     def read(self) -> WitnessRecord | None:
-        """Return what the last opener wrote, or None where nothing can be read."""
+        """Return the record of the last opener, or None if it is missing or damaged."""
         return _decoded(os.pread(self._file, _RECORD.size + _CRC.size, 0))
 
     def write(self, changes: int, *, clean: bool = False) -> None:
-        """Record that so many changes are on disk; to be called only when they are."""
+        """Record that *changes* changes are on disk. Call it only when they are."""
         flags = _CLEAN * clean | _CAUTIOUS * self._cautious
         record = _RECORD.pack(_MAGIC, flags, changes, self._boot)
         os.pwrite(self._file, record + _CRC.pack(crc32c(record)), 0)
 
     def close(self) -> None:
-        """Put the record itself on disk and close it."""
+        """Sync the record to disk and close the file."""
         os.fsync(self._file)
         os.close(self._file)
 
 
 def read_witness(path: Path) -> WitnessRecord | None:
-    """Return what the last opener of a store that nobody has open left in this file."""
+    """Return the record in the witness file of a closed store, or None if it is missing or damaged."""
     try:
         return _decoded(read_own(path))
     except OSError:
@@ -83,7 +83,7 @@ def _decoded(raw: bytes) -> WitnessRecord | None:
 
 
 def _boot_id() -> bytes:
-    """Return what names this boot of the host; empty where nothing does, and then every crash counts as the host's."""
+    """Return the boot id of the host, empty if there is none. Then every crash counts as the host's."""
     try:
         return _BOOT_ID.read_bytes().strip()[:36]
     except OSError:

@@ -1,1 +1,1 @@
-"""How messages, keys and notes are stored as bytes."""
+"""The stored format: pages, keys, small values and notes as bytes."""

@@ -1,4 +1,4 @@
-"""Arrow arrays as pages, without an object for each message: a page has Arrow's layout. Needs pyarrow."""
+"""Encode Arrow arrays as pages without an object per message: pages have Arrow's layout. Needs pyarrow."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ import pyarrow.compute as functions
 from mqplug_rocksmq._format.page import PageBody, PageWriter
 from mqplug_rocksmq._format.paging import page_rows
 
-pc: Any = functions  # they are made when that is imported: type checkers know few of them
+pc: Any = functions  # its functions are generated at import: type checkers know few of them
 
 ARROW_COLUMNS: Final = ("timestamp", "key", "value", "headers")
 
 
 def arrow_page_bodies(arrays: Mapping[str, pa.Array], now: int) -> list[PageBody]:
-    """Return messages as pages of a good size. What has no timestamp was sent *now*.
+    """Return messages as page bodies of a suitable size. Messages without a timestamp get *now*.
 
-    The arrays are as ``mqplug.spi.Run.arrow`` has them. All but the values may be missing.
+    The arrays are those of ``mqplug.spi.Run.arrow``. All but the values may be missing.
     """
     values = arrays["value"]
     first, last = _data_range(values)
@@ -75,13 +75,13 @@ def _headers(writer: PageWriter, lists: pa.Array | None) -> None:
 
 
 def _data_range(array: pa.Array) -> tuple[int, int]:
-    """Where the data of an array begins and ends, as its offsets say."""
+    """Return where the data of an array begins and ends, by its offsets."""
     starts = memoryview(array.buffers()[1]).cast("q" if _is_large(array) else "i")
     return starts[array.offset], starts[array.offset + len(array)]
 
 
 def _offsets(array: pa.Array) -> memoryview:
-    """The offsets of an array's items, from 0 on, of 4 bytes each."""
+    """Return the offsets of an array's items as 4-byte numbers that begin at 0."""
     kind = pa.int64() if _is_large(array) else pa.int32()
     starts = pa.Array.from_buffers(kind, len(array) + 1, [None, array.buffers()[1]], offset=array.offset)
     first, _ = _data_range(array)
@@ -98,7 +98,7 @@ def _data(writer: PageWriter, array: pa.Array) -> None:
 
 
 def _validity(array: pa.Array) -> bytes:
-    """Which items are there, a bit each, from the first bit on."""
+    """Return the validity bitmap of an array, shifted to begin at bit 0."""
     first, stop = array.offset, array.offset + len(array)
     bits: int = int.from_bytes(memoryview(array.buffers()[0])[first // 8 : (stop + 7) // 8], "little") >> first % 8
     return (bits & (1 << len(array)) - 1).to_bytes((len(array) + 7) // 8, "little")

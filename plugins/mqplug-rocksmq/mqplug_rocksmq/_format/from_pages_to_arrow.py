@@ -1,4 +1,4 @@
-"""Pages as Arrow: arrays share the page's memory, nothing is copied."""
+"""Return pages as Arrow arrays that share the page's memory. Needs pyarrow."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ _BATCH_TIME: Final = pa.timestamp("us", tz="UTC")
 _BINARY: Final = pa.binary()
 
 _NO_PAIRS: Final = pa.array([], _HEADERS.value_type)
-_NO_BYTES: Final = pa.py_buffer(b"")  # Arrow takes no missing buffer where there are offsets
+_NO_BYTES: Final = pa.py_buffer(b"")  # Arrow requires a data buffer wherever there are offsets
 
 
 class ArrowPage(Protocol):
-    """A page, as far as Arrow needs it: how many messages it has, and its buffers by their numbers."""
+    """The part of a page that Arrow needs: its message count, and its buffers by number."""
 
     count: int
 
@@ -32,7 +32,7 @@ class ArrowPage(Protocol):
 
 
 class ArrowSlice(Protocol):
-    """Some messages of a page: the offsets ``base + start`` up to ``end``."""
+    """The part of a slice that Arrow needs: messages at the offsets from ``base + start`` up to ``end``."""
 
     @property
     def base(self) -> int: ...
@@ -45,19 +45,19 @@ class ArrowSlice(Protocol):
 
 
 def joined_columns(parts: Sequence[ArrowSlice], names: Sequence[str]) -> dict[str, pa.Array]:
-    """Return those of the named columns that pages have, one part behind the other."""
+    """Return the named columns, as far as pages have them, joined over all parts."""
     places = [(part, part.as_page()) for part in parts]
     made = {name: [_COLUMNS[name](*place) for place in places] for name in names if name in _COLUMNS}
     return {name: arrays[0] if len(arrays) == 1 else pa.concat_arrays(arrays) for name, arrays in made.items()}
 
 
 def page_record_batch(page: ArrowPage) -> pa.RecordBatch:
-    """Return what a page holds."""
+    """Return the messages of a page as a record batch."""
     return pa.RecordBatch.from_arrays([_times(page), _keys(page), _values(page), _headers(page)], schema=SCHEMA)
 
 
 def _checked(build: Callable[P, pa.Array]) -> Callable[P, pa.Array]:
-    """Arrow trusts offsets, and a page may come from another process."""
+    """Validate the result of *build*: Arrow trusts offsets, and a page may come from another process."""
 
     @wraps(build)
     def checked(*args: P.args, **keywords: P.kwargs) -> pa.Array:
@@ -65,7 +65,7 @@ def _checked(build: Callable[P, pa.Array]) -> Callable[P, pa.Array]:
             column = build(*args, **keywords)
             column.validate(full=True)
         except (ValueError, TypeError, IndexError) as error:
-            raise Corrupt(f"a column of a page is not what it says: {error}") from error
+            raise Corrupt(f"a column of a page is invalid: {error}") from error
         return column
 
     return checked
@@ -73,7 +73,7 @@ def _checked(build: Callable[P, pa.Array]) -> Callable[P, pa.Array]:
 
 @_checked
 def binary_column(page: ArrowPage, number: int, count: int) -> pa.Array:
-    """Return so many byte strings, whose three buffers begin with this number."""
+    """Return *count* byte strings from three buffers, of which *number* is the first."""
     return _binary(count, _buffers(page, number, number + 3))
 
 
@@ -103,7 +103,7 @@ def _headers(page: ArrowPage) -> pa.Array:
 
 
 def _buffers(page: ArrowPage, first: int, end: int) -> list[pa.Buffer | None]:
-    """Return buffers of a page by their numbers; None is one of length 0."""
+    """Return the buffers *first* up to *end* of a page, None for an empty one."""
     found = (page.buffer(number) for number in range(first, end))
     return [pa.py_buffer(buffer) if buffer else None for buffer in found]
 

@@ -1,4 +1,4 @@
-"""Notes of what was handed out to members that share a log: how they are stored."""
+"""Hand-out notes as stored: which messages of a shared log went to members, or were put off."""
 
 from __future__ import annotations
 
@@ -17,29 +17,29 @@ _LENGTH: Final = Struct(">H")
 
 
 class HandOutSpan(NamedTuple):
-    """Messages side by side: how often they were handed out, and when they may be again, in milliseconds since 1970."""
+    """Consecutive messages with one delivery count and one due time, in milliseconds since 1970."""
 
     first: int
     size: int
     attempts: int
-    due: int = 0  # at once
+    due: int = 0  # 0: at once
 
 
 class HandOutNote(NamedTuple):
-    """Messages that went to one member, which may be in another process; or that were put off."""
+    """Messages that went to one member or were put off. ``elsewhere``: the member is in another process."""
 
     spans: tuple[HandOutSpan, ...]
     elsewhere: bool = False
 
 
 def notes_key(log: int, group: str) -> bytes:
-    """Return what the keys of the notes of a log and group begin with."""
+    """Return the key prefix of the notes of a log and group."""
     name = group.encode()
     return log_key(log, HANDED_OUT) + _LENGTH.pack(len(name)) + name
 
 
 def numbered_key(keys: bytes, number: int) -> bytes:
-    """Return the key of one note, of those whose keys begin so; what a later one says of a message counts."""
+    """Return the key of one note under a prefix. For each message the note with the highest number counts."""
     return keys + _NUMBER.pack(number)
 
 
@@ -49,15 +49,15 @@ def note_value(note: HandOutNote) -> bytes:
 
 
 def read_note(value: bytes) -> HandOutNote:
-    """Decode a note; ``Corrupt`` where it is none."""
+    """Decode a note. Raise ``Corrupt`` if it is damaged."""
     if len(value) % _SPAN.size != _FLAGS.size:
-        raise Corrupt("a note of what was handed out is damaged", fix="Run mqplug rocksmq repair, or restore a backup")
+        raise Corrupt("a hand-out note is damaged", fix="Run mqplug rocksmq repair, or restore a backup")
     spans = tuple(map(HandOutSpan._make, _SPAN.iter_unpack(value[_FLAGS.size :])))
     return HandOutNote(spans, bool(_FLAGS.unpack_from(value)[0] & _ELSEWHERE_FLAG))
 
 
 def spans_of(handed: Iterable[tuple[int, int, int]]) -> tuple[HandOutSpan, ...]:
-    """Put messages side by side: offset, attempts and due time of each, ascending."""
+    """Return spans for messages, given as ascending (offset, attempts, due time)."""
     spans: list[HandOutSpan] = []
     for offset, attempts, due in handed:
         last = spans[-1] if spans else None

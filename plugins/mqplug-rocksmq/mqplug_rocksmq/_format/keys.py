@@ -1,7 +1,7 @@
-"""Where things lie in a store: the keys and small values of its two column families.
+"""The keys and small values of a store's two column families.
 
-``data`` holds pages under (segment, offset). ``meta`` holds everything else, under keys whose first byte says what
-they are. Keys are big-endian, so that they sort; values are little-endian, or JSON where people may want to look.
+``data`` holds pages under (segment, offset). ``meta`` holds everything else, under keys whose first byte is the kind.
+Keys are big-endian, so that they sort. Values are little-endian, or JSON where people may want to read them.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ INGESTED_RUN: Final = b"x"
 INTENT: Final = b"j"
 WRITER: Final = b"b"
 
-MAX_ACKED_RANGES: Final = 100_000  # of one place: all of it is written with each commit
+MAX_ACKED_RANGES: Final = 100_000  # of one position: each commit writes all of them
 
 NOT_UNDERSTOOD: Final = (ValueError, LookupError, TypeError, ArithmeticError, RecursionError, error)
-"""What reading a small value raises that is none."""
+"""The exceptions of decoding a damaged small value."""
 
 _PAGE_KEY: Final = Struct(">IQ")
 PAGE_KEY_BYTES: Final = _PAGE_KEY.size
@@ -43,15 +43,15 @@ _INGESTED_RUN: Final = Struct("<IQQQ")
 
 
 class LogRecord(NamedTuple):
-    """What is kept about one log; written together with each of its pages."""
+    """The stored record of one log, written together with each of its pages."""
 
     low: int  # the first retained offset
-    end: int  # behind the last message
-    next: int  # the offset of the next message: behind end where offsets were given up
-    leased: int  # no offset at or above this was ever given out
+    end: int  # the offset after the last message
+    next: int  # the offset of the next message: greater than end if offsets were skipped
+    leased: int  # no offset at or above this was ever assigned
     newest: int  # the largest timestamp so far
     size: int  # bytes of all pages ever stored
-    messages: int  # messages ever stored: less than end where there are gaps
+    messages: int  # messages ever stored: less than end if there are gaps
 
 
 class TimeMark(NamedTuple):
@@ -64,22 +64,22 @@ class TimeMark(NamedTuple):
 
 
 class IngestedRun(NamedTuple):
-    """Messages of a log that lie in another segment: those that were staged in one file and taken in."""
+    """Consecutive messages of a log in another segment, ingested from one staged file."""
 
     base: int  # the offset of the first
     segment: int
-    start: int  # where the first lies in that segment
+    start: int  # the offset of the first in that segment
     messages: int
-    before: int  # where the log ended before
+    before: int  # the end of the log before this run
 
     @property
     def end(self) -> int:
-        """The offset behind the last."""
+        """The offset after the last message."""
         return self.base + self.messages
 
 
 class StoredPosition(NamedTuple):
-    """How far a group has come in a log: the first message not acked, and ranges acked beyond it."""
+    """A group's stored position in a log: the first message not acked, and the acked ranges after it."""
 
     offset: int
     acked: tuple[tuple[int, int], ...] = ()
@@ -91,17 +91,17 @@ def page_key(segment: int, offset: int) -> bytes:
 
 
 def read_page_key(key: bytes) -> tuple[int, int]:
-    """Return segment and offset."""
+    """Return the segment and offset of a page key."""
     return _PAGE_KEY.unpack(key)
 
 
 def log_key(log: int, kind: bytes = LOG) -> bytes:
-    """Return the key of a log's record, or the prefix of what *kind* keeps for it."""
+    """Return the key of a log's record, or the key prefix of another *kind* of value for the log."""
     return _LOG_KEY.pack(kind, log)
 
 
 def log_of(key: bytes) -> int:
-    """Return the log that a key with a log in it belongs to."""
+    """Return the number of the log in a key."""
     return int.from_bytes(key[1:5], "big")
 
 
@@ -121,7 +121,7 @@ def mark_key(log: int, time: int, base: int) -> bytes:
 
 
 def mark_value(mark: TimeMark) -> bytes:
-    """Encode what an entry of the time index holds beside its key."""
+    """Encode the value of an entry of the time index."""
     return _MARK.pack(mark.size, mark.stored)
 
 
@@ -132,40 +132,40 @@ def read_mark(key: bytes, value: bytes) -> TimeMark:
 
 
 def ingested_run_key(log: int, base: int) -> bytes:
-    """Return the key of a run."""
+    """Return the key of an ingested run."""
     return _INGESTED_RUN_KEY.pack(INGESTED_RUN, log, base)
 
 
 def ingested_run_value(run: IngestedRun) -> bytes:
-    """Encode what a run has beside its key."""
+    """Encode the value of an ingested run."""
     return _INGESTED_RUN.pack(*run[1:])
 
 
 def read_ingested_run(key: bytes, value: bytes) -> IngestedRun:
-    """Decode a run."""
+    """Decode an ingested run."""
     _, _, base = _INGESTED_RUN_KEY.unpack(key)
     return IngestedRun(base, *_INGESTED_RUN.unpack(value))
 
 
 def group_key(log: int, group: str) -> bytes:
-    """Return the key of a group's place in a log."""
+    """Return the key of a group's position in a log."""
     return log_key(log, GROUP) + group.encode()
 
 
 def group_of(key: bytes) -> str:
-    """Return the group that a key of a place names."""
+    """Return the group name in the key of a position."""
     return key[5:].decode()
 
 
 def position_value(place: StoredPosition) -> bytes:
-    """Encode a group's place."""
+    """Encode a group's position."""
     if not place.acked:
         return _COUNT.pack(place.offset)
     return pack(f"<{1 + 2 * len(place.acked)}Q", place.offset, *chain.from_iterable(place.acked))
 
 
 def read_position(value: bytes) -> StoredPosition:
-    """Decode a group's place."""
+    """Decode a group's position."""
     return StoredPosition(int.from_bytes(value[:8], "little"), tuple(_RANGE.iter_unpack(value[8:])))
 
 
@@ -186,7 +186,7 @@ def count_value(count: int) -> bytes:
 
 
 def read_count(value: bytes | None) -> int:
-    """Decode a count; in a new store it is 0."""
+    """Decode a count. A missing one is 0."""
     return 0 if value is None else int(_COUNT.unpack(value)[0])
 
 
@@ -196,16 +196,16 @@ def topic_key(name: str) -> bytes:
 
 
 def json_value(value: dict[str, Any]) -> bytes:
-    """Encode a small object that people may want to read."""
+    """Encode a small object as JSON."""
     return json.dumps(value, separators=(",", ":"), sort_keys=True).encode()
 
 
 def read_json(value: bytes) -> dict[str, Any]:
-    """Decode such an object."""
+    """Decode a small object from JSON."""
     decoded: dict[str, Any] = json.loads(value)
     return decoded
 
 
 def after_prefix(prefix: bytes) -> bytes:
-    """Return the smallest key behind all that start with *prefix*."""
+    """Return the smallest key after all that start with *prefix*."""
     return (int.from_bytes(prefix, "big") + 1).to_bytes(len(prefix), "big")

@@ -1,8 +1,8 @@
-"""Pages: the columnar values that a store keeps, format version 1.
+"""Pages: the columnar blocks of messages that a store keeps, format version 1.
 
-``docs/page-format.md`` describes the bytes, so that other languages can read them. A page never
-says at which offset it starts: its key does. It says where the page before it ended, so that a
-missing page is noticed, and a gap that was left on purpose is not taken for one.
+``docs/page-format.md`` describes the bytes for readers in other languages. A page does not contain its own offset: its
+key does. It contains the offset at which the page before it ended. That reveals a missing page, and distinguishes it
+from an intended gap.
 """
 
 from __future__ import annotations
@@ -47,14 +47,14 @@ _ALIGNMENT_BYTES: Final = 8
 _ARROW_MIN_MESSAGES: Final = 32
 _MAX_TIME_MS: Final = 253_402_300_799_999  # the end of the year 9999, in milliseconds since 1970
 
-# The numbers of the buffers in the directory.
+# The numbers of buffers in the directory.
 _TIME, _KEY, _VALUE, _LISTS, _NAMES, _HEADER_VALUES = 0, 1, 4, 7, 8, 10
 
 
 class PageColumns(NamedTuple):
-    """Messages to be stored, as columns of equal length; None is a column in which all are absent.
+    """Messages to store, as columns of equal length; None is a column without values.
 
-    ``ends`` says where each value ends when all are joined, where that is known and all are there.
+    ``ends``, if known, has the end of each value when all are joined. It requires that no value is None.
     """
 
     times: Sequence[int]
@@ -64,27 +64,27 @@ class PageColumns(NamedTuple):
     ends: Sequence[int] | None = None
 
     def cut(self, rows: slice) -> PageColumns:
-        """Return some of the messages."""
+        """Return the messages in these rows."""
         if rows == slice(0, len(self.times)):
             return self
         return PageColumns(*(None if column is None else column[rows] for column in self[:4]))  # type: ignore[arg-type]
 
 
 class PageBody(NamedTuple):
-    """A page that is encoded but for its place in the log."""
+    """An encoded page that has no position in a log yet. ``seal`` adds it."""
 
     messages: int
-    newest: int  # the largest of its times
+    newest: int  # the largest timestamp
     directory: bytes
     data: bytes
 
     @property
     def size(self) -> int:
-        """The bytes of the page."""
+        """The size of the page in bytes."""
         return _HEAD.size + len(self.data)
 
     def seal(self, before: int) -> bytes:
-        """Return the page, which follows a page that ended at the offset *before*."""
+        """Return the page for its position in a log, after a page that ended at the offset *before*."""
         begin = _BEGIN.pack(MAGIC, 0, _BUFFER_COUNT, self.messages)
         rest = _BEFORE.pack(before) + self.directory
         checksum = crc32c(self.data, crc32c(rest, crc32c(begin)))
@@ -92,7 +92,7 @@ class PageBody(NamedTuple):
 
 
 def reseal(page: bytes, before: int) -> bytes:
-    """Return a page as one that follows the offset *before*, whatever it followed."""
+    """Return a page with *before* as the end of the page before it."""
     head, data = bytearray(page[: _HEAD.size]), page[_HEAD.size :]
     _BEFORE.pack_into(head, _BEFORE_AT, before)
     _CRC.pack_into(head, _CRC_AT, crc32c(data, _head_crc(bytes(head))))
@@ -110,7 +110,7 @@ def encode_page(columns: PageColumns) -> PageBody:
 
 
 def encode_single(time: int, key: bytes | None, value: bytes | None) -> PageBody:
-    """Encode a page of one message without headers: most single sends are that, and it takes a quarter of the time."""
+    """Encode a page of one message without headers, in a quarter of the time of ``encode_page``."""
     parts = [_ONE_TIME.pack(time)]
     for item in (key, value):
         if item is not None:
@@ -122,7 +122,7 @@ def encode_single(time: int, key: bytes | None, value: bytes | None) -> PageBody
 
 @lru_cache(maxsize=1024)
 def _single_directory(key: int | None, value: int | None) -> bytes:
-    """Encode the directory of a page of one message without headers, of whose key and value the lengths are known."""
+    """Encode the directory of a page of one message without headers, from the lengths of its key and value."""
     at = _HEAD.size + _ONE_TIME.size
     directory = [_HEAD.size, _ONE_TIME.size]
     for length in (key, value):
@@ -136,7 +136,7 @@ def _single_directory(key: int | None, value: int | None) -> bytes:
 
 
 class PageWriter:
-    """Collects the buffers of a page, aligned, and notes where each one lies."""
+    """Collects the buffers of a page, aligned, and their positions for the directory."""
 
     __slots__ = ("_directory", "_end", "_parts")
 
@@ -146,7 +146,7 @@ class PageWriter:
         self._end = _HEAD.size
 
     def body(self, count: int, newest: int) -> PageBody:
-        """Return what was collected."""
+        """Return the collected buffers as a page body."""
         return PageBody(count, newest, _DIRECTORY.pack(*self._directory), b"".join(self._parts))
 
     def add(self, part: bytes | memoryview) -> None:
@@ -159,11 +159,11 @@ class PageWriter:
         self._end += length + padding
 
     def absent(self, buffers: int) -> None:
-        """Add buffers that have nothing to say."""
+        """Add *buffers* empty buffers."""
         self._directory += (self._end, 0) * buffers
 
     def times(self, times: Sequence[int]) -> int:
-        """Add the times, and return the largest."""
+        """Add the timestamps, and return the largest."""
         first, count = times[0], len(times)
         if times.count(first) == count:  # they were sent together
             self.add(pack("<q", first) * count)
@@ -172,12 +172,12 @@ class PageWriter:
         return max(times)
 
     def binary(self, column: Sequence[bytes | None] | None, ends: Sequence[int] | None = None) -> None:
-        """Add a column that may have gaps; *ends* where each item ends, if that is known."""
+        """Add a column that may contain None. *ends*, if known, has the end of each item."""
         if column is None:
             return self.absent(3)
         try:
             data = b"".join(column)  # type: ignore[arg-type]
-        except TypeError:  # to look for gaps first would take longer than all else
+        except TypeError:  # searching for None first would take longer than everything else
             return self._with_gaps(column)
         self.absent(1)
         return self._data(data, ends or accumulate(map(len, column)))  # type: ignore[arg-type]
@@ -198,7 +198,7 @@ class PageWriter:
         self.add(data)
 
     def headers(self, column: Sequence[Sequence[Header]] | None) -> None:
-        """Add the headers."""
+        """Add the headers of all messages."""
         flat = list(chain.from_iterable(column or ()))
         if column is None or not flat:
             return self.absent(6)
@@ -214,12 +214,12 @@ def _bitmap(column: Sequence[object]) -> bytes:
 
 
 def message_count(page: bytes) -> int:
-    """Return how many messages a page says that it has, without a look at the rest of it."""
+    """Return the message count in a page's header, without verifying the page."""
     return int.from_bytes(page[8:12], "little")
 
 
 def end_before(page: bytes) -> int:
-    """Return where a page says that the one before it ends, without a look at the rest of it."""
+    """Return the end of the page before, as in a page's header, without verifying the page."""
     return int.from_bytes(page[_BEFORE_AT : _BEFORE_AT + 8], "little")
 
 
@@ -228,7 +228,7 @@ def _head_crc(head: bytes) -> int:
 
 
 class Page:
-    """A stored page, verified when made; each column is decoded when it is asked for."""
+    """A stored page, verified on creation. Columns are decoded on demand."""
 
     __slots__ = ("before", "count", "raw")
 
@@ -240,20 +240,20 @@ class Page:
             raise Corrupt(f"a page of {len(raw)} bytes is shorter than its header")
         magic, flags, buffers, self.count, checksum, self.before, _, times = _START.unpack_from(raw)
         if magic != MAGIC or flags or buffers != _BUFFER_COUNT:
-            raise Corrupt(f"not a page of format 1: it starts with {raw[:8].hex()}")
+            raise Corrupt(f"a value is not a page of format 1: it starts with {raw[:8].hex()}")
         if crc32c(memoryview(raw)[_CRC_AT + 4 :], crc32c(raw[:_CRC_AT])) != checksum:
-            raise Corrupt("a page does not match its checksum: its bytes were changed after they were written")
+            raise Corrupt("a page of {len(raw)} bytes does not match its checksum")
         if not self.count or times != 8 * self.count:
-            raise Corrupt(f"a page of {self.count} messages does not have as many timestamps")
+            raise Corrupt(f"a page of {self.count} messages has {times} bytes of timestamps")
         self.raw = raw
 
     @property
     def size(self) -> int:
-        """The bytes of the page."""
+        """The size of the page in bytes."""
         return len(self.raw)
 
     def unsealed(self) -> PageBody:
-        """Return it as a page that has no place in a log yet, once all in it is known to be what it says."""
+        """Return the page as a body without a position, after checking all of its columns."""
         for number in range(_BUFFER_COUNT):
             self.buffer(number)
         for first in (_KEY, _VALUE):
@@ -263,25 +263,25 @@ class Page:
             self._examine(_HEADER_VALUES, total)
             self._ascend(_NAMES, total, _NAMES + 1)
             self._names(total)
-        newest = max(self.buffer(_TIME).cast("Q").tolist())  # unsigned: what is negative is the largest of all
+        newest = max(self.buffer(_TIME).cast("Q").tolist())  # unsigned, so that a negative timestamp is too large
         if newest > _MAX_TIME_MS:
             raise Corrupt("a timestamp in a page lies outside the years 1970 to 9999")
         return PageBody(self.count, newest, self.raw[_DIRECTORY_AT : _HEAD.size], self.raw[_HEAD.size :])
 
     def _examine(self, first: int, count: int) -> None:
-        """Raise unless three buffers, from this one on, are a column of so many values."""
+        """Raise ``Corrupt`` unless three buffers, from *first* on, are a column of *count* values."""
         if self._length(first):
             self.buffer(first, (count + 7) // 8)
         if self._length(first + 1):
             self._ascend(first + 1, count, first + 2)
         elif self._length(first) or self._length(first + 2):
-            raise Corrupt("a column of a page has values, and does not say where they begin")
+            raise Corrupt("a column of a page has values without offsets")
 
     def _ascend(self, number: int, count: int, data: int | None = None) -> int:
-        """Return the last of so many offsets, which have to ascend from 0 to the length of the *data* behind them."""
+        """Return the last of *count* offsets. They have to ascend from 0 to the length of buffer *data*."""
         offsets = self._offsets(number, count)
         if offsets[0] or offsets != sorted(offsets) or (data is not None and offsets[-1] != self._length(data)):
-            raise Corrupt(f"the offsets in buffer {number} of a page make no sense")
+            raise Corrupt(f"the offsets in buffer {number} of a page are invalid")
         return offsets[-1]
 
     def times(self) -> list[int]:
@@ -297,7 +297,7 @@ class Page:
         return self._binary(_VALUE, self.count)
 
     def headers(self) -> list[HeaderPairs] | None:
-        """Return the headers of each message, or None where no message has any."""
+        """Return the headers of each message, or None if no message has any."""
         if not self._length(_LISTS):
             return None
         starts = self._offsets(_LISTS, self.count)
@@ -324,10 +324,10 @@ class Page:
         return self._place(number)[1]
 
     def buffer(self, number: int, length: int | None = None) -> memoryview:
-        """Return one of the buffers, if it lies inside the page and has the length that it should have."""
+        """Return a buffer. Raise ``Corrupt`` unless it is inside the page and has the expected *length*."""
         start, held = self._place(number)
         if start % _ALIGNMENT_BYTES or start + held > len(self.raw) or length not in (None, held):
-            raise Corrupt(f"buffer {number} of a page lies outside it, or has the wrong length")
+            raise Corrupt(f"buffer {number} of a page is outside it or has the wrong length")
         return memoryview(self.raw)[start : start + held]
 
     def _offsets(self, number: int, count: int) -> list[int]:
@@ -342,9 +342,7 @@ class Page:
     def _binary(self, number: int, count: int) -> list[bytes | None]:
         if not self._length(number + 1):
             return [None] * count
-        if (
-            count >= _ARROW_MIN_MESSAGES and "pyarrow" in sys.modules
-        ):  # three times as fast, where the program uses it anyway
+        if count >= _ARROW_MIN_MESSAGES and "pyarrow" in sys.modules:  # three times as fast, if already imported
             from mqplug_rocksmq._format.from_pages_to_arrow import binary_column
 
             return cast("list[bytes | None]", binary_column(self, number, count).to_pylist())

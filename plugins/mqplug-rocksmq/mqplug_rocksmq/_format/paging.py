@@ -1,4 +1,4 @@
-"""How many messages go into a page, and messages as pages that have no place in a log yet."""
+"""Split messages into pages of a suitable size."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ MAX_APPEND_BYTES: Final = 1 << 30
 
 
 def page_bodies(columns: PageColumns) -> list[PageBody]:
-    """Return messages as pages of a good size."""
+    """Return messages as page bodies of a suitable size."""
     count = len(columns.times)
     size = columns.ends[-1] if columns.ends else sum(map(len, filter(None, columns.values or ())))
     return [encode_page(columns.cut(rows)) for rows in page_rows(count, size)]
 
 
 def is_full(messages: int, size: int) -> bool:
-    """Whether that is as much as a page should hold."""
+    """Return whether a page of this many messages and bytes is full."""
     return messages >= MAX_PAGE_MESSAGES or size >= MAX_PAGE_BYTES
 
 
 def page_rows(count: int, size: int) -> list[slice]:
-    """Cut messages whose values have *size* bytes in all into rows for a page each."""
+    """Return the rows of each page, for *count* messages with *size* bytes of values in all."""
     if not count:
-        raise ValueError("there is nothing to store")
+        raise ValueError("there are no messages to store")
     if size > MAX_APPEND_BYTES:
-        raise MessageTooLarge(f"{size} bytes at once are more than the {MAX_APPEND_BYTES} that a store takes")
+        raise MessageTooLarge(f"one append of {size} bytes exceeds the limit of {MAX_APPEND_BYTES} bytes")
     step = max(1, min(MAX_PAGE_MESSAGES, MAX_PAGE_BYTES * count // max(size, 1)))
     return [slice(start, min(start + step, count)) for start in range(0, count, step)]

@@ -1,7 +1,7 @@
-"""Pages of one message each: what single sends leave behind, and most of many a log.
+"""Slices of pages, as reads return them, and runs of pages with one message each.
 
-They are verified and decoded many at a time, by a short way that knows only the pages that ``encode_one`` makes. What
-is odd about a page ends the run before it: ``Page`` looks at that one, and says what is wrong, if anything is.
+Single sends store pages of one message, which fill most of some logs. A fast path verifies and decodes many of them at
+a time. It knows only pages made by ``encode_single``: any other page ends the run, and ``Page`` decodes that one.
 """
 
 from __future__ import annotations
@@ -19,21 +19,21 @@ from mqplug_rocksmq._format.page import MAGIC, HeaderPairs, Page, PageColumns, e
 
 _SINGLE_BEGIN: Final = MAGIC + bytes((0, 0, 13, 0, 1, 0, 0, 0))  # no flags, 13 buffers, 1 message
 _SINGLE_BEGIN_CRC: Final = crc32c(_SINGLE_BEGIN)
-_HEAD: Final = Struct("<12sIQ16I")  # up to where a message says that it has headers
+_HEAD: Final = Struct("<12sIQ16I")  # up to the length of the header lists
 _AFTER_CRC_AT: Final = 16
 _TIME: Final = Struct("<q")
 _TIME_AT: Final = 128
-_OFFSETS_BYTES: Final = 8  # bytes: two of them
+_OFFSETS_BYTES: Final = 8  # two offsets
 _MAX_GATHERED_PAGES: Final = 1000
-_MAX_SINGLE_BYTES: Final = 4096  # bytes of a page: of larger ones ``Page`` makes fewer copies
+_MAX_SINGLE_BYTES: Final = 4096  # ``Page`` makes fewer copies of larger pages
 
 
 class _NotSingleError(Exception):
-    """A page that ``encode_one`` does not make."""
+    """The page was not made by ``encode_single``."""
 
 
 class Slice(NamedTuple):
-    """Some messages of one page, or of a run of small ones: the offsets ``base + start`` up to ``base + stop``."""
+    """Messages of one page, or of a run of single pages: the offsets ``base + start`` up to ``base + stop``."""
 
     base: int
     page: Page | SinglePages
@@ -42,11 +42,11 @@ class Slice(NamedTuple):
 
     @property
     def end(self) -> int:
-        """The offset behind the last message."""
+        """The offset after the last message."""
         return self.base + self.stop
 
     def as_page(self) -> Page:
-        """Return a page of the same messages."""
+        """Return the page, of which the slice is the messages ``start`` up to ``stop``."""
         return self.page if isinstance(self.page, Page) else self.page.as_page()
 
     def __len__(self) -> int:
@@ -54,21 +54,21 @@ class Slice(NamedTuple):
 
 
 class SinglePages:
-    """Messages of pages that have one each, without headers, side by side in their log; each page was verified."""
+    """A run of consecutive, verified pages of one message each, without headers."""
 
     __slots__ = ("_keys", "_latest", "_times", "_values", "before", "size")
 
     def __init__(self, before: int) -> None:
         self.before = before
-        self.size = 0  # bytes of the pages
-        self._latest = b""  # the page that was taken in last
+        self.size = 0  # of the pages, in bytes
+        self._latest = b""  # the page that was added last
         self._times: list[int] = []
         self._keys: list[bytes | None] = []
         self._values: list[bytes | None] = []
 
     @property
     def count(self) -> int:
-        """How many there are."""
+        """The number of messages."""
         return len(self._times)
 
     def times(self) -> list[int]:
@@ -84,17 +84,17 @@ class SinglePages:
         return self._values
 
     def headers(self) -> list[HeaderPairs] | None:
-        """Return None: no message has any."""
+        """Return None: no message has headers."""
         return None
 
     def as_page(self) -> Page:
-        """Return one page of the same messages."""
+        """Return all messages as one page."""
         if self.count == 1:
             return Page(self._latest)
         return Page(encode_page(PageColumns(self._times, self._values, self._keys)).seal(self.before))
 
     def add(self, raw: bytes, before: int) -> None:
-        """Take in the next page, if it is a whole one, and follows the offset *before*."""
+        """Add the next page, if it is valid and follows the offset *before*."""
         (
             one, checksum, follows, time_at, time_size, _, key_gaps, key_at, key_offsets, key_start, key_size,
             _, value_gaps, value_at, value_offsets, value_start, value_size, _, headers,
@@ -119,7 +119,7 @@ class SinglePages:
 
 
 def _item(raw: bytes, at: int, size: int, start: int, length: int) -> bytes:
-    """Return a key or value: its two offsets lie just before it, and say that it has this length."""
+    """Return a key or value, after checking that the two offsets before it match its length."""
     stop = start + length
     if size != _OFFSETS_BYTES or at % _OFFSETS_BYTES or start != at + _OFFSETS_BYTES or stop > len(raw):
         raise _NotSingleError
@@ -129,7 +129,7 @@ def _item(raw: bytes, at: int, size: int, start: int, length: int) -> bytes:
 
 
 def gather_single_pages(found: Sequence[tuple[int, bytes]], at: int) -> SinglePages | None:
-    """Return the pages from this index on that are singles, side by side; None if the first is none."""
+    """Return the run of single pages from this index on, or None if the first is not one."""
     first, raw = found[at]
     if not raw.startswith(_SINGLE_BEGIN):
         return None
