@@ -68,7 +68,7 @@ def _calls_the_unknown_failed(queue, operation):
     return error if error is None else mqplug.SendFailed(error.message)
 
 
-# Cases that are about the core rather than the backend: (case, object, attribute, what is put in its place).
+# Cases that are about the core rather than the backend: (case, object, attribute, what is put in its place, name).
 WRONG = [
     ("ID-01", text, "_read_number", lambda field: int(float(field)) + 1),
     ("ID-02", ids, "decode", lambda kind, text: (Log("b", "c", "t", 0), (len(text),), ())),
@@ -98,7 +98,7 @@ WRONG = [
     ("ERR-06", urls, "shown", lambda url: url),
     ("SEEK-26", starts, "check_log", lambda log, logs: None),
     ("SEEK-27", Seeker, "_positions", lambda seeker, start, partition, deadline: {}),
-    ("CC-02", driver_session, "_Receiving", lambda lock: contextlib.nullcontext()),
+    ("CC-02", driver_session, "_Receiving", lambda lock: contextlib.nullcontext(), "receiving"),
     ("TO-02", deadline, "check_timeout", lambda timeout: None),
     ("ERR-01", topics, "check_new_topic", lambda name, most=249: name),
     ("ERR-02", Error, "at", lambda error, **_: error),
@@ -106,7 +106,7 @@ WRONG = [
     ("ERR-03", TopicNotFound, "retryable", True),
     ("ERR-04", opening, "check_start", lambda start: mqplug.EARLIEST),
     ("ERR-07", Unsupported, "capability", property(lambda _: "something", lambda _, value: None)),
-    ("ERR-08", Assignment, "_call_back", _tell_at_once),
+    ("ERR-08", Assignment, "_call_back", _tell_at_once, "tell"),
     ("ERR-09", Error, "__reduce__", _lose_state),
     ("GRP-03", Acknowledgements, "_refuse", lambda settler, message, operation: None),
     ("GRP-10", Tracker, "drop", lambda tracker: None),
@@ -121,8 +121,8 @@ WRONG = [
 ]
 
 
-def _mutant(case, place, name, wrong):
-    return type(f"{name.strip('_')}-{case}", (Mutant,), {"case": case, "patches": ((place, name, wrong),)})
+def _mutant(case, place, name, wrong, called=None):
+    return type(f"{called or name.strip('_')}-{case}", (Mutant,), {"case": case, "patches": ((place, name, wrong),)})
 
 
 CORE_MUTANTS = [_mutant(*each) for each in WRONG]
