@@ -1,1 +1,1 @@
-"""Sources of settings: calls, URLs, environment variables, files, and Milvus' own configuration."""
+"""The sources of settings: calls, URLs, environment variables, files, and Milvus' own configuration."""

@@ -1,4 +1,4 @@
-"""The choice of the backend: the one that is named; else, by mode, the first that is configured."""
+"""Chooses the backend: the named one, or the first of the mode's backends that is configured."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ MODE_BACKENDS: Final[Mapping[str, tuple[str, ...]]] = {
     "cluster": ("pulsar", "kafka"),
 }
 ADDRESS_SETTINGS: Final = {"rocksmq": "path", "pulsar": "service_url", "kafka": "servers"}
-"""The settings that hold the address: known here, so that no backend has to be loaded to be skipped. Others mark it."""
+"""The settings that hold an address. They are known here so that skipped backends need not be loaded."""
 
 _FOREIGN: Final = ("address", "brokerList", "brokers", "hosts", "url", "bootstrap_servers", "bootstrap.servers")
 FOREIGN_QUEUES: Final = ("woodpecker", "natsmq")  # queues of Milvus' own
@@ -42,14 +42,14 @@ class Choice:
 
 
 def choose(configuration: Configuration) -> Choice:
-    """Return the backend to use; ``ConfigError`` if none can be chosen."""
+    """Return the backend to use. Raise ``ConfigError`` if none can be chosen."""
     top = configuration.top()
     named = configuration.named()
     if named is not None:
         name, given = named
         if name == "rocksmq" and top.mode == "cluster":
             raise ConfigError(
-                f"rocksmq, which {quoted(given.place)} names, is a log of one machine, and the mode is 'cluster'",
+                f"rocksmq, which {quoted(given.place)} names, is a log of one machine, but the mode is 'cluster'",
                 backend=name,
                 fix="Name pulsar or kafka, or set mode='standalone'",
             )
@@ -67,7 +67,7 @@ def choose(configuration: Configuration) -> Choice:
 
 
 def is_configured(name: str, configuration: Configuration) -> bool:
-    """Return whether a backend's section is present and has its address; a URL has one, too."""
+    """Return whether a section or a URL gives the backend's address. Refuse a section with a misspelled address."""
     section = configuration.section(name)
     for layer in configuration.layers:
         url = layer.key("url")
@@ -89,14 +89,14 @@ def _addresses(name: str, configuration: Configuration) -> tuple[str, ...]:
 
 
 def _check_spelling(name: str, section: Mapping[str, Given], addresses: tuple[str, ...]) -> None:
-    """Refuse a misspelt address: its section would be skipped, and another backend chosen."""
+    """Raise ``ConfigError`` for a misspelled address: its section would be skipped and another backend chosen."""
     for key, given in section.items():
         if key in addresses:
             continue
         if get_close_matches(key, addresses, n=1, cutoff=0.75):
             raise config_error([unknown(key, given.place, name, addresses)], name)
         if get_close_matches(key, _FOREIGN, n=1, cutoff=0.75):
-            fix = f"Set {' or '.join(addresses)}; Milvus' own settings go into a YAML file with milvus in its name"
+            fix = f"Set {' or '.join(addresses)}; put Milvus' own settings into a YAML file with milvus in its name"
             raise config_error([Complaint(f"there is no setting {quoted(given.place)}", fix)], name)
 
 
@@ -112,7 +112,7 @@ def _none(configuration: Configuration, mode: str) -> ConfigError:
 
 
 def _hints(configuration: Configuration, mode: str) -> Iterator[str]:
-    """Return the sections that are there, and why they are not enough."""
+    """Yield each section and key that is present, and why it does not choose a backend."""
     for layer in configuration.layers:
         for key in layer.loose():
             yield f"{key!r} belongs to no backend ({nearest(key, ['backend', 'mode', 'url', *ADDRESS_SETTINGS])})"
@@ -122,4 +122,4 @@ def _hints(configuration: Configuration, mode: str) -> Iterator[str]:
             yield f"{name} has no {address}" if chosen else f"{name} is never chosen in mode {mode!r}"
     for name in {name: None for layer in configuration.layers for name in layer.backends()}:
         if name not in ADDRESS_SETTINGS:
-            yield f"{name} is chosen by its name alone (Write backend = {name!r})"
+            yield f"{name} is chosen by its name alone (write backend = {name!r})"

@@ -1,4 +1,4 @@
-"""The configuration: all sources together, the strongest first."""
+"""The configuration: the layers of all sources, the strongest first."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ T = TypeVar("T")
 
 @attrs.frozen(kw_only=True)
 class TopLevel:
-    """Above the sections.
+    """The keys above the sections.
 
-    ``backend`` says which one to use. Without it ``mode`` decides: "standalone" takes the first that is configured of
-    rocksmq, pulsar, kafka; "cluster" of pulsar, kafka. ``url`` names a backend and where it is, in one text.
+    ``backend`` names the backend to use. Without it, ``mode`` decides: "standalone" takes the first configured backend
+    of rocksmq, pulsar, kafka; "cluster" of pulsar, kafka. ``url`` gives a backend and its address in one string.
     ``extensions`` are put around the backend, the first outermost.
     """
 
@@ -37,7 +37,7 @@ class TopLevel:
 
 @attrs.frozen(kw_only=True)
 class CoreSettings:
-    """The settings that the core reads of any backend. ``debug`` watches the backend's driver, for its authors."""
+    """The settings of any backend that the core reads. ``debug`` checks the backend's drivers, for their authors."""
 
     debug: bool = False
 
@@ -47,7 +47,7 @@ DEBUG: Final = "debug"
 
 @attrs.frozen(kw_only=True)
 class Plugins:
-    """The plugins that may be loaded, by name. ``allow`` lists all that may be. ``deny`` lists those that may not."""
+    """The plugins that may be loaded. ``allow`` names all that may be. ``deny`` names those that may not."""
 
     allow: list[str] | None = None
     deny: list[str] = attrs.field(factory=list)
@@ -55,7 +55,7 @@ class Plugins:
 
 @attrs.frozen
 class Configuration:
-    """All layers, the strongest first."""
+    """The settings of all layers, the strongest first."""
 
     layers: Sequence[Layer]
 
@@ -69,7 +69,7 @@ class Configuration:
         return checked(TopLevel, self.keys(), "")
 
     def named(self) -> tuple[str, Given] | None:
-        """Return the backend that the strongest layer names, by ``backend`` or ``url``; None if none does."""
+        """Return the backend that the strongest layer names, by ``backend`` or ``url``, or None."""
         for layer in self.layers:
             backend, url = layer.key("backend"), layer.key("url")
             if url is None:
@@ -79,18 +79,18 @@ class Configuration:
             scheme = split_url(url.value)[0].scheme
             if backend is not None and str(backend.value) != scheme:
                 raise ConfigError(
-                    f"{quoted(backend.place)} says {backend.value!r}, but {quoted(url.place)} is of {scheme!r}"
+                    f"{quoted(backend.place)} says {backend.value!r}, but {quoted(url.place)} names {scheme!r}"
                 )
             return scheme, backend or url
         return None
 
     def rules(self) -> PluginRules:
-        """Return the rules about the plugins that may be loaded."""
+        """Return the rules of which plugins may be loaded."""
         lists = checked(Plugins, self.section("plugins"), "plugins")
         return PluginRules(**attrs.asdict(lists))
 
     def section(self, *path: str) -> dict[str, Given]:
-        """Return a section of all layers, key by key from the strongest that has it."""
+        """Return a section, each key from the strongest layer that has it."""
         found: dict[str, Given] = {}
         for layer in self.layers:
             found = {**layer.section(*path), **found}
@@ -110,7 +110,7 @@ class Configuration:
 
 
 def checked(kind: type[T], givens: Mapping[str, Given], path: str, backend: str | None = None) -> T:
-    """Return settings of this class; an error names each by the place where it was given."""
+    """Return settings of this class. Errors name each setting by the place where it was given."""
     check_variables(givens, path)
     places = {key: given.place for key, given in givens.items() if given.place}
     plain = {key: given.value for key, given in givens.items()}
@@ -118,7 +118,7 @@ def checked(kind: type[T], givens: Mapping[str, Given], path: str, backend: str 
 
 
 def check_variables(givens: Mapping[str, Given], path: str) -> None:
-    """Raise ``ConfigError``, naming each variable that is referred to and not set."""
+    """Raise ``ConfigError`` for each referenced variable that is not set."""
     missing = [
         Complaint(f"{quoted(place)} needs the environment variable {variable!r}, which is not set", f"Set {variable}")
         for key, given in givens.items()
@@ -138,9 +138,7 @@ def _from_url(descriptor: Descriptor, given: Given) -> Iterator[tuple[str, Given
 
 
 def _parts(descriptor: Descriptor, url: Url, text: str) -> Mapping[str, Any]:
-    """Return the settings that the plugin reads from a URL; a ``ConfigError`` without secrets for
-    whatever it raises.
-    """
+    """Return the settings that the plugin reads from a URL. Turn any error into a ``ConfigError`` without secrets."""
     login = [each for each in (url.user, url.password) if each]
     try:
         return dict(descriptor.from_url(url))

@@ -1,4 +1,4 @@
-"""Documents: settings that were written down, as keywords, a mapping, or in a file."""
+"""Layers of documents: the keywords of a call, a mapping, a URL, or a file."""
 
 from __future__ import annotations
 
@@ -16,9 +16,7 @@ BACKEND_SECTIONS: Final = (IN_TREE, "rocksmq", "kafka", "pulsar")
 
 @attrs.frozen
 class Document:
-    """A layer that was written down. A ``file`` has sections only; elsewhere settings may also appear
-    outside of any.
-    """
+    """A layer of written settings. A ``file`` has sections only; elsewhere settings may be outside of sections."""
 
     source: str
     content: Mapping[str, Any] = attrs.field(repr=False)
@@ -52,7 +50,7 @@ class Document:
         return [key for key in self.content if key in self.tables and key not in TOP_LEVEL_TABLES]
 
     def loose(self) -> Mapping[str, Given]:
-        """Return the settings outside of sections, which belong to whichever backend is chosen."""
+        """Return the settings outside of sections, which belong to the chosen backend."""
         return {
             key: Given(value, self.source, "")
             for key, value in self.content.items()
@@ -65,7 +63,7 @@ class Document:
 
     def _check(self, key: Any, value: object) -> list[Complaint]:
         if not isinstance(key, str):
-            return [Complaint(f"a key of {self.source} is a {type(key).__name__}, not a text")]
+            return [Complaint(f"a key of {self.source} is a {type(key).__name__}, not a string")]
         if key in TOP_LEVEL_TABLES:
             return self._check_table(key, value)
         if key in TOP_LEVEL_KEYS or not self.file or key in self.tables:
@@ -79,7 +77,7 @@ class Document:
             return [Complaint(f"there is no section {quoted(self._place(key))}", nearest(key, sections))]
         fix = nearest(key, list(TOP_LEVEL_KEYS))
         return [
-            Complaint(f"there is no key {quoted(self._place(key))}", f"{fix} A backend's settings go into its section")
+            Complaint(f"there is no key {quoted(self._place(key))}", f"{fix} Put a backend's settings into its section")
         ]
 
     def _check_table(self, key: str, value: object) -> list[Complaint]:

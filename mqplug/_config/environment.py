@@ -1,4 +1,4 @@
-"""Settings in the environment: ``MQPLUG_BACKEND``, ``MQPLUG_MODE``, ``MQPLUG_URL``, ``MQPLUG_KAFKA_SERVERS`` and so on.
+"""The layer of environment variables: ``MQPLUG_BACKEND``, ``MQPLUG_URL``, ``MQPLUG_KAFKA_SERVERS`` and so on.
 
 An empty variable counts as unset.
 """
@@ -19,7 +19,7 @@ Scope = Literal["all", "sections", "plugins"]
 
 @attrs.frozen
 class Environment:
-    """A layer of variables. ``scope`` limits which are read; the rules about plugins always are."""
+    """A layer of variables. ``scope`` limits which are read; those about plugins always are."""
 
     variables: Mapping[str, str] = attrs.field(repr=False)
     scope: Scope = "all"
@@ -41,7 +41,7 @@ class Environment:
         return {key: given for key, given in found.items() if key and given is not None}
 
     def backends(self) -> Iterable[str]:
-        """Return nothing, since this is unknown: a variable is looked up by its section."""
+        """Return nothing: the variables of a backend are known only when its section is read."""
         return ()
 
     def loose(self) -> Mapping[str, Given]:

@@ -1,4 +1,4 @@
-"""Configuration files: where they are searched for, and how they are read."""
+"""Finds and reads configuration files."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ _REFERENCE: Final = re.compile(r"\$\$\{|\$\{([^}]*)\}")
 
 
 def find_config_file(variables: Mapping[str, str]) -> Path | None:
-    """Return the file that ``MQPLUG_CONFIG`` names; else one in the working directory; else the user's own."""
+    """Return the file that ``MQPLUG_CONFIG`` names, else one in the working directory, else the user's own, or None."""
     if variables.get(CONFIG_FILE_VARIABLE):
         return Path(variables[CONFIG_FILE_VARIABLE]).expanduser()
     return next((path for path in _candidates(variables) if path.is_file()), None)
 
 
 def read_config_file(path: os.PathLike[str], variables: Mapping[str, str]) -> Document | MilvusFile:
-    """Return the settings in a file, with the variables that it refers to filled in."""
+    """Return the settings in a file, with its variable references replaced."""
     source = os.fspath(path)
     content = _parsed(Path(path), source)
     if not isinstance(content, Mapping):
-        raise ConfigError(f"{source} holds no table of settings")
+        raise ConfigError(f"{source} holds no table of settings", fix="Write sections, such as kafka")
     filled = _filled(content, variables)
     if Path(path).suffix.lower() != ".toml" and is_milvus(Path(path).name, filled):
         return MilvusFile.read(source, filled, variables)
@@ -59,7 +59,7 @@ def _parsed(path: Path, source: str) -> Any:
         reason = "it is not UTF-8"
     else:
         return _parse(text, path.suffix.lower(), source)
-    raise ConfigError(f"{source} cannot be read: {reason}", fix="Check the path, and MQPLUG_CONFIG if that names it")
+    raise ConfigError(f"{source} cannot be read: {reason}", fix="Check the path, or MQPLUG_CONFIG if it is from there")
 
 
 def _parse(text: str, suffix: str, source: str) -> Any:
@@ -89,14 +89,14 @@ def _parse_yaml(text: str, source: str) -> Any:
 
     try:
         return yaml.safe_load(text) or {}
-    except yaml.YAMLError as error:  # its text shows the line, which may hold a secret
+    except yaml.YAMLError as error:  # not chained: its text shows the line, which may hold a secret
         mark = getattr(error, "problem_mark", None)
     where = f" at line {mark.line + 1}, column {mark.column + 1}" if mark is not None else ""
     raise ConfigError(f"{source} is not YAML{where}", fix="Fix that line")
 
 
 def _filled(value: Any, variables: Mapping[str, str]) -> Any:
-    """Return the value with ``${NAME}`` replaced in all its texts; ``$${`` stands for ``${``."""
+    """Return the value with ``${NAME}`` replaced in all its strings; ``$${`` becomes ``${``."""
     if isinstance(value, Mapping):
         return {key: _filled(inner, variables) for key, inner in value.items()}
     if isinstance(value, list):

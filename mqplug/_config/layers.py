@@ -1,4 +1,4 @@
-"""Layers: the settings of each source, before they are interpreted."""
+"""The protocol of layers, each the uninterpreted settings of one source, and the values in them."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ TOP_LEVEL_KEYS: Final = ("backend", "mode", "url", "extensions")  # the keys abo
 
 @attrs.frozen
 class Unset:
-    """A placeholder for ``${NAME}`` without such a variable: an error only where the value is needed."""
+    """A placeholder for a reference to a variable that is not set: an error only if the value is needed."""
 
     variable: str
 
 
 @attrs.frozen
 class Given:
-    """A value as it was given, and where: ``source`` for people, ``place`` for its name in errors."""
+    """A value as it was given, with its ``source`` for people and its name in errors, ``place``."""
 
     value: Any = attrs.field(repr=False)
     source: str
@@ -46,11 +46,11 @@ class Layer(Protocol):
         ...
 
     def backends(self) -> Iterable[str]:
-        """Return the backends that have a section, as far as it is known."""
+        """Return the backends that have a section, as far as they are known."""
         ...
 
     def loose(self) -> Mapping[str, Given]:
-        """Return the settings outside of sections, which belong to whichever backend is chosen."""
+        """Return the settings outside of sections, which belong to the chosen backend."""
         ...
 
 
@@ -67,5 +67,5 @@ def unset(value: object, place: str) -> Iterator[tuple[str, str]]:
 
 
 def is_backend(name: str) -> bool:
-    """Return whether there is a backend of this name, installed or published. Loads none."""
+    """Return whether a backend of this name is installed or published. Load none."""
     return name == IN_TREE or name in PUBLISHED["backend"] or name in installed()

@@ -1,7 +1,7 @@
-"""``milvus.yaml``, read as it is: what it says about its message queue, in the words of mqplug.
+"""The layer of a ``milvus.yaml``: its message queue's settings, in the words of mqplug.
 
-Each key of the message queues' sections is used, refused, or listed as left alone. Milvus' own variables win over the
-file; they are read only together with such a file.
+Each key of the message queues' sections is used, refused, or listed as left alone. Milvus' own variables override the
+file. They are read only together with a ``milvus.yaml``.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _SERVICE: Final = re.compile(r"(tcp|udp)://")  # Kubernetes sets such a value fo
 
 @attrs.frozen
 class MilvusFile:
-    """A layer of a ``milvus.yaml`` and, over it, Milvus' own variables."""
+    """A layer of a ``milvus.yaml``, overridden by Milvus' own variables."""
 
     source: str
     _found: MilvusKeys = attrs.field(repr=False)
@@ -48,7 +48,7 @@ class MilvusFile:
 
     @classmethod
     def read(cls, source: str, content: Mapping[str, Any], variables: Mapping[str, str]) -> MilvusFile:
-        """Return the layer of a file and the environment; ``ConfigError`` for unknown keys."""
+        """Return the layer of a file and the environment. Raise ``ConfigError`` for unknown keys."""
         found = sort_keys(content, source)
         from_variables, left = _from_environment(variables)
         said = {key: from_variables[key] if key in from_variables else _one(key, found) for key in found.keys}
@@ -94,16 +94,16 @@ class MilvusFile:
 
 
 def is_milvus(name: str, content: Mapping[str, Any]) -> bool:
-    """Return whether this is Milvus' configuration, by the file's name or by what is in it."""
+    """Return whether this is Milvus' configuration, by the file's name or its content."""
     return "milvus" in name.lower() or is_milvus_shaped(content)
 
 
 def _one(key: str, found: MilvusKeys) -> Given:
-    """Return the value of a key that the file has once."""
+    """Return a key's value. Note a complaint if the file gives the key twice with different values."""
     first, *others = found.keys[key]
     different = [other for other in others if other.value != first.value]
     if different:
-        text = f"{quoted(first.place)} and {quoted(different[0].place)} are one key, and differ"
+        text = f"{quoted(first.place)} and {quoted(different[0].place)} are one key, but their values differ"
         found.complaints.append(Complaint(text, "Give it once"))
     return first
 
@@ -116,12 +116,12 @@ def _from_environment(variables: Mapping[str, str]) -> tuple[dict[str, Given], t
         key = KNOWN_KEYS.get(plain(name))
         if key is None or is_blank(text):
             if plain(name.partition("_")[0]) in MILVUS_SECTIONS and not is_blank(text):
-                left.append(LeftAlone(name, "a variable that is no key of Milvus"))
+                left.append(LeftAlone(name, "not a key of Milvus"))
         elif _SERVICE.match(text):
             left.append(LeftAlone(name, "Kubernetes sets this for a service"))
         elif key in said and said[key].value != text:
             raise config_error(
-                [Complaint(f"{said[key].place!r} and {name!r} are one key, and differ", "Set one of them")]
+                [Complaint(f"{said[key].place!r} and {name!r} are one key, but their values differ", "Set one of them")]
             )
         else:
             said[key] = Given(Text(text), name, name)

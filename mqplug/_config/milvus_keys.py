@@ -19,9 +19,9 @@ from mqplug._settings.settings import Complaint, quoted
 MILVUS_SECTIONS: Final = ("mq", "kafka", "pulsar", "rocksmq")
 OPTION_SECTIONS: Final = ("kafka.consumer", "kafka.producer")
 
-TAKEN: Final = ""  # a key that has a meaning here
+TAKEN: Final = ""  # no reason to leave the key alone: it is used
 _STREAMS: Final = "tunes Milvus' own streams"
-_NATIVE: Final = "tunes Milvus' own client; say it under kafka.native"
+_NATIVE: Final = "tunes Milvus' own client; set it under kafka.native"
 _CLIENT: Final = "tunes Milvus' own client"
 _STORE: Final = "tunes Milvus' own store"
 
@@ -53,7 +53,7 @@ _KEYS: Final[Mapping[str, str]] = {
     "kafka.ssl.tlsCaCert": TAKEN,
     "kafka.ssl.tlsKeyPassword": TAKEN,
     "kafka.readTimeout": "every call has its own timeout=",
-    "kafka.queuedmaxkbytes": "say prefetch_bytes= when you open a consumer",
+    "kafka.queuedmaxkbytes": "pass prefetch_bytes= when you open a consumer",
     "pulsar.address": TAKEN,
     "pulsar.port": TAKEN,
     "pulsar.webport": TAKEN,
@@ -70,11 +70,11 @@ _KEYS: Final[Mapping[str, str]] = {
     "rocksmq.path": TAKEN,
     "rocksmq.retentionTimeInMinutes": TAKEN,
     "rocksmq.retentionSizeInMB": TAKEN,
-    "rocksmq.lrucacheratio": "say memory_max_bytes=",
+    "rocksmq.lrucacheratio": "set memory_max_bytes=",
     "rocksmq.rocksmqPageSize": _STORE,
     "rocksmq.compactionInterval": _STORE,
-    "rocksmq.timtickerInterval": "say retention_interval=",
-    "rocksmq.compressionTypes": "say compression=",
+    "rocksmq.timtickerInterval": "set retention_interval=",
+    "rocksmq.compressionTypes": "set compression=",
 }
 _QUEUES: Final = ("natsmq", "woodpecker")
 _OTHERS: Final = (
@@ -102,7 +102,7 @@ _OWN_WORDS: Final = KNOWN_KEYS.keys() - {plain(each) for each in ("rocksmq.path"
 
 @attrs.frozen
 class LeftAlone:
-    """A key, or a whole section, without a meaning here, and the reason."""
+    """A key or a whole section that is not used, and the reason."""
 
     key: str
     reason: str
@@ -110,7 +110,7 @@ class LeftAlone:
 
 @attrs.define
 class MilvusKeys:
-    """The keys of a file: keys by name, options of Kafka's client by key and name, the rest, and what is wrong."""
+    """The sorted keys of a file: known keys, options of Kafka's client, unknown sections, and complaints."""
 
     keys: dict[str, list[Given]] = attrs.field(factory=dict)
     options: dict[str, dict[str, Given]] = attrs.field(factory=dict)
@@ -125,7 +125,7 @@ def is_milvus_shaped(content: Mapping[str, Any]) -> bool:
 
 
 def sort_keys(content: Mapping[str, Any], source: str) -> MilvusKeys:
-    """Return each key of a file in its place: none is dropped."""
+    """Sort the keys of a file. None is dropped."""
     found = MilvusKeys()
     for path, value in _leaves(content, ()):
         called, key = ".".join(path), plain(".".join(path))
@@ -143,7 +143,7 @@ def sort_keys(content: Mapping[str, Any], source: str) -> MilvusKeys:
 
 
 def reason_to_leave(key: str) -> str:
-    """Return why a key has no meaning here; an empty text where it has one."""
+    """Return why a key is not used, or an empty string if it is used."""
     return _KEYS[key]
 
 
@@ -167,7 +167,7 @@ def _option(path: tuple[str, ...]) -> str | None:
 
 
 def _misspelt(path: tuple[str, ...], source: str) -> Complaint | None:
-    """Return what is wrong with an unknown key of the queues' sections, or with one that looks like a part of them."""
+    """Return the complaint about an unknown key of the queues' sections, or about one that resembles such a key."""
     called, section = ".".join(path), plain(path[0])
     if section in _SECTIONS:
         return _unknown(called, source, section)

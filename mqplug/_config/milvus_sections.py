@@ -1,4 +1,4 @@
-"""The message queues' sections of ``milvus.yaml``, as settings of the backends."""
+"""Turns the message queues' sections of ``milvus.yaml`` into settings of the backends."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def kafka(said: MilvusValues) -> dict[str, Given]:
 
 
 def unused(said: MilvusValues) -> list[LeftAlone]:
-    """Return the keys of Kafka that Milvus does not use either, while ``kafka.ssl.enabled`` is not true."""
+    """Return the TLS keys of Kafka, which neither Milvus nor mqplug uses unless ``kafka.ssl.enabled`` is true."""
     if said.is_true("kafka.ssl.enabled"):
         return []
     return [LeftAlone(key, "kafka.ssl.enabled is not true") for key in _FILES.values() if said.get(key) is not None]
@@ -83,13 +83,13 @@ def _server(given: Given, text: str, port: int) -> str:
 
 
 def _mechanism(said: MilvusValues) -> Given | None:
-    """Return the mechanism, as the settings of Kafka spell it; they check whether it is one."""
+    """Return the mechanism as Kafka's settings spell it. Those check its value."""
     given = said.text("kafka.saslMechanisms")
     return given and attrs.evolve(given, value=given.value.upper())
 
 
 def _tls(said: MilvusValues) -> Given | None:
-    """Return whether to encrypt. Without a protocol, Milvus encrypts where there are credentials."""
+    """Return whether to encrypt. Without a protocol, Milvus encrypts if there are credentials."""
     username, mechanism = said.text("kafka.saslUsername"), _mechanism(said)
     asks = username is not None or (mechanism is not None and mechanism.value == _OWN_LOGIN)
     enabled = said.is_true("kafka.ssl.enabled")
@@ -108,7 +108,7 @@ def _tls(said: MilvusValues) -> Given | None:
 
 
 def _options(said: MilvusValues) -> Given | None:
-    """Return the options of librdkafka, which have one table here for producers and consumers."""
+    """Return the options of librdkafka: one table for producers and consumers together."""
     options: dict[str, str] = {}
     givens: list[Given] = []
     for key in OPTION_SECTIONS:
@@ -117,9 +117,7 @@ def _options(said: MilvusValues) -> Given | None:
                 continue
             text = str(given.value).lower() if isinstance(given.value, bool) else str(given.value)
             if options.setdefault(name, text) != text:
-                raise wrong(
-                    given, f"{name} has one value for producers and consumers here, and two differ", "Give it once"
-                )
+                raise wrong(given, f"{name} differs for producers and consumers, which share one value", "Give it once")
             givens.append(given)
     if not givens:
         return None
@@ -145,7 +143,7 @@ def pulsar(said: MilvusValues) -> dict[str, Given]:
 
 
 def _service_url(said: MilvusValues) -> Given | None:
-    """Return the address as it is if it has a colon; else add the port."""
+    """Return the address as it is if it has a colon, else with the port."""
     given, port = said.text("pulsar.address"), said.number("pulsar.port")
     if given is None or "://" in given.value:
         return given
@@ -172,11 +170,11 @@ def _login(said: MilvusValues) -> dict[str, Given | None]:
         return {}
     if given is None:
         assert plugin is not None  # noqa: S101
-        raise wrong(plugin, "pulsar.authParams is missing", "Set it, such as token:eyJ…")
+        raise wrong(plugin, "pulsar.authParams is missing", "Set it, for example to token:eyJ…")
     parameters = _parameters(said, given)
     if plugin is None:
         if set(parameters) != {"token"}:
-            raise wrong(given, "pulsar.authPlugin is missing", f"It is one of {', '.join(_PARAMETERS)}")
+            raise wrong(given, "pulsar.authPlugin is missing", f"Set it to one of {', '.join(_PARAMETERS)}")
         return {"token": attrs.evolve(given, value=parameters["token"])}
     short = attrs.evolve(plugin, value=plugin.value.removeprefix(_CLASSES))
     wanted = _PARAMETERS[one_of(short, _PARAMETERS)]
@@ -194,7 +192,7 @@ def _parameters(said: MilvusValues, given: Given) -> Mapping[str, Any]:
         found: Any = None
         try:
             found = json.loads(text)
-        except ValueError:  # it would show the text
+        except ValueError:  # not chained: it shows the text, which is a secret
             found = None
         if isinstance(found, Mapping):
             return found

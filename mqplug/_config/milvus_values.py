@@ -1,4 +1,4 @@
-"""Values of ``milvus.yaml``: any value may be a text, and a blank one is not configured."""
+"""Reads values of ``milvus.yaml``: any value may be a string, and a blank one counts as not configured."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ class MilvusValues:
     options: Mapping[str, Mapping[str, Given]] = attrs.field(repr=False)
 
     def configured(self) -> list[str]:
-        """The keys that are not blank."""
+        """Return the keys that are not blank."""
         return [key for key, given in self._given.items() if not is_blank(given.value)]
 
     def mentions(self, section: str) -> bool:
-        """Return whether there is anything of a section."""
+        """Return whether the file or a variable has a key of this section."""
         return any(key.partition(".")[0] == section for key in (*self._given, *self.options))
 
     def get(self, key: str) -> Given | None:
@@ -36,7 +36,7 @@ class MilvusValues:
         return None if given is None or is_blank(given.value) else given
 
     def text(self, key: str) -> Given | None:
-        """Return the value as a text; ``ConfigError`` where it needs a variable that is not set."""
+        """Return the value as a string. Raise ``ConfigError`` if it needs a variable that is not set."""
         given = self.get(key)
         if given is None:
             return None
@@ -44,7 +44,7 @@ class MilvusValues:
             text = f"{quoted(given.place)} needs the environment variable {given.value.variable!r}, which is not set"
             raise config_error([Complaint(text, f"Set {given.value.variable}")])
         if isinstance(given.value, Mapping | list):
-            raise wrong(given, f"expected a text, not a {'table' if isinstance(given.value, Mapping) else 'list'}")
+            raise wrong(given, f"expected a string, not a {'table' if isinstance(given.value, Mapping) else 'list'}")
         return attrs.evolve(given, value=str(given.value).strip())
 
     def number(self, key: str) -> Given | None:
@@ -72,12 +72,12 @@ def is_blank(value: Any) -> bool:
 
 
 def wrong(given: Given, reason: str, fix: str | None = None) -> ConfigError:
-    """Return the error for an impossible value; the reason must not show a secret."""
+    """Return the error for an impossible value. ``reason`` must not show a secret."""
     return config_error([Complaint(f"{quoted(given.place)}: {reason}", fix)])
 
 
 def one_of(given: Given, allowed: Collection[str], spoken: Collection[str] | None = None) -> str:
-    """Return the value as it is spelled among those allowed, in any case; ``ConfigError`` names the nearest."""
+    """Return the allowed value that equals this one, in any case. Raise ``ConfigError``, with the nearest, if none."""
     by_case = {each.casefold(): each for each in allowed}
     value = str(given.value).casefold()
     if value in by_case:

@@ -47,16 +47,16 @@ class ConnectionPlan:
             raise
 
     def looking(self) -> ConnectionPlan:
-        """Return the same plan, except that connecting creates nothing unless the settings ask for it."""
+        """Return the same plan, but with a ``connect`` that creates nothing unless the settings ask for it."""
         fields = fields_of(type(self.settings)).values()
         quiet = {field.name: False for field in fields if field.creates and field.name not in self.givens}
         return attrs.evolve(self, settings=attrs.evolve(self.settings, **quiet))
 
 
 def plan(target: Target, settings: Mapping[str, Any], extensions: Sequence[object] | None = None) -> ConnectionPlan:
-    """Return the plan; ``ConfigError`` or ``PluginError`` for everything that prevents it."""
+    """Return the plan. Raise ``ConfigError`` or ``PluginError`` for any obstacle."""
     if isinstance(extensions, str):
-        raise TypeError("extensions is a list of names and objects, not a text")
+        raise TypeError("extensions is a list of names and objects, not a string")
     configuration = sources(target, settings)
     rules = configuration.rules()
     choice = choose(configuration)
@@ -76,7 +76,7 @@ def plan(target: Target, settings: Mapping[str, Any], extensions: Sequence[objec
 
 
 def sources(target: Target, settings: Mapping[str, Any]) -> Configuration:
-    """Return the sources of the settings: the more a call says, the fewer are read."""
+    """Return the sources of the settings. The more a call specifies, the fewer are read."""
     said: list[Layer] = [keywords(settings)] if settings else []
     variables = os.environ
     match target:
@@ -100,11 +100,11 @@ def sources(target: Target, settings: Mapping[str, Any]) -> Configuration:
 def _check_said_once(settings: Mapping[str, Any]) -> None:
     for key in ("backend", "url"):
         if key in settings:
-            raise ConfigError(f"the backend is named, and {key}= names it again", fix=f"Leave {key}= out")
+            raise ConfigError(f"the target names the backend, and {key}= names it again", fix=f"Remove {key}=")
 
 
 def _is_watched(givens: dict[str, Given], kind: type[Any], name: str) -> bool:
-    """Return whether to watch the backend's drivers, and take out the setting, which is none of the backend's."""
+    """Return whether to watch the backend's drivers. Remove the setting, which the backend does not know."""
     if DEBUG in fields_of(kind) or DEBUG not in givens:
         return False
     return checked(CoreSettings, {DEBUG: givens.pop(DEBUG)}, name).debug

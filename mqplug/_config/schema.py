@@ -1,4 +1,4 @@
-"""The JSON Schema of ``mqplug.toml``, made from the settings classes: editors complete and check by it."""
+"""Makes the JSON Schema of ``mqplug.toml`` from the settings classes, for completion and checks in editors."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def schema_of(backends: Mapping[str, type[Any]]) -> Schema:
 
 
 def _section(kind: type[Any]) -> Schema:
-    """Return the settings of a backend, and those that the core reads beside them."""
+    """Return the schema of a backend's section, with the settings that the core reads."""
     table = _table(kind)
     return {**table, "properties": {**table["properties"], **_properties(CoreSettings)}}
 
@@ -62,7 +62,7 @@ def _properties(kind: type[Any]) -> Schema:
 def _property(kind: type[Any], field: Field) -> Schema:
     found = _value(field.kind)
     if found.get("type") not in {"string", "object"}:
-        found = {"anyOf": [found, _REFERENCE]}  # a reference is read as the type that is wanted
+        found = {"anyOf": [found, _REFERENCE]}  # a reference is converted to the setting's type
     description = _described(kind, field.name)
     if description:
         found = {"description": description, **found}

@@ -1,4 +1,4 @@
-"""Targets as people write them where a program wants a backend."""
+"""Checks targets as people write them: names of backends, URLs, and paths of configuration files."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ def target_of(text: str) -> str | Path:
 
 
 def check_backend_name(target: str) -> None:
-    """Raise ``ConfigError`` for what cannot be a backend's name, and suggest the nearest."""
+    """Raise ``ConfigError`` if this cannot be a backend's name, and say what to write instead."""
     if target.endswith(CONFIG_FILE_SUFFIXES) and "@" not in target:
         raise ConfigError(f"{target!r} is a file, not a backend", fix=f"Write connect(Path({target!r}))")
     if _PATH.fullmatch(target):
         raise ConfigError(f"{target!r} is a path, not a backend", fix=store_at(target))
-    if not _NAME.fullmatch(target):  # not shown: it may be a URL that lost its beginning
+    if not _NAME.fullmatch(target):  # not shown: it may be a URL without its beginning, and hold a secret
         text = "the target is neither the name of a backend nor a URL"
         raise ConfigError(text, fix="Write connect('kafka://host:9092'), or connect('rocksmq', path='./mq')")
 
 
 def store_at(path: str) -> str:
-    """Return how to open a store of RocksMQ, for a path where a backend or a file is wanted."""
+    """Return the advice for a path that may be a RocksMQ store, where a backend or a file was expected."""
     return (
         f"For a store of RocksMQ write connect('rocksmq', path={path!r}), or the URL "
         f"rocksmq://{Path(path).absolute().as_posix()}; a configuration file ends in .toml or .yaml"

@@ -1,1 +1,1 @@
-"""Settings classes, read from a mapping: strictly, with all complaints at once and without secrets."""
+"""Reads settings classes from mappings: strictly, with all complaints at once and without secrets."""

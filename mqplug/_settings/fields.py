@@ -1,4 +1,4 @@
-"""The fields of a settings class."""
+"""The fields of a settings class: their types, defaults and marks."""
 
 from __future__ import annotations
 
@@ -37,9 +37,9 @@ def fields_of(kind: type[Any]) -> Mapping[str, Field]:
 
 
 def address_fields(kind: type[Any]) -> tuple[str, ...]:
-    """The settings that say where a backend is.
+    """Return the settings that hold a backend's address.
 
-    They are marked with ``metadata={"address": True}``; where none is, those without a default.
+    They are marked with ``metadata={"address": True}``. If none is, they are those without a default.
     """
     fields = fields_of(kind).values()
     marked = tuple(field.name for field in fields if field.marked)

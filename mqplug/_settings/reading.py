@@ -1,4 +1,4 @@
-"""Strict reading of values: a number is no text and a text no number, except where a value was written as text.
+"""Converts values strictly: a string is converted to a number only if its place holds nothing but text.
 
 No message shows a value, since it may be a secret, except a word where only a few are allowed.
 """
@@ -39,11 +39,11 @@ _TRUTH: Final = {
 _WORD: Final = re.compile(r"[\w .+-]{0,40}", re.ASCII)
 _DURATION: Final = re.compile(r"(\d+(?:\.\d+)?)\s*([smhd])", re.ASCII)
 _UNITS: Final = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
-_SPOKEN: Final = {bool: "true or false", int: "a whole number", float: "a number"}
+_TYPE_WORDS: Final = {bool: "true or false", int: "a whole number", float: "a number"}
 
 
 class WrongValue(TypeError):
-    """A value that does not fit its setting, described without secrets, and what was probably meant."""
+    """A value that does not fit its setting, described without secrets, with a fix if one is likely."""
 
     def __init__(self, text: str, fix: str | None = None) -> None:
         super().__init__(text)
@@ -52,7 +52,7 @@ class WrongValue(TypeError):
 
 @cache
 def converter() -> Converter:
-    """Return the one converter for all settings."""
+    """Return the converter for all settings."""
     made = Converter(forbid_extra_keys=True)
     for kind in (str, bytes, bool, int, float):
         made.register_structure_hook(kind, _exactly)
@@ -87,7 +87,7 @@ def _from_text(text: str, kind: type[Any]) -> Any:
         if kind in {int, float}:
             return kind(text)
     except (KeyError, ValueError):
-        raise WrongValue(f"expected {kind.__name__}, written as {_SPOKEN[kind]}") from None
+        raise WrongValue(f"expected {kind.__name__}, written as {_TYPE_WORDS[kind]}") from None
     return text.encode() if kind is bytes else text
 
 
@@ -156,7 +156,7 @@ def _enumeration(value: Any, kind: type[Enum]) -> Enum:
 
 
 def _none_of(choices: Sequence[Any], value: object) -> WrongValue:
-    """Return the error for a value that is none of those allowed; a word is shown, since no secret belongs there."""
+    """Return the error for a value that is not allowed. A word is shown: no secret belongs there."""
     is_word = isinstance(value, str) and _WORD.fullmatch(value) is not None
     given = repr(str(value)) if is_word else _spoken(value)
     near = {str(choice).casefold(): choice for choice in choices}
@@ -166,7 +166,7 @@ def _none_of(choices: Sequence[Any], value: object) -> WrongValue:
 
 
 def _durations(value: Any, kind: Any) -> timedelta:
-    """Return a timedelta; in files and URLs it is a text such as 7d, 12h, 30m or 45s."""
+    """Return a timedelta. Files and URLs have it as a string such as 7d, 12h, 30m or 45s."""
     if isinstance(value, timedelta):
         return value
     found = _DURATION.fullmatch(value) if isinstance(value, str) else None
@@ -204,9 +204,7 @@ def _is_choice(kind: Any) -> bool:
 
 
 def _is_union(kind: Any) -> bool:
-    """Return whether this is a choice between types; one type or None is not, since there the type says
-    what is wrong.
-    """
+    """Return whether this is a union of several types. One type or None is not: its own error is clearer."""
     if not isinstance(kind, UnionType) and typing.get_origin(kind) is not typing.Union:
         return False
     return len([each for each in typing.get_args(kind) if each is not type(None)]) > 1
@@ -217,4 +215,4 @@ def _name(kind: Any) -> str:
 
 
 def _spoken(value: object) -> str:
-    return "a text" if isinstance(value, str) else type(value).__name__
+    return "a string" if isinstance(value, str) else type(value).__name__

@@ -1,4 +1,4 @@
-"""Secrets: settings that are not in the repr of their class (``repr=False``), and their removal from texts."""
+"""Finds secrets, which are settings with ``repr=False``, and removes them from texts and errors."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _SHORT_SECRET_LETTERS: Final = 4  # a shorter secret is a part of many words: on
 
 
 def secrets_of(kind: type[Any], given: object) -> set[str]:
-    """Return the texts that are secrets among settings: a mapping, right or wrong, or an object of their class."""
+    """Return the secret texts among settings: a mapping, valid or not, or an object of their class."""
     found: set[str] = set()
     for name, field in fields_of(kind).items():
         value = given.get(name) if isinstance(given, Mapping) else getattr(given, name, None)
@@ -32,14 +32,14 @@ def shows(text: str, secrets: Iterable[str]) -> bool:
 
 
 def hidden(text: str, secrets: Iterable[str]) -> str:
-    """Return a text with ``...`` for each secret, and for the login of each URL."""
+    """Return a text with ``...`` in place of each secret and of each URL's login."""
     for secret in sorted(secrets, key=len, reverse=True):
         text = _pattern(secret).sub(MASK, text)
     return without_logins(text)
 
 
 def redact(error: BaseException, secrets: Iterable[str]) -> None:
-    """Remove secrets from an error's texts, and drop its cause if that shows one."""
+    """Remove secrets from an error's texts. Drop its cause if that shows a secret."""
     known = list(secrets)
     if isinstance(error, Error):
         error.message = hidden(error.message, known)
@@ -68,7 +68,7 @@ def _texts(value: object) -> Iterator[str]:
 
 
 def _causes(error: BaseException) -> Iterator[str]:
-    """Return the texts of all causes of an error."""
+    """Yield the texts of all causes of an error."""
     seen = [error]
     for each in seen:
         for cause in (each.__cause__, each.__context__):

@@ -1,4 +1,4 @@
-"""Settings classes, filled from a mapping. All errors are reported at once, with their paths, and without values."""
+"""Fills settings classes from mappings. Reports all errors at once, with their paths and without values."""
 
 from __future__ import annotations
 
@@ -37,10 +37,10 @@ def structured(
     places: Mapping[str, str] | None = None,
     backend: str | None = None,
 ) -> T:
-    """Return settings of this class; ``ConfigError`` for everything that is wrong with them.
+    """Return settings of this class. Raise one ``ConfigError`` for all their errors.
 
-    ``path`` is their section, such as ``kafka``. ``places`` has the name of a key in errors where its path would not
-    help, such as the name of an environment variable.
+    ``path`` is their section, such as ``kafka``. ``places`` names keys in errors whose path would not help: by an
+    environment variable, for example.
     """
     made, complaints = _attempt(kind, given, path, places or {})
     if complaints:
@@ -55,7 +55,7 @@ def _attempt(
 
     try:
         return converter().structure(dict(given), kind), []
-    except Exception as error:  # noqa: BLE001 - whatever a validator raises
+    except Exception as error:  # noqa: BLE001 - a validator may raise anything
         examiner = _Examiner(path, places, secrets_of(kind, given))
         return None, list(examiner.complaints(error, kind, ()))
 
@@ -69,7 +69,7 @@ def config_error(complaints: list[Complaint], backend: str | None = None) -> Con
 
 
 def unknown(name: str, place: str, path: str, known: Iterable[str]) -> Complaint:
-    """Return the complaint about an unknown setting. ``place`` is its name for people, ``path`` where it is."""
+    """Return the complaint about an unknown setting of the section ``path``. ``place`` is its name for people."""
     near = get_close_matches(name, list(known), n=1)
     text = f"there is no setting {quoted(place)}"
     if not near:
@@ -80,27 +80,27 @@ def unknown(name: str, place: str, path: str, known: Iterable[str]) -> Complaint
 
 
 def quoted(place: str) -> str:
-    """Return a setting between quotes, followed by its file, if it is in one."""
+    """Return a setting's name in quotes, followed by its file, if it is in one."""
     key, where, file = place.partition(" in ")
     return f"{key!r}{where}{file}"
 
 
 def nearest(name: str, known: Iterable[str]) -> str:
-    """Return advice for a name that is none of those known."""
+    """Return the advice for an unknown name: the nearest known one, or all."""
     near = get_close_matches(name, list(known), n=1)
     return f"Did you mean {near[0]!r}?" if near else f"There are {', '.join(sorted(known)) or 'none'}"
 
 
 @attrs.frozen
 class _Examiner:
-    """Describes what went wrong while settings were read."""
+    """Describes the errors of reading settings as complaints."""
 
     path: str
     places: Mapping[str, str]
     secrets: set[str]
 
     def complaints(self, error: BaseException, kind: Any, at: Path) -> Iterator[Complaint]:
-        """Return the complaints of an error that may hold many."""
+        """Yield the complaints of an error, which may contain others."""
         from cattrs.errors import ClassValidationError, ForbiddenExtraKeysError, IterableValidationError
 
         if isinstance(error, ForbiddenExtraKeysError):
@@ -149,7 +149,7 @@ class _Examiner:
 
 
 def _attributed(reason: str, kind: type[Any], at: Path) -> tuple[Path, str]:
-    """Return the field that a validator's error is about: its first word, or a word between quotes."""
+    """Return the field that a validator's error names, as its first word or a word in quotes, and the reason."""
     first = _FIRST.match(reason)
     if first is not None and first[1] in fields_of(kind):
         return (*at, first[1]), reason[first.end() :]

@@ -1,12 +1,12 @@
-"""Values that were written as text, because their place has no other types."""
+"""The type of values written as text, for places without other types."""
 
 from __future__ import annotations
 
 
 class Text(str):
-    """A value that was written as text because its place has nothing else: a URL, a variable, ``${…}`` in a file.
+    """A value from a place that holds nothing but text: a URL, a variable, or ``${…}`` in a file.
 
-    It is read as the type that the setting wants.
+    It is converted to the setting's type.
     """
 
     __slots__ = ()

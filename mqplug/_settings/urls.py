@@ -1,7 +1,7 @@
-"""URLs: their parts, and the part of them that may be shown.
+"""Splits URLs, and shows them without secrets.
 
-A password with a character that has a meaning in URLs (``/``, ``?``, ``#``) ends early, and its rest would be taken for
-a host or a path. So nothing is shown of a URL that cannot be split with certainty.
+In a password, a character with a meaning in URLs (``/``, ``?``, ``#``) ends it early, and the rest would be taken for a
+host or a path. So nothing is shown of a URL that cannot be split with certainty.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from urllib.parse import parse_qsl, unquote
 from mqplug._model.errors import ConfigError
 from mqplug.spi._descriptor import Address, Url
 
-ESCAPES: Final = "In a user name, a password or a value write %40 for @, %2F for /, %3F for ?, %23 for #"
+ESCAPES: Final = "In user names, passwords and values write %40 for @, %2F for /, %3F for ?, %23 for #"
 _LOGIN: Final = re.compile(r"(?<=://).*@", re.DOTALL)
 _PARTS: Final = re.compile(
     r"(?P<scheme>[A-Za-z][\w+.-]*)://(?P<authority>[^/?#]*)(?P<path>[^?#]*)(?P<query>\?[^#]*)?(?P<fragment>#.*)?",
@@ -27,7 +27,7 @@ def split_url(text: str) -> tuple[Url, dict[str, str]]:
     if parts is None:
         raise ConfigError(f"{shown(text)!r} is not a URL", fix="Write one such as kafka://host:9092 or rocksmq:///path")
     if not _is_certain(parts):
-        raise ConfigError(f"{shown(text)!r} has an '@' or a '#' behind its end", fix=ESCAPES)
+        raise ConfigError(f"{shown(text)!r} has an '@' after the host, or a '#'", fix=ESCAPES)
     login, at, hosts = parts["authority"].rpartition("@")
     user, _, password = login.partition(":")
     url = Url(
@@ -41,7 +41,7 @@ def split_url(text: str) -> tuple[Url, dict[str, str]]:
 
 
 def shown(url: str) -> str:
-    """Return a URL without the secrets that it may hold."""
+    """Return a URL without the secrets that it may contain."""
     parts = _PARTS.fullmatch(url)
     if parts is None:
         return "..."
@@ -52,12 +52,12 @@ def shown(url: str) -> str:
 
 
 def without_logins(text: str) -> str:
-    """Return a text with ``...`` for everything between the first ``://`` and the last ``@`` in it."""
+    """Return a text with ``...`` in place of everything between its first ``://`` and its last ``@``."""
     return _LOGIN.sub("...@", text)
 
 
 def _is_certain(parts: re.Match[str]) -> bool:
-    """Return whether there is no ``@`` behind the hosts, where the rest of a password with a ``/`` would be."""
+    """Return whether no ``@`` follows the hosts. The rest of a password with a ``/`` would be there."""
     behind = f"{parts['path']}{parts['query'] or ''}" if parts["authority"] else parts["query"] or ""
     return "@" not in behind and parts["fragment"] is None
 
@@ -86,7 +86,7 @@ def _query(query: str | None, text: str) -> dict[str, str]:
     asked = (query or "").removeprefix("?")
     try:
         found = parse_qsl(asked, keep_blank_values=True, strict_parsing=bool(asked))
-    except ValueError:  # it shows what it could not read, which may be a secret
+    except ValueError:  # not chained: it shows the unreadable part, which may be a secret
         found = None
     if found is None:
         raise ConfigError(f"{shown(text)!r} is not a URL", fix="Write key=value after the '?', with '&' between them")
@@ -98,4 +98,4 @@ def _check_once(query: list[tuple[str, str]]) -> None:
     keys = [key for key, _ in query]
     twice = sorted({key for key in keys if keys.count(key) > 1})
     if twice:
-        raise ConfigError(f"the URL says {', '.join(map(repr, twice))} twice", fix="Give it once")
+        raise ConfigError(f"the URL gives {', '.join(map(repr, twice))} more than once", fix="Give each key once")

@@ -154,7 +154,7 @@ def test_a_misspelt_address_chooses_no_other_backend(fakes: Fakes, sections: Any
 
 def test_a_backend_and_a_url_agree(fakes: Fakes) -> None:
     """One source that names two backends is an error."""
-    with pytest.raises(mqplug.ConfigError, match="says 'kafka', but 'url' is of 'pulsar'"):
+    with pytest.raises(mqplug.ConfigError, match="says 'kafka', but 'url' names 'pulsar'"):
         mqplug.connect({"backend": "kafka", "url": "pulsar://host"})
 
 

@@ -26,7 +26,7 @@ def test_protected_native_options_are_refused(key):
     ("settings", "says"),
     [
         ({"servers": []}, "names no broker"),
-        ({"servers": "h:9092"}, "expected a list, not a text"),
+        ({"servers": "h:9092"}, "expected a list, not a string"),
         ({"servers": ["h:1"], "username": "u"}, "password"),
         ({"servers": ["h:1"], "password": "p"}, "username"),
         ({"servers": ["h:1"], "tls": True, "cert_file": "c"}, "key_file"),
