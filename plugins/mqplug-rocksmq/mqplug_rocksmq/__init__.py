@@ -1,6 +1,6 @@
 """RocksMQ: a durable message log inside the process, for mqplug.
 
-``mqplug.connect("rocksmq", path="./mq")`` opens the store in that directory, and makes it where there is none.
+``mqplug.connect("rocksmq", path="./mq")`` opens the store in that directory, and creates it if it is missing.
 """
 
 from __future__ import annotations

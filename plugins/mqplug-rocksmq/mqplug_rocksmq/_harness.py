@@ -1,6 +1,6 @@
-"""What the contract kit can do to a store that this process owns, or that another process holds open for it.
+"""The contract kit's harness: a store that this process owns, or that another process holds open.
 
-``mqplug test rocksmq:///path`` finds ``harness`` here. Nothing else of the plugin needs this module.
+``mqplug test rocksmq:///path`` finds ``harness`` here. No other module of the plugin needs this one.
 """
 
 from __future__ import annotations
@@ -27,34 +27,32 @@ from mqplug_rocksmq._engine.rocks import Pages
 from mqplug_rocksmq._processes.reach import ask_owner
 from mqplug_rocksmq._store.store import Store
 
-FULL_DISK_MARGIN_BYTES: Final = 1_000_000  # bytes that files may grow by while the disk is called full
+FULL_DISK_MARGIN_BYTES: Final = 1_000_000  # that files may still grow by while the disk counts as full
 _WAL_BLOCK: Final = 32 << 10
 
 
 @contextmanager
 def harness(url: str) -> Iterator[Harness]:
-    """The store that a URL names, held open by another process, and all that can be done to it."""
+    """Yield the harness of the store that a URL names, held open by another process."""
     url = for_worker(url)
     with mqplug.connect(url) as client:
         store = client.unwrap(Store)
         if store is None:
-            raise ConfigError(
-                "another program has this store open, and its owner would be killed", fix="Use a new path"
-            )
+            raise ConfigError("another program has this store open, and the kit would kill it", fix="Use a new path")
         path = store.path
     with HeldStore(path, url) as held:
         yield held.harness()
 
 
 def for_worker(url: str) -> str:
-    """Return the URL of a store for this worker of pytest-xdist alone: one must not kill or fill another's."""
+    """Return the URL of a store for this pytest-xdist worker alone: workers must not kill or fill each other's."""
     worker = os.environ.get("PYTEST_XDIST_WORKER")
     store, mark, query = url.partition("?")
     return url if worker is None else f"{store.rstrip('/')}-{worker}{mark}{query}"
 
 
 def owned(path: Path, url: str) -> Harness:
-    """A store that the kit's own clients have open."""
+    """Return the harness of a store that the kit's own clients have open."""
 
     def connect(extensions: Sequence[object] = ()) -> Client:
         return mqplug.connect(url, extensions=extensions)
@@ -75,7 +73,7 @@ def owned(path: Path, url: str) -> Harness:
 
 
 class HeldStore(ServerProcess):
-    """A store that another process holds open: it owns it, or is going to when the kit's clients are gone."""
+    """A store that another process holds open: it is the owner, or becomes it when the kit's clients are gone."""
 
     def __init__(self, path: Path, url: str) -> None:
         super().__init__([sys.executable, "-c", f"from {__name__} import hold; hold()", url], says="open")
@@ -83,7 +81,7 @@ class HeldStore(ServerProcess):
         self._url = url
 
     def harness(self) -> Harness:
-        """What can be done to it."""
+        """Return the harness."""
         return Harness(
             connect=self.connect,
             extended=self.connect,
@@ -95,12 +93,12 @@ class HeldStore(ServerProcess):
             corrupt_tail=self._corrupt_tail,
             copy_store=self._copy,
             fill_disk=lambda: fill_disk(self.pid, self._path),
-            absent={"outage": "when the owner is killed one of its guests owns the store"},
+            absent={"outage": "when the owner is killed, one of its clients owns the store"},
             **self.hooks(),
         )
 
     def connect(self, extensions: Sequence[object] = ()) -> Client:
-        """Come to the store as its guest."""
+        """Open the store as a client of that process."""
         return mqplug.connect(self._url, extensions=extensions)
 
     def _tear_tail(self) -> None:
@@ -109,15 +107,15 @@ class HeldStore(ServerProcess):
         self.start()
 
     def _corrupt_tail(self, topic: str) -> Callable[[], None]:
-        """Meanwhile whoever comes owns the store, and finds it damaged."""
+        """Corrupt the last page. The next process to open the store owns it, and finds the damage."""
         self.stop()
-        mend = corrupt_tail(self._path, self._url, topic)
+        undo = corrupt_tail(self._path, self._url, topic)
 
-        def mend_and_start() -> None:
-            mend()
+        def undo_and_start() -> None:
+            undo()
             self.start()
 
-        return mend_and_start
+        return undo_and_start
 
     def _copy(self) -> Client:
         self.stop()
@@ -127,35 +125,35 @@ class HeldStore(ServerProcess):
 
 
 def hold() -> None:
-    """Have the store open that the first argument names, until SIGTERM, or until whoever wants it is gone."""
+    """Hold the store that the first argument names open, until SIGTERM or the end of standard input."""
     ended = threading.Event()
     signal.signal(signal.SIGTERM, lambda *_: ended.set())
-    threading.Thread(target=_until_nobody_asks, args=(ended,), daemon=True).start()
+    threading.Thread(target=_wait_for_end_of_input, args=(ended,), daemon=True).start()
     with mqplug.connect(sys.argv[1]) as mq:
-        print("open", flush=True)  # noqa: T201 - whoever started it waits for that
+        print("open", flush=True)  # noqa: T201 - its parent process waits for that
         while not ended.wait(0.05):
-            mq.topics()  # a guest finds out that the owner is gone when it asks for something
+            mq.topics()  # a client notices that the owner is gone only when it asks for something
 
 
-def _until_nobody_asks(ended: threading.Event) -> None:
+def _wait_for_end_of_input(ended: threading.Event) -> None:
     sys.stdin.read()
     ended.set()
 
 
-# what can be done to a store that nobody has open ----------------------------------------------------------------
+# for a store that no process has open ----------------------------------------------------------------
 
 
 def tear_tail(path: Path) -> None:
-    """Append the head of a write, and less than it says will follow."""
+    """Append the head of a write, and only a part of its body."""
     newest = max((path / DATABASE).glob("*.log"), key=lambda file: int(file.stem))
     torn = struct.pack("<IHB", 0xDEADBEEF, 1000, 1) + bytes(20)
     with newest.open("ab") as file:
-        room = _WAL_BLOCK - file.tell() % _WAL_BLOCK  # RocksDB has no record reach beyond: that would be no torn write
+        room = _WAL_BLOCK - file.tell() % _WAL_BLOCK  # no record of RocksDB crosses it: that would not be a torn write
         file.write(torn[: room - 1])
 
 
 def corrupt_tail(path: Path, url: str, topic: str) -> Callable[[], None]:
-    """Change a byte in the last page of a topic, and store it anew: the database itself has nothing to notice."""
+    """Change a byte in the last page of a topic, and store it again, so that the database itself notices nothing."""
     with mqplug.connect(url) as client:
         store = client.unwrap(Store)
         assert store is not None
@@ -177,13 +175,13 @@ def corrupt_tail(path: Path, url: str, topic: str) -> Callable[[], None]:
 
 
 def copy_of(path: Path) -> Client:
-    """Open a copy of it."""
+    """Open a copy of a store."""
     copy = shutil.copytree(path, Path(tempfile.mkdtemp(dir=path.parent)) / "store")
     return mqplug.connect("rocksmq", path=str(copy))
 
 
 def fill_disk(process: int, path: Path) -> Callable[[], None]:
-    """Let no file of a process (0 is this one) grow far beyond the largest of its store, as if the disk were full."""
+    """Let no file of a process (0: this one) grow far beyond the largest of its store, as on a full disk."""
     largest = max(file.stat().st_size for file in (path / DATABASE).iterdir())
     soft, hard = resource.prlimit(process, resource.RLIMIT_FSIZE)
     resource.prlimit(process, resource.RLIMIT_FSIZE, (FULL_DISK_MARGIN_BYTES + largest, hard))

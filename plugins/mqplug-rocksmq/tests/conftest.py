@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from bad_input_words import connect
-from rocksmq_words import serving, store_settings
+from refused_openings import connect
+from rocksmq_stores import serving, store_settings
 
 import mqplug
 from mqplug_rocksmq._processes.open_stores import close_store

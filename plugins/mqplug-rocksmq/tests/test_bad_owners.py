@@ -11,8 +11,8 @@ from pathlib import Path
 from time import monotonic
 
 import pytest
-from bad_input_words import QUICK, connect, held, untouched
-from rocksmq_words import python
+from refused_openings import QUICK, connect, held, untouched
+from rocksmq_stores import python
 
 import mqplug
 from mqplug import AlreadyOpen, ConnectError

@@ -11,9 +11,9 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
-from bad_input_words import connect, untouched
 from conftest import OpenStore
-from rocksmq_words import in_a_namespace, python
+from refused_openings import connect, untouched
+from rocksmq_stores import in_a_namespace, python
 
 import mqplug
 from mqplug import AccessDenied, AlreadyOpen, ConfigError, ConnectError, Corrupt, Error, PluginError, StorageFull

@@ -8,8 +8,8 @@ from typing import Any
 
 import attrs
 import pytest
-from bad_input_words import connect, held, untouched
-from rocksmq_words import python
+from refused_openings import connect, held, untouched
+from rocksmq_stores import python
 
 import mqplug
 from mqplug import AlreadyOpen, ConfigError

@@ -9,7 +9,7 @@ from itertools import chain, count, groupby
 from pathlib import Path
 
 import pytest
-from bulk_words import read_all, records, stage_all, waiting
+from bulk_loads import read_all, records, stage_all, waiting
 
 import mqplug
 import mqplug.aio

@@ -11,11 +11,11 @@ from pathlib import Path
 
 import attrs
 import pytest
-from bulk_words import Batch, stage, staged, take, waiting
+from bulk_loads import Batch, stage, staged, take, waiting
 from conftest import OpenStore
 from hypothesis import given
 from hypothesis import strategies as st
-from rocksmq_words import eventually, extent, new_log, put, values
+from rocksmq_stores import eventually, extent, new_log, put, values
 
 import mqplug
 import mqplug.aio

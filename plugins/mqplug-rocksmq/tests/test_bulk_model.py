@@ -6,9 +6,9 @@ import random
 from pathlib import Path
 
 import pytest
-from bulk_words import staged, take
+from bulk_loads import staged, take
 from conftest import OpenStore
-from rocksmq_words import new_log, put, values
+from rocksmq_stores import new_log, put, values
 
 from mqplug_rocksmq._care.check import check_store
 from mqplug_rocksmq._care.repair import _rebuild

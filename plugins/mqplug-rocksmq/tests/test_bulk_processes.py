@@ -11,9 +11,9 @@ import time
 from pathlib import Path
 
 import pytest
-from bulk_words import read_all, records, stage_all, waiting
+from bulk_loads import read_all, records, stage_all, waiting
 from conftest import OpenStore
-from rocksmq_words import line, python, serving, values
+from rocksmq_stores import line, python, serving, values
 from test_limits import in_a_namespace
 
 import mqplug
@@ -25,7 +25,7 @@ from mqplug_rocksmq._format.keys import INTENT
 # killed at each step -------------------------------------------------------------------------------------------
 
 STEPS = """
-from bulk_words import staged, take
+from bulk_loads import staged, take
 from mqplug_rocksmq._store.ingest import Ingestion
 from mqplug_rocksmq._engine.rocks import Pages
 from mqplug_rocksmq._store.staging_directory import StagingDirectory
@@ -90,7 +90,7 @@ def test_killed_and_the_files_are_gone(path: Path, open_store: OpenStore) -> Non
 
 
 INGESTER = """
-from bulk_words import records, stage_all
+from bulk_loads import records, stage_all
 with mqplug.connect("rocksmq", path=str(path), sync="os") as mq:
     mq.create_topic("orders", partitions=2, exist_ok=True)
     for number in range(int(sys.argv[2]), 100_000):
@@ -136,7 +136,7 @@ def test_a_guest(path: Path) -> None:
 
 
 STAGER = """
-from bulk_words import records, stage_all
+from bulk_loads import records, stage_all
 import pickle
 with mqplug.connect("rocksmq", path=str(path)) as mq:
     found = stage_all(mq, "orders", records(100, int(sys.argv[2])))
@@ -202,7 +202,7 @@ def test_a_stage_outlives_the_owner(path: Path) -> None:
 
 
 HEIR = """
-from bulk_words import stage_all
+from bulk_loads import stage_all
 name = sys.argv[2]
 with mqplug.connect("rocksmq", path=str(path), sync="os") as mq:
     for number in range(100_000):

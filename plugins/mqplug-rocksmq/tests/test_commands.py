@@ -10,7 +10,7 @@ import click
 import pytest
 from click.testing import CliRunner, Result
 from conftest import OpenStore
-from rocksmq_words import new_log, put, python, serving
+from rocksmq_stores import new_log, put, python, serving
 
 import mqplug
 from mqplug_rocksmq import RocksMQStatistics

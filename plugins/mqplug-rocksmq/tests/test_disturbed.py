@@ -10,7 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from rocksmq_words import python
+from rocksmq_stores import python
 
 import mqplug
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from rocksmq_words import administer, eventually, line, native, python
+from rocksmq_stores import administer, eventually, line, native, python
 
 import mqplug
 from mqplug.spi import CreateTopic, DescribeTopic

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from rocksmq_words import eventually, store_settings
+from rocksmq_stores import eventually, store_settings
 
 import mqplug
 from mqplug import AlreadyOpen, ConnectError, Error, Log, Position, PositionLost, spi

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 from conftest import OpenStore
-from rocksmq_words import in_a_namespace, native, new_log, put, values
+from rocksmq_stores import in_a_namespace, native, new_log, put, values
 
 import mqplug
 from mqplug import StorageFull

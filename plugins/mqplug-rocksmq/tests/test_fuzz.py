@@ -14,7 +14,7 @@ import pytest
 from conftest import OpenStore
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from rocksmq_words import native, new_log, put
+from rocksmq_stores import native, new_log, put
 
 import mqplug
 from mqplug import Corrupt, Error, spi

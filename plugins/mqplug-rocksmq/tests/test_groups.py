@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 from conftest import OpenStore
-from rocksmq_words import new_log
+from rocksmq_stores import new_log
 
 from mqplug import TopicNotFound
 from mqplug_rocksmq._format.keys import StoredPosition

@@ -11,7 +11,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import pytest
-from rocksmq_words import eventually, freeze, line, python
+from rocksmq_stores import eventually, freeze, line, python
 
 import mqplug
 from mqplug_rocksmq._engine.ownership import read_owner
@@ -68,7 +68,7 @@ def test_nobody_waits_for_a_server_that_closes() -> None:
 # memory --------------------------------------------------------------------------------------------------
 
 OWNER = """
-from rocksmq_words import native
+from rocksmq_stores import native
 mq = mqplug.connect("rocksmq", path=str(path), sync="os", guests_max_bytes=int(sys.argv[2]), memory_max_bytes=64 << 20)
 mq.create_topic("orders")
 lock = native(mq).engine.lock

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from rocksmq_words import eventually, line, python
+from rocksmq_stores import eventually, line, python
 
 import mqplug
 from mqplug import EARLIEST, LATEST, ConsumerBusy, TopicNotFound

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Protocol
 
 import pytest
-from rocksmq_words import native
+from rocksmq_stores import native
 
 import mqplug
 from mqplug_rocksmq._engine.rocks import Changes

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 from conftest import OpenStore
-from rocksmq_words import eventually, extent, in_a_namespace, line, new_log, put, python, values
+from rocksmq_stores import eventually, extent, in_a_namespace, line, new_log, put, python, values
 
 import mqplug
 from mqplug import StorageFull

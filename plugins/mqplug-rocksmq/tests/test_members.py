@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from rocksmq_words import Member, administer, eventually
+from rocksmq_stores import Member, administer, eventually
 
 import mqplug
 import mqplug_rocksmq

@@ -10,8 +10,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from rocksmq_words import freeze, line, python
-from takeover_words import HOLDER, killed, take
+from owner_takeover import HOLDER, killed, take
+from rocksmq_stores import freeze, line, python
 
 import mqplug
 from mqplug_rocksmq._processes import member_tokens

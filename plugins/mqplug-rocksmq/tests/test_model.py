@@ -4,7 +4,7 @@ import random
 
 import pytest
 from conftest import OpenStore
-from rocksmq_words import extent, values
+from rocksmq_stores import extent, values
 
 from mqplug_rocksmq._format.page import PageColumns
 from mqplug_rocksmq._store.reading import BelowRetained

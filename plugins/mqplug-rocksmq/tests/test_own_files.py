@@ -12,8 +12,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from bad_input_words import connect, untouched
-from rocksmq_words import serving
+from refused_openings import connect, untouched
+from rocksmq_stores import serving
 
 import mqplug
 from mqplug import ConfigError, Corrupt

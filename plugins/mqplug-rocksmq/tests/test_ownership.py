@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from rocksmq_words import line, new_log, put, python, serving, store_settings, values
+from rocksmq_stores import line, new_log, put, python, serving, store_settings, values
 
 import mqplug
 from mqplug import AlreadyOpen, Closed, ConfigError, ForkedClient

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from conftest import OpenStore
-from rocksmq_words import eventually, extent, new_log, put, tables, values
+from rocksmq_stores import eventually, extent, new_log, put, tables, values
 
 from mqplug import Error
 from mqplug_rocksmq._format.keys import FREED

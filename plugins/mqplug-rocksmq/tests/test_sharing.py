@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import Counter
 
 import pytest
-from rocksmq_words import Member, eventually
-from sharing_words import GROUP, Sharer, Waiter, jobs, stored
+from rocksmq_stores import Member, eventually
+from shared_members import GROUP, Sharer, Waiter, jobs, stored
 
 import mqplug
 from mqplug import ConsumerBusy, Retry
@@ -134,7 +134,7 @@ def test_a_delay_ends_a_wait(mq: mqplug.Client) -> None:
 def test_who_takes_too_long_loses_its_message(mq: mqplug.Client) -> None:
     """It goes to another after ``max_processing``, and what the first says of it then changes nothing."""
     slow, other = Sharer(mq, max_processing=0.3), Sharer(mq)
-    assert other.driver._patience(30.0) == 0.3  # slow may take something while other waits
+    assert other.driver._max_wait(30.0) == 0.3  # slow may take something while other waits
     jobs(mq, 1)
     slow.take(1)
     with Waiter(other) as waiter:

@@ -6,8 +6,8 @@ import threading
 from pathlib import Path
 
 import pytest
-from rocksmq_words import administer
-from sharing_words import Sharer, Waiter, jobs, stored
+from rocksmq_stores import administer
+from shared_members import Sharer, Waiter, jobs, stored
 
 import mqplug
 from mqplug import Corrupt, Position, PositionLost, TopicNotFound
@@ -73,7 +73,7 @@ def test_damage_leaves_no_message_behind(mq: mqplug.Client, monkeypatch: pytest.
     member.take(2)
     member.settle(back={0: 0.0, 1: 0.0})
     store, sharing = member.driver._store, member.driver._sharing
-    sharing._desks[member.log].shelf = page_cache.PageCache(store, sharing._desks[member.log].number, with_keys=False)
+    sharing._logs[member.log].cache = page_cache.PageCache(store, sharing._logs[member.log].number, with_keys=False)
     with monkeypatch.context() as patched:
         patched.setattr(store, "read", _damaged)
         for _ in range(2):

@@ -6,8 +6,8 @@ import threading
 from collections import Counter
 from collections.abc import Callable
 
-from rocksmq_words import eventually
-from sharing_words import GROUP, Sharer, Waiter, jobs, stored
+from rocksmq_stores import eventually
+from shared_members import GROUP, Sharer, Waiter, jobs, stored
 
 import mqplug
 from mqplug import Retry

@@ -9,7 +9,7 @@ from typing import Any
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
-from sharing_words import Sharer, jobs, stored
+from shared_members import Sharer, jobs, stored
 
 import mqplug
 from mqplug import Position

@@ -7,8 +7,8 @@ from pathlib import Path
 from time import monotonic
 
 import pytest
-from rocksmq_words import eventually, line, new_log, python
-from sharing_words import GROUP, Sharer, Waiter, jobs, stored
+from rocksmq_stores import eventually, line, new_log, python
+from shared_members import GROUP, Sharer, Waiter, jobs, stored
 
 import mqplug
 from mqplug import EARLIEST, Timeout

@@ -12,7 +12,7 @@ def test_cases_about_an_outage_say_why_they_are_skipped(tmp_path):
     """When the owner is killed a guest takes over: the cases that look at an outage are skipped, and say so."""
     done = prove(f"rocksmq://{tmp_path}/store", f"--only={','.join(OUTAGES)}")
     assert done.returncode == 0, done.stdout + done.stderr
-    why = "the harness has no outage: when the owner is killed one of its guests owns the store"
+    why = "the harness has no outage: when the owner is killed, one of its clients owns the store"
     assert f"skipped {' '.join(OUTAGES)}: {why}" in done.stdout.splitlines()
 
 

@@ -7,7 +7,7 @@ import pytest
 from conftest import OpenStore
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from rocksmq_words import new_log, values
+from rocksmq_stores import new_log, values
 
 import mqplug
 from mqplug import Corrupt

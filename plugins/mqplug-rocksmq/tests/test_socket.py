@@ -8,7 +8,7 @@ import threading
 from pathlib import Path
 
 import pytest
-from rocksmq_words import eventually, new_log, serving, store_settings
+from rocksmq_stores import eventually, new_log, serving, store_settings
 
 import mqplug
 from mqplug_rocksmq._engine.ownership import read_owner, socket_path

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from conftest import OpenStore
-from rocksmq_words import extent, new_log, put, values
+from rocksmq_stores import extent, new_log, put, values
 
 import mqplug
 from mqplug import Closed, ConfigError, MessageTooLarge, TopicExists, TopicNotFound

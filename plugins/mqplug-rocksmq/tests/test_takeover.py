@@ -7,8 +7,8 @@ import time
 from pathlib import Path
 
 import pytest
-from rocksmq_words import line, native, python
-from takeover_words import HOLDER, closed, killed, owned_elsewhere, owns, take
+from owner_takeover import HOLDER, closed, killed, owned_elsewhere, owns, take
+from rocksmq_stores import line, native, python
 
 import mqplug
 from mqplug import EARLIEST, LATEST

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from conftest import OpenStore
-from rocksmq_words import line, new_log, python, values
+from rocksmq_stores import line, new_log, python, values
 
 import mqplug
 from mqplug import OutcomeUnknown

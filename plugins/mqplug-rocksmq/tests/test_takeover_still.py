@@ -7,8 +7,8 @@ import time
 from pathlib import Path
 
 import pytest
-from rocksmq_words import freeze, line, python
-from takeover_words import killed, owned_elsewhere, owns, take
+from owner_takeover import killed, owned_elsewhere, owns, take
+from rocksmq_stores import freeze, line, python
 
 import mqplug
 from mqplug import EARLIEST, OutcomeUnknown, Timeout

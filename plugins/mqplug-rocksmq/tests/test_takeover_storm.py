@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from rocksmq_words import eventually, line, python, serving
+from rocksmq_stores import eventually, line, python, serving
 
 import mqplug
 from mqplug_rocksmq._engine.ownership import read_owner

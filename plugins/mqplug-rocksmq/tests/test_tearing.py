@@ -3,7 +3,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from rocksmq_words import line, python, store_settings, values
+from rocksmq_stores import line, python, store_settings, values
 
 from mqplug_rocksmq._harness import tear_tail
 from mqplug_rocksmq._store.store import Store

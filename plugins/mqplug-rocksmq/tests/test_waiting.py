@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from rocksmq_words import freeze, line, python, serving
+from rocksmq_stores import freeze, line, python, serving
 
 import mqplug
 from mqplug_rocksmq._engine.ownership import Ownership

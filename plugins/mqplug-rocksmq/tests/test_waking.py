@@ -10,7 +10,7 @@ from pathlib import Path
 from statistics import median
 
 import pytest
-from rocksmq_words import Member, serving
+from rocksmq_stores import Member, serving
 
 import mqplug
 from mqplug import Position

@@ -1,4 +1,4 @@
-"""What operators can do with a store: ``mqplug rocksmq COMMAND``."""
+"""Operators' commands for a store: ``mqplug rocksmq COMMAND``."""
 
 from __future__ import annotations
 

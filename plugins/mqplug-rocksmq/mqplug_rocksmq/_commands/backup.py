@@ -17,10 +17,10 @@ _target = click.argument("target", type=click.Path(path_type=Path))
 @_target
 @answer_timeout_option
 def backup(path: Path, target: Path, timeout: float) -> None:
-    """Copy the store at PATH, as it is at one instant, into the new directory TARGET.
+    """Copy the store at PATH, as it is at one moment, into the new directory TARGET.
 
-    Others may write meanwhile. On the same file system the copy consists of links, and takes little time and room;
-    copy it elsewhere to be safe from a broken disk.
+    Others may write meanwhile. On the same file system the copy consists of links, and takes little time and space.
+    Copy it elsewhere to be safe from a broken disk.
     """
     path, target = existing_store(path), target.absolute()
     if ask_owner(path, {"call": "backup", "path": str(target)}, timeout) is None:
@@ -44,7 +44,7 @@ def _back_up_closed(path: Path, target: Path) -> None:
 @click.argument("source", type=click.Path(path_type=Path, exists=True, file_okay=False))
 @_target
 def restore(source: Path, target: Path) -> None:
-    """Copy the backup SOURCE to TARGET, where nothing may be yet, and check it."""
+    """Copy the backup SOURCE to TARGET, where nothing may exist, and check it."""
     from mqplug_rocksmq._care.restore import restore_backup
 
     restore_backup(source, target.absolute())

@@ -21,9 +21,9 @@ from mqplug_rocksmq._processes.reach import ask_owner, existing_store
 @print_json_option
 @click.pass_context
 def check(context: click.Context, path: Path, timeout: float, as_json: bool) -> None:
-    """Read everything in the store at PATH, and say what is damaged; then the exit code is 1.
+    """Read everything in the store at PATH, and report damage. The exit code is 1 if there is any.
 
-    Of a store that another process has open, a copy as of now is read, which is made of links beside it.
+    If a process has the store open, a copy as of now is read, which consists of links beside it.
     """
     from mqplug_rocksmq._care.check import check_store
 
@@ -56,10 +56,10 @@ def _of_open(path: Path, timeout: float) -> SurveyReport:
 @print_json_option
 @click.pass_context
 def repair(context: click.Context, path: Path, backup: bool, as_json: bool) -> None:
-    """Salvage what is sound in the damaged store at PATH, and say exactly what is gone.
+    """Salvage the sound parts of the damaged store at PATH, and report exactly which messages are gone.
 
-    Nobody may have the store open. What is sound is copied, so that as much room as it takes must be free. Ids stay:
-    readers pass over what is gone as over a gap. The exit code is 0 if the store is sound afterwards.
+    No process may have the store open. The sound parts are copied, so that as much disk space must be free. Ids stay:
+    readers skip missing messages like a gap. The exit code is 0 if the store is sound afterwards.
     """
     from mqplug_rocksmq._care.check import check_store
     from mqplug_rocksmq._care.repair import repair_store
@@ -87,13 +87,13 @@ def _show_repaired(report: SurveyReport, damaged: Path | None) -> None:
 
 def _show(report: SurveyReport) -> None:
     for finding in report.findings:
-        click.echo(_spoken(finding))
+        click.echo(_line(finding))
     verdict = "sound" if report.sound else f"damaged: {len(report.findings)} findings"
     held = f"{report.topics} topics, {report.groups} groups, {report.messages} messages in {report.pages} pages"
     click.echo(f"{verdict} ({held})")
 
 
-def _spoken(finding: Finding) -> str:
+def _line(finding: Finding) -> str:
     where = "" if finding.topic is None else f"topic {finding.topic!r}, partition {finding.partition}: "
     if finding.start is None or finding.stop is None:
         return f"{where}{finding.what}"

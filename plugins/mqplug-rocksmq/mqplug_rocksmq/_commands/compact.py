@@ -15,7 +15,7 @@ from mqplug_rocksmq._processes.reach import ask_owner, existing_store
 @path_argument
 @answer_timeout_option
 def compact(path: Path, timeout: float) -> None:
-    """Drop what retention no longer keeps in the store at PATH, and give back all room that can be given back."""
+    """Drop messages that retention no longer keeps in the store at PATH, and free as much disk space as possible."""
     from mqplug_rocksmq._care.counting import disk_used
 
     path = existing_store(path)

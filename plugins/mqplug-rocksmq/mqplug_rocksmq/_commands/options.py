@@ -1,4 +1,4 @@
-"""Options and arguments that several commands have."""
+"""Options and arguments that several commands share."""
 
 from __future__ import annotations
 
@@ -20,12 +20,13 @@ class StorePath(click.ParamType[Path]):
         if text.startswith(_PREFIX):
             text = text.removeprefix(_PREFIX).partition("?")[0]
         elif "://" in text:
-            self.fail(f"{text} is no store of rocksmq", param, ctx)
+            self.fail(f"{text} is not a rocksmq URL", param, ctx)
         return Path(text).expanduser().absolute()
 
 
 path_argument = click.argument("path", type=StorePath())
 answer_timeout_option = click.option(
-    "--timeout", type=click.FloatRange(min=0), default=600, show_default=True, metavar="SECONDS", help="Give up after."
-)
+    "--timeout", type=click.FloatRange(min=0), default=600, show_default=True, metavar="SECONDS",
+    help="How long to wait for the process that has the store open.",
+)  # fmt: skip
 print_json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON, for programs.")

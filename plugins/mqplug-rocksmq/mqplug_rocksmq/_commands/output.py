@@ -1,4 +1,4 @@
-"""Printing: tables for people, JSON for programs."""
+"""Output of the commands: tables for people, JSON for programs."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def print_json(value: object) -> None:
 
 
 def show_table(names: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
-    """Print rows under the names of their columns; numbers to the right."""
+    """Print rows under the names of their columns, numbers right-aligned."""
     texts = [list(names), *(["" if cell is None else str(cell) for cell in row] for row in rows)]
     widths = [max(map(len, column)) for column in zip(*texts, strict=True)]
     right = [bool(rows) and all(isinstance(row[at], int) for row in rows) for at in range(len(names))]
@@ -29,7 +29,7 @@ def show_table(names: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
 
 
 def sized(count: float) -> str:
-    """Return a number of bytes as people say it."""
+    """Return a number of bytes for people to read."""
     for unit in _UNITS:
         if count < 1024 or unit == _UNITS[-1]:
             return f"{count:.0f} {unit}" if unit == "B" else f"{count:.1f} {unit}"
@@ -38,7 +38,7 @@ def sized(count: float) -> str:
 
 
 def timed(seconds: float) -> str:
-    """Return a time as people say it."""
+    """Return a duration for people to read."""
     for factor, unit in ((1, "s"), (1e3, "ms")):
         if seconds * factor >= 1:
             return f"{seconds * factor:.1f} {unit}"

@@ -17,9 +17,9 @@ from mqplug_rocksmq._processes.reach import ask_owner, existing_store, hold_clos
 @answer_timeout_option
 @print_json_option
 def stats(path: Path, timeout: float, as_json: bool) -> None:
-    """Show what the store at PATH holds: sizes, topics, groups and their lag, and how long writes take.
+    """Show sizes, topics, groups with their lag, and write latencies of the store at PATH.
 
-    A store that another process has open is asked; one that is closed is only read.
+    If a process has the store open, that process is asked. A closed store is only read.
     """
     path = existing_store(path)
     found = ask_owner(path, {"call": "stats"}, timeout) or {"stats": _of_closed(path)}
@@ -37,14 +37,14 @@ def _of_closed(path: Path) -> dict[str, Any]:
 
 
 def _show(found: dict[str, Any]) -> None:
-    owner = "nobody has it open" if found["pid"] is None else f"open in process {found['pid']}"
+    owner = "closed" if found["pid"] is None else f"open in process {found['pid']}"
     click.echo(f"store    {found['path']} ({found['id']}), {owner}")
     click.echo(f"disk     {sized(found['disk'])}: tables {sized(found['tables'])}, log {sized(found['log'])}")
     if found["staged"]:
-        click.echo(f"staged   {sized(found['staged'])}, which nobody has taken in yet")
+        click.echo(f"staged   {sized(found['staged'])}, not ingested yet")
     if found.get("ballast"):
-        click.echo(f"ballast  {sized(found['ballast'])}, which are held for when the disk is full")
-    click.echo(f"memory   {sized(found['memory'])} of RocksDB's; about {found['pages']} pages")
+        click.echo(f"ballast  {sized(found['ballast'])}, reserved for a full disk")
+    click.echo(f"memory   {sized(found['memory'])} in RocksDB; about {found['pages']} pages")
     for name in ("writes", "commits"):
         if (taken := found[name])["count"]:
             times = ", ".join(f"{key} {timed(taken[key])}" for key in ("p50", "p99", "longest"))

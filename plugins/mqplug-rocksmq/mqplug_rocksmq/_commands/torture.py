@@ -16,22 +16,22 @@ from mqplug_rocksmq._commands.output import print_json, timed
 
 @click.command()
 @click.argument("path", type=click.Path(path_type=Path), required=False)
-@click.option("--cycles", type=click.IntRange(min=1), default=30, show_default=True, help="How often to kill.")
+@click.option("--cycles", type=click.IntRange(min=1), default=30, show_default=True, help="How many times to kill.")
 @click.option(
-    "--seconds", type=click.FloatRange(min=0), default=1, show_default=True, help="The longest life of a program."
+    "--seconds", type=click.FloatRange(min=0), default=1, show_default=True, help="The longest life of one program."
 )
 @click.option("--sync", type=click.Choice(["always", "interval", "os"]), default="always", show_default=True)
-@click.option("--seed", type=int, help="Do the same things again; when the kills come is still up to chance.")
+@click.option("--seed", type=int, help="Repeat the same operations. The moments of the kills remain random.")
 @print_json_option
 @click.pass_context
 def torture(
     context: click.Context, path: Path | None, cycles: int, seconds: float, sync: str, seed: int | None, as_json: bool
 ) -> None:
-    """Kill a program again and again while it uses a new store at PATH, and see that nothing acknowledged is lost.
+    """Kill a program again and again while it uses a new store at PATH, and check that nothing acknowledged is lost.
 
-    The program sends, acks, trims, and creates and deletes topics, on three threads; a model remembers what was
-    acknowledged. Without PATH the store is a temporary one. It finds a disk, or a file system, that loses what it said
-    was written when a process is killed; what it does when the power fails, only a power cut tells.
+    The program sends, acks, trims, and creates and deletes topics, on three threads. A model remembers what was
+    acknowledged. Without PATH the store is temporary. The check finds a disk or a file system that loses written data
+    when a process is killed. It does not show what happens when the power fails.
     """
     from mqplug_rocksmq._torture.torturer import run_torture
 
@@ -40,7 +40,7 @@ def torture(
         if path is None:
             path = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="mqplug-torture-"))) / "store"
         elif path.exists() and any(path.iterdir()):
-            raise ConfigError(f"there is something at {path} already", fix="Name a path where nothing is")
+            raise ConfigError(f"there is something at {path} already", fix="Name a path where nothing exists")
         verdict = run_torture(path, cycles=cycles, seconds=seconds, sync=sync, seed=seed)
     if as_json:
         print_json({"cycles": verdict.cycles, "sent": verdict.sent, "acks": verdict.acks, "seed": seed,
@@ -48,5 +48,5 @@ def torture(
     else:
         for each in verdict.wrong[:20]:
             click.echo(each)
-        click.echo(f"{verdict} (seed {seed}, sync {sync}, opened in {timed(verdict.slowest_open)} at worst)")
+        click.echo(f"{verdict} (seed {seed}, sync {sync}, slowest open {timed(verdict.slowest_open)})")
     context.exit(1 if verdict.wrong else 0)

@@ -1,4 +1,4 @@
-"""Topics and groups: each action of mqplug, carried out on a store."""
+"""Topics and groups: carries out mqplug's actions on a store."""
 
 from __future__ import annotations
 
@@ -35,14 +35,14 @@ from mqplug_rocksmq._store.topics import AddChanges, Topic, TopicRetention, no_c
 
 
 def administer(store: Store, action: Action, timeout: float, request: OnceRequest | None = None) -> Any:
-    """Carry out one action; what *request* names is not done a second time."""
+    """Carry out one action. One with a *request* is not repeated if it was done already."""
     also = request.note if request else no_changes
     if store.deduplication.has_done(request):
         return _done(store, action)
     match action:
         case CreateTopic(topic, partitions, retention, options, size):
             if options:
-                raise ConfigError(f"a topic of rocksmq has no option {min(options)!r}", fix="Leave options= out")
+                raise ConfigError(f"a rocksmq topic has no option {min(options)!r}", fix="Leave options= out")
             kept = _retention(retention, size)
             return _info(store.id, store.topics.create(topic, partitions, kept, timeout, also))
         case AddPartitions(topic, partitions):
@@ -77,7 +77,7 @@ def administer(store: Store, action: Action, timeout: float, request: OnceReques
 
 
 def _done(store: Store, action: Action) -> Any:
-    """What is answered when an action was done before, and its answer was lost."""
+    """Return the answer to an action that was done before, whose answer was lost."""
     if isinstance(action, CreateTopic | AddPartitions):
         return _info(store.id, store.topics.get(action.topic))
     return True
@@ -96,7 +96,7 @@ def _add_partitions(store: Store, topic: str, partitions: int, timeout: float, a
 
 
 def _groups(store: Store, topic: str | None) -> list[GroupInfo]:
-    """The groups of a topic, or all."""
+    """Return the groups of a topic, or all groups."""
     logs = [None] if topic is None else store.topics.get(topic).logs
     names = sorted({name for log in logs for name in store.groups.names(log)})
     present = member_counts(store)
@@ -127,9 +127,9 @@ def _ingested(store: Store, taken: IngestOutcome) -> Ingested:
 
 def _retention(seconds: float | None, size: int | None) -> TopicRetention:
     if size is not None and size < 0:
-        raise ValueError(f"retention_bytes is a number of bytes of at least 0, not {size}")
+        raise ValueError(f"retention_bytes must be at least 0, not {size}")
     if seconds is None:
         return TopicRetention(size=size)
     if not seconds >= 0:
-        raise ValueError(f"retention is a number of seconds of at least 0, not {seconds}")
+        raise ValueError(f"retention must be at least 0 seconds, not {seconds}")
     return TopicRetention(None if math.isinf(seconds) else int(seconds * 1000), size)

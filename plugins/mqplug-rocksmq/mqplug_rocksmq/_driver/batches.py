@@ -1,4 +1,4 @@
-"""Runs of stored messages as the batches that consumers get; each column is decoded when it is asked for."""
+"""Batches of stored messages for consumers. Each column is decoded when it is asked for."""
 
 from __future__ import annotations
 
@@ -17,13 +17,11 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 _BATCH_MESSAGES: Final = 1000
-_ARROW_PAGE_MESSAGES: Final = (
-    32  # messages in a page: of fewer, to make Arrow of each page takes longer than of the lists of all
-)
+_ARROW_PAGE_MESSAGES: Final = 32  # smaller pages become Arrow faster by way of the lists of all
 
 
 class SliceColumns:
-    """The columns of some slices, one behind the other."""
+    """The columns of some slices, one after the other."""
 
     __slots__ = ("_slices",)
 
@@ -62,7 +60,7 @@ class SliceColumns:
         return None
 
     def arrow(self, names: Sequence[str]) -> Mapping[str, pyarrow.Array]:
-        """Return what the pages have as Arrow already, of a single page without a copy; nothing if they are small."""
+        """Return columns that the pages hold as Arrow, without a copy for a single page; none of small pages."""
         if sum(map(len, self._slices)) < _ARROW_PAGE_MESSAGES * len(self._slices):
             return {}
         from mqplug_rocksmq._format.from_pages_to_arrow import joined_columns
@@ -71,7 +69,7 @@ class SliceColumns:
 
 
 class PageBatch(Batch):
-    """A batch that still knows the pages its messages are in, so that it can be passed on as they are."""
+    """A batch that knows the pages of its messages, so that they can be passed on as they are."""
 
     def __init__(self, log: Log, slices: Sequence[Slice]) -> None:
         super().__init__(log, position_at(log, slices[-1].end), sum(map(len, slices)), SliceColumns(slices))
@@ -79,12 +77,12 @@ class PageBatch(Batch):
 
 
 def batch_of(log: Log, slices: Sequence[Slice]) -> PageBatch:
-    """Return the messages of slices of one log as a batch."""
+    """Return slices of one log as a batch."""
     return PageBatch(log, slices)
 
 
 def batches_of(log: Log, slices: Iterable[Slice]) -> deque[Batch]:
-    """Return them as several batches: one of each page, but small pages together."""
+    """Return slices of one log as several batches: one for each page, but small pages together."""
     batches: deque[Batch] = deque()
     together: list[Slice] = []
     count = 0

@@ -1,4 +1,4 @@
-"""Consumers: one that reads the logs it was given, and one that shares them with the members of its group."""
+"""Consumers: one reads logs from given positions on, one is a member of a group and holds a share of its logs."""
 
 from __future__ import annotations
 
@@ -7,30 +7,28 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 from mqplug import Batch, Error, Log, NotAssigned, Position, PositionLost
-from mqplug.spi import ConsumerOptions, GroupPosition, Listener
+from mqplug.spi import Bell, ConsumerOptions, GroupPosition, Listener
 from mqplug.spi.groups import Roster
 from mqplug_rocksmq._driver.batches import batches_of
 from mqplug_rocksmq._driver.translation import group_position, log_number, offset_of, position_at, stored_position
-from mqplug_rocksmq._driver.waiting import LogWaiter
 from mqplug_rocksmq._store.reading import BelowRetained
 from mqplug_rocksmq._store.store import Store
 
 _READ_AHEAD_MESSAGES: Final = 1000
-_MANY_PAGES_LOGS: Final = (
-    4  # logs, of each of which several pages may be read together: of more they would take too much memory
-)
-_HAND_OVER_COMMIT_S: Final = 5.0  # seconds that the positions of logs that go to another member may take to be stored
+_FEW_LOGS: Final = 4  # of which several pages are read at once: of more they would take too much memory
+_HAND_OVER_COMMIT_S: Final = 5.0  # for storing the positions of logs that go to another member
 
 
 class LogConsumer:
     """Reads logs from given positions on."""
 
-    resumed = True  # it has what it said that it had
+    resumed = True  # it still has everything that it had with a previous owner
     still_holds = None  # it gives its logs up itself, before others get them
 
     def __init__(self, store: Store, positions: Mapping[Log, Position]) -> None:
         self._store = store
-        self._tail = LogWaiter(store)
+        self._bell = Bell()
+        self.wake = self._bell.ring
         self._numbers: dict[Log, int] = {}
         self._offsets: dict[Log, int] = {}
         self._ahead: dict[Log, deque[Batch]] = {}
@@ -40,13 +38,13 @@ class LogConsumer:
     def _hold(self, positions: Mapping[Log, Position]) -> None:
         for log, position in positions.items():
             number = log_number(self._store.id, log)
-            self._tail.follow(number)
+            self._store.watch(number, self.wake)
             self._numbers[log] = number
             self._offsets[log] = offset_of(position)
 
     def _let_go(self, logs: Iterable[Log]) -> None:
         for log in logs:
-            self._tail.leave(self._numbers.pop(log))
+            self._store.unwatch(self._numbers.pop(log), self.wake)
             self._offsets.pop(log)
             self._ahead.pop(log, None)
             self._paused.discard(log)
@@ -55,23 +53,22 @@ class LogConsumer:
         self.tend(timeout)
         batches = self._read(most)
         if not batches and timeout > 0:
-            offsets = {self._numbers[log]: self._offsets[log] for log in self._reading()}
-            self._tail.wait(offsets, self._patience(timeout))
+            self._bell.wait(self._max_wait(timeout))  # an append since the read above ends it at once
             batches = self._read(most)
         return batches
 
-    def _patience(self, timeout: float) -> float:
-        """How long to wait, where nothing comes meanwhile."""
+    def _max_wait(self, timeout: float) -> float:
+        """Return how long to wait if nothing happens meanwhile."""
         return timeout
 
     def _read(self, most: int) -> list[Batch]:
         batches: list[Batch] = []
-        for log in self._reading():
+        for log in self._active():
             try:
                 batch = self._next(log, most)
             except Error as error:
                 if batches:
-                    break  # the next poll says it again
+                    break  # the next poll raises it
                 error.at(topic=log.topic)
                 raise
             if batch is None:
@@ -94,12 +91,12 @@ class LogConsumer:
             batch = batch[:most]
         return batch
 
-    def _reading(self) -> list[Log]:
+    def _active(self) -> list[Log]:
         return [log for log in self._offsets if log not in self._paused]
 
     def _fetch(self, log: Log, most: int) -> deque[Batch] | None:
-        # Who reads on is read ahead for; who has just sought may want no more than a message.
-        wanted = self._at_once if log in self._ahead else most
+        # A consumer that reads on is read ahead for; one that has just sought may want a single message.
+        wanted = self._read_ahead if log in self._ahead else most
         try:
             slices = self._store.read(self._numbers[log], self._offsets[log], wanted)
         except BelowRetained as trimmed:
@@ -111,14 +108,11 @@ class LogConsumer:
         return ahead
 
     @property
-    def _at_once(self) -> int:
-        return 4 * _READ_AHEAD_MESSAGES if len(self._offsets) <= _MANY_PAGES_LOGS else _READ_AHEAD_MESSAGES
-
-    def wake(self) -> None:
-        self._tail.wake()
+    def _read_ahead(self) -> int:
+        return 4 * _READ_AHEAD_MESSAGES if len(self._offsets) <= _FEW_LOGS else _READ_AHEAD_MESSAGES
 
     def tend(self, timeout: float) -> None:
-        """Nobody shares these logs."""
+        """Do nothing: these logs are not shared."""
 
     def pause(self, logs: Sequence[Log]) -> None:
         self._paused |= set(logs)
@@ -133,7 +127,7 @@ class LogConsumer:
     def _check_held(self, logs: Iterable[Log]) -> None:
         for log in logs:
             if log not in self._offsets:
-                raise NotAssigned(f"{log!r} is not held by this consumer", topic=log.topic)
+                raise NotAssigned(f"this consumer does not hold {log!r}", topic=log.topic)
 
     def _move(self, positions: Mapping[Log, Position]) -> None:
         for log, position in positions.items():
@@ -141,7 +135,7 @@ class LogConsumer:
             self._offsets[log] = offset_of(position)
 
     def commit(self, positions: Mapping[Log, GroupPosition], timeout: float) -> None:
-        """Without a group there is nothing to store."""
+        """Do nothing: without a group no position is stored."""
 
     def close(self, timeout: float) -> None:
         self._let_go(list(self._offsets))
@@ -150,12 +144,12 @@ class LogConsumer:
 def position_lost(log: Log, wanted: int, low: int) -> PositionLost:
     """Return the error of a consumer whose next message was removed."""
     return PositionLost(
-        f"{log!r} has no message {wanted} any more: it begins at {low}", log=log, low=position_at(log, low)
+        f"the message {wanted} of {log!r} was removed: the log begins at {low}", log=log, low=position_at(log, low)
     )
 
 
 class GroupConsumer(LogConsumer):
-    """A member of a group: it holds what the group's roster gives it, and stores how far it came."""
+    """A member of a group: holds the logs that the group's roster assigns to it, and stores their positions."""
 
     def __init__(self, store: Store, group: str, options: ConsumerOptions, roster: Roster, listener: Listener) -> None:
         super().__init__(store, {})
@@ -172,7 +166,7 @@ class GroupConsumer(LogConsumer):
             self._seat.release(leaving)
         if taken:
             stored = {log: self._stored(log) for log in taken}
-            self._hold({log: stands.position for log, stands in stored.items()})
+            self._hold({log: each.position for log, each in stored.items()})
             self._listener.assigned(stored)
 
     def _stored(self, log: Log) -> GroupPosition:
@@ -186,7 +180,7 @@ class GroupConsumer(LogConsumer):
 
     def commit(self, positions: Mapping[Log, GroupPosition], timeout: float) -> None:
         if positions:
-            places = {log_number(self._store.id, log): stored_position(stands) for log, stands in positions.items()}
+            places = {log_number(self._store.id, log): stored_position(each) for log, each in positions.items()}
             self._groups.store(self._group, places, timeout)
 
     def close(self, timeout: float) -> None:

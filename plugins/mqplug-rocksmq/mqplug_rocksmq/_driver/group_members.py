@@ -1,4 +1,4 @@
-"""Who reads together: the members of each group, all of them in the process that owns the store."""
+"""The members of each group. All of them have a consumer in the process that owns the store."""
 
 from __future__ import annotations
 
@@ -22,45 +22,48 @@ class GroupMembers:
     def __init__(self, group: str) -> None:
         self.group = group
         self.roster = Roster()
-        self.changing = Lock()  # while one takes its seat, or leaves it
+        self.changing = Lock()  # held while a member joins or leaves
         self._settled = Lock()
         self._sharing: SharedGroup | None = None
 
     @contextmanager
     def joining(self, mode: Mode, timeout: float) -> Iterator[None]:
-        """While one joins; ``ConsumerBusy`` where members have another mode, or one wants to be the only one."""
+        """Within, one member joins. Raise ``ConsumerBusy`` if the members' mode does not allow it."""
         with self.still(timeout):
             if len(self.roster) and (mode == "exclusive" or mode != self.roster.mode):
                 raise ConsumerBusy(
-                    f"the group {self.group!r} has members as {self.roster.mode!r}: nobody joins it as {mode!r}",
+                    f"the group {self.group!r} has {len(self.roster)} members in mode {self.roster.mode!r}, so that"
+                    f" none can join in mode {mode!r}",
                     fix="Close the other consumers first",
                 )
             yield
 
     def sharing(self, store: Store, mode: Mode) -> SharedGroup:
-        """Return what those that share have; it lives as long as there are members."""
+        """Return the state of a shared group. It lives until the last member leaves."""
         if self._sharing is None:
             self._sharing = SharedGroup(store, self.group, by_key=mode == "key_shared")
         return self._sharing
 
     def left(self) -> None:
-        """One has left."""
+        """Forget the state of a shared group if the last member has left."""
         if not len(self.roster):
             self._sharing = None
 
     @contextmanager
     def absent(self, timeout: float) -> Iterator[None]:
-        """While nobody may join; ``ConsumerBusy`` where anybody did."""
+        """Within, no member can join. Raise ``ConsumerBusy`` if the group has members."""
         with self.still(timeout):
             if len(self.roster):
-                raise ConsumerBusy(f"the group {self.group!r} has members", fix="Close its consumers first")
+                raise ConsumerBusy(
+                    f"the group {self.group!r} has {len(self.roster)} members", fix="Close its consumers first"
+                )
             yield
 
     @contextmanager
     def still(self, timeout: float) -> Iterator[None]:
-        """While nobody joins, and nothing of the group is changed from outside."""
+        """Within, no member can join, and nothing else changes the group from outside."""
         if not self._settled.acquire(timeout=max(0.0, timeout)):
-            raise Timeout(f"the group {self.group!r} is being joined or changed, which did not end in time")
+            raise Timeout(f"the group {self.group!r} was being joined or changed for {timeout:g} s")
         try:
             yield
         finally:
@@ -73,11 +76,11 @@ def members_of(store: Store, group: str) -> GroupMembers:
 
 
 def member_counts(store: Store) -> Mapping[str, int]:
-    """Return how many members each group has that had any."""
+    """Return the number of members of each group that ever had any."""
     return {group: len(each.roster) for group, each in dict(_groups.get(store, {})).items()}
 
 
 def add_partitions_to_members(store: Store, known: Log, added: Iterable[Log]) -> None:
-    """Have the members that read a topic read its new partitions too."""
+    """Assign the new partitions of a topic among the members that read it."""
     for each in list(_groups.get(store, {}).values()):
         each.roster.extend(known, added)

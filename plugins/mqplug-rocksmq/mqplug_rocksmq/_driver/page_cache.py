@@ -1,4 +1,4 @@
-"""The pages that the members of a group are at work with, each read and decoded once for all of them."""
+"""The pages that members of a shared group work on, each read and decoded once for all of them."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from mqplug_rocksmq._format.slices import SinglePages
 from mqplug_rocksmq._store.store import Store
 
 T = TypeVar("T")
-_CACHE_BYTES: Final = 4 << 20  # bytes of pages that a shelf keeps
-_PAGE_OVERHEAD_BYTES: Final = 500  # what a page takes beside its bytes, about
+_CACHE_BYTES: Final = 4 << 20
+_PAGE_OVERHEAD_BYTES: Final = 500  # of memory that a page takes beside its bytes, about
 
 
 class CachedPage:
-    """A page, each column of which is decoded once, however few of its messages are wanted at a time."""
+    """A page whose columns are decoded once each, however few of its messages are wanted at a time."""
 
     def __init__(self, base: int, page: Page | SinglePages) -> None:
         self.base = base
@@ -52,67 +52,67 @@ class CachedPage:
 
 
 class PageCache:
-    """The pages of one log that were read last. Not for several threads at once."""
+    """The pages of one log that were read last. Not thread-safe."""
 
     def __init__(self, store: Store, number: int, *, with_keys: bool) -> None:
         self._store = store
         self._number = number
         self._with_keys = with_keys
-        self._sheets: dict[int, CachedPage] = {}  # by their bases, the oldest first
+        self._pages: dict[int, CachedPage] = {}  # by their bases, the oldest first
         self._bases: list[int] = []  # ascending
         self._size = 0
 
     def upcoming(self, position: Numbers, most: int) -> list[Upcoming]:
-        """The messages at and after a position, as lease tables want to know them."""
+        """Return the messages at and after a position, as lease tables need them."""
         offset = position[0]
         found: list[Upcoming] = []
-        while most > 0 and (sheet := self._reaching(offset)):
-            start = max(offset, sheet.base)
-            offset = min(sheet.end, start + most)
+        while most > 0 and (page := self._page_at(offset)):
+            start = max(offset, page.base)
+            offset = min(page.end, start + most)
             most -= offset - start
-            keys = sheet.keys[start - sheet.base : offset - sheet.base] if self._with_keys else repeat(None)
+            keys = page.keys[start - page.base : offset - page.base] if self._with_keys else repeat(None)
             places = [(each,) for each in range(start, offset + 1)]
             found += map(Upcoming, places[:-1], keys, places[1:])
         return found
 
     def batch(self, log: Log, leases: Sequence[Lease]) -> Batch:
-        """The messages of these leases."""
-        columns = LeasedColumns(self._parts(leases), leases)
+        """Return the messages of these leases."""
+        columns = LeasedColumns(self._rows(leases), leases)
         return Batch(log, position_at(log, leases[-1].coordinates[0] + 1), len(leases), columns)
 
-    def _parts(self, leases: Iterable[Lease]) -> list[PageRows]:
-        parts: list[PageRows] = []
-        sheet: CachedPage | None = None
+    def _rows(self, leases: Iterable[Lease]) -> list[PageRows]:
+        rows: list[PageRows] = []
+        page: CachedPage | None = None
         for (offset,), _ in leases:
-            if sheet is None or offset >= sheet.end:
-                sheet = self._reaching(offset)
-                if sheet is None or offset < sheet.base:
+            if page is None or offset >= page.end:
+                page = self._page_at(offset)
+                if page is None or offset < page.base:
                     raise Corrupt(f"the message {offset}, which was there, is missing from the store")
-                parts.append((sheet, []))
-            parts[-1][1].append(offset - sheet.base)
-        return parts
+                rows.append((page, []))
+            rows[-1][1].append(offset - page.base)
+        return rows
 
-    def _reaching(self, offset: int) -> CachedPage | None:
-        """The sheet with this message; where there is none, the next one."""
+    def _page_at(self, offset: int) -> CachedPage | None:
+        """Return the page with this message, or the next page where there is none."""
         index = bisect_right(self._bases, offset) - 1
-        if index >= 0 and offset < (known := self._sheets[self._bases[index]]).end:
+        if index >= 0 and offset < (known := self._pages[self._bases[index]]).end:
             return known
         found = [CachedPage(part.base, part.page) for part in self._store.read(self._number, offset)]
         self._keep(found)
         return found[0] if found else None
 
     def _keep(self, found: Sequence[CachedPage]) -> None:
-        self._size += sum(sheet.size for sheet in found)
-        while self._sheets and self._size > _CACHE_BYTES:
-            oldest = self._sheets.pop(next(iter(self._sheets)))
+        self._size += sum(page.size for page in found)
+        while self._pages and self._size > _CACHE_BYTES:
+            oldest = self._pages.pop(next(iter(self._pages)))
             del self._bases[bisect_left(self._bases, oldest.base)]
             self._size -= oldest.size
-        for sheet in found:
-            if sheet.base in self._sheets:
-                self._size -= sheet.size
+        for page in found:
+            if page.base in self._pages:
+                self._size -= page.size
             else:
-                self._sheets[sheet.base] = sheet
-                insort(self._bases, sheet.base)
+                self._pages[page.base] = page
+                insort(self._bases, page.base)
 
 
 PageRows = tuple[CachedPage, list[int]]
@@ -120,18 +120,18 @@ PageRows = tuple[CachedPage, list[int]]
 
 
 class LeasedColumns:
-    """The columns of messages that lie anywhere in some pages."""
+    """The columns of leased messages, which may be anywhere in some pages."""
 
-    __slots__ = ("_leases", "_parts")
+    __slots__ = ("_leases", "_rows")
 
-    def __init__(self, parts: Sequence[PageRows], leases: Sequence[Lease]) -> None:
-        self._parts = parts
+    def __init__(self, rows: Sequence[PageRows], leases: Sequence[Lease]) -> None:
+        self._rows = rows
         self._leases = leases
 
     def _picked(self, column: Callable[[CachedPage], Sequence[T]]) -> list[T]:
         picked: list[T] = []
-        for sheet, rows in self._parts:
-            picked += map(column(sheet).__getitem__, rows)
+        for page, rows in self._rows:
+            picked += map(column(page).__getitem__, rows)
         return picked
 
     def coordinates(self) -> Sequence[Numbers]:
@@ -141,16 +141,16 @@ class LeasedColumns:
         return None
 
     def keys(self) -> Sequence[bytes | None]:
-        return self._picked(lambda sheet: sheet.keys)
+        return self._picked(lambda page: page.keys)
 
     def values(self) -> Sequence[bytes | None]:
-        return self._picked(lambda sheet: sheet.values)
+        return self._picked(lambda page: page.values)
 
     def headers(self) -> Sequence[Headers]:
-        return self._picked(lambda sheet: sheet.headers)
+        return self._picked(lambda page: page.headers)
 
     def timestamps(self) -> Sequence[int]:
-        return self._picked(lambda sheet: sheet.times)
+        return self._picked(lambda page: page.times)
 
     def log_times(self) -> Sequence[int]:
         return self.timestamps()

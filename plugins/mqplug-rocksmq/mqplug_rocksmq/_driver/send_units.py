@@ -1,4 +1,4 @@
-"""What is stored together: messages that were sent one by one, or a batch; as pages, and settled as one."""
+"""Units of sending: single sends for one partition, or a batch. Each is stored as pages and settled as one."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from mqplug_rocksmq._engine import clock
 from mqplug_rocksmq._format.page import PageBody, PageColumns, encode_single
 from mqplug_rocksmq._format.paging import page_bodies
 
-MAX_COLLECTED_MESSAGES: Final = 1000  # messages that go at once
-PORTION_BYTES: Final = 1 << 20  # of messages that were sent one by one, and go at once
+MAX_COLLECTED_MESSAGES: Final = 1000  # that are stored together
+PORTION_BYTES: Final = 1 << 20  # of single sends that are stored together
 
 
 def sendings_by_partition(sendings: Sequence[Sending]) -> Iterable[tuple[tuple[str, int], Sequence[Sending]]]:
-    """Return what goes to each partition of each topic together."""
+    """Group sends by topic and partition."""
     logs: dict[tuple[str, int], list[Sending]] = {}
     for sending in sendings:
         logs.setdefault((sending.topic, sending.partition), []).append(sending)
@@ -24,7 +24,7 @@ def sendings_by_partition(sendings: Sequence[Sending]) -> Iterable[tuple[tuple[s
 
 
 def portions(sendings: Sequence[Sending]) -> Iterator[Sequence[Sending]]:
-    """Cut messages for one partition where they are too many bytes for one request to the store's owner."""
+    """Cut the sends for one partition into portions that fit into a request to the store's owner."""
     first = size = 0
     for index, sending in enumerate(sendings):
         size += len(sending.value or b"")
@@ -36,7 +36,7 @@ def portions(sendings: Sequence[Sending]) -> Iterator[Sequence[Sending]]:
 
 
 class SingleSends:
-    """Messages that were sent one by one to one partition."""
+    """Single sends to one partition."""
 
     __slots__ = ("_sendings",)
 
@@ -56,12 +56,12 @@ class SingleSends:
         return page_bodies(PageColumns(times, values, keyed, headers if any(headers) else None))
 
     def stored(self, log: Log, first: int) -> None:
-        """They lie at this offset and the following."""
+        """Report them as stored, from this offset on."""
         for offset, sending in enumerate(self._sendings, first):
             sending.stored(log, (offset,))
 
     def give_up(self, error: Error) -> None:
-        """They are not stored, or nobody knows."""
+        """Report them as failed, or their outcome as unknown."""
         for sending in self._sendings:
             _give_up(sending, error)
 
@@ -91,16 +91,16 @@ class BatchSend:
         return PageColumns(times, run.values, run.keys, run.headers, _ends(run))
 
     def stored(self, log: Log, first: int) -> None:
-        """It lies at this offset and the following."""
+        """Report it as stored, from this offset on."""
         self._run.stored(log, OffsetRange(range(first, first + len(self._run))))
 
     def give_up(self, error: Error) -> None:
-        """It is not stored, or nobody knows."""
+        """Report it as failed, or its outcome as unknown."""
         _give_up(self._run, error)
 
 
 class OffsetRange(Sequence[Numbers]):
-    """A run of offsets as coordinates, each made when somebody looks at it."""
+    """Consecutive offsets as coordinates, each created on access."""
 
     __slots__ = ("_offsets",)
 
@@ -123,7 +123,7 @@ class OffsetRange(Sequence[Numbers]):
 
 
 def _ends(run: Run) -> Sequence[int] | None:
-    """Where each value ends when all are joined, if values are all that the records have."""
+    """Return where each value ends when all are joined, if the records have values only."""
     return run.ends if run.keys is None and run.headers is None else None
 
 

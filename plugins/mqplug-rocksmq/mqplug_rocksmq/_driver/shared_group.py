@@ -1,20 +1,20 @@
-"""What the members of a group that share have of each log, and how far the group has come by that.
+"""The state of a shared group: the messages that each member has of each log, and the positions of the group.
 
-Where the group stands is stored before a settlement or a seek is done; what settles while another settlement is on its
-way to the disk goes there together, as one. What is handed out, and what is put off, is noted; all else is in memory.
+Positions are stored before a settlement or a seek is done. Settlements that arrive while another one is being stored
+are stored together, as one. Hand-outs and delays are noted on disk; the rest is in memory.
 """
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from math import inf
 from threading import Lock
+from time import monotonic
 from typing import NamedTuple
 
 from mqplug import Batch, Log, Position, Timeout
-from mqplug.spi import GroupPosition, Numbers, Settlement
+from mqplug.spi import Deadline, GroupPosition, Numbers, Settlement
 from mqplug.spi.groups import Lease, Leases
 from mqplug_rocksmq._driver.consumer import position_lost
 from mqplug_rocksmq._driver.page_cache import PageCache
@@ -27,49 +27,49 @@ from mqplug_rocksmq._store.store import Store
 
 
 class _SharedLog:
-    """One log: who has what of it, and the pages that they are at work with."""
+    """One log of a shared group: its leases, the pages that members work on, and its hand-out notes."""
 
-    def __init__(self, store: Store, group: str, stands: GroupPosition, *, by_key: bool) -> None:
-        log = stands.position.log
+    def __init__(self, store: Store, group: str, start: GroupPosition, *, by_key: bool) -> None:
+        log = start.position.log
         self.number = log_number(store.id, log)
         self.log = store.topics.log(self.number)
-        self.leases = Leases(stands, by_key=by_key, most_open=MAX_ACKED_RANGES)
-        self.shelf = PageCache(store, self.number, with_keys=by_key)
-        self.handed = HandOuts(store, self.number, group)
-        if known := self.handed.recall():
-            with suppress(BelowRetained):  # whoever takes the next message is told
-                self.leases.recall(known, self.shelf.upcoming)
-            self.handed.renew({at: each for at, each in known.items() if self.leases.is_open(at)})
+        self.leases = Leases(start, by_key=by_key, most_open=MAX_ACKED_RANGES)
+        self.cache = PageCache(store, self.number, with_keys=by_key)
+        self.hand_outs = HandOuts(store, self.number, group)
+        if known := self.hand_outs.recall():
+            with suppress(BelowRetained):  # the next member that takes a message gets the error
+                self.leases.recall(known, self.cache.upcoming)
+            self.hand_outs.renew({at: each for at, each in known.items() if self.leases.is_open(at)})
 
     @property
     def waits(self) -> bool:
-        """Whether settling may free something for others: room, or a key."""
+        """Whether a settlement may free something for others: room, or a key."""
         return self.leases.is_full or (self.leases.by_key and self.leases.has_waiting)
 
     def settle(self, member: Hashable, settled: Settlement) -> None:
-        """Note what became of messages that a member has."""
+        """Settle messages that a member has."""
         later = [(at, delay) for at, delay in settled.returned if delay > 0 and self.leases.holds(member, at)]
         before = len(self.leases)
         self.leases.settle(member, settled)
         acked = settled.acked
-        if before - len(self.leases) < len(acked):  # it had some of them no more
+        if before - len(self.leases) < len(acked):  # it no longer had some of them
             acked = [at for at in acked if not self.leases.is_open(at)]
         self._note(acked, later)
 
     def settle_late(self, settled: Settlement) -> None:
-        """Note what became of messages that an owner before this one had handed out."""
+        """Settle messages that a previous owner handed out."""
         later = [(at, delay) for at, delay in settled.returned if delay > 0 and self.leases.is_idle(at)]
         self.leases.settle_late(settled)
         self._note([at for at in settled.acked if not self.leases.is_open(at)], later)
 
     def _note(self, acked: Sequence[Numbers], later: Sequence[tuple[Numbers, float]]) -> None:
-        self.handed.drop([at[0] for at in acked])
+        self.hand_outs.drop([at[0] for at in acked])
         if later:
-            self.handed.put_off((at[0], self.leases.attempts(at), delay) for at, delay in later)
+            self.hand_outs.put_off((at[0], self.leases.attempts(at), delay) for at, delay in later)
 
 
 class _MemberEntry(NamedTuple):
-    """A member: what tells it that there may be something for it, and how long it may have a message.
+    """A member: how to wake it when there may be messages for it, and how long it may have one.
 
     ``elsewhere``: it is in another process, and may outlive this one.
     """
@@ -80,151 +80,152 @@ class _MemberEntry(NamedTuple):
 
 
 class SharedGroup:
-    """The lease tables of one group. Any thread."""
+    """The lease tables of one group. Any thread may call."""
 
     def __init__(self, store: Store, group: str, *, by_key: bool) -> None:
         self.by_key = by_key
         self._store = store
         self._group = group
         self._lock = Lock()
-        self._desks: dict[Log, _SharedLog] = {}
+        self._logs: dict[Log, _SharedLog] = {}
         self._members: dict[Hashable, _MemberEntry] = {}
         self._storing = Lock()
         self._unstored: set[Log] = set()
-        self._also: list[AddChanges] = []  # what goes to the disk together with that
+        self._also: list[AddChanges] = []  # what is written to disk together with their positions
         self._changes = self._stored = 0
 
     def join(
         self, member: Hashable, wake: Callable[[], None], max_processing: float | None, *, elsewhere: bool = False
     ) -> None:
-        """A member begins to take messages; *wake* tells it that there may be some."""
+        """Add a member that begins to take messages. *wake* is called when there may be some for it."""
         with self._lock:
             self._members[member] = _MemberEntry(wake, inf if max_processing is None else max_processing, elsewhere)
 
     def resume(self, member: Hashable, holding: Mapping[Log, Sequence[Numbers]]) -> bool:
-        """A member goes on with what it had of an owner before this one; False if others have some of it by now.
+        """Let a member keep the messages it has from a previous owner.
 
-        It has nothing then.
+        Return False if others have some of them by now. It then keeps none.
         """
         with self._lock:
-            seat = self._members[member]
+            entry = self._members[member]
             for log, held in holding.items():
                 if self._store.topics.find(log_number(self._store.id, log)) is None:
                     continue
-                desk = self._desk(log)
-                if not desk.leases.claim(member, held, seat.max_processing):
-                    for each in self._desks.values():
+                shared = self._shared(log)
+                if not shared.leases.claim(member, held, entry.max_processing):
+                    for each in self._logs.values():
                         each.leases.leave(member)
                     return False
-                leases = [Lease(at, desk.leases.attempts(at)) for at in sorted(held) if desk.leases.is_open(at)]
+                leases = [Lease(at, shared.leases.attempts(at)) for at in sorted(held) if shared.leases.is_open(at)]
                 if leases:
-                    desk.handed.take(leases, elsewhere=seat.elsewhere)
+                    shared.hand_outs.take(leases, elsewhere=entry.elsewhere)
         return True
 
     def leave(self, member: Hashable) -> None:
-        """A member is gone: the others get what it had at once."""
+        """Remove a member. The others can take its messages at once."""
         with self._lock:
             self._members.pop(member, None)
-            for desk in self._desks.values():
-                desk.leases.leave(member)
+            for shared in self._logs.values():
+                shared.leases.leave(member)
         self._wake()
 
     def take(self, member: Hashable, log: Log, most: int) -> Batch | None:
-        """Hand out messages that nobody has; ``PositionLost`` if retention removed one that nobody had."""
+        """Hand out messages that no member has. Raise ``PositionLost`` if retention removed one of them."""
         with self._lock:
-            desk = self._desk(log)
+            shared = self._shared(log)
             self._store.check()
-            if (wanted := offset_of(desk.leases.wanted)) < desk.log.low:
-                raise position_lost(log, wanted, desk.log.low)
-            seat = self._members[member]
+            if (wanted := offset_of(shared.leases.wanted)) < shared.log.low:
+                raise position_lost(log, wanted, shared.log.low)
+            entry = self._members[member]
             try:
-                leases = desk.leases.take(member, most, desk.shelf.upcoming, seat.max_processing)
+                leases = shared.leases.take(member, most, shared.cache.upcoming, entry.max_processing)
             except BelowRetained as trimmed:  # just now
                 raise position_lost(log, wanted, trimmed.low) from None
             if not leases:
                 return None
-            batch = self._read(desk, member, log, leases)
-            desk.handed.take(leases, elsewhere=seat.elsewhere)
+            batch = self._read(shared, member, log, leases)
+            shared.hand_outs.take(leases, elsewhere=entry.elsewhere)
             return batch
 
-    def _read(self, desk: _SharedLog, member: Hashable, log: Log, leases: Sequence[Lease]) -> Batch:
+    def _read(self, shared: _SharedLog, member: Hashable, log: Log, leases: Sequence[Lease]) -> Batch:
         try:
-            return desk.shelf.batch(log, leases)
+            return shared.cache.batch(log, leases)
         except BaseException as error:
-            desk.leases.settle(member, Settlement((), [(each.coordinates, 0.0) for each in leases]))
+            shared.leases.settle(member, Settlement((), [(each.coordinates, 0.0) for each in leases]))
             if isinstance(error, BelowRetained):
-                raise position_lost(log, offset_of(desk.leases.wanted), error.low) from None
+                raise position_lost(log, offset_of(shared.leases.wanted), error.low) from None
             raise
 
-    def patience(self, logs: Iterable[Log]) -> float:
-        """In how many seconds time alone may free a message of these logs, if nothing else happens till then.
+    def seconds_to_next_free(self, logs: Iterable[Log]) -> float:
+        """Return the seconds until time alone may free a message of these logs.
 
-        What another member takes meanwhile is free again after its ``max_processing``, and no sooner.
+        Another member may take a message meanwhile. It is free again after that member's ``max_processing`` at the
+        earliest.
         """
         with self._lock:
-            due = [self._desks[log].leases.next_due() for log in logs if log in self._desks]
+            due = [self._logs[log].leases.next_due() for log in logs if log in self._logs]
             shortest = min((each.max_processing for each in self._members.values()), default=inf)
-        soonest = min((each for each in due if each is not None), default=inf)
-        return min(shortest, max(0.0, soonest - time.monotonic()))
+        next_due = min((each for each in due if each is not None), default=inf)
+        return min(shortest, max(0.0, next_due - monotonic()))
 
     def settle(self, member: Hashable, settled: Mapping[Log, Settlement], timeout: float) -> None:
-        """Note what became of messages, and store where the group stands by that."""
-        self._settle(settled, timeout, lambda desk, each: desk.settle(member, each))
+        """Settle messages, and store the group's new positions."""
+        self._settle(settled, timeout, lambda shared, each: shared.settle(member, each))
 
     def settle_late(self, settled: Mapping[Log, Settlement], timeout: float) -> None:
-        """The same for what an owner before this one had handed out, whoever has it by now."""
+        """Settle messages that a previous owner handed out, whichever member has them by now."""
         self._settle(settled, timeout, _SharedLog.settle_late)
 
     def _settle(
         self, settled: Mapping[Log, Settlement], timeout: float, settle: Callable[[_SharedLog, Settlement], None]
     ) -> None:
-        end = time.monotonic() + timeout
+        deadline = Deadline(timeout)
         frees, acked = False, []
         with self._lock:
             for log, each in settled.items():
-                desk = self._desk(log)
-                frees |= bool(each.returned) or desk.waits
-                settle(desk, each)
+                shared = self._shared(log)
+                frees |= bool(each.returned) or shared.waits
+                settle(shared, each)
                 if each.acked:
                     acked.append(log)
             change = self._changed(acked)
         if frees:
             self._wake()
-        self._write(change, end)
+        self._write(change, deadline)
 
     def seek(self, positions: Mapping[Log, Position], timeout: float) -> None:
-        """Go on there; nobody has anything of these logs any more."""
-        end = time.monotonic() + timeout
+        """Move the group. No member keeps a message of these logs."""
+        deadline = Deadline(timeout)
         with self._lock:
             for log, position in positions.items():
-                desk = self._desk(log)
-                desk.leases.seek(position)
-                self._also.append(desk.handed.forgotten())
+                shared = self._shared(log)
+                shared.leases.seek(position)
+                self._also.append(shared.hand_outs.forgotten())
             change = self._changed(positions)
         self._wake()
-        self._write(change, end)
+        self._write(change, deadline)
 
     def pass_over(self, positions: Mapping[Log, Position], timeout: float) -> None:
-        """What lies before was removed: it counts as acked, whoever has it."""
-        end = time.monotonic() + timeout
+        """Count removed messages before these positions as acked, whichever member has them."""
+        deadline = Deadline(timeout)
         with self._lock:
             for log, position in positions.items():
-                self._desk(log).leases.trim(position)
+                self._shared(log).leases.trim(position)
             change = self._changed(positions)
-        self._write(change, end)
+        self._write(change, deadline)
 
-    def _desk(self, log: Log) -> _SharedLog:
-        """Where a log is shared; it begins where the group stands."""
-        desk = self._desks.get(log)
-        if desk and not desk.log.deleted:
-            return desk
+    def _shared(self, log: Log) -> _SharedLog:
+        """Return the state of a log. It begins at the group's position."""
+        shared = self._logs.get(log)
+        if shared and not shared.log.deleted:
+            return shared
         number = log_number(self._store.id, log)
         self._store.topics.log(number)  # it was not deleted
-        if desk is None:
+        if shared is None:
             place = self._store.groups.position(self._group, number)
-            stands = group_position(log, place) if place else GroupPosition(position_at(log, 0))
-            desk = self._desks[log] = _SharedLog(self._store, self._group, stands, by_key=self.by_key)
-        return desk
+            start = group_position(log, place) if place else GroupPosition(position_at(log, 0))
+            shared = self._logs[log] = _SharedLog(self._store, self._group, start, by_key=self.by_key)
+        return shared
 
     def _wake(self) -> None:
         for each in list(self._members.values()):
@@ -233,38 +234,38 @@ class SharedGroup:
     # storing -----------------------------------------------------------------------------------------------
 
     def _changed(self, logs: Collection[Log]) -> int:
-        """Where the group stands in these logs has changed. Returns how many changes have to be stored by that."""
+        """Note that the group's positions in these logs have changed. Return how many changes have to be stored."""
         if not logs:
             return 0
         self._unstored.update(logs)
         self._changes += 1
         return self._changes
 
-    def _write(self, change: int, end: float) -> None:
-        """Return when so many changes are stored; another's write may have taken them along."""
+    def _write(self, change: int, deadline: Deadline) -> None:
+        """Return when this many changes are stored. Another thread's write may have included them."""
         if change <= self._stored:
             return
-        if not self._storing.acquire(timeout=max(0.0, end - time.monotonic())):
-            raise Timeout(f"what was settled in the group {self._group!r} was not stored in time")
+        if not self._storing.acquire(timeout=deadline.remaining()):
+            raise Timeout(f"the settlements of the group {self._group!r} were not stored within {deadline.timeout:g} s")
         try:
             if change > self._stored:
-                self._write_all(end)
+                self._write_all(deadline)
         finally:
             self._storing.release()
 
-    def _write_all(self, end: float) -> None:
-        """Store all that has changed until now; one at a time."""
+    def _write_all(self, deadline: Deadline) -> None:
+        """Store all changes so far. One thread at a time."""
         with self._lock:
             change, logs, self._unstored = self._changes, self._unstored, set()
-            stands: dict[int, GroupPosition] = {}
+            positions: dict[int, GroupPosition] = {}
             also, self._also = self._also, []
-            for desk in map(self._desks.__getitem__, logs):
-                if not desk.log.deleted:
-                    stands[desk.number] = desk.leases.state()
-                    also.append(desk.handed.finished())
-        places = {number: stored_position(each) for number, each in stands.items()}
+            for shared in map(self._logs.__getitem__, logs):
+                if not shared.log.deleted:
+                    positions[shared.number] = shared.leases.state()
+                    also.append(shared.hand_outs.finished())
+        places = {number: stored_position(each) for number, each in positions.items()}
         try:
-            self._store.groups.store(self._group, places, max(0.0, end - time.monotonic()), also)
+            self._store.groups.store(self._group, places, deadline.remaining(), also)
         except BaseException:
             with self._lock:
                 self._unstored |= logs

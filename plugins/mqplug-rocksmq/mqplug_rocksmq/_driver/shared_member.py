@@ -1,4 +1,4 @@
-"""Members that share the messages of all logs: the modes shared and key_shared."""
+"""A member of a group in the modes shared and key_shared: it takes single messages of all logs."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class JoinContext(NamedTuple):
-    """How a member comes: from another process, and with what it had of an owner of the store before this one."""
+    """The messages a joining member still has from a previous owner, and whether it is in another process."""
 
     holding: Mapping[Log, Sequence[Numbers]] = {}
     elsewhere: bool = False
@@ -25,39 +25,39 @@ NEW_MEMBER: Final = JoinContext()
 
 
 class SharedMember(GroupConsumer):
-    """Takes what nobody else has, and waits also for what time or others set free."""
+    """Takes messages that no other member has. Waits also for messages that become free again."""
 
     def __init__(
-        self, store: Store, present: GroupMembers, options: ConsumerOptions, listener: Listener, bearing: JoinContext
+        self, store: Store, present: GroupMembers, options: ConsumerOptions, listener: Listener, context: JoinContext
     ) -> None:
         self._present = present
         with present.changing:
             self._sharing = present.sharing(store, options.mode)
             super().__init__(store, present.group, options, present.roster, listener)
-            self._sharing.join(self, self.wake, options.max_processing, elsewhere=bearing.elsewhere)
-            self.resumed = self._sharing.resume(self, bearing.holding)
+            self._sharing.join(self, self.wake, options.max_processing, elsewhere=context.elsewhere)
+            self.resumed = self._sharing.resume(self, context.holding)
 
     def _next(self, log: Log, most: int) -> Batch | None:
         return self._sharing.take(self, log, most)
 
-    def _patience(self, timeout: float) -> float:
-        return min(timeout, self._sharing.patience(self._reading()))
+    def _max_wait(self, timeout: float) -> float:
+        return min(timeout, self._sharing.seconds_to_next_free(self._active()))
 
     def seek(self, positions: Mapping[Log, Position], timeout: float) -> None:
         self._check_held(positions)
         self._sharing.seek(positions, timeout)
 
     def pass_over(self, positions: Mapping[Log, Position], timeout: float) -> None:
-        """What lies before was removed, and counts as acked; all else stays as it is."""
+        """Count removed messages before these positions as acked. Nothing else changes."""
         self._check_held(positions)
         self._sharing.pass_over(positions, timeout)
 
     def settle(self, settled: Mapping[Log, Settlement], timeout: float) -> None:
-        """Store what became of messages; what this member does not have any more is passed over."""
+        """Store acks and returns. Messages that this member no longer has are skipped."""
         self._sharing.settle(self, settled, timeout)
 
     def commit(self, positions: Mapping[Log, GroupPosition], timeout: float) -> None:
-        """What each member has done is settled; there is no position of one member."""
+        """Do nothing: acks are settled one by one, and a single member has no position."""
 
     def close(self, timeout: float) -> None:
         with self._present.changing:

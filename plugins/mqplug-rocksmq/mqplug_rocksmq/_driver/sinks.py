@@ -1,4 +1,4 @@
-"""Where a producer's messages go: into the store of this process, or to whoever has it (``_processes.resending``)."""
+"""Sinks of producers: the store of this process. For a store of another process see ``_processes.resending``."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from mqplug_rocksmq._store.store import Store
 
 
 class SendCallback(Protocol):
-    """Called once: messages lie in this log from this offset on, or an error says why they may not."""
+    """Called once: with the log and the first offset of stored messages, or with an error."""
 
     def __call__(self, log: Log | None, first: int, error: Error | None, /) -> None: ...
 
@@ -22,20 +22,20 @@ class Sink(Protocol):
     """Stores messages."""
 
     def append(self, topic: str, partition: int, bodies: Sequence[PageBody], settled: SendCallback) -> None:
-        """Have pages stored. What is raised was not stored, and *settled* is not called."""
+        """Store pages, and call *settled* later. If this raises, nothing is stored, and *settled* is not called."""
 
     def serve(self, timeout: float) -> None:
-        """Wait until something was settled."""
+        """Wait until pages were settled."""
 
     def ring(self) -> None:
-        """Something was settled: end what waits in ``serve``."""
+        """End a wait in ``serve``: pages were settled."""
 
     def close(self, timeout: float) -> None:
-        """Let go."""
+        """Release it."""
 
 
 class StoreSink:
-    """Into the store of this process, whose committer says when they are on disk."""
+    """Stores pages in the store of this process. Its committer settles them when they are on disk."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -51,4 +51,4 @@ class StoreSink:
         self._news.wait(timeout)
 
     def close(self, timeout: float) -> None:
-        """Nothing is held."""
+        """Do nothing: it holds nothing."""

@@ -1,6 +1,6 @@
-"""A stage: pages that are written into table files beside the store, in any process, without a word to its owner.
+"""A stage: writes pages into table files beside the store, in any process, at no cost to the store's owner.
 
-The owner is asked for one number a file. All else that it needs to know goes into what ``finish`` returns.
+The owner only reserves one number for each file. ``finish`` returns everything else that an ingest needs.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from mqplug_rocksmq._store.staging_directory import StagingDirectory
 
 STAGED_FILE_BYTES: Final = 64 << 20
 _MARK_BYTES: Final = 1 << 20
-_MESSAGE_OVERHEAD_BYTES: Final = 50  # bytes that a message takes in memory beside its key and value, at least
+_MESSAGE_OVERHEAD_BYTES: Final = 50  # of memory that a message takes beside its key and value, at least
 
 
 class RocksMQStage:
-    """Collects messages by partition, makes pages of them, and files of those."""
+    """Collects messages by partition, and writes them as pages into files."""
 
     def __init__(self, store: str, path: Path, topic: TopicInfo, reserve: Callable[[float], int]) -> None:
         self._store = store
@@ -57,7 +57,7 @@ class RocksMQStage:
         self._pages.setdefault(partition, _PartitionPages()).add(bodies)
 
     def _file(self, timeout: float) -> None:
-        """Write what is held into a file."""
+        """Write collected messages into a file."""
         for partition, draft in self._drafts.items():
             self._encode(partition, draft)
         segment = self._reserve(timeout)
@@ -80,25 +80,25 @@ class RocksMQStage:
 
 
 class _PageDraft:
-    """Messages that are to be a page."""
+    """Messages for the next page."""
 
     def __init__(self) -> None:
         self._parts: list[PageColumns] = []
         self.messages = self._size = 0
 
     def add(self, columns: PageColumns, size: int) -> None:
-        """Add messages of so many bytes."""
+        """Add messages of *size* bytes."""
         self._parts.append(columns)
         self.messages += len(columns.times)
         self._size += size
 
     @property
     def full(self) -> bool:
-        """Whether it is as large as a page should be."""
+        """Whether the page is large enough."""
         return is_full(self.messages, self._size)
 
     def take(self) -> PageColumns:
-        """Return all as one, and begin anew."""
+        """Return all messages, and start a new page."""
         parts, self._parts, self.messages, self._size = self._parts, [], 0, 0
         if len(parts) == 1:
             return parts[0]
@@ -107,14 +107,14 @@ class _PageDraft:
 
 
 def _joined(parts: Sequence[PageColumns], column: int, empty: Any) -> list[Any] | None:
-    """Join a column, which some parts may not have."""
+    """Return a column of all parts. Some may not have it."""
     if all(part[column] is None for part in parts):
         return None
     return [item for part in parts for item in part[column] or repeat(empty, len(part.times))]
 
 
 class _PartitionPages:
-    """The pages of one partition that go into the next file."""
+    """The pages of one partition for the next file."""
 
     def __init__(self) -> None:
         self.bodies: list[PageBody] = []
@@ -134,7 +134,7 @@ class _PartitionPages:
 
 
 class _SegmentLayout:
-    """Lays pages one behind the other into a segment."""
+    """Places pages one after the other in a segment."""
 
     def __init__(self, segment: int) -> None:
         self._segment = segment
@@ -142,7 +142,7 @@ class _SegmentLayout:
         self.runs: list[StagedRun] = []
 
     def run(self, log: int, pages: _PartitionPages) -> Iterator[tuple[int, int, bytes]]:
-        """Yield the pages of a log, with their keys."""
+        """Yield the pages of a log with their places."""
         self.runs.append(StagedRun(log, self._end, pages.messages, pages.size, tuple(pages.marks)))
         for body in pages.bodies:
             yield self._segment, self._end, body.seal(self._end)

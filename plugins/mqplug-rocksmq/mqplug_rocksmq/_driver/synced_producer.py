@@ -1,7 +1,7 @@
-"""Producers whose sends take their time: each is done when it is on disk, or when the owner of the store says so.
+"""Producers whose sends wait: for a sync to disk, or for the answer of the owner process.
 
-Messages are collected while others are on their way, and go as one when those are safe. So a sender who does not wait
-gets large pages, and one who waits is not held up. Where there is nothing to wait for, see ``unsynced_producer``.
+Messages are collected while others are in progress, and are stored together afterwards. So a sender that does not wait
+gets large pages, and one that waits is not delayed. For sends that need no sync see ``unsynced_producer``.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ class SyncedProducer:
         self._writing = threading.RLock()  # held from the choice of messages until they are stored: none overtakes
         self._counting = threading.Lock()
         self._collected: list[Sending] = []
-        self._on_their_way = 0
+        self._in_progress = 0
 
     def send(self, sendings: Sequence[Sending]) -> None:
         with self._counting:
             self._collected += sendings
-            ready = len(self._collected) >= MAX_COLLECTED_MESSAGES or not self._on_their_way
+            ready = len(self._collected) >= MAX_COLLECTED_MESSAGES or not self._in_progress
         if ready:
             self._write()
 
@@ -42,7 +42,7 @@ class SyncedProducer:
         with self._writing:
             with self._counting:
                 sendings, self._collected = self._collected, []
-                self._on_their_way += 1
+                self._in_progress += 1
             for (topic, partition), together in sendings_by_partition(sendings):
                 for portion in portions(together):
                     self._append(topic, partition, SingleSends(portion))
@@ -55,35 +55,35 @@ class SyncedProducer:
                 self._write()
             self._append(run.topic, run.partition, BatchSend(run))
 
-    def _append(self, topic: str, partition: int, parcel: SingleSends | BatchSend) -> None:
+    def _append(self, topic: str, partition: int, unit: SingleSends | BatchSend) -> None:
         def settled(log: Log | None, first: int, error: Error | None, /) -> None:
             if log is not None and error is None:
-                parcel.stored(log, first)
+                unit.stored(log, first)
             else:
-                parcel.give_up(error or OutcomeUnknown("nobody knows what became of it"))
+                unit.give_up(error or OutcomeUnknown("the store reported neither an offset nor an error"))
             self._arrived()
 
         with self._counting:
-            self._on_their_way += 1
+            self._in_progress += 1
         try:
-            self._sink.append(topic, partition, parcel.bodies(), settled)
+            self._sink.append(topic, partition, unit.bodies(), settled)
         except Error as error:
-            parcel.give_up(error)
+            unit.give_up(error)
             self._arrived()
-        except Exception as error:  # noqa: BLE001 - a sender that is never told would wait for ever
-            parcel.give_up(PluginError(f"messages could not be encoded: {error!r}"))
+        except Exception as error:  # noqa: BLE001 - a sender that gets no outcome would wait forever
+            unit.give_up(PluginError(f"encoding messages for topic {topic!r} failed: {error!r}"))
             self._arrived()
 
     def _arrived(self) -> None:
         with self._counting:
-            self._on_their_way -= 1
-            ready = not self._on_their_way and bool(self._collected)
+            self._in_progress -= 1
+            ready = not self._in_progress and bool(self._collected)
         self._sink.ring()
         if ready:
             self._write()
 
     def pump(self, timeout: float) -> None:
-        if self._on_their_way:
+        if self._in_progress:
             self._sink.serve(timeout)
 
     def flush(self, timeout: float) -> None:

@@ -57,7 +57,7 @@ class UnsyncedProducer:
             first = self._store.append_bodies(described.logs[partition], parcel.bodies())
         except Error as error:
             parcel.give_up(error)
-        except Exception as error:  # noqa: BLE001 - a sender that is never told would wait for ever
+        except Exception as error:  # noqa: BLE001 - a sender that is never told would wait forever
             parcel.give_up(PluginError(f"messages could not be encoded: {error!r}"))
         else:
             parcel.stored(log, first)

@@ -13,7 +13,7 @@ from mqplug_rocksmq._format.slices import Slice
 from mqplug_rocksmq._processes.codec import from_json, to_json
 from mqplug_rocksmq._processes.frames import FrameHeader
 
-_MAX_PAGE_EXCESS = 4  # a page is sent whole if at least one message in so many is wanted
+_MAX_PAGE_EXCESS = 4  # a page is sent whole if at least one in four of its messages is wanted
 
 
 def pack_batches(batches: Iterable[Batch], *, attempts: bool) -> tuple[list[FrameHeader], list[bytes]]:

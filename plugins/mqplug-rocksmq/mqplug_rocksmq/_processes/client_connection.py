@@ -33,12 +33,12 @@ class OwnerGone(ConnectError):
 class ProtocolMismatch(AlreadyOpen):
     """The owner process runs another version of this plugin."""
 
-    def __init__(self, path: Path, said: FrameHeader) -> None:
+    def __init__(self, path: Path, hello: FrameHeader) -> None:
         owner = read_owner(path)
-        pid = said.get("pid", owner and owner.pid)
+        pid = hello.get("pid", owner and owner.pid)
         super().__init__(
-            f"process {pid} owns the store {path} with mqplug-rocksmq {said.get('version', 'of another version')},"
-            f" which speaks protocol {said.get('protocol')}, not {PROTOCOL}",
+            f"process {pid} owns the store {path} with mqplug-rocksmq {hello.get('version', 'of another version')},"
+            f" which speaks protocol {hello.get('protocol')}, not {PROTOCOL}",
             fix="Use the same version of mqplug-rocksmq in all programs of a store", backend="rocksmq",
         )  # fmt: skip
 
@@ -46,9 +46,9 @@ class ProtocolMismatch(AlreadyOpen):
 class TooManyConnections(ConnectError):
     """The owner process has as many connections as ``guest_connections_max`` allows."""
 
-    def __init__(self, path: Path, said: FrameHeader) -> None:
+    def __init__(self, path: Path, hello: FrameHeader) -> None:
         super().__init__(
-            f"process {said.get('pid')} owns the store {path}, and already has {said['full']} connections of other"
+            f"process {hello.get('pid')} owns the store {path}, and already has {hello['full']} connections of other"
             " processes, as many as guest_connections_max allows",
             fix="Close producers, consumers or clients, or raise guest_connections_max in the owner",
             backend="rocksmq",
@@ -56,11 +56,11 @@ class TooManyConnections(ConnectError):
 
 
 class ClientConnection:
-    """One connection to the owner process. One thread at a time may ``hear``; any thread may ``say``."""
+    """One connection to the owner process. Any thread may send a frame; one thread at a time may receive."""
 
     def __init__(self, address: str, path: Path, timeout: float) -> None:
         self._reader = FrameReader()
-        self._saying = threading.Lock()
+        self._sending = threading.Lock()
         self.usable = True  # no answer is overdue
         self.socket = socket.socket(socket.AF_UNIX)
         _connections.add(self)
@@ -88,8 +88,8 @@ class ClientConnection:
     def _greet(self, path: Path, timeout: float) -> FrameHeader:
         try:
             with suppress(OwnerGone):  # it may have sent its refusal already, and hung up
-                self.say({"call": "hello", "protocol": PROTOCOL}, timeout=timeout)
-            frame = self.hear(timeout)
+                self.send_frame({"call": "hello", "protocol": PROTOCOL}, timeout=timeout)
+            frame = self.receive_frame(timeout)
         except OwnerGone:
             raise
         except ConnectError as error:
@@ -107,18 +107,18 @@ class ClientConnection:
     def ask(self, request: FrameHeader, *body: bytes, timeout: float) -> Frame:
         """Send a request and wait for its answer. Raise the error in the answer, if it is one."""
         deadline = Deadline(timeout)
-        self.say(request, *body, timeout=timeout)
-        answer = self.hear(deadline.remaining())
+        self.send_frame(request, *body, timeout=timeout)
+        answer = self.receive_frame(deadline.remaining())
         if answer is None:
             self.usable = False
             raise _no_answer(timeout)
         raise_error_in(answer[0])
         return answer
 
-    def say(self, request: FrameHeader, *body: bytes, timeout: float) -> None:
+    def send_frame(self, request: FrameHeader, *body: bytes, timeout: float) -> None:
         """Send one frame."""
         frame = pack_frame(request, *body)
-        with self._saying:
+        with self._sending:
             try:
                 self.socket.settimeout(max(0.001, timeout))
                 self.socket.sendall(frame)
@@ -128,16 +128,16 @@ class ClientConnection:
             except OSError as error:
                 raise OwnerGone from error
 
-    def say_nowait(self, request: FrameHeader) -> None:
+    def send_frame_nowait(self, request: FrameHeader) -> None:
         """Send a small frame without waiting, unless another frame is being sent."""
-        if self._saying.acquire(blocking=False):
+        if self._sending.acquire(blocking=False):
             try:
                 with suppress(OSError):
                     self.socket.send(pack_frame(request), socket.MSG_DONTWAIT)
             finally:
-                self._saying.release()
+                self._sending.release()
 
-    def hear(self, timeout: float) -> Frame | None:
+    def receive_frame(self, timeout: float) -> Frame | None:
         """Return the next frame, or None if none comes in time."""
         deadline = Deadline(timeout)
         while not (frame := self._reader.take()):

@@ -37,7 +37,9 @@ class ServedConsumer:
         self._token = self._server.consumers.add(self.driver)
         self._member_token = self._server.member_tokens.admit() if options.group is not None else None
         try:
-            connection.say({"token": self._token, "resumed": self.driver.resumed, "membership": self._member_token})
+            connection.send_frame(
+                {"token": self._token, "resumed": self.driver.resumed, "membership": self._member_token}
+            )
         except OSError:
             self.leave(for_good=True)
             raise
@@ -55,7 +57,7 @@ class ServedConsumer:
                 self.driver.resume(from_json(header["logs"]))
             case "close":
                 self.leave(for_good=True)
-                self._connection.say({"closed": True})
+                self._connection.send_frame({"closed": True})
                 self._connection.hang_up()
             case "tend":
                 self._answer(header, lambda: self.driver.tend(float(header["timeout"])))
@@ -74,7 +76,7 @@ class ServedConsumer:
             action()
         except Exception as error:  # noqa: BLE001 - it is raised at the other side
             answer["error"] = error_to_json(error)
-        self._connection.say(answer)
+        self._connection.send_frame(answer)
 
     def _poll(self, number: int, most: int, timeout: float) -> None:
         try:
@@ -99,13 +101,13 @@ class ServedConsumer:
 
     def _hand_over(self, number: int, batches: Sequence[Batch]) -> None:
         headers, pages = pack_batches(batches, attempts=self._shares)
-        self._connection.say({"number": number, "batches": headers}, *pages)
+        self._connection.send_frame({"number": number, "batches": headers}, *pages)
 
     def _refuse(self, number: int, error: Exception) -> None:
-        self._connection.say({"number": number, "error": error_to_json(error)})
+        self._connection.send_frame({"number": number, "error": error_to_json(error)})
 
     def _gather(self, batches: Sequence[Batch], most: int) -> Sequence[Batch]:
-        """Poll for more where so many messages came that there may be more."""
+        """Poll for more where as many messages came as if there were more."""
         came = sum(map(len, batches))
         if self._shares or came < FULL_POLL_MESSAGES:
             return batches
@@ -124,23 +126,23 @@ class ServedConsumer:
     # the driver's listener ---------------------------------------------------------------------------------
 
     def assigned(self, positions: Mapping[Log, GroupPosition]) -> None:
-        self._connection.say({"event": "assigned", "positions": to_json(positions)})
+        self._connection.send_frame({"event": "assigned", "positions": to_json(positions)})
 
     def lost(self, logs: Sequence[Log]) -> None:
-        self._connection.say({"event": "lost", "logs": to_json(list(logs))})
+        self._connection.send_frame({"event": "lost", "logs": to_json(list(logs))})
 
     def revoked(self, logs: Sequence[Log]) -> Mapping[Log, GroupPosition]:
         if self._left:
             return {}
-        self._connection.say({"event": "revoked", "logs": to_json(list(logs))})
+        self._connection.send_frame({"event": "revoked", "logs": to_json(list(logs))})
         try:
-            return self._hear_positions(Deadline(self.silence or REVOKE_ANSWER_S))
+            return self._receive_positions(Deadline(self.silence or REVOKE_ANSWER_S))
         except TimeoutError:
             self._connection.hang_up()  # others wait for its partitions
             raise
 
-    def _hear_positions(self, deadline: Deadline) -> Mapping[Log, GroupPosition]:
-        while frame := self._connection.hear(max(0.001, deadline.remaining())):
+    def _receive_positions(self, deadline: Deadline) -> Mapping[Log, GroupPosition]:
+        while frame := self._connection.receive_frame(max(0.001, deadline.remaining())):
             if frame[0]["call"] == "revoked":
                 positions: Mapping[Log, GroupPosition] = from_json(frame[0]["positions"])
                 return positions

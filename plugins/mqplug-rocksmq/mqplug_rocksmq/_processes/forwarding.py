@@ -1,6 +1,6 @@
-"""The table of operations that are forwarded to where a store is open.
+"""The table of operations that are forwarded to the place where a store is open.
 
-An operation of ``StoreConnection`` gets one line here. Clients of other processes then have it, whoever owns the store.
+A new operation of ``StoreConnection`` gets one line here. All client processes then have it.
 """
 
 from __future__ import annotations

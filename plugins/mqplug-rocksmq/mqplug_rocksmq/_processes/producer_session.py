@@ -28,7 +28,7 @@ class ServedProducer:
             raise ConnectError(f"a producer's name has 16 bytes, not {len(self._producer)}")
         self._left = False
         self._unsynced: list[SendOutcome] = []
-        connection.say({})
+        connection.send_frame({})
         self._store.deduplication.join(self._producer)
 
     def serve(self, header: FrameHeader, body: bytes) -> None:
@@ -70,11 +70,11 @@ class ServedProducer:
     def _answer(self, outcome: SendOutcome) -> None:
         if outcome.error is not None or outcome.log is None:
             error = error_to_json(outcome.error or Error("lost"))
-            self._connection.say_nowait({"sequence": outcome.sequence, "error": error})
+            self._connection.send_frame_nowait({"sequence": outcome.sequence, "error": error})
             return
         log = outcome.log
         place = [log.topic, log.partition, log.incarnation]
-        self._connection.say_nowait({"sequence": outcome.sequence, "log": place, "first": outcome.first})
+        self._connection.send_frame_nowait({"sequence": outcome.sequence, "log": place, "first": outcome.first})
 
     def leave(self, *, for_good: bool) -> None:
         if not self._left:

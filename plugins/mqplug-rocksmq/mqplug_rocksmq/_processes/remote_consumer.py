@@ -95,7 +95,7 @@ class RemoteConsumer:
         deadline = Deadline(timeout + ANSWER_GRACE_S)
         self._asked += 1
         number = self._asked
-        self._connection.say({**request, "number": number}, timeout=timeout + ANSWER_GRACE_S)
+        self._connection.send_frame({**request, "number": number}, timeout=timeout + ANSWER_GRACE_S)
         return self._await(number, deadline, events=events)
 
     def _is_up_to_date(self, timeout: float) -> bool:
@@ -109,7 +109,7 @@ class RemoteConsumer:
 
     def _await(self, number: int, deadline: Deadline, *, events: bool) -> bool:
         """Read frames until this request is answered. Return False if that takes too long."""
-        while frame := self._connection.hear(deadline.remaining()):
+        while frame := self._connection.receive_frame(deadline.remaining()):
             header, body = frame
             if "event" in header:
                 if events:
@@ -153,7 +153,7 @@ class RemoteConsumer:
                 positions = self._listener.revoked(logs)
                 self._drop(logs)
                 self._paused -= set(logs)
-                self._connection.say({"call": "revoked", "positions": to_json(positions)}, timeout=SEND_S)
+                self._connection.send_frame({"call": "revoked", "positions": to_json(positions)}, timeout=SEND_S)
             case "lost":
                 logs = from_json(event["logs"])
                 self._listener.lost(logs)
@@ -168,17 +168,17 @@ class RemoteConsumer:
         self._here = deque(batch for batch in self._here if batch.log not in gone)
 
     def wake(self) -> None:
-        self._connection.say_nowait({"call": "wake"})
+        self._connection.send_frame_nowait({"call": "wake"})
 
     # moving ------------------------------------------------------------------------------------------------
 
     def pause(self, logs: Sequence[Log]) -> None:
         self._paused |= set(logs)
-        self._connection.say({"call": "pause", "logs": to_json(list(logs))}, timeout=SEND_S)
+        self._connection.send_frame({"call": "pause", "logs": to_json(list(logs))}, timeout=SEND_S)
 
     def resume(self, logs: Sequence[Log]) -> None:
         self._paused -= set(logs)
-        self._connection.say({"call": "resume", "logs": to_json(list(logs))}, timeout=SEND_S)
+        self._connection.send_frame({"call": "resume", "logs": to_json(list(logs))}, timeout=SEND_S)
 
     def seek(self, positions: Mapping[Log, Position], timeout: float) -> None:
         self._move("seek", positions, timeout)
@@ -207,8 +207,8 @@ class RemoteConsumer:
         deadline = Deadline(timeout)
         try:
             with suppress(Error):
-                self._connection.say({"call": "close", "timeout": timeout}, timeout=timeout + ANSWER_GRACE_S)
-                while (frame := self._connection.hear(deadline.remaining())) is not None:
+                self._connection.send_frame({"call": "close", "timeout": timeout}, timeout=timeout + ANSWER_GRACE_S)
+                while (frame := self._connection.receive_frame(deadline.remaining())) is not None:
                     if "closed" in frame[0]:
                         break
         finally:

@@ -58,12 +58,12 @@ class ServerConnection:
         # Not by settimeout: that takes more calls, after each of which a busy interpreter may let us wait.
         accepted.settimeout(None)
         self._limit(socket.SO_SNDTIMEO, SEND_ANSWER_S)
-        self._saying = threading.Lock()
+        self._sending = threading.Lock()
         self._reader = FrameReader()
         self._session: Session | None = None
         self._hung_up = False
         self._taken = 0  # of the allowance, for the request in progress
-        self._thread = threading.Thread(target=self._run, name="mqplug-rocksmq-guest", daemon=True)
+        self._thread = threading.Thread(target=self._run, name="mqplug-rocksmq-client", daemon=True)
 
     def start(self) -> None:
         """Begin to serve."""
@@ -81,7 +81,7 @@ class ServerConnection:
     def _run(self) -> None:
         try:
             self._greet()
-            while frame := self.hear(None):
+            while frame := self.receive_frame(None):
                 self._serve(*frame)
                 del frame
                 self._give_back()
@@ -112,10 +112,10 @@ class ServerConnection:
         self.server.ended(self)
 
     def _greet(self) -> None:
-        frame = self.hear(HELLO_S)
+        frame = self.receive_frame(HELLO_S)
         if frame is None or frame[0]["call"] != "hello":
             raise ConnectError("its first request was not hello")
-        self.say(self.server.hello)
+        self.send_frame(self.server.hello)
         if frame[0]["protocol"] != PROTOCOL:
             raise ConnectError(f"it speaks protocol {frame[0]['protocol']}, not {PROTOCOL}")
 
@@ -125,12 +125,12 @@ class ServerConnection:
             return
         open_session = _SESSIONS.get(header["call"])
         if open_session is None:
-            self.say(answer_request(self.server, header))
+            self.send_frame(answer_request(self.server, header))
             return
         try:
             self._session = open_session(self, header)
         except Exception as error:  # noqa: BLE001 - it is raised at the other side
-            self.say({"error": error_to_json(error)})
+            self.send_frame({"error": error_to_json(error)})
         else:
             self._limit_silence()
 
@@ -146,17 +146,17 @@ class ServerConnection:
 
     # frames ------------------------------------------------------------------------------------------------
 
-    def hear(self, timeout: float | None) -> Frame | None:
+    def receive_frame(self, timeout: float | None) -> Frame | None:
         """Return the next frame, or None at the end of the connection. Raise ``TimeoutError`` if none comes in time."""
         if timeout is None:
-            return self._hear()
+            return self._receive()
         deadline = Deadline(timeout)
         try:
-            return self._hear(lambda: self.socket.settimeout(max(0.001, deadline.remaining())))
+            return self._receive(lambda: self.socket.settimeout(max(0.001, deadline.remaining())))
         finally:
             self.socket.settimeout(None)
 
-    def _hear(self, before: Callable[[], None] | None = None) -> Frame | None:
+    def _receive(self, before: Callable[[], None] | None = None) -> Frame | None:
         while not (frame := self._reader.take()):
             size = self._take_room(self._reader.wanted)
             if before is not None:
@@ -186,7 +186,7 @@ class ServerConnection:
         if taken:
             self.server.give_back(taken)
 
-    def say(self, header: FrameHeader, *body: bytes) -> None:
+    def send_frame(self, header: FrameHeader, *body: bytes) -> None:
         """Send a frame. Raise if the client does not read it in time."""
         size = sum(map(len, body))
         if size <= UNCOUNTED_BYTES:
@@ -200,13 +200,13 @@ class ServerConnection:
             self.server.give_back(taken)
 
     def _send(self, header: FrameHeader, *body: bytes) -> None:
-        with self._saying:
+        with self._sending:
             self.socket.sendall(pack_frame(header, *body))
 
-    def say_nowait(self, header: FrameHeader) -> None:
+    def send_frame_nowait(self, header: FrameHeader) -> None:
         """Send a small frame without waiting, from any thread. Hang up on a client that reads nothing."""
         frame = pack_frame(header)
-        with self._saying:
+        with self._sending:
             try:
                 sent = self.socket.send(frame, socket.MSG_DONTWAIT)
             except OSError:

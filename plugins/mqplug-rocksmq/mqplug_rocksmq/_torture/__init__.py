@@ -1,1 +1,1 @@
-"""The crash harness: a program is killed again and again while it uses a store, and a model says what must be left."""
+"""The crash test: kills a program again and again while it uses a store, and compares the store with a model."""

@@ -1,4 +1,4 @@
-"""What must be in a store, from what its victim said, and what is wrong with what is there."""
+"""The expected content of a store, from its victim's reports, and how the real content differs."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ ExpectedPosition = tuple[int, int]  # partition, offset
 
 @attrs.define
 class ExpectedPartition:
-    """One partition: what was stored where, and how much was trimmed."""
+    """The stored messages of one partition, and how much of it was trimmed."""
 
     stored: dict[int, int] = attrs.field(factory=dict)  # number by offset
     low: int = 0
@@ -32,20 +32,20 @@ class ExpectedPartition:
 
 @attrs.define
 class ExpectedTopic:
-    """One topic: its partitions, and what its group acked for certain, and perhaps."""
+    """One topic: its partitions, and the certain and possible acks of its group."""
 
     partitions: list[ExpectedPartition] = attrs.field(
         factory=lambda: [ExpectedPartition() for _ in range(TORTURE_PARTITIONS)]
     )
     acked: set[ExpectedPosition] = attrs.field(factory=set)
     perhaps: set[ExpectedPosition] = attrs.field(factory=set)
-    taken: dict[ExpectedPosition, int] = attrs.field(factory=dict)  # by members that share: the last attempt
-    settled: set[ExpectedPosition] = attrs.field(factory=set)  # and acked by them
+    taken: dict[ExpectedPosition, int] = attrs.field(factory=dict)  # by members in mode shared: the last attempt
+    settled: set[ExpectedPosition] = attrs.field(factory=set)  # acked by them
 
 
 @attrs.define
 class StoreModel:
-    """What the victim said, and what follows from it."""
+    """The expected content of a store, from the victim's reports."""
 
     topics: dict[str, ExpectedTopic] = attrs.field(factory=dict)
     begun: dict[int, VictimReport] = attrs.field(factory=dict)
@@ -55,17 +55,17 @@ class StoreModel:
     probes: int = 0  # the number of the last message that was sent to see what comes before it
     wrong: list[str] = attrs.field(factory=list)
 
-    def hear(self, said: VictimReport) -> None:
-        """Take in one line."""
-        if "begin" in said:
-            self.begun[said["thread"]] = said
-            if said["begin"] == "forget_shared":  # whether it is done or not, nothing is certain any more
-                self._forget_shared(said, {})
-        elif "done" in said:
-            begun = self.begun.pop(said["thread"])
-            getattr(self, f"_{begun['begin']}")(begun, said["done"])
-        elif "failed" in said:
-            self.wrong.append(f"the program failed: {said['failed']}")
+    def process(self, report: VictimReport) -> None:
+        """Process one report."""
+        if "begin" in report:
+            self.begun[report["thread"]] = report
+            if report["begin"] == "forget_shared":  # done or not: nothing is certain afterwards
+                self._forget_shared(report, {})
+        elif "done" in report:
+            begun = self.begun.pop(report["thread"])
+            getattr(self, f"_{begun['begin']}")(begun, report["done"])
+        elif "failed" in report:
+            self.wrong.append(f"the victim failed: {report['failed']}")
 
     def _create(self, begun: VictimReport, _: VictimReport) -> None:
         self.topics[begun["topic"]] = ExpectedTopic()
@@ -97,21 +97,21 @@ class StoreModel:
         _trimmed(partition, max(partition.low, begun["offset"]))
 
     def _forget(self, begun: VictimReport, _: VictimReport) -> None:
-        """A seek to what is left forgets the acks of a partition."""
+        """Forget the acks of a partition: a seek was begun."""
         topic = self.topics[begun["topic"]]
         forgotten = {place for place in topic.acked if place[0] == begun["partition"]}
         topic.acked -= forgotten
         topic.perhaps |= forgotten
 
     def _take(self, begun: VictimReport, done: VictimReport) -> None:
-        """Each time that a message is handed out counts, whoever was killed in between."""
+        """Check that attempts grow with each hand-out, whatever was killed in between."""
         topic = self.topics[begun["topic"]]
         for partition, offset, attempt in done["taken"]:
             place = (partition, offset)
             if place in topic.settled:
-                self.wrong.append(f"{begun['topic']}: {place} came again after its ack, to a member that shares")
+                self.wrong.append(f"{begun['topic']}: {place} came again after its ack, to a member in mode shared")
             if attempt <= (before := topic.taken.get(place, 0)):
-                self.wrong.append(f"{begun['topic']}: {place} came as attempt {attempt}, and had come as {before}")
+                self.wrong.append(f"{begun['topic']}: {place} came as attempt {attempt}, after attempt {before}")
             topic.taken[place] = attempt
 
     def _settle(self, begun: VictimReport, _: VictimReport) -> None:
@@ -120,48 +120,48 @@ class StoreModel:
         self.acks += len(places)
 
     def _forget_shared(self, begun: VictimReport, _: VictimReport) -> None:
-        """A seek forgets attempts and acks of a partition."""
+        """Forget attempts and acks of a partition: a seek was begun."""
         topic, partition = self.topics[begun["topic"]], begun["partition"]
         topic.taken = {place: attempt for place, attempt in topic.taken.items() if place[0] != partition}
         topic.settled = {place for place in topic.settled if place[0] != partition}
 
     def verify(self, mq: mqplug.Client) -> None:
-        """Compare with what is in a store after its owner was killed, and go on from there."""
-        begun, self.begun = {said["topic"]: said for said in self.begun.values()}, {}
+        """Compare with a store after its owner was killed, and continue with its content."""
+        begun, self.begun = {report["topic"]: report for report in self.begun.values()}, {}
         held = set(mq.topics())
         for name in sorted(held | set(self.topics) | set(begun)):
-            said = begun.get(name, {"begin": None})
+            report = begun.get(name, {"begin": None})
             if name in held:
-                self._verify(mq, name, said)
+                self._verify(mq, name, report)
             elif name in self.topics:
                 del self.topics[name]
-                if said["begin"] != "delete":
+                if report["begin"] != "delete":
                     self.wrong.append(f"the topic {name} is gone")
 
-    def _verify(self, mq: mqplug.Client, name: str, said: VictimReport) -> None:
+    def _verify(self, mq: mqplug.Client, name: str, report: VictimReport) -> None:
         if name not in self.topics:
-            if said["begin"] != "create":
+            if report["begin"] != "create":
                 self.wrong.append(f"the topic {name} was deleted, and is there again")
             self.topics[name] = ExpectedTopic()
         topic = self.topics[name]
-        if said["begin"] == "ack":
-            topic.perhaps |= {(partition, offset) for partition, offset in said["places"]}
-        if said["begin"] == "forget":
-            self._forget(said, {})
+        if report["begin"] == "ack":
+            topic.perhaps |= {(partition, offset) for partition, offset in report["places"]}
+        if report["begin"] == "forget":
+            self._forget(report, {})
         watermarks = mq.watermarks(name)
         for number, partition in enumerate(topic.partitions):
-            mine = said.get("partition") == number
-            maybe = range(*said["numbers"]) if mine and said["begin"] == "send" else range(0)
-            trim = said["offset"] if mine and said["begin"] == "trim" else partition.low
+            mine = report.get("partition") == number
+            maybe = range(*report["numbers"]) if mine and report["begin"] == "send" else range(0)
+            trim = report["offset"] if mine and report["begin"] == "trim" else partition.low
             low = watermarks[number].low.coordinates[0]
             if low not in {partition.low, max(partition.low, trim)}:
-                self.wrong.append(f"{name}/{number}: low is {low} and not {partition.low}")
+                self.wrong.append(f"{name}/{number}: low is {low}, not {partition.low}")
             _trimmed(partition, low)
             self.wrong += [f"{name}/{number}: {each}" for each in _compared(mq, name, number, partition, maybe)]
         self._consume(mq, name, topic)
 
     def _consume(self, mq: mqplug.Client, name: str, topic: ExpectedTopic) -> None:
-        """See that all that was not acked comes, and nothing that was; a last message tells when that is all."""
+        """Check that unacked messages come, and no acked ones. A last message marks the end."""
         with mq.producer(name) as out, mq.consumer(name, group=TORTURE_GROUP) as group:
             last = set[ExpectedPosition]()
             for number, partition in enumerate(topic.partitions):
@@ -197,21 +197,21 @@ def _trimmed(partition: ExpectedPartition, low: int) -> None:
 
 
 def _compared(mq: mqplug.Client, name: str, number: int, partition: ExpectedPartition, maybe: range) -> Iterator[str]:
-    """Yield what is wrong with the messages of a partition; take in what was on its way and arrived."""
+    """Yield errors in the messages of a partition. Accept messages that were being sent and are there."""
     found: dict[int, int] = {}
     for message in mq.read(name, start=EARLIEST, partitions=[number]):
         offset, known = message.id.coordinates[0], number_in(message.value)
         if known is None:
-            yield f"the message at {offset} was never sent so: {message.value!r:.60}"
+            yield f"the message at {offset} was never sent: {message.value!r:.60}"
         else:
             found[offset] = known
     for offset in partition.stored.keys() - found.keys():
         yield f"the message at {offset} is lost"
     for offset, each in sorted(found.items()):
         if offset not in partition.stored and (each not in maybe or offset <= partition.highest):
-            yield f"the message {each} at {offset} was never sent, or is another one"
+            yield f"the message {each} at {offset} was never sent here"
         elif partition.stored.setdefault(offset, each) != each:
-            yield f"at {offset} is {each}, and not {partition.stored[offset]}"
+            yield f"the message at {offset} is {each}, not {partition.stored[offset]}"
     numbers = [found[offset] for offset in sorted(found)]
     if numbers != sorted(set(numbers)):
         yield "messages came twice, or out of order"

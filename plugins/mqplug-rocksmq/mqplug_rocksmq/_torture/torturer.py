@@ -1,4 +1,4 @@
-"""The torturer: starts the victim, kills it at a random instant, opens the store, and asks the model."""
+"""The torturer: starts the victim, kills it at a random moment, opens the store, and compares it with the model."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ import mqplug
 from mqplug_rocksmq._torture.expectations import StoreModel
 from mqplug_rocksmq._torture.reports import VictimReport
 
-_EARLY: Final = 0.2  # of all kills come while the victim starts: the recovery after a crash is killed too
-_NUMBERS: Final = 10_000_000  # of messages in each cycle
+_EARLY_KILL_SHARE: Final = 0.2  # of kills come while the victim starts: they hit the recovery after a crash
+_NUMBERS_PER_CYCLE: Final = 10_000_000  # of messages
 
 
 @attrs.frozen
 class TortureVerdict:
-    """What came of it."""
+    """The result of all cycles."""
 
     cycles: int
     sent: int
@@ -36,7 +36,7 @@ class TortureVerdict:
     def __str__(self) -> str:
         done = f"{self.cycles} kills, {self.sent} messages, {self.acks} acks, {self.topics} topics"
         if self.wrong:
-            return f"{done}: {len(self.wrong)} things are wrong"
+            return f"{done}: {len(self.wrong)} errors"
         return f"{done}: nothing lost, invented, stored twice, out of order, or repeated after its ack"
 
 
@@ -49,14 +49,14 @@ def run_torture(
     seed: int,
     tell: Callable[[int, StoreModel], None] | None = None,
 ) -> TortureVerdict:
-    """Kill so often; let each victim live for up to so many seconds. Stops when something is wrong."""
+    """Kill one victim in each of *cycles*, after up to *seconds*. Stop at the first error."""
     chance = random.Random(seed)  # noqa: S311 - nothing is to be kept secret
     model = StoreModel()
     slowest = 0.0
     done = 0
     while done < cycles and not model.wrong:
-        numbers = (done + 1) * _NUMBERS
-        model.probes = numbers + _NUMBERS * 9 // 10
+        numbers = (done + 1) * _NUMBERS_PER_CYCLE
+        model.probes = numbers + _NUMBERS_PER_CYCLE * 9 // 10
         _kill_one(path, sync, chance, seconds, numbers, model)
         done += 1
         slowest = max(slowest, _look(path, sync, model))
@@ -66,7 +66,7 @@ def run_torture(
 
 
 def _look(path: Path, sync: str, model: StoreModel) -> float:
-    """Compare the model with what is in the store; return how long it took to open."""
+    """Compare the store with the model. Return how long it took to open."""
     settings = cast("Any", {"path": str(path), "sync": sync, "retention_interval": 0.05})
     began = time.monotonic()
     try:
@@ -80,7 +80,7 @@ def _look(path: Path, sync: str, model: StoreModel) -> float:
 
 
 def _kill_one(path: Path, sync: str, chance: random.Random, seconds: float, numbers: int, model: StoreModel) -> None:
-    early = chance.random() < _EARLY
+    early = chance.random() < _EARLY_KILL_SHARE
     delay = chance.uniform(0, 0.4 if early else seconds)
     command = [sys.executable, "-m", f"{__package__}.victim", str(path), sync, str(chance.randrange(1 << 30))]
     with subprocess.Popen([*command, str(numbers)], stdout=subprocess.PIPE, text=True) as victim:  # noqa: S603
@@ -95,12 +95,12 @@ def _kill_one(path: Path, sync: str, chance: random.Random, seconds: float, numb
 
 
 def _listen(victim: subprocess.Popen[str], model: StoreModel, ready: threading.Event) -> None:
-    """Take in what the victim says, but for a last line that it could not end."""
+    """Pass the victim's reports to the model, except an incomplete last line."""
     for line in victim.stdout or ():
         if line.endswith("\n"):
-            said: VictimReport = json.loads(line)
-            if "ready" in said:
+            report: VictimReport = json.loads(line)
+            if "ready" in report:
                 ready.set()
             else:
-                model.hear(said)
+                model.process(report)
     ready.set()

@@ -1,4 +1,4 @@
-"""The program that is killed. It says what it begins, does it, and says what came of it; it never ends by itself."""
+"""The program that is killed. It reports each operation before and after. It never ends by itself."""
 
 from __future__ import annotations
 
@@ -23,24 +23,24 @@ from mqplug_rocksmq._torture.reports import (
     value_for,
 )
 
-_saying = threading.Lock()
+_reporting = threading.Lock()
 
 
-def say(**said: Any) -> None:
-    """Write one line, at once."""
-    line = memoryview(json.dumps(said).encode() + b"\n")
-    with _saying:
+def report(**fields: Any) -> None:
+    """Write one report, at once."""
+    line = memoryview(json.dumps(fields).encode() + b"\n")
+    with _reporting:
         while line:
             line = line[os.write(1, line) :]
 
 
 class VictimWorker:
-    """One thread with topics of its own. Numbers of messages never come twice."""
+    """A thread with topics of its own. It never uses the number of a message twice."""
 
     def __init__(self, mq: mqplug.Client, thread: int, seed: int, number: int) -> None:
         self._mq = mq
         self._thread = thread
-        self._chance = random.Random(seed)  # noqa: S311 - nothing is to be kept secret
+        self._chance = random.Random(seed)  # noqa: S311 - not for secrets
         self._number = number
         self._names = [f"t{thread}-{each}" for each in range(2)]
         self._out = mq.producer()
@@ -48,7 +48,7 @@ class VictimWorker:
         self._sharers: dict[str, Consumer] = {}
 
     def work(self) -> None:
-        """Do one thing after the other, for ever."""
+        """Carry out random operations, forever."""
         steps: list[Callable[[str], None]] = [self._send, self._consume, self._share, self._trim, self._delete]
         while True:
             topic = self._chance.choice(self._names)
@@ -57,21 +57,21 @@ class VictimWorker:
             self._chance.choices(steps, (10, 8, 4, 1, 0.3))[0](topic)
 
     @contextmanager
-    def _saying(self, what: str, topic: str, **more: Any) -> Iterator[VictimReport]:
-        say(thread=self._thread, begin=what, topic=topic, **more)
+    def _reported(self, what: str, topic: str, **more: Any) -> Iterator[VictimReport]:
+        report(thread=self._thread, begin=what, topic=topic, **more)
         done: VictimReport = {}
         yield done
-        say(thread=self._thread, done=done)
+        report(thread=self._thread, done=done)
 
     def _create(self, topic: str) -> None:
-        with self._saying("create", topic):
+        with self._reported("create", topic):
             self._mq.create_topic(topic, partitions=TORTURE_PARTITIONS)
 
     def _delete(self, topic: str) -> None:
         for consumers in (self._consumers, self._sharers):
             if consumer := consumers.pop(topic, None):
                 consumer.close()
-        with self._saying("delete", topic):
+        with self._reported("delete", topic):
             self._mq.delete_topic(topic)
 
     def _send(self, topic: str) -> None:
@@ -79,7 +79,7 @@ class VictimWorker:
         numbers = range(self._number, self._number + count)
         self._number = numbers.stop
         partition = self._chance.randrange(TORTURE_PARTITIONS)
-        with self._saying("send", topic, partition=partition, numbers=[numbers.start, numbers.stop]) as done:
+        with self._reported("send", topic, partition=partition, numbers=[numbers.start, numbers.stop]) as done:
             values = [value_for(number) for number in numbers]
             if self._chance.random() < 0.5:
                 ids = self._out.send_many([Record(value, topic=topic, partition=partition) for value in values])
@@ -95,32 +95,32 @@ class VictimWorker:
         try:
             batch = consumer.receive_many(self._chance.choice((1, 20, 500)), timeout=0.01)
         except PositionLost as lost:
-            with self._saying("forget", topic, partition=partition_of(lost)):
+            with self._reported("forget", topic, partition=partition_of(lost)):
                 consumer.seek(low_position(lost))
             return
         chosen = [message for message in batch if self._chance.random() < 0.8]
         places = [[message.partition, message.id.coordinates[0]] for message in chosen]
-        with self._saying("ack", topic, places=places):
+        with self._reported("ack", topic, places=places):
             for message in chosen:
                 consumer.ack(message)
             consumer.commit()
 
     def _share(self, topic: str) -> None:
-        """Take what nobody has; ack some of it, give some back, and leave the rest to whoever comes after the kill."""
+        """Take messages in mode shared: ack some, return some, and leave the rest until after the kill."""
         consumer = self._sharers.get(topic)
         if consumer is None:
             consumer = self._sharers[topic] = self._mq.consumer(topic, group=SHARERS, mode="shared")
         try:
             batch = list(consumer.receive_many(self._chance.choice((1, 20)), timeout=0.01))
         except PositionLost as lost:
-            with self._saying("forget_shared", topic, partition=partition_of(lost)):
+            with self._reported("forget_shared", topic, partition=partition_of(lost)):
                 consumer.seek(low_position(lost))
             return
-        with self._saying("take", topic) as done:
+        with self._reported("take", topic) as done:
             done["taken"] = [[each.partition, each.id.coordinates[0], each.attempt] for each in batch]
         acked = [each for each in batch if self._chance.random() < 0.4]
         places = [[each.partition, each.id.coordinates[0]] for each in acked]
-        with self._saying("settle", topic, places=places):
+        with self._reported("settle", topic, places=places):
             for each in batch:
                 if each in acked:
                     consumer.ack(each)
@@ -133,17 +133,17 @@ class VictimWorker:
         marks = self._mq.watermarks(topic)[partition]
         low, high = marks.low.coordinates[0], marks.high.coordinates[0]
         offset = self._chance.randint(low, high)
-        with self._saying("trim", topic, partition=partition, offset=offset):
+        with self._reported("trim", topic, partition=partition, offset=offset):
             self._mq.trim(topic, {partition: Position(marks.low.log, (offset,))})
 
 
 def main(path: str, sync: str, seed: int, number: int) -> None:
-    """Work until killed. The numbers of messages begin at *number*, a million for each thread."""
+    """Work until killed. Message numbers begin at *number*, with a million for each thread."""
     settings = cast("Any", {"path": path, "sync": sync, "retention_interval": 0.05})
     mq = mqplug.connect("rocksmq", **settings)
     workers = [VictimWorker(mq, each, seed + each, number + each * 1_000_000) for each in range(3)]
     threads = [threading.Thread(target=_work, args=(worker,), daemon=True) for worker in workers]
-    say(ready=True)
+    report(ready=True)
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -153,8 +153,8 @@ def main(path: str, sync: str, seed: int, number: int) -> None:
 def _work(worker: VictimWorker) -> None:
     try:
         worker.work()
-    except BaseException as error:  # noqa: BLE001 - whatever it is, the torturer has to know
-        say(failed=f"{type(error).__name__}: {error}")
+    except BaseException as error:  # noqa: BLE001 - the torturer has to know of any error
+        report(failed=f"{type(error).__name__}: {error}")
         os._exit(1)
 
 

@@ -1,4 +1,4 @@
-"""Short words for what the tests stage and take in."""
+"""Helpers that stage and ingest messages."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Short words for what the tests do to stores."""
+"""Helpers for stores, clients and programs that use them in other processes."""
 
 from __future__ import annotations
 
@@ -173,6 +173,6 @@ sys.path.insert(0, {str(Path(__file__).parent)!r})
 from mqplug_rocksmq._processes.open_stores import close_store, open_store
 from mqplug_rocksmq._format.page import PageColumns
 from mqplug_rocksmq._store.store import Store
-from rocksmq_words import extent, new_log, put, store_settings, values
+from rocksmq_stores import extent, new_log, put, store_settings, values
 path = Path(sys.argv[1])
 """

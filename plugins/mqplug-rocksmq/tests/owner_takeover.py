@@ -1,4 +1,4 @@
-"""Short words for what the tests do to owners."""
+"""Helpers for owner processes that are killed or stopped."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
-from rocksmq_words import line, python
+from rocksmq_stores import line, python
 
 import mqplug
 from mqplug_rocksmq._driver.connection import StoreConnection

@@ -1,4 +1,4 @@
-"""Short words for what the tests do to members that share."""
+"""Helpers for members in mode shared."""
 
 from __future__ import annotations
 

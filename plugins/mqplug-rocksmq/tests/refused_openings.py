@@ -1,4 +1,4 @@
-"""Short words for opening what should not be opened."""
+"""Helpers for stores that must not open: they check that nothing was changed."""
 
 from __future__ import annotations
 
