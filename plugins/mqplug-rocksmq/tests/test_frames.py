@@ -24,7 +24,7 @@ from mqplug_rocksmq._engine.ownership import Ownership, read_owner
 from mqplug_rocksmq._format.page import Page, PageColumns, encode_page
 from mqplug_rocksmq._processes import server_connection
 from mqplug_rocksmq._processes.client_connection import ClientConnection
-from mqplug_rocksmq._processes.codec import error_from_json, error_to_json, from_json, to_json
+from mqplug_rocksmq._processes.codec import error_from_wire, error_to_wire, from_wire, to_wire
 from mqplug_rocksmq._processes.frames import MAX_BODY, PROTOCOL, FrameReader, pack_frame
 from mqplug_rocksmq._processes.open_stores import close_store, open_store
 from mqplug_rocksmq._store.store import Store
@@ -57,32 +57,32 @@ everything = st.recursive(
 @given(everything)
 def test_words_come_back(value: object) -> None:
     """Every value of the seam is the same at the other side."""
-    assert from_json(json.loads(json.dumps(to_json(value)))) == value
+    assert from_wire(json.loads(json.dumps(to_wire(value)))) == value
 
 
 @given(st.recursive(st.none() | numbers | texts, lambda inner: st.lists(inner, max_size=5), max_leaves=20))
 def test_words_that_make_no_sense(words: object) -> None:
     """Anything else is a ``ValueError``, and nothing is made but what is listed."""
     with contextlib.suppress(ValueError):
-        from_json(words)
+        from_wire(words)
 
 
 @pytest.mark.parametrize("words", [["Popen", 1], ["Error", "x"], ["Trim", 1, 2], ["Trim"], [[]], ["log", 1]])
 def test_what_is_not_listed(words: object) -> None:
     """A kind that is not listed, and one with other fields, is not made."""
     with pytest.raises(ValueError, match="not understood"):
-        from_json(words)
+        from_wire(words)
 
 
 def test_errors_come_back() -> None:
     """An error has its type, its words and what it knows; one of the owner's own is a ``PluginError``."""
     lost = PositionLost("gone", log=LOG, low=Position(LOG, (5,)), fix="seek")
-    again = error_from_json(json.loads(json.dumps(error_to_json(lost))))
+    again = error_from_wire(json.loads(json.dumps(error_to_wire(lost))))
     assert isinstance(again, PositionLost)
     assert (again.message, again.fix, again.log, again.low) == ("gone", "seek", LOG, Position(LOG, (5,)))
-    assert isinstance(error_from_json(error_to_json(ValueError("no"))), ValueError)
-    assert isinstance(error_from_json(error_to_json(ZeroDivisionError())), mqplug.PluginError)
-    assert isinstance(error_from_json({"kind": "SystemExit"}), ConnectError)
+    assert isinstance(error_from_wire(error_to_wire(ValueError("no"))), ValueError)
+    assert isinstance(error_from_wire(error_to_wire(ZeroDivisionError())), mqplug.PluginError)
+    assert isinstance(error_from_wire({"kind": "SystemExit"}), ConnectError)
 
 
 @given(st.lists(st.tuples(st.dictionaries(texts, numbers, max_size=3), st.binary(max_size=100)), max_size=5), st.data())

@@ -38,7 +38,7 @@ from mqplug_rocksmq._format.keys import (
     topic_key,
 )
 from mqplug_rocksmq._format.page import Page, PageColumns, encode_page, reseal
-from mqplug_rocksmq._processes.codec import to_json
+from mqplug_rocksmq._processes.codec import to_wire
 from mqplug_rocksmq._processes.frames import PROTOCOL, pack_frame
 from mqplug_rocksmq._store.topics import Topic
 
@@ -272,8 +272,8 @@ def test_a_member_that_talks_nonsense(
     """A member in another process that talks nonsense ends, gives back what it held, and nobody else ends."""
     logs = owned.partitions("orders")
     start: Any = spi.Latest() if group else {log: mqplug.Position(log, (0,)) for log in logs}
-    options = to_json(spi.ConsumerOptions(logs=logs, group=group, start=start))
-    opening = {"call": "consume", "options": options, "timeout": 5, "holding": to_json({})}
+    options = to_wire(spi.ConsumerOptions(logs=logs, group=group, start=start))
+    opening = {"call": "consume", "options": options, "timeout": 5, "holding": to_wire({})}
     heard = talk(owned, pack_frame(opening), *map(pack_frame, said), rest)
     assert b'"token"' in heard
     with owned.consumer("orders", group="group", mode="exclusive") as alone, owned.producer("orders") as out:

@@ -11,7 +11,7 @@ from mqplug_rocksmq._format.keys import StoredPosition
 from mqplug_rocksmq._settings import BACKEND
 from mqplug_rocksmq._store.topics import Topic
 
-MAX_OFFSET: Final = 2**63 - 1
+OFFSET_LIMIT: Final = 2**63 - 1
 
 
 def topic_logs(store: str, topic: Topic) -> tuple[Log, ...]:
@@ -66,4 +66,4 @@ class OffsetArithmetic:
 
     def is_possible(self, coordinates: Numbers) -> bool:
         """Return whether an id or a position can have these: one offset, with room for the next."""
-        return len(coordinates) == 1 and 0 <= coordinates[0] < MAX_OFFSET
+        return len(coordinates) == 1 and 0 <= coordinates[0] < OFFSET_LIMIT

@@ -10,7 +10,7 @@ from mqplug_rocksmq._driver.batches import PageBatch, batch_of
 from mqplug_rocksmq._driver.translation import position_at
 from mqplug_rocksmq._format.page import Page, PageColumns, encode_page
 from mqplug_rocksmq._format.slices import Slice
-from mqplug_rocksmq._processes.codec import from_json, to_json
+from mqplug_rocksmq._processes.codec import from_wire, to_wire
 from mqplug_rocksmq._processes.frames import FrameHeader
 
 _MAX_PAGE_EXCESS = 4  # a page is sent whole if at least one in four of its messages is wanted
@@ -36,11 +36,11 @@ def _as_stored(batch: PageBatch, pages: list[bytes]) -> FrameHeader:
     found = [part.as_page().raw for part in batch.slices]
     slices = [(part.base, part.start, part.stop, len(raw)) for part, raw in zip(batch.slices, found, strict=True)]
     pages += found
-    return {"log": to_json(batch.log), "slices": slices}
+    return {"log": to_wire(batch.log), "slices": slices}
 
 
 def _encoded(batch: Batch, pages: list[bytes], *, attempts: bool) -> FrameHeader:
-    header: FrameHeader = {"log": to_json(batch.log), "next": batch.next_position.coordinates[0]}
+    header: FrameHeader = {"log": to_wire(batch.log), "next": batch.next_position.coordinates[0]}
     if not len(batch):
         return header
     page = encode_page(PageColumns(batch.timestamps, batch.values, batch.keys, batch.headers)).seal(0)
@@ -54,7 +54,7 @@ def unpack_batches(headers: Sequence[FrameHeader], body: bytes) -> list[Batch]:
     batches: list[Batch] = []
     at = 0
     for header in headers:
-        log = from_json(header["log"])
+        log = from_wire(header["log"])
         if "slices" in header:
             slices = []
             for base, start, stop, length in header["slices"]:

@@ -14,7 +14,7 @@ from mqplug import AlreadyOpen, ConnectError, Timeout
 from mqplug.spi import Deadline
 from mqplug_rocksmq._engine.directory import OWNER
 from mqplug_rocksmq._engine.ownership import read_owner
-from mqplug_rocksmq._processes.codec import error_from_json
+from mqplug_rocksmq._processes.codec import error_from_wire
 from mqplug_rocksmq._processes.frames import PROTOCOL, Frame, FrameHeader, FrameReader, pack_frame
 from mqplug_rocksmq._processes.peer import user_of
 
@@ -172,7 +172,7 @@ def _not_an_owner(path: Path) -> ConnectError:
 def raise_error_in(header: dict[str, Any]) -> None:
     """Raise the error in an answer, if it is one."""
     if "error" in header:
-        raise error_from_json(header["error"])
+        raise error_from_wire(header["error"])
 
 
 def _hang_up() -> None:

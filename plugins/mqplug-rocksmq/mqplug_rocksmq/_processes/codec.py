@@ -29,27 +29,27 @@ _PLAIN: Final = frozenset({bool, int, float, str, type(None)})
 _ERROR_FIELDS: Final = ("message", "fix", "backend", "topic", "operation", "retryable", "log", "low", "capability")
 
 
-def to_json(value: Any) -> Any:
+def to_wire(value: Any) -> Any:
     """Return a value as JSON. Raise ``TypeError`` for types that do not cross the socket."""
     kind = type(value)
     if kind in _PLAIN:
         return value
     if kind is tuple or kind is list:
-        return [kind.__name__, *map(to_json, value)]
+        return [kind.__name__, *map(to_wire, value)]
     if kind is Log:
         return _log_words(value)
     if kind is Position:
-        return ["position", to_json(value.log), *value.coordinates]
+        return ["position", to_wire(value.log), *value.coordinates]
     if kind is MessageId:
-        return ["id", to_json(value.log), *value.coordinates]
+        return ["id", to_wire(value.log), *value.coordinates]
     if _RECORDS.get(kind.__name__) is kind:
-        return [kind.__name__, *[to_json(getattr(value, name)) for name in _FIELDS[kind.__name__]]]
+        return [kind.__name__, *[to_wire(getattr(value, name)) for name in _FIELDS[kind.__name__]]]
     if isinstance(value, Mapping):
-        return ["map", *([to_json(key), to_json(each)] for key, each in value.items())]
+        return ["map", *([to_wire(key), to_wire(each)] for key, each in value.items())]
     raise TypeError(f"{kind.__name__} does not cross the socket")
 
 
-def from_json(words: Any) -> Any:
+def from_wire(words: Any) -> Any:
     """Return the value that was sent as *words*. Raise ``ValueError`` if they are none."""
     if type(words) in _PLAIN:
         return words
@@ -63,7 +63,7 @@ def from_json(words: Any) -> Any:
 def _made(kind: str, rest: list[Any]) -> Any:
     if maker := _MAKERS.get(kind):
         return maker(rest)
-    return _RECORDS[kind](**{name: from_json(field) for name, field in zip(_FIELDS[kind], rest, strict=True)})
+    return _RECORDS[kind](**{name: from_wire(field) for name, field in zip(_FIELDS[kind], rest, strict=True)})
 
 
 @lru_cache(maxsize=4096)
@@ -91,26 +91,26 @@ def _place(kind: Callable[[Log, tuple[int, ...]], Any]) -> Callable[[list[Any]],
 
 
 _MAKERS: Final[dict[str, Callable[[list[Any]], Any]]] = {
-    "tuple": lambda rest: tuple(map(from_json, rest)),
-    "list": lambda rest: [*map(from_json, rest)],
-    "map": lambda rest: {from_json(key): from_json(each) for key, each in rest},
+    "tuple": lambda rest: tuple(map(from_wire, rest)),
+    "list": lambda rest: [*map(from_wire, rest)],
+    "map": lambda rest: {from_wire(key): from_wire(each) for key, each in rest},
     "log": _log,
     "position": _place(Position),
     "id": _place(MessageId),
 }
 
 
-def error_to_json(error: Exception) -> dict[str, Any]:
+def error_to_wire(error: Exception) -> dict[str, Any]:
     """Return an error as JSON: the other side raises it."""
     if isinstance(error, Error):
         known = {name: getattr(error, name) for name in _ERROR_FIELDS if hasattr(error, name)}
-        return {"kind": type(error).__name__, **{name: to_json(each) for name, each in known.items()}}
+        return {"kind": type(error).__name__, **{name: to_wire(each) for name, each in known.items()}}
     if type(error) in {TypeError, ValueError}:
         return {"kind": type(error).__name__, "message": str(error)}
     return {"kind": PluginError.__name__, "message": f"the owner process of the store failed: {error!r}"}
 
 
-def error_from_json(words: Mapping[str, Any]) -> Exception:
+def error_from_wire(words: Mapping[str, Any]) -> Exception:
     """Return the error that was sent as *words*."""
     name, message = str(words.get("kind")), str(words.get("message"))
     if name in {"TypeError", "ValueError"}:
@@ -122,5 +122,5 @@ def error_from_json(words: Mapping[str, Any]) -> Exception:
     Error.__init__(error, message)  # its other fields are among the words
     for field in _ERROR_FIELDS:
         if field in words:
-            setattr(error, field, from_json(words[field]))
+            setattr(error, field, from_wire(words[field]))
     return error

@@ -9,7 +9,7 @@ from mqplug import Batch, ConnectError, Error, Log
 from mqplug.spi import ConsumerOptions, Deadline, GroupPosition
 from mqplug_rocksmq._driver.shared_member import JoinContext
 from mqplug_rocksmq._processes.batch_codec import pack_batches
-from mqplug_rocksmq._processes.codec import error_to_json, from_json, to_json
+from mqplug_rocksmq._processes.codec import error_to_wire, from_wire, to_wire
 from mqplug_rocksmq._processes.frames import FrameHeader
 from mqplug_rocksmq._processes.session import SessionConnection
 
@@ -25,12 +25,12 @@ class ServedConsumer:
     def __init__(self, connection: SessionConnection, request: FrameHeader) -> None:
         self._connection = connection
         self._server = connection.server
-        options: ConsumerOptions = from_json(request["options"])
+        options: ConsumerOptions = from_wire(request["options"])
         self._shares = options.shares
         self._left = False
         # The client of a member sends something every second or so, even while its program is busy.
         self.silence: float | None = None if options.group is None else self._server.store.settings.session_timeout
-        context = JoinContext(from_json(request["holding"]), elsewhere=True)
+        context = JoinContext(from_wire(request["holding"]), elsewhere=True)
         self.driver: Any = self._server.store_connection.open_consumer(
             options, self, float(request["timeout"]), context
         )
@@ -52,9 +52,9 @@ class ServedConsumer:
             case "wake":
                 """Its arrival has ended a wait."""
             case "pause":
-                self.driver.pause(from_json(header["logs"]))
+                self.driver.pause(from_wire(header["logs"]))
             case "resume":
-                self.driver.resume(from_json(header["logs"]))
+                self.driver.resume(from_wire(header["logs"]))
             case "close":
                 self.leave(for_good=True)
                 self._connection.send_frame({"closed": True})
@@ -62,10 +62,10 @@ class ServedConsumer:
             case "tend":
                 self._answer(header, lambda: self.driver.tend(float(header["timeout"])))
             case "seek":
-                positions, timeout = from_json(header["positions"]), float(header["timeout"])
+                positions, timeout = from_wire(header["positions"]), float(header["timeout"])
                 self._answer(header, lambda: self.driver.seek(positions, timeout))
             case "pass_over":
-                positions, timeout = from_json(header["positions"]), float(header["timeout"])
+                positions, timeout = from_wire(header["positions"]), float(header["timeout"])
                 self._answer(header, lambda: self.driver.pass_over(positions, timeout))
             case other:
                 raise ConnectError(f"{other!r} is not a request of a consumer")
@@ -75,7 +75,7 @@ class ServedConsumer:
         try:
             action()
         except Exception as error:  # noqa: BLE001 - it is raised at the other side
-            answer["error"] = error_to_json(error)
+            answer["error"] = error_to_wire(error)
         self._connection.send_frame(answer)
 
     def _poll(self, number: int, most: int, timeout: float) -> None:
@@ -104,7 +104,7 @@ class ServedConsumer:
         self._connection.send_frame({"number": number, "batches": headers}, *pages)
 
     def _refuse(self, number: int, error: Exception) -> None:
-        self._connection.send_frame({"number": number, "error": error_to_json(error)})
+        self._connection.send_frame({"number": number, "error": error_to_wire(error)})
 
     def _gather(self, batches: Sequence[Batch], most: int) -> Sequence[Batch]:
         """Poll for more where as many messages came as if there were more."""
@@ -126,15 +126,15 @@ class ServedConsumer:
     # the driver's listener ---------------------------------------------------------------------------------
 
     def assigned(self, positions: Mapping[Log, GroupPosition]) -> None:
-        self._connection.send_frame({"event": "assigned", "positions": to_json(positions)})
+        self._connection.send_frame({"event": "assigned", "positions": to_wire(positions)})
 
     def lost(self, logs: Sequence[Log]) -> None:
-        self._connection.send_frame({"event": "lost", "logs": to_json(list(logs))})
+        self._connection.send_frame({"event": "lost", "logs": to_wire(list(logs))})
 
     def revoked(self, logs: Sequence[Log]) -> Mapping[Log, GroupPosition]:
         if self._left:
             return {}
-        self._connection.send_frame({"event": "revoked", "logs": to_json(list(logs))})
+        self._connection.send_frame({"event": "revoked", "logs": to_wire(list(logs))})
         try:
             return self._receive_positions(Deadline(self.silence or REVOKE_ANSWER_S))
         except TimeoutError:
@@ -144,7 +144,7 @@ class ServedConsumer:
     def _receive_positions(self, deadline: Deadline) -> Mapping[Log, GroupPosition]:
         while frame := self._connection.receive_frame(max(0.001, deadline.remaining())):
             if frame[0]["call"] == "revoked":
-                positions: Mapping[Log, GroupPosition] = from_json(frame[0]["positions"])
+                positions: Mapping[Log, GroupPosition] = from_wire(frame[0]["positions"])
                 return positions
             self.serve(*frame)  # requests from the member's callback
         raise ConnectionResetError("the member is gone")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from mqplug import ConnectError, Corrupt, Error, MessageTooLarge
-from mqplug_rocksmq._processes.codec import error_to_json
+from mqplug_rocksmq._processes.codec import error_to_wire
 from mqplug_rocksmq._processes.frames import FrameHeader
 from mqplug_rocksmq._processes.outlets import NumberedSend, SendOutcome, store_numbered_send
 from mqplug_rocksmq._processes.session import SessionConnection
@@ -69,7 +69,7 @@ class ServedProducer:
 
     def _answer(self, outcome: SendOutcome) -> None:
         if outcome.error is not None or outcome.log is None:
-            error = error_to_json(outcome.error or Error("lost"))
+            error = error_to_wire(outcome.error or Error("lost"))
             self._connection.send_frame_nowait({"sequence": outcome.sequence, "error": error})
             return
         log = outcome.log

@@ -16,7 +16,7 @@ from mqplug import Batch, Error, Log, Position, Timeout
 from mqplug.spi import ConsumerOptions, Deadline, GroupPosition, Listener, Numbers, Settlement
 from mqplug_rocksmq._processes.batch_codec import unpack_batches
 from mqplug_rocksmq._processes.client_connection import ANSWER_GRACE_S, ClientConnection, OwnerGone, raise_error_in
-from mqplug_rocksmq._processes.codec import from_json, to_json
+from mqplug_rocksmq._processes.codec import from_wire, to_wire
 from mqplug_rocksmq._processes.frames import FrameHeader
 from mqplug_rocksmq._processes.member_tokens import MemberToken, token_check
 
@@ -55,7 +55,7 @@ class RemoteConsumer:
         self._paused: set[Log] = set()
         try:
             request = {
-                "call": "consume", "options": to_json(options), "timeout": timeout, "holding": to_json(holding)
+                "call": "consume", "options": to_wire(options), "timeout": timeout, "holding": to_wire(holding)
             }  # fmt: skip
             answer = connection.ask(request, timeout=timeout + ANSWER_GRACE_S)[0]
             self._token, self.resumed = answer["token"], bool(answer["resumed"])
@@ -147,15 +147,15 @@ class RemoteConsumer:
         """Call the listener. Only inside ``poll`` and ``tend``."""
         match event["event"]:
             case "assigned":
-                self._listener.assigned(from_json(event["positions"]))
+                self._listener.assigned(from_wire(event["positions"]))
             case "revoked":
-                logs = from_json(event["logs"])
+                logs = from_wire(event["logs"])
                 positions = self._listener.revoked(logs)
                 self._drop(logs)
                 self._paused -= set(logs)
-                self._connection.send_frame({"call": "revoked", "positions": to_json(positions)}, timeout=SEND_S)
+                self._connection.send_frame({"call": "revoked", "positions": to_wire(positions)}, timeout=SEND_S)
             case "lost":
-                logs = from_json(event["logs"])
+                logs = from_wire(event["logs"])
                 self._listener.lost(logs)
                 self._drop(logs)
 
@@ -174,11 +174,11 @@ class RemoteConsumer:
 
     def pause(self, logs: Sequence[Log]) -> None:
         self._paused |= set(logs)
-        self._connection.send_frame({"call": "pause", "logs": to_json(list(logs))}, timeout=SEND_S)
+        self._connection.send_frame({"call": "pause", "logs": to_wire(list(logs))}, timeout=SEND_S)
 
     def resume(self, logs: Sequence[Log]) -> None:
         self._paused -= set(logs)
-        self._connection.send_frame({"call": "resume", "logs": to_json(list(logs))}, timeout=SEND_S)
+        self._connection.send_frame({"call": "resume", "logs": to_wire(list(logs))}, timeout=SEND_S)
 
     def seek(self, positions: Mapping[Log, Position], timeout: float) -> None:
         self._move("seek", positions, timeout)
@@ -189,7 +189,7 @@ class RemoteConsumer:
         self._move("pass_over", positions, timeout)
 
     def _move(self, call: str, positions: Mapping[Log, Position], timeout: float) -> None:
-        request = {"call": call, "positions": to_json(positions), "timeout": timeout}
+        request = {"call": call, "positions": to_wire(positions), "timeout": timeout}
         if not self._request(request, timeout, events=False):
             raise Timeout(f"the owner of the store did not answer within {timeout:g} s", backend="rocksmq")
 

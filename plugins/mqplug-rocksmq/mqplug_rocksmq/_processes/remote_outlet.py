@@ -9,7 +9,7 @@ from contextlib import suppress
 
 from mqplug import Error, Log, OutcomeUnknown
 from mqplug_rocksmq._processes.client_connection import ANSWER_GRACE_S, RECEIVE_BYTES, ClientConnection, OwnerGone
-from mqplug_rocksmq._processes.codec import error_from_json
+from mqplug_rocksmq._processes.codec import error_from_wire
 from mqplug_rocksmq._processes.frames import FrameHeader, FrameReader, pack_frame
 from mqplug_rocksmq._processes.outlets import NumberedSend, SendOutcome
 from mqplug_rocksmq._settings import BACKEND
@@ -83,7 +83,7 @@ class RemoteOutlet:
 
     def _outcome(self, header: FrameHeader) -> SendOutcome:
         if "error" in header:
-            error = error_from_json(header["error"])
+            error = error_from_wire(header["error"])
             if not isinstance(error, Error):
                 error = OutcomeUnknown(str(error))
             return SendOutcome(header["sequence"], None, 0, error)

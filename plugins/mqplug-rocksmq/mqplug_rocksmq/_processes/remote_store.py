@@ -11,7 +11,7 @@ from mqplug.spi import Action, ConsumerOptions, Listener
 from mqplug_rocksmq._driver.shared_member import NEW_MEMBER, JoinContext
 from mqplug_rocksmq._engine.ownership import read_owner
 from mqplug_rocksmq._processes.client_connection import ANSWER_GRACE_S, ClientConnection, OwnerGone
-from mqplug_rocksmq._processes.codec import from_json, to_json
+from mqplug_rocksmq._processes.codec import from_wire, to_wire
 from mqplug_rocksmq._processes.forwarding import ForwardingConnection
 from mqplug_rocksmq._processes.remote_consumer import RemoteConsumer
 from mqplug_rocksmq._processes.remote_outlet import RemoteOutlet
@@ -44,7 +44,7 @@ class RemoteConnection(ForwardingConnection):
 
     def ask(self, call: str, *arguments: Any, timeout: float) -> Any:
         """Have the owner do something, and return its answer."""
-        request = {"call": call, "arguments": to_json(list(arguments)), "timeout": timeout}
+        request = {"call": call, "arguments": to_wire(list(arguments)), "timeout": timeout}
         try:
             connection = self._idle.pop()
         except IndexError:
@@ -61,7 +61,7 @@ class RemoteConnection(ForwardingConnection):
             connection.close()
         else:
             self._idle.append(connection)
-        return from_json(header["answer"])
+        return from_wire(header["answer"])
 
     def _forward(self, operation: str, arguments: Sequence[Any], timeout: float) -> Any:
         return self.ask(operation, *map(_as_list, arguments), timeout=timeout)

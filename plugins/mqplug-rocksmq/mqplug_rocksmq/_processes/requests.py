@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from mqplug_rocksmq._care.backup import back_up_store
 from mqplug_rocksmq._care.counting import statistics
-from mqplug_rocksmq._processes.codec import error_to_json, from_json, to_json
+from mqplug_rocksmq._processes.codec import error_to_wire, from_wire, to_wire
 from mqplug_rocksmq._processes.forwarding import OPERATIONS
 from mqplug_rocksmq._processes.frames import FrameHeader
 from mqplug_rocksmq._processes.session import OwnerServices
@@ -22,12 +22,12 @@ def answer_request(server: OwnerServices, request: FrameHeader) -> FrameHeader:
         name = request["call"]
         if care := _CARE_REQUESTS.get(name):
             return care(server.store, request)
-        arguments, timeout = from_json(request["arguments"]), float(request["timeout"])
+        arguments, timeout = from_wire(request["arguments"]), float(request["timeout"])
         if name in OPERATIONS:
-            return {"answer": to_json(getattr(server.store_connection, name)(*arguments, timeout))}
-        return {"answer": to_json(_CALLS[name](server, *arguments, timeout))}
+            return {"answer": to_wire(getattr(server.store_connection, name)(*arguments, timeout))}
+        return {"answer": to_wire(_CALLS[name](server, *arguments, timeout))}
     except Exception as error:  # noqa: BLE001 - it is raised at the other side
-        return {"error": error_to_json(error)}
+        return {"error": error_to_wire(error)}
 
 
 def _administer(server: OwnerServices, action: Any, name: str, again: bool, timeout: float) -> Any:

@@ -15,14 +15,14 @@ from typing import Final, Protocol
 
 from mqplug import ConnectError
 from mqplug.spi import Deadline
-from mqplug_rocksmq._processes.codec import error_to_json
+from mqplug_rocksmq._processes.codec import error_to_wire
 from mqplug_rocksmq._processes.consumer_session import ServedConsumer
 from mqplug_rocksmq._processes.frames import PROTOCOL, Frame, FrameHeader, FrameReader, pack_frame
 from mqplug_rocksmq._processes.memory_allowance import MemoryAllowance
 from mqplug_rocksmq._processes.peer import process_of
 from mqplug_rocksmq._processes.producer_session import ServedProducer
 from mqplug_rocksmq._processes.requests import answer_request
-from mqplug_rocksmq._processes.session import OwnerServices, Session, SessionConnection
+from mqplug_rocksmq._processes.session import OwnerServices, ServedObject, SessionConnection
 
 HELLO_S: Final = 5.0
 SEND_ANSWER_S: Final = 30.0  # in which a client has to read an answer
@@ -60,7 +60,7 @@ class ServerConnection:
         self._limit(socket.SO_SNDTIMEO, SEND_ANSWER_S)
         self._sending = threading.Lock()
         self._reader = FrameReader()
-        self._session: Session | None = None
+        self._session: ServedObject | None = None
         self._hung_up = False
         self._taken = 0  # of the allowance, for the request in progress
         self._thread = threading.Thread(target=self._run, name="mqplug-rocksmq-client", daemon=True)
@@ -130,7 +130,7 @@ class ServerConnection:
         try:
             self._session = open_session(self, header)
         except Exception as error:  # noqa: BLE001 - it is raised at the other side
-            self.send_frame({"error": error_to_json(error)})
+            self.send_frame({"error": error_to_wire(error)})
         else:
             self._limit_silence()
 
@@ -228,7 +228,7 @@ class ServerConnection:
             self._thread.join(timeout)
 
 
-_SESSIONS: Final[dict[str, Callable[[SessionConnection, FrameHeader], Session]]] = {
+_SESSIONS: Final[dict[str, Callable[[SessionConnection, FrameHeader], ServedObject]]] = {
     "produce": ServedProducer,
     "consume": ServedConsumer,
 }

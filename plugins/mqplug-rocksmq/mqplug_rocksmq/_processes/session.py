@@ -14,7 +14,7 @@ from mqplug_rocksmq._processes.socket_watch import SocketWatch
 from mqplug_rocksmq._store.store import Store
 
 
-class Session(Protocol):
+class ServedObject(Protocol):
     """A connection's purpose, once it has announced one: a producer's or a consumer's.
 
     A connection that is silent for longer than ``silence`` seconds is closed.
