@@ -182,6 +182,6 @@ def test_no_time(store: Store) -> None:
     """Who finds another one taking in waits as long as it may, and is told that nothing was done."""
     new_log(store)
     found = staged(store, [b"a"])
-    with store.ingestion._busy, pytest.raises(Timeout, match="others"):
+    with store.ingestion._busy, pytest.raises(Timeout, match="another ingest"):
         store.ingestion.ingest("job", 0, [], 0.01)
     assert take(store, found).messages == 1

@@ -410,7 +410,7 @@ def test_nothing_is_overwritten(path: Path, tmp_path: Path, open_store: OpenStor
     back_up_store(store, tmp_path / "backup")
     with pytest.raises(ConfigError, match="something at"):
         restore_backup(tmp_path / "backup", path)
-    with pytest.raises(ConfigError, match="is no backup"):
+    with pytest.raises(ConfigError, match="is not a backup"):
         restore_backup(taken, tmp_path / "new")
     assert not (tmp_path / "new").exists()
 

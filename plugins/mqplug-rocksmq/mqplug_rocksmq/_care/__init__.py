@@ -1,1 +1,1 @@
-"""Check, repair, back up, restore and count a store."""
+"""Care of a store: check, repair, backup, restore and statistics."""

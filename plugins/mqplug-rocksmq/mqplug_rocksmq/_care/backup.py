@@ -15,11 +15,11 @@ from mqplug_rocksmq._store.store import Store
 
 
 def back_up_store(store: Store, to: Path) -> None:
-    """Copy an open store. Table files become links where that is possible, so that it takes neither time nor room."""
+    """Copy an open store. Table files become hard links where possible, which takes little time and space."""
     engine = store.engine
     with appearing_directory(to) as building:
         with engine.maintaining:
-            engine.pages.flush()  # what is left to do under the lock is little then
+            engine.pages.flush()  # so that little is left to do under the lock
         with engine.lock:
             engine.check()
             engine.pages.checkpoint(building / DATABASE)
@@ -29,12 +29,12 @@ def back_up_store(store: Store, to: Path) -> None:
 
 @contextmanager
 def appearing_directory(path: Path) -> Iterator[Path]:
-    """Give a directory to be filled, which gets this path in the end: there is all of it, or nothing."""
+    """Yield a directory to fill, which gets this path in the end: all of it appears, or nothing."""
     if path.is_symlink() and not path.exists():
-        raise ConfigError(f"{path} is a link to nothing", fix="Name a directory that is to be made")
+        raise ConfigError(f"{path} is a link to nothing", fix="Name a directory to create")
     path = path.resolve()
     if path.exists() and (not path.is_dir() or any(path.iterdir())):
-        raise ConfigError(f"there is something at {path} already", fix="Name a path where nothing is")
+        raise ConfigError(f"there is something at {path} already", fix="Name a path that does not exist")
     building = path.with_name(f".{path.name}.{os.getpid()}")
     path.parent.mkdir(parents=True, exist_ok=True)
     building.mkdir(mode=0o700)
@@ -48,7 +48,7 @@ def appearing_directory(path: Path) -> Iterator[Path]:
 
 
 def _describe(path: Path, identity: Identity, changes: int) -> None:
-    """Add the files that are not RocksDB's."""
+    """Write the files that are not RocksDB's."""
     write_identity(path, identity)
     witness = Witness(path / WITNESS, cautious=False)
     witness.write(changes, clean=True)

@@ -1,4 +1,4 @@
-"""Checking a store that nobody has open: everything is read, and nothing is changed."""
+"""Check of a closed store: reads everything, changes nothing."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from mqplug_rocksmq._engine.witness import read_witness
 
 
 def check_store(path: Path) -> SurveyReport:
-    """Look at everything in a store; ``AlreadyOpen`` if somebody has it open."""
+    """Check everything in a store. Raise ``AlreadyOpen`` if a process has it open."""
     examine(path, create=False, named=False)
     ownership = Ownership(path)
     try:
@@ -27,31 +27,31 @@ def check_store(path: Path) -> SurveyReport:
 
 
 def check_name(path: Path, report: SurveyReport) -> None:
-    """Compare the file that names a store with the name that its database knows."""
+    """Compare the id in the file ``format`` with the one in the database."""
     try:
         identity = read_identity(path)
     except Corrupt as error:
         report.add(error.message)
         return
     if identity is None:
-        report.add(f"the file {path / IDENTITY}, which names the store, is missing")
+        report.add(f"the file {path / IDENTITY}, which holds the store's id, is missing")
     elif report.store is not None and identity.id != report.store:
         report.add(f"the file {path / IDENTITY} has the id {identity.id}, but the database has {report.store}")
 
 
 def inspect_directory(path: Path) -> SurveyReport:
-    """Look at everything in a directory that is certain to be left alone."""
+    """Check everything in a directory that no other process uses."""
     report = SurveyReport()
     try:
         pages = open_leniently(path / DATABASE, report)
     except Error:
-        return report  # why is in it
+        return report  # which has the reason
     survey_pages(path, pages, report)
     return report
 
 
 def survey_pages(path: Path, pages: Pages, report: SurveyReport, sink: SoundDataSink | None = None) -> None:
-    """Look at everything, and close the pages."""
+    """Survey everything, then close the pages."""
     try:
         survey(pages, read_witness(path / WITNESS), report, sink)
     finally:
@@ -59,7 +59,7 @@ def survey_pages(path: Path, pages: Pages, report: SurveyReport, sink: SoundData
 
 
 def open_leniently(database: Path, report: SurveyReport) -> Pages:
-    """Open a database for reading, if need be without what is damaged in its write-ahead log; report that."""
+    """Open a database for reading, if necessary without the damaged part of its write-ahead log. Report that."""
     try:
         return Pages(database, read_only=True)
     except Error as error:

@@ -1,4 +1,4 @@
-"""Counting what a store holds: as it knows, as RocksDB knows, and as the file system does."""
+"""Collect the statistics of a store: from its values, from RocksDB and from the file system."""
 
 from __future__ import annotations
 
@@ -32,16 +32,16 @@ from mqplug_rocksmq._store.store import Store
 from mqplug_rocksmq._store.topics import Topic
 
 SCAN_VALUES: Final = 100
-SCAN_PAUSE_S: Final = 0.0005  # seconds between two turns
+SCAN_PAUSE_S: Final = 0.0005  # between two parts of a scan
 _STALLS: Final = re.compile(r"total-(delays|stops): (\d+)")
 
 
 BorrowPages = Callable[[], AbstractContextManager[Pages]]
-"""Gives the pages to whoever counts. Writers wait as long as it lasts, so it is taken for one part after the other."""
+"""Lends the pages for one part of a scan. Writers wait meanwhile, so each part is short."""
 
 
 def closed_statistics(path: Path) -> RocksMQStatistics:
-    """Count what a store holds that nobody has open, and that nobody can open meanwhile."""
+    """Return the statistics of a closed store. The caller has to keep others from opening it."""
     identity = read_identity(path)
     pages = Pages(path / DATABASE, read_only=True)
     try:
@@ -51,7 +51,7 @@ def closed_statistics(path: Path) -> RocksMQStatistics:
 
 
 def statistics(store: Store) -> RocksMQStatistics:
-    """Count what an open store holds, and how it does."""
+    """Return the statistics of an open store."""
     with store.borrow_pages():
         engine = store.engine
         measured = {"writes": engine.writes.latencies(), "commits": engine.durability.commits.latencies()}
@@ -59,7 +59,7 @@ def statistics(store: Store) -> RocksMQStatistics:
 
 
 def _counted(path: Path, store: str, borrow: BorrowPages, **known: Any) -> RocksMQStatistics:
-    """Count. Others may write meanwhile: each partition is counted at an instant, one after the other."""
+    """Collect statistics. Others may write meanwhile: each partition is counted at one instant."""
     partitions = dict(_partitions(borrow))
     with borrow() as pages:
         delays, stops = _stalls(pages)
@@ -79,7 +79,7 @@ def _counted(path: Path, store: str, borrow: BorrowPages, **known: Any) -> Rocks
 
 
 def _scan_parts(borrow: BorrowPages, prefix: bytes) -> Iterator[tuple[Pages, list[tuple[bytes, bytes]]]]:
-    """Look at all small values with a prefix, some in each turn."""
+    """Yield the small values with a prefix, some in each part."""
     start = b""
     while True:
         with borrow() as pages:
@@ -88,7 +88,7 @@ def _scan_parts(borrow: BorrowPages, prefix: bytes) -> Iterator[tuple[Pages, lis
         if len(piece) < SCAN_VALUES:
             return
         start = piece[-1][0] + b"\0"
-        sleep(SCAN_PAUSE_S)  # or the lock would be taken again before anybody who waits for it wakes up
+        sleep(SCAN_PAUSE_S)  # else this thread takes the lock again before a waiting one wakes up
 
 
 def _partitions(borrow: BorrowPages) -> Iterator[tuple[int, PartitionStatistics]]:
@@ -139,13 +139,13 @@ def _stalls(pages: Pages) -> Sequence[int]:
 
 
 def disk_used(path: Path) -> int:
-    """Return what a store takes on disk."""
+    """Return the bytes that a store takes on disk."""
     size: int = _sizes(path)["disk"]
     return size
 
 
 def _sizes(path: Path) -> dict[str, Any]:
-    """What the files of the database take. RocksDB may remove some while we look."""
+    """Return the bytes of the database's files by kind. RocksDB may remove some meanwhile."""
     sizes = {"disk": 0, "tables": 0, "log": 0}
     for entry in os.scandir(path / DATABASE):
         with contextlib.suppress(FileNotFoundError):

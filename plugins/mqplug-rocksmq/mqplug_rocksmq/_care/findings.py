@@ -1,4 +1,4 @@
-"""What is wrong with a store, in words and numbers."""
+"""The findings of a check or repair."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import attrs
 
 @attrs.frozen
 class Finding:
-    """One thing that is wrong; where messages cannot be read, those are *start* up to, and without, *stop*."""
+    """One defect of a store. If messages are missing, they are those from *start* up to *stop*, exclusive."""
 
     what: str
     topic: str | None = None
@@ -18,7 +18,7 @@ class Finding:
 
 @attrs.define
 class SurveyReport:
-    """What a look at a store found. ``store`` is the store's name, as the database says."""
+    """The result of a survey. ``store`` is the store's id in the database."""
 
     store: str | None = None
     pages: int = 0
@@ -29,9 +29,9 @@ class SurveyReport:
 
     @property
     def sound(self) -> bool:
-        """Whether nothing is wrong."""
+        """Whether there are no findings."""
         return not self.findings
 
     def add(self, what: str, topic: str | None = None, partition: int | None = None) -> None:
-        """Note what is wrong."""
+        """Add a finding."""
         self.findings.append(Finding(what, topic, partition))

@@ -1,4 +1,4 @@
-"""The pages of runs as if they were their log's own: a repair makes them so."""
+"""The pages of ingested runs, resealed as pages of their log, which a repair makes them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from mqplug_rocksmq._format.page import Page, reseal
 
 
 def ingested_pages(pages: Pages, runs: Iterable[IngestedRun], report: SurveyReport) -> Iterator[tuple[int, bytes]]:
-    """Yield the pages of runs, with their offsets in the log, sealed as they would be there."""
+    """Yield the pages of ingested runs with their offsets in the log, resealed for it."""
     for run in runs:
         start = page_key(run.segment, run.start)
         for each in read_around_damage(pages, "data", start, page_key(run.segment, run.start + run.messages)):
@@ -28,5 +28,5 @@ def _moved(raw: bytes, run: IngestedRun, at: int) -> bytes:
     try:
         before = Page(raw).before
     except Corrupt:
-        return raw  # whoever takes it finds that too
+        return raw  # the survey finds that too
     return reseal(raw, run.before if at == run.start else before + run.base - run.start)

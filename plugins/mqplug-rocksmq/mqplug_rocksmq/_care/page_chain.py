@@ -1,4 +1,4 @@
-"""The pages of one log, followed from the first to the last: which are good, and what is missing between them."""
+"""The chain of a log's pages: which are sound, and which messages are missing between them."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from mqplug_rocksmq._engine.log_state import LEASE_OFFSETS
 from mqplug_rocksmq._format.keys import LogRecord, TimeMark
 from mqplug_rocksmq._format.page import Page, reseal
 
-_LOST_RECORD_OFFSETS = 1 << 32  # offsets left free behind a log whose record is lost: nobody knows what was given out
+_LOST_RECORD_OFFSETS = 1 << 32  # skipped after a log whose record is lost, because assigned offsets are unknown
 
 
 class PageChain:
-    """Takes the pages of a log in order, and notes what is wrong with them."""
+    """Follows the pages of a log in order, and collects findings."""
 
     def __init__(
         self, topic: str, partition: int, record: LogRecord | None, marks: Mapping[int, TimeMark], *, doubtful: bool
@@ -23,7 +23,7 @@ class PageChain:
         self._topic = topic
         self._partition = partition
         self._record = record
-        self._doubtful = doubtful  # whether messages may be gone of which no record tells
+        self._doubtful = doubtful  # whether messages may be lost that no record mentions
         self._index = _Index(marks)
         self.findings: list[Finding] = []
         self.pages = self.messages = 0
@@ -31,13 +31,13 @@ class PageChain:
         self._lost = 0
 
     def take(self, base: int, raw: bytes) -> bytes | None:
-        """Return a page as it is to be kept, or None if it cannot be."""
+        """Return a page as it can be kept, or None if it cannot."""
         page = self._verified(base, raw)
         if page is None:
             return None
         if self._low is None or self._end is None:
             self._low = self._end = base
-        if base + page.count <= self._low:  # trimmed, and not dropped yet
+        if base + page.count <= self._low:  # trimmed, but not dropped yet
             return None
         if self.pages and base < self._end:
             self._complain(f"the page at {base} begins before {self._end}, where the one before it ends")
@@ -68,7 +68,7 @@ class PageChain:
         return True
 
     def finish(self) -> None:
-        """There are no more pages."""
+        """Compare the end of the chain with the log's record."""
         if self._record is None:
             self._complain("its record is missing")
         elif self._end is not None and self._end < self._record.end:
@@ -78,7 +78,7 @@ class PageChain:
 
     @property
     def record(self) -> LogRecord:
-        """What is to be recorded of what is left. Offsets that were given out are never given out again."""
+        """The record for the remaining pages. Assigned offsets are never assigned again."""
         low, end, newest = self._low or 0, self._end or 0, self._index.newest
         known = self._record
         if known is None:
@@ -99,7 +99,7 @@ class PageChain:
 
     @property
     def marks(self) -> Iterator[TimeMark]:
-        """The entries of the time index, as they should be."""
+        """The corrected entries of the time index."""
         return iter(self._index.kept)
 
     def _lose(self, start: int, stop: int) -> None:
@@ -115,7 +115,7 @@ class PageChain:
 
 
 class _Index:
-    """The time index of one log, checked against its pages, and completed."""
+    """The time index of one log, checked against its pages and completed."""
 
     def __init__(self, marks: Mapping[int, TimeMark]) -> None:
         self._known = marks
@@ -124,7 +124,7 @@ class _Index:
         self.size = 0
 
     def take(self, base: int, page: Page, size: int) -> Iterator[str]:
-        """Take the next page; yield what is wrong."""
+        """Take the next page, and yield findings."""
         if not self.kept:
             self._begin(base)
         newest = max(page.times(), default=0)
@@ -133,17 +133,17 @@ class _Index:
         mark = self._known.get(base)
         if mark is None and raised:
             yield f"the time index lacks the page at {base}"
-            # When it was stored is not known: as if today, or retention would drop it too early.
+            # The time of storing is unknown: assume now, or retention would drop the page too early.
             self.kept.append(TimeMark(self.newest, base, self.size, clock.now_ms()))
         elif mark is not None:
             if mark.time < self.newest:
-                yield f"the time index says {mark.time} of the page at {base}, which has {self.newest}"
+                yield f"the time index has {mark.time} for the page at {base}, which has {self.newest}"
             self.newest = max(self.newest, mark.time)
             self.kept.append(mark._replace(time=self.newest))
         self.size = max(self.size, self.kept[-1].size) + size
 
     def _begin(self, base: int) -> None:
-        """Keep the entry before the first page: it bounds the times that follow."""
+        """Keep the entry before the first page: it bounds the times after it."""
         before = [mark for mark in self._known.values() if mark.base < base]
         if before:
             covering = max(before, key=lambda mark: mark.base)

@@ -1,8 +1,8 @@
-"""Repairing a store: everything that is sound goes into a new database, which takes the place of the damaged one.
+"""Repair of a store: copies everything sound into a new database, which replaces the damaged one.
 
-The damaged one is only read. It is kept beside the new one, in a directory that is a store by itself, unless the
-caller does not want it. Until the new one is complete and on disk, nothing of the store changes; if the program dies
-between the two renames that put it in place, the next repair completes them.
+The damaged database is only read. By default it is kept beside the new one, in a directory that is a store itself.
+The store does not change until the new database is complete and on disk. If the program dies between the two renames
+that replace it, the next repair completes them.
 """
 
 from __future__ import annotations
@@ -58,14 +58,14 @@ _WRITE_BYTES: Final = 4 << 20
 
 @attrs.frozen
 class RepairResult:
-    """What a repair found, and where it left the damaged store (None: nowhere)."""
+    """The result of a repair: its findings, and the directory of the damaged store (None: not kept)."""
 
     report: SurveyReport
     damaged: Path | None = None
 
 
 def repair_store(path: Path, *, backup: bool = True) -> RepairResult:
-    """Salvage all that is sound; do nothing where nothing is wrong. ``AlreadyOpen`` if somebody has the store open."""
+    """Repair a store, unless it is sound. Raise ``AlreadyOpen`` if a process has it open."""
     ownership = Ownership(path)
     try:
         if not (path / DATABASE).exists() and (path / REPAIRED).exists():
@@ -79,7 +79,7 @@ def repair_store(path: Path, *, backup: bool = True) -> RepairResult:
 
 
 def _repair_name(path: Path, report: SurveyReport) -> None:
-    """Have the file that names the store say what the database says."""
+    """Write the id in the database to the file ``format``, if they differ."""
     found = len(report.findings)
     check_name(path, report)
     if len(report.findings) > found and report.store is not None:
@@ -109,7 +109,7 @@ def _rebuild(path: Path, *, backup: bool) -> RepairResult:
 
 
 def _open_somehow(path: Path, report: SurveyReport) -> Pages:
-    """Open the damaged database; where RocksDB cannot, let it look for its own files, in a copy."""
+    """Open the damaged database. If that fails, let RocksDB rebuild its list of files in a copy."""
     try:
         return open_leniently(path / DATABASE, report)
     except Error as error:
@@ -126,7 +126,7 @@ def _open_somehow(path: Path, report: SurveyReport) -> Pages:
 
 
 def _swap_databases(path: Path, damaged: Path | None) -> None:
-    """Put the new database where the old one is. *damaged* is where the old one goes, with what belongs to it."""
+    """Replace the database by the new one. The old one moves to *damaged*, with its witness and identity."""
     if damaged is not None:
         damaged.mkdir()
         for name in (WITNESS, IDENTITY):
@@ -146,7 +146,7 @@ def _swap_databases(path: Path, damaged: Path | None) -> None:
 
 
 def _name_of(path: Path) -> str:
-    """Return what names the store where the database does not; a new name where nothing does."""
+    """Return the id in the file ``format``, or a new one if it is missing or damaged."""
     try:
         identity = read_identity(path)
     except Corrupt:
@@ -155,7 +155,7 @@ def _name_of(path: Path) -> str:
 
 
 class _NewDatabase:
-    """A new database, which takes what is sound."""
+    """The new database, which receives all sound data."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -201,7 +201,7 @@ class _NewDatabase:
         self._pages.write(changes)
 
     def finish(self) -> None:
-        """Put everything on disk."""
+        """Write and sync everything, then close."""
         self._write()
         self._pages.flush()
         self._pages.sync()

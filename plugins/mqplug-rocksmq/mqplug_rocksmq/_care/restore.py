@@ -1,4 +1,4 @@
-"""From a backup to a store."""
+"""Restore of a backup as a new store."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from mqplug_rocksmq._engine.store_files import refuse_links
 
 
 def restore_backup(backup: Path, path: Path) -> None:
-    """Copy a backup, after a look at everything in it, to where there is nothing yet."""
+    """Copy a backup to a path that does not exist, and check everything in it first."""
     if not (backup / DATABASE).is_dir() or read_identity(backup) is None:
-        raise ConfigError(f"{backup} is no backup", fix="Name a directory that mqplug rocksmq backup made")
+        raise ConfigError(f"{backup} is not a backup", fix="Name a directory that mqplug rocksmq backup created")
     for directory in (backup, backup / DATABASE):
         refuse_links(directory.resolve() if directory == backup else directory)
     with appearing_directory(path) as building:

@@ -1,4 +1,4 @@
-"""Reading everything that a column family holds, around what cannot be read."""
+"""Reading of a damaged column family: everything readable, and the unreadable keys between."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from mqplug import Error
 from mqplug_rocksmq._engine.rocks import Pages
 
 _MAX_READ_BYTES: Final = 4 << 20
-_KEY_BYTES: Final = 24  # bytes of the keys that are tried: no two damaged places lie nearer to each other
+_KEY_BYTES: Final = 24  # of the keys that are tried: the resolution of the search
 
 
 SkipTo = Callable[[bytes], bytes]
 
 
 class UnreadableKeys(NamedTuple):
-    """Keys from *start* on, up to *stop* (None: to the end), which cannot be read."""
+    """Unreadable keys from *start* up to *stop* (None: to the end)."""
 
     start: bytes
     stop: bytes | None
@@ -26,9 +26,9 @@ class UnreadableKeys(NamedTuple):
 def read_around_damage(
     pages: Pages, family: str, start: bytes | None = b"", stop: bytes | None = None, onward: SkipTo = lambda key: key
 ) -> Iterator[tuple[bytes, bytes] | UnreadableKeys]:
-    """Yield all keys from *start* up to *stop* with their values, in order, and the holes between them.
+    """Yield all entries from *start* up to *stop*, in order, and the unreadable keys between them.
 
-    *onward* tells where to go on instead of a key: it may leave out what is not wanted.
+    *onward* maps the next key to the one to continue at, in order to skip unwanted keys.
     """
     while start is not None and (stop is None or start < stop):
         found, error = pages.read_until_error(family, start, _MAX_READ_BYTES)
@@ -44,7 +44,7 @@ def read_around_damage(
 
 
 def _beyond(pages: Pages, family: str, start: bytes) -> bytes | None:
-    """Return the first key of some length from which on something can be read again."""
+    """Return the first key from which on entries can be read again, or None."""
     low, high = int.from_bytes(start[:_KEY_BYTES].ljust(_KEY_BYTES, b"\0"), "big") + 1, 1 << 8 * _KEY_BYTES
     while low < high:
         middle = (low + high) // 2

@@ -1,4 +1,4 @@
-"""The small values of a store, taken apart: what each kind says, and what of it cannot be understood."""
+"""The small values of a store, decoded by kind; undecodable ones become findings."""
 
 from __future__ import annotations
 
@@ -41,21 +41,21 @@ from mqplug_rocksmq._store.ingest import Intent
 from mqplug_rocksmq._store.topics import Topic
 
 _KIND_NAMES = {
-    STORE: "the name of the store",
+    STORE: "the id of the store",
     COUNTER: "the number of the next log",
     CHANGES: "the number of changes",
     TOPIC: "a topic",
     LOG: "the record of a log",
     TIME: "an entry of the time index",
-    GROUP: "the place of a group",
-    HANDED_OUT: "a note of what was handed out",
-    INGESTED_RUN: "a part of a log in another segment",
-    INTENT: "a batch that was about to be taken in",
+    GROUP: "the position of a group",
+    HANDED_OUT: "a hand-out note",
+    INGESTED_RUN: "an ingested run",
+    INTENT: "the intent of an ingest",
 }
 
 
 class LogName(NamedTuple):
-    """Which partition of which topic a log is."""
+    """The topic and partition of a log."""
 
     topic: str
     partition: int
@@ -63,7 +63,7 @@ class LogName(NamedTuple):
 
 @attrs.define
 class SmallValues:
-    """All small values. *other* are those that this module need not understand."""
+    """All small values of a store. *other* has those that need no decoding."""
 
     store: str | None = None
     counter: int = 0
@@ -74,12 +74,12 @@ class SmallValues:
     marks: dict[int, dict[int, TimeMark]] = attrs.field(factory=dict)
     places: dict[int, dict[str, StoredPosition]] = attrs.field(factory=dict)
     ingested_runs: dict[int, list[IngestedRun]] = attrs.field(factory=dict)
-    segments: set[int] = attrs.field(factory=set)  # that are of no log, but of grafts or of an unfinished batch
+    segments: set[int] = attrs.field(factory=set)  # of ingested runs or of an unfinished ingest
     other: dict[bytes, bytes] = attrs.field(factory=dict)
 
     @classmethod
     def read(cls, pages: Pages, report: SurveyReport) -> SmallValues:
-        """Read all that can be read."""
+        """Read and decode all small values that can be read."""
         contents = cls()
         for each in read_around_damage(pages, "meta"):
             if isinstance(each, UnreadableKeys):

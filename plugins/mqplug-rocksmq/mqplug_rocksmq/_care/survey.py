@@ -1,4 +1,4 @@
-"""A look at everything in a store: what is sound goes to a sink, and what is wrong into a report."""
+"""Survey of everything in a store: sound data goes to a sink, defects go to a report."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from mqplug_rocksmq._store.topics import Topic, TopicRetention
 
 
 class SoundDataSink(Protocol):
-    """Takes what is sound. After a log's last page comes what is to be recorded of it."""
+    """Receives sound data: the pages of a log, then its record; positions of groups, then everything else."""
 
     def page(self, log: int, base: int, raw: bytes) -> None: ...
 
@@ -34,7 +34,7 @@ class SoundDataSink(Protocol):
 def survey(
     pages: Pages, recorded: WitnessRecord | None, report: SurveyReport, sink: SoundDataSink | None = None
 ) -> None:
-    """Look at everything."""
+    """Read everything once. Pass sound data to *sink*, and add findings to *report*."""
     contents = SmallValues.read(pages, report)
     _compare(contents, recorded, report)
     doubtful = not report.sound
@@ -51,19 +51,19 @@ def survey(
 
 def _compare(contents: SmallValues, recorded: WitnessRecord | None, report: SurveyReport) -> None:
     if contents.store is None:
-        report.add("the name of the store is missing")
+        report.add("the id of the store is missing")
     if recorded is None:
-        report.add("the witness, which knows how much was on disk, is missing or damaged")
+        report.add("the witness, which records how much is on disk, is missing or damaged")
     elif recorded.changes > contents.changes:
         report.add(f"{recorded.changes - contents.changes} changes that were safely on disk are gone")
     if contents.counter <= max([*contents.owners, *contents.records, *contents.segments], default=-1):
-        report.add("the number of the next log was given out already")
+        report.add("the number of the next log is already in use")
 
 
 def _by_log(
     pages: Pages, contents: SmallValues, report: SurveyReport
 ) -> Iterator[tuple[int, Iterator[tuple[int, bytes]]]]:
-    """Yield the own pages of each log that there is, or that there are pages of."""
+    """Yield each known log, and each log that has pages, with the pages of its own segment."""
     ahead = iter(sorted({*contents.owners, *contents.records, *contents.ingested_runs}))
     number = next(ahead, None)
     for log, stored in groupby(_readable(pages, report, contents.segments), lambda page: page[0]):
@@ -79,7 +79,7 @@ def _by_log(
 
 
 def _readable(pages: Pages, report: SurveyReport, left_out: Collection[int]) -> Iterator[tuple[int, int, bytes]]:
-    """Yield all pages but those of some segments."""
+    """Yield all readable pages, except those of the segments *left_out*."""
 
     def onward(key: bytes) -> bytes:
         segment = int.from_bytes(key[:4], "big")
@@ -120,9 +120,9 @@ def _survey_log(
 
 
 def _adopt(log: int, contents: SmallValues, report: SurveyReport) -> LogName:
-    """A log that no topic has gets one."""
+    """Create a topic for a log that has none."""
     owner = contents.owners[log] = LogName(f"recovered-{log}", 0)
-    report.add("no topic has these messages", owner.topic, 0)
+    report.add("these messages belong to no topic", owner.topic, 0)
     contents.topics[owner.topic] = Topic(owner.topic, (log,), TopicRetention(None))
     return owner
 
@@ -133,11 +133,11 @@ def _look_at_groups(contents: SmallValues, report: SurveyReport, sink: SoundData
         for group, place in places.items():
             owner = contents.owners.get(log)
             if owner is None:
-                report.add(f"the group {group!r} has a place in a log that does not exist")
+                report.add(f"the group {group!r} has a position in a log that does not exist")
                 continue
             groups.add(group)
             if what := _wrong(place, contents.records[log].next):
-                report.add(f"the place of the group {group!r} {what}", *owner)
+                report.add(f"the position of the group {group!r} {what}", *owner)
                 place = StoredPosition(min(place.offset, contents.records[log].next))  # noqa: PLW2901
             if sink:
                 sink.place(log, group, place)
@@ -146,7 +146,7 @@ def _look_at_groups(contents: SmallValues, report: SurveyReport, sink: SoundData
 
 def _wrong(place: StoredPosition, following: int) -> str | None:
     if place.offset > following:
-        return f"is {place.offset}, behind all that was ever stored"
+        return f"is {place.offset}, after all messages ever stored"
     edges = [place.offset, *(edge for acked in place.acked for edge in acked)]
     if edges != sorted(edges) or edges[-1] > following:
         return "has acked ranges that contradict each other"

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from mqplug import Closed, Corrupt, Error, ForkedClient, OutcomeUnknown, StorageFull, Timeout
-from mqplug.spi import Bell
+from mqplug.spi import Bell, Deadline
 from mqplug_rocksmq._engine.directory import DATABASE, WITNESS
 from mqplug_rocksmq._engine.disk_space import DiskSpace, ballast_gone
 from mqplug_rocksmq._engine.durability import Durability, WriteCallback
@@ -186,13 +186,15 @@ class Engine:
 
     def _wait_until_usable(self, timeout: float | None) -> None:
         """If RocksDB has to be reopened, wait until no sync or compaction prevents that."""
-        end = time.monotonic() + (_MAX_BUSY_S if timeout is None else min(timeout, _MAX_BUSY_S))
-        while self.durability.full:
+        if self.durability.full is None:
+            return
+        deadline = Deadline(_MAX_BUSY_S if timeout is None else min(timeout, _MAX_BUSY_S))
+        while self.durability.full is not None:
             try:
                 with self.lock:
                     self.changes(frees=True)
             except _Busy:
-                if time.monotonic() >= end:
+                if deadline.expired:
                     raise disk_full() from None
                 time.sleep(_BUSY_POLL_S)
 

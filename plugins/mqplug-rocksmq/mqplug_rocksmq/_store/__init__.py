@@ -1,1 +1,1 @@
-"""Topics, their logs, the groups that read them, and what is dropped."""
+"""The store: topics, their logs, positions of groups, retention and ingestion."""

@@ -1,7 +1,7 @@
-"""Which sends of other processes were stored, so that one that is sent again, to the next owner, is stored once.
+"""Deduplication of sends from other processes, which may repeat a send to the next owner.
 
-A producer in another process numbers its sends. The number of a send and where it was stored are written together with
-its pages, into one of a few slots that the producer has: as many as it may have sends on their way.
+A producer in another process numbers its sends. The number and the offset of a send are written together with its
+pages, into one of the producer's slots: one for each send that it may have in flight.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ if TYPE_CHECKING:
     from mqplug_rocksmq._engine.engine import Engine
     from mqplug_rocksmq._engine.rocks import Changes
 
-SLOT_COUNT: Final = 64  # sends that a producer may have on their way
+SLOT_COUNT: Final = 64  # sends that a producer may have in flight
 
 _SLOT: Final = Struct(">H")
 _SENT: Final = Struct("<QIQ")
 
 
 class Origin(NamedTuple):
-    """Who sent something: the producer, and which of its sends this is. ``again``: it may be stored already."""
+    """The producer and sequence number of a send. ``again``: it may be stored already."""
 
     producer: bytes  # 16 bytes
     sequence: int
@@ -36,11 +36,11 @@ class Origin(NamedTuple):
         return ORIGIN + self.producer + _SLOT.pack(self.sequence % SLOT_COUNT)
 
     def note(self, changes: Changes, log: int, first: int) -> None:
-        """Write down where it is stored."""
+        """Record the log and first offset of the send."""
         changes.put(self.key, _SENT.pack(self.sequence, log, first))
 
     def find(self, value: bytes | None, log: int) -> int | None:
-        """Return the offset that it was stored at in this log, as its slot says; None if it was not."""
+        """Return the offset at which the send was stored in this log, by its slot's value, or None."""
         if value is None:
             return None
         sequence, where, first = _SENT.unpack(value)
@@ -48,7 +48,7 @@ class Origin(NamedTuple):
 
 
 class OnceRequest(NamedTuple):
-    """What another process wants done once: its name is noted with what is done, so that it can be sent again.
+    """A request of another process that must be done once: its name is recorded together with its effect.
 
     ``again``: it may be done already.
     """
@@ -58,16 +58,16 @@ class OnceRequest(NamedTuple):
 
     @property
     def key(self) -> bytes:
-        """The key of its note, which goes as those of producers go that do not come back."""
+        """The key of its record, which is removed like that of a producer that does not return."""
         return ORIGIN + self.name + _SLOT.pack(0)
 
     def note(self, changes: Changes) -> None:
-        """Write down that it is done."""
+        """Record that the request is done."""
         changes.put(self.key, _SENT.pack(0, 0, 0))
 
 
 class Deduplication:
-    """The producers that are known to a store."""
+    """The producers and requests that a store remembers."""
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
@@ -76,7 +76,7 @@ class Deduplication:
         self._missed: set[bytes] = set()
 
     def has_done(self, request: OnceRequest | None) -> bool:
-        """Whether this was done, by this owner or by one before it."""
+        """Return whether this or an earlier owner has done a request."""
         if request is None or not request.again:
             return False
         with self._engine.lock:
@@ -84,12 +84,12 @@ class Deduplication:
             return self._engine.pages.get(request.key) is not None
 
     def join(self, producer: bytes) -> None:
-        """A producer is connected."""
+        """Note that a producer connected."""
         with self._lock:
             self._present[producer] = self._present.get(producer, 0) + 1
 
     def leave(self, producer: bytes, *, for_good: bool) -> None:
-        """A producer is not connected any more; *for_good*: what it sent is not sent again."""
+        """Note that a producer disconnected. *for_good*: it will not repeat any send."""
         with self._lock:
             self._present[producer] = self._present.get(producer, 1) - 1
             if self._present[producer]:
@@ -99,7 +99,7 @@ class Deduplication:
             self._forget([producer])
 
     def forget_absent(self) -> None:
-        """Forget the producers that did not come back since the last time that this was called."""
+        """Forget the producers that were absent at the previous call as well."""
         with self._engine.lock:
             self._engine.check()
             found = self._engine.pages.scan(ORIGIN)

@@ -1,4 +1,4 @@
-"""What goes when a store is larger than it may be: the oldest messages of all topics, whoever still wants them."""
+"""The disk limit of a store: which oldest messages of all topics to drop when it is exceeded."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ MarksOf = Callable[[LogState], Iterator[TimeMark]]
 
 
 class _MarkedPart(NamedTuple):
-    """The messages of a log between two entries of its time index."""
+    """The messages of a log between two entries of its time index, ordered by when they were stored."""
 
     stored: int
     log: int
@@ -22,13 +22,13 @@ class _MarkedPart(NamedTuple):
 
 
 def retained_bytes(log: LogState, marks: Iterator[TimeMark]) -> int:
-    """Return how many bytes of messages a log holds."""
+    """Return the bytes of messages that a log retains."""
     first = next(marks, None)
     return 0 if first is None or log.low >= log.visible else log.size - first.size
 
 
 def cuts_by_log(logs: Iterable[LogState], marks: MarksOf, excess: int) -> dict[int, int]:
-    """Return, by log, the offset before which messages have to go, so that there are so many bytes less."""
+    """Return, by log, the offset before which to drop messages, so that *excess* bytes are freed."""
     found: dict[int, int] = {}
     for piece in heapq.merge(*(_marked_parts(log, marks(log)) for log in logs)):
         if excess <= 0:

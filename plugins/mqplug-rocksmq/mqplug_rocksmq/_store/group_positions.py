@@ -1,4 +1,4 @@
-"""Groups: how far each one has come in each log, stored exactly, gaps included."""
+"""Stored positions of groups: one per group and log, with the acked ranges after it."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ AddChanges = Callable[[Changes], None]
 
 
 class GroupPositions:
-    """The stored places of groups. A group is on a topic when it has a place in one of its logs."""
+    """The stored positions of groups. A group is on a topic if it has a position in one of its logs."""
 
     def __init__(self, engine: Engine, topics: TopicTable) -> None:
         self._engine = engine
         self._topics = topics
 
     def position(self, group: str, log: int) -> StoredPosition | None:
-        """Return how far a group has come in a log, or None where it has no place yet."""
+        """Return a group's position in a log, or None if it has none yet."""
         with self._engine.lock:
             self._engine.check()
             value = self._engine.pages.get(group_key(log, group))
@@ -41,7 +41,7 @@ class GroupPositions:
     def store(
         self, group: str, places: Mapping[int, StoredPosition], timeout: float | None, also: Sequence[AddChanges] = ()
     ) -> None:
-        """Store places, safely, in logs that were not deleted; and what *also* has to be part of that."""
+        """Store positions safely, together with the changes *also*. Raise ``TopicNotFound`` if a log was deleted."""
 
         def plan(changes: Changes) -> None:
             for log, place in places.items():
@@ -52,13 +52,13 @@ class GroupPositions:
         self._engine.change(plan, timeout)
 
     def notes(self, log: int, group: str) -> list[bytes]:
-        """Return the notes of what was handed out of a log to members that share it, the oldest first."""
+        """Return the hand-out notes of a shared log, oldest first."""
         with self._engine.lock:
             self._engine.check()
             return [value for _, value in self._engine.pages.scan(notes_key(log, group))]
 
     def write_unawaited(self, plan: AddChanges) -> None:
-        """Write something down that nobody waits for. It outlives the process; on a full disk it is left out."""
+        """Write changes without waiting for a sync. They outlive the process. On a full disk they are dropped."""
         engine = self._engine
         with engine.lock:
             try:
@@ -71,7 +71,7 @@ class GroupPositions:
     def start(
         self, group: str, places: Mapping[int, StoredPosition], timeout: float | None
     ) -> dict[int, StoredPosition]:
-        """Store places where the group has none yet; return the places it has then."""
+        """Store positions where the group has none yet. Return all of its positions in these logs."""
 
         def plan(changes: Changes) -> dict[int, StoredPosition]:
             held = dict(places)
@@ -87,7 +87,7 @@ class GroupPositions:
         return self._engine.change(plan, timeout)
 
     def delete(self, group: str, logs: tuple[int, ...], timeout: float | None, also: Sequence[AddChanges] = ()) -> None:
-        """Forget a group's places in these logs; and do what *also* has to be part of that."""
+        """Delete a group's positions and notes in these logs, together with the changes *also*."""
 
         def plan(changes: Changes) -> None:
             for each in also:
@@ -100,14 +100,14 @@ class GroupPositions:
         self._engine.change(plan, timeout)
 
     def names(self, log: int | None = None) -> list[str]:
-        """Return the groups that have a place in this log, or in any."""
+        """Return the groups that have a position in this log, or in any log."""
         with self._engine.lock:
             self._engine.check()
             found = self._engine.pages.scan(GROUP if log is None else log_key(log, GROUP))
         return sorted({group_of(key) for key, _ in found})
 
     def logs(self, group: str) -> dict[int, StoredPosition]:
-        """Return all places of a group."""
+        """Return all positions of a group, by log."""
         with self._engine.lock:
             self._engine.check()
             found = self._engine.pages.scan(GROUP)

@@ -1,7 +1,7 @@
-"""What was handed out of a log to members that share it, on disk: it counts also when nobody is left to tell.
+"""Hand-outs of a shared log on disk, so that delivery counts survive the death of all processes.
 
-Each hand-out is a note, written before its messages go to the member, and dropped when all of them are acked or were
-handed out again. Nobody waits for a note: it is with the operating system then, and outlives its process.
+Each hand-out is a note. It is written before its messages go to the member, and dropped when all of them are acked or
+were handed out again. Notes are not synced: the operating system has them, so they outlive their process.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ if TYPE_CHECKING:
     from mqplug_rocksmq._store.group_positions import AddChanges
     from mqplug_rocksmq._store.store import Store
 
-RECLAIM_GRACE_S: Final = 1.0  # seconds in which members in other processes find a new owner, and say what they have
+RECLAIM_GRACE_S: Final = 1.0  # in which members in other processes find a new owner and report what they hold
 
 
 class _StoredNote:
-    """A note that is on disk, and for how many messages it is the last one."""
+    """A note on disk, and the number of messages for which it is the last one."""
 
     __slots__ = ("key", "left")
 
@@ -44,7 +44,7 @@ class _StoredNote:
 
 
 class HandOuts:
-    """The notes of one log and group. Not for several threads at once."""
+    """The hand-out notes of one log and group. Not thread-safe."""
 
     def __init__(self, store: Store, log: int, group: str) -> None:
         self._groups = store.groups
@@ -53,11 +53,11 @@ class HandOuts:
         self._group = group
         self._keys = notes_key(log, group)
         self._next = 0
-        self._last: dict[int, _StoredNote] = {}  # by offset: the last note that names a message
-        self._over: list[bytes] = []  # the keys of notes that say nothing any more
+        self._last: dict[int, _StoredNote] = {}  # the last note of each message, by offset
+        self._over: list[bytes] = []  # the keys of notes that no longer count
 
     def recall(self) -> dict[Numbers, Recalled]:
-        """What was handed out, or put off, before this table."""
+        """Return the messages that stored notes say were handed out or put off."""
         now, grace = clock.now_ms(), max(0.0, self._opened + RECLAIM_GRACE_S - monotonic())
         known: dict[Numbers, Recalled] = {}
         for note in map(read_note, self._groups.notes(self._log, self._group)):
@@ -68,13 +68,13 @@ class HandOuts:
         return known
 
     def renew(self, known: Mapping[Numbers, Recalled]) -> None:
-        """Have one note in place of all that there are."""
+        """Replace all notes by one."""
         now = clock.now_ms()
         later = [(at[0], each.attempts, now + _ms(each.delay)) for at, each in sorted(known.items())]
         self._write([offset for offset, _, _ in later], HandOutNote(spans_of(later)), self.forgotten())
 
     def take(self, leases: Sequence[Lease], *, elsewhere: bool) -> None:
-        """These go to a member now, which may be in another process."""
+        """Note that these messages go to a member, which may be in another process."""
         offsets = [at[0] for at, _ in leases]
         attempts = {attempt for _, attempt in leases}
         if len(attempts) == 1 and offsets[-1] - offsets[0] + 1 == len(offsets):
@@ -84,7 +84,7 @@ class HandOuts:
         self._write(offsets, HandOutNote(spans, elsewhere))
 
     def put_off(self, returned: Iterable[tuple[int, int, float]]) -> None:
-        """These came back: offset, how often each was handed out, and in how many seconds it may be again."""
+        """Note that messages came back: (offset, delivery count, seconds until the next delivery) of each."""
         now = clock.now_ms()
         later = [(offset, attempts, now + _ms(delay)) for offset, attempts, delay in sorted(returned)]
         self._write([offset for offset, _, _ in later], HandOutNote(spans_of(later)))
@@ -105,10 +105,10 @@ class HandOuts:
 
         self._groups.write_unawaited(plan)
 
-    # what is over ------------------------------------------------------------------------------------------
+    # notes that no longer count ------------------------------------------------------------------------------
 
     def drop(self, offsets: Iterable[int]) -> None:
-        """The last notes of these messages say nothing of them any more."""
+        """Forget messages. A note without any is removed with the next write."""
         for note in map(self._last.pop, offsets, repeat(None)):
             if note is not None:
                 note.left -= 1
@@ -116,7 +116,7 @@ class HandOuts:
                     self._over.append(note.key)
 
     def finished(self) -> AddChanges:
-        """What removes the notes that are over; to be part of a write."""
+        """Return the change that removes the notes without messages, for the next write."""
         over, self._over = self._over, []
 
         def remove(changes: Changes) -> None:
@@ -126,13 +126,13 @@ class HandOuts:
         return remove
 
     def forgotten(self) -> AddChanges:
-        """What removes all notes; to be part of a write."""
+        """Return the change that removes all notes, for the next write."""
         self._last, self._over = {}, []
         return forget_hand_outs(self._log, self._group)
 
 
 def forget_hand_outs(log: int, group: str) -> AddChanges:
-    """What removes all notes of a log and group; to be part of a write."""
+    """Return the change that removes all notes of a log and group."""
     prefix = notes_key(log, group)
     return lambda changes: changes.delete_range(prefix, after_prefix(prefix))
 

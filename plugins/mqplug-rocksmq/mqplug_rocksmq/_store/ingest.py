@@ -1,20 +1,20 @@
-"""Taking in what was staged: all of it or nothing, once, whenever the process is killed.
+"""Ingestion of staged files: all or none, and once, even if the process is killed.
 
-Three durable steps. An intent says what is about to be taken in. RocksDB takes in the files, all or none, in segments
-that no log knows. One write makes them the next messages of their logs, sets the mark of the writer, and removes the
-intent. Whoever opens the store goes on after the last step that was done.
+It takes three durable steps. An intent records what will be ingested. RocksDB ingests the files, all or none, into
+segments that no log uses. One write makes them the next messages of their logs, records the batch for its writer, and
+removes the intent. The next opener of the store resumes after the last completed step.
 """
 
 from __future__ import annotations
 
 import logging
 import threading
-import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 
 from mqplug import ConfigError, Corrupt, Error, OutcomeUnknown, StorageFull, Timeout
+from mqplug.spi import Deadline
 from mqplug_rocksmq._engine import clock
 from mqplug_rocksmq._engine.engine import WriteReceipt
 from mqplug_rocksmq._engine.log_state import LEASE_OFFSETS, LogState
@@ -50,20 +50,20 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 _log = logging.getLogger("mqplug.rocksmq")
 _STAGE_AGAIN: Final = "Stage the messages again"
-_INGEST_AGAIN: Final = "Ingest it again: it is taken in once"
+_INGEST_AGAIN: Final = "Repeat the ingest: a batch is ingested once"
 _UNDO_S: Final = 10.0
 
 
 class IngestOutcome(NamedTuple):
-    """What became of a batch: its messages, and where those of each log lie. *repeated*: it was known already."""
+    """The result of a batch: its messages and their offsets by log. *repeated*: it had been ingested before."""
 
     messages: int
-    placed: dict[int, tuple[int, int]]  # log: the first offset, and the one behind the last
+    placed: dict[int, tuple[int, int]]  # by log: the first offset, and the one after the last
     repeated: bool = False
 
 
 class Intent(NamedTuple):
-    """A batch that is about to be taken in."""
+    """A batch that is about to be ingested."""
 
     writer: str
     number: int
@@ -71,12 +71,12 @@ class Intent(NamedTuple):
 
     @property
     def value(self) -> bytes:
-        """The intent as it is stored."""
+        """The intent as stored."""
         return json_value({"writer": self.writer, "number": self.number, "files": files_to_json(self.files)})
 
     @classmethod
     def read(cls, value: bytes) -> Intent:
-        """Return the intent that was stored so."""
+        """Return the intent from its stored value."""
         said = read_json(value)
         return cls(said["writer"], said["number"], files_from_json(said["files"]))
 
@@ -87,7 +87,7 @@ class Intent(NamedTuple):
 
 
 class Ingestion:
-    """Takes in staged files, one batch at a time."""
+    """Ingests staged files, one batch at a time."""
 
     def __init__(
         self, engine: Engine, topics: TopicTable, staging: StagingDirectory, retention: RetentionWorker, tuning: Tuning
@@ -102,55 +102,58 @@ class Ingestion:
     def ingest(
         self, writer: str, number: int, files: Sequence[StagedFile], timeout: float | None = None
     ) -> IngestOutcome:
-        """Take in files, unless this number of the writer, or a larger one, was taken in before."""
-        end = None if timeout is None else time.monotonic() + timeout
-        with self._alone(end):
-            self._finish(end)
+        """Ingest files, unless this or a larger number of the writer has been ingested."""
+        deadline = Deadline(timeout)
+        with self._alone(deadline):
+            self._finish(deadline)
             if known := self._known(writer, number):
                 self._staging.remove(file.segment for file in files)
                 return known
             for file in files:
                 self._check(file)
-                _left(end)
-            return self._take_in(Intent(writer, number, files), end)
+                _left(deadline)
+            return self._take_in(Intent(writer, number, files), deadline)
 
     def reserve(self, timeout: float | None = None) -> int:
-        """Give out the number of a segment, for a file that is to be staged."""
+        """Return the number of a new segment, for a file to stage."""
         if self._most is not None and self._staging.size() > self._most:
             raise StorageFull(
-                f"more than {self._most} bytes are staged already, and disk_max_bytes leaves no room for more",
-                fix="Ingest or discard what is staged, or allow more",
+                f"more than {self._most} bytes are staged already, and disk_max_bytes leaves no space for more",
+                fix="Ingest or discard the staged messages, or raise disk_max_bytes",
             )
         return self._topics.reserve(timeout)
 
     def recover(self) -> None:
-        """Finish what whoever had the store before was killed at."""
+        """Finish the ingest that an earlier owner did not complete."""
         try:
-            with self._alone(None):
-                self._finish(None)
+            deadline = Deadline(None)
+            with self._alone(deadline):
+                self._finish(deadline)
         except StorageFull:
-            _log.warning("the disk is full: a batch that was staged is taken in when there is room")
+            _log.warning(
+                "the disk is full: a staged batch whose ingest was interrupted is ingested once there is space"
+            )
 
     def discard(self, files: Sequence[StagedFile], timeout: float | None = None) -> None:
-        """Remove what was staged, unless it was taken in. If that was broken off, it is undone."""
-        end = None if timeout is None else time.monotonic() + timeout
+        """Remove staged files, unless they were ingested. An interrupted ingest of them is undone."""
+        deadline = Deadline(timeout)
         segments = {file.segment for file in files}
-        with self._alone(end):
+        with self._alone(deadline):
             intent = self._intent()
             if intent and segments & {file.segment for file in intent.files}:
                 self._undo()
             self._staging.remove(segments)
 
     @contextmanager
-    def _alone(self, end: float | None) -> Iterator[None]:
-        if not self._busy.acquire(timeout=-1 if end is None else max(0.0, end - time.monotonic())):
-            raise Timeout("others are taking in what they staged", fix=_INGEST_AGAIN, backend="rocksmq")
+    def _alone(self, deadline: Deadline) -> Iterator[None]:
+        if not self._busy.acquire(timeout=deadline.remaining(threading.TIMEOUT_MAX)):
+            raise Timeout("another ingest did not finish in time", fix=_INGEST_AGAIN, backend="rocksmq")
         try:
             yield
         finally:
             self._busy.release()
 
-    # what is known -----------------------------------------------------------------------------------------
+    # what was ingested before ----------------------------------------------------------------------------
 
     def _known(self, writer: str, number: int) -> IngestOutcome | None:
         with self._engine.lock:
@@ -166,7 +169,7 @@ class Ingestion:
         return IngestOutcome(last["messages"], {log: (first, end) for log, first, end in last["placed"]}, repeated=True)
 
     def _check(self, file: StagedFile) -> None:
-        """Raise unless this file can be taken in."""
+        """Raise unless this file can be ingested."""
         for run in file.runs:
             self._topics.log(run.log)
         self._staging.verify(file)
@@ -176,25 +179,25 @@ class Ingestion:
             given_out = read_count(pages.get(COUNTER))
             used = self._topics.find(file.segment) is not None or pages.last(file.segment) is not None
         if file.segment >= given_out or used:
-            raise ConfigError(f"the segment {file.segment} was not given out to be staged", fix=_STAGE_AGAIN)
+            raise ConfigError(f"the segment {file.segment} was not reserved for staging", fix=_STAGE_AGAIN)
 
     # the three steps ---------------------------------------------------------------------------------------
 
-    def _take_in(self, intent: Intent, end: float | None) -> IngestOutcome:
-        self._safely(lambda changes: changes.put(INTENT, intent.value), end)
+    def _take_in(self, intent: Intent, deadline: Deadline) -> IngestOutcome:
+        self._safely(lambda changes: changes.put(INTENT, intent.value), deadline)
         try:
-            return self._go_on(intent, end)
+            return self._go_on(intent, deadline)
         except Timeout:
-            raise  # the next one goes on
+            raise  # the next ingest resumes
         except Error as error:
             self._undo_after(error)
             raise
 
-    def _go_on(self, intent: Intent, end: float | None) -> IngestOutcome:
+    def _go_on(self, intent: Intent, deadline: Deadline) -> IngestOutcome:
         self._take_in_files(intent)
         logs = {run.log: self._topics.log(run.log) for _, run in intent.runs}
-        taken = self._safely(lambda changes: self._place(changes, intent, logs), end, logs.values())
-        self._staging.remove(file.segment for file in intent.files)  # a kill may have left a second link to one
+        taken = self._safely(lambda changes: self._place(changes, intent, logs), deadline, logs.values())
+        self._staging.remove(file.segment for file in intent.files)  # a kill may have left a second link
         grown = sum(run.size for _, run in intent.runs)
         with self._engine.lock:
             self._engine.disk_space.took(grown)
@@ -205,18 +208,20 @@ class Ingestion:
         with self._engine.lock:
             self._engine.check()
             pages = self._engine.pages
-            # RocksDB takes in all or none: the first one tells.
+            # RocksDB ingests all or none, so the first file shows which.
             if intent.files and pages.last(intent.files[0].segment) is None:
                 pages.ingest([self._staging.file(file.segment) for file in intent.files])
             for file in intent.files:
                 last = pages.last(file.segment)
                 if last is None or last[0] + message_count(last[1]) != file.messages:
-                    raise Corrupt(f"the file of segment {file.segment} holds not what was said of it", fix=_STAGE_AGAIN)
+                    raise Corrupt(
+                        f"the file of segment {file.segment} does not match its description", fix=_STAGE_AGAIN
+                    )
 
     def _place(self, changes: Changes, intent: Intent, logs: Mapping[int, LogState]) -> IngestOutcome:
         placed: dict[int, tuple[int, int]] = {}
         for number in logs:
-            self._topics.log(number)  # unless it was deleted meanwhile
+            self._topics.log(number)  # raises if the log was deleted meanwhile
         for segment, run in intent.runs:
             log = logs[run.log]
             first, _ = placed.get(run.log, (log.next, 0))
@@ -231,19 +236,21 @@ class Ingestion:
         changes.delete(INTENT)
         return IngestOutcome(messages, placed)
 
-    # what was begun before ---------------------------------------------------------------------------------
+    # interrupted ingests ---------------------------------------------------------------------------------
 
-    def _finish(self, end: float | None) -> None:
-        """Go on with what was begun; what cannot be taken in any more is undone."""
+    def _finish(self, deadline: Deadline) -> None:
+        """Resume an interrupted ingest, or undo it if it can no longer succeed."""
         intent = self._intent()
         if intent is None:
             return
         try:
-            self._go_on(intent, end)
+            self._go_on(intent, deadline)
         except (StorageFull, Timeout):
             raise
         except Error as error:
-            _log.warning("a batch whose ingest was broken off is not taken in: %s", error)
+            _log.warning(
+                "the interrupted ingest of batch %d of writer %r was undone: %s", intent.number, intent.writer, error
+            )
             self._undo()
 
     def _intent(self) -> Intent | None:
@@ -256,7 +263,9 @@ class Ingestion:
         try:
             self._undo()
         except Error as worse:
-            raise OutcomeUnknown(f"{error.message}; it may be taken in later, or not", fix=_INGEST_AGAIN) from worse
+            raise OutcomeUnknown(
+                f"{error.message}; the batch may be ingested later, or not", fix=_INGEST_AGAIN
+            ) from worse
 
     def _undo(self) -> None:
         def plan(changes: Changes) -> None:
@@ -266,17 +275,17 @@ class Ingestion:
                 changes.put(log_key(file.segment, FREED), range_value(0, MAX_OFFSET))
             changes.delete(INTENT)
 
-        self._safely(plan, time.monotonic() + _UNDO_S, frees=True)
+        self._safely(plan, Deadline(_UNDO_S), frees=True)
 
     def _safely(
         self,
         plan: Callable[[Changes], T],
-        end: float | None,
+        deadline: Deadline,
         grown: Iterable[LogState] = (),
         *,
         frees: bool = False,
     ) -> T:
-        """Change something, by which some logs grow, and put it on disk, whatever the mode."""
+        """Apply changes, by which some logs grow, and sync them in every mode."""
         engine, receipt = self._engine, WriteReceipt()
         with engine.lock, engine.rollback:
             changes = engine.changes(frees=frees)
@@ -289,12 +298,12 @@ class Ingestion:
                 for log in grown:
                     engine.durability.grew(log)
         if waits:
-            receipt.wait(_left(end))
+            receipt.wait(_left(deadline))
         return result
 
 
 def _append_run(changes: Changes, log: LogState, segment: int, run: StagedRun) -> None:
-    """Make a run the next messages of its log."""
+    """Append a run to its log, as an ingested run."""
     ingested = IngestedRun(log.next, segment, run.start, run.messages, log.end)
     now = clock.now_ms()
     for each in run.marks:
@@ -311,13 +320,11 @@ def _append_run(changes: Changes, log: LogState, segment: int, run: StagedRun) -
         log.leased = log.next + LEASE_OFFSETS
 
 
-def _left(end: float | None) -> float | None:
-    """Return the seconds that are left; ``Timeout`` when there are none."""
-    if end is None:
-        return None
-    if (left := end - time.monotonic()) <= 0:
-        raise Timeout("what was staged was not taken in in time", fix=_INGEST_AGAIN, backend="rocksmq")
-    return left
+def _left(deadline: Deadline) -> float | None:
+    """Return the remaining seconds. Raise ``Timeout`` if there are none."""
+    if deadline.expired:
+        raise Timeout("the staged messages were not ingested in time", fix=_INGEST_AGAIN, backend="rocksmq")
+    return None if deadline.timeout is None else deadline.remaining()
 
 
 def _writer_key(writer: str) -> bytes:

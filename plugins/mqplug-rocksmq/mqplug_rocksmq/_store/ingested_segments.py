@@ -1,7 +1,7 @@
-"""Grafts: the parts of a log that lie in other segments, because they were staged as files and taken in whole.
+"""Ingested runs: the parts of a log in other segments, which were staged as files and ingested whole.
 
-Most logs have none, and never come here. What is stored about a run is looked up when it is needed: a log that is
-written by batches for weeks has many.
+Most logs have none, and never use this module. Runs are looked up on demand: a log that is written in batches for weeks
+has many.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ FoundPages = list[tuple[int, bytes]]
 
 
 def logs_with_runs(pages: Pages) -> Iterator[int]:
-    """Yield the logs that have runs."""
+    """Yield the numbers of the logs that have runs."""
     start = b""
     while found := pages.scan(INGESTED_RUN, start, 1):
         log = log_of(found[0][0])
@@ -60,16 +60,16 @@ def _next_run(pages: Pages, log: int, offset: int) -> IngestedRun | None:
 
 
 def end_of_run(pages: Pages, run: IngestedRun) -> int:
-    """Return where the last page of a run ends that is there; 0 where there is none."""
+    """Return the end of the last page that is present of a run, or 0."""
     walk = _PageGatherer(lambda *_: False)
     walk.run(pages, run, run.end - 1)
     return walk.end
 
 
 def drop_runs(changes: Changes, pages: Pages, log: int, keep: int) -> None:
-    """Remove the runs that end at *keep* or before; the room of their segments comes back in the background.
+    """Remove the runs that end at *keep* or before. The space of their segments is freed in the background.
 
-    A run goes whole: logs share a segment, and to give back a part of it is to write the rest of it anew.
+    Runs are removed whole: logs share a segment, and freeing a part of it would rewrite the rest.
     """
     for run in ingested_runs(pages, log, keep):
         if run.end <= keep:
@@ -79,19 +79,19 @@ def drop_runs(changes: Changes, pages: Pages, log: int, keep: int) -> None:
 
 
 class FoundInRuns(NamedTuple):
-    """What was read."""
+    """The result of a read from a log with ingested runs."""
 
     found: FoundPages
     befores: dict[int, int]
-    """For each page of a run the end of the page before it; what the page says of that is about its own segment."""
+    """For each page of a run, the end of the page before it in the log. The page itself has that of its segment."""
     run: IngestedRun | None
-    """The run in which that ended: the next read may begin there."""
+    """The run in which the read ended: the next one may begin there."""
 
 
 def read_with_runs(
     pages: Pages, log: int, offset: int, more: WantsMore | None = None, known: IngestedRun | None = None
 ) -> FoundInRuns:
-    """Do what ``Pages.read`` does, for a log that has runs. If *known* is where it begins, that is not looked up."""
+    """Do what ``Pages.read`` does for a log with ingested runs. *known* saves a lookup if it contains *offset*."""
     walk = _PageGatherer(more or (lambda *_: False))
     run = known if known and known.base <= offset < known.end else last_ingested_run(pages, log, offset)
     if run and offset < run.end:
@@ -111,7 +111,7 @@ def read_with_runs(
 
 
 class _PageGatherer:
-    """Gathers pages from one segment after the other, until there are enough."""
+    """Gathers pages from several segments, until there are enough."""
 
     def __init__(self, more: WantsMore) -> None:
         self._more = more
@@ -121,7 +121,7 @@ class _PageGatherer:
         self.befores: dict[int, int] = {}
 
     def run(self, pages: Pages, run: IngestedRun, offset: int) -> None:
-        """Go on with the pages of a run."""
+        """Add the pages of a run."""
         known = len(self.found)
         self.stretch(pages, run.segment, offset, (run.base, run.end), run.base - run.start)
         for base, page in self.found[known:]:
@@ -129,9 +129,9 @@ class _PageGatherer:
             self.end = base + message_count(page)
 
     def stretch(self, pages: Pages, segment: int, offset: int, part: tuple[int, int], shift: int = 0) -> None:
-        """Go on with the pages of a segment from *offset* on, as far as they begin in this *part* of the log.
+        """Add the pages of a segment from *offset* on, as far as they begin in this *part* of the log.
 
-        What lies at 0 in the segment has the offset *shift* in the log.
+        The offset 0 in the segment is the offset *shift* in the log.
         """
         floor, stop = part
 

@@ -1,4 +1,4 @@
-"""Reading a log: pages are walked in order, and a missing or damaged one is an error, never a hole."""
+"""Reading a log: pages in order, by time, or from the end. A missing or damaged page is an error, never skipped."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _WALK_BYTES: Final = 1 << 20  # bytes of pages at a time
 
 
 class BelowRetained(Exception):
-    """The wanted offset lies below *low*, the first that is retained."""
+    """The requested offset is below *low*, the first retained one."""
 
     def __init__(self, low: int) -> None:
         super().__init__(low)
@@ -25,7 +25,7 @@ class BelowRetained(Exception):
 
 
 def read_log(engine: Engine, log: LogState, offset: int, max_messages: int, max_bytes: int) -> list[Slice]:
-    """Return messages from *offset* on, as far as readers may see: at least one where there is one.
+    """Return visible messages from *offset* on: at least one if there is one.
 
     Raises ``Trimmed`` if retention removed the message at *offset*, or did so meanwhile.
     """
@@ -43,14 +43,14 @@ def read_log(engine: Engine, log: LogState, offset: int, max_messages: int, max_
                 )
             else:
                 found = engine.pages.read(log.number, offset, appetite)
-    # Only now, because retention may have overtaken the reader.
+    # Checked after the read, because retention may have overtaken it.
     if offset < log.low:
         raise BelowRetained(log.low)
     return list(_slices(log, found, befores, offset, visible, max_messages))
 
 
 def _appetite(offset: int, messages: int, size: int) -> Callable[[int, bytes], bool]:
-    """Return what says whether a read wants more than the pages it has."""
+    """Return the callback that decides whether a read needs another page."""
 
     def more(base: int, page: bytes) -> bool:
         nonlocal messages, size
@@ -86,7 +86,7 @@ def _slices(
 def _pages(
     log: LogState, found: ingested_segments.FoundPages, befores: Mapping[int, int], visible: int
 ) -> Iterator[tuple[int, Page | SinglePages]]:
-    """Yield what was found and may be seen, verified; pages of one message many at a time."""
+    """Yield the visible pages, verified, with their offsets. Runs of single pages are verified together."""
     at = 0
     while at < len(found) and found[at][0] < visible:
         base, raw = found[at]
@@ -119,9 +119,9 @@ def _hole(log: LogState, start: int, stop: int) -> Corrupt:
 
 
 def walk(engine: Engine, log: LogState, offset: int, end: int) -> Iterator[Slice]:
-    """Yield what is stored from *offset* up to *end*; what retention overtakes is left out.
+    """Yield the messages from *offset* up to *end*, except those that retention removes meanwhile.
 
-    It is read one page first, which is enough for most who look for something, then a few at a time.
+    The first read fetches one page, which most searches need; later ones fetch several.
     """
     size = 1
     while offset < end:
@@ -143,7 +143,7 @@ def first_at(engine: Engine, log: LogState, time: int) -> int:
         found = engine.pages.scan(log_key(log.number, TIME), mark_key(log.number, time, 0), 1)
     if not found:
         return high
-    # The running maximum of what was trimmed may hide a message behind it: then all that is retained is searched.
+    # A larger time among the trimmed messages may hide a later message: then all retained ones are searched.
     base = read_mark(*found[0]).base
     for part in walk(engine, log, max(base, low), high):
         for index, stamp in enumerate(part.page.times()[part.start : part.stop], part.base + part.start):
@@ -153,7 +153,7 @@ def first_at(engine: Engine, log: LogState, time: int) -> int:
 
 
 def nth_last(engine: Engine, log: LogState, count: int) -> int:
-    """Return the offset of the message that has *count* - 1 messages behind it, or of the first."""
+    """Return the offset of the *count*-th message from the end, or of the first."""
     low, high, dense = log.extent
     if dense:
         return max(low, high - count)
@@ -164,7 +164,7 @@ def nth_last(engine: Engine, log: LogState, count: int) -> int:
 
 
 def first_and_last(engine: Engine, log: LogState) -> tuple[int, int] | None:
-    """Return the offsets of the first and the last message, or None where there is no message."""
+    """Return the offsets of the first and the last message, or None if there are no messages."""
     low, high = log.low, log.visible
     for part in walk(engine, log, low, high):
         return part.base + part.start, high - 1

@@ -1,4 +1,4 @@
-"""Retention: what is too old or too much is dropped, and its room on disk comes back.
+"""Retention: drops messages beyond the limits of age and size, and frees their disk space.
 
 Age counts from when a message was stored, not from its timestamp: a restored archive is not old. Pages are dropped
 whole, and the time index, which has an entry every second and every megabyte, says which.
@@ -41,15 +41,15 @@ from mqplug_rocksmq._store.table_merging import merge_small_tables
 from mqplug_rocksmq._store.topics import TopicRetention, TopicTable
 
 _STOP_S: Final = 2.0
-_MAX_STEPS_AHEAD: Final = 4  # that writers may be ahead of what is dropped
+_MAX_STEPS_AHEAD: Final = 4  # of new messages before writers wait for old ones to be dropped
 _MAX_WRITER_WAIT_S: Final = 10.0
-_RETRY_S: Final = 0.5  # until room is given back again that was not to be had; twice as long each time
+_RETRY_S: Final = 0.5  # until space is freed again after a full disk prevented it; doubled each time
 _MIN_MARGIN_BYTES: Final = 1 << 20
 _log = logging.getLogger("mqplug.rocksmq")
 
 
 class RetentionWorker:
-    """Trims logs, and gives room back on a thread of its own."""
+    """A thread that trims logs and frees their disk space."""
 
     def __init__(
         self, engine: Engine, topics: TopicTable, staging: StagingDirectory, interval: float, tuning: Tuning
@@ -61,7 +61,7 @@ class RetentionWorker:
         self._budget, self._step = tuning.budget_bytes, tuning.step_bytes
         self._oversized = OversizedLogs()
         self._grown = 0
-        self._round_at = 0.0  # now: what the last opener left undone
+        self._round_at = 0.0  # now, for what the last opener left undone
         self._kept_to = threading.Condition()
         self._work = threading.Event()
         self._ending = threading.Event()
@@ -69,7 +69,7 @@ class RetentionWorker:
         self._thread.start()
 
     def trim(self, log: LogState, offset: int, timeout: float | None) -> None:
-        """Drop all messages before *offset*, as far as there are any."""
+        """Drop all messages before *offset*."""
         with self._engine.lock:
             self._engine.check()
             if log.deleted or min(offset, log.visible) <= log.low:
@@ -87,14 +87,14 @@ class RetentionWorker:
         changes.put(log_key(log.number, FREED), range_value(0, keep))
         if log.has_ingested_runs:
             ingested_segments.drop_runs(changes, self._engine.pages, log.number, keep)
-        # The mark at or before the first page that stays is kept: it bounds the times that follow it.
+        # The mark at or before the first retained page is kept: it bounds the times after it.
         covering = deque(takewhile(lambda mark: mark.base <= keep, self._marks(log)), maxlen=1)
         for mark in covering:
             first, last = mark_key(log.number, 0, 0), mark_key(log.number, mark.time, mark.base)
             changes.delete_range(first, last)
 
     def _page_at(self, log: LogState, offset: int) -> int:
-        """Return the offset of the page with the message at *offset*, or *offset*, where there is none."""
+        """Return the first offset of the page that contains *offset*, or *offset* if there is none."""
         pages = self._engine.pages
         found = (
             ingested_segments.read_with_runs(pages, log.number, offset).found
@@ -110,7 +110,7 @@ class RetentionWorker:
             start = found[-1][0] + b"\0"
 
     def enforce(self, now: int) -> None:
-        """Trim every log to what its topic's retention says, as of *now* (milliseconds since 1970)."""
+        """Trim every log to its topic's retention, as of *now* (milliseconds since 1970)."""
         logs = self._topics.logs()
         self._oversized.forget(logs)
         for log in logs:
@@ -130,7 +130,7 @@ class RetentionWorker:
         self.trim(log, cut.offset, None)
 
     def _keep_to(self, budget: int) -> None:
-        """Drop the oldest messages of all topics until the store holds no more than it may, and some less."""
+        """Drop the oldest messages of all topics, until the store is one step below *budget*."""
         budget -= self._staging.size()
         with self._engine.lock:
             self._engine.check()
@@ -142,7 +142,7 @@ class RetentionWorker:
                 self.trim(log, offset, None)
 
     def grew(self, size: int, *logs: LogState) -> None:
-        """So many bytes were stored. Look at once if these logs have too much, or all have; if far too much, wait."""
+        """Note that *logs* grew by *size* bytes. Wake the thread if a limit is exceeded; wait for it if by far."""
         if self._oversized.grew(logs):
             self.wake()
         if self._budget is None:
@@ -157,11 +157,11 @@ class RetentionWorker:
         return self._grown < _MAX_STEPS_AHEAD * self._step or self._ending.is_set()
 
     def wake(self) -> None:
-        """Have the room of what was dropped given back soon."""
+        """Wake the thread, which frees the space of dropped messages."""
         self._work.set()
 
     def free(self) -> None:
-        """Give back the room of what was dropped."""
+        """Free the disk space of dropped messages."""
         with self._engine.lock:
             self._engine.check()
             freed = self._engine.pages.scan(FREED)
@@ -172,7 +172,7 @@ class RetentionWorker:
                     self._engine.pages.compact(log_of(key), *read_range(value))
                 self._engine.change(partial(self._forget, key, value), None)
             except StorageFull as error:
-                refused = error  # what another topic left may need less
+                refused = error  # another topic may need less space
         if refused:
             raise refused
 
@@ -190,18 +190,20 @@ class RetentionWorker:
             except Closed:
                 return
             except StorageFull as error:
-                _log.warning("the room of old messages could not be given back yet: %s", error)
+                _log.warning(
+                    "the disk space of dropped messages could not be freed: %s; trying again in %g s", error, retry
+                )
                 self._work.wait(retry)
                 retry = min(2 * retry, self._interval)
                 continue
             except Error:
                 if self._ending.is_set():
                     return
-                _log.exception("old messages could not be dropped; trying again in %g s", self._interval)
+                _log.exception("retention could not drop old messages; trying again in %g s", self._interval)
             self._work.wait(max(0.0, self._round_at - time.monotonic()))
 
     def _round(self) -> None:
-        """Look at all logs when it is time, or there is much new; else at those that are too large."""
+        """Check all logs if the interval is over or much was written, else the oversized ones. Then free space."""
         with self._kept_to:
             grown = self._grown
         self._staging.sweep()
@@ -221,7 +223,7 @@ class RetentionWorker:
             self._kept_to.notify_all()
 
     def stop(self, timeout: float | None) -> None:
-        """End the thread; a compaction that takes longer is broken off."""
+        """End the thread. A compaction that runs for more than 2 s is cancelled."""
         self._ending.set()
         with self._kept_to:
             self._kept_to.notify_all()
@@ -233,50 +235,53 @@ class RetentionWorker:
 
 
 class OversizedLogs:
-    """Logs that are too large by an eighth. Any thread."""
+    """Logs that exceed their size limit by an eighth, which retention checks at once. Thread-safe.
+
+    An append costs one lookup here. All other logs wait for the next round, which checks every log.
+    """
 
     def __init__(self) -> None:
-        self._too_large: dict[int, float] = {}  # by log: unknown ones are to be looked at
+        self._too_large: dict[int, float] = {}  # the size at which to check each log; unknown logs are checked
         self._waiting: deque[LogState] = deque()
 
     def grew(self, logs: Iterable[LogState]) -> bool:
-        """Whether one of these logs, which were written to, is to be looked at."""
+        """Return whether one of these logs, which were written to, has to be checked."""
         found = [log for log in logs if log.size >= self._too_large.get(log.number, 0)]
         for log in found:
-            self._too_large[log.number] = inf  # until somebody looked
+            self._too_large[log.number] = inf  # until it was checked
             self._waiting.append(log)
         return bool(found)
 
     def take(self) -> Iterator[LogState]:
-        """Yield the logs that are to be looked at."""
+        """Yield the logs to check."""
         while self._waiting:
             yield self._waiting.popleft()
 
     def examined(self, log: LogState, dropped: int, limit: int | None) -> None:
-        """Somebody looked at a log, of which so many bytes are gone, and may keep so many (None is no limit)."""
+        """Note that a log was checked. *dropped* of its bytes are gone; it may keep *limit* (None: unlimited)."""
         margin = inf if limit is None else limit + max(_MIN_MARGIN_BYTES, limit // 8)
         self._too_large[log.number] = dropped + margin
 
     def forget(self, logs: Iterable[LogState]) -> None:
-        """Keep in mind these logs, and no others."""
+        """Forget all logs but these."""
         numbers = {log.number for log in logs}
         for gone in [number for number in self._too_large if number not in numbers]:
             del self._too_large[gone]
 
 
 class _Cut(NamedTuple):
-    """Where a log is to begin, and how many bytes were ever stored before that."""
+    """The offset at which a log is to begin, and the bytes ever stored before it."""
 
     offset: int
     size: int
 
 
 def _cut(log: LogState, marks: Iterator[TimeMark], retention: TopicRetention, now: int) -> _Cut:
-    """Return the offset before which nothing needs to be kept."""
+    """Return the cut before which no messages have to be kept."""
     oldest = -1 if retention.milliseconds is None else now - retention.milliseconds - MARK_INTERVAL_MS
     excess = -1 if retention.size is None else log.size - retention.size
     cut, aged, mark = _Cut(log.low, 0), True, None
-    for mark in marks:  # what follows a mark, up to the next one, was stored within a second after it
+    for mark in marks:  # messages between two marks were stored within a second after the first
         if not aged and mark.size > excess:
             return cut
         cut = _Cut(max(log.low, mark.base), mark.size)

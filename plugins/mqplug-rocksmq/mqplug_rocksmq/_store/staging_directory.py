@@ -1,7 +1,7 @@
-"""The directory ``staging`` of a store: table files that writers, in whatever process, leave there for the owner.
+"""The directory ``staging`` of a store: table files that writers in any process leave for the owner.
 
-A file is named for its segment, whose number the owner gave out and never gives out again. It appears under that name
-when it is complete and on disk. The owner removes what nobody took in for a day.
+A file is named after its segment. The owner reserves the segment's number, and never reuses it. The file appears under
+that name once it is complete and on disk. The owner removes files that were not ingested within a day.
 """
 
 from __future__ import annotations
@@ -21,23 +21,23 @@ from mqplug_rocksmq._engine.rocks import write_table
 from mqplug_rocksmq._engine.store_files import refuse_links
 from mqplug_rocksmq._store.staged import StagedFile
 
-STAGED_KEPT_S: Final = 24 * 3600.0  # seconds: the first task of a long job may be done that long before the job is
+STAGED_KEPT_S: Final = 24 * 3600.0  # the first task of a long job may finish that long before the job
 _UNFINISHED_KEPT_S: Final = 3600.0
 _CHECKSUM_READ_BYTES: Final = 1 << 20
 
 
 class StagingDirectory:
-    """The staged files of a store."""
+    """The directory of a store's staged files."""
 
     def __init__(self, store: Path) -> None:
         self.path = store / STAGING
 
     def file(self, segment: int) -> Path:
-        """Return where the file of a segment is."""
+        """Return the path of a segment's file."""
         return self.path / f"{segment}.sst"
 
     def write(self, segment: int, pages: Iterable[tuple[int, int, bytes]]) -> tuple[int, int]:
-        """Write the file of a segment, all at once; return its size and its checksum."""
+        """Write the file of a segment atomically. Return its size and its checksum."""
         fresh = self.file(segment).with_suffix(".new")
         try:
             with translated_errors():
@@ -60,7 +60,7 @@ class StagingDirectory:
             os.close(directory)
 
     def verify(self, file: StagedFile) -> None:
-        """Raise unless a file is there, as it was written."""
+        """Raise ``Corrupt`` unless a file exists unmodified."""
         path = self.file(file.segment)
         try:
             with translated_errors():
@@ -68,25 +68,25 @@ class StagingDirectory:
         except Error as error:
             if not isinstance(error.__cause__, FileNotFoundError):
                 raise
-            raise _unusable(path, "is gone: it was taken in already under another number, or discarded") from None
+            raise _unusable(path, "is gone: it was discarded, or ingested under another number") from None
         if not same:
-            raise _unusable(path, "was changed after it was written")
+            raise _unusable(path, "was modified after it was written")
 
     def remove(self, segments: Iterable[int]) -> None:
-        """Remove files; those that are gone already are passed over."""
+        """Remove the files of segments. Missing files are ignored."""
         for segment in segments:
             self.file(segment).unlink(missing_ok=True)
 
     def size(self) -> int:
-        """Return how many bytes wait here."""
+        """Return the total bytes of the staged files."""
         return sum(status.st_size for _, status in self._entries())
 
     def sweep(self) -> None:
-        """Remove what nobody took in for a long time, and what was left unfinished."""
+        """Remove files that were not ingested within a day, and unfinished ones."""
         now = time.time()
         for path, status in self._entries():
-            patience = STAGED_KEPT_S if path.suffix == ".sst" else _UNFINISHED_KEPT_S
-            if now - status.st_mtime > patience:
+            kept = STAGED_KEPT_S if path.suffix == ".sst" else _UNFINISHED_KEPT_S
+            if now - status.st_mtime > kept:
                 path.unlink(missing_ok=True)
 
     def _entries(self) -> Iterator[tuple[Path, os.stat_result]]:
@@ -98,7 +98,7 @@ class StagingDirectory:
             try:
                 yield Path(entry.path), entry.stat()
             except FileNotFoundError:
-                """Somebody was faster."""
+                """Another process has removed it."""
 
 
 def _unusable(path: Path, why: str) -> Corrupt:

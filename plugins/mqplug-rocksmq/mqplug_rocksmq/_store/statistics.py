@@ -1,4 +1,4 @@
-"""What a store holds and how it does: ``client.unwrap(RocksMQStatistics)``, and ``mqplug rocksmq stats``."""
+"""Statistics of a store, for ``client.unwrap(RocksMQStatistics)`` and ``mqplug rocksmq stats``."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from mqplug_rocksmq._engine.latency import Latencies
 
 @attrs.frozen
 class PartitionStatistics:
-    """A partition: what it retains, from ``low`` up to ``high``. ``size`` is in bytes, before compression."""
+    """The messages that a partition retains, from ``low`` up to ``high``. ``size`` is in bytes, before compression."""
 
     topic: str
     partition: int
@@ -23,7 +23,7 @@ class PartitionStatistics:
 
 @attrs.frozen
 class GroupStatistics:
-    """A group in one partition: its position, how many messages lie behind it, and how many of those are acked."""
+    """A group in one partition: its position, the number of messages not acked, and of those acked after it."""
 
     group: str
     topic: str
@@ -35,13 +35,13 @@ class GroupStatistics:
 
 @attrs.frozen
 class RocksMQStatistics:
-    """A store at one moment. Sizes are in bytes, times in seconds.
+    """The statistics of a store at one moment. Sizes are in bytes, times in seconds.
 
-    ``disk`` is what the database takes; of that ``tables`` and ``log`` (RocksDB's write-ahead log). ``staged`` is what
-    waits beside it to be taken in, and ``ballast`` what is held for when the disk is full. ``memory`` is what
-    RocksDB takes. ``pages`` is RocksDB's estimate. Since the store was opened, ``writes`` tells how long RocksDB took
-    for each write, ``commits`` how long it took until what was written first was on disk, and ``delays`` and ``stops``
-    how often RocksDB held writers up because it could not keep pace. Of a closed store only what is stored is known.
+    ``disk`` is the size of the database, including ``tables`` and ``log`` (RocksDB's write-ahead log). ``staged`` is
+    the size of staged files that are not ingested yet, ``ballast`` the space reserved for a full disk, and ``memory``
+    RocksDB's memory. ``pages`` is RocksDB's estimate. Since the store was opened, ``writes`` has the latency of each
+    write to RocksDB, ``commits`` the time from the first unsynced write to its sync, and ``delays`` and ``stops`` count
+    how often RocksDB slowed or stopped writers. For a closed store, only the stored values are known.
     """
 
     path: str
@@ -62,7 +62,7 @@ class RocksMQStatistics:
     groups: tuple[GroupStatistics, ...] = ()
 
     def as_json(self) -> dict[str, Any]:
-        """Return it as what JSON has, with percentiles."""
+        """Return the statistics as JSON values, with percentiles."""
         found: dict[str, Any] = attrs.asdict(self)
         for name in ("writes", "commits"):
             taken: Latencies = getattr(self, name)
@@ -71,7 +71,7 @@ class RocksMQStatistics:
 
     @classmethod
     def from_json(cls, found: Mapping[str, Any]) -> RocksMQStatistics:
-        """Return what ``as_json`` was made of."""
+        """Return the statistics from the result of ``as_json``."""
         lists: dict[str, Any] = {
             "partitions": tuple(PartitionStatistics(**each) for each in found["partitions"]),
             "groups": tuple(GroupStatistics(**each) for each in found["groups"]),

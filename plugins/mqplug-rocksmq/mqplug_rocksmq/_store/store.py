@@ -1,4 +1,4 @@
-"""A store: topics, their logs, and the groups that read them, in one directory owned by this process."""
+"""An open store: topics, their logs, and the groups that read them, in a directory owned by this process."""
 
 from __future__ import annotations
 
@@ -93,9 +93,9 @@ class Store:
         return identify(self.path, str(held["id"])).id
 
     def append(self, number: int, columns: PageColumns, done: WriteCallback | None = None) -> int:
-        """Store messages in a log and return the offset of the first; *done* is called when they are safe.
+        """Store messages in a log and return the offset of the first. *done* is called once they are safe.
 
-        Without *done* the call itself waits until they are.
+        Without *done*, wait until they are.
         """
         return self.append_bodies(number, page_bodies(columns), done)
 
@@ -106,7 +106,7 @@ class Store:
         done: WriteCallback | None = None,
         origin: Origin | None = None,
     ) -> int:
-        """The same for pages. What *origin* names is not stored a second time."""
+        """Store page bodies in a log, as ``append`` does. A send repeated under the same *origin* is stored once."""
         receipt = done or (WriteReceipt() if self.engine.durability.waits else None)
         with self.engine.lock, self.engine.rollback:
             changes = self.engine.changes()
@@ -127,7 +127,7 @@ class Store:
     def _fill(
         self, changes: Changes, log: LogState, bodies: Sequence[PageBody], origin: Origin | None
     ) -> tuple[int, bool]:
-        """Add what is to be stored; return where it begins, and whether offsets were leased for it."""
+        """Add pages to the changes. Return their first offset, and whether offsets were leased for them."""
         first, leasing = log.next, False
         known = origin.find(self.engine.pages.get(origin.key), log.number) if origin and origin.again else None
         if known is None:
@@ -142,14 +142,14 @@ class Store:
         return first, leasing
 
     def _lease(self, log: LogState, count: int) -> bool:
-        """Note that offsets are about to be given out; the note has to be safe before they are."""
+        """Lease more offsets if needed. Return whether it did: the lease has to be safe before its offsets are used."""
         if log.next + count <= log.leased:
             return False
         log.leased = log.next + count + LEASE_OFFSETS
         return True
 
     def read(self, number: int, offset: int, max_messages: int = 1000, max_bytes: int = 1 << 20) -> list[Slice]:
-        """Return messages from *offset* on; ``Trimmed`` if retention removed the message at *offset*."""
+        """Return messages from *offset* on. Raise ``BelowRetained`` if retention removed the message at *offset*."""
         log = self.topics.log(number)
         slices = reading.read_log(self.engine, log, offset, max_messages, max_bytes)
         if log.deleted:
@@ -157,12 +157,12 @@ class Store:
         return slices
 
     def watermarks(self, numbers: Sequence[int]) -> list[Extent]:
-        """Return how far each of these logs reaches."""
+        """Return the extent of each of these logs."""
         self.engine.check()
         return [self.topics.log(number).extent for number in numbers]
 
     def bounds(self, number: int) -> tuple[int, int] | None:
-        """Return the offsets of the first and the last message, or None where there is none."""
+        """Return the offsets of the first and the last message, or None if there are no messages."""
         return reading.first_and_last(self.engine, self.topics.log(number))
 
     def first_at(self, number: int, milliseconds: int) -> int:
@@ -170,48 +170,48 @@ class Store:
         return reading.first_at(self.engine, self.topics.log(number), milliseconds)
 
     def nth_last(self, number: int, count: int) -> int:
-        """Return the offset of the message that has *count* - 1 messages behind it, or of the first."""
+        """Return the offset of the *count*-th message from the end, or of the first."""
         return reading.nth_last(self.engine, self.topics.log(number), count)
 
     def delete_topic(self, name: str, timeout: float | None = None, also: AddChanges = no_changes) -> None:
-        """Delete a topic; its room on disk comes back in the background."""
+        """Delete a topic. Its disk space is freed in the background."""
         self.topics.delete(name, timeout, also)
         self._retention.wake()
 
     def trim(self, number: int, offset: int, timeout: float | None = None) -> None:
-        """Drop the messages before *offset*; their room on disk comes back in the background."""
+        """Drop the messages before *offset*. Their disk space is freed in the background."""
         self._retention.trim(self.topics.log(number), offset, timeout)
 
     def enforce_retention(self, now: int | None = None) -> None:
-        """Drop what is too old or too much, as of *now*, and give its room back, as the background does by itself."""
+        """Enforce retention as of *now* and free the space, as the background thread does at intervals."""
         self._retention.enforce(clock.now_ms() if now is None else now)
         self._retention.free()
 
     @contextmanager
     def borrow_pages(self) -> Iterator[Pages]:
-        """Give the pages to the caller alone. Writers wait as long, so take it for one part after the other."""
+        """Hold the lock and yield the pages. Writers wait meanwhile, so do long work in several short parts."""
         with self.engine.lock:
             self.engine.check()
             yield self.engine.pages
 
     def compact(self) -> None:
-        """Drop what is too old or too much, and give back all room that can be given back; others may go on."""
+        """Enforce retention and compact everything. Reads and writes continue meanwhile."""
         self.enforce_retention()
         with self.engine.compacting():
             self.engine.pages.compact_all()
         self.engine.tend_room()
 
     def check(self) -> None:
-        """Raise unless the store can be used."""
+        """Raise ``Closed`` or ``ForkedClient`` unless the store can be used."""
         self.engine.check()
 
     def sync(self) -> None:
-        """Put on disk what was stored until now."""
+        """Sync all earlier writes to disk."""
         self.engine.durability.sync()
         self.engine.check()
 
     def watch(self, number: int, callback: Callable[[], None]) -> None:
-        """Have *callback* called when there is more to read in a log, or when it is deleted; it must not block."""
+        """Call *callback* when a log has more messages or is deleted. It must not block."""
         with self.engine.lock:
             self.engine.check()
             self.topics.log(number).watch(callback)
@@ -223,7 +223,7 @@ class Store:
                 log.unwatch(callback)
 
     def wait(self, offsets: Mapping[int, int], timeout: float | None) -> bool:
-        """Wait until there is a message to read at or behind one of these offsets; False if there was none in time."""
+        """Wait until a log has a message at or after its offset. Return False at the timeout."""
         more = threading.Event()
         for number in offsets:
             self.watch(number, more.set)
@@ -237,11 +237,11 @@ class Store:
         return (self.topics.log(number).visible > offset for number, offset in offsets.items())
 
     def abandon(self) -> None:
-        """Refuse all use from now on: this process is a fork of the one that opened the store."""
+        """Refuse all further use, because this process was forked from the one that opened the store."""
         self.engine.abandon()
 
     def close(self, timeout: float | None = None) -> None:
-        """Make everything safe and close; may be called again."""
+        """Make all writes safe and close. Further calls do nothing."""
         if not self.engine.forked:
             self._retention.stop(timeout)
             self.engine.close(timeout)
@@ -249,11 +249,11 @@ class Store:
 
 @contextmanager
 def _understood(path: Path) -> Iterator[None]:
-    """Within, what is stored is read for the first time."""
+    """Turn decoding errors of stored values into ``Corrupt``."""
     try:
         yield
     except NOT_UNDERSTOOD as error:
-        text = f"the store {path} holds what cannot be understood: {type(error).__name__}: {error}"
+        text = f"a value in the store {path} cannot be decoded: {type(error).__name__}: {error}"
         raise Corrupt(text, fix=f"Run mqplug rocksmq repair {path}, or restore a backup") from error
 
 

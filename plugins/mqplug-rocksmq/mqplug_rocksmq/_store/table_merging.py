@@ -1,7 +1,7 @@
-"""Small tables are merged.
+"""Merging of small table files, which RocksDB would keep for ever.
 
-A program that opens a store for one message leaves a table of one page behind. Pages come in the order of their keys,
-so that RocksDB never has a reason to merge such tables: it would keep one for each time that the store was opened.
+A program that opens a store for one message leaves a table of one page. Pages are written in the order of their keys,
+so RocksDB never has a reason to merge such tables: it would keep one for each time that the store was opened.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _MIN_RUN_TABLES: Final = 16
 
 
 def merge_small_tables(engine: Engine) -> None:
-    """Merge neighbours where many of them are small; others may read and write meanwhile."""
+    """Merge each long run of small tables. Others may read and write meanwhile."""
     with engine.lock:
         engine.check()
         tables = engine.pages.tables()
@@ -28,7 +28,7 @@ def merge_small_tables(engine: Engine) -> None:
 
 
 def small_table_runs(tables: Iterable[TableFile]) -> Iterator[tuple[bytes, bytes]]:
-    """Yield where each long run of small tables begins and ends; *tables* are in the order of their keys."""
+    """Yield the first and last key of each long run of small tables. *tables* are in the order of their keys."""
     for small, run in groupby(tables, lambda table: table.size < _SMALL_TABLE_BYTES):
         found = list(run)
         if small and len(found) >= _MIN_RUN_TABLES:

@@ -1,4 +1,4 @@
-"""The topics of a store, and the logs of their partitions."""
+"""Topics of a store and the logs of their partitions: create, grow, change and delete."""
 
 from __future__ import annotations
 
@@ -41,17 +41,17 @@ from mqplug_rocksmq._store import ingested_segments
 
 T = TypeVar("T")
 AddChanges = Callable[[Changes], None]
-"""What else has to be part of a change."""
+"""Adds to a set of changes, which is applied as one."""
 WEEK_MS = 7 * 24 * 3600 * 1000
 
 
 def no_changes(_: Changes) -> None:
-    """Nothing else."""
+    """Add no changes."""
 
 
 @attrs.frozen
 class TopicRetention:
-    """How long and how much of a partition is kept; None is no limit."""
+    """The age and size that a partition may reach; None is no limit."""
 
     milliseconds: int | None = WEEK_MS
     size: int | None = None
@@ -59,7 +59,7 @@ class TopicRetention:
 
 @attrs.frozen
 class Topic:
-    """A topic: the numbers of its logs by partition, and what is kept of each."""
+    """A topic: its log numbers by partition, and its retention."""
 
     name: str
     logs: tuple[int, ...]
@@ -67,19 +67,19 @@ class Topic:
 
     @property
     def value(self) -> bytes:
-        """The topic as it is stored."""
+        """The topic as stored."""
         kept = {"milliseconds": self.retention.milliseconds, "size": self.retention.size}
         return json_value({"logs": self.logs, "retention": kept})
 
     @classmethod
     def read(cls, key: bytes, value: bytes) -> Topic:
-        """Return the topic that was stored so."""
+        """Return the topic from its key and stored value."""
         stored = read_json(value)
         return cls(key[len(TOPIC) :].decode(), tuple(stored["logs"]), TopicRetention(**stored["retention"]))
 
 
 class TopicTable:
-    """What topics there are; changes are safe when a method returns."""
+    """The topics and logs of a store. Changes are safe when a method returns."""
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
@@ -106,7 +106,7 @@ class TopicTable:
                 yield log
 
     def _reload(self) -> None:
-        """Go on from what is stored: a change that failed is ahead of it."""
+        """Reset memory to the stored state, because a change failed."""
         known = self._logs
         self._topics = {topic.name: topic for topic in self._stored()}
         self._logs = {fresh.number: known.get(fresh.number, fresh) for fresh in self._open_logs()}
@@ -115,7 +115,7 @@ class TopicTable:
                 known[number].go_back(record)
 
     def _give_up_leases(self) -> None:
-        """Go on behind all offsets that may have been given out, for messages that are lost now."""
+        """Skip all leased offsets: they may have been assigned to messages that are lost."""
 
         def plan(changes: Changes) -> None:
             for log in self._logs.values():
@@ -125,7 +125,7 @@ class TopicTable:
         self._safely(plan, None)
 
     def _safely(self, plan: Callable[[Changes], T], timeout: float | None) -> T:
-        """Change something and put it on disk, whatever the mode: leases have to be there before they are used."""
+        """Apply changes and sync them in every mode: leases have to be on disk before they are used."""
         result = self._engine.change(plan, timeout)
         self._engine.durability.sync()
         self._engine.check()
@@ -159,7 +159,7 @@ class TopicTable:
             ) from None
 
     def log(self, number: int) -> LogState:
-        """Return a log that was not deleted."""
+        """Return a log, or raise ``TopicNotFound`` if it was deleted."""
         if log := self.find(number):
             return log
         raise TopicNotFound("the topic was deleted", fix="Create it again", backend="rocksmq")
@@ -192,13 +192,13 @@ class TopicTable:
         return self._safely(plan, timeout)
 
     def grow(self, name: str, partitions: int, timeout: float | None, also: AddChanges = no_changes) -> Topic:
-        """Add partitions to a topic until it has so many; its groups read them from their beginning."""
+        """Grow a topic to *partitions* partitions. Its groups read the new ones from their beginning."""
 
         def plan(changes: Changes) -> Topic:
             topic = self.get(name)
             there = len(topic.logs)
             if partitions <= there:
-                raise ValueError(f"the topic {name!r} has {there} partitions already: {partitions} would not be more")
+                raise ValueError(f"the topic {name!r} has {there} partitions already; {partitions} is not more")
             also(changes)
             grown = self._grow(changes, topic, partitions)
             for group in self._groups_of(topic):
@@ -209,7 +209,7 @@ class TopicTable:
         return self._safely(plan, timeout)
 
     def retain(self, name: str, retention: TopicRetention, timeout: float | None) -> Topic:
-        """Change what is kept of a topic."""
+        """Change the retention of a topic."""
 
         def plan(changes: Changes) -> Topic:
             return self._put(changes, attrs.evolve(self.get(name), retention=retention))
@@ -217,7 +217,7 @@ class TopicTable:
         return self._engine.change(plan, timeout)
 
     def delete(self, name: str, timeout: float | None, also: AddChanges = no_changes) -> None:
-        """Delete a topic with its messages and the places of its groups."""
+        """Delete a topic with its messages and the positions of its groups."""
 
         def plan(changes: Changes) -> list[LogState]:
             topic = self.get(name)
@@ -231,7 +231,7 @@ class TopicTable:
             log.wake()
 
     def reserve(self, timeout: float | None) -> int:
-        """Return a number that no log or segment has, or ever had."""
+        """Return a new number for a log or segment. Numbers are never reused."""
 
         def plan(changes: Changes) -> int:
             number = read_count(self._engine.pages.get(COUNTER))
