@@ -20,10 +20,10 @@ from mqplug_rocksmq._driver.consumer import position_lost
 from mqplug_rocksmq._driver.page_cache import PageCache
 from mqplug_rocksmq._driver.translation import group_position, log_number, offset_of, position_at, stored_position
 from mqplug_rocksmq._format.keys import MAX_ACKED_RANGES
-from mqplug_rocksmq._store.group_positions import AddChanges
 from mqplug_rocksmq._store.hand_outs import HandOuts
 from mqplug_rocksmq._store.reading import BelowRetained
 from mqplug_rocksmq._store.store import Store
+from mqplug_rocksmq._store.topics import AddChanges
 
 
 class _SharedLog:

@@ -33,7 +33,7 @@ from mqplug_rocksmq._engine.errors import translate, translated_errors
 from mqplug_rocksmq._engine.tuning import RecoveryMode, Tuning
 from mqplug_rocksmq._format.keys import PAGE_KEY_BYTES, page_key, read_page_key
 
-MAX_OFFSET = (1 << 64) - 1
+MAX_KEY_OFFSET = (1 << 64) - 1
 _DEFAULT_TUNING = Tuning()
 _UNSYNCED = WriteOptions()  # made once for all
 WantsMore = Callable[[int, bytes], bool]
@@ -98,7 +98,7 @@ class Pages:
             value: bytes | None = self._meta.get(key)
             return value
 
-    def scan(self, prefix: bytes, start: bytes = b"", limit: int = MAX_OFFSET) -> list[tuple[bytes, bytes]]:
+    def scan(self, prefix: bytes, start: bytes = b"", limit: int = MAX_KEY_OFFSET) -> list[tuple[bytes, bytes]]:
         """Return up to *limit* small values whose keys begin with *prefix*, in order, from *start* on."""
         with translated_errors():
             found: list[tuple[bytes, bytes]] = []
@@ -140,7 +140,7 @@ class Pages:
 
     def last(self, segment: int) -> tuple[int, bytes] | None:
         """Return the last page of a segment with its offset, or None."""
-        found = self.read(segment, MAX_OFFSET)
+        found = self.read(segment, MAX_KEY_OFFSET)
         return found[0] if found else None
 
     def ingest(self, paths: Sequence[Path]) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from mqplug import StorageFull
 from mqplug_rocksmq._engine.engine import Engine
@@ -19,9 +19,7 @@ from mqplug_rocksmq._format.keys import (
     position_value,
     read_position,
 )
-from mqplug_rocksmq._store.topics import TopicTable
-
-AddChanges = Callable[[Changes], None]
+from mqplug_rocksmq._store.topics import AddChanges, TopicTable
 
 
 class GroupPositions:

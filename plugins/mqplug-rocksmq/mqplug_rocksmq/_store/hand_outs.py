@@ -27,8 +27,8 @@ from mqplug_rocksmq._format.keys import after_prefix
 
 if TYPE_CHECKING:
     from mqplug_rocksmq._engine.rocks import Changes
-    from mqplug_rocksmq._store.group_positions import AddChanges
     from mqplug_rocksmq._store.store import Store
+    from mqplug_rocksmq._store.topics import AddChanges
 
 RECLAIM_GRACE_S: Final = 1.0  # in which members in other processes find a new owner and report what they hold
 

@@ -18,7 +18,7 @@ from mqplug.spi import Deadline
 from mqplug_rocksmq._engine import clock
 from mqplug_rocksmq._engine.engine import WriteReceipt
 from mqplug_rocksmq._engine.log_state import LEASE_OFFSETS, LogState
-from mqplug_rocksmq._engine.rocks import MAX_OFFSET, Changes
+from mqplug_rocksmq._engine.rocks import MAX_KEY_OFFSET, Changes
 from mqplug_rocksmq._format.keys import (
     COUNTER,
     FREED,
@@ -271,8 +271,8 @@ class Ingestion:
         def plan(changes: Changes) -> None:
             stored = self._engine.pages.get(INTENT)
             for file in Intent.read(stored).files if stored else ():
-                changes.drop_pages(file.segment, 0, MAX_OFFSET)
-                changes.put(log_key(file.segment, FREED), range_value(0, MAX_OFFSET))
+                changes.drop_pages(file.segment, 0, MAX_KEY_OFFSET)
+                changes.put(log_key(file.segment, FREED), range_value(0, MAX_KEY_OFFSET))
             changes.delete(INTENT)
 
         self._safely(plan, Deadline(_UNDO_S), frees=True)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
-from mqplug_rocksmq._engine.rocks import MAX_OFFSET, Changes, Pages, WantsMore
+from mqplug_rocksmq._engine.rocks import MAX_KEY_OFFSET, Changes, Pages, WantsMore
 from mqplug_rocksmq._format.keys import (
     FREED,
     INGESTED_RUN,
@@ -34,10 +34,10 @@ def logs_with_runs(pages: Pages) -> Iterator[int]:
     while found := pages.scan(INGESTED_RUN, start, 1):
         log = log_of(found[0][0])
         yield log
-        start = ingested_run_key(log, MAX_OFFSET)
+        start = ingested_run_key(log, MAX_KEY_OFFSET)
 
 
-def ingested_runs(pages: Pages, log: int, stop: int = MAX_OFFSET) -> Iterator[IngestedRun]:
+def ingested_runs(pages: Pages, log: int, stop: int = MAX_KEY_OFFSET) -> Iterator[IngestedRun]:
     """Yield the runs of a log that begin before *stop*, in order."""
     prefix = start = log_key(log, INGESTED_RUN)
     while found := pages.scan(prefix, start, _SCAN_VALUES):
@@ -48,7 +48,7 @@ def ingested_runs(pages: Pages, log: int, stop: int = MAX_OFFSET) -> Iterator[In
         start = found[-1][0] + b"\0"
 
 
-def last_ingested_run(pages: Pages, log: int, offset: int = MAX_OFFSET) -> IngestedRun | None:
+def last_ingested_run(pages: Pages, log: int, offset: int = MAX_KEY_OFFSET) -> IngestedRun | None:
     """Return the last run of a log that begins at *offset* or before it."""
     found = pages.scan_back(log_key(log, INGESTED_RUN), ingested_run_key(log, offset))
     return found and read_ingested_run(*found)
@@ -74,7 +74,7 @@ def drop_runs(changes: Changes, pages: Pages, log: int, keep: int) -> None:
     for run in ingested_runs(pages, log, keep):
         if run.end <= keep:
             changes.drop_pages(run.segment, run.start, run.start + run.messages)
-            changes.put(log_key(run.segment, FREED), range_value(0, MAX_OFFSET))
+            changes.put(log_key(run.segment, FREED), range_value(0, MAX_KEY_OFFSET))
             changes.delete(ingested_run_key(log, run.base))
 
 
@@ -99,7 +99,7 @@ def read_with_runs(
     floor = run.end if run else 0
     while walk.hungry:
         following = _next_run(pages, log, floor)
-        stop = following.base if following else MAX_OFFSET
+        stop = following.base if following else MAX_KEY_OFFSET
         if floor < stop:
             walk.stretch(pages, log, max(offset, floor), (floor, stop))
         if not following:
