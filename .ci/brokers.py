@@ -1,6 +1,6 @@
-"""Prove Kafka and Pulsar as their users do: by URL, from built wheels, over a broker that the kit does not control.
+"""Run the contract over Kafka and Pulsar as users do: by URL, from wheels, on brokers that the kit does not control.
 
-Usage: python .ci/brokers.py, where .ci/wheels.py has installed them, with mqplug-devbrokers.
+Usage: python .ci/brokers.py, where .ci/wheels.py has installed the plugins and mqplug-devbrokers.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from mqplug_devbrokers import KafkaServer, PulsarServer
 
 
 def main() -> int:
-    """Prove one after the other; how many failed."""
+    """Run the contract over one server after the other, and return how many failed."""
     failed = 0
     for server in (KafkaServer(), PulsarServer()):
         with server:

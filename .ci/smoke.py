@@ -1,4 +1,4 @@
-"""What must work where only the three requirements of the core are installed, and no extra."""
+"""Send and receive where only the required packages of the core are installed, and no extra."""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
-"""Ratios, each from one run: mqplug beside the raw client, or beside a bare loop.
+"""Benchmarks: the speed of mqplug compared with native clients, bare loops and other libraries, in one process.
 
-``python -m benchmarks core``, ``kafka`` or ``rocksmq``; ``--quick`` for a glance, ``--json FILE`` for a record.
+Run ``python -m benchmarks core``, ``kafka`` or ``rocksmq``. ``--quick`` only checks that a suite runs; ``--json FILE``
+writes every sample.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""``python -m benchmarks``."""
+"""The command line of the benchmarks: ``python -m benchmarks SUITE``."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ import json
 from pathlib import Path
 from typing import Any
 
-from benchmarks._findings import findings_as_data, show_finding
+from benchmarks._contests import measure
+from benchmarks._findings import findings_as_data, print_finding
 from benchmarks._markdown import contests_as_markdown, findings_as_markdown
-from benchmarks._paired import measure
-from benchmarks._report import UNITS, contests_as_data, describe_machine, machine, show
+from benchmarks._report import UNITS, contests_as_data, describe_machine, machine, print_contest
 
 ROCKSMQ = [
     "rocksmq_batches",
@@ -22,23 +22,24 @@ ROCKSMQ = [
     "rocksmq_queue",
 ]
 SUITES = {**{name: [name] for name in ("core", "kafka", *ROCKSMQ)}, "rocksmq": ROCKSMQ}
-"""The modules of each suite of contests. Each has ``contests``."""
-LARGE = "rocksmq_large"
+"""The modules of each suite of contests. Each module defines ``contests``."""
+LARGE_SUITE = "rocksmq_large"
+"""The suite that yields findings, not contests."""
 
 
 def main() -> None:
-    """Run one suite, and print what it found."""
+    """Run one suite and print its results."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
-    parser.add_argument("suite", choices=[*SUITES, LARGE])
-    parser.add_argument("--quick", action="store_true", help="few messages and rounds: to see that it runs")
-    parser.add_argument("--rounds", type=int, help="how often each side runs (default 7; 2 when quick)")
-    parser.add_argument("--only", default="", help="run only contests whose name contains this")
-    parser.add_argument("--gib", type=float, help=f"how much {LARGE} writes (default 10; 0.05 when quick)")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write every sample to this file")
-    parser.add_argument("--markdown", type=Path, metavar="FILE", help="write tables to this file")
+    parser.add_argument("suite", choices=[*SUITES, LARGE_SUITE])
+    parser.add_argument("--quick", action="store_true", help="use few messages and rounds, only to check that it runs")
+    parser.add_argument("--rounds", type=int, help="number of rounds (default 7; 2 with --quick)")
+    parser.add_argument("--only", default="", metavar="TEXT", help="run only contests whose name contains this text")
+    parser.add_argument("--gib", type=float, help=f"GiB that {LARGE_SUITE} writes (default 10; 0.05 with --quick)")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write every sample to this file as JSON")
+    parser.add_argument("--markdown", type=Path, metavar="FILE", help="write tables to this file as Markdown")
     given = parser.parse_args()
     print(describe_machine())
-    data, page = _run_large(given) if given.suite == LARGE else _run_contests(given)
+    data, page = _run_large(given) if given.suite == LARGE_SUITE else _run_contests(given)
     if given.json:
         given.json.write_text(json.dumps({"suite": given.suite, **machine(), **data}, indent=2) + "\n")
     if given.markdown:
@@ -50,7 +51,7 @@ def _run_contests(given: argparse.Namespace) -> tuple[dict[str, Any], str]:
     results, rounds = [], given.rounds or (2 if given.quick else 7)
     for module in SUITES[given.suite]:
         with importlib.import_module(f"benchmarks.{module}").contests(quick=given.quick) as contests:
-            results += measure([contest for contest in contests if given.only in contest.name], rounds, show)
+            results += measure([contest for contest in contests if given.only in contest.name], rounds, print_contest)
     return {"contests": contests_as_data(results)}, contests_as_markdown(given.suite, results, rounds)
 
 
@@ -60,7 +61,7 @@ def _run_large(given: argparse.Namespace) -> tuple[dict[str, Any], str]:
     found = []
     for each in findings(gib=given.gib or (0.05 if given.quick else 10), quick=given.quick):
         found.append(each)
-        show_finding(each)
+        print_finding(each)
     return {"findings": findings_as_data(found)}, findings_as_markdown(given.suite, found)
 
 

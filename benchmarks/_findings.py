@@ -1,4 +1,4 @@
-"""What is measured once and has no rival: a number, and what it may be at most."""
+"""Findings: numbers measured once, without a rival, some with a limit."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import attrs
 
 
 @attrs.frozen
-class Finding:
-    """A number with its unit; ``most`` is the limit that it has to keep, where there is one."""
+class BenchmarkFinding:
+    """A number with its unit. ``most`` is its upper limit, or None."""
 
     name: str
     value: float
@@ -19,17 +19,17 @@ class Finding:
 
     @property
     def verdict(self) -> str:
-        """Whether the limit is kept."""
+        """The limit and whether the value keeps it, in words; empty without a limit."""
         if self.most is None:
             return ""
         return f"at most {self.most:,.0f}: {'kept' if self.value <= self.most else 'NOT kept'}"
 
 
-def show_finding(found: Finding) -> None:
-    """Print one."""
+def print_finding(found: BenchmarkFinding) -> None:
+    """Print one finding in one line."""
     print(f"  {found.name:<60} {found.value:12,.2f} {found.unit:<4} {found.verdict}", flush=True)
 
 
-def findings_as_data(findings: Sequence[Finding]) -> list[dict[str, Any]]:
-    """All of them, with their verdicts."""
+def findings_as_data(findings: Sequence[BenchmarkFinding]) -> list[dict[str, Any]]:
+    """Return all findings with their verdicts, for JSON."""
     return [{**attrs.asdict(found), "verdict": found.verdict} for found in findings]

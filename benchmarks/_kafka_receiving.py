@@ -1,4 +1,4 @@
-"""Consuming from Kafka."""
+"""Contests of consuming from Kafka."""
 
 from __future__ import annotations
 
@@ -9,21 +9,21 @@ from uuid import uuid4
 from confluent_kafka import Consumer, Message, TopicPartition
 
 import mqplug
-from benchmarks._paired import Contest, Side, Work
+from benchmarks._contests import Contest, Side, Work
+from benchmarks._load import BATCH_MESSAGES
 
-MANY = 1000
-SAME = {
+CONSUMER_OPTIONS = {
     "fetch.wait.max.ms": 200,
     "fetch.queue.backoff.ms": 10,
     "isolation.level": "read_committed",
     "queued.max.messages.kbytes": 65_536,
     "enable.auto.offset.store": False,
 }
-"""The options that mqplug gives the client: with its own defaults it would be slower (fetch.queue.backoff.ms)."""
+"""The options that mqplug passes to confluent-kafka. Its defaults are slower (fetch.queue.backoff.ms)."""
 
 
-def receiving(mq: mqplug.Client, bootstrap: str, topic: str, messages: int) -> list[Contest]:
-    """In batches, message by message, and with acks. One message is received before the time begins."""
+def receiving_contests(mq: mqplug.Client, bootstrap: str, topic: str, messages: int) -> list[Contest]:
+    """Return the contests: in batches, message by message, and with acks. The first message is not timed."""
 
     def ours(words: str, loop: Callable[[mqplug.Consumer, int], int], *, grouped: bool = False) -> Side:
         @contextmanager
@@ -42,7 +42,9 @@ def receiving(mq: mqplug.Client, bootstrap: str, topic: str, messages: int) -> l
         @contextmanager
         def prepare() -> Iterator[Work]:
             commits = {"enable.auto.commit": grouped, "auto.commit.interval.ms": 1000}
-            consumer = Consumer({**SAME, **commits, "bootstrap.servers": bootstrap, "group.id": f"raw-{uuid4().hex}"})
+            consumer = Consumer(
+                {**CONSUMER_OPTIONS, **commits, "bootstrap.servers": bootstrap, "group.id": f"raw-{uuid4().hex}"}
+            )
             consumer.assign([TopicPartition(topic, 0, 0)])
             assert consumer.poll(30) is not None
             yield lambda: loop(consumer, messages - 1)
@@ -53,19 +55,19 @@ def receiving(mq: mqplug.Client, bootstrap: str, topic: str, messages: int) -> l
     polled = raw("poll", "confluent-kafka: poll() a message, value() and key() read", _raw_poll)
     return [
         Contest(
-            name="kafka: consume in batches", aims={"consume": 0.95},
+            name="kafka: consume in batches", min_speed_ratios={"consume": 0.95},
             ours=ours("receive_many(1000).values", _batches),
             rivals=[raw("consume", "confluent-kafka: consume(1000), value() of each", _raw_batches)],
         ),
         Contest(
-            name="kafka: consume message by message", aims={"poll": 0.8},
+            name="kafka: consume message by message", min_speed_ratios={"poll": 0.8},
             ours=ours("for message in consumer: message.value, message.key", _iterate),
             rivals=[
                 polled, raw("consume", "confluent-kafka: a loop over consume(1000), value() and key() read", _raw_loop),
             ],
         ),
         Contest(
-            name="kafka: consume message by message, and ack", aims={"poll": 0.7},
+            name="kafka: consume message by message, and ack", min_speed_ratios={"poll": 0.7},
             ours=ours("value and key read, consumer.ack(message)", _ack, grouped=True),
             rivals=[raw("poll", "confluent-kafka: the same with store_offsets(message)", _raw_ack, grouped=True)],
         ),
@@ -75,7 +77,7 @@ def receiving(mq: mqplug.Client, bootstrap: str, topic: str, messages: int) -> l
 def _batches(consumer: mqplug.Consumer, messages: int) -> int:
     count = 0
     while count < messages:
-        count += len(consumer.receive_many(MANY, 30).values)
+        count += len(consumer.receive_many(BATCH_MESSAGES, 30).values)
     return count
 
 
@@ -104,7 +106,7 @@ def _ack(consumer: mqplug.Consumer, messages: int) -> int:
 def _raw_batches(consumer: Consumer, messages: int) -> int:
     count = 0
     while count < messages:
-        count += len(list(map(Message.value, consumer.consume(min(MANY, messages - count), 30))))
+        count += len(list(map(Message.value, consumer.consume(min(BATCH_MESSAGES, messages - count), 30))))
     return count
 
 
@@ -121,7 +123,7 @@ def _raw_poll(consumer: Consumer, messages: int) -> int:
 def _raw_loop(consumer: Consumer, messages: int) -> int:
     count = 0
     while count < messages:
-        for message in consumer.consume(min(MANY, messages - count), 30):
+        for message in consumer.consume(min(BATCH_MESSAGES, messages - count), 30):
             _ = message.value(), message.key()
             count += 1
     return count

@@ -1,6 +1,6 @@
-"""The steps of the large benchmark, each a process of its own: ``python -m benchmarks._large_steps STEP PATH COUNT``.
+"""Steps of rocksmq_large, each a process of its own: ``python -m benchmarks._large_steps STEP PATH COUNT``.
 
-A step prints one line of JSON: what it took, in seconds, and the most memory that it had, in MiB.
+A step prints one line of JSON: its seconds, and its peak memory in MiB.
 """
 
 from __future__ import annotations
@@ -13,19 +13,19 @@ from contextlib import contextmanager
 from tempfile import TemporaryDirectory
 
 import mqplug
-from benchmarks._load import MANY, some_values
-from benchmarks._resident import peak
+from benchmarks._load import BATCH_MESSAGES, batch_values
+from benchmarks._process_memory import peak_memory_mib
 
 TOPIC = "messages"
-SIZE = 1024
-IDLE = 2.0  # seconds: what the background has begun after an open is over then
+MESSAGE_BYTES = 1024
+IDLE_S = 2.0  # the background work of an open is done by then
 
-Numbers = dict[str, float]
+StepFigures = dict[str, float]
 
 
-def write(path: str, batches: int) -> Iterator[Numbers]:
-    """Write so many batches; then go on, until this process is killed."""
-    values = some_values(SIZE)
+def write(path: str, batches: int) -> Iterator[StepFigures]:
+    """Write `batches` batches, report them, then write on until this process is killed."""
+    values = batch_values(MESSAGE_BYTES)
     with mqplug.connect("rocksmq", path=path) as mq:
         mq.create_topic(TOPIC, exist_ok=True)
         with mq.producer(TOPIC) as out:
@@ -37,42 +37,42 @@ def write(path: str, batches: int) -> Iterator[Numbers]:
                 out.send_many(values)
 
 
-def reopen(path: str, messages: int) -> Iterator[Numbers]:
-    """Open, have one message, do nothing for a while, close."""
+def reopen(path: str, messages: int) -> Iterator[StepFigures]:
+    """Open the store, receive one message, stay idle for a while, and close."""
     with _measured() as opening, mqplug.connect("rocksmq", path=path) as mq:
-        first = _first(mq, opening)
+        first = _receive_first(mq, opening)
         with _measured() as idle:
-            time.sleep(IDLE)
+            time.sleep(IDLE_S)
         assert mq.watermarks(TOPIC)[0].count >= messages
         closing = time.perf_counter()
     yield {**first, "idle, peak": idle["peak"], "close": time.perf_counter() - closing}
 
 
-def read(path: str, messages: int) -> Iterator[Numbers]:
-    """Read everything that is there."""
+def read(path: str, messages: int) -> Iterator[StepFigures]:
+    """Read all messages of the store."""
     with mqplug.connect("rocksmq", path=path) as mq, mq.consumer(TOPIC, start=mqplug.EARLIEST) as consumer:
         count, there = 0, mq.watermarks(TOPIC)[0].count
         with _measured() as took:
             while count < there:
-                count += len(consumer.receive_many(MANY, 30).values)
+                count += len(consumer.receive_many(BATCH_MESSAGES, 30).values)
         assert there >= messages
     yield {"read": took["seconds"], "read, messages": count, "read, peak": took["peak"]}
 
 
-def topics(path: str, count: int) -> Iterator[Numbers]:
-    """Make so many topics, send a message to each, and read them all with one consumer."""
+def topics(path: str, count: int) -> Iterator[StepFigures]:
+    """Create `count` topics, send a message to each, and read them all with one consumer."""
     names = [f"topic-{number}" for number in range(count)]
     with mqplug.connect("rocksmq", path=path) as mq:
         with _measured() as making:
             for name in names:
                 mq.create_topic(name, exist_ok=True)
         with _measured() as sending, mq.producer() as out:
-            for start in range(0, count, MANY):
-                out.send_many([mqplug.Record(b"x" * 128, topic=name) for name in names[start : start + MANY]])
+            for start in range(0, count, BATCH_MESSAGES):
+                out.send_many([mqplug.Record(b"x" * 128, topic=name) for name in names[start : start + BATCH_MESSAGES]])
         with _measured() as reading, mq.consumer(names, start=mqplug.EARLIEST) as consumer:
             received = 0
             while received < count:
-                received += len(consumer.receive_many(MANY, 30).values)
+                received += len(consumer.receive_many(BATCH_MESSAGES, 30).values)
     yield {
         "make topics": making["seconds"],
         "make topics, peak": making["peak"],
@@ -83,22 +83,22 @@ def topics(path: str, count: int) -> Iterator[Numbers]:
     }
 
 
-def _first(mq: mqplug.Client, opening: Numbers) -> Numbers:
+def _receive_first(mq: mqplug.Client, opening: StepFigures) -> StepFigures:
     with mq.consumer(TOPIC, start=mqplug.EARLIEST) as consumer:
         assert consumer.receive(60)
     return {"reopen": time.perf_counter() - opening["began"]}
 
 
 @contextmanager
-def _measured() -> Iterator[Numbers]:
-    took: Numbers = {"began": time.perf_counter()}
-    with peak() as most:
+def _measured() -> Iterator[StepFigures]:
+    took: StepFigures = {"began": time.perf_counter()}
+    with peak_memory_mib() as most:
         yield took
     took["seconds"] = time.perf_counter() - took["began"]
     took["peak"] = most[0]
 
 
-STEPS: dict[str, Callable[[str, int], Iterator[Numbers]]] = {
+STEPS: dict[str, Callable[[str, int], Iterator[StepFigures]]] = {
     "write": write,
     "reopen": reopen,
     "read": read,
@@ -106,13 +106,13 @@ STEPS: dict[str, Callable[[str, int], Iterator[Numbers]]] = {
 }
 
 
-def _warm() -> None:
-    """Have everything imported: what the program needs for that is not the store's."""
+def _warm_up() -> None:
+    """Import everything first: the memory of imports is not that of the store."""
     with TemporaryDirectory() as path, mqplug.connect("rocksmq", path=path) as mq:
         mq.create_topic(TOPIC)
 
 
 if __name__ == "__main__":
-    _warm()
+    _warm_up()
     for numbers in STEPS[sys.argv[1]](sys.argv[2], int(sys.argv[3])):
         print(json.dumps(numbers), flush=True)

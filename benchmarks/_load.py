@@ -1,4 +1,4 @@
-"""What is written and read: so many batches of a thousand messages of one size, over so many partitions."""
+"""The messages that contests write and read: batches of 1000 values of one size, over one or more partitions."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ import attrs
 if TYPE_CHECKING:
     import pyarrow as pa
 
-MANY = 1000
+BATCH_MESSAGES = 1000
 
 
 @attrs.frozen(slots=False)
 class Load:
-    """Batches go to the partitions in turn. Values differ, and half of each can be compressed."""
+    """A number of batches, written to the partitions in turn. All values of a batch differ; half of each compresses."""
 
     size: int
     partitions: int
@@ -26,34 +26,34 @@ class Load:
 
     @property
     def name(self) -> str:
-        """Size and partitions, in words."""
+        """The size and the number of partitions, as contest names have them."""
         return f"{self.size} B, {self.partitions} partition{'s' * (self.partitions > 1)}"
 
     @property
     def messages(self) -> int:
-        """How many there are in all."""
-        return self.batches * MANY
+        """The number of messages in all batches."""
+        return self.batches * BATCH_MESSAGES
 
     @cached_property
     def values(self) -> list[bytes]:
-        """The thousand values of each batch."""
-        return some_values(self.size)
+        """The values of each batch."""
+        return batch_values(self.size)
 
     @cached_property
     def table(self) -> pa.RecordBatch:
-        """The same as Arrow."""
-        import pyarrow as pa  # here, because the large benchmark measures the memory of processes without it
+        """The values of each batch as Arrow."""
+        import pyarrow as pa  # here: rocksmq_large measures the memory of processes without it
 
         return pa.record_batch([pa.array(self.values, pa.binary())], names=["value"])
 
 
-def some_values(size: int) -> list[bytes]:
-    """A thousand values of this size, half of each random."""
+def batch_values(size: int) -> list[bytes]:
+    """Return the values of one batch, each `size` bytes long and half of it random."""
     rng = random.Random(size)
-    return [rng.randbytes(size // 2) + b"x" * (size - size // 2) for _ in range(MANY)]
+    return [rng.randbytes(size // 2) + b"x" * (size - size // 2) for _ in range(BATCH_MESSAGES)]
 
 
 def loads(*, quick: bool) -> Iterator[Load]:
-    """All that are measured: 128 bytes and a kilobyte, one partition and four."""
+    """Return all measured loads: 128 B and 1 KiB, one partition and four."""
     for (size, batches), partitions in product(((128, 200), (1024, 60)), (1, 4)):
         yield Load(size, partitions, 4 if quick else batches)

@@ -1,4 +1,4 @@
-"""Results as a page of tables, with when and where they were measured."""
+"""Results as a Markdown page of tables, with the time, the machine and the versions."""
 
 from __future__ import annotations
 
@@ -9,28 +9,28 @@ from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from importlib import metadata
 
-from benchmarks._findings import Finding
-from benchmarks._paired import Result, Side
-from benchmarks._report import judged
+from benchmarks._contests import ContestResult, Side
+from benchmarks._findings import BenchmarkFinding
+from benchmarks._report import judge_aims
 
-_HEAD = "| contest | ours, k/s | p50 / p99 µs | beside | k/s | p50 / p99 µs | of its speed | by CPU | aim |"
+_CONTEST_HEAD = "| contest | ours, k/s | p50 / p99 µs | rival | k/s | p50 / p99 µs | of its speed | by CPU | aim |"
 _PACKAGES = ("mqplug", "mqplug-rocksmq", "rocksdict", "pyarrow", "persist-queue", "litequeue", "diskcache")
 
 
-def contests_as_markdown(suite: str, results: Sequence[Result], rounds: int) -> str:
-    """A line for each rival of each contest."""
+def contests_as_markdown(suite: str, results: Sequence[ContestResult], rounds: int) -> str:
+    """Return a page with a row for each rival of each contest."""
     rows = [_row(result, rival) for result in results for rival in result.contest.rivals]
-    rule = "|".join(["---"] * (_HEAD.count("|") - 1))
-    return "\n".join([*_where(suite, f"{rounds} rounds"), _HEAD, f"|{rule}|", *rows, ""])
+    rule = "|".join(["---"] * (_CONTEST_HEAD.count("|") - 1))
+    return "\n".join([*_heading(suite, f"{rounds} rounds"), _CONTEST_HEAD, f"|{rule}|", *rows, ""])
 
 
-def findings_as_markdown(suite: str, findings: Sequence[Finding]) -> str:
-    """A line for each number."""
+def findings_as_markdown(suite: str, findings: Sequence[BenchmarkFinding]) -> str:
+    """Return a page with a row for each finding."""
     rows = [f"| {each.name} | {each.value:,.2f} {each.unit} | {each.verdict} |" for each in findings]
-    return "\n".join([*_where(suite, "once"), "| what | | limit |", "|---|---|---|", *rows, ""])
+    return "\n".join([*_heading(suite, "once"), "| finding | | limit |", "|---|---|---|", *rows, ""])
 
 
-def _where(suite: str, how_often: str) -> Iterator[str]:
+def _heading(suite: str, how_often: str) -> Iterator[str]:
     now, load = datetime.now(UTC), os.getloadavg()[0]
     system = f"{platform.system()} {platform.release()} {platform.machine()}, {os.cpu_count()} processors"
     yield f"# `python -m benchmarks {suite}`\n"
@@ -46,9 +46,9 @@ def _versions() -> Iterator[str]:
             yield f"{package} not installed"
 
 
-def _row(result: Result, rival: Side) -> str:
+def _row(result: ContestResult, rival: Side) -> str:
     ours = result.contest.ours
-    aims = ", ".join("reached" if aim.reached else "NOT reached" for aim in judged(result) if aim.rival == rival.name)
+    aims = [aim for aim in judge_aims(result) if aim.rival == rival.name]
     cells = [
         result.contest.name,
         *_speed(result, ours),
@@ -56,12 +56,12 @@ def _row(result: Result, rival: Side) -> str:
         *_speed(result, rival),
         f"{result.speed_ratio(rival):.2f}",
         f"{result.processor_ratio(rival):.2f}",
-        aims,
+        ", ".join("reached" if aim.reached else "NOT reached" for aim in aims),
     ]
     return f"| {' | '.join(cells)} |"
 
 
-def _speed(result: Result, side: Side) -> tuple[str, str]:
+def _speed(result: ContestResult, side: Side) -> tuple[str, str]:
     wall = statistics.median(each.wall for each in result.samples[side.name])
     percentiles = result.percentiles(side)
     latencies = f"{percentiles['p50']:,.0f} / {percentiles['p99']:,.0f}" if percentiles else ""

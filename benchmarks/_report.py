@@ -1,4 +1,4 @@
-"""Results in words and as data."""
+"""Results of contests, printed and as data for JSON."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ from typing import Any
 import attrs
 
 import mqplug
-from benchmarks._paired import Result, Side
+from benchmarks._contests import ContestResult, Side
 
 
 def describe_machine() -> str:
-    """Where this was measured."""
+    """Return the versions, the processors and the load, in one line."""
     versions = f"mqplug {mqplug.__version__}, Python {platform.python_version()}"
     return f"{versions}, {os.cpu_count()} processors, load {os.getloadavg()[0]:.1f}"
 
 
-UNITS = "Microseconds: median of the rounds (best round). CPU is of the whole process, all threads."
+UNITS = "Times in microseconds: median of the rounds (best round). CPU time is that of the whole process, all threads."
 
 
-def show(result: Result) -> None:
-    """Print one contest."""
+def print_contest(result: ContestResult) -> None:
+    """Print the result of one contest."""
     contest = result.contest
     width = max(len(side.name) for side in contest.sides)
     print(f"\n{contest.name}")
@@ -32,18 +32,19 @@ def show(result: Result) -> None:
         print(f"  {side.name:<{width}} {_times(result, side)}   {side.words}")
         if percentiles := result.percentiles(side):
             said = ", ".join(f"{name} {value:.1f} us" for name, value in percentiles.items())
-            print(f"  {'':<{width}} each took {said}")
+            print(f"  {'':<{width}} each message: {said}")
     for rival in contest.rivals:
         median, best = result.added(rival)
         print(
-            f"  against {rival.name}: {result.speed_ratio(rival):.2f} of its speed ({result.best_ratio(rival):.2f});"
-            f" {median:+.2f} us of CPU ({best:+.2f}), {result.processor_ratio(rival):.2f} by CPU"
+            f"  compared with {rival.name}: {result.speed_ratio(rival):.2f} of its speed"
+            f" (best {result.best_ratio(rival):.2f}), {result.processor_ratio(rival):.2f} by CPU;"
+            f" {median:+.2f} us of CPU (best {best:+.2f})"
         )
-    for aim in judged(result):
+    for aim in judge_aims(result):
         print(f"  aim: {aim}")
 
 
-def _times(result: Result, side: Side) -> str:
+def _times(result: ContestResult, side: Side) -> str:
     samples = result.samples[side.name]
     wall, cpu = [each.wall for each in samples], [each.cpu for each in samples]
     return (
@@ -53,8 +54,8 @@ def _times(result: Result, side: Side) -> str:
 
 
 @attrs.frozen
-class Judged:
-    """An aim in words, whether it is reached, and whom it is measured by."""
+class JudgedAim:
+    """An aim in words, whether it was reached, and the rival that it is measured by."""
 
     words: str
     reached: bool
@@ -64,24 +65,24 @@ class Judged:
         return f"{self.words}: {'reached' if self.reached else 'NOT reached'}"
 
 
-def judged(result: Result) -> list[Judged]:
-    """Each aim of a contest, by the median of the rounds."""
+def judge_aims(result: ContestResult) -> list[JudgedAim]:
+    """Return each aim of a contest, judged by the median of the rounds."""
     contest = result.contest
     rivals, first = {rival.name: rival for rival in contest.rivals}, contest.rivals[0]
     aims = [
-        Judged(f"at least {least:.2f} of the speed of {name}", result.speed_ratio(rivals[name]) >= least, name)
-        for name, least in contest.aims.items()
+        JudgedAim(f"at least {least:.2f} of the speed of {name}", result.speed_ratio(rivals[name]) >= least, name)
+        for name, least in contest.min_speed_ratios.items()
     ]
-    if (most := contest.most_added) is not None:
-        aims.append(Judged(f"at most {most:+.2f} us", result.added(first)[0] <= most, first.name))
-    if (most := contest.most_median) is not None:
+    if (most := contest.max_added_cpu_us) is not None:
+        aims.append(JudgedAim(f"at most {most:+.2f} us of CPU", result.added(first)[0] <= most, first.name))
+    if (most := contest.max_p50_us) is not None:
         half = result.percentiles(contest.ours)["p50"]
-        aims.append(Judged(f"half of them within {most:.0f} us", half <= most, first.name))
+        aims.append(JudgedAim(f"half of the messages within {most:.0f} us", half <= most, first.name))
     return aims
 
 
 def machine() -> dict[str, str]:
-    """Where this was measured, as data."""
+    """Return the versions and the machine, for JSON."""
     return {
         "mqplug": mqplug.__version__,
         "python": platform.python_version(),
@@ -89,12 +90,12 @@ def machine() -> dict[str, str]:
     }
 
 
-def contests_as_data(results: Sequence[Result]) -> list[dict[str, Any]]:
-    """Every sample, with what was compared, in words."""
-    return list(map(_contest, results))
+def contests_as_data(results: Sequence[ContestResult]) -> list[dict[str, Any]]:
+    """Return every sample and ratio of each contest, for JSON."""
+    return list(map(_contest_as_data, results))
 
 
-def _contest(result: Result) -> dict[str, Any]:
+def _contest_as_data(result: ContestResult) -> dict[str, Any]:
     contest = result.contest
     return {
         "name": contest.name,
@@ -106,5 +107,5 @@ def _contest(result: Result) -> dict[str, Any]:
         "speed_ratios": {rival.name: round(result.speed_ratio(rival), 4) for rival in contest.rivals},
         "best_ratios": {rival.name: round(result.best_ratio(rival), 4) for rival in contest.rivals},
         "processor_ratios": {rival.name: round(result.processor_ratio(rival), 4) for rival in contest.rivals},
-        "aims": list(map(str, judged(result))),
+        "aims": list(map(str, judge_aims(result))),
     }

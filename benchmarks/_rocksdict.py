@@ -1,7 +1,7 @@
-"""A bare rocksdict program that stores the very pages of mqplug-rocksmq, with the same options of RocksDB.
+"""A bare rocksdict program that stores the same pages as mqplug-rocksmq, with the same RocksDB options.
 
-It has no topics, groups, ids, retention, locks or wake-ups. It takes the page format from the plugin's own module, so
-that both sides write the same bytes; that is the one place where private names are used.
+It has no topics, groups, ids, retention, locks or wake-ups. It takes the page format from the plugin's private modules,
+so that both sides write the same bytes.
 """
 
 from __future__ import annotations
@@ -15,19 +15,19 @@ from tempfile import TemporaryDirectory
 
 from rocksdict import AccessType, Rdict, WriteBatch, WriteOptions
 
+from benchmarks._contests import Work
 from benchmarks._load import Load
-from benchmarks._paired import Work
 from mqplug_rocksmq._engine.tuning import Tuning
 from mqplug_rocksmq._format.from_arrow_to_pages import arrow_page_bodies
 from mqplug_rocksmq._format.page import Page, PageBody, PageColumns, encode_single
 from mqplug_rocksmq._format.paging import page_bodies
 
-KEY, RECORD = Struct(">IQ"), Struct("<6Q")
+PAGE_KEY, LOG_RECORD = Struct(">IQ"), Struct("<6Q")
 
 
 @contextmanager
 def writing(directory: Path, load: Load, origin: str, *, sync: bool) -> Iterator[Work]:
-    """Write pages into a database of its own; of values, or from Arrow."""
+    """Prepare to write pages of values or of Arrow arrays into a database of its own."""
 
     def pages() -> list[PageBody]:
         return (
@@ -43,7 +43,7 @@ def writing(directory: Path, load: Load, origin: str, *, sync: bool) -> Iterator
 
 
 def fill(path: Path, load: Load) -> None:
-    """Write what `reading` reads."""
+    """Create the database that `reading` reads."""
     database = open_database(path)
     _write(database, load, lambda: pages_of(load.values), sync=False)
     database.get_column_family("data").flush(True)
@@ -51,9 +51,9 @@ def fill(path: Path, load: Load) -> None:
 
 
 def fill_singly(path: Path, load: Load) -> None:
-    """The same, a page for each message."""
+    """Create the same database with a page for each message."""
     database = open_database(path)
-    appender = Appender(database, sync=False)
+    appender = PageAppender(database, sync=False)
     for value in load.values * load.batches:
         appender.append(0, [encode_single(_now(), None, value)])
     appender.close()
@@ -63,20 +63,20 @@ def fill_singly(path: Path, load: Load) -> None:
 
 @contextmanager
 def reading(path: Path, form: str) -> Iterator[Work]:
-    """Read all pages, and decode them to values, to tuples of all columns, or to Arrow."""
+    """Prepare to read all pages and decode them to values, to tuples of all columns, or to Arrow."""
     database = open_database(path)
     yield lambda: _read(database, _FORMS[form])
     database.close()
 
 
 def open_database(path: Path) -> Rdict:
-    """Open, or make, a database as the plugin does."""
+    """Open or create a database with the plugin's options."""
     options, families = Tuning().families("strict")
     return Rdict(str(path), options, families, AccessType.read_write())
 
 
-class Appender:
-    """Adds pages to a database, together with where their log ends then: the least that a log needs."""
+class PageAppender:
+    """Appends pages to a database and records the new end of their log: the minimum that a log needs."""
 
     def __init__(self, database: Rdict, *, sync: bool) -> None:
         self._database = database
@@ -86,23 +86,23 @@ class Appender:
         self._ends: dict[int, int] = {}
 
     def append(self, partition: int, bodies: Sequence[PageBody]) -> None:
-        """Store these pages."""
+        """Append pages to the log of a partition."""
         end = self._ends.get(partition, 0)
         changes = WriteBatch(raw_mode=True)
         for body in bodies:
-            changes.put(KEY.pack(partition, end), body.seal(end), self._data)
+            changes.put(PAGE_KEY.pack(partition, end), body.seal(end), self._data)
             end += body.messages
         self._ends[partition] = end
-        changes.put(b"log%d" % partition, RECORD.pack(0, end, end, 0, 0, end), self._meta)
+        changes.put(b"log%d" % partition, LOG_RECORD.pack(0, end, end, 0, 0, end), self._meta)
         self._database.write(changes, self._options)
 
     def close(self) -> None:
-        """Let go of the handles: they keep a database open that was closed."""
+        """Release the handles, which would keep a closed database open."""
         del self._data, self._meta
 
 
 def pages_of(values: Sequence[bytes]) -> list[PageBody]:
-    """Pages of these values, made now, as many as the plugin makes of them."""
+    """Return the pages that the plugin would make of these values now."""
     return page_bodies(PageColumns([_now()] * len(values), values))
 
 
@@ -111,7 +111,7 @@ def _now() -> int:
 
 
 def _write(database: Rdict, load: Load, pages: Callable[[], list[PageBody]], *, sync: bool) -> int:
-    appender = Appender(database, sync=sync)
+    appender = PageAppender(database, sync=sync)
     for number in range(load.batches):
         appender.append(number % load.partitions, pages())
     return load.messages
@@ -122,7 +122,7 @@ def _read(database: Rdict, decode: Callable[[int, Page], int]) -> int:
     cursor.seek_to_first()
     count = 0
     while cursor.valid():
-        _, base = KEY.unpack(cursor.key())
+        _, base = PAGE_KEY.unpack(cursor.key())
         count += decode(base, Page(cursor.value()))
         cursor.next()
     return count

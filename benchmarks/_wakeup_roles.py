@@ -1,6 +1,7 @@
-"""Processes of the wake-up contests: ``python -m benchmarks._wakeup_roles ROLE PATH``. Each says when it is ready.
+"""Processes of the wake-up contests: ``python -m benchmarks._wakeup_roles ROLE PATH``.
 
-What is sent is the time at which it was sent, on the clock that all processes of a host share.
+Each prints a line when it is ready. A message is the time at which it was sent, by the clock that the processes of a
+host share.
 """
 
 from __future__ import annotations
@@ -15,45 +16,45 @@ from struct import Struct
 import mqplug
 
 TOPIC = "wakeups"
-TIME = Struct("<d")
-PAUSE = 0.0005  # seconds: until whoever waits for the next one is asleep
+TIMESTAMP = Struct("<d")
+PAUSE_BEFORE_SEND_S = 0.0005  # by then the receiver is blocked
 
 
-def stamp() -> bytes:
-    """The time now."""
-    return TIME.pack(time.perf_counter())
+def timestamp_now() -> bytes:
+    """Return the current time, packed."""
+    return TIMESTAMP.pack(time.perf_counter())
 
 
-def since(sent: bytes) -> float:
-    """How many seconds ago that was."""
-    seconds: float = TIME.unpack(sent)[0]
+def seconds_since(sent: bytes) -> float:
+    """Return the seconds since a packed time."""
+    seconds: float = TIMESTAMP.unpack(sent)[0]
     return time.perf_counter() - seconds
 
 
 def send(path: str) -> None:
-    """A guest sends a message for each line that it reads."""
+    """Send a message for each line of standard input, as a client of the process that owns the store."""
     with mqplug.connect("rocksmq", path=path, sync="os") as mq, mq.producer(TOPIC) as out:
-        _on_demand(lambda: out.send(stamp()))
+        _on_demand(lambda: out.send(timestamp_now()))
 
 
 def own(path: str) -> None:
-    """Own the store, and compute."""
+    """Own the store, and keep the interpreter busy."""
     with mqplug.connect("rocksmq", path=path, sync="os") as mq:
         mq.create_topic(TOPIC)
         print("ready", flush=True)
-        _compute()
+        _keep_busy()
 
 
 def send_bare(path: str) -> None:
-    """The same over a bare socket."""
+    """Send a time for each line of standard input over a bare socket."""
     with socket.socket(socket.AF_UNIX) as connection:
         connection.connect(path)
         connection.send(b"s")
-        _on_demand(lambda: connection.sendall(stamp()))
+        _on_demand(lambda: connection.sendall(timestamp_now()))
 
 
 def relay(path: str) -> None:
-    """Hand what one process writes to another: the least that a server between them does."""
+    """Relay the bytes of one process to another: the minimum that a server between them does."""
     ends: dict[bytes, socket.socket] = {}
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind(path)
@@ -62,25 +63,25 @@ def relay(path: str) -> None:
         while len(ends) < 2:
             connection, _ = listener.accept()
             ends[connection.recv(1)] = connection
-    while sent := ends[b"s"].recv(TIME.size):
+    while sent := ends[b"s"].recv(TIMESTAMP.size):
         ends[b"r"].sendall(sent)
 
 
 def busy_relay(path: str) -> None:
-    """The same from a thread of a process that computes."""
+    """Relay from a thread, and keep the interpreter busy."""
     threading.Thread(target=relay, args=(path,), daemon=True).start()
-    _compute()
+    _keep_busy()
 
 
 def _on_demand(do: Callable[[], object]) -> None:
     print("ready", flush=True)
     while sys.stdin.readline():
-        time.sleep(PAUSE)
+        time.sleep(PAUSE_BEFORE_SEND_S)
         do()
 
 
-def _compute() -> None:
-    """As a program does that is busy with Python; until it is killed."""
+def _keep_busy() -> None:
+    """Keep the interpreter busy until this process is killed."""
     while True:
         sum(number * number for number in range(10_000))
 

@@ -1,4 +1,4 @@
-"""The core alone: over a backend that costs next to nothing, and beside bare loops."""
+"""The suite of the core alone, over a backend that costs almost nothing, compared with bare loops."""
 
 from __future__ import annotations
 
@@ -6,18 +6,18 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 import mqplug
-from benchmarks._importing import importing
-from benchmarks._paired import Contest
-from benchmarks._receiving import receiving
-from benchmarks._sending import sending
-from benchmarks._synthetic import PLUGIN, Source
+from benchmarks._contests import Contest
+from benchmarks._core_receiving import receiving_contests
+from benchmarks._core_sending import sending_contests
+from benchmarks._import_time import import_contests
+from benchmarks._synthetic_backend import PLUGIN, SyntheticSource
 
 
 @contextmanager
 def contests(*, quick: bool) -> Iterator[Sequence[Contest]]:
-    """What is measured; ready as long as the context lasts."""
+    """Yield the contests; they can run within the block."""
     mqplug.register("synthetic", PLUGIN)
     with mqplug.connect("synthetic", batches=5 if quick else 300) as mq:
-        source = mq.unwrap(Source)
+        source = mq.unwrap(SyntheticSource)
         assert source is not None
-        yield [*receiving(mq, source), *sending(mq, 2_000 if quick else 50_000), *importing()]
+        yield [*receiving_contests(mq, source), *sending_contests(mq, 2_000 if quick else 50_000), *import_contests()]

@@ -1,4 +1,4 @@
-"""RocksMQ in batches: beside a bare rocksdict program with the same pages, sqlite3, and queues on it."""
+"""The suite of RocksMQ in batches, compared with a bare rocksdict program, sqlite3, and queues on SQLite."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import mqplug
-from benchmarks import _library_queues, _rocksdict, _sqlite
-from benchmarks._load import MANY, Load, loads
-from benchmarks._paired import Contest, Side, Work
+from benchmarks import _queue_libraries, _rocksdict, _sqlite
+from benchmarks._contests import Contest, Side, Work
+from benchmarks._load import BATCH_MESSAGES, Load, loads
 
 TOPIC = "messages"
 SYNCS = {"os": ("NORMAL", 6), "always": ("FULL", 4)}
-"""How a send is made safe; what sqlite calls that; and how many times as fast as sqlite ours is to be."""
+"""For each ``sync`` of RocksMQ: the ``synchronous`` of sqlite, and the speed ratio to reach against it."""
 
 
 @contextmanager
 def contests(*, quick: bool) -> Iterator[Sequence[Contest]]:
-    """What is measured. Each turn of a writer has a directory of its own; readers share one that is filled once."""
-    if missing := _library_queues.missing():
-        print(f"not installed, so not measured: {', '.join(missing)}")
+    """Yield the contests. Each turn that writes has a directory of its own; those that read share one, filled once."""
+    if missing := _queue_libraries.missing():
+        print(f"not installed, so omitted: {', '.join(missing)}")
     with TemporaryDirectory(prefix="mqplug-bench-") as name:
         directory = Path(name)
         yield [
@@ -51,9 +51,9 @@ def _writing(directory: Path, load: Load, origin: str, sync: str) -> Contest:
                 f"WAL, synchronous={synchronous}, {rows}",
                 partial(_sqlite.writing, directory, load, origin, synchronous),
             ),
-            *(_more_rivals(directory, load, synchronous) if origin == "bytes" else ()),
+            *(_queue_rivals(directory, load, synchronous) if origin == "bytes" else ()),
         ],
-        aims={"rocksdict": 0.9, "sqlite": times},
+        min_speed_ratios={"rocksdict": 0.9, "sqlite": times},
     )
 
 
@@ -69,14 +69,14 @@ ORIGINS = {
         "the same, from to_pylist() of a RecordBatch",
     ),
 }
-"""What is written: by ours, by the bare program, by sqlite."""
+"""For each origin of the values: what mqplug, the bare program and sqlite write."""
 
 
-def _more_rivals(directory: Path, load: Load, synchronous: str) -> Iterator[Side]:
+def _queue_rivals(directory: Path, load: Load, synchronous: str) -> Iterator[Side]:
     words = f"WAL, synchronous={synchronous}, executemany, with indexes by offset and by time"
     yield Side("sqlite log", words, partial(_sqlite.writing_log, directory, load, synchronous))
     if load.partitions == 1:
-        yield from _library_queues.putting(directory, load, synchronous)
+        yield from _queue_libraries.putting(directory, load, synchronous)
 
 
 @contextmanager
@@ -90,7 +90,7 @@ def _send(directory: Path, load: Load, origin: str, sync: str) -> Iterator[Work]
 
 def _reading(directory: Path, load: Load, form: str) -> Contest:
     words, bare, rows = FORMS[form]
-    libraries = _library_queues.taking(directory, load) if form == "values" and load.partitions == 1 else ()
+    libraries = _queue_libraries.taking(directory, load) if form == "values" and load.partitions == 1 else ()
     return Contest(
         name=f"rocksmq: read to {form}, {load.name}",
         ours=Side("mqplug", words, partial(_receive, directory, load, form)),
@@ -99,14 +99,14 @@ def _reading(directory: Path, load: Load, form: str) -> Contest:
             Side("sqlite", rows, partial(_read_rows, directory, load, form)),
             *libraries,
         ],
-        aims={"rocksdict": 0.9},
+        min_speed_ratios={"rocksdict": 0.9},
     )
 
 
 def _reading_singles(directory: Path, load: Load, form: str) -> Contest:
     words, bare, _ = FORMS[form]
     return Contest(
-        name=f"rocksmq: read to {form} what was sent one by one, {load.name}",
+        name=f"rocksmq: read to {form}, sent one by one, {load.name}",
         ours=Side("mqplug", words, partial(_receive, directory, load, form, _fill_singly)),
         rivals=[Side("rocksdict", bare, partial(_read_bare, directory, load, form, _rocksdict.fill_singly))],
     )
@@ -129,7 +129,7 @@ FORMS = {
         "the same as tuples, then a table of 1000 rows",
     ),
 }
-"""What is made of what is read: by ours, by the bare program, by sqlite."""
+"""For each form: how mqplug, the bare program and sqlite read."""
 
 
 Fill = Callable[[Path, Load], None]
@@ -147,7 +147,7 @@ def _receive(directory: Path, load: Load, form: str, fill: Fill | None = None) -
 
 def _values(consumer: mqplug.Consumer) -> int:
     count = 0
-    while batch := consumer.receive_many(MANY, 0):
+    while batch := consumer.receive_many(BATCH_MESSAGES, 0):
         count += len(batch.values)
     return count
 
@@ -162,7 +162,7 @@ def _messages(consumer: mqplug.Consumer) -> int:
 
 def _arrow(consumer: mqplug.Consumer) -> int:
     count = 0
-    while batch := consumer.receive_many(MANY, 0):
+    while batch := consumer.receive_many(BATCH_MESSAGES, 0):
         count += batch.to_arrow(["offset", "timestamp", "key", "value", "headers"]).num_rows
     return count
 
@@ -179,7 +179,7 @@ def _read_rows(directory: Path, load: Load, form: str) -> AbstractContextManager
 
 
 def _filled(directory: Path, name: str, load: Load, fill: Fill) -> Path:
-    """A directory that holds this load, filled when it is first asked for."""
+    """Return a directory that holds this load; fill it on first use."""
     path = directory / f"{name}-{load.size}-{load.partitions}-{fill.__name__}"
     if not path.exists():
         fill(path, load)

@@ -1,4 +1,4 @@
-"""RocksMQ in bulk: a stage and its ingest, beside sending the same, and beside a bare program that makes such files."""
+"""The suite of RocksMQ stages and ingests, compared with sending the same, and with a bare rocksdict program."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from rocksdict import IngestExternalFileOptions, SstFileWriter
 
 import mqplug
 from benchmarks import _rocksdict
-from benchmarks._load import MANY, Load, loads
-from benchmarks._paired import Contest, Side, Work
+from benchmarks._contests import Contest, Side, Work
+from benchmarks._load import BATCH_MESSAGES, Load, loads
 from mqplug_rocksmq._engine.tuning import Tuning
 
 TOPIC = "messages"
@@ -23,12 +23,12 @@ TOPIC = "messages"
 
 @contextmanager
 def contests(*, quick: bool) -> Iterator[Sequence[Contest]]:
-    """What is measured; each turn of a writer has a directory of its own."""
+    """Yield the contests. Each turn has a directory of its own."""
     with TemporaryDirectory(prefix="mqplug-bench-") as name:
         directory = Path(name)
         yield [
             *(_writing(directory, load, form) for load in loads(quick=quick) for form in ("bytes", "Arrow")),
-            *(_taking_in(directory, load) for load in loads(quick=quick)),
+            *(_ingesting(directory, load) for load in loads(quick=quick)),
             *(_reading(directory, load) for load in loads(quick=quick)),
         ]
 
@@ -44,10 +44,10 @@ def _writing(directory: Path, load: Load, form: str) -> Contest:
     )
 
 
-def _taking_in(directory: Path, load: Load) -> Contest:
-    """What it costs the process that owns the store, which need not be the one that stages."""
+def _ingesting(directory: Path, load: Load) -> Contest:
+    """Return the contest of the ingest alone: the part of the owner, which need not be the process that stages."""
     return Contest(
-        name=f"rocksmq: take in what was staged, {load.name}",
+        name=f"rocksmq: ingest alone, {load.name}",
         ours=Side("mqplug", "ingest", partial(_staged, directory, load)),
         rivals=[Side("mqplug sent", "send_many of 1000, sync=os", partial(_send, directory, load, "bytes"))],
     )
@@ -55,10 +55,10 @@ def _taking_in(directory: Path, load: Load) -> Contest:
 
 def _reading(directory: Path, load: Load) -> Contest:
     return Contest(
-        name=f"rocksmq: read what was taken in, {load.name}",
-        ours=Side("mqplug", "receive_many(1000).values of it", partial(_read, directory, load, _write_staged)),
-        rivals=[Side("mqplug sent", "the same of what was sent", partial(_read, directory, load, _write_sent))],
-        aims={"mqplug sent": 0.9},
+        name=f"rocksmq: read ingested messages, {load.name}",
+        ours=Side("mqplug", "receive_many(1000).values", partial(_read, directory, load, _write_staged)),
+        rivals=[Side("mqplug sent", "the same after send_many", partial(_read, directory, load, _write_sent))],
+        min_speed_ratios={"mqplug sent": 0.9},
     )
 
 
@@ -81,10 +81,10 @@ def _batch(load: Load, form: str) -> Any:
 def _stage(directory: Path, load: Load, form: str) -> Iterator[Work]:
     batch, numbers = _batch(load, form), count()
     with _store(directory, load) as mq:
-        yield lambda: _take_in(mq, load, batch, next(numbers))
+        yield lambda: _stage_and_ingest(mq, load, batch, next(numbers))
 
 
-def _take_in(mq: mqplug.Client, load: Load, batch: Any, number: int) -> int:
+def _stage_and_ingest(mq: mqplug.Client, load: Load, batch: Any, number: int) -> int:
     return mq.ingest(_write(mq, load, batch), writer="benchmark", number=number).messages
 
 
@@ -111,21 +111,21 @@ def _send(directory: Path, load: Load, form: str) -> Iterator[Work]:
 
 @contextmanager
 def _bare(directory: Path, load: Load) -> Iterator[Work]:
-    """Make a table file of pages, and take it in: no partitions, no index, no checksum of the file, no mark."""
+    """Prepare to create and ingest a table file of pages, without partitions, index, file checksum or ingest mark."""
     with TemporaryDirectory(dir=directory) as path:
         database = _rocksdict.open_database(Path(path))
         file, turns = str(Path(path) / "staged.sst"), count()
-        yield lambda: _ingest(database.get_column_family("data"), file, load, next(turns))
+        yield lambda: _ingest_pages(database.get_column_family("data"), file, load, next(turns))
         database.close()
 
 
-def _ingest(data: Any, file: str, load: Load, turn: int) -> int:
+def _ingest_pages(data: Any, file: str, load: Load, turn: int) -> int:
     writer = SstFileWriter(Tuning().families("strict")[1]["data"])
     writer.open(file)
     end = 0
     for _ in range(load.batches):
         for body in _rocksdict.pages_of(load.values):
-            writer[_rocksdict.KEY.pack(turn, end)] = body.seal(end)
+            writer[_rocksdict.PAGE_KEY.pack(turn, end)] = body.seal(end)
             end += body.messages
     writer.finish()
     options = IngestExternalFileOptions()
@@ -136,7 +136,7 @@ def _ingest(data: Any, file: str, load: Load, turn: int) -> int:
 
 @contextmanager
 def _read(directory: Path, load: Load, write: Callable[[mqplug.Client, Load], None]) -> Iterator[Work]:
-    """Read from table files, on both sides: what was sent is in some when the store was closed."""
+    """Prepare to read from table files on both sides: a clean close moves sent messages into table files."""
     with TemporaryDirectory(dir=directory) as path:
         with mqplug.connect("rocksmq", path=path, sync="os") as mq:
             mq.create_topic(TOPIC, partitions=load.partitions)
@@ -149,7 +149,7 @@ def _read(directory: Path, load: Load, write: Callable[[mqplug.Client, Load], No
 
 
 def _write_staged(mq: mqplug.Client, load: Load) -> None:
-    _take_in(mq, load, load.values, 0)
+    _stage_and_ingest(mq, load, load.values, 0)
 
 
 def _write_sent(mq: mqplug.Client, load: Load) -> None:
@@ -160,6 +160,6 @@ def _write_sent(mq: mqplug.Client, load: Load) -> None:
 
 def _values(consumer: mqplug.Consumer) -> int:
     found = 0
-    while batch := consumer.receive_many(MANY, 0):
+    while batch := consumer.receive_many(BATCH_MESSAGES, 0):
         found += len(batch.values)
     return found

@@ -1,4 +1,4 @@
-"""RocksMQ as a job queue: put, take and ack, beside queues on SQLite with the same durability."""
+"""The suite of RocksMQ as a job queue, compared with queues on SQLite with the same durability."""
 
 from __future__ import annotations
 
@@ -9,25 +9,25 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import mqplug
-from benchmarks import _queues
-from benchmarks._library_queues import is_installed
-from benchmarks._paired import Contest, Side, Work
+from benchmarks import _job_queues
+from benchmarks._contests import Contest, Side, Work
+from benchmarks._queue_libraries import is_installed
 
 TOPIC = "jobs"
 VALUE = b"x" * 64 + bytes(range(64))
-MANY = 100
+JOBS_AT_ONCE = 100
 
 
 @contextmanager
 def contests(*, quick: bool) -> Iterator[Sequence[Contest]]:
-    """What is measured. Each turn has a directory of its own; a rival that is not installed is left out."""
+    """Yield the contests. Each turn has a directory of its own; rivals that are not installed are omitted."""
     one, many = (100, 1_000) if quick else (500, 5_000)
     with TemporaryDirectory(prefix="mqplug-bench-") as name:
         directory = Path(name)
         yield [
             _contest(directory, sync, count, at_once)
             for sync in ("always", "os")
-            for count, at_once in ((one, 1), (many, MANY))
+            for count, at_once in ((one, 1), (many, JOBS_AT_ONCE))
         ]
 
 
@@ -44,14 +44,14 @@ def _contest(directory: Path, sync: str, count: int, at_once: int) -> Contest:
 
 def _rivals(directory: Path, synchronous: str, count: int, at_once: int) -> Iterator[Side]:
     words = f"WAL, synchronous={synchronous}"
-    by_hand = partial(_queues.by_hand, directory, VALUE, count, at_once, synchronous)
-    yield Side("sqlite", f"{words}, INSERT, SELECT, DELETE; who has what is in memory", by_hand)
+    by_hand = partial(_job_queues.by_hand, directory, VALUE, count, at_once, synchronous)
+    yield Side("sqlite", f"{words}, INSERT, SELECT, DELETE; taken jobs in memory", by_hand)
     if is_installed("litequeue"):
-        litequeue = partial(_queues.litequeue, directory, VALUE, count, at_once, synchronous)
+        litequeue = partial(_job_queues.litequeue, directory, VALUE, count, at_once, synchronous)
         together = "put" if at_once == 1 else f"a transaction of {at_once} puts"
         yield Side("litequeue", f"{words}, {together}, pop, done", litequeue)
     if at_once == 1 and is_installed("persistqueue"):
-        persist_queue = partial(_queues.persist_queue, directory, VALUE, count, synchronous)
+        persist_queue = partial(_job_queues.persist_queue, directory, VALUE, count, synchronous)
         yield Side("persist-queue", f"{words}, SQLiteAckQueue: put, get, ack", persist_queue)
 
 

@@ -1,4 +1,4 @@
-"""RocksMQ, messages sent one by one: each waited for, by 1, 16 and 64 threads; and not waited for."""
+"""The suite of RocksMQ single sends: waited for by 1, 16 and 64 threads, and submitted without waiting."""
 
 from __future__ import annotations
 
@@ -12,33 +12,33 @@ from tempfile import TemporaryDirectory
 
 import mqplug
 from benchmarks import _sqlite
-from benchmarks._committer import committer, writer
-from benchmarks._load import some_values
-from benchmarks._paired import Contest, Side, Timed, Work
-from benchmarks._threads import from_threads
+from benchmarks._calling_threads import from_threads
+from benchmarks._contests import Contest, Side, TimedMessages, Work
+from benchmarks._load import batch_values
+from benchmarks._rocksdict_single_sends import open_committer, open_writer
 
 TOPIC = "messages"
-SIZES, THREADS, SYNCS = (128, 1024), (1, 16, 64), ("always", "os")
-OUTSTANDING = 1000
-ENOUGH = {"always": {1: 1000, 16: 300, 64: 150}, "os": {1: 10_000, 16: 800, 64: 200}}
-"""How many sends of each thread are a turn."""
+VALUE_BYTES, THREADS, SYNCS = (128, 1024), (1, 16, 64), ("always", "os")
+OUTSTANDING_MESSAGES = 1000
+SENDS_PER_THREAD = {"always": {1: 1000, 16: 300, 64: 150}, "os": {1: 10_000, 16: 800, 64: 200}}
+"""The sends of each thread in a turn, by ``sync`` and number of threads."""
 
 
 @contextmanager
 def contests(*, quick: bool) -> Iterator[Sequence[Contest]]:
-    """What is measured. Each turn has a directory of its own."""
+    """Yield the contests. Each turn has a directory of its own."""
     with TemporaryDirectory(prefix="mqplug-bench-") as name:
         directory = Path(name)
         yield [
-            *(_waiting(directory, *each, quick=quick) for each in product(SIZES, SYNCS, THREADS)),
-            *(_not_waiting(directory, *each, quick=quick) for each in product(SIZES, SYNCS)),
+            *(_waiting(directory, *each, quick=quick) for each in product(VALUE_BYTES, SYNCS, THREADS)),
+            *(_not_waiting(directory, *each, quick=quick) for each in product(VALUE_BYTES, SYNCS)),
         ]
 
 
 def _waiting(directory: Path, size: int, sync: str, threads: int, *, quick: bool) -> Contest:
-    calls = 10 if quick else ENOUGH[sync][threads]
-    run = partial(from_threads, threads, calls, values=some_values(size))
-    slow = partial(from_threads, threads, max(1, calls // (1 if threads == 1 else 8)), values=some_values(size))
+    calls = 10 if quick else SENDS_PER_THREAD[sync][threads]
+    run = partial(from_threads, threads, calls, values=batch_values(size))
+    slow = partial(from_threads, threads, max(1, calls // (1 if threads == 1 else 8)), values=batch_values(size))
     synchronous = "FULL" if sync == "always" else "NORMAL"
     bare = "one thread writes for all, then flush_wal(True)" if sync == "always" else "each writes a page of one"
     return Contest(
@@ -55,7 +55,7 @@ def _waiting(directory: Path, size: int, sync: str, threads: int, *, quick: bool
 
 
 @contextmanager
-def _send(directory: Path, sync: str, run: partial[Timed]) -> Iterator[Work]:
+def _send(directory: Path, sync: str, run: partial[TimedMessages]) -> Iterator[Work]:
     with TemporaryDirectory(dir=directory) as path, mqplug.connect("rocksmq", path=path, sync=sync) as mq:
         mq.create_topic(TOPIC)
         with mq.producer(TOPIC) as out:
@@ -63,17 +63,17 @@ def _send(directory: Path, sync: str, run: partial[Timed]) -> Iterator[Work]:
 
 
 @contextmanager
-def _bare(directory: Path, sync: str, run: partial[Timed]) -> Iterator[Work]:
+def _bare(directory: Path, sync: str, run: partial[TimedMessages]) -> Iterator[Work]:
     if sync == "always":
-        with committer(directory, sync=True) as native:
+        with open_committer(directory, sync=True) as native:
             yield lambda: run(native.send)
     else:
-        with writer(directory) as write:
+        with open_writer(directory) as write:
             yield lambda: run(write)
 
 
 @contextmanager
-def _insert(directory: Path, synchronous: str, run: partial[Timed]) -> Iterator[Work]:
+def _insert(directory: Path, synchronous: str, run: partial[TimedMessages]) -> Iterator[Work]:
     lock = threading.Lock()
 
     def insert(value: bytes) -> None:
@@ -85,12 +85,14 @@ def _insert(directory: Path, synchronous: str, run: partial[Timed]) -> Iterator[
 
 
 def _not_waiting(directory: Path, size: int, sync: str, *, quick: bool) -> Contest:
-    values = some_values(size) * (2 if quick else 40)
-    bare = f"one thread writes{' and syncs' * (sync == 'always')}, at most {OUTSTANDING} on their way"
+    values = batch_values(size) * (2 if quick else 40)
+    bare = f"one thread writes{' and syncs' * (sync == 'always')}, at most {OUTSTANDING_MESSAGES} pending"
     return Contest(
         name=f"rocksmq: submit, {size} B, sync={sync}",
         ours=Side(
-            "mqplug", f"submit, queue_messages={OUTSTANDING}; then flush", partial(_submit, directory, sync, values)
+            "mqplug",
+            f"submit, queue_messages={OUTSTANDING_MESSAGES}; then flush",
+            partial(_submit, directory, sync, values),
         ),
         rivals=[Side("rocksdict", bare, partial(_submit_bare, directory, sync, values))],
     )
@@ -106,7 +108,7 @@ def _submit(directory: Path, sync: str, values: list[bytes]) -> Iterator[Work]:
 
     with TemporaryDirectory(dir=directory) as path, mqplug.connect("rocksmq", path=path, sync=sync) as mq:
         mq.create_topic(TOPIC)
-        with mq.producer(TOPIC, queue_messages=OUTSTANDING) as out:
+        with mq.producer(TOPIC, queue_messages=OUTSTANDING_MESSAGES) as out:
             yield work
 
 
@@ -118,5 +120,5 @@ def _submit_bare(directory: Path, sync: str, values: list[bytes]) -> Iterator[Wo
         native.flush()
         return len(values)
 
-    with committer(directory, sync=sync == "always", most=OUTSTANDING) as native:
+    with open_committer(directory, sync=sync == "always", most=OUTSTANDING_MESSAGES) as native:
         yield work

@@ -1,4 +1,4 @@
-"""RocksMQ, how soon a blocked receive has what somebody sends: in one process, and across processes."""
+"""The suite of RocksMQ wake-ups: how quickly a blocked receive returns a sent message, within and across processes."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import mqplug
-from benchmarks._paired import Contest, Side, Timed, Work
-from benchmarks._wakeup_roles import PAUSE, TIME, TOPIC, since, stamp
+from benchmarks._contests import Contest, Side, TimedMessages, Work
+from benchmarks._wakeup_roles import PAUSE_BEFORE_SEND_S, TIMESTAMP, TOPIC, seconds_since, timestamp_now
 
 _SERVE = [sys.executable, "-m", "mqplug.cli", "rocksmq", "serve", "--sync", "os"]
 _ROLE = [sys.executable, "-m", "benchmarks._wakeup_roles"]
@@ -24,34 +24,40 @@ _ROLE = [sys.executable, "-m", "benchmarks._wakeup_roles"]
 
 @contextmanager
 def contests(*, quick: bool) -> Iterator[Sequence[Contest]]:
-    """What is measured: how long it is until receive has returned what is sent, unsynced."""
+    """Yield the contests. They time each unsynced message until receive has returned it."""
     count = 30 if quick else 1000
     with TemporaryDirectory(prefix="mqplug-bench-") as name:
         directory = Path(name)
         yield [
-            *(_within(directory, count, begin) for begin in BEGINS),
+            *(_within(directory, count, begin) for begin in TIMED_FROM),
             Contest(
                 name="rocksmq: wake-up across processes, by serve",
                 ours=Side("mqplug", "send, to receive in another process", partial(_across, directory, count, _SERVE)),
                 rivals=[
                     Side("socket", "a bare relay: two Unix sockets", partial(_by_socket, directory, count, "relay"))
                 ],
-                most_median=400,
+                max_p50_us=400,
             ),
             Contest(
                 name="rocksmq: wake-up across processes, by a busy owner",
                 ours=Side(
-                    "mqplug", "the same, the owner computes", partial(_across, directory, count, [*_ROLE, "own"])
+                    "mqplug",
+                    "the same, the owner busy with Python",
+                    partial(_across, directory, count, [*_ROLE, "own"]),
                 ),
                 rivals=[
-                    Side("socket", "the same, the relay computes", partial(_by_socket, directory, count, "busy-relay"))
+                    Side(
+                        "socket",
+                        "the same, the relay busy with Python",
+                        partial(_by_socket, directory, count, "busy-relay"),
+                    )
                 ],
             ),
         ]
 
 
-BEGINS = {"send is called": None, "send has returned": 100}
-"""From when it is timed in one process, and how many microseconds half of them may take."""
+TIMED_FROM = {"send is called": None, "send has returned": 100}
+"""When timing begins within one process, and the most that p50 may be in microseconds."""
 
 
 def _within(directory: Path, count: int, begin: str) -> Contest:
@@ -60,7 +66,7 @@ def _within(directory: Path, count: int, begin: str) -> Contest:
         name=f"rocksmq: wake-up in the process, from when {begin}",
         ours=Side("mqplug", "send, to receive in another thread", partial(_in_process, directory, count, returned)),
         rivals=[Side("queue", "put and get of a SimpleQueue", partial(_by_queue, count, returned))],
-        most_median=BEGINS[begin],
+        max_p50_us=TIMED_FROM[begin],
     )
 
 
@@ -78,15 +84,17 @@ def _by_queue(count: int, returned: bool) -> Iterator[Work]:
     yield lambda: _by_thread(count, sent.put, lambda: sent.get(timeout=30), returned=returned)
 
 
-def _by_thread(count: int, send: Callable[[bytes], object], receive: Callable[[], bytes], *, returned: bool) -> Timed:
-    """Send one as soon as this thread waits for it."""
+def _by_thread(
+    count: int, send: Callable[[bytes], object], receive: Callable[[], bytes], *, returned: bool
+) -> TimedMessages:
+    """Send each message from another thread while this one waits for it."""
     asked: queue.SimpleQueue[bool] = queue.SimpleQueue()
     done: queue.SimpleQueue[float] = queue.SimpleQueue()
 
     def run() -> None:
         while asked.get():
-            time.sleep(PAUSE)
-            send(stamp())
+            time.sleep(PAUSE_BEFORE_SEND_S)
+            send(timestamp_now())
             done.put(time.perf_counter())
 
     def since_return(_: bytes) -> float:
@@ -96,20 +104,20 @@ def _by_thread(count: int, send: Callable[[bytes], object], receive: Callable[[]
     sender = threading.Thread(target=run)
     sender.start()
     try:
-        return _received(count, lambda: asked.put(True), receive, since_return if returned else since)
+        return _received(count, lambda: asked.put(True), receive, since_return if returned else seconds_since)
     finally:
         asked.put(False)
         sender.join()
 
 
 def _received(
-    count: int, ask: Callable[[], object], receive: Callable[[], bytes], took: Callable[[bytes], float] = since
-) -> Timed:
+    count: int, ask: Callable[[], object], receive: Callable[[], bytes], took: Callable[[bytes], float] = seconds_since
+) -> TimedMessages:
     latencies = []
     for _ in range(count):
         ask()
         latencies.append(took(receive()))
-    return Timed(latencies, paced=True)
+    return TimedMessages(latencies, paced=True)
 
 
 @contextmanager
@@ -132,12 +140,12 @@ def _by_socket(directory: Path, count: int, relay: str) -> Iterator[Work]:
             connection.connect(path)
             connection.send(b"r")
             with _started([*_ROLE, "send-bare", path]) as sender:
-                yield lambda: _received(count, partial(_ask, sender), lambda: connection.recv(TIME.size))
+                yield lambda: _received(count, partial(_ask, sender), lambda: connection.recv(TIMESTAMP.size))
 
 
 @contextmanager
 def _started(command: list[str]) -> Iterator[subprocess.Popen[bytes]]:
-    """Another process, as soon as it says that it is ready, until it is killed."""
+    """Start another process, wait for its line that says it is ready, and kill it after the block."""
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0) as process:
         try:
             assert process.stdout

@@ -1,4 +1,4 @@
-"""The configuration of Sphinx."""
+"""The Sphinx configuration of the documentation."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ myst_heading_anchors = 3
 
 
 def add_anchors(app: object, docname: str, source: list[str]) -> None:
-    """Give each rule of the contract an anchor, such as ``contract-rules#seek-33``, to which its failures lead."""
+    """Give each rule of the contract an anchor, such as ``contract-rules#seek-33``, which failures link to."""
     if docname == "contract-rules":
         rule = re.compile(r"^\*\*([A-Z]+-\d+)\*\* ·", re.MULTILINE)
         source[0] = rule.sub(lambda found: f"({found[1].lower()})=\n{found[0]}", source[0])
 
 
 def setup(app: Sphinx) -> None:
-    """Called by Sphinx."""
+    """Register `add_anchors` with Sphinx."""
     app.connect("source-read", add_anchors)

@@ -1,8 +1,8 @@
 """A pytest plugin that executes the snippets of Markdown pages: `pytest -p snippets README.md docs`.
 
-Each page is one program: its Python blocks run in order, in one namespace, in an empty folder. Lines with `>>>` are
-checked against what follows them. In console blocks the lines `$ mqplug …` run too, and must succeed; other lines
-(installing, starting servers) are what the test environments do themselves.
+Each page is one program: its Python blocks run in order, in one namespace, in an empty folder. The output of lines with
+`>>>` is compared with the lines that follow them. In console blocks the lines `$ mqplug …` run too and must succeed.
+Other console lines, such as installing and starting servers, are left to the test environments.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import Any
 from sybil import Example, Sybil
 from sybil.parsers.markdown import CodeBlockParser, PythonCodeBlockParser, SkipParser
 
-PROMPT = "$ mqplug "
+COMMAND_PROMPT = "$ mqplug "
 
 
 def _enter(namespace: dict[str, Any]) -> None:
@@ -34,8 +34,8 @@ def _leave(namespace: dict[str, Any]) -> None:
 
 def _run(example: Example) -> None:
     for line in example.parsed.splitlines():
-        if line.startswith(PROMPT):
-            command = line.replace(PROMPT, f"{sys.executable} -m mqplug.cli ", 1)
+        if line.startswith(COMMAND_PROMPT):
+            command = line.replace(COMMAND_PROMPT, f"{sys.executable} -m mqplug.cli ", 1)
             subprocess.run(command, shell=True, check=True, timeout=60)
 
 

@@ -1,4 +1,4 @@
-"""What ``import mqplug`` costs a fresh interpreter."""
+"""The contest of ``import mqplug`` in a fresh interpreter."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 
-from benchmarks._paired import Contest, Side, Work
+from benchmarks._contests import Contest, Side, Work
 
-MOST = 60_000.0  # microseconds
+MAX_IMPORT_CPU_US = 60_000.0
 
 
-def importing() -> list[Contest]:
-    """A fresh interpreter with and without mqplug."""
+def import_contests() -> list[Contest]:
+    """Return the contest of a fresh interpreter that imports mqplug against ones that do not."""
     ours = Side("mqplug", "python -c 'import mqplug', a fresh interpreter", _fresh("import mqplug"))
     rival = Side("nothing", "python -c pass", _fresh("pass"))
-    attrs = Side("attrs", "python -c 'import attrs, pluggy', which it needs", _fresh("import attrs, pluggy"))
-    return [Contest(name="import", ours=ours, rivals=[rival, attrs], unit="import", most_added=MOST)]
+    attrs = Side("attrs", "python -c 'import attrs, pluggy', which mqplug requires", _fresh("import attrs, pluggy"))
+    return [Contest(name="import", ours=ours, rivals=[rival, attrs], unit="import", max_added_cpu_us=MAX_IMPORT_CPU_US)]
 
 
 def _fresh(program: str) -> Callable[[], AbstractContextManager[Work]]:

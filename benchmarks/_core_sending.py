@@ -1,4 +1,4 @@
-"""What the core adds to a message that is sent, beside bare loops over the same driver."""
+"""Contests of what the core adds to a sent message, compared with bare loops over the same driver."""
 
 from __future__ import annotations
 
@@ -8,16 +8,15 @@ from itertools import accumulate
 from typing import Any
 
 import mqplug
-from benchmarks._paired import Contest, Side, Work
-from benchmarks._synthetic import TOPIC, Producer
+from benchmarks._contests import Contest, Side, Work
+from benchmarks._synthetic_backend import BATCH_MESSAGES, TOPIC, VALUE_BYTES, SyntheticProducer
 from mqplug.spi import Headers, Numbers
 
-VALUE = b"x" * 128
-BATCH = 1000
+VALUE = b"x" * VALUE_BYTES
 
 
-class Bare:
-    """The least that a driver needs of a record on its way, and what the bare loop keeps of it."""
+class BareRecord:
+    """The minimum that a driver needs of a message being sent, and where the bare loop keeps its result."""
 
     __slots__ = ("headers", "key", "partition", "place", "timestamp", "topic", "value")
 
@@ -40,12 +39,12 @@ class Bare:
 
 
 class BareRun:
-    """The same of a batch."""
+    """The minimum that a driver needs of a batch being sent."""
 
     keys: Sequence[bytes | None] | None = None
     headers: Sequence[Headers] | None = None
     timestamps: Sequence[int | None] | None = None
-    size = BATCH * len(VALUE)
+    size = BATCH_MESSAGES * len(VALUE)
 
     def __init__(self, values: Sequence[bytes | None]) -> None:
         self.topic, self.partition, self.values = TOPIC, 0, values
@@ -61,8 +60,8 @@ class BareRun:
     def arrow(self, names: Sequence[str]) -> Mapping[str, Any]:
         return {}
 
-    def sendings(self) -> Sequence[Bare]:
-        return [Bare(value or b"") for value in self.values]
+    def sendings(self) -> Sequence[BareRecord]:
+        return [BareRecord(value or b"") for value in self.values]
 
     def stored(self, log: mqplug.Log, coordinates: Sequence[Numbers], details: Sequence[Numbers] | None = None) -> None:
         self.place = (log, coordinates)
@@ -73,8 +72,8 @@ class BareRun:
     unknown = failed
 
 
-def sending(mq: mqplug.Client, messages: int) -> list[Contest]:
-    """Without waiting, with, and many at once."""
+def sending_contests(mq: mqplug.Client, messages: int) -> list[Contest]:
+    """Return the contests: without waiting, with waiting, and many at once."""
 
     def ours(words: str, loop: Callable[[mqplug.Producer, int], int]) -> Side:
         @contextmanager
@@ -84,10 +83,10 @@ def sending(mq: mqplug.Client, messages: int) -> list[Contest]:
 
         return Side("mqplug", words, prepare)
 
-    def bare(words: str, loop: Callable[[Producer, int], int]) -> Side:
+    def bare(words: str, loop: Callable[[SyntheticProducer, int], int]) -> Side:
         @contextmanager
         def prepare() -> Iterator[Work]:
-            yield lambda: loop(Producer(), messages)
+            yield lambda: loop(SyntheticProducer(), messages)
 
         return Side("bare loop", words, prepare)
 
@@ -95,7 +94,7 @@ def sending(mq: mqplug.Client, messages: int) -> list[Contest]:
     kept = bare("the same; the records are kept", _bare_kept)
     return [
         Contest(
-            name="send: submit, unwatched", most_added=0.6,
+            name="send: submit, unwatched", max_added_cpu_us=0.6,
             ours=ours("out.submit(value)", _submit), rivals=[unwatched],
         ),
         Contest(
@@ -103,7 +102,7 @@ def sending(mq: mqplug.Client, messages: int) -> list[Contest]:
             ours=ours("out.submit(value, key=key)", _keyed), rivals=[unwatched],
         ),
         Contest(
-            name="send: submit, handles kept", most_added=0.6,
+            name="send: submit, handles kept", max_added_cpu_us=0.6,
             ours=ours("handles.append(out.submit(value))", _handles), rivals=[kept],
         ),
         Contest(
@@ -112,7 +111,7 @@ def sending(mq: mqplug.Client, messages: int) -> list[Contest]:
         ),
         Contest(name="send: and wait", ours=ours("out.send(value)", _send), rivals=[unwatched]),
         Contest(
-            name="send: many", most_added=0.1, ours=ours("out.send_many([value] * 1000)", _many),
+            name="send: many", max_added_cpu_us=0.1, ours=ours("out.send_many([value] * 1000)", _many),
             rivals=[bare("driver.send_run(batch of 1000), a new list each", _bare_many)],
         ),
         Contest(
@@ -123,24 +122,24 @@ def sending(mq: mqplug.Client, messages: int) -> list[Contest]:
     ]  # fmt: skip
 
 
-def _bare(driver: Producer, messages: int) -> int:
+def _bare(driver: SyntheticProducer, messages: int) -> int:
     for _ in range(messages):
-        driver.send((Bare(VALUE),))
+        driver.send((BareRecord(VALUE),))
     return messages
 
 
-def _bare_kept(driver: Producer, messages: int) -> int:
+def _bare_kept(driver: SyntheticProducer, messages: int) -> int:
     kept = []
     for _ in range(messages):
-        record = Bare(VALUE)
+        record = BareRecord(VALUE)
         kept.append(record)
         driver.send((record,))
     return len(kept)
 
 
-def _bare_many(driver: Producer, messages: int) -> int:
-    for _ in range(messages // BATCH):
-        driver.send_run(BareRun([VALUE] * BATCH))
+def _bare_many(driver: SyntheticProducer, messages: int) -> int:
+    for _ in range(messages // BATCH_MESSAGES):
+        driver.send_run(BareRun([VALUE] * BATCH_MESSAGES))
     return messages
 
 
@@ -175,13 +174,13 @@ def _send(out: mqplug.Producer, messages: int) -> int:
 
 
 def _many(out: mqplug.Producer, messages: int) -> int:
-    for _ in range(messages // BATCH):
-        out.send_many([VALUE] * BATCH)
+    for _ in range(messages // BATCH_MESSAGES):
+        out.send_many([VALUE] * BATCH_MESSAGES)
     return messages
 
 
 def _many_records(out: mqplug.Producer, messages: int) -> int:
     keys = [b"customer-%d" % number for number in range(100)]
-    for _ in range(messages // BATCH):
-        out.send_many([mqplug.Record(VALUE, key=keys[number % 100]) for number in range(BATCH)])
+    for _ in range(messages // BATCH_MESSAGES):
+        out.send_many([mqplug.Record(VALUE, key=keys[number % 100]) for number in range(BATCH_MESSAGES)])
     return messages

@@ -1,4 +1,4 @@
-"""Job queues on SQLite: as one would write it by hand, and as libraries do."""
+"""Rival job queues on SQLite: one written by hand, litequeue and persist-queue."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from benchmarks._paired import Work
+from benchmarks._contests import Work
 
 
 @contextmanager
 def by_hand(directory: Path, value: bytes, count: int, many: int, synchronous: str) -> Iterator[Work]:
-    """The least that one process needs: rows in order, who has which in memory, and what is acked is deleted."""
+    """Prepare the minimum for one process: rows in order, taken jobs in memory, acked jobs deleted."""
     with TemporaryDirectory(dir=directory) as path, _database(Path(path), synchronous) as db:
         db.execute("CREATE TABLE jobs (id INTEGER PRIMARY KEY, value BLOB)")
 
@@ -49,7 +49,7 @@ def _transaction(db: sqlite3.Connection) -> Iterator[None]:
 
 @contextmanager
 def litequeue(directory: Path, value: bytes, count: int, many: int, synchronous: str) -> Iterator[Work]:
-    """put, pop and done of litequeue. So many puts are one transaction; pop has to be one of its own."""
+    """Prepare put, pop and done of litequeue: `many` puts in a transaction, each pop in one of its own."""
     library: Any = importlib.import_module("litequeue")
     with TemporaryDirectory(dir=directory) as path, closing(library.LiteQueue(f"{path}/jobs.sqlite")) as jobs:
         jobs.conn.execute(f"PRAGMA synchronous={synchronous}")
@@ -72,7 +72,7 @@ def litequeue(directory: Path, value: bytes, count: int, many: int, synchronous:
 
 @contextmanager
 def persist_queue(directory: Path, value: bytes, count: int, synchronous: str) -> Iterator[Work]:
-    """put, get and ack of persist-queue's SQLiteAckQueue; it has no batches."""
+    """Prepare put, get and ack of persist-queue's SQLiteAckQueue, which has no batches."""
     library: Any = importlib.import_module("persistqueue")
     with TemporaryDirectory(dir=directory) as path, closing(library.SQLiteAckQueue(path)) as jobs:
         jobs._conn.execute(f"PRAGMA synchronous={synchronous}")

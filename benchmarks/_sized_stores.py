@@ -1,4 +1,4 @@
-"""Stores of many sizes: so many messages in one topic, or so many topics of a hundred messages."""
+"""RocksMQ stores of a given size: a number of messages in one topic, or a number of topics of 100 messages."""
 
 from __future__ import annotations
 
@@ -11,62 +11,63 @@ from pathlib import Path
 import attrs
 
 import mqplug
-from benchmarks._load import MANY, some_values
+from benchmarks._load import BATCH_MESSAGES, batch_values
 
-HUNDRED = 100
-IDLE = 0.04  # of a processor
+MESSAGES_PER_TOPIC = 100
+IDLE_CPU_SHARE = 0.04  # of one processor
+SETTLE_S, SAMPLE_S = 30, 0.05
 
 
 @attrs.frozen
-class Size:
-    """One store: what it counts, and how many of them."""
+class StoreSize:
+    """The size of a store: a unit, message or topic, and a count."""
 
     unit: str
     count: int
 
     @property
     def name(self) -> str:
-        """In words."""
+        """The size in words."""
         return f"{self.count:,} {self.unit}{'s' * (self.count > 1)}"
 
     @property
     def topics(self) -> int:
-        """How many it has."""
+        """The number of topics."""
         return self.count if self.unit == "topic" else 1
 
     @property
     def messages(self) -> int:
-        """How many each topic has."""
-        return HUNDRED if self.unit == "topic" else self.count
+        """The number of messages in each topic."""
+        return MESSAGES_PER_TOPIC if self.unit == "topic" else self.count
 
 
 @attrs.frozen
-class Place:
-    """A store that is open, with a consumer of one of its topics, and when the messages of that were stored."""
+class SizedStore:
+    """An open store of a given size, a consumer of one of its topics, and that topic's first and last timestamp."""
 
     mq: mqplug.Client
     consumer: mqplug.Consumer
-    size: Size
+    size: StoreSize
     log: mqplug.Log
     times: tuple[int, int]
     rng: random.Random = attrs.field(factory=lambda: random.Random(1))
 
     def topic(self) -> str:
-        """One of its topics."""
+        """Return a random topic."""
         return _topic(self.rng.randrange(self.size.topics))
 
     def position(self) -> mqplug.Position:
-        """One of its positions."""
+        """Return a random position of the consumer's log."""
         return mqplug.Position(self.log, (self.rng.randrange(self.size.messages),))
 
     def time(self) -> int:
-        """A time at which messages were stored."""
+        """Return a random time at which messages were stored."""
         return self.rng.randint(*self.times)
 
 
 @contextmanager
-def opened(directory: Path, size: Size) -> Iterator[Place]:
-    """Open a store of this size, which is filled when it is first asked for."""
+def open_store(directory: Path, size: StoreSize) -> Iterator[SizedStore]:
+    """Open the store of this size; create and fill it on first use."""
     path = directory / f"{size.unit}-{size.count}"
     if not path.exists():
         _fill(path, size)
@@ -75,7 +76,7 @@ def opened(directory: Path, size: Size) -> Iterator[Place]:
         mq.consumer(_topic(size.topics // 2), start=mqplug.EARLIEST) as consumer,
     ):
         _settle()
-        yield Place(mq, consumer, size, consumer.assignment()[0], _times(consumer))
+        yield SizedStore(mq, consumer, size, consumer.assignment()[0], _times(consumer))
 
 
 def _topic(number: int) -> str:
@@ -83,12 +84,12 @@ def _topic(number: int) -> str:
 
 
 def _settle() -> None:
-    """Wait until what opening began in the background is over: it looks once at the retention of every topic."""
-    end, busy = time.monotonic() + 30, 1.0
-    while busy > IDLE and time.monotonic() < end:
+    """Wait until the background work of opening is done: it checks the retention of every topic once."""
+    end, busy = time.monotonic() + SETTLE_S, 1.0
+    while busy > IDLE_CPU_SHARE and time.monotonic() < end:
         before = time.process_time()
-        time.sleep(0.05)
-        busy = (time.process_time() - before) / 0.05
+        time.sleep(SAMPLE_S)
+        busy = (time.process_time() - before) / SAMPLE_S
 
 
 def _times(consumer: mqplug.Consumer) -> tuple[int, int]:
@@ -97,11 +98,11 @@ def _times(consumer: mqplug.Consumer) -> tuple[int, int]:
     return first, consumer.receive_many(1, 5).log_times[0]
 
 
-def _fill(path: Path, size: Size) -> None:
-    values = some_values(128)[: size.messages]
+def _fill(path: Path, size: StoreSize) -> None:
+    values = batch_values(128)[: size.messages]
     with mqplug.connect("rocksmq", path=str(path), sync="os") as mq:
         for topic in map(_topic, range(size.topics)):
             mq.create_topic(topic)
             with mq.producer(topic) as out:
-                for _ in range(0, size.messages, MANY):
+                for _ in range(0, size.messages, BATCH_MESSAGES):
                     out.send_many(values)

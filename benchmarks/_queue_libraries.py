@@ -1,4 +1,4 @@
-"""Libraries that keep a queue in SQLite, in batches where they can. One that is not installed is left out, and said."""
+"""Rival libraries that keep a queue in SQLite, used in batches where they can; those not installed are omitted."""
 
 from __future__ import annotations
 
@@ -13,80 +13,80 @@ from typing import Any, Protocol
 
 import attrs
 
-from benchmarks._load import MANY, Load
-from benchmarks._paired import Side, Work
+from benchmarks._contests import Side, Work
+from benchmarks._load import BATCH_MESSAGES, Load
 
 
-class Queue(Protocol):
-    """One open queue."""
+class LibraryQueue(Protocol):
+    """An open queue of a library."""
 
     def put(self, values: Sequence[bytes]) -> None:
-        """Store these values, safe at the end."""
+        """Store these values; they are safe when this returns."""
         ...
 
     def take(self, count: int) -> int:
-        """Take so many values out; answer how many came."""
+        """Take `count` values out, and return how many came."""
         ...
 
 
 @attrs.frozen
-class Library:
-    """How to open its queue: with its module, in a directory, and as ``synchronous`` as SQLite calls it."""
+class QueueLibrary:
+    """A library, what it does in words, and how to open its queue in a directory with a ``synchronous`` of SQLite."""
 
     name: str
     package: str
     putting: str
     taking: str
-    connect: Callable[[Any, str, str], AbstractContextManager[Queue]]
-    batches: int = 2  # of a turn: few, where one takes long
+    connect: Callable[[Any, str, str], AbstractContextManager[LibraryQueue]]
+    batches: int = 2  # in a turn; fewer where a batch takes long
 
-    def open(self, path: str, synchronous: str) -> AbstractContextManager[Queue]:
-        """Open its queue."""
+    def open(self, path: str, synchronous: str) -> AbstractContextManager[LibraryQueue]:
+        """Open a queue in the directory `path`."""
         return self.connect(importlib.import_module(self.package), path, synchronous)
 
 
 def putting(directory: Path, load: Load, synchronous: str) -> Iterator[Side]:
-    """Those installed, each as it puts batches into a queue of its own."""
+    """Return a side for each installed library that puts batches into a queue of its own."""
     for library in _installed():
         yield Side(library.name, library.putting, partial(_putting, directory, library, load, synchronous))
 
 
 def taking(directory: Path, load: Load) -> Iterator[Side]:
-    """Those installed, each as it takes out what was put."""
+    """Return a side for each installed library that takes a batch from its queue."""
     for library in _installed():
         yield Side(library.name, library.taking, partial(_taking, directory, library, load))
 
 
 def is_installed(package: str) -> bool:
-    """Whether a rival can be measured here."""
+    """Return whether a package is installed."""
     return importlib.util.find_spec(package) is not None
 
 
 def missing() -> list[str]:
-    """Those that are not measured, because they are not installed."""
+    """Return the libraries that are not installed."""
     return [each.name for each in LIBRARIES if not is_installed(each.package)]
 
 
-def _installed() -> Iterator[Library]:
+def _installed() -> Iterator[QueueLibrary]:
     return (library for library in LIBRARIES if is_installed(library.package))
 
 
 @contextmanager
-def _putting(directory: Path, library: Library, load: Load, synchronous: str) -> Iterator[Work]:
+def _putting(directory: Path, library: QueueLibrary, load: Load, synchronous: str) -> Iterator[Work]:
     def work() -> int:
         for _ in range(library.batches):
             queue.put(load.values)
-        return library.batches * MANY
+        return library.batches * BATCH_MESSAGES
 
     with TemporaryDirectory(dir=directory) as path, library.open(path, synchronous) as queue:
         yield work
 
 
 @contextmanager
-def _taking(directory: Path, library: Library, load: Load) -> Iterator[Work]:
+def _taking(directory: Path, library: QueueLibrary, load: Load) -> Iterator[Work]:
     with TemporaryDirectory(dir=directory) as path, library.open(path, "OFF") as queue:
         queue.put(load.values)
-        yield lambda: queue.take(MANY)
+        yield lambda: queue.take(BATCH_MESSAGES)
 
 
 class _LiteQueue:
@@ -105,7 +105,7 @@ class _LiteQueue:
 
 
 @contextmanager
-def _lite_queue(library: Any, path: str, synchronous: str) -> Iterator[Queue]:
+def _lite_queue(library: Any, path: str, synchronous: str) -> Iterator[LibraryQueue]:
     with closing(library.LiteQueue(f"{path}/queue.sqlite")) as jobs:
         jobs.conn.execute(f"PRAGMA synchronous={synchronous}")
         yield _LiteQueue(jobs)
@@ -127,7 +127,7 @@ class _PersistQueue:
 
 
 @contextmanager
-def _persist_queue(library: Any, path: str, synchronous: str) -> Iterator[Queue]:
+def _persist_queue(library: Any, path: str, synchronous: str) -> Iterator[LibraryQueue]:
     with closing(library.FIFOSQLiteQueue(path, auto_commit=False)) as jobs:
         jobs._conn.execute(f"PRAGMA synchronous={synchronous}")
         yield _PersistQueue(jobs)
@@ -149,17 +149,19 @@ class _DiskCache:
 
 
 @contextmanager
-def _disk_cache(library: Any, path: str, synchronous: str) -> Iterator[Queue]:
+def _disk_cache(library: Any, path: str, synchronous: str) -> Iterator[LibraryQueue]:
     number = {"OFF": 0, "NORMAL": 1, "FULL": 2}[synchronous]
     with closing(library.Cache(path, sqlite_synchronous=number, eviction_policy="none")) as cache:
         yield _DiskCache(library.Deque.fromcache(cache))
 
 
 LIBRARIES = (
-    Library(
+    QueueLibrary(
         "persist-queue", "persistqueue", "FIFOSQLiteQueue: put of each, a transaction of its own",
         "FIFOSQLiteQueue, auto_commit=False: get of each, then task_done", _persist_queue, 1,
     ),
-    Library("litequeue", "litequeue", "1000 puts in a transaction", "pop and done of each", _lite_queue),
-    Library("diskcache", "diskcache", "Deque.extend of 1000 in a transaction", "popleft of 1000 in one", _disk_cache),
+    QueueLibrary("litequeue", "litequeue", "1000 puts in a transaction", "pop and done of each", _lite_queue),
+    QueueLibrary(
+        "diskcache", "diskcache", "Deque.extend of 1000 in a transaction", "popleft of 1000 in one", _disk_cache
+    ),
 )  # fmt: skip

@@ -1,4 +1,4 @@
-"""The same call from several threads at once, each call timed."""
+"""Makes the same call from several threads at once, and times each call."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ import time
 from collections.abc import Callable
 from itertools import chain
 
-from benchmarks._load import MANY
-from benchmarks._paired import Timed
+from benchmarks._contests import TimedMessages
+from benchmarks._load import BATCH_MESSAGES
 
 
-def from_threads(threads: int, calls: int, call: Callable[[bytes], object], values: list[bytes]) -> Timed:
-    """Make so many calls from each of so many threads. What fails in a thread is raised here."""
+def from_threads(threads: int, calls: int, call: Callable[[bytes], object], values: list[bytes]) -> TimedMessages:
+    """Make `calls` calls from each of `threads` threads. An error in a thread is raised here."""
     taken: list[list[float]] = [[] for _ in range(threads)]
     failed: list[BaseException] = []
 
@@ -21,9 +21,9 @@ def from_threads(threads: int, calls: int, call: Callable[[bytes], object], valu
         try:
             for number in range(calls):
                 began = clock()
-                call(values[number % MANY])
+                call(values[number % BATCH_MESSAGES])
                 mine.append(clock() - began)
-        except BaseException as error:  # noqa: BLE001 - raised again
+        except BaseException as error:  # noqa: BLE001 - raised in the calling thread
             failed.append(error)
 
     started = [threading.Thread(target=run, args=(mine,)) for mine in taken]
@@ -33,4 +33,4 @@ def from_threads(threads: int, calls: int, call: Callable[[bytes], object], valu
         thread.join()
     if failed:
         raise failed[0]
-    return Timed(list(chain.from_iterable(taken)))
+    return TimedMessages(list(chain.from_iterable(taken)))

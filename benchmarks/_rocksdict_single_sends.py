@@ -1,6 +1,7 @@
-"""A bare program for single sends: one thread writes and syncs for all who wait, a page for each round.
+"""Bare rocksdict programs for single sends, synced by one committing thread or unsynced in the caller's thread.
 
-Where nothing is synced there is nothing to share, and each caller writes its page of one message itself.
+The committing thread writes the waiting messages together and syncs once for all of them. Without a sync there is
+nothing to share, so each caller writes a page of one message itself.
 """
 
 from __future__ import annotations
@@ -14,16 +15,16 @@ from tempfile import TemporaryDirectory
 
 from rocksdict import Rdict
 
-from benchmarks._load import MANY
-from benchmarks._rocksdict import Appender, open_database, pages_of
+from benchmarks._load import BATCH_MESSAGES
+from benchmarks._rocksdict import PageAppender, open_database, pages_of
 
 
-class Committer:
-    """``send`` waits until its value is on disk; ``submit`` only while there are so many on their way."""
+class BareCommitter:
+    """A thread that writes for all callers. ``send`` waits for its value, ``submit`` only while `most` are pending."""
 
     def __init__(self, database: Rdict, *, sync: bool, most: int = 1000) -> None:
         self._database = database
-        self._appender = Appender(database, sync=False)
+        self._appender = PageAppender(database, sync=False)
         self._sync = sync
         self._most = most
         self._room = threading.Semaphore(most)
@@ -34,7 +35,7 @@ class Committer:
         self._thread.start()
 
     def send(self, value: bytes) -> None:
-        """Store one value, and wait for it."""
+        """Store one value and wait until it is stored."""
         stored = threading.Lock()
         stored.acquire()
         self._waiting.append((value, stored.release))
@@ -42,19 +43,19 @@ class Committer:
         stored.acquire()
 
     def submit(self, value: bytes) -> None:
-        """Store one value some time soon."""
+        """Queue one value to be stored in the background."""
         self._room.acquire()
         self._waiting.append((value, self._room.release))
         self._dirty.set()
 
     def flush(self) -> None:
-        """Wait until all that was submitted is stored."""
+        """Wait until all submitted values are stored."""
         for _ in range(self._most):
             self._room.acquire()
         self._room.release(self._most)
 
     def close(self) -> None:
-        """Store what is left, and let go of the database."""
+        """Store what is left and release the database."""
         self._stopping = True
         self._dirty.set()
         self._thread.join()
@@ -65,7 +66,7 @@ class Committer:
             self._dirty.wait()
             self._dirty.clear()
             while self._waiting:
-                self._commit([self._waiting.popleft() for _ in range(min(MANY, len(self._waiting)))])
+                self._commit([self._waiting.popleft() for _ in range(min(BATCH_MESSAGES, len(self._waiting)))])
 
     def _commit(self, taken: list[tuple[bytes, Callable[[], None]]]) -> None:
         self._appender.append(0, pages_of([value for value, _ in taken]))
@@ -76,22 +77,22 @@ class Committer:
 
 
 @contextmanager
-def committer(directory: Path, *, sync: bool, most: int = 1000) -> Iterator[Committer]:
-    """One over a database of its own."""
+def open_committer(directory: Path, *, sync: bool, most: int = 1000) -> Iterator[BareCommitter]:
+    """Open a committer with a database of its own."""
     with TemporaryDirectory(dir=directory) as path:
         database = open_database(Path(path))
-        made = Committer(database, sync=sync, most=most)
+        made = BareCommitter(database, sync=sync, most=most)
         yield made
         made.close()
         database.close()
 
 
 @contextmanager
-def writer(directory: Path) -> Iterator[Callable[[bytes], None]]:
-    """What writes one value in the caller's thread, unsynced."""
+def open_writer(directory: Path) -> Iterator[Callable[[bytes], None]]:
+    """Yield a function that writes one value in the caller's thread, unsynced."""
     with TemporaryDirectory(dir=directory) as path:
         database = open_database(Path(path))
-        appender, lock = Appender(database, sync=False), threading.Lock()
+        appender, lock = PageAppender(database, sync=False), threading.Lock()
 
         def write(value: bytes) -> None:
             with lock:

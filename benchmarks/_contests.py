@@ -1,0 +1,151 @@
+"""Contests: what they compare, how they run, and their ratios. The sides take turns, so load slows all of them down."""
+
+from __future__ import annotations
+
+import gc
+import resource
+import statistics
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
+
+import attrs
+
+
+@attrs.frozen
+class TimedMessages:
+    """The seconds that each message took, returned by work that times each message.
+
+    ``paced`` means that the work paused between messages. Its wall time then says nothing, and p50 is used instead.
+    """
+
+    latencies_s: Sequence[float]
+    paced: bool = False
+
+    def percentiles(self) -> dict[str, float]:
+        """Return the percentiles in microseconds: p50, p99 and p99.9."""
+        ordered = sorted(self.latencies_s)
+        at = {"p50": 0.5, "p99": 0.99, "p99.9": 0.999}
+        return {name: ordered[int(part * (len(ordered) - 1))] * 1e6 for name, part in at.items()}
+
+
+Work = Callable[[], int | TimedMessages]
+"""The timed part of a side. It returns how many messages it handled, or how long each took."""
+
+PrepareWork = Callable[[], AbstractContextManager[Work]]
+
+
+@attrs.frozen
+class Side:
+    """One of the programs that a contest compares. ``prepare`` sets up and cleans up, which is not timed."""
+
+    name: str
+    words: str
+    prepare: PrepareWork
+
+
+@attrs.frozen(kw_only=True)
+class Contest:
+    """Our side and one or more rivals that do the same work, with up to three kinds of aims.
+
+    ``max_added_cpu_us``: CPU time for each message above that of the first rival.
+    ``min_speed_ratios``: our speed as a share of that of each rival named.
+    ``max_p50_us``: the median latency, where the work times each message.
+    """
+
+    name: str
+    ours: Side
+    rivals: Sequence[Side]
+    unit: str = "message"
+    max_added_cpu_us: float | None = None
+    min_speed_ratios: Mapping[str, float] = attrs.field(factory=dict)
+    max_p50_us: float | None = None
+
+    @property
+    def sides(self) -> list[Side]:
+        """Our side, then the rivals."""
+        return [self.ours, *self.rivals]
+
+
+@attrs.frozen
+class TurnSample:
+    """One turn of one side: microseconds for each message, and percentiles where the work times each message."""
+
+    wall: float
+    cpu: float
+    percentiles: Mapping[str, float] = attrs.field(factory=dict)
+
+
+@attrs.frozen
+class ContestResult:
+    """The samples of each side of a contest, one for each round."""
+
+    contest: Contest
+    samples: dict[str, list[TurnSample]]
+
+    def speed_ratio(self, rival: Side) -> float:
+        """Return our speed as a share of the rival's: the median of the rounds."""
+        return statistics.median(other.wall / our.wall for our, other in self._paired(rival))
+
+    def processor_ratio(self, rival: Side) -> float:
+        """Return the same ratio by CPU time, which varies less on a shared machine."""
+        return statistics.median([other.cpu / our.cpu for our, other in self._paired(rival) if our.cpu] or [0.0])
+
+    def best_ratio(self, rival: Side) -> float:
+        """Return the same ratio of the fastest turn of each side: those that the machine disturbed least."""
+        ours, others = self.samples[self.contest.ours.name], self.samples[rival.name]
+        return min(each.wall for each in others) / min(each.wall for each in ours)
+
+    def added(self, rival: Side) -> tuple[float, float]:
+        """Return our additional CPU time in microseconds: the median of the rounds, and that of the best turns."""
+        ours, others = self.samples[self.contest.ours.name], self.samples[rival.name]
+        median = statistics.median(our.cpu - other.cpu for our, other in self._paired(rival))
+        return median, min(each.cpu for each in ours) - min(each.cpu for each in others)
+
+    def percentiles(self, side: Side) -> dict[str, float]:
+        """Return the medians of a side's percentiles over the rounds; empty if its work does not time each message."""
+        rounds = [each.percentiles for each in self.samples[side.name]]
+        return {name: statistics.median(each[name] for each in rounds) for name in rounds[0]}
+
+    def _paired(self, rival: Side) -> list[tuple[TurnSample, TurnSample]]:
+        return list(zip(self.samples[self.contest.ours.name], self.samples[rival.name], strict=True))
+
+
+def measure(contests: Sequence[Contest], rounds: int, report: Callable[[ContestResult], None]) -> list[ContestResult]:
+    """Run each contest for `rounds` rounds after a warm-up. The order of the sides is reversed in every other round."""
+    results = []
+    for contest in contests:
+        samples: dict[str, list[TurnSample]] = {side.name: [] for side in contest.sides}
+        for number in range(-1, rounds):
+            for side in contest.sides if number % 2 else reversed(contest.sides):
+                sample = _take(side)
+                if number >= 0:
+                    samples[side.name].append(sample)
+        results.append(ContestResult(contest, samples))
+        report(results[-1])
+    return results
+
+
+def _take(side: Side) -> TurnSample:
+    with side.prepare() as work:
+        gc.collect()
+        wall, cpu = time.perf_counter(), _cpu_time()
+        handled = work()
+        wall, cpu = time.perf_counter() - wall, _cpu_time() - cpu
+    return _sample(side, handled, wall * 1e6, cpu * 1e6)
+
+
+def _sample(side: Side, handled: int | TimedMessages, wall: float, cpu: float) -> TurnSample:
+    messages = len(handled.latencies_s) if isinstance(handled, TimedMessages) else handled
+    if not messages:
+        raise ValueError(f"side {side.name!r} handled no messages: nothing to measure")
+    if not isinstance(handled, TimedMessages):
+        return TurnSample(wall / messages, cpu / messages)
+    percentiles = handled.percentiles()
+    return TurnSample(percentiles["p50"] if handled.paced else wall / messages, cpu / messages, percentiles)
+
+
+def _cpu_time() -> float:
+    """Return the seconds of CPU time of all threads and of ended child processes."""
+    used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    return sum(each.ru_utime + each.ru_stime for each in used)
