@@ -11,9 +11,9 @@ from typing import Any
 from benchmarks._contests import measure
 from benchmarks._findings import findings_as_data, print_finding
 from benchmarks._markdown import contests_as_markdown, findings_as_markdown
-from benchmarks._report import UNITS, contests_as_data, describe_machine, machine, print_contest
+from benchmarks._report import UNITS, contests_as_data, describe_machine, machine_as_data, print_contest
 
-ROCKSMQ = [
+ROCKSMQ_SUITES = [
     "rocksmq_batches",
     "rocksmq_bulk",
     "rocksmq_sends",
@@ -21,7 +21,7 @@ ROCKSMQ = [
     "rocksmq_curves",
     "rocksmq_queue",
 ]
-SUITES = {**{name: [name] for name in ("core", "kafka", *ROCKSMQ)}, "rocksmq": ROCKSMQ}
+SUITES = {**{name: [name] for name in ("core", "kafka", *ROCKSMQ_SUITES)}, "rocksmq": ROCKSMQ_SUITES}
 """The modules of each suite of contests. Each module defines ``contests``."""
 LARGE_SUITE = "rocksmq_large"
 """The suite that yields findings, not contests."""
@@ -41,7 +41,7 @@ def main() -> None:
     print(describe_machine())
     data, page = _run_large(given) if given.suite == LARGE_SUITE else _run_contests(given)
     if given.json:
-        given.json.write_text(json.dumps({"suite": given.suite, **machine(), **data}, indent=2) + "\n")
+        given.json.write_text(json.dumps({"suite": given.suite, **machine_as_data(), **data}, indent=2) + "\n")
     if given.markdown:
         given.markdown.write_text(page)
 

@@ -23,7 +23,7 @@ IDLE_S = 2.0  # the background work of an open is done by then
 StepFigures = dict[str, float]
 
 
-def write(path: str, batches: int) -> Iterator[StepFigures]:
+def write_store(path: str, batches: int) -> Iterator[StepFigures]:
     """Write `batches` batches, report them, then write on until this process is killed."""
     values = batch_values(MESSAGE_BYTES)
     with mqplug.connect("rocksmq", path=path) as mq:
@@ -37,7 +37,7 @@ def write(path: str, batches: int) -> Iterator[StepFigures]:
                 out.send_many(values)
 
 
-def reopen(path: str, messages: int) -> Iterator[StepFigures]:
+def reopen_store(path: str, messages: int) -> Iterator[StepFigures]:
     """Open the store, receive one message, stay idle for a while, and close."""
     with _measured() as opening, mqplug.connect("rocksmq", path=path) as mq:
         first = _receive_first(mq, opening)
@@ -48,7 +48,7 @@ def reopen(path: str, messages: int) -> Iterator[StepFigures]:
     yield {**first, "idle, peak": idle["peak"], "close": time.perf_counter() - closing}
 
 
-def read(path: str, messages: int) -> Iterator[StepFigures]:
+def read_store(path: str, messages: int) -> Iterator[StepFigures]:
     """Read all messages of the store."""
     with mqplug.connect("rocksmq", path=path) as mq, mq.consumer(TOPIC, start=mqplug.EARLIEST) as consumer:
         count, there = 0, mq.watermarks(TOPIC)[0].count
@@ -59,7 +59,7 @@ def read(path: str, messages: int) -> Iterator[StepFigures]:
     yield {"read": took["seconds"], "read, messages": count, "read, peak": took["peak"]}
 
 
-def topics(path: str, count: int) -> Iterator[StepFigures]:
+def add_topics(path: str, count: int) -> Iterator[StepFigures]:
     """Create `count` topics, send a message to each, and read them all with one consumer."""
     names = [f"topic-{number}" for number in range(count)]
     with mqplug.connect("rocksmq", path=path) as mq:
@@ -99,10 +99,10 @@ def _measured() -> Iterator[StepFigures]:
 
 
 STEPS: dict[str, Callable[[str, int], Iterator[StepFigures]]] = {
-    "write": write,
-    "reopen": reopen,
-    "read": read,
-    "topics": topics,
+    "write": write_store,
+    "reopen": reopen_store,
+    "read": read_store,
+    "topics": add_topics,
 }
 
 

@@ -81,7 +81,7 @@ def judge_aims(result: ContestResult) -> list[JudgedAim]:
     return aims
 
 
-def machine() -> dict[str, str]:
+def machine_as_data() -> dict[str, str]:
     """Return the versions and the machine, for JSON."""
     return {
         "mqplug": mqplug.__version__,

@@ -12,10 +12,11 @@ import attrs
 
 import mqplug
 from benchmarks._load import BATCH_MESSAGES, batch_values
+from mqplug.spi import Deadline
 
 MESSAGES_PER_TOPIC = 100
 IDLE_CPU_SHARE = 0.04  # of one processor
-SETTLE_S, SAMPLE_S = 30, 0.05
+SETTLE_TIMEOUT_S, CPU_SAMPLE_S = 30, 0.05
 
 
 @attrs.frozen
@@ -66,7 +67,7 @@ class SizedStore:
 
 
 @contextmanager
-def open_store(directory: Path, size: StoreSize) -> Iterator[SizedStore]:
+def open_sized_store(directory: Path, size: StoreSize) -> Iterator[SizedStore]:
     """Open the store of this size; create and fill it on first use."""
     path = directory / f"{size.unit}-{size.count}"
     if not path.exists():
@@ -85,11 +86,11 @@ def _topic(number: int) -> str:
 
 def _settle() -> None:
     """Wait until the background work of opening is done: it checks the retention of every topic once."""
-    end, busy = time.monotonic() + SETTLE_S, 1.0
-    while busy > IDLE_CPU_SHARE and time.monotonic() < end:
+    deadline, busy = Deadline(SETTLE_TIMEOUT_S), 1.0
+    while busy > IDLE_CPU_SHARE and not deadline.expired:
         before = time.process_time()
-        time.sleep(SAMPLE_S)
-        busy = (time.process_time() - before) / SAMPLE_S
+        time.sleep(CPU_SAMPLE_S)
+        busy = (time.process_time() - before) / CPU_SAMPLE_S
 
 
 def _times(consumer: mqplug.Consumer) -> tuple[int, int]:

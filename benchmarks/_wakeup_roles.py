@@ -31,13 +31,13 @@ def seconds_since(sent: bytes) -> float:
     return time.perf_counter() - seconds
 
 
-def send(path: str) -> None:
+def run_sender(path: str) -> None:
     """Send a message for each line of standard input, as a client of the process that owns the store."""
     with mqplug.connect("rocksmq", path=path, sync="os") as mq, mq.producer(TOPIC) as out:
         _on_demand(lambda: out.send(timestamp_now()))
 
 
-def own(path: str) -> None:
+def run_busy_owner(path: str) -> None:
     """Own the store, and keep the interpreter busy."""
     with mqplug.connect("rocksmq", path=path, sync="os") as mq:
         mq.create_topic(TOPIC)
@@ -45,7 +45,7 @@ def own(path: str) -> None:
         _keep_busy()
 
 
-def send_bare(path: str) -> None:
+def run_bare_sender(path: str) -> None:
     """Send a time for each line of standard input over a bare socket."""
     with socket.socket(socket.AF_UNIX) as connection:
         connection.connect(path)
@@ -53,7 +53,7 @@ def send_bare(path: str) -> None:
         _on_demand(lambda: connection.sendall(timestamp_now()))
 
 
-def relay(path: str) -> None:
+def run_relay(path: str) -> None:
     """Relay the bytes of one process to another: the minimum that a server between them does."""
     ends: dict[bytes, socket.socket] = {}
     with socket.socket(socket.AF_UNIX) as listener:
@@ -67,9 +67,9 @@ def relay(path: str) -> None:
         ends[b"r"].sendall(sent)
 
 
-def busy_relay(path: str) -> None:
+def run_busy_relay(path: str) -> None:
     """Relay from a thread, and keep the interpreter busy."""
-    threading.Thread(target=relay, args=(path,), daemon=True).start()
+    threading.Thread(target=run_relay, args=(path,), daemon=True).start()
     _keep_busy()
 
 
@@ -87,11 +87,11 @@ def _keep_busy() -> None:
 
 
 ROLES: dict[str, Callable[[str], None]] = {
-    "send": send,
-    "own": own,
-    "send-bare": send_bare,
-    "relay": relay,
-    "busy-relay": busy_relay,
+    "send": run_sender,
+    "own": run_busy_owner,
+    "send-bare": run_bare_sender,
+    "relay": run_relay,
+    "busy-relay": run_busy_relay,
 }
 
 if __name__ == "__main__":

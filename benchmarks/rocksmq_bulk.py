@@ -48,7 +48,7 @@ def _ingesting(directory: Path, load: Load) -> Contest:
     """Return the contest of the ingest alone: the part of the owner, which need not be the process that stages."""
     return Contest(
         name=f"rocksmq: ingest alone, {load.name}",
-        ours=Side("mqplug", "ingest", partial(_staged, directory, load)),
+        ours=Side("mqplug", "ingest", partial(_ingest_alone, directory, load)),
         rivals=[Side("mqplug sent", "send_many of 1000, sync=os", partial(_send, directory, load, "bytes"))],
     )
 
@@ -96,7 +96,7 @@ def _write(mq: mqplug.Client, load: Load, batch: Any) -> mqplug.Staged:
 
 
 @contextmanager
-def _staged(directory: Path, load: Load) -> Iterator[Work]:
+def _ingest_alone(directory: Path, load: Load) -> Iterator[Work]:
     with _store(directory, load) as mq:
         found = _write(mq, load, load.values)
         yield lambda: mq.ingest(found, writer="benchmark", number=0).messages

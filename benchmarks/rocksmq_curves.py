@@ -10,7 +10,7 @@ from tempfile import TemporaryDirectory
 
 import mqplug
 from benchmarks._contests import Contest, Side, Work
-from benchmarks._sized_stores import SizedStore, StoreSize, open_store
+from benchmarks._sized_stores import SizedStore, StoreSize, open_sized_store
 
 MIN_SPEED_RATIO = 0.5
 """The speed that a query must keep in the largest store, as a share of that in the smallest."""
@@ -44,7 +44,7 @@ def _contest(directory: Path, query: str, sizes: Sequence[StoreSize], *, quick: 
 @contextmanager
 def _prepare(directory: Path, size: StoreSize, query: str, calls: int) -> Iterator[Work]:
     ask = QUERIES[query]
-    with open_store(directory, size) as store:
+    with open_sized_store(directory, size) as store:
         _repeat(ask, store, calls // 10)
         yield lambda: _repeat(ask, store, calls)
 

@@ -18,7 +18,7 @@ from benchmarks._load import batch_values
 from benchmarks._rocksdict_single_sends import open_committer, open_writer
 
 TOPIC = "messages"
-VALUE_BYTES, THREADS, SYNCS = (128, 1024), (1, 16, 64), ("always", "os")
+VALUE_SIZES_BYTES, THREADS, SYNCS = (128, 1024), (1, 16, 64), ("always", "os")
 OUTSTANDING_MESSAGES = 1000
 SENDS_PER_THREAD = {"always": {1: 1000, 16: 300, 64: 150}, "os": {1: 10_000, 16: 800, 64: 200}}
 """The sends of each thread in a turn, by ``sync`` and number of threads."""
@@ -30,8 +30,8 @@ def contests(*, quick: bool) -> Iterator[Sequence[Contest]]:
     with TemporaryDirectory(prefix="mqplug-bench-") as name:
         directory = Path(name)
         yield [
-            *(_waiting(directory, *each, quick=quick) for each in product(VALUE_BYTES, SYNCS, THREADS)),
-            *(_not_waiting(directory, *each, quick=quick) for each in product(VALUE_BYTES, SYNCS)),
+            *(_waiting(directory, *each, quick=quick) for each in product(VALUE_SIZES_BYTES, SYNCS, THREADS)),
+            *(_not_waiting(directory, *each, quick=quick) for each in product(VALUE_SIZES_BYTES, SYNCS)),
         ]
 
 

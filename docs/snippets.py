@@ -32,7 +32,7 @@ def _leave(namespace: dict[str, Any]) -> None:
     namespace["_folder"].cleanup()
 
 
-def _run(example: Example) -> None:
+def _run_commands(example: Example) -> None:
     for line in example.parsed.splitlines():
         if line.startswith(COMMAND_PROMPT):
             command = line.replace(COMMAND_PROMPT, f"{sys.executable} -m mqplug.cli ", 1)
@@ -42,7 +42,7 @@ def _run(example: Example) -> None:
 pytest_collect_file = Sybil(
     parsers=[
         PythonCodeBlockParser(doctest_optionflags=ELLIPSIS),
-        CodeBlockParser(language="console", evaluator=_run),
+        CodeBlockParser(language="console", evaluator=_run_commands),
         SkipParser(),
     ],
     path=str(Path(__file__).parents[1]),
