@@ -8,7 +8,7 @@ from mqplug._model.batch import Batch
 from mqplug._model.log import Log
 from mqplug._model.position import Position
 from mqplug.recording._calls import Received, Settled, column
-from mqplug.recording._recording import Recording, as_group_positions, error_text, record_call
+from mqplug.recording._recording import Recording, as_group_positions, error_summary, record_call
 from mqplug.spi import ConsumerDriver, GroupPosition, Listener, Settlement
 from mqplug.spi.proxies import ConsumerProxy, ListenerProxy
 
@@ -26,7 +26,7 @@ class RecordedConsumer(ConsumerProxy):
         try:
             batches = self.inner.poll(most, timeout)
         except BaseException as error:
-            self._recording.end(call, "failed", lasting=False, error=error_text(error))
+            self._recording.end(call, "failed", lasting=False, error=error_summary(error))
             raise
         if batches:
             received = tuple(map(self._received, batches))

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class CallsInFile:
-    """Appends calls to a file. Each line is written at once, and so survives a kill of the process."""
+    """The calls in a file, appended one by one. Each line is written at once, and so survives a kill of the process."""
 
     def __init__(self, path: str) -> None:
         self._path = path

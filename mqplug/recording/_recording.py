@@ -84,7 +84,7 @@ class Recording:
             yield found
         except BaseException as error:
             outcome: Outcome = "unknown" if lasting and not _proves_no_change(error) else "failed"
-            self.end(call, outcome, lasting=lasting, error=error_text(error), **found)
+            self.end(call, outcome, lasting=lasting, error=error_summary(error), **found)
             raise
         self.end(call, "ok", lasting=lasting, **found)
 
@@ -108,7 +108,7 @@ def _proves_no_change(error: BaseException) -> bool:
     return isinstance(error, Error | TypeError | ValueError) and not isinstance(error, UNPROVEN_ERRORS)
 
 
-def error_text(error: BaseException) -> str:
+def error_summary(error: BaseException) -> str:
     """Return the type and the message of an error."""
     return f"{type(error).__name__}: {error}"
 

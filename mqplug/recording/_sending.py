@@ -9,7 +9,7 @@ from mqplug._model.errors import Error
 from mqplug._model.log import Log
 from mqplug._model.text import Numbers
 from mqplug.recording._calls import Call, Outcome, Sent, column
-from mqplug.recording._recording import Recording, error_text, record_call
+from mqplug.recording._recording import Recording, error_summary, record_call
 from mqplug.spi import ProducerDriver, Sending
 from mqplug.spi.proxies import ProducerProxy, SendingProxy
 
@@ -64,7 +64,7 @@ class RecordedSend:
         with self._lock:
             self._outcomes[row] = outcome
             self._places[row] = place
-            self._error = self._error or (error_text(error) if error is not None else None)
+            self._error = self._error or (error_summary(error) if error is not None else None)
             self._left -= 1
             last = not self._left
         if last:
@@ -79,7 +79,7 @@ class RecordedSend:
             return
         outcomes = set(self._outcomes)
         outcome = outcomes.pop() if len(outcomes) == 1 else "unknown"
-        text = error_text(error) if error is not None else self._error
+        text = error_summary(error) if error is not None else self._error
         self._recording.end(call, outcome, lasting=True, sent=self._sent(), error=text)
 
     def _sent(self) -> tuple[Sent, ...]:
