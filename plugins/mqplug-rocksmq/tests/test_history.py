@@ -33,7 +33,7 @@ def test_without_a_host_processes_are_killed_all_the_same(path: Path) -> None:
     with harness(f"rocksmq://{path}") as held:
         verdict = check_history(attrs.evolve(held, host=None), 10, seed=5, rerun=False)
     assert not verdict.anomalies, str(verdict)
-    troubles = {event.did.what for event in verdict.history.events if type(event.did).__name__ == "Troubled"}
+    troubles = {event.did.what for event in verdict.history.events if type(event.did).__name__ == "BackendDisturbed"}
     assert troubles & {"kill of a process", "stop of a process"}
     assert min(verdict.counts.stored, verdict.counts.received, verdict.counts.faults) > 0
 
