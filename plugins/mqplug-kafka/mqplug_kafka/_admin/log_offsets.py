@@ -44,19 +44,24 @@ def look_up(
     def answer(timeout: float) -> LogOffsets:
         deadline = Deadline(timeout)
         while True:
+            cause: Error | None = None
             try:
-                return {
+                offsets = {
                     log: connection.requests.wait("offsets", asked[0][each], deadline.remaining()).offset
                     for each, log in wanted.items()
                 }
+                # A broker that has just come back may answer -1 for an end that every log has.
+                if spec not in (LOG_START, LOG_END) or all(offset >= 0 for offset in offsets.values()):
+                    return offsets
             except Error as error:
                 if code_of(error) not in _RETRIED_CODES:
                     raise
-                if deadline.expired:
-                    raise Timeout(
-                        f"look up offsets: {len(wanted)} partitions do not all have a leader, after {timeout:.3g} s",
-                        fix="Check that all brokers are up",
-                    ) from error
+                cause = error
+            if deadline.expired:
+                raise Timeout(
+                    f"look up offsets: {len(wanted)} partitions do not all have a leader, after {timeout:.3g} s",
+                    fix="Check that all brokers are up",
+                ) from cause
             time.sleep(RETRY_PAUSE_S)
             ask()
 
