@@ -260,7 +260,7 @@ others_fill_it()
 try:
     connect()
 except mqplug.StorageFull as error:
-    print("other programs have taken" in error.message, "Free as much" in error.fix, error.retryable)
+    print("other programs have taken" in error.message, "Free the size" in error.fix, error.retryable)
 others_leave()
 with connect() as mq:
     print(offsets(mq, "a") == known["a"])
@@ -352,7 +352,7 @@ def test_not_in_backups(path: Path, tmp_path: Path) -> None:
         assert mq.unwrap(RocksMQStatistics).ballast == taken(path)
         back_up_store(native(mq), tmp_path / "backup")
     shown = CliRunner().invoke(stats, [str(path)])
-    assert "which are held for when the disk is full" in shown.output
+    assert "reserved for a full disk" in shown.output
     assert taken(tmp_path / "backup") == 0
 
 
