@@ -107,7 +107,7 @@ with connect(sys.argv[2]) as mq:
     with mq.producer() as out:
         known, error = send_until_refused(out, "ab")
         others_fill_it()
-        mq.unwrap(Store).enforce_retention(int(time.time() * 1000) + 2 * 86_400_000)
+        soon(lambda: mq.unwrap(Store).enforce_retention(int(time.time() * 1000) + 2 * 86_400_000))
         marks = mq.watermarks("a")[0]
         print(marks.count, marks.low == marks.high, offsets(mq, "b") == known["b"])
         print(soon(lambda: out.send(b"again", topic="a")).coordinates[0] == known["a"][-1] + 1)
