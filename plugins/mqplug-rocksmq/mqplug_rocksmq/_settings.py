@@ -18,8 +18,8 @@ MIN_DISK_BYTES: Final = 64 << 20
 MAX_DISK_BYTES: Final = 1 << 60
 MIN_MEMORY_BYTES: Final = 64 << 20
 MAX_MEMORY_BYTES: Final = 1 << 40
-MIN_GUESTS_BYTES: Final = 16 << 20
-MAX_GUEST_CONNECTIONS: Final = 1 << 14
+MIN_CLIENTS_BYTES: Final = 16 << 20
+MAX_CLIENT_CONNECTIONS: Final = 1 << 14
 MAX_SECONDS: Final = 1_000_000.0
 MAX_MESSAGE_BYTES: Final = 1 << 29  # offsets in a page have 31 bits
 DEFAULT_SYNC_INTERVAL_S: Final = 0.1
@@ -85,8 +85,8 @@ class RocksMQSettings:
     loses its messages to other members. ``ballast_max_bytes`` bounds the disk space that a store reserves for the time
     when the disk is full: as much as the store itself uses, up to half of ``memory_max_bytes`` or an eighth of
     ``disk_max_bytes``; 0 reserves none.
-    ``guests_max_bytes`` bounds the owner's memory for requests and answers of client processes.
-    ``guest_connections_max`` bounds the number of their connections: one for each producer, each consumer and each
+    ``clients_max_bytes`` bounds the owner's memory for requests and answers of client processes.
+    ``client_connections_max`` bounds the number of their connections: one for each producer, each consumer and each
     call in progress.
     """
 
@@ -104,8 +104,8 @@ class RocksMQSettings:
     compression: Compression = "lz4"
     session_timeout: float = attrs.field(default=30.0, validator=_seconds)
     ballast_max_bytes: int | None = attrs.field(default=None, validator=_optional(_between(0, MAX_DISK_BYTES)))
-    guests_max_bytes: int = attrs.field(default=256 << 20, validator=_between(MIN_GUESTS_BYTES, MAX_MEMORY_BYTES))
-    guest_connections_max: int = attrs.field(default=2000, validator=_between(1, MAX_GUEST_CONNECTIONS))
+    clients_max_bytes: int = attrs.field(default=256 << 20, validator=_between(MIN_CLIENTS_BYTES, MAX_MEMORY_BYTES))
+    client_connections_max: int = attrs.field(default=2000, validator=_between(1, MAX_CLIENT_CONNECTIONS))
     create: bool = attrs.field(default=True, metadata={"creates": True})
 
     def __attrs_post_init__(self) -> None:

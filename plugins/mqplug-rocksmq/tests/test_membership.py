@@ -142,7 +142,7 @@ def test_a_new_owner_ends_all(tmp_path: Path) -> None:
 
 def test_more_members_than_places(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Members beyond those that the file has room for get no token, until others leave."""
-    monkeypatch.setattr(member_tokens, "MAX_GUEST_CONNECTIONS", 3)
+    monkeypatch.setattr(member_tokens, "MAX_CLIENT_CONNECTIONS", 3)
     memberships = MemberTokens(tmp_path)
     first, *_ = [memberships.admit() for _ in range(3)]
     assert memberships.admit() is None

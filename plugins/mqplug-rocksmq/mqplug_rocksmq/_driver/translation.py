@@ -59,7 +59,7 @@ def group_position(log: Log, place: StoredPosition) -> GroupPosition:
 
 
 class OffsetArithmetic:
-    """What a connection knows about ids without asking the store."""
+    """A connection's knowledge of ids: what it can tell without asking the store."""
 
     def after(self, message_id: MessageId) -> Position:
         return position_at(message_id.log, message_id.coordinates[0] + 1)

@@ -44,13 +44,13 @@ class ProtocolMismatch(AlreadyOpen):
 
 
 class TooManyConnections(ConnectError):
-    """The owner process has as many connections as ``guest_connections_max`` allows."""
+    """The owner process has as many connections as ``client_connections_max`` allows."""
 
     def __init__(self, path: Path, hello: FrameHeader) -> None:
         super().__init__(
             f"process {hello.get('pid')} owns the store {path}, and already has {hello['full']} connections of other"
-            " processes, as many as guest_connections_max allows",
-            fix="Close producers, consumers or clients, or raise guest_connections_max in the owner",
+            " processes, as many as client_connections_max allows",
+            fix="Close producers, consumers or clients, or raise client_connections_max in the owner",
             backend="rocksmq",
         )
 

@@ -20,10 +20,10 @@ from typing import Final, NamedTuple
 
 from mqplug_rocksmq._engine.directory import MEMBERS
 from mqplug_rocksmq._engine.store_files import open_own
-from mqplug_rocksmq._settings import MAX_GUEST_CONNECTIONS
+from mqplug_rocksmq._settings import MAX_CLIENT_CONNECTIONS
 
 _TOKEN_BYTES: Final = 8
-_FILE_BYTES: Final = MAX_GUEST_CONNECTIONS * _TOKEN_BYTES
+_FILE_BYTES: Final = MAX_CLIENT_CONNECTIONS * _TOKEN_BYTES
 _UNGUARDED: Final = (
     "store %s: writing the tokens of members failed, so that they may hand out what others have acked meanwhile: %s"
 )
@@ -43,7 +43,7 @@ class MemberTokens:
     def __init__(self, path: Path) -> None:
         self._path = path
         self._lock = threading.Lock()
-        self._free = list(reversed(range(MAX_GUEST_CONNECTIONS)))
+        self._free = list(reversed(range(MAX_CLIENT_CONNECTIONS)))
         self._file: int | None = open_own(path / MEMBERS, os.O_RDWR | os.O_CREAT)
         try:
             # Written, not mapped: where a disk is full, to write to what is mapped would kill the process.

@@ -39,8 +39,8 @@ class StoreServer:
         self.member_tokens = member_tokens
         self.store_connection = StoreConnection(store, store.settings, Capabilities(), lambda *_: None)
         self.consumers = ConsumerRegistry()
-        self.allowance = MemoryAllowance(store.settings.guests_max_bytes)
-        self._freed, self._release_at = 0, store.settings.guests_max_bytes // 2
+        self.allowance = MemoryAllowance(store.settings.clients_max_bytes)
+        self._freed, self._release_at = 0, store.settings.clients_max_bytes // 2
         self.closing = False
         self.hello: FrameHeader = {
             "protocol": PROTOCOL,
@@ -77,7 +77,7 @@ class StoreServer:
             _log.warning("store %s: refused a process of user %s", self.store.path, user)
             accepted.close()
             return
-        if len(self._connections) >= self.store.settings.guest_connections_max:
+        if len(self._connections) >= self.store.settings.client_connections_max:
             self._refuse(accepted)
             return
         connection = ServerConnection(accepted, self)
@@ -90,9 +90,9 @@ class StoreServer:
 
     def _refuse(self, accepted: socket.socket) -> None:
         """Refuse one connection too many with a reason, without waiting for the client."""
-        most = self.store.settings.guest_connections_max
+        most = self.store.settings.client_connections_max
         _log.warning(
-            "store %s: refused a connection: %d are open already (guest_connections_max)", self.store.path, most
+            "store %s: refused a connection: %d are open already (client_connections_max)", self.store.path, most
         )
         with accepted, suppress(OSError):
             accepted.send(pack_frame({**self.hello, "full": most}), socket.MSG_DONTWAIT)

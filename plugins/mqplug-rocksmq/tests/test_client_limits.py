@@ -69,7 +69,7 @@ def test_nobody_waits_for_a_server_that_closes() -> None:
 
 OWNER = """
 from rocksmq_stores import native
-mq = mqplug.connect("rocksmq", path=str(path), sync="os", guests_max_bytes=int(sys.argv[2]), memory_max_bytes=64 << 20)
+mq = mqplug.connect("rocksmq", path=str(path), sync="os", clients_max_bytes=int(sys.argv[2]), memory_max_bytes=64 << 20)
 mq.create_topic("orders")
 lock = native(mq).engine.lock
 
@@ -154,7 +154,11 @@ with mqplug.connect("rocksmq", path=str(path)) as mq, mq.producer("orders") as o
 def test_a_guest_that_stops_in_the_midst_of_a_request(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A guest that does not finish what it began to say is hung up on, and the others go on."""
     monkeypatch.setattr(server_connection, "STALLED_REQUEST_S", 1.0)
-    with owned_with(path, guests_max_bytes=16 << 20), half_a_request(path) as stalled, python(SENDS_ONCE, path) as out:
+    with (
+        owned_with(path, clients_max_bytes=16 << 20),
+        half_a_request(path) as stalled,
+        python(SENDS_ONCE, path) as out,
+    ):
         assert line(out) == "100"
         stalled.settimeout(10)
         while stalled.recv(1000):
@@ -185,7 +189,10 @@ with mqplug.connect("rocksmq", path=str(path)) as mq, mq.consumer("orders", star
 def test_readers_that_stop_reading(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Guests that do not take the answers that they asked for hold up nobody for longer than they may."""
     monkeypatch.setattr(server_connection, "SEND_ANSWER_S", 1.0)
-    with owned_with(path, guests_max_bytes=16 << 20, message_max_bytes=8_000_000) as mq, ExitStack() as guests:
+    with (
+        owned_with(path, clients_max_bytes=16 << 20, message_max_bytes=8_000_000) as mq,
+        ExitStack() as guests,
+    ):
         with mq.producer("orders") as out:
             out.send_many([bytes(7_000_000)] * 12)
         readers = [guests.enter_context(python(READER, path)) for _ in range(4)]
@@ -209,14 +216,14 @@ with mqplug.connect("rocksmq", path=str(path), timeout=30) as mq:
         while True:
             producers.append(mq.producer("orders"))
     except mqplug.Error as error:
-        print(type(error).__mro__[1].__name__, "guest_connections_max" in str(error), error.retryable, flush=True)
+        print(type(error).__mro__[1].__name__, "client_connections_max" in str(error), error.retryable, flush=True)
     producers[0].send(b"x")
     for producer in producers:
         producer.close()
     with mq.producer("orders") as out:
         out.send(b"y")
 """
-    with owned_with(path, guest_connections_max=5) as mq:
+    with owned_with(path, client_connections_max=5) as mq:
         with python(code, path) as guest:
             assert line(guest) == "ConnectError True True"
             assert guest.wait(30) == 0
@@ -229,9 +236,9 @@ def test_a_process_too_many(path: Path) -> None:
 try:
     mqplug.connect("rocksmq", path=str(path), timeout=60)
 except mqplug.ConnectError as error:
-    print("guest_connections_max" in str(error), flush=True)
+    print("client_connections_max" in str(error), flush=True)
 """
-    with owned_with(path, guest_connections_max=1), half_a_greeting(path):
+    with owned_with(path, client_connections_max=1), half_a_greeting(path):
         began = time.monotonic()
         with python(code, path) as guest:
             assert line(guest) == "True"
