@@ -71,7 +71,7 @@ def _calls_the_unknown_failed(queue, operation):
 # Cases that are about the core rather than the backend: (case, object, attribute, what is put in its place, name).
 WRONG = [
     ("ID-01", text, "_read_number", lambda field: int(float(field)) + 1),
-    ("ID-02", ids, "decode", lambda kind, text: (Log("b", "c", "t", 0), (len(text),), ())),
+    ("ID-02", ids, "decode_text", lambda kind, text: (Log("b", "c", "t", 0), (len(text),), ()), "decode"),
     ("ID-04", MessageId, "__hash__", object.__hash__),
     ("ID-05", MessageId, "__lt__", lambda one, other: one.coordinates <= other.coordinates),
     ("ID-07", ids, "_same_log", lambda mine, other, coordinates: coordinates),
