@@ -94,14 +94,15 @@ DEFECTS = [
 @pytest.mark.parametrize(("rule", "kind"), DEFECTS, ids=[f"{rule.operation} {rule.action}" for rule, _ in DEFECTS])
 def test_what_the_injector_breaks_is_found(rule, kind):
     """A fault that no backend may have is found, within a second if the machine has time, and shown by few events."""
-    for seconds in (0.7, 3, 12):
+    for seconds in (0.7, 3, 0.7, 3, 12):
         with memory() as harness:
             verdict = check_history(harness, seconds, 3, plan=IMPATIENT, faults=False, defects=[rule], rerun=False)
-        if kind in kinds(verdict):
+        # the last 8 messages are sought too: it takes eight of them to show where that led, and whoever received them
+        is_short = all(len(example.shortest) < 20 for example in verdict.examples)
+        if is_short and kind in kinds(verdict):
             break
     assert kind in kinds(verdict), str(verdict)
-    # the last 8 messages are sought too: it takes eight of them to show where that led, and whoever received them
-    assert all(len(example.shortest) < 20 for example in verdict.examples)
+    assert is_short, str(verdict)
     assert "seed 3" in str(verdict)
 
 
