@@ -30,6 +30,10 @@ class Deadline:
         left = self._end - time.monotonic()
         return most if left > most else max(0.0, left)
 
+    def timeout_left(self) -> float | None:
+        """Return the seconds left as a timeout, for a call that takes one; None waits for ever."""
+        return None if self.timeout is None else self.remaining()
+
     @property
     def expired(self) -> bool:
         """Whether the moment has passed."""

@@ -57,7 +57,7 @@ class OpenObjects:
         failures: list[Error] = []
         for session in sessions:
             try:
-                session.close(None if deadline.timeout is None else deadline.remaining())
+                session.close(deadline.timeout_left())
             except Error as error:
                 failures.append(error)
         self._background.stop()

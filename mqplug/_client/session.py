@@ -109,7 +109,7 @@ class ClientSession(Session):
         """Open a producer for the dead letters of these logs. The name may be another spelling of one of their own."""
         if not set(logs).isdisjoint(self.topics.find_or_create(topic, create, deadline).logs):
             raise own_dead_letters(topic)
-        return Producer(self.open_producer(topic, timeout=None if deadline.timeout is None else deadline.remaining()))
+        return Producer(self.open_producer(topic, timeout=deadline.timeout_left()))
 
     def _add(self, opened: OpenedSession) -> OpenedSession:
         if not self.open_objects.add(opened):

@@ -21,10 +21,9 @@ from mqplug._model.retention import Retention
 from mqplug._model.watermarks import Bounds, Watermarks
 from mqplug._plugins.capabilities import Support
 from mqplug._produce.routing import Partitioner, PartitionerName
-from mqplug.aio._assignment_callbacks import AsyncOnChange as OnChange
-from mqplug.aio._assignment_callbacks import Callbacks
+from mqplug.aio._assignment_callbacks import AsyncOnChange as OnChange, Callbacks
 from mqplug.aio._consumer import AsyncConsumer
-from mqplug.aio._loop import AsyncClosable, ClientLoop, Opening, left
+from mqplug.aio._loop import AsyncClosable, ClientLoop, Opening
 from mqplug.aio._producer import AsyncProducer
 from mqplug.aio._stage import AsyncStage
 from mqplug.spi._actions import GroupInfo, GroupPosition, Ingested, Mode, Staged, TopicInfo
@@ -311,7 +310,7 @@ class AsyncClient(AsyncClosable):
             raise failures[0]
 
     def _close_sync(self, deadline: Deadline) -> None:
-        self.sync.close(left(deadline))
+        self.sync.close(deadline.timeout_left())
 
     def __repr__(self) -> str:
         return f"<Async{repr(self.sync)[1:]}"

@@ -26,7 +26,7 @@ from mqplug._model.message import Message
 from mqplug._model.position import Position, Start
 from mqplug._model.watermarks import Watermarks
 from mqplug.aio._assignment_callbacks import Callbacks
-from mqplug.aio._loop import AsyncChild, ClientLoop, left
+from mqplug.aio._loop import AsyncChild, ClientLoop
 
 if TYPE_CHECKING:
     from mqplug._consume.delivery import Delivery
@@ -299,7 +299,7 @@ class AsyncConsumer(AsyncChild):
         return self._close
 
     def _close(self, deadline: Deadline) -> None:
-        self.sync.close(left(deadline))
+        self.sync.close(deadline.timeout_left())
 
     def __repr__(self) -> str:
         return f"<Async{repr(self.sync)[1:]}"

@@ -133,8 +133,3 @@ class Opening(Generic[C]):
     ) -> None:
         if self._made is not None:
             await self._made.__aexit__(kind, error, trace)
-
-
-def left(deadline: Deadline) -> float | None:
-    """Return the rest of a deadline as a timeout."""
-    return None if deadline.timeout is None else deadline.remaining()

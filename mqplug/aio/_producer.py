@@ -22,7 +22,7 @@ from mqplug._produce.record import HeadersArgument, check_record
 from mqplug._produce.routing import Route
 from mqplug._produce.session import ProducerSession
 from mqplug.aio._handle import AsyncSendHandle
-from mqplug.aio._loop import AsyncChild, ClientLoop, left
+from mqplug.aio._loop import AsyncChild, ClientLoop
 from mqplug.aio._send_queue import AsyncSendQueue
 
 Fields = tuple[bytes | None, bytes | None, HeadersArgument, datetime | int | None, int | None]
@@ -67,7 +67,7 @@ class AsyncProducer(AsyncChild):
         """
         deadline = Deadline(timeout)
         handle = await self._put(topic, (value, key, headers, timestamp, partition), "block", deadline, alone=True)
-        return await handle.result(left(deadline))
+        return await handle.result(deadline.timeout_left())
 
     async def submit(
         self,
@@ -114,7 +114,7 @@ class AsyncProducer(AsyncChild):
                 "not all messages could be handed over in time", topic=self.topic, operation="flush",
                 fix="They are still on their way: flush again",
             )  # fmt: skip
-        self.sync.flush(left(deadline))
+        self.sync.flush(deadline.timeout_left())
 
     async def statistics(self) -> ProducerStatistics:
         """As ``Producer.statistics``."""
@@ -150,7 +150,7 @@ class AsyncProducer(AsyncChild):
             while not self._queue.has_room:
                 if when_full == "raise" or deadline.expired:
                     raise self._full()
-                await self._queue.wait_for_room(left(deadline))
+                await self._queue.wait_for_room(deadline.timeout_left())
                 self._check_open()
             return self._queue.put(handle, droppable=alone)
 
@@ -160,7 +160,7 @@ class AsyncProducer(AsyncChild):
         self._in_line += 1
         try:
             try:
-                async with asyncio.timeout(left(deadline)):
+                async with asyncio.timeout(deadline.timeout_left()):
                     await self._line.acquire()
             except TimeoutError:
                 raise self._full() from None
@@ -202,7 +202,7 @@ class AsyncProducer(AsyncChild):
 
     def _close(self, handed_over: Event, deadline: Deadline) -> None:
         handed_over.wait(deadline.remaining(NO_TIMEOUT_S))
-        self.sync.close(left(deadline))
+        self.sync.close(deadline.timeout_left())
 
     def __repr__(self) -> str:
         return f"<Async{repr(self.sync)[1:]}"

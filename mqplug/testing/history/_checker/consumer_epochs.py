@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping
 
 import attrs
 
@@ -66,9 +65,6 @@ class Epoch:
     def group(self) -> str | None:
         """The group of the consumer."""
         return self.consumer.group
-
-
-Acks = Mapping[tuple[str, int, Coordinates], list[Ack]]
 
 
 class Epochs:

@@ -324,7 +324,7 @@ def _left(deadline: Deadline) -> float | None:
     """Return the remaining seconds. Raise ``Timeout`` if there are none."""
     if deadline.expired:
         raise Timeout("the staged messages were not ingested in time", fix=_INGEST_AGAIN, backend="rocksmq")
-    return None if deadline.timeout is None else deadline.remaining()
+    return deadline.timeout_left()
 
 
 def _writer_key(writer: str) -> bytes:
