@@ -6,7 +6,8 @@ raise ``mqplug.Timeout``. The driver rules (docs/driver-rules.md) say who may ca
 
 A backend implements ``Connection``, ``ProducerDriver`` and ``ConsumerDriver``, also ``SharedConsumerDriver`` and
 ``StageDriver`` where it declares ``shared``, ``key_shared`` or ``staged_ingest``. The core implements ``Sending``,
-``Run`` and ``Listener``. Protocols that end with "Optional" describe methods that make a driver faster or more exact.
+``Run`` and ``Listener``. A protocol that is called optional has one more member, which makes a driver faster or
+more exact.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Producers of a store of this process in which a send is done as soon as it is written.
 
-Nothing is won by having such a write done by anybody else: a sender who waits writes in its own thread. What nobody
-waits for is collected for a millisecond, so that it makes large pages.
+A sender that waits writes in its own thread: another thread would gain nothing. Messages that no sender waits for are
+collected for a moment, so that they share pages.
 """
 
 from __future__ import annotations
@@ -50,17 +50,17 @@ class UnsyncedProducer:
         for (topic, partition), together in sendings_by_partition(sendings):
             self._append(topic, partition, SingleSends(together))
 
-    def _append(self, topic: str, partition: int, parcel: SingleSends | BatchSend) -> None:
+    def _append(self, topic: str, partition: int, unit: SingleSends | BatchSend) -> None:
         try:
             described = self._store.topics.get(topic)
             log = partition_log(self._store.id, described, partition)
-            first = self._store.append_bodies(described.logs[partition], parcel.bodies())
+            first = self._store.append_bodies(described.logs[partition], unit.bodies())
         except Error as error:
-            parcel.give_up(error)
+            unit.give_up(error)
         except Exception as error:  # noqa: BLE001 - a sender that is never told would wait forever
-            parcel.give_up(PluginError(f"messages could not be encoded: {error!r}"))
+            unit.give_up(PluginError(f"messages could not be encoded: {error!r}"))
         else:
-            parcel.stored(log, first)
+            unit.stored(log, first)
 
     def pump(self, timeout: float) -> None:
         if self._collected or self._writing.locked():  # else there is nothing to wait for, not even a call
