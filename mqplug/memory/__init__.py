@@ -12,32 +12,14 @@ from typing import TYPE_CHECKING, Any
 from mqplug.memory._clock import Clock
 from mqplug.memory._hooks import (
     mqplug_administer as mqplug_administer,
-)
-from mqplug.memory._hooks import (
     mqplug_bounds as mqplug_bounds,
-)
-from mqplug.memory._hooks import (
     mqplug_connect as mqplug_connect,
-)
-from mqplug.memory._hooks import (
     mqplug_describe as mqplug_describe,
-)
-from mqplug.memory._hooks import (
     mqplug_move_group as mqplug_move_group,
-)
-from mqplug.memory._hooks import (
     mqplug_open_consumer as mqplug_open_consumer,
-)
-from mqplug.memory._hooks import (
     mqplug_open_producer as mqplug_open_producer,
-)
-from mqplug.memory._hooks import (
     mqplug_open_stage as mqplug_open_stage,
-)
-from mqplug.memory._hooks import (
     mqplug_resolve_start as mqplug_resolve_start,
-)
-from mqplug.memory._hooks import (
     mqplug_watermarks as mqplug_watermarks,
 )
 from mqplug.memory._settings import MemorySettings

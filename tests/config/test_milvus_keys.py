@@ -11,8 +11,7 @@ from typing import Any
 
 import pytest
 from config_backends import Fakes, fakes
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
+from hypothesis import HealthCheck, given, settings, strategies as st
 from milvus_samples import FULL, STOCK, V23
 
 import mqplug

@@ -10,8 +10,7 @@ from typing import Any
 import attrs
 import pytest
 from config_backends import Fake, Fakes, fakes
-from hypothesis import HealthCheck, example, given, settings
-from hypothesis import strategies as st
+from hypothesis import HealthCheck, example, given, settings, strategies as st
 
 import mqplug
 from mqplug.cli._app import run_command

@@ -9,8 +9,7 @@ import re
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from mqplug import EARLIEST, LATEST, InvalidMessageId, Log, MessageId, Position, after, before
 

@@ -21,8 +21,7 @@ from mqplug import (
 )
 from mqplug._base import deadline
 from mqplug._client import topics
-from mqplug._consume import driver_session, opening, seeking
-from mqplug._consume import start_positions as starts
+from mqplug._consume import driver_session, opening, seeking, start_positions as starts
 from mqplug._consume.ack_tracker import NackedMessages, Tracker
 from mqplug._consume.acking import Acknowledgements
 from mqplug._consume.assignment import Assignment

@@ -8,8 +8,7 @@ from typing import Any
 import attrs
 import pytest
 from held_backend import HeldRuns, held_client
-from hypothesis import settings
-from hypothesis import strategies as st
+from hypothesis import settings, strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 import mqplug

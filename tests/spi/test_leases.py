@@ -6,8 +6,7 @@ import time
 from collections.abc import Iterator
 
 import pytest
-from hypothesis import settings
-from hypothesis import strategies as st
+from hypothesis import settings, strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, initialize, invariant, multiple, rule
 
 from mqplug import Log, Position

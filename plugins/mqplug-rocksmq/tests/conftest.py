@@ -11,8 +11,7 @@ from refused_openings import connect
 from rocksmq_stores import serving, store_settings
 
 import mqplug
-from mqplug_rocksmq._processes.open_stores import close_store
-from mqplug_rocksmq._processes.open_stores import open_store as open_shared
+from mqplug_rocksmq._processes.open_stores import close_store, open_store as open_shared
 from mqplug_rocksmq._store.store import Store
 
 OpenStore = Callable[..., Store]

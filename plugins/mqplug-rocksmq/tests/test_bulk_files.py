@@ -13,8 +13,7 @@ import attrs
 import pytest
 from bulk_loads import Batch, stage, staged, take, waiting
 from conftest import OpenStore
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from rocksmq_stores import eventually, extent, new_log, put, values
 
 import mqplug

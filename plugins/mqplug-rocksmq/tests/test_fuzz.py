@@ -12,8 +12,7 @@ from uuid import uuid4
 
 import pytest
 from conftest import OpenStore
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 from rocksmq_stores import native, new_log, put
 
 import mqplug

@@ -5,8 +5,7 @@ from typing import Any
 
 import pytest
 from conftest import OpenStore
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 from rocksmq_stores import new_log, values
 
 import mqplug

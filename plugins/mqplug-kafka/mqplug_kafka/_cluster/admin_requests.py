@@ -6,8 +6,7 @@ import math
 import time
 from collections import deque
 from collections.abc import Callable, Mapping
-from concurrent.futures import Future
-from concurrent.futures import TimeoutError as FutureTimeout
+from concurrent.futures import Future, TimeoutError as FutureTimeout
 from threading import Lock, Thread
 from typing import Any, TypeVar
 

@@ -10,8 +10,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable
-from concurrent.futures import Future
-from concurrent.futures import TimeoutError as FutureTimeout
+from concurrent.futures import Future, TimeoutError as FutureTimeout
 
 from confluent_kafka import KafkaException, TopicCollection
 from confluent_kafka.admin import TopicDescription  # pyright: ignore[reportPrivateImportUsage]

@@ -10,8 +10,7 @@ import resource
 from typing import Final, Literal
 
 import attrs
-from rocksdict import BlockBasedOptions, Cache, DBRecoveryMode, Options
-from rocksdict import DBCompressionType as Kind
+from rocksdict import BlockBasedOptions, Cache, DBCompressionType as Kind, DBRecoveryMode, Options
 
 from mqplug_rocksmq._settings import Compression, RocksMQSettings
 
