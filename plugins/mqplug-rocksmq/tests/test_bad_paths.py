@@ -17,7 +17,7 @@ from rocksmq_stores import in_a_namespace, python
 
 import mqplug
 from mqplug import AccessDenied, AlreadyOpen, ConfigError, ConnectError, Corrupt, Error, PluginError, StorageFull
-from mqplug_rocksmq._engine.directory import IDENTITY
+from mqplug_rocksmq._engine.directory import IDENTITY, STORE_FORMAT
 from mqplug_rocksmq._engine.errors import translate
 from mqplug_rocksmq._format.keys import STORE, json_value
 
@@ -96,7 +96,7 @@ def test_a_path_that_is_too_long(tmp_path: Path) -> None:
 def test_a_newer_format(path: Path, open_store: OpenStore, where: str) -> None:
     """A store of a newer format is refused with what to update; where its file says so, it is not even touched."""
     store = open_store()
-    newer = {"format": 2, "id": store.id}
+    newer = {"format": STORE_FORMAT + 1, "id": store.id}
     if where == "database":
         store.engine.change(lambda changes: changes.put(STORE, json_value(newer)), 10)
     store.close(10)
@@ -105,7 +105,7 @@ def test_a_newer_format(path: Path, open_store: OpenStore, where: str) -> None:
     with ExitStack() as unchanged:
         if where == "file":
             unchanged.enter_context(untouched(path))
-        with pytest.raises(PluginError, match=r"format 2.*Update mqplug-rocksmq"):
+        with pytest.raises(PluginError, match=rf"format {STORE_FORMAT + 1}.*Update mqplug-rocksmq"):
             connect(path)
 
 

@@ -18,7 +18,8 @@ from mqplug import ConfigError, Corrupt, PluginError, StorageFull
 from mqplug_rocksmq._engine.store_files import create_own, expect_unshared, read_own, refuse_links
 from mqplug_rocksmq._engine.witness import read_witness
 
-STORE_FORMAT: Final = 1
+STORE_FORMAT: Final = 2
+_OLDEST_FORMAT: Final = 1  # a store of an older format is raised to this program's when it is opened
 DATABASE: Final = "rocksdb"
 WITNESS: Final = "witness"
 OWNER: Final = "owner"
@@ -146,9 +147,9 @@ def _damaged(path: Path, how: str) -> Corrupt:
 
 def refuse_newer(path: Path, number: int) -> None:
     """Raise ``PluginError`` if a store has a format that this program does not know."""
-    if number != STORE_FORMAT:
+    if not _OLDEST_FORMAT <= number <= STORE_FORMAT:
         raise PluginError(
-            f"the store {path} has format {number}; this program knows only format {STORE_FORMAT}",
+            f"the store {path} has format {number}; this program knows the formats {_OLDEST_FORMAT} to {STORE_FORMAT}",
             fix="Update mqplug-rocksmq",
         )
 

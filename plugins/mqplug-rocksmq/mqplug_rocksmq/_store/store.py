@@ -12,14 +12,17 @@ from mqplug import Corrupt
 from mqplug_rocksmq._engine import clock
 from mqplug_rocksmq._engine.directory import (
     STORE_FORMAT,
+    Identity,
     examine,
     expect_database,
     identify,
     make_directory,
     refuse_newer,
+    write_identity,
 )
 from mqplug_rocksmq._engine.durability import WriteCallback
 from mqplug_rocksmq._engine.engine import Engine, WriteReceipt
+from mqplug_rocksmq._engine.errors import translated_errors
 from mqplug_rocksmq._engine.log_state import LEASE_OFFSETS, Extent, LogState
 from mqplug_rocksmq._engine.rocks import Changes, Pages
 from mqplug_rocksmq._engine.tuning import tuning_of
@@ -85,12 +88,22 @@ class Store:
         stored = self.engine.pages.get(STORE)
         if stored is None:
             named = identify(self.path).id
-            identity = {"format": STORE_FORMAT, "id": named}
-            self.engine.change(lambda changes: changes.put(STORE, json_value(identity)), None)
+            self._store_format(named)
             return named
         held = read_json(stored)
         refuse_newer(self.path, held["format"])
-        return identify(self.path, str(held["id"])).id
+        identity = identify(self.path, str(held["id"]))
+        if identity.format < STORE_FORMAT:
+            with translated_errors():
+                write_identity(self.path, Identity(identity.id))
+        if held["format"] < STORE_FORMAT:
+            self._store_format(identity.id)
+        return identity.id
+
+    def _store_format(self, named: str) -> None:
+        """Write the id and the newest format to the database, before anything that an older program misreads."""
+        identity = {"format": STORE_FORMAT, "id": named}
+        self.engine.change(lambda changes: changes.put(STORE, json_value(identity)), None)
 
     def append(self, number: int, columns: PageColumns, done: WriteCallback | None = None) -> int:
         """Store messages in a log and return the offset of the first. *done* is called once they are safe.

@@ -1,0 +1,76 @@
+"""Stores of older formats: ``golden/store-1.tar.xz`` was written by the last program of format 1, and then killed."""
+
+from __future__ import annotations
+
+import tarfile
+from pathlib import Path
+
+import pytest
+from conftest import OpenStore
+from rocksmq_stores import put, values
+
+from mqplug_rocksmq._care.check import check_store
+from mqplug_rocksmq._engine.directory import STORE_FORMAT, read_identity
+from mqplug_rocksmq._format.keys import STORE, StoredPosition, read_json
+from mqplug_rocksmq._store.store import Store
+
+TIMES = [*range(1000, 1025), *[1003] * 5, 990, 1024, 1030, 1029, 1041, 1041, 1042, 1060]
+VALUES = [*(b"%d" % number for number in range(len(TIMES) - 3)), b"a", None, b"c"]
+
+
+@pytest.fixture
+def old(path: Path) -> Path:
+    """A store of format 1: in "orders" all but the last three messages were sent singly."""
+    with tarfile.open(Path(__file__).parent / "golden" / "store-1.tar.xz") as archive:
+        archive.extractall(path, filter="data")
+    path.chmod(0o700)
+    return path
+
+
+def formats(path: Path, store: Store) -> tuple[int, int]:
+    """Return the format that the file of an open store says, and the one that its database says."""
+    identity, stored = read_identity(path), store.engine.pages.get(STORE)
+    assert identity is not None
+    assert stored is not None
+    return identity.format, read_json(stored)["format"]
+
+
+def orders(store: Store) -> int:
+    """Return the log of the topic "orders"."""
+    return store.topics.get("orders").logs[0]
+
+
+def test_an_older_store_is_read_and_raised(old: Path, open_store: OpenStore) -> None:
+    """A store of format 1 opens with all that it holds. From then on it has this program's format."""
+    for _ in range(2):
+        store = open_store(sync="os")
+        assert formats(old, store) == (STORE_FORMAT, STORE_FORMAT)
+        assert values(store, orders(store)) == VALUES
+        assert values(store, store.topics.get("payments").logs[0]) == [b"paid"]
+        assert store.groups.position("billing", orders(store)) == StoredPosition(3, ((5, 7),))
+        store.close(10)
+    assert check_store(old).sound
+
+
+def test_an_older_store_is_checked_without_raising_it(old: Path) -> None:
+    """A check reads a store of format 1, and changes nothing in it."""
+    before = (old / "format").read_bytes()
+    report = check_store(old)
+    assert (report.sound, report.messages) == (True, len(VALUES) + 1)
+    assert (old / "format").read_bytes() == before
+
+
+def test_raising_is_completed(old: Path, open_store: OpenStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A program that dies between raising the file and raising the database leaves the rest to the next opener."""
+
+    def die(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as dying:
+        dying.setattr(Store, "_store_format", die)
+        with pytest.raises(KeyboardInterrupt):
+            open_store(sync="os")
+    store = open_store(sync="os")
+    assert formats(old, store) == (STORE_FORMAT, STORE_FORMAT)
+    assert put(store, orders(store), b"next") == len(VALUES)
+    assert values(store, orders(store)) == [*VALUES, b"next"]
