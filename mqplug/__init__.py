@@ -24,12 +24,20 @@ if TYPE_CHECKING:
 
 
 def __getattr__(name: str) -> Any:
-    """Load the public names when the first one is asked for: the command line, for one, begins without them."""
+    """Load the public names when the first one is asked for: the command line, for one, begins without them.
+
+    ``connect`` comes alone, since the others load what only producers and consumers need.
+    """
     if name.startswith("_") and name != "__all__":
         raise AttributeError(f"module 'mqplug' has no attribute {name!r}")
+    if name == "connect":
+        from mqplug._client.connect import connect
+
+        return connect
     from mqplug import _public
 
-    globals().update({each: getattr(_public, each) for each in _public.__all__}, __all__=_public.__all__)
+    public = {each: getattr(_public, each) for each in _public.__all__}
+    globals().update(public | globals(), __all__=_public.__all__)  # a replaced ``connect`` stays replaced
     try:
         return globals()[name]
     except KeyError:

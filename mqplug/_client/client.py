@@ -8,27 +8,26 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
 from mqplug._base.closing import Closable
 from mqplug._base.deadline import Deadline
 from mqplug._client.session import ClientSession
-from mqplug._client.stage import Stage, check_number, check_staged, check_writer
 from mqplug._client.topics import check_partitions, new_topic
-from mqplug._consume.assignment import OnChange
-from mqplug._consume.consumer import Consumer
-from mqplug._consume.opening import ConsumerRequest
-from mqplug._consume.retry_policy import Retry
-from mqplug._consume.start_positions import ResetTarget
 from mqplug._model.checks import check_missing
 from mqplug._model.log import Log
-from mqplug._model.message import Message
 from mqplug._model.names import TopicNames, check_group, check_topics
 from mqplug._model.position import EARLIEST, LATEST, Position, Start
 from mqplug._model.retention import Retention
 from mqplug._model.watermarks import Bounds, Watermarks
 from mqplug._plugins.backend import Backend
 from mqplug._plugins.capabilities import Support, support
-from mqplug._produce.producer import Producer
-from mqplug._produce.routing import Partitioner, PartitionerName, Router
 from mqplug.spi._actions import GroupInfo, GroupPosition, Ingest, Ingested, Mode, Staged, TopicInfo
 
 if TYPE_CHECKING:
+    from mqplug._client.stage import Stage
+    from mqplug._consume.assignment import OnChange
+    from mqplug._consume.consumer import Consumer
+    from mqplug._consume.retry_policy import Retry
+    from mqplug._consume.start_positions import ResetTarget
+    from mqplug._model.message import Message
+    from mqplug._produce.producer import Producer
+    from mqplug._produce.routing import Partitioner, PartitionerName
     from mqplug.spi._descriptor import Capabilities
     from mqplug.spi._drivers import Connection
 
@@ -156,6 +155,8 @@ class Client(Closable):
         ``"round_robin"``, as murmur2 but in turn for messages without a key; or with a function of the key and the
         number of partitions. At most ``queue_messages`` and ``queue_bytes`` are on their way at once.
         """
+        from mqplug._produce.producer import Producer
+
         return Producer(
             self._session.open_producer(
                 topic, create=create, partitioner=partitioner, queue_messages=queue_messages, queue_bytes=queue_bytes,
@@ -170,6 +171,9 @@ class Client(Closable):
 
         Leaving its block without ``finish`` discards it. Any process with a client of the same store may write one.
         """
+        from mqplug._client.stage import Stage
+        from mqplug._produce.routing import Router
+
         deadline = Deadline(timeout)
         with self._session.using("stage", needs="staged_ingest"):
             info = self._session.topics.find(topic, deadline)
@@ -186,6 +190,8 @@ class Client(Closable):
         already, or a smaller one, takes in nothing, so that a batch written again after a crash is stored once:
         the answer is ``repeated``, and the staged messages are discarded.
         """
+        from mqplug._client.stage import check_number, check_staged, check_writer
+
         deadline = Deadline(timeout)
         wanted = Ingest(check_staged(staged), check_writer(writer), check_number(number))
         with self._session.using("ingest", needs="staged_ingest"):
@@ -193,6 +199,8 @@ class Client(Closable):
 
     def discard(self, staged: Staged | Sequence[Staged], *, timeout: float | None = 30) -> None:
         """Remove staged messages that are no longer wanted. Those already removed or taken in are ignored."""
+        from mqplug._client.stage import check_staged
+
         deadline = Deadline(timeout)
         unwanted = check_staged(staged)
         with self._session.using("discard", needs="staged_ingest"):
@@ -232,6 +240,9 @@ class Client(Closable):
         ``retry`` says when a nacked message comes again, and ``dead_letter`` names the topic it goes to once its
         attempts are used up.
         """
+        from mqplug._consume.consumer import Consumer
+        from mqplug._consume.opening import ConsumerRequest
+
         request = ConsumerRequest(
             group=group, start=start, until=until, partitions=partitions, mode=mode, missing=missing,
             must_exist=must_exist, auto_ack=auto_ack, max_unacked=max_unacked, max_processing=max_processing,

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from threading import Lock
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from mqplug._base.background import BackgroundThread
 from mqplug._model.errors import Error
-from mqplug._produce.session import ProducerSession
 
 if TYPE_CHECKING:
     from mqplug._base.deadline import Deadline
     from mqplug._consume.session import ConsumerSession
+    from mqplug._produce.session import ProducerSession
+
+OpenedSession = TypeVar("OpenedSession", "ProducerSession", "ConsumerSession")
 
 
 class OpenObjects:
@@ -19,16 +21,17 @@ class OpenObjects:
 
     def __init__(self) -> None:
         self._background = BackgroundThread()
-        self._open: set[ProducerSession | ConsumerSession] = set()
+        self.producers: set[ProducerSession] = set()
+        self.consumers: set[ConsumerSession] = set()
         self._shut = False
         self._lock = Lock()
 
-    def add(self, opened: ProducerSession | ConsumerSession) -> bool:
+    def add(self, opened: OpenedSession, among: set[OpenedSession]) -> bool:
         """Take in a session that was just opened. Return False if the client was closed meanwhile."""
         with self._lock:
             if self._shut:
                 return False
-            self._open.add(opened)
+            among.add(opened)
             self._background.add(opened)
             return True
 
@@ -36,12 +39,13 @@ class OpenObjects:
         """Remove a session that was closed."""
         self._background.remove(closed)
         with self._lock:
-            self._open.discard(closed)
+            self.producers.discard(closed)
+            self.consumers.discard(closed)
 
     def topic_changed(self, topic: str) -> None:
         """Have the producers look this topic up again before they send to it."""
         with self._lock:
-            producers = [each for each in self._open if isinstance(each, ProducerSession)]
+            producers = list(self.producers)
         for producer in producers:
             producer.forget(topic)
 
@@ -53,7 +57,7 @@ class OpenObjects:
     def close(self, deadline: Deadline) -> list[Error]:
         """Close consumers, then producers. Return the errors."""
         with self._lock:
-            sessions = sorted(self._open, key=lambda each: isinstance(each, ProducerSession))
+            sessions = [*self.consumers, *self.producers]
         failures: list[Error] = []
         for session in sessions:
             try:

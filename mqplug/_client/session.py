@@ -4,32 +4,29 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 from mqplug._base.closing import Session, close_native
 from mqplug._base.deadline import Deadline
 from mqplug._client.groups import Groups
-from mqplug._client.open_objects import OpenObjects
+from mqplug._client.open_objects import OpenedSession, OpenObjects
 from mqplug._client.queries import Queries
 from mqplug._client.topics import Topics
-from mqplug._consume.opening import ConsumerRequest, open_consumer, own_dead_letters
-from mqplug._consume.session import ConsumerSession
 from mqplug._model.errors import Closed, Unsupported
 from mqplug._model.log import Log
 from mqplug._model.names import check_topics
 from mqplug._plugins.backend import Backend
 from mqplug._plugins.capabilities import public
-from mqplug._produce.producer import Producer
-from mqplug._produce.queue import check_limits
-from mqplug._produce.routing import Partitioner, PartitionerName, Router
-from mqplug._produce.session import ProducerSession
 from mqplug.spi._actions import ProducerOptions
 
 if TYPE_CHECKING:
+    from mqplug._consume.opening import ConsumerRequest
+    from mqplug._consume.session import ConsumerSession
+    from mqplug._produce.producer import Producer
+    from mqplug._produce.routing import Partitioner, PartitionerName
+    from mqplug._produce.session import ProducerSession
     from mqplug.spi._descriptor import Capabilities
     from mqplug.spi._drivers import Connection
-
-OpenedSession = TypeVar("OpenedSession", ProducerSession, ConsumerSession)
 
 
 class ClientSession(Session):
@@ -70,6 +67,10 @@ class ClientSession(Session):
         timeout: float | None = 30,
     ) -> ProducerSession:
         """Open a producer, as ``Client.producer`` says."""
+        from mqplug._produce.queue import check_limits
+        from mqplug._produce.routing import Router
+        from mqplug._produce.session import ProducerSession
+
         deadline = Deadline(timeout)
         limits = check_limits(queue_messages, queue_bytes)
         with self.using("open a producer"):
@@ -81,12 +82,14 @@ class ClientSession(Session):
             opened = ProducerSession(self.backend, driver, topic, router, limits, self.capabilities, forget)
             if route is not None:
                 opened.learn(route)
-        return self._add(opened)
+        return self._add(opened, self.open_objects.producers)
 
     def open_consumer(
         self, topics: str | Sequence[str], request: ConsumerRequest, *, create: bool, timeout: float | None
     ) -> ConsumerSession:
         """Open a consumer, as ``Client.consumer`` says."""
+        from mqplug._consume.opening import open_consumer
+
         deadline = Deadline(timeout)
         names = check_topics(topics)
         request.check(names, self.capabilities, self.backend.name)
@@ -103,16 +106,19 @@ class ClientSession(Session):
                 if letters is not None:
                     letters.close(0)
                 raise
-        return self._add(opened)
+        return self._add(opened, self.open_objects.consumers)
 
     def _open_dead_letters(self, topic: str, logs: Sequence[Log], create: bool, deadline: Deadline) -> Producer:
         """Open a producer for the dead letters of these logs. The name may be another spelling of one of their own."""
+        from mqplug._consume.opening import own_dead_letters
+        from mqplug._produce.producer import Producer
+
         if not set(logs).isdisjoint(self.topics.find_or_create(topic, create, deadline).logs):
             raise own_dead_letters(topic)
         return Producer(self.open_producer(topic, timeout=deadline.timeout_left()))
 
-    def _add(self, opened: OpenedSession) -> OpenedSession:
-        if not self.open_objects.add(opened):
+    def _add(self, opened: OpenedSession, among: set[OpenedSession]) -> OpenedSession:
+        if not self.open_objects.add(opened, among):
             opened.close(0)
             raise Closed(f"{self!r} was closed meanwhile", backend=self.backend.name)
         return opened

@@ -6,14 +6,16 @@ import os
 import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from mqplug._config.documents import Document
 from mqplug._config.layers import Unset
-from mqplug._config.milvus import MilvusFile, is_milvus
 from mqplug._config.targets import store_at
 from mqplug._model.errors import ConfigError
 from mqplug._settings.text import Text
+
+if TYPE_CHECKING:
+    from mqplug._config.milvus import MilvusFile
 
 CONFIG_FILE_NAMES: Final = ("mqplug.toml", "mqplug.yaml")
 CONFIG_FILE_VARIABLE: Final = "MQPLUG_CONFIG"
@@ -35,8 +37,11 @@ def read_config_file(path: os.PathLike[str], variables: Mapping[str, str]) -> Do
     if not isinstance(content, Mapping):
         raise ConfigError(f"{source} holds no table of settings", fix="Write sections, such as kafka")
     filled = _filled(content, variables)
-    if Path(path).suffix.lower() != ".toml" and is_milvus(Path(path).name, filled):
-        return MilvusFile.read(source, filled, variables)
+    if Path(path).suffix.lower() != ".toml":
+        from mqplug._config.milvus import MilvusFile, is_milvus  # few programs have a YAML file
+
+        if is_milvus(Path(path).name, filled):
+            return MilvusFile.read(source, filled, variables)
     return Document(source, filled, file=True)
 
 

@@ -43,7 +43,6 @@ from mqplug.spi._actions import (
 )
 from mqplug.spi._descriptor import Capabilities, Descriptor
 from mqplug.spi._drivers import Connection, ConsumerDriver, Listener, ProducerDriver, StageDriver
-from mqplug.spi.proxies import ListenerRelay
 
 NO_TIMEOUT_S = 3600.0  # a driver's timeout when the caller waits for ever
 
@@ -71,6 +70,8 @@ class Backend:
     def open_consumer(
         self, connection: Connection, options: ConsumerOptions, listener: Listener, deadline: Deadline
     ) -> ConsumerDriver:
+        from mqplug.spi.proxies import ListenerRelay
+
         with self.context("open a consumer", topic=options.logs[0].topic):
             return cast(
                 ConsumerDriver,

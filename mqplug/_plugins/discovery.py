@@ -127,8 +127,10 @@ def import_one(kind: Kind, points: list[EntryPoint]) -> object:
 
 def entry_points(kind: Kind, name: str | None = None) -> list[EntryPoint]:
     """Return the entry points of backends or extensions, of all names or of one."""
-    unique = {(point.name, point.value, owner(point)): point for point in _entry_points(GROUPS[kind])}
-    return [point for point in unique.values() if name in {None, point.name}]
+    points = [point for point in _entry_points(GROUPS[kind]) if name in {None, point.name}]
+    if len(points) < 2:
+        return points  # the owner of a point is in its distribution's metadata, which takes a while to parse
+    return list({(point.name, point.value, owner(point)): point for point in points}.values())
 
 
 def owner(point: EntryPoint) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from difflib import get_close_matches
 from typing import Any, Final, TypeVar
 
@@ -17,6 +18,7 @@ from mqplug._settings.urls import without_logins
 T = TypeVar("T")
 Path = tuple[str | int, ...]
 
+_PLAIN: Final = (str, bytes, bool, int, float)
 _FIRST: Final = re.compile(r"'?(\w+)'? ")
 _QUOTED: Final = re.compile(r"'(\w+)'")
 
@@ -51,13 +53,24 @@ def structured(
 def _attempt(
     kind: type[T], given: Mapping[str, Any], path: str, places: Mapping[str, str]
 ) -> tuple[T | None, list[Complaint]]:
-    from mqplug._settings.reading import converter  # cattrs is slow to import: not at `import mqplug`
+    if _needs_no_conversion(kind, given):
+        with suppress(Exception):  # the converter meets the same error, and says where
+            return kind(**given), []
+    from mqplug._settings.reading import converter  # cattrs is slow to import
 
     try:
         return converter().structure(dict(given), kind), []
     except Exception as error:  # noqa: BLE001 - a validator may raise anything
         examiner = _Examiner(path, places, secrets_of(kind, given))
         return None, list(examiner.complaints(error, kind, ()))
+
+
+def _needs_no_conversion(kind: type[Any], given: Mapping[str, Any]) -> bool:
+    """Return whether each value is plain and of its setting's type already. There may be none."""
+    fields = fields_of(kind) if given else {}
+    return all(
+        type(value) in _PLAIN and name in fields and type(value) is fields[name].kind for name, value in given.items()
+    )
 
 
 def config_error(complaints: list[Complaint], backend: str | None = None) -> ConfigError:

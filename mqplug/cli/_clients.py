@@ -8,8 +8,6 @@ from contextlib import contextmanager, suppress
 import click
 
 import mqplug
-from mqplug._client.connect import look
-from mqplug._config.targets import target_of
 
 CLOSE_AFTER_FAILURE_S = 0.5
 
@@ -31,6 +29,9 @@ def open_client(url: str, timeout: float = 30, *, creates: bool = False) -> Iter
 
     A command that only reads does not create a missing store: a misspelt path is an error, and leaves no trace.
     """
+    from mqplug._client.connect import look  # not at `mqplug --help`
+    from mqplug._config.targets import target_of
+
     connect = mqplug.connect if creates else look
     client = connect(target_of(url), timeout=timeout)
     try:

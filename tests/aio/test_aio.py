@@ -262,7 +262,7 @@ def test_opening_that_is_cancelled_leaves_nothing_open() -> None:
             opening.cancel()
             with pytest.raises(asyncio.CancelledError):
                 await opening
-            await until(lambda: not mq.sync._session.open_objects._open)
+            await until(lambda: not mq.sync._session.open_objects.consumers)
 
     run(story())
 

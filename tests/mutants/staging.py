@@ -7,7 +7,7 @@ from contextlib import nullcontext
 
 import attrs
 
-import mqplug._client.client
+import mqplug._client.stage
 from mqplug import Bounds
 from mqplug._client.stage import Stage
 from mqplug._consume.acking import Acknowledgements
@@ -214,7 +214,7 @@ class CountsFromAnywhere(Mutant):
     """Any number will do."""
 
     case = "STG-14"
-    patches = ((mqplug._client.client, "check_number", lambda number: number),)
+    patches = ((mqplug._client.stage, "check_number", lambda number: number),)
 
 
 class TakesInWhatIsAnothers(Mutant):

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from mqplug._config.targets import target_of
 from mqplug.cli._clients import json_option, timeout_option
 from mqplug.cli._tables import show_json, show_rows
 
@@ -30,6 +29,7 @@ def doctor(context: click.Context, url: str | None, config: Path | None, timeout
     import attrs
 
     from mqplug._client.diagnosis import diagnose
+    from mqplug._config.targets import target_of
 
     if url is not None and config is not None:
         raise click.UsageError("Give a URL or --config, not both.")

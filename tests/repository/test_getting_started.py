@@ -1,0 +1,58 @@
+"""A program begins quickly: it loads few modules of mqplug, and none that it does not need."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+OPTIONAL = {"asyncio", "pyarrow", "pytest", "rich", "ssl", "yaml"}
+SLOW = {"cattrs", "mqplug._config.milvus", "mqplug._consume.consumer", "mqplug._produce.session", "mqplug._public"}
+
+
+@pytest.mark.parametrize(
+    ("program", "most", "needless"),
+    [
+        pytest.param(
+            "import mqplug", 1, OPTIONAL | SLOW | {"attr", "click", "importlib.metadata", "pluggy"},
+            id="import",
+        ),
+        pytest.param(
+            "import mqplug; mqplug.connect('memory').close()", 90, OPTIONAL | SLOW | {"click"},
+            id="connect",
+        ),
+        pytest.param(
+            "from mqplug.cli._app import run_command; run_command(['--help'])", 25,
+            OPTIONAL | SLOW | {"attr", "importlib.metadata", "mqplug.memory", "mqplug.cli._demo", "pluggy"},
+            id="help",
+        ),
+    ],
+)  # fmt: skip
+def test_a_program_loads_only_what_it_needs(program, most, needless):
+    """Importing mqplug, connecting and `mqplug --help` load few modules, whatever plugins are installed."""
+    done = subprocess.run(
+        [sys.executable, "-c", f"{program}; import sys; print('loaded', *sys.modules)"],
+        capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    loaded = done.stdout.splitlines()[-1].split()[1:]
+    plugins = {name for name in loaded if name.startswith("mqplug_")}
+    assert (needless & set(loaded)) | plugins == set()
+    assert len([name for name in loaded if name.partition(".")[0] == "mqplug"]) <= most
+
+
+def test_one_kind_of_use_does_not_load_another():
+    """A program that only sends loads no consumer, and one that only reads no producer's session."""
+    sends = "mq.producer('t', create=True).close()"
+    reads = "mq.create_topic('t'); list(mq.read('t'))"
+    for use, other in ((sends, "mqplug._consume.consumer"), (reads, "mqplug._produce.session")):
+        program = f"import sys, mqplug\nwith mqplug.connect('memory') as mq: {use}\nprint({other!r} in sys.modules)"
+        done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+        assert done.stdout.split() == ["False"]
+
+
+def test_a_replaced_connect_stays_replaced():
+    """Loading the other public names leaves a `connect` that a test has put in its place."""
+    program = "import mqplug; mqplug.connect = print; mqplug.EARLIEST; mqplug.connect('replaced')"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout == "replaced\n"
