@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from conftest import OpenStore
-from rocksmq_stores import put, values
+from rocksmq_stores import line, put, python, values
 
 from mqplug_rocksmq._care.check import check_store
 from mqplug_rocksmq._engine.directory import STORE_FORMAT, read_identity
@@ -74,3 +74,46 @@ def test_raising_is_completed(old: Path, open_store: OpenStore, monkeypatch: pyt
     assert formats(old, store) == (STORE_FORMAT, STORE_FORMAT)
     assert put(store, orders(store), b"next") == len(VALUES)
     assert values(store, orders(store)) == [*VALUES, b"next"]
+
+
+def exact(store: Store, times: list[int]) -> None:
+    """Check the first message at or after each time, before and behind all of these too."""
+    for wanted in range(min(times) - 2, max(times) + 12):
+        first = next((offset for offset, time in enumerate(times) if time >= wanted), len(times))
+        assert store.first_at(orders(store), wanted) == first, wanted
+
+
+def test_times_across_the_border(old: Path, open_store: OpenStore) -> None:
+    """A look-up by time is exact among old messages, among new ones with fewer entries, and where they meet."""
+    store, times = open_store(sync="os"), TIMES
+    exact(store, times)
+    for more in ([*range(1055, 1085)], [1081] * 3, [1070, 1085, 1084], [*range(1086, 1100, 3)]):
+        for time in more:
+            put(store, orders(store), b"", time=time)
+        times = [*times, *more]
+        exact(store, times)
+        store.close(10)
+        assert check_store(old).sound
+        store = open_store(sync="os")
+        exact(store, times)
+
+
+KILLED = """
+store = Store(path, store_settings(sync="os"))
+log = store.topics.get("orders").logs[0]
+for time in range(1055, 1085):
+    put(store, log, b"", time=time)
+print("stored", flush=True)
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def test_an_older_store_after_a_kill(old: Path, open_store: OpenStore) -> None:
+    """A program that raised a store and was killed leaves it sound, with all that it sent, and times are exact."""
+    with python(KILLED, old) as process:
+        assert line(process) == "stored"
+        process.wait(20)
+    assert check_store(old).sound
+    store = open_store(sync="os")
+    exact(store, [*TIMES, *range(1055, 1085)])
+    assert put(store, orders(store), b"next") == len(TIMES) + 30

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import random
 import threading
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,11 @@ from rocksmq_stores import extent, new_log, put, values
 
 import mqplug
 from mqplug import Closed, ConfigError, MessageTooLarge, TopicExists, TopicNotFound
+from mqplug_rocksmq._care.check import check_store
 from mqplug_rocksmq._care.counting import statistics
+from mqplug_rocksmq._engine import clock
+from mqplug_rocksmq._engine.rocks import Changes
+from mqplug_rocksmq._format.keys import TIME, log_key
 from mqplug_rocksmq._format.page import PageColumns
 from mqplug_rocksmq._store.reading import BelowRetained
 from mqplug_rocksmq._store.store import Store
@@ -288,6 +293,39 @@ def test_one_page_is_read(store: Store, monkeypatch: pytest.MonkeyPatch) -> None
     assert [base for base, _ in found] == [500]
 
 
+def test_entries_of_the_time_index(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A look-up by time starts at an entry of the time index at most 10 ms before; there is none for each message."""
+    log = new_log(store)
+    monkeypatch.setattr(clock, "now_ms", lambda: 5000)
+    for time in range(100):
+        put(store, log, *[b"x" * 100] * 10, time=time)
+    assert len(store.engine.pages.scan(log_key(log, TIME))) == 10
+    read, started = store.engine.pages.read, []
+
+    def note(segment: int, offset: int, *more: Any) -> list[tuple[int, bytes]]:
+        started.append(offset)
+        return read(segment, offset, *more)
+
+    monkeypatch.setattr(store.engine.pages, "read", note)
+    for time in range(100):
+        started.clear()
+        assert store.first_at(log, time) == time * 10
+        assert started[0] == time // 10 * 100
+
+
+def test_a_send_writes_two_values(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A send writes its page, and its log's record, which counts the change too."""
+    log = new_log(store)
+    put(store, log, b"a")
+    written: list[bytes] = []
+    put_page, put_value = Changes.put_page, Changes.put
+    monkeypatch.setattr(clock, "now_ms", lambda: store.topics.log(log).marked_at)
+    monkeypatch.setattr(Changes, "put_page", lambda *each: written.append(b"page") or put_page(*each))
+    monkeypatch.setattr(Changes, "put", lambda *each: written.append(each[1]) or put_value(*each))
+    put(store, log, b"b")
+    assert written == [b"page", log_key(log)]
+
+
 def test_first_at(store: Store) -> None:
     """The first message at or after a time is found in log order, whatever the order of the times."""
     log = new_log(store)
@@ -303,3 +341,28 @@ def test_first_at(store: Store) -> None:
     for wanted in range(101):
         expected = next((i for i, time in enumerate(times) if i >= 3 and time >= wanted), len(times))
         assert store.first_at(log, wanted) == expected
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_first_at_for_clocks_that_go_back(path: Path, open_store: OpenStore, seed: int) -> None:
+    """A look-up by time is exact for clocks that stand still, jump and go back, after trims, and when opened again."""
+    chance = random.Random(seed)
+    store = open_store(sync="os")
+    log, now, low = new_log(store, milliseconds=None), 100_000, 0
+    times: list[int] = []
+    for _ in range(6):
+        for _ in range(60):
+            now += chance.choice((0, 0, 1, 1, 3, 9, 10, 11, 40, -12, -60))
+            stamps = [now + chance.randrange(4) for _ in range(chance.choice((1, 1, 1, 3)))]
+            store.append(log, PageColumns(stamps, [b"x" * chance.choice((10, 10, 100_000))] * len(stamps)))
+            times += stamps
+        for wanted in (chance.randrange(min(times) - 2, max(times) + 14) for _ in range(200)):
+            expected = next((i for i, time in enumerate(times) if i >= low and time >= wanted), len(times))
+            assert store.first_at(log, wanted) == expected
+        if chance.random() < 0.5:
+            low = chance.randrange(low, len(times))
+            store.trim(log, low)
+        if chance.random() < 0.5:
+            store.close(10)
+            assert check_store(path).sound
+            store = open_store(sync="os")

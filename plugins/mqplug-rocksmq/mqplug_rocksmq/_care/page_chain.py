@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from mqplug import Corrupt
 from mqplug_rocksmq._care.findings import Finding
 from mqplug_rocksmq._engine import clock
-from mqplug_rocksmq._engine.log_state import LEASE_OFFSETS
+from mqplug_rocksmq._engine.log_state import LEASE_OFFSETS, MARK_STEP_MS
 from mqplug_rocksmq._format.keys import LogRecord, TimeMark
 from mqplug_rocksmq._format.page import Page, reseal
 
@@ -127,11 +127,10 @@ class _Index:
         """Take the next page, and yield findings."""
         if not self.kept:
             self._begin(base)
-        newest = max(page.times(), default=0)
-        raised = not self.kept or newest > self.newest
-        self.newest = max(self.newest, newest)
+        self.newest = max(self.newest, *page.times())
+        needed = not self.kept or self.newest >= self.kept[-1].time + MARK_STEP_MS
         mark = self._known.get(base)
-        if mark is None and raised:
+        if mark is None and needed:
             yield f"the time index lacks the page at {base}"
             # The time of storing is unknown: assume now, or retention would drop the page too early.
             self.kept.append(TimeMark(self.newest, base, self.size, clock.now_ms()))

@@ -33,6 +33,7 @@ from mqplug_rocksmq._format.keys import (
     read_count,
     read_ingested_run,
     read_json,
+    read_log_changes,
     read_log_value,
     read_mark,
     read_position,
@@ -128,12 +129,13 @@ class SmallValues:
 
     def _record(self, key: bytes, value: bytes) -> None:
         self.records[log_of(key)] = read_log_value(value)
+        self.changes = max(self.changes, read_log_changes(value))
 
     def _counter(self, _: bytes, value: bytes) -> None:
         self.counter = read_count(value)
 
     def _changes(self, _: bytes, value: bytes) -> None:
-        self.changes = read_count(value)
+        self.changes = max(self.changes, read_count(value))
 
 
 _READERS: dict[bytes, Callable[[SmallValues, bytes, bytes], None]] = {

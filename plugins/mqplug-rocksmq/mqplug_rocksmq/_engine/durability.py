@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Protocol
 from mqplug import Error, OutcomeUnknown, StorageFull
 from mqplug.spi import Bell
 from mqplug_rocksmq._engine.latency import LatencyRecorder
-from mqplug_rocksmq._format.keys import CHANGES, read_count
+from mqplug_rocksmq._format.keys import CHANGES, LOG, read_count, read_log_changes
 from mqplug_rocksmq._settings import Sync
 
 if TYPE_CHECKING:
@@ -32,15 +32,22 @@ class WriteCallback(Protocol):
     def __call__(self, offset: int, error: Error | None, /) -> None: ...
 
 
+def stored_changes(pages: Pages) -> int:
+    """Return the number of changes in a database: the last one stored it, in the record of a log or by itself."""
+    return max(read_count(pages.get(CHANGES)), *(read_log_changes(value) for _, value in pages.scan(LOG)), 0)
+
+
 class Durability:
     """Makes the writes of one store safe. Call ``written`` under the store's lock, directly after each write.
 
     ``waits``: a write counts as safe only once it is on disk.
     """
 
-    def __init__(self, pages: Pages, witness: Witness, lock: threading.Lock, mode: Sync, interval: float) -> None:
+    def __init__(
+        self, pages: Pages, changes: int, witness: Witness, lock: threading.Lock, mode: Sync, interval: float
+    ) -> None:
         self._pages = pages
-        self.changes = read_count(pages.get(CHANGES))
+        self.changes = changes
         self._witness = witness
         self._lock = lock
         self.waits = mode == "always"

@@ -14,13 +14,13 @@ from mqplug import Closed, Corrupt, Error, ForkedClient, OutcomeUnknown, Storage
 from mqplug.spi import Bell, Deadline
 from mqplug_rocksmq._engine.directory import DATABASE, WITNESS
 from mqplug_rocksmq._engine.disk_space import DiskSpace, ballast_gone
-from mqplug_rocksmq._engine.durability import Durability, WriteCallback
+from mqplug_rocksmq._engine.durability import Durability, WriteCallback, stored_changes
 from mqplug_rocksmq._engine.errors import disk_full
 from mqplug_rocksmq._engine.latency import LatencyRecorder
 from mqplug_rocksmq._engine.rocks import Changes, Pages
 from mqplug_rocksmq._engine.tuning import Tuning
 from mqplug_rocksmq._engine.witness import Witness
-from mqplug_rocksmq._format.keys import CHANGES, count_value, read_count
+from mqplug_rocksmq._format.keys import CHANGES, count_value, log_key, log_value
 from mqplug_rocksmq._settings import Sync
 
 if TYPE_CHECKING:
@@ -99,8 +99,8 @@ class Engine:
         self._closed = False
         try:
             self._known = recorded.changes if recorded else 0
-            self._compare(path)
-            self.durability = Durability(self.pages, self.witness, self.lock, sync, interval)
+            changes = self._compare(path)
+            self.durability = Durability(self.pages, changes, self.witness, self.lock, sync, interval)
             self.disk_space.settle()
         except BaseException:
             self.pages.close()
@@ -117,13 +117,15 @@ class Engine:
                 raise
             return Pages(database, tuning)
 
-    def _compare(self, path: Path) -> None:
-        found = read_count(self.pages.get(CHANGES))
+    def _compare(self, path: Path) -> int:
+        """Return the number of changes in the database. Raise ``Corrupt`` if some that were on disk are gone."""
+        found = stored_changes(self.pages)
         if found < self._known:
             raise Corrupt(
                 f"{self._known - found} changes that were safely on disk are gone from the store {path}",
                 fix=f"Restore a backup; to accept the loss instead, run mqplug rocksmq repair {path}",
             )
+        return found
 
     def opened(self) -> None:
         """Record that the store is in use. This comes last, because a crash during opening changes nothing."""
@@ -243,13 +245,20 @@ class Engine:
     def write(
         self, changes: Changes, log: LogState | None = None, offset: int = 0, done: WriteCallback | None = None
     ) -> bool:
-        """Apply changes under the lock. Return whether they are safe already; then the caller has to call *done*."""
-        self._apply(changes)
+        """Apply changes under the lock, with the record of a *log* that grew by them.
+
+        Return whether they are safe already; then the caller has to call *done*.
+        """
+        self._apply(changes, log)
         return self.durability.written(log, offset, done)
 
-    def _apply(self, changes: Changes) -> None:
+    def _apply(self, changes: Changes, log: LogState | None = None) -> None:
         # RocksDB's own sequence number may fall back when the newest change leaves no trace in its files.
-        changes.put(CHANGES, count_value(self.durability.changes + 1))
+        count = self.durability.changes + 1
+        if log:
+            changes.put(log_key(log.number), log_value(log.record, count))
+        else:
+            changes.put(CHANGES, count_value(count))
         began = time.perf_counter()
         try:
             self.pages.write(changes)

@@ -10,6 +10,8 @@ from mqplug_rocksmq._format.keys import IngestedRun, LogRecord
 LEASE_OFFSETS = 1 << 20
 _MARK_INTERVAL_BYTES = 1 << 20
 MARK_INTERVAL_MS = 1000
+MARK_STEP_MS = 10
+_MARK_STEP_BYTES = 64 << 10
 
 
 class Extent(NamedTuple):
@@ -38,6 +40,7 @@ class LogState:
         "low",
         "marked_at",
         "marked_size",
+        "marked_time",
         "messages",
         "newest",
         "next",
@@ -54,7 +57,7 @@ class LogState:
         self.partition = partition
         self.low, self.end, self.next, self.leased, self.newest, self.size, self.messages = record
         self.visible = self.end
-        self.marked_size = self.marked_at = 0
+        self.marked_size = self.marked_at = self.marked_time = 0
         self.deleted = False
         self.has_ingested_runs = False  # whether other segments hold some of its messages
         self.ingested_run: IngestedRun | None = None  # the last one that was read
@@ -68,15 +71,17 @@ class LogState:
     def go_back(self, record: LogRecord) -> None:
         """Reset the state to a stored record."""
         self.low, self.end, self.next, self.leased, self.newest, self.size, self.messages = record
-        self.marked_size = self.marked_at = 0
+        self.marked_size = self.marked_at = self.marked_time = 0
         self.ingested_run = None
         self.deleted = False
 
     def needs_mark(self, newest: int, now: int) -> bool:
-        """Return whether the next page needs an entry in the time index."""
+        """Return whether the next page, after which *newest* is the largest timestamp, needs a time index entry."""
+        unmarked = self.size - self.marked_size
         return (
-            newest > self.newest
-            or self.size - self.marked_size >= _MARK_INTERVAL_BYTES
+            newest >= self.marked_time + MARK_STEP_MS
+            or (newest > self.marked_time and unmarked >= _MARK_STEP_BYTES)
+            or unmarked >= _MARK_INTERVAL_BYTES
             or now - self.marked_at >= MARK_INTERVAL_MS
         )
 

@@ -34,7 +34,8 @@ _PAGE_KEY: Final = Struct(">IQ")
 PAGE_KEY_BYTES: Final = _PAGE_KEY.size
 _LOG_KEY: Final = Struct(">cI")
 _TIME_KEY: Final = Struct(">cIQQ")
-_LOG_RECORD: Final = Struct("<7Q")
+_LOG_RECORD: Final = Struct("<8Q")
+_FORMAT_1_LOG_RECORD: Final = Struct("<7Q")  # without the number of changes
 _MARK: Final = Struct("<QQ")
 _RANGE: Final = Struct("<QQ")
 _COUNT: Final = Struct("<Q")
@@ -55,7 +56,7 @@ class LogRecord(NamedTuple):
 
 
 class TimeMark(NamedTuple):
-    """An entry of the time index: the page at *base* is the first with this running maximum of timestamps."""
+    """An entry of the time index: the running maximum of timestamps up to and including the page at *base*."""
 
     time: int
     base: int
@@ -105,14 +106,23 @@ def log_of(key: bytes) -> int:
     return int.from_bytes(key[1:5], "big")
 
 
-def log_value(record: LogRecord) -> bytes:
-    """Encode a log's record."""
-    return _LOG_RECORD.pack(*record)
+def log_value(record: LogRecord, changes: int = 0) -> bytes:
+    """Encode a log's record, with the number of changes so far unless this write stores it elsewhere."""
+    return _LOG_RECORD.pack(*record, changes)
 
 
 def read_log_value(value: bytes) -> LogRecord:
     """Decode a log's record."""
-    return LogRecord._make(_LOG_RECORD.unpack(value))
+    return LogRecord._make(_log_numbers(value)[:7])
+
+
+def read_log_changes(value: bytes) -> int:
+    """Decode the number of changes in a log's record, or return 0 if it has none."""
+    return sum(_log_numbers(value)[7:])
+
+
+def _log_numbers(value: bytes) -> tuple[int, ...]:
+    return (_FORMAT_1_LOG_RECORD if len(value) == _FORMAT_1_LOG_RECORD.size else _LOG_RECORD).unpack(value)
 
 
 def mark_key(log: int, time: int, base: int) -> bytes:

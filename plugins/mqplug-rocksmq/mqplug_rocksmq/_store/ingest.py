@@ -312,7 +312,7 @@ def _append_run(changes: Changes, log: LogState, segment: int, run: StagedRun) -
     changes.put(ingested_run_key(log.number, ingested.base), ingested_run_value(ingested))
     log.has_ingested_runs = True
     log.newest = max(log.newest, run.marks[-1].time)
-    log.marked_size, log.marked_at = log.size + run.marks[-1].size, now
+    log.marked_size, log.marked_at, log.marked_time = log.size + run.marks[-1].size, now, log.newest
     log.next = log.end = ingested.end
     log.size += run.size
     log.messages += run.messages

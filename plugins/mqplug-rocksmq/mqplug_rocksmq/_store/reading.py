@@ -7,13 +7,14 @@ from typing import Final
 
 from mqplug import Corrupt
 from mqplug_rocksmq._engine.engine import Engine
-from mqplug_rocksmq._engine.log_state import LogState
+from mqplug_rocksmq._engine.log_state import MARK_STEP_MS, LogState
 from mqplug_rocksmq._format.keys import TIME, log_key, mark_key, read_mark
 from mqplug_rocksmq._format.page import Page, message_count
 from mqplug_rocksmq._format.slices import SinglePages, Slice, gather_single_pages
 from mqplug_rocksmq._store import ingested_segments
 
-_WALK_BYTES: Final = 1 << 20  # bytes of pages at a time
+_MIN_WALK_BYTES: Final = 4 << 10  # of pages in the second read
+_MAX_WALK_BYTES: Final = 1 << 20
 
 
 class BelowRetained(Exception):
@@ -121,7 +122,7 @@ def _hole(log: LogState, start: int, stop: int) -> Corrupt:
 def walk(engine: Engine, log: LogState, offset: int, end: int) -> Iterator[Slice]:
     """Yield the messages from *offset* up to *end*, except those that retention removes meanwhile.
 
-    The first read fetches one page, which most searches need; later ones fetch several.
+    The first read fetches one page, which most searches need; later ones fetch more and more.
     """
     size = 1
     while offset < end:
@@ -132,7 +133,7 @@ def walk(engine: Engine, log: LogState, offset: int, end: int) -> Iterator[Slice
             continue
         yield from slices
         offset = slices[-1].end if slices else end
-        size = _WALK_BYTES
+        size = min(max(2 * size, _MIN_WALK_BYTES), _MAX_WALK_BYTES)
 
 
 def first_at(engine: Engine, log: LogState, time: int) -> int:
@@ -140,12 +141,14 @@ def first_at(engine: Engine, log: LogState, time: int) -> int:
     high, low = log.visible, log.low
     with engine.lock:
         engine.check()
-        found = engine.pages.scan(log_key(log.number, TIME), mark_key(log.number, time, 0), 1)
+        prefix, key = log_key(log.number, TIME), mark_key(log.number, time, 0)
+        found = [read_mark(*each) for each in engine.pages.scan(prefix, key, 1)]
+        if (before := engine.pages.scan_back(prefix, key)) and read_mark(*before).time + MARK_STEP_MS > time:
+            found = [read_mark(*before)]  # pages between the two entries may have the time too
     if not found:
         return high
     # A larger time among the trimmed messages may hide a later message: then all retained ones are searched.
-    base = read_mark(*found[0]).base
-    for part in walk(engine, log, max(base, low), high):
+    for part in walk(engine, log, max(found[0].base, low), high):
         for index, stamp in enumerate(part.page.times()[part.start : part.stop], part.base + part.start):
             if stamp >= time:
                 return index

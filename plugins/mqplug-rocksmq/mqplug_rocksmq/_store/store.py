@@ -31,8 +31,6 @@ from mqplug_rocksmq._format.keys import (
     STORE,
     TimeMark,
     json_value,
-    log_key,
-    log_value,
     mark_key,
     mark_value,
     read_json,
@@ -147,7 +145,6 @@ class Store:
             leasing = self._lease(log, sum([body.messages for body in bodies]))
             for body in bodies:
                 _add(changes, log, body)
-            changes.put(log_key(log.number), log_value(log.record))
         else:
             first = known
         if origin:
@@ -271,11 +268,10 @@ def _understood(path: Path) -> Iterator[None]:
 
 
 def _add(changes: Changes, log: LogState, body: PageBody) -> None:
-    now, newest = clock.now_ms(), body.newest
-    page = body.seal(log.end)
-    if log.needs_mark(newest, now):
-        log.newest = max(log.newest, newest)
-        log.marked_size, log.marked_at = log.size, now
+    now, page = clock.now_ms(), body.seal(log.end)
+    log.newest = max(log.newest, body.newest)
+    if log.needs_mark(log.newest, now):
+        log.marked_size, log.marked_at, log.marked_time = log.size, now, log.newest
         mark = TimeMark(log.newest, log.next, log.size, now)
         changes.put(mark_key(log.number, mark.time, mark.base), mark_value(mark))
     changes.put_page(log.number, log.next, page)
