@@ -76,7 +76,10 @@ class ArrowColumns:
     @cached_property
     def size(self) -> int:
         """The bytes of all values, keys and headers together."""
-        return int(pc.sum(self._lengths).as_py() or 0)
+        columns = [self._arrays[name] for name in ("value", "key") if name in self._arrays]
+        if "headers" in self._arrays:
+            columns += self._arrays["headers"].flatten().flatten()
+        return sum(map(_bytes_in, columns))
 
     @cached_property
     def sizes(self) -> list[int]:
@@ -125,8 +128,7 @@ def _table(data: Any) -> pa.Table:
     except pa.ArrowInvalid as error:
         raise TypeError(f"{type(data).__name__} has no columns: send a record batch or a table") from error
     names = table.column_names
-    known = [*NORMAL, *_RECEIVED]
-    if unknown := [name for name in names if name not in known]:
+    if unknown := [name for name in names if name not in NORMAL and name not in _RECEIVED]:
         raise ValueError(f"no column {unknown[0]!r} can be sent: there are {', '.join(NORMAL)}")
     if "value" not in names or len(set(names)) < len(names):
         raise ValueError(f"there is to be one column 'value', and no two of one name, not {', '.join(names)}")
@@ -157,6 +159,14 @@ def _listed(array: pa.Array) -> list[Any]:
 def _lengths(array: pa.Array) -> pa.Array:
     lengths = pc.binary_length(array)
     return pc.fill_null(lengths, 0) if lengths.null_count else lengths
+
+
+def _bytes_in(array: pa.Array) -> int:
+    """Return the bytes of all items. Without null, offsets tell: no column is made for them."""
+    if array.null_count or not len(array):
+        return int(pc.sum(_lengths(array)).as_py() or 0)
+    offsets = memoryview(array.buffers()[1]).cast("q" if array.type == pa.large_binary() else "i")
+    return int(offsets[array.offset + len(array)] - offsets[array.offset])
 
 
 def _starts(headers: pa.Array) -> list[int]:

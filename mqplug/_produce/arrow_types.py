@@ -19,13 +19,14 @@ pc: Any = functions  # they are made when that is imported: type checkers know f
 _HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
 _TIME = pa.timestamp("ms", tz="UTC")
 _PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
+_STORED = (pa.binary(), pa.large_binary())
 _MAX_BINARY_BYTES = 1 << 31  # bytes that the offsets of a binary array do not reach
 
 
 def _binary(name: str, column: pa.ChunkedArray) -> pa.Array:
-    if not _is_binary(_plain(column.type)):
-        raise _wrong(name, column, "binary")
-    if column.type not in (pa.binary(), pa.large_binary()) or column.nbytes >= _MAX_BINARY_BYTES:
+    if column.type not in _STORED or (column.num_chunks > 1 and column.nbytes >= _MAX_BINARY_BYTES):
+        if not _is_binary(_plain(column.type)):
+            raise _wrong(name, column, "binary")
         column = column.cast(pa.large_binary())
     return _whole(name, column)
 

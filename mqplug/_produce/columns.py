@@ -5,14 +5,15 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from itertools import accumulate, repeat
-from operator import countOf, itemgetter, sub
+from functools import reduce
+from itertools import accumulate
+from operator import add, countOf, itemgetter
 from typing import TYPE_CHECKING, Any, Protocol, Self, TypeVar, Union
 
 from mqplug._model.headers import Headers
 from mqplug._model.message import Message
 from mqplug._model.position import to_milliseconds
-from mqplug._produce.record import Record, check_bytes, check_headers, size_of
+from mqplug._produce.record import Record, check_bytes, check_headers, size_of_headers
 
 if TYPE_CHECKING:
     import pyarrow
@@ -88,12 +89,12 @@ def _record(row: Any) -> Record:
 class RecordColumns:
     """Records given as objects."""
 
-    __slots__ = ("_sizes", "ends", "headers", "keys", "partitions", "timestamps", "topics", "values")
+    __slots__ = ("_ends", "headers", "keys", "partitions", "size", "timestamps", "topics", "values")
 
     def __init__(
         self,
         values: Sequence[bytes | None],
-        ends: Sequence[int],
+        ends: Sequence[int] | None = None,
         keys: Sequence[bytes | None] | None = None,
         headers: Sequence[Headers] | None = None,
         timestamps: Sequence[int | None] | None = None,
@@ -101,34 +102,38 @@ class RecordColumns:
         topics: Sequence[str | None] | None = None,
     ) -> None:
         self.values = values
-        self.ends = ends
-        """The bytes of each record and of those before it: of values, keys and headers."""
-        self._sizes: Sequence[int] | None = None
         self.keys = keys
         self.headers = headers
         self.timestamps = timestamps
         self.partitions = partitions
         self.topics = topics
+        self._ends = ends
+        self.size = ends[-1] if ends else sum(map(sum, self._lengths()))
+        """The bytes of all records."""
 
     @classmethod
     def of(cls, records: Iterable[Record | bytes]) -> Self:
         """Check records. Raise ``TypeError`` or ``ValueError`` before any I/O."""
         rows = _listed(records)
-        if countOf(map(type, rows), bytes) == len(rows):
+        kind = _common_type(rows)
+        if kind is bytes:
             return cls(rows, list(accumulate(map(len, rows))))
-        made = [row if isinstance(row, Record) else _record(row) for row in rows]
-        return cls._of_records(made)
+        if kind is not Record:
+            rows = [row if isinstance(row, Record) else _record(row) for row in rows]
+        return cls._of_records(rows)
 
     @classmethod
     def _of_records(cls, records: Sequence[Record]) -> Self:
         values = _bytes("value", [record.value for record in records])
         keys = _unless_absent(_bytes("key", [record.key for record in records]))
+        if not _has_more(records):
+            return cls(values, None, keys)
         given = [record.headers for record in records]
         headers = [check_headers(each) if each else () for each in given] if any(given) else None
         times = [None if record.timestamp is None else to_milliseconds(record.timestamp) for record in records]
         return cls(
             values,
-            list(accumulate(_sizes(values, keys, headers))),
+            None,
             keys,
             headers,
             _unless_absent(times),
@@ -143,17 +148,25 @@ class RecordColumns:
         """Return whether there are tombstones, keys, headers, timestamps."""
         return None in self.values, self.keys is not None, self.headers is not None, self.timestamps is not None
 
-    @property
-    def size(self) -> int:
-        """The bytes of all records."""
-        return self.ends[-1] if self.ends else 0
+    def _lengths(self) -> Iterator[Sequence[int]]:
+        """Yield the bytes of each record's value, then of its key, then of its headers."""
+        yield _lengths(self.values)
+        if self.keys is not None:
+            yield _lengths(self.keys)
+        if self.headers is not None:
+            yield list(map(size_of_headers, self.headers))
 
     @property
     def sizes(self) -> Sequence[int]:
-        """The bytes of each record."""
-        if self._sizes is None:
-            self._sizes = list(map(sub, self.ends, [0, *self.ends]))
-        return self._sizes
+        """The bytes of each record: of its value, key and headers."""
+        return reduce(lambda some, more: list(map(add, some, more)), self._lengths())
+
+    @property
+    def ends(self) -> Sequence[int]:
+        """The bytes of each record and of those before it."""
+        if self._ends is None:
+            self._ends = list(accumulate(self.sizes))
+        return self._ends
 
     def pick(self, rows: Sequence[int]) -> Self:
         """Return the columns of these rows."""
@@ -162,7 +175,7 @@ class RecordColumns:
         pick = _picker(rows)
         columns = (self.keys, self.headers, self.timestamps, self.partitions, self.topics)
         picked = [None if column is None else pick(column) for column in columns]
-        return type(self)(pick(self.values), list(accumulate(pick(self.sizes))), *picked)
+        return type(self)(pick(self.values), None, *picked)
 
     def arrow(self, names: Sequence[str]) -> Mapping[str, pyarrow.Array]:
         """Return nothing: these columns are not Arrow arrays."""
@@ -197,6 +210,20 @@ def rows_by(column: Sequence[T], rows: Iterable[int]) -> dict[T, Sequence[int]]:
     return dict(found)
 
 
+def _common_type(rows: Sequence[object]) -> type[object] | None:
+    """Return the type of all rows; None if they differ, and ``bytes`` for no rows."""
+    kind = type(rows[0]) if rows else bytes
+    return kind if countOf(map(type, rows), kind) == len(rows) else None
+
+
+def _has_more(records: Iterable[Record]) -> bool:
+    """Return whether any record has more than a value and a key."""
+    for each in records:
+        if each.headers or each.timestamp is not None or each.partition is not None or each.topic is not None:
+            return True
+    return False
+
+
 def _bytes(what: str, column: list[bytes | None]) -> list[bytes | None]:
     if _BYTES.issuperset(map(type, column)):
         return column
@@ -204,12 +231,13 @@ def _bytes(what: str, column: list[bytes | None]) -> list[bytes | None]:
 
 
 def _unless_absent(column: list[T | None]) -> list[T | None] | None:
+    if column and column[0] is not None:  # counting None among other objects takes long
+        return column
     return None if column.count(None) == len(column) else column
 
 
-def _sizes(
-    values: Sequence[bytes | None], keys: Sequence[bytes | None] | None, headers: Sequence[Headers] | None
-) -> Iterable[int]:
-    if keys is None and headers is None and None not in values:
-        return map(len, values)  # type: ignore[arg-type]
-    return map(size_of, values, keys or repeat(None), headers or repeat(()))
+def _lengths(column: Sequence[bytes | None]) -> list[int]:
+    try:
+        return list(map(len, column))  # type: ignore[arg-type]
+    except TypeError:  # searching for None first would take as long again
+        return [0 if each is None else len(each) for each in column]

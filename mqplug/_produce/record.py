@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from datetime import datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import attrs
 
@@ -49,9 +49,14 @@ def check_record(
 
 def size_of(value: bytes | None, key: bytes | None, headers: Headers) -> int:
     """Return the bytes of value, key and headers together."""
-    size = len(value or b"") + len(key or b"")
-    if headers:
-        size += sum(len(name.encode()) + len(each or b"") for name, each in headers)
+    return len(value or b"") + len(key or b"") + (size_of_headers(headers) if headers else 0)
+
+
+def size_of_headers(headers: Headers) -> int:
+    """Return the bytes of the names and values of headers."""
+    size = 0
+    for name, value in headers:
+        size += len(name.encode()) + len(value or b"")
     return size
 
 
@@ -74,9 +79,7 @@ def check_declared(
 
 def check_headers(headers: HeadersArgument) -> Headers:
     """Return headers as a tuple of pairs, each ``(str, bytes | None)``."""
-    pairs: object = headers.items() if isinstance(headers, Mapping) else headers
-    if isinstance(pairs, str | bytes) or not isinstance(pairs, Iterable):
-        raise TypeError(f"headers are pairs (name, value), or a mapping, not {type(pairs).__name__}")
+    pairs = headers if type(headers) is tuple or type(headers) is list else _pairs_of(headers)
     checked = []
     for pair in pairs:
         if not isinstance(pair, tuple) or len(pair) != 2:
@@ -85,8 +88,15 @@ def check_headers(headers: HeadersArgument) -> Headers:
         if not isinstance(name, str):
             hint = "; decode it first, as in name.decode()" if isinstance(name, bytes) else ""
             raise TypeError(f"a header's name is a str, not {type(name).__name__}{hint}")
-        checked.append((name, check_bytes(f"header {name!r}", value)))
+        checked.append((name, value if type(value) is bytes else check_bytes(f"header {name!r}", value)))
     return tuple(checked)
+
+
+def _pairs_of(headers: object) -> Iterable[Any]:
+    pairs: object = headers.items() if isinstance(headers, Mapping) else headers
+    if isinstance(pairs, str | bytes) or not isinstance(pairs, Iterable):
+        raise TypeError(f"headers are pairs (name, value), or a mapping, not {type(pairs).__name__}")
+    return pairs
 
 
 def check_bytes(what: str, value: object) -> bytes | None:

@@ -31,36 +31,39 @@ class BatchSplitter:
     ) -> Iterator[tuple[SendRun, Rows]]:
         """Yield the runs of these rows, each with its rows."""
         for topic, of_topic in self._by_topic(columns, rows).items():
-            there = route(topic, _highest(columns, of_topic))
-            for partition, chosen in _by_partition(columns, of_topic, there).items():
-                picked = columns.pick(chosen)
+            there = columns.pick(of_topic)
+            way = route(topic, _highest(there))
+            for partition, chosen in _by_partition(there, way).items():
+                picked, numbers = there.pick(chosen), _picked(of_topic, chosen)
                 for piece in cut(picked, self.most, self.most_bytes):
-                    yield (
-                        SendRun(there.topic, partition, picked.pick(piece), self.wait),
-                        chosen[piece.start : piece.stop],
-                    )
+                    run = SendRun(way.topic, partition, picked.pick(piece), self.wait)
+                    yield run, numbers[piece.start : piece.stop]
 
     def _by_topic(self, columns: SendColumns, rows: Rows) -> dict[str | None, Rows]:
         if columns.topics is None:
-            return {self.topic: rows}
+            return {self.topic: rows} if rows else {}
         named = columns.topics
         return rows_by([self.topic if named[row] is None else named[row] for row in rows], rows)
 
 
-def _highest(columns: SendColumns, rows: Rows) -> int | None:
-    """Return the highest partition that these rows name."""
-    if columns.partitions is None:
-        return None
-    return max((columns.partitions[row] for row in rows if type(columns.partitions[row]) is int), default=None)
+def _picked(rows: Rows, chosen: Rows) -> Rows:
+    """Return the numbers in the batch of some rows of a topic."""
+    return rows if len(chosen) == len(rows) else [rows[row] for row in chosen]
 
 
-def _by_partition(columns: SendColumns, rows: Rows, route: Route) -> dict[int, Rows]:
-    keys = None if columns.keys is None else [columns.keys[row] for row in rows]
-    given = None if columns.partitions is None else [columns.partitions[row] for row in rows]
+def _highest(columns: SendColumns) -> int | None:
+    """Return the highest partition that is named."""
+    return max((each for each in columns.partitions or () if type(each) is int), default=None)
+
+
+def _by_partition(columns: SendColumns, route: Route) -> dict[int, Rows]:
+    given, rows = columns.partitions, range(len(columns))
     if given and given.count(given[0]) == len(given) and given[0] is not None:
         return {route.check(given[0]): rows}
-    chosen = _choose(keys, given, len(rows), route)
-    return {chosen: rows} if isinstance(chosen, int) else rows_by(chosen, rows)
+    chosen = _choose(columns.keys, given, len(rows), route)
+    if isinstance(chosen, int) or chosen.count(chosen[0]) == len(chosen):
+        return {chosen if isinstance(chosen, int) else chosen[0]: rows}
+    return rows_by(chosen, rows)
 
 
 def _choose(

@@ -125,6 +125,43 @@ def test_a_batch_names_what_is_too_large_and_stores_the_rest() -> None:
             assert [message.id for message in mq.read("orders")] == [first, third]
 
 
+@pytest.mark.parametrize("record", [b"much too large", Record(b"much too large", key=b"k")])
+def test_a_batch_of_which_all_is_too_large(record: Record | bytes) -> None:
+    """A batch of which every record is too large names each, and hands nothing over."""
+    with mqplug.connect("memory", message_max_bytes=10) as mq:
+        mq.create_topic("orders", partitions=2)
+        with mq.producer("orders") as out, pytest.raises(mqplug.SendFailed) as caught:
+            out.send_many([record, record])
+    assert [type(each) for each in caught.value.results] == [mqplug.MessageTooLarge] * 2
+
+
+@pytest.mark.parametrize(
+    "records",
+    [
+        [b"plain", Record(b"ab", key=b"c"), Record(None, key=b"c")],
+        [Record(b"ab", headers=[("h", b"v"), ("n", None)]), Record(b"cd", key=b"k", headers={"é": b""})],
+        [Record(None), Record(b"ab")],
+    ],
+)
+def test_a_batch_has_the_bytes_of_its_records(records: list[Record | bytes]) -> None:
+    """Values, keys and headers count, name by name in UTF-8, in a batch as in single sends."""
+    sizes = []
+    for send in (lambda out: out.send_many(records), lambda out: [_send_alone(out, each) for each in records]):
+        with mqplug.connect("memory") as mq:
+            mq.create_topic("orders")
+            with mq.producer("orders") as out:
+                send(out)
+                sizes.append(out.statistics().bytes)
+    assert sizes[0] == sizes[1]
+
+
+def _send_alone(out: mqplug.Producer, record: Record | bytes) -> None:
+    if isinstance(record, bytes):
+        out.send(record)
+    else:
+        out.send(record.value, key=record.key, headers=record.headers)
+
+
 @pytest.mark.parametrize(
     ("fields", "kind", "reason"),
     [
