@@ -20,7 +20,7 @@ from mqplug_rocksmq._engine.latency import LatencyRecorder
 from mqplug_rocksmq._engine.rocks import Changes, Pages
 from mqplug_rocksmq._engine.tuning import Tuning
 from mqplug_rocksmq._engine.witness import Witness
-from mqplug_rocksmq._format.keys import CHANGES, count_value, log_key, log_value
+from mqplug_rocksmq._format.keys import CHANGES, count_value
 from mqplug_rocksmq._settings import Sync
 
 if TYPE_CHECKING:
@@ -256,7 +256,7 @@ class Engine:
         # RocksDB's own sequence number may fall back when the newest change leaves no trace in its files.
         count = self.durability.changes + 1
         if log:
-            changes.put(log_key(log.number), log_value(log.record, count))
+            changes.put(log.key, log.value(count))
         else:
             changes.put(CHANGES, count_value(count))
         began = time.perf_counter()

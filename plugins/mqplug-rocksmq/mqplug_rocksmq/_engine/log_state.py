@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
-from mqplug_rocksmq._format.keys import IngestedRun, LogRecord
+from mqplug_rocksmq._format.keys import LOG_RECORD, IngestedRun, LogRecord, log_key
 
 LEASE_OFFSETS = 1 << 20
 _MARK_INTERVAL_BYTES = 1 << 20
@@ -36,6 +36,7 @@ class LogState:
         "end",
         "has_ingested_runs",
         "ingested_run",
+        "key",
         "leased",
         "low",
         "marked_at",
@@ -53,6 +54,7 @@ class LogState:
 
     def __init__(self, number: int, topic: str, partition: int, record: LogRecord) -> None:
         self.number = number
+        self.key = log_key(number)
         self.topic = topic
         self.partition = partition
         self.low, self.end, self.next, self.leased, self.newest, self.size, self.messages = record
@@ -67,6 +69,12 @@ class LogState:
     def record(self) -> LogRecord:
         """The record to store for this log."""
         return LogRecord(self.low, self.end, self.next, self.leased, self.newest, self.size, self.messages)
+
+    def value(self, changes: int) -> bytes:
+        """Return the value to store for this log, with the number of the store's changes so far."""
+        return LOG_RECORD.pack(
+            self.low, self.end, self.next, self.leased, self.newest, self.size, self.messages, changes
+        )
 
     def go_back(self, record: LogRecord) -> None:
         """Reset the state to a stored record."""

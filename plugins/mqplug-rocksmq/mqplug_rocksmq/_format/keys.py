@@ -34,7 +34,7 @@ _PAGE_KEY: Final = Struct(">IQ")
 PAGE_KEY_BYTES: Final = _PAGE_KEY.size
 _LOG_KEY: Final = Struct(">cI")
 _TIME_KEY: Final = Struct(">cIQQ")
-_LOG_RECORD: Final = Struct("<8Q")
+LOG_RECORD: Final = Struct("<8Q")
 _FORMAT_1_LOG_RECORD: Final = Struct("<7Q")  # without the number of changes
 _MARK: Final = Struct("<QQ")
 _RANGE: Final = Struct("<QQ")
@@ -108,7 +108,7 @@ def log_of(key: bytes) -> int:
 
 def log_value(record: LogRecord, changes: int = 0) -> bytes:
     """Encode a log's record, with the number of changes so far unless this write stores it elsewhere."""
-    return _LOG_RECORD.pack(*record, changes)
+    return LOG_RECORD.pack(*record, changes)
 
 
 def read_log_value(value: bytes) -> LogRecord:
@@ -122,7 +122,7 @@ def read_log_changes(value: bytes) -> int:
 
 
 def _log_numbers(value: bytes) -> tuple[int, ...]:
-    return (_FORMAT_1_LOG_RECORD if len(value) == _FORMAT_1_LOG_RECORD.size else _LOG_RECORD).unpack(value)
+    return (_FORMAT_1_LOG_RECORD if len(value) == _FORMAT_1_LOG_RECORD.size else LOG_RECORD).unpack(value)
 
 
 def mark_key(log: int, time: int, base: int) -> bytes:

@@ -85,10 +85,16 @@ class PageBody(NamedTuple):
 
     def seal(self, before: int) -> bytes:
         """Return the page for its position in a log, after a page that ended at the offset *before*."""
-        begin = _BEGIN.pack(MAGIC, 0, _BUFFER_COUNT, self.messages)
+        begin, checksum = _begin(self.messages)
         rest = _BEFORE.pack(before) + self.directory
-        checksum = crc32c(self.data, crc32c(rest, crc32c(begin)))
-        return b"".join((begin, _CRC.pack(checksum), rest, self.data))
+        return b"".join((begin, _CRC.pack(crc32c(self.data, crc32c(rest, checksum))), rest, self.data))
+
+
+@lru_cache(maxsize=64)
+def _begin(messages: int) -> tuple[bytes, int]:
+    """Return the beginning of a page, up to its checksum, and the checksum so far."""
+    begin = _BEGIN.pack(MAGIC, 0, _BUFFER_COUNT, messages)
+    return begin, crc32c(begin)
 
 
 def reseal(page: bytes, before: int) -> bytes:

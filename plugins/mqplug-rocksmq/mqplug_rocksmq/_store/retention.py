@@ -246,11 +246,13 @@ class OversizedLogs:
 
     def grew(self, logs: Iterable[LogState]) -> bool:
         """Return whether one of these logs, which were written to, has to be checked."""
-        found = [log for log in logs if log.size >= self._too_large.get(log.number, 0)]
-        for log in found:
-            self._too_large[log.number] = inf  # until it was checked
-            self._waiting.append(log)
-        return bool(found)
+        found = False
+        for log in logs:
+            if log.size >= self._too_large.get(log.number, 0):
+                self._too_large[log.number] = inf  # until it was checked
+                self._waiting.append(log)
+                found = True
+        return found
 
     def take(self) -> Iterator[LogState]:
         """Yield the logs to check."""

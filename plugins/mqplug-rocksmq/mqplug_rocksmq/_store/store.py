@@ -139,24 +139,19 @@ class Store:
         self, changes: Changes, log: LogState, bodies: Sequence[PageBody], origin: Origin | None
     ) -> tuple[int, bool]:
         """Add pages to the changes. Return their first offset, and whether offsets were leased for them."""
-        first, leasing = log.next, False
+        first = log.next
         known = origin.find(self.engine.pages.get(origin.key), log.number) if origin and origin.again else None
         if known is None:
-            leasing = self._lease(log, sum([body.messages for body in bodies]))
             for body in bodies:
                 _add(changes, log, body)
         else:
             first = known
         if origin:
             origin.note(changes, log.number, first)
+        leasing = log.next > log.leased  # the lease has to be safe before its offsets are used
+        if leasing:
+            log.leased = log.next + LEASE_OFFSETS
         return first, leasing
-
-    def _lease(self, log: LogState, count: int) -> bool:
-        """Lease more offsets if needed. Return whether it did: the lease has to be safe before its offsets are used."""
-        if log.next + count <= log.leased:
-            return False
-        log.leased = log.next + count + LEASE_OFFSETS
-        return True
 
     def read(self, number: int, offset: int, max_messages: int = 1000, max_bytes: int = 1 << 20) -> list[Slice]:
         """Return messages from *offset* on. Raise ``BelowRetained`` if retention removed the message at *offset*."""
