@@ -20,7 +20,17 @@ from mqplug import ConfigError, Corrupt
 from mqplug_rocksmq._care.check import check_store
 from mqplug_rocksmq._care.repair import repair_store
 from mqplug_rocksmq._care.restore import restore_backup
-from mqplug_rocksmq._engine.directory import BALLAST, DATABASE, IDENTITY, MEMBERS, OWNER, STAGING, WITNESS, Identity
+from mqplug_rocksmq._engine.directory import (
+    BALLAST,
+    DATABASE,
+    HAND_OUTS,
+    IDENTITY,
+    MEMBERS,
+    OWNER,
+    STAGING,
+    WITNESS,
+    Identity,
+)
 from mqplug_rocksmq._engine.ownership import socket_path
 
 # what names the store ----------------------------------------------------------------------------------------
@@ -140,7 +150,7 @@ def test_a_changed_name_of_an_open_store(path: Path) -> None:
 
 # links -------------------------------------------------------------------------------------------------------
 
-FILES = (OWNER, WITNESS, IDENTITY, BALLAST, MEMBERS)
+FILES = (OWNER, WITNESS, IDENTITY, BALLAST, MEMBERS, HAND_OUTS)
 
 
 def opened(path: Path, **settings: bool) -> None:

@@ -18,6 +18,7 @@ def back_up_store(store: Store, to: Path) -> None:
     """Copy an open store. Table files become hard links where possible, which takes little time and space."""
     engine = store.engine
     with appearing_directory(to) as building:
+        store.journal.fold()
         with engine.maintaining:
             engine.pages.flush()  # so that little is left to do under the lock
         with engine.lock:

@@ -7,11 +7,14 @@ from pathlib import Path
 from mqplug import Corrupt, Error
 from mqplug_rocksmq._care.findings import SurveyReport
 from mqplug_rocksmq._care.survey import SoundDataSink, survey
-from mqplug_rocksmq._engine.directory import DATABASE, IDENTITY, WITNESS, examine, read_identity
+from mqplug_rocksmq._engine.directory import DATABASE, HAND_OUTS, IDENTITY, WITNESS, examine, read_identity
 from mqplug_rocksmq._engine.ownership import Ownership
 from mqplug_rocksmq._engine.rocks import Pages
+from mqplug_rocksmq._engine.store_files import read_own
 from mqplug_rocksmq._engine.tuning import Tuning
 from mqplug_rocksmq._engine.witness import read_witness
+from mqplug_rocksmq._format.hand_out_journal import read_journal
+from mqplug_rocksmq._format.keys import JOURNAL
 
 
 def check_store(path: Path) -> SurveyReport:
@@ -21,6 +24,7 @@ def check_store(path: Path) -> SurveyReport:
     try:
         report = inspect_directory(path)
         check_name(path, report)
+        check_journal(path, report)
         return report
     finally:
         ownership.release()
@@ -37,6 +41,25 @@ def check_name(path: Path, report: SurveyReport) -> None:
         report.add(f"the file {path / IDENTITY}, which holds the store's id, is missing")
     elif report.store is not None and identity.id != report.store:
         report.add(f"the file {path / IDENTITY} has the id {identity.id}, but the database has {report.store}")
+
+
+def check_journal(path: Path, report: SurveyReport) -> None:
+    """Check the journal of hand-outs, which may only be incomplete if the host ended."""
+    recorded = read_witness(path / WITNESS)
+    try:
+        raw = read_own(path / HAND_OUTS)
+        pages = open_leniently(path / DATABASE, SurveyReport())
+    except (FileNotFoundError, Error):
+        return
+    try:
+        token = pages.get(JOURNAL)
+    except Error:
+        return
+    finally:
+        pages.close()
+    damaged = read_journal(raw, token).damaged if token else None
+    if damaged is not None and recorded is not None and not recorded.host_ended:
+        report.add(f"the file {path / HAND_OUTS}, which counts hand-outs, is damaged from byte {damaged} on")
 
 
 def inspect_directory(path: Path) -> SurveyReport:

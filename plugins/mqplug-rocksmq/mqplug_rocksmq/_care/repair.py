@@ -17,12 +17,13 @@ from typing import Final
 import attrs
 
 from mqplug import Corrupt, Error
-from mqplug_rocksmq._care.check import check_name, inspect_directory, open_leniently, survey_pages
+from mqplug_rocksmq._care.check import check_journal, check_name, inspect_directory, open_leniently, survey_pages
 from mqplug_rocksmq._care.findings import SurveyReport
 from mqplug_rocksmq._care.page_chain import PageChain
 from mqplug_rocksmq._care.small_values import SmallValues
 from mqplug_rocksmq._engine.directory import (
     DATABASE,
+    HAND_OUTS,
     IDENTITY,
     REPAIRED,
     STORE_FORMAT,
@@ -73,6 +74,7 @@ def repair_store(path: Path, *, backup: bool = True) -> RepairResult:
         report = inspect_directory(path)
         done = RepairResult(report) if report.sound else _rebuild(path, backup=backup)
         _repair_name(path, done.report)
+        _repair_journal(path, done.report)
         return done
     finally:
         ownership.release()
@@ -84,6 +86,14 @@ def _repair_name(path: Path, report: SurveyReport) -> None:
     check_name(path, report)
     if len(report.findings) > found and report.store is not None:
         write_identity(path, Identity(report.store))
+
+
+def _repair_journal(path: Path, report: SurveyReport) -> None:
+    """Remove a damaged journal of hand-outs. The attempts that were only noted in it are forgotten."""
+    found = len(report.findings)
+    check_journal(path, report)
+    if len(report.findings) > found:
+        (path / HAND_OUTS).unlink()
 
 
 def _rebuild(path: Path, *, backup: bool) -> RepairResult:

@@ -8,7 +8,7 @@ from pathlib import Path
 from mqplug import ConfigError, Corrupt
 from mqplug_rocksmq._care.backup import appearing_directory
 from mqplug_rocksmq._care.check import check_store
-from mqplug_rocksmq._engine.directory import DATABASE, IDENTITY, WITNESS, read_identity
+from mqplug_rocksmq._engine.directory import DATABASE, HAND_OUTS, IDENTITY, WITNESS, read_identity
 from mqplug_rocksmq._engine.ownership import Ownership
 from mqplug_rocksmq._engine.store_files import refuse_links
 
@@ -24,6 +24,8 @@ def restore_backup(backup: Path, path: Path) -> None:
         try:
             for name in (DATABASE, WITNESS, IDENTITY):
                 _copy(backup / name, building / name)
+            if (backup / HAND_OUTS).exists():  # of a store that was not closed
+                _copy(backup / HAND_OUTS, building / HAND_OUTS)
         finally:
             ownership.release()
         report = check_store(building)

@@ -115,7 +115,9 @@ class StoreConnection(OffsetArithmetic):
         """Move a group that has no members."""
         places = self._stored(positions)
         with members_of(self.store, group).absent(timeout):
-            self.store.groups.store(group, places, timeout, [forget_hand_outs(number, group) for number in places])
+            self.store.groups.store(
+                group, places, timeout, [forget_hand_outs(self.store, number, group) for number in places]
+            )
 
     def settle_late(self, group: str, mode: Mode, settled: Mapping[Log, Settlement], timeout: float) -> None:
         """Settle messages that a member got from a previous owner process. Doing it twice does no harm."""

@@ -262,7 +262,6 @@ class SharedGroup:
             for shared in map(self._logs.__getitem__, logs):
                 if not shared.log.deleted:
                     positions[shared.number] = shared.leases.state()
-                    also.append(shared.hand_outs.finished())
         places = {number: stored_position(each) for number, each in positions.items()}
         try:
             self._store.groups.store(self._group, places, deadline.remaining(), also)

@@ -29,7 +29,8 @@ REPAIRED: Final = "rocksdb.repaired"
 PROBE: Final = "room"
 BALLAST: Final = "ballast"
 STAGING: Final = "staging"
-_OWN_NAMES: Final = {DATABASE, WITNESS, OWNER, MEMBERS, IDENTITY, f"{IDENTITY}.new", PROBE, BALLAST, STAGING}
+HAND_OUTS: Final = "hand_outs"
+_OWN_NAMES: Final = {DATABASE, WITNESS, OWNER, MEMBERS, IDENTITY, f"{IDENTITY}.new", PROBE, BALLAST, STAGING, HAND_OUTS}
 _MIN_FREE_BYTES: Final = 256 << 10
 
 

@@ -34,9 +34,14 @@ class WitnessRecord(NamedTuple):
     boot: bytes
 
     @property
+    def host_ended(self) -> bool:
+        """Whether the host may have ended since, and with it the memory that files are written from."""
+        return self.boot != _boot_id() or not self.boot
+
+    @property
     def host_died(self) -> bool:
         """Whether messages that readers saw may be lost, because they were not synced."""
-        return not (self.clean or self.cautious) and (self.boot != _boot_id() or not self.boot)
+        return not (self.clean or self.cautious) and self.host_ended
 
 
 class Witness:

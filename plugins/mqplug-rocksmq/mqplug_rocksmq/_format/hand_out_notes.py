@@ -14,6 +14,7 @@ _FLAGS: Final = Struct("<I")
 _SPAN: Final = Struct("<QIIQ")
 _NUMBER: Final = Struct(">Q")
 _LENGTH: Final = Struct(">H")
+_ONE_SPAN: Final = Struct("<IQIIQ")
 
 
 class HandOutSpan(NamedTuple):
@@ -46,6 +47,11 @@ def numbered_key(keys: bytes, number: int) -> bytes:
 def note_value(note: HandOutNote) -> bytes:
     """Encode a note."""
     return _FLAGS.pack(_ELSEWHERE_FLAG * note.elsewhere) + b"".join([_SPAN.pack(*span) for span in note.spans])
+
+
+def span_value(first: int, size: int, attempts: int, *, elsewhere: bool) -> bytes:
+    """Encode a note of one span that is due at once, which most are."""
+    return _ONE_SPAN.pack(_ELSEWHERE_FLAG * elsewhere, first, size, attempts, 0)
 
 
 def read_note(value: bytes) -> HandOutNote:

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from mqplug import StorageFull
 from mqplug_rocksmq._engine.engine import Engine
 from mqplug_rocksmq._engine.rocks import Changes
 from mqplug_rocksmq._format.hand_out_notes import notes_key
 from mqplug_rocksmq._format.keys import (
     GROUP,
     StoredPosition,
-    after_prefix,
     group_key,
     group_of,
     log_key,
@@ -19,15 +17,17 @@ from mqplug_rocksmq._format.keys import (
     position_value,
     read_position,
 )
+from mqplug_rocksmq._store.hand_out_journal import HandOutJournal
 from mqplug_rocksmq._store.topics import AddChanges, TopicTable
 
 
 class GroupPositions:
     """The stored positions of groups. A group is on a topic if it has a position in one of its logs."""
 
-    def __init__(self, engine: Engine, topics: TopicTable) -> None:
+    def __init__(self, engine: Engine, topics: TopicTable, journal: HandOutJournal) -> None:
         self._engine = engine
         self._topics = topics
+        self._journal = journal
 
     def position(self, group: str, log: int) -> StoredPosition | None:
         """Return a group's position in a log, or None if it has none yet."""
@@ -49,23 +49,6 @@ class GroupPositions:
 
         self._engine.change(plan, timeout)
 
-    def notes(self, log: int, group: str) -> list[bytes]:
-        """Return the hand-out notes of a shared log, oldest first."""
-        with self._engine.lock:
-            self._engine.check()
-            return [value for _, value in self._engine.pages.scan(notes_key(log, group))]
-
-    def write_unawaited(self, plan: AddChanges) -> None:
-        """Write changes without waiting for a sync. They outlive the process. On a full disk they are dropped."""
-        engine = self._engine
-        with engine.lock:
-            try:
-                changes = engine.changes(frees=True)
-                plan(changes)
-                engine.write_unawaited(changes)
-            except StorageFull:
-                return
-
     def start(
         self, group: str, places: Mapping[int, StoredPosition], timeout: float | None
     ) -> dict[int, StoredPosition]:
@@ -86,14 +69,13 @@ class GroupPositions:
 
     def delete(self, group: str, logs: tuple[int, ...], timeout: float | None, also: Sequence[AddChanges] = ()) -> None:
         """Delete a group's positions and notes in these logs, together with the changes *also*."""
+        forgotten = [self._journal.forget(notes_key(log, group)) for log in logs]
 
         def plan(changes: Changes) -> None:
-            for each in also:
+            for each in (*also, *forgotten):
                 each(changes)
             for log in logs:
                 changes.delete(group_key(log, group))
-                notes = notes_key(log, group)
-                changes.delete_range(notes, after_prefix(notes))
 
         self._engine.change(plan, timeout)
 

@@ -42,6 +42,7 @@ from mqplug_rocksmq._settings import RocksMQSettings
 from mqplug_rocksmq._store import reading
 from mqplug_rocksmq._store.deduplication import Deduplication, Origin
 from mqplug_rocksmq._store.group_positions import GroupPositions
+from mqplug_rocksmq._store.hand_out_journal import HandOutJournal
 from mqplug_rocksmq._store.ingest import Ingestion
 from mqplug_rocksmq._store.retention import RetentionWorker
 from mqplug_rocksmq._store.staging_directory import StagingDirectory
@@ -71,13 +72,15 @@ class Store:
         except BaseException:
             self.engine.close(None)
             raise
-        self.groups = GroupPositions(self.engine, self.topics)
+        self.journal = HandOutJournal(path, self.engine, self.topics)
+        self.groups = GroupPositions(self.engine, self.topics, self.journal)
         self.deduplication = Deduplication(self.engine)
         staging = StagingDirectory(path)
         self._retention = RetentionWorker(self.engine, self.topics, staging, settings.retention_interval, tuning)
         self.ingestion = Ingestion(self.engine, self.topics, staging, self._retention, tuning)
         try:
             self.ingestion.recover()
+            self.journal.recover()
         except BaseException:
             self.close(None)
             raise
@@ -244,10 +247,12 @@ class Store:
     def abandon(self) -> None:
         """Refuse all further use, because this process was forked from the one that opened the store."""
         self.engine.abandon()
+        self.journal.abandon()
 
     def close(self, timeout: float | None = None) -> None:
         """Make all writes safe and close. Further calls do nothing."""
         if not self.engine.forked:
+            self.journal.close()
             self._retention.stop(timeout)
             self.engine.close(timeout)
 
