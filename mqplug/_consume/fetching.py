@@ -29,6 +29,7 @@ logger = logging.getLogger("mqplug")
 
 POLL_SLICE_S = 0.1  # the longest that one poll may last: what Ctrl-C and close wait for at most
 POLL_MESSAGES = 1000
+MAX_POLL_MESSAGES = 10_000  # however many the caller asks for: they are all in memory
 DRIVER_CALL_S = 5.0
 UNCOUNTED_RANGES = 1_000_000  # a backend that stores this many acked ranges counts as unlimited
 
@@ -277,7 +278,7 @@ class Fetcher:
     def _appetite(self, most: int) -> int:
         """Return how many messages to poll. Messages that a member of a shared group takes are lost to the others."""
         if not self._driver_session.shares:
-            return POLL_MESSAGES
+            return min(max(most, POLL_MESSAGES), MAX_POLL_MESSAGES)
         if self._max_unacked is None:
             return most
         return min(most, self._max_unacked - sum(held.tracker.unsettled for held in self._assignment.all))

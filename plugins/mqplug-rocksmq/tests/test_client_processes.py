@@ -44,6 +44,19 @@ def test_a_guest_sends_and_reads(mq: mqplug.Client) -> None:
     assert len({handle.result() for handle in handles}) == 2500
 
 
+def test_a_guest_gets_as_many_as_it_asks_for(mq: mqplug.Client) -> None:
+    """Several pages come as one batch where the caller asks for more than a page has, and one by one otherwise."""
+    with mq.producer("orders") as out:
+        for _ in range(5):
+            sent = out.send_many([mqplug.Record(b"x", partition=0)] * 1000)
+    with mq.consumer("orders", start=mqplug.EARLIEST, until=mqplug.LATEST) as orders:
+        assert [len(batch) for batch in orders.batches()] == [1000] * 5
+        orders.seek(mqplug.EARLIEST)
+        batch = orders.receive_many(4000, timeout=20)
+        assert [each.coordinates for each in batch.ids] == [(offset,) for offset in range(4000)]
+        assert orders.receive_many(4000, timeout=20).ids == sent
+
+
 def test_a_guest_asks(mq: mqplug.Client) -> None:
     """Watermarks, bounds, time look-ups, groups and lag are answered as in the owner's process."""
     with mq.producer("orders") as out:

@@ -3,6 +3,7 @@ from __future__ import annotations
 import os
 import signal
 import threading
+from collections import deque
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ from rocksmq_stores import administer, eventually, line, native, python
 
 import mqplug
 from mqplug.spi import CreateTopic, DescribeTopic
+from mqplug_rocksmq._driver.batches import next_batch
 
 MODES = ["always", "interval", "os"]
 
@@ -148,6 +150,61 @@ def test_pages_are_read_together(path: Path, monkeypatch: pytest.MonkeyPatch, pa
         with mq.consumer("orders", start=mqplug.EARLIEST, until=mqplug.LATEST) as orders:
             assert [len(batch) for batch in orders.batches()] == [1000] * 8
         assert max(asked) == most
+
+
+def test_as_many_as_asked_for(path: Path) -> None:
+    """A caller that asks for more than a page has gets several pages as one batch, also in part and as Arrow."""
+    with mqplug.connect("rocksmq", path=str(path), sync="os") as mq:
+        mq.create_topic("orders")
+        with mq.producer("orders") as out:
+            ids = [each for _ in range(6) for each in out.send_many([b"%d" % number for number in range(1000)])]
+        with mq.consumer("orders", start=mqplug.EARLIEST, until=mqplug.LATEST) as orders:
+            batch = orders.receive_many(4000, timeout=20)
+            assert batch.ids == ids[:4000]
+            assert batch.values == [b"%d" % number for number in range(1000)] * 4
+            assert batch.next_position == mqplug.Position(batch.log, (4000,))
+            assert batch.to_arrow(["offset"]).column("offset").to_pylist() == list(range(4000))
+            part = batch[998:3002]
+            assert (part.ids, part.to_arrow()) == (ids[998:3002], part.detached().to_arrow())
+            orders.seek(ids[500])
+            sizes = [len(batch) for batch in orders.batches(2000)]
+            assert (sizes[0], sum(sizes), max(sizes)) == (2000, 5500, 2000)
+            orders.seek(mqplug.EARLIEST)
+            assert [len(batch) for batch in orders.batches(1_000_000)] == [6000]
+
+
+def test_pages_are_not_cut_to_fill_a_poll(path: Path) -> None:
+    """A page that was read ahead is handed out whole by the next poll, not in part behind those of another log."""
+    with mqplug.connect("rocksmq", path=str(path), sync="os") as mq:
+        mq.create_topic("orders", partitions=2)
+        with mq.producer("orders") as out:
+            for partition in [0, 1] * 12:
+                out.send_many([mqplug.Record(b"x", partition=partition)] * 600)
+        with mq.consumer("orders", start=mqplug.EARLIEST, until=mqplug.LATEST) as orders:
+            sizes = [len(batch) for batch in orders.batches()]
+            assert sum(sizes) == 14_400
+            assert sizes.count(600) >= 12
+
+
+@pytest.mark.parametrize("most", [1, 7, 1000, 1500, 4000])
+def test_batches_of_pages_that_were_read(path: Path, most: int) -> None:
+    """Pages that were read become batches up to the given size, none missing, whole pages where they fit."""
+    with mqplug.connect("rocksmq", path=str(path), sync="os") as mq:
+        mq.create_topic("orders")
+        with mq.producer("orders") as out:
+            ids = [each for _ in range(3) for each in out.send_many([b"%d" % number for number in range(1000)])]
+        ahead = deque(native(mq).read(0, 500, 4000))
+        batches = []
+        while ahead:
+            batches.append(next_batch(ids[0].log, ahead, most))
+        assert [each for batch in batches for each in batch.ids] == ids[500:]
+        wanted = [b"%d" % (each.coordinates[0] % 1000) for each in ids[500:]]
+        assert [value for batch in batches for value in batch.values] == wanted
+        ends = [batch.next_position.coordinates[0] for batch in batches]
+        assert ends == [each[-1].id.coordinates[0] + 1 for each in batches]
+        assert max(map(len, batches)) <= most
+        if most >= 1000:
+            assert [end % 1000 for end in ends] == [0] * len(ends)
 
 
 def test_who_seeks_is_not_read_ahead_for(mq: mqplug.Client, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -19,6 +19,7 @@ from mqplug_kafka._consume.topic_watch import TopicWatch
 
 END_CHECK_S = 0.5  # between two checks whether the log has reached a position beyond its end
 LOOKUP_TIMEOUT_S = 5.0
+FETCH_MESSAGES = 1000  # at a time at most: where they have to wait for the next poll, that may ask for no more
 
 _IGNORED_CODES = {
     KafkaError._ALL_BROKERS_DOWN,
@@ -130,7 +131,7 @@ class PartitionFetcher:
         self._look_beyond()
         self.topics.check_in_turn()
         if not self._kept:
-            self._kept = self._fetch(most, timeout)
+            self._kept = self._fetch(min(most, FETCH_MESSAGES), timeout)
         if not self._kept:
             return []
         found = self._by_partition(self._kept)

@@ -133,7 +133,7 @@ class PulsarConsumer:
     def _batch(self, feed: PartitionFeed, most: int) -> Batch | None:
         """Return the messages of a feed that are to be delivered; None if there are none."""
         unacked = self._unacked[feed.log] if self._group is not None else None
-        run = drop_unwanted(self._connection, feed, feed.take(most), unacked)
+        run = drop_unwanted(self._connection, feed, feed.take(min(most, MAX_QUEUE_MESSAGES)), unacked)
         if run is None:
             return None
         feed.wanted = message_ids.position_behind(run.coordinates()[-1], message_ids.detail(run.ids[-1]))

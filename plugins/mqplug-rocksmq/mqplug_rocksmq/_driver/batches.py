@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from mqplug import Batch, Log
@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     import pyarrow
 
 T = TypeVar("T")
-_BATCH_MESSAGES: Final = 1000
 _ARROW_PAGE_MESSAGES: Final = 32  # smaller pages become Arrow faster by way of the lists of all
 
 
@@ -30,10 +29,14 @@ class SliceColumns:
 
     def _joined(self, column: Callable[[Page | SinglePages], list[T]]) -> list[T]:
         if len(self._slices) == 1:
-            only = self._slices[0]
-            whole = column(only.page)
-            return whole if len(only) == only.page.count else whole[only.start : only.stop]
-        return [item for part in self._slices for item in column(part.page)[part.start : part.stop]]
+            _, page, start, stop = self._slices[0]
+            whole = column(page)
+            return whole if stop - start == page.count else whole[start:stop]
+        joined: list[T] = []
+        for _, page, start, stop in self._slices:
+            part = column(page)
+            joined += part if stop - start == page.count else part[start:stop]
+        return joined
 
     def coordinates(self) -> Sequence[Numbers]:
         return [(offset,) for part in self._slices for offset in range(part.base + part.start, part.end)]
@@ -72,26 +75,19 @@ class PageBatch(Batch):
     """A batch that knows the pages of its messages, so that they can be passed on as they are."""
 
     def __init__(self, log: Log, slices: Sequence[Slice]) -> None:
-        super().__init__(log, position_at(log, slices[-1].end), sum(map(len, slices)), SliceColumns(slices))
+        size = sum([part.stop - part.start for part in slices])
+        super().__init__(log, position_at(log, slices[-1].end), size, SliceColumns(slices))
         self.slices = slices
 
 
-def batch_of(log: Log, slices: Sequence[Slice]) -> PageBatch:
-    """Return slices of one log as a batch."""
+def next_batch(log: Log, ahead: deque[Slice], most: int) -> PageBatch:
+    """Take the whole pages that have up to *most* messages together, or a part of the first if that has more."""
+    first = ahead.popleft()
+    if (size := len(first)) > most:
+        base, page, start, stop = first
+        first = Slice(base, page, start, start + most)
+        ahead.appendleft(Slice(base, page, start + most, stop))
+    slices = [first]
+    while ahead and (size := size + len(ahead[0])) <= most:
+        slices.append(ahead.popleft())
     return PageBatch(log, slices)
-
-
-def batches_of(log: Log, slices: Iterable[Slice]) -> deque[Batch]:
-    """Return slices of one log as several batches: one for each page, but small pages together."""
-    batches: deque[Batch] = deque()
-    together: list[Slice] = []
-    count = 0
-    for part in slices:
-        if together and count + len(part) > _BATCH_MESSAGES:
-            batches.append(PageBatch(log, together))
-            together, count = [], 0
-        together.append(part)
-        count += len(part)
-    if together:
-        batches.append(PageBatch(log, together))
-    return batches

@@ -9,8 +9,9 @@ from typing import Final
 from mqplug import Batch, Error, Log, NotAssigned, Position, PositionLost
 from mqplug.spi import Bell, ConsumerOptions, GroupPosition, Listener
 from mqplug.spi.groups import Roster
-from mqplug_rocksmq._driver.batches import batches_of
+from mqplug_rocksmq._driver.batches import next_batch
 from mqplug_rocksmq._driver.translation import group_position, log_number, offset_of, position_at, stored_position
+from mqplug_rocksmq._format.slices import Slice
 from mqplug_rocksmq._store.reading import BelowRetained
 from mqplug_rocksmq._store.store import Store
 
@@ -31,7 +32,7 @@ class LogConsumer:
         self.wake = self._bell.ring
         self._numbers: dict[Log, int] = {}
         self._offsets: dict[Log, int] = {}
-        self._ahead: dict[Log, deque[Batch]] = {}
+        self._ahead: dict[Log, deque[Slice]] = {}  # read, and not handed out
         self._paused: set[Log] = set()
         self._hold(positions)
 
@@ -64,6 +65,8 @@ class LogConsumer:
     def _read(self, most: int) -> list[Batch]:
         batches: list[Batch] = []
         for log in self._active():
+            if batches and (ahead := self._ahead.get(log)) and len(ahead[0]) > most:
+                break  # it comes first in the next poll: each part of a page takes as long to decode as the whole
             try:
                 batch = self._next(log, most)
             except Error as error:
@@ -82,21 +85,14 @@ class LogConsumer:
 
     def _next(self, log: Log, most: int) -> Batch | None:
         ahead = self._ahead.get(log) or self._fetch(log, most)
-        if not ahead:
-            return None
-        batch = ahead.popleft()
-        if len(batch) > most:
-            # A page is decoded once, however few of its messages are wanted at a time.
-            ahead.appendleft(batch[most:])
-            batch = batch[:most]
-        return batch
+        return next_batch(log, ahead, most) if ahead else None
 
     def _active(self) -> list[Log]:
         return [log for log in self._offsets if log not in self._paused]
 
-    def _fetch(self, log: Log, most: int) -> deque[Batch] | None:
+    def _fetch(self, log: Log, most: int) -> deque[Slice] | None:
         # A consumer that reads on is read ahead for; one that has just sought may want a single message.
-        wanted = self._read_ahead if log in self._ahead else most
+        wanted = max(most, self._read_ahead) if log in self._ahead else most
         try:
             slices = self._store.read(self._numbers[log], self._offsets[log], wanted)
         except BelowRetained as trimmed:
@@ -104,7 +100,7 @@ class LogConsumer:
         if not slices:
             return None
         self._offsets[log] = slices[-1].end
-        ahead = self._ahead[log] = batches_of(log, slices)
+        ahead = self._ahead[log] = deque(slices)
         return ahead
 
     @property

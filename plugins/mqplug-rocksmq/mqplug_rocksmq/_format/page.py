@@ -323,17 +323,23 @@ class Page:
 
         return page_record_batch(self)
 
-    def _place(self, number: int) -> tuple[int, int]:
-        return _PLACE.unpack_from(self.raw, _DIRECTORY_AT + number * _PLACE.size)
-
     def _length(self, number: int) -> int:
-        return self._place(number)[1]
+        return _PLACE.unpack_from(self.raw, _DIRECTORY_AT + number * _PLACE.size)[1]  # type: ignore[no-any-return]
+
+    def places(self, first: int, end: int) -> list[tuple[int, int]]:
+        """Return the start and length of the buffers *first* up to *end*. Raise ``Corrupt`` if one is not inside."""
+        directory = self.raw[_DIRECTORY_AT + first * _PLACE.size : _DIRECTORY_AT + end * _PLACE.size]
+        places = list(_PLACE.iter_unpack(directory))
+        for start, length in places:
+            if start % _ALIGNMENT_BYTES or start + length > len(self.raw):
+                raise Corrupt(f"one of the buffers {first} to {end - 1} of a page is outside it")
+        return places
 
     def buffer(self, number: int, length: int | None = None) -> memoryview:
         """Return a buffer. Raise ``Corrupt`` unless it is inside the page and has the expected *length*."""
-        start, held = self._place(number)
-        if start % _ALIGNMENT_BYTES or start + held > len(self.raw) or length not in (None, held):
-            raise Corrupt(f"buffer {number} of a page is outside it or has the wrong length")
+        [(start, held)] = self.places(number, number + 1)
+        if length not in (None, held):
+            raise Corrupt(f"buffer {number} of a page has {held} bytes instead of {length}")
         return memoryview(self.raw)[start : start + held]
 
     def _offsets(self, number: int, count: int) -> list[int]:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from mqplug import Batch, Corrupt, Log
 from mqplug.spi import Headers, Numbers
-from mqplug_rocksmq._driver.batches import PageBatch, batch_of
+from mqplug_rocksmq._driver.batches import PageBatch
 from mqplug_rocksmq._driver.translation import position_at
 from mqplug_rocksmq._format.page import Page, PageColumns, encode_page
 from mqplug_rocksmq._format.slices import Slice
@@ -60,7 +60,7 @@ def unpack_batches(headers: Sequence[FrameHeader], body: bytes) -> list[Batch]:
             for base, start, stop, length in header["slices"]:
                 slices.append(Slice(base, Page(body[at : at + length]), start, stop))
                 at += length
-            batches.append(batch_of(log, slices))
+            batches.append(PageBatch(log, slices))
         else:
             length = header.get("length", 0)
             batches.append(_decoded(log, header, body[at : at + length]))

@@ -16,6 +16,7 @@ from mqplug_rocksmq._processes.session import SessionConnection
 MAX_POLL_WAIT_S: Final = 5.0
 REVOKE_ANSWER_S: Final = 30.0
 MAX_ANSWER_BYTES: Final = 1 << 20
+BATCH_MESSAGES: Final = 1000  # in one batch, unless the client's program wants more at a time
 FULL_POLL_MESSAGES: Final = 100  # where fewer came, they were the last ones
 
 
@@ -48,7 +49,8 @@ class ServedConsumer:
         """Carry out one request."""
         match header["call"]:
             case "poll":
-                self._poll(header["number"], int(header["most"]), float(header["timeout"]))
+                wanted = int(header["most"]), max(1, int(header.get("batch", BATCH_MESSAGES)))
+                self._poll(header["number"], wanted, float(header["timeout"]))
             case "wake":
                 """Its arrival has ended a wait."""
             case "pause":
@@ -78,22 +80,23 @@ class ServedConsumer:
             answer["error"] = error_to_wire(error)
         self._connection.send_frame(answer)
 
-    def _poll(self, number: int, most: int, timeout: float) -> None:
+    def _poll(self, number: int, wanted: tuple[int, int], timeout: float) -> None:
+        """Answer with messages: *wanted* is the most in all, and the most in one batch."""
         try:
-            batches = self._gather(self.driver.poll(most, 0), most)
+            batches = self._gather(*wanted, 0)
             if not batches and timeout > 0 and not self._connection.more_came:
-                self._wait(number, most, min(timeout, MAX_POLL_WAIT_S))
+                self._wait(number, wanted, min(timeout, MAX_POLL_WAIT_S))
                 return
         except Exception as error:  # noqa: BLE001 - it is raised at the other side
             self._refuse(number, error)
             return
         self._hand_over(number, batches)
 
-    def _wait(self, number: int, most: int, timeout: float) -> None:
+    def _wait(self, number: int, wanted: tuple[int, int], timeout: float) -> None:
         """Answer as soon as messages arrive. Anything from the client meanwhile ends the wait."""
         with self._server.watch.over(self._connection.fileno(), self.driver.wake):
             try:
-                batches = self._gather(self.driver.poll(most, timeout), most)
+                batches = self._gather(*wanted, timeout)
             except Exception as error:  # noqa: BLE001 - the same
                 self._refuse(number, error)
             else:
@@ -106,15 +109,16 @@ class ServedConsumer:
     def _refuse(self, number: int, error: Exception) -> None:
         self._connection.send_frame({"number": number, "error": error_to_wire(error)})
 
-    def _gather(self, batches: Sequence[Batch], most: int) -> Sequence[Batch]:
-        """Poll for more where as many messages came as if there were more."""
-        came = sum(map(len, batches))
+    def _gather(self, most: int, batch: int, timeout: float) -> list[Batch]:
+        """Poll, and poll for more where as many messages came as if there were more."""
+        found = [*self.driver.poll(min(most, batch), timeout)]
+        came = count = sum(map(len, found))
         if self._shares or came < FULL_POLL_MESSAGES:
-            return batches
-        found, count, size = [*batches], came, _size(batches)
+            return found
+        size = _size(found)
         while came and count < most and size < MAX_ANSWER_BYTES:
             try:
-                more = self.driver.poll(most - count, 0)
+                more = self.driver.poll(min(most - count, batch), 0)
             except Error:
                 break  # the poll after this answer raises it again
             found += more

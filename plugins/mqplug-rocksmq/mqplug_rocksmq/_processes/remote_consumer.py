@@ -73,7 +73,8 @@ class RemoteConsumer:
         self._deliver_events()
         if not (ready := self._take(most)) and self._is_up_to_date(timeout) and not self._here:
             wanted = most if self._shares or most < MANY_MESSAGES else POLL_AHEAD_MESSAGES
-            self._request({"call": "poll", "most": wanted, "timeout": timeout}, timeout)
+            batch = max(most, MANY_MESSAGES)
+            self._request({"call": "poll", "most": wanted, "batch": batch, "timeout": timeout}, timeout)
             ready = self._take(most)
         ready = ready or self._take(most)
         self._check_token()  # this process may have been stopped since the owner answered

@@ -10,7 +10,7 @@ from mqplug_rocksmq._engine.engine import Engine
 from mqplug_rocksmq._engine.log_state import MARK_STEP_MS, LogState
 from mqplug_rocksmq._format.keys import TIME, log_key, mark_key, read_mark
 from mqplug_rocksmq._format.page import Page, message_count
-from mqplug_rocksmq._format.slices import SinglePages, Slice, gather_single_pages
+from mqplug_rocksmq._format.slices import Slice, gather_single_pages
 from mqplug_rocksmq._store import ingested_segments
 
 _MIN_WALK_BYTES: Final = 4 << 10  # of pages in the second read
@@ -28,10 +28,10 @@ class BelowRetained(Exception):
 def read_log(engine: Engine, log: LogState, offset: int, max_messages: int, max_bytes: int) -> list[Slice]:
     """Return visible messages from *offset* on: at least one if there is one.
 
-    Raises ``Trimmed`` if retention removed the message at *offset*, or did so meanwhile.
+    Raises ``BelowRetained`` if retention removed the message at *offset*, or did so meanwhile.
     """
     visible = log.visible
-    found: list[tuple[int, bytes]] = []
+    found: ingested_segments.FoundPages = []
     befores: dict[int, int] = {}
     engine.check()
     if offset < visible:
@@ -47,7 +47,7 @@ def read_log(engine: Engine, log: LogState, offset: int, max_messages: int, max_
     # Checked after the read, because retention may have overtaken it.
     if offset < log.low:
         raise BelowRetained(log.low)
-    return list(_slices(log, found, befores, offset, visible, max_messages))
+    return _slices(log, found, befores, offset, visible, max_messages)
 
 
 def _appetite(offset: int, messages: int, size: int) -> Callable[[int, bytes], bool]:
@@ -66,39 +66,26 @@ def _appetite(offset: int, messages: int, size: int) -> Callable[[int, bytes], b
 
 def _slices(
     log: LogState, found: ingested_segments.FoundPages, befores: Mapping[int, int], offset: int, visible: int, room: int
-) -> Iterator[Slice]:
-    before: int | None = None
-    served = False
-    for base, page in _pages(log, found, befores, visible):
-        follows = page.before <= offset if before is None else page.before == before
-        if not follows:
-            raise _hole(log, offset if before is None else before, base)
-        before = base + page.count
-        if before > offset:
+) -> list[Slice]:
+    """Return the messages from *offset* up to *visible*. Each page is verified, runs of single pages together."""
+    slices: list[Slice] = []
+    at, end = 0, -1
+    while at < len(found) and (base := found[at][0]) < visible:
+        singles = None if befores else gather_single_pages(found, at)
+        page = singles or _verified(log, base, found[at][1])
+        at += singles.count if singles else 1
+        before = befores.get(base, page.before)
+        if before != end and (end >= 0 or before > offset):
+            raise _hole(log, offset if end < 0 else end, base)
+        end = base + page.count
+        if end > offset:
             start = max(offset - base, 0)
             stop = min(page.count, start + room, visible - base)
-            yield Slice(base, page, start, stop)
+            slices.append(Slice(base, page, start, stop))
             room -= stop - start
-            served = True
-    if not served and offset < visible and room > 0:
+    if not slices and offset < visible and room > 0:
         raise _hole(log, offset, visible)
-
-
-def _pages(
-    log: LogState, found: ingested_segments.FoundPages, befores: Mapping[int, int], visible: int
-) -> Iterator[tuple[int, Page | SinglePages]]:
-    """Yield the visible pages, verified, with their offsets. Runs of single pages are verified together."""
-    at = 0
-    while at < len(found) and found[at][0] < visible:
-        base, raw = found[at]
-        if not befores and (singles := gather_single_pages(found, at)):
-            yield base, singles
-            at += singles.count
-        else:
-            page = _verified(log, base, raw)
-            page.before = befores.get(base, page.before)
-            yield base, page
-            at += 1
+    return slices
 
 
 def _verified(log: LogState, base: int, raw: bytes) -> Page:
