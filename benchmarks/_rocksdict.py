@@ -103,6 +103,8 @@ class PageAppender:
 
 def pages_of(values: Sequence[bytes]) -> list[PageBody]:
     """Return the pages that the plugin would make of these values now."""
+    if len(values) == 1:
+        return [encode_single(_now(), None, values[0])]
     return page_bodies(PageColumns([_now()] * len(values), values))
 
 
