@@ -63,7 +63,7 @@ def fill_singly(path: Path, load: Load) -> None:
 
 @contextmanager
 def reading(path: Path, form: str) -> Iterator[Work]:
-    """Prepare to read all pages and decode them to values, to tuples of all columns, or to Arrow."""
+    """Prepare to read all pages and decode them to values, to lists of tuples of all columns, or to Arrow."""
     database = open_database(path)
     yield lambda: _read(database, _FORMS[form])
     database.close()
@@ -139,9 +139,10 @@ def _tuples(base: int, page: Page) -> int:
     rows = zip(
         range(base, base + page.count), page.times(), page.keys(), page.values(), page.headers() or nothing, strict=True
     )
-    for _, _, _, value, _ in rows:
+    kept = list(rows)  # else each tuple is made in the memory of the last one, and no program could keep it
+    for _, _, _, value, _ in kept:
         assert value
-    return page.count
+    return len(kept)
 
 
 def _arrow(_: int, page: Page) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from functools import partial
 from itertools import product
@@ -29,6 +29,7 @@ def contests(*, quick: bool) -> Iterator[Sequence[Contest]]:
         yield [
             *(_writing(directory, *each) for each in product(loads(quick=quick), ORIGINS, SYNCS)),
             *(_reading(directory, load, form) for load, form in product(loads(quick=quick), FORMS)),
+            *(_reading_many(directory, load, form) for load, form in product(loads(quick=quick), MANY)),
             *(_reading_singles(directory, Load(128, 1, 1 if quick else 20), form) for form in FORMS),
         ]
 
@@ -93,7 +94,7 @@ def _reading(directory: Path, load: Load, form: str) -> Contest:
     libraries = _queue_libraries.taking(directory, load) if form == "values" and load.partitions == 1 else ()
     return Contest(
         name=f"rocksmq: read to {form}, {load.name}",
-        ours=Side("mqplug", words, partial(_receive, directory, load, form)),
+        ours=Side("mqplug", words, partial(_receive, directory, load, RECEIVERS[form])),
         rivals=[
             Side("rocksdict", bare, partial(_read_bare, directory, load, form)),
             Side("sqlite", rows, partial(_read_rows, directory, load, form)),
@@ -103,11 +104,20 @@ def _reading(directory: Path, load: Load, form: str) -> Contest:
     )
 
 
+def _reading_many(directory: Path, load: Load, form: str) -> Contest:
+    words, bare, _ = FORMS[form]
+    return Contest(
+        name=f"rocksmq: read to {form}, 4000 at a time, {load.name}",
+        ours=Side("mqplug", words.replace("1000", "4000"), partial(_receive, directory, load, MANY[form])),
+        rivals=[Side("rocksdict", bare, partial(_read_bare, directory, load, form))],
+    )
+
+
 def _reading_singles(directory: Path, load: Load, form: str) -> Contest:
     words, bare, _ = FORMS[form]
     return Contest(
         name=f"rocksmq: read to {form}, sent one by one, {load.name}",
-        ours=Side("mqplug", words, partial(_receive, directory, load, form, _fill_singly)),
+        ours=Side("mqplug", words, partial(_receive, directory, load, RECEIVERS[form], _fill_singly)),
         rivals=[Side("rocksdict", bare, partial(_read_bare, directory, load, form, _rocksdict.fill_singly))],
     )
 
@@ -120,7 +130,7 @@ FORMS = {
     ),
     "messages": (
         "for message in consumer: message.value",
-        "the same pages, each checked, tuples of offset, time, key, value and headers, value looked at",
+        "the same pages, each checked, a list of tuples of offset, time, key, value and headers, value looked at",
         "SELECT id, time, key, value ... ORDER BY id, value looked at",
     ),
     "arrow": (
@@ -133,21 +143,22 @@ FORMS = {
 
 
 Fill = Callable[[Path, Load], None]
+Receive = Callable[[mqplug.Consumer], int]
 
 
 @contextmanager
-def _receive(directory: Path, load: Load, form: str, fill: Fill | None = None) -> Iterator[Work]:
+def _receive(directory: Path, load: Load, receive: Receive, fill: Fill | None = None) -> Iterator[Work]:
     path = _filled(directory, "mqplug", load, fill or _fill)
     with (
         mqplug.connect("rocksmq", path=str(path), sync="os") as mq,
         mq.consumer(TOPIC, start=mqplug.EARLIEST, until=mqplug.LATEST) as consumer,
     ):
-        yield partial(_RECEIVERS[form], consumer)
+        yield lambda: receive(consumer)
 
 
-def _values(consumer: mqplug.Consumer) -> int:
+def _values(consumer: mqplug.Consumer, most: int = BATCH_MESSAGES) -> int:
     count = 0
-    while batch := consumer.receive_many(BATCH_MESSAGES, 0):
+    while batch := consumer.receive_many(most, 0):
         count += len(batch.values)
     return count
 
@@ -160,14 +171,15 @@ def _messages(consumer: mqplug.Consumer) -> int:
     return count
 
 
-def _arrow(consumer: mqplug.Consumer) -> int:
+def _arrow(consumer: mqplug.Consumer, most: int = BATCH_MESSAGES) -> int:
     count = 0
-    while batch := consumer.receive_many(BATCH_MESSAGES, 0):
+    while batch := consumer.receive_many(most, 0):
         count += batch.to_arrow(["offset", "timestamp", "key", "value", "headers"]).num_rows
     return count
 
 
-_RECEIVERS = {"values": _values, "messages": _messages, "arrow": _arrow}
+RECEIVERS: Mapping[str, Receive] = {"values": _values, "messages": _messages, "arrow": _arrow}
+MANY: Mapping[str, Receive] = {"values": partial(_values, most=4000), "arrow": partial(_arrow, most=4000)}
 
 
 def _read_bare(directory: Path, load: Load, form: str, fill: Fill = _rocksdict.fill) -> AbstractContextManager[Work]:
