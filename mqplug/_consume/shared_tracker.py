@@ -106,7 +106,7 @@ class SharedTracker:
         acked, self._owed = self._owed, []
         for key, delivery in list(self._deliveries.items()):
             acked += _take_acked(delivery)
-            if delivery.flags.count(STORED) == len(delivery.flags) and not delivery.left:
+            if delivery.flags.count(STORED) == len(delivery.flags):  # so all were handed out
                 del self._deliveries[key]
                 delivery.part_from_batch(self.passed)
         self._settled.extend(acked)
@@ -124,6 +124,9 @@ class SharedTracker:
 
 def _take_acked(delivery: Delivery) -> list[Numbers]:
     flags, taken = delivery.flags, []
+    if flags.count(ACKED) == len(flags):
+        flags[:] = bytes([STORED]) * len(flags)
+        return list(delivery.batch.coordinates)
     row = flags.find(ACKED)
     while row >= 0:
         flags[row] = STORED

@@ -147,16 +147,13 @@ class Leases:
                     self._pass_over(read, *self._acked_ahead.popleft())
                     break
                 self._cursor = behind
-                yield self._open_one(coordinates, key)
-
-    def _open_one(self, coordinates: Numbers, key: bytes | None) -> Open:
-        self._open[coordinates] = each = Open(coordinates, key, self._last)
-        if self._last is None:
-            self._first = each
-        else:
-            self._last.behind = each
-        self._last = each
-        return each
+                self._open[coordinates] = each = Open(coordinates, key, self._last)
+                if self._last is None:
+                    self._first = each
+                else:
+                    self._last.behind = each
+                self._last = each
+                yield each
 
     def _pass_over(self, read: ReadUpcoming, first: Numbers, last: Numbers) -> None:
         """Continue behind a range that was acked before; its last message may have been removed meanwhile."""
@@ -185,8 +182,10 @@ class Leases:
         now = self._now()
         self._expire(now)
         for coordinates in settled.acked:
-            if each := self._held(member, coordinates):
-                self._let_go(each)
+            each = self._open.get(coordinates)
+            if each is not None and each.member == member:
+                if self.by_key:
+                    self._turns.freed(each)
                 self._close(each)
         for coordinates, delay in settled.returned:
             if each := self._held(member, coordinates):

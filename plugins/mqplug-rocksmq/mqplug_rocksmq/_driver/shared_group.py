@@ -257,11 +257,9 @@ class SharedGroup:
         """Store all changes so far. One thread at a time."""
         with self._lock:
             change, logs, self._unstored = self._changes, self._unstored, set()
-            positions: dict[int, GroupPosition] = {}
             also, self._also = self._also, []
-            for shared in map(self._logs.__getitem__, logs):
-                if not shared.log.deleted:
-                    positions[shared.number] = shared.leases.state()
+            kept = [each for each in map(self._logs.__getitem__, logs) if not each.log.deleted]
+            positions = {each.number: each.leases.state() for each in kept}
         places = {number: stored_position(each) for number, each in positions.items()}
         try:
             self._store.groups.store(self._group, places, deadline.remaining(), also)
