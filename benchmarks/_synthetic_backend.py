@@ -130,6 +130,8 @@ class SyntheticConsumer:
 class SyntheticProducer:
     """A driver that reports each message as stored at once."""
 
+    linger_s = 0.001
+
     def __init__(self) -> None:
         self._offset = 0
 
@@ -137,6 +139,10 @@ class SyntheticProducer:
         for sending in sendings:
             sending.stored(SYNTHETIC_LOG, (self._offset,))
             self._offset += 1
+
+    def store(self, sending: Sending) -> None:
+        sending.stored(SYNTHETIC_LOG, (self._offset,))
+        self._offset += 1
 
     def send_run(self, run: Run) -> None:
         first = self._offset

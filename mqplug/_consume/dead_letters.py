@@ -60,7 +60,7 @@ class DeadLetters:
         ]
         moment = message.timestamp if self._with_times else None
         handle = self._producer.submit(message.value, key=message.key, headers=headers, timestamp=moment)
-        handle.looked_at = True  # its outcome is reported here
+        handle.note_seen()  # its outcome is reported here
         self._on_their_way.append((handle, done))
 
     def _round_in_a_circle(self, message: Message, hops: int) -> ConfigError:

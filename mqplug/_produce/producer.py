@@ -8,14 +8,16 @@ from typing import TYPE_CHECKING
 
 from mqplug._base.closing import Closable
 from mqplug._base.deadline import Deadline
+from mqplug._base.fork import ForkGuard
 from mqplug._model.ids import MessageId
 from mqplug._produce.columns import Records
-from mqplug._produce.handle import SendHandle
+from mqplug._produce.handle import RowHandle, SendHandle
 from mqplug._produce.queue import WhenFull, check_when_full
 from mqplug._produce.record import HeadersArgument, check_record
 
 if TYPE_CHECKING:
     from mqplug._model.statistics import ProducerStatistics
+    from mqplug._produce.collected_run import Row
     from mqplug._produce.session import ProducerSession
 
 
@@ -25,9 +27,11 @@ class Producer(Closable):
     def __init__(self, session: ProducerSession) -> None:
         self.topic = session.topic
         self._session = session
-        self._routes = session.routes  # these three spare each message a look at the session
+        self._routes = session.routes  # these spare each message a look at the session
         self._queue = session.queue
         self._wait = session.wait
+        self._max_bytes = session.max_bytes
+        self._forks = ForkGuard.forks
 
     # sending -----------------------------------------------------------------------------------------------
 
@@ -43,18 +47,22 @@ class Producer(Closable):
         timeout: float | None = 30,
     ) -> MessageId:
         """Send one message, wait until it is stored, and return the id that the consumer will see."""
-        deadline = Deadline(timeout)
         route = self._routes.get(topic)
-        if route is None or route.lacks(partition):
+        deadline = None if timeout == 30 else Deadline(timeout)
+        if route is None or (partition is not None and route.lacks(partition)):
             check_record(value, key, headers, timestamp)
+            deadline = deadline or Deadline(timeout)
             route = self._session.find_route(topic, deadline)
-        handle = self._session.new_handle(route, value, key, headers, timestamp, partition)
-        handle.looked_at = True
-        if not self._queue.put(handle, waits=True):
-            self._queue.accept(handle, deadline)
-        if handle.outcome is None:
-            self._wait(handle, deadline)
-        return handle.result(0)
+        single = self._session.new_handle(route, value, key, headers, timestamp, partition)
+        single.was_seen = True
+        if not self._queue.put(single, waits=True):
+            deadline = deadline or Deadline(timeout)
+            self._queue.accept(single, deadline)
+        outcome = single.outcome
+        if outcome is None:
+            self._wait(single, deadline or Deadline(timeout))
+            outcome = single.outcome
+        return MessageId(*outcome) if type(outcome) is tuple else single.result(0)
 
     def submit(
         self,
@@ -81,10 +89,33 @@ class Producer(Closable):
             check_record(value, key, headers, timestamp)
             deadline = deadline or Deadline(timeout)
             route = self._session.find_route(topic, deadline)
-        handle = self._session.new_handle(route, value, key, headers, timestamp, partition)
-        if not self._queue.put(handle):
-            self._queue.accept(handle, deadline or Deadline(timeout), when_full)
-        return handle
+        runs = route.runs
+        if (
+            runs is not None and type(value) is bytes and (key is None or type(key) is bytes)
+            and not headers and timestamp is None and partition is None
+        ):  # fmt: skip
+            # The common case takes as few steps as possible.
+            if key is None:
+                row: Row = value
+                size = len(value)
+                chosen = next(route.chooser.keyless)
+            else:
+                row = value, key, (), None
+                size = len(value) + len(key)
+                chosen = route.chooser.keyed(key)
+            if size <= self._max_bytes:
+                run = runs.get(chosen)
+                if run is not None and ForkGuard.forks == self._forks:
+                    with self._queue.lock:
+                        rows, number = run.rows, len(run.rows)
+                        left = run.bytes_left - size
+                        if left >= 0 and number < run.rows_max and run.values_only is (key is None):
+                            run.bytes_left = left
+                            rows.append(row)
+                            return RowHandle(run, number)
+                return self._queue.collect(route.topic, chosen, row, size, deadline or Deadline(timeout), when_full)
+        fields = (value, key, headers, timestamp, partition)
+        return self._session.submit(route, fields, when_full, deadline or Deadline(timeout))
 
     def send_many(self, records: Records, *, timeout: float | None = 30) -> Sequence[MessageId]:
         """Send messages as one batch, wait for all, and return their ids in the same order.

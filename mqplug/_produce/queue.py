@@ -1,32 +1,43 @@
-"""The bounded queue of a producer: accepted records, handed over in order and kept until they are settled."""
+"""The bounded queue of a producer: accepted records, handed over in order and kept until they are settled.
+
+Records that no sender waits for are collected, where the driver takes runs: see ``collected_run``.
+"""
 
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
 from threading import Lock
-from typing import TYPE_CHECKING, Any, Literal, NoReturn
+from typing import TYPE_CHECKING, Any, Literal, NoReturn, TypeVar
 
 from mqplug._base.deadline import Deadline
 from mqplug._base.fork import ForkGuard
 from mqplug._model.checks import whole_number
-from mqplug._model.errors import Closed, Error, QueueFull, SendFailed, Timeout
+from mqplug._model.errors import Closed, Error, QueueFull, Timeout
 from mqplug._model.outcome import OutcomeUnknown
 from mqplug._model.statistics import ProducerStatistics
-from mqplug._produce.handle import PUMP_SLICE_S, Pump, SendHandle
+from mqplug._produce.collected_run import CollectedRun
+from mqplug._produce.handle import RowHandle, SingleSend
+from mqplug._produce.linger import LingerThread
+from mqplug._produce.open_runs import OpenRuns
+from mqplug._produce.outcomes import Outcomes
+from mqplug._produce.pump import PUMP_SLICE_S, Pump
 from mqplug._produce.send_run import SendRun
-from mqplug.spi._drivers import stores_at_once, takes_runs
+from mqplug.spi._drivers import collects, stores_at_once, takes_runs
 
 if TYPE_CHECKING:
     from mqplug._plugins.backend import Backend
-    from mqplug._produce.handle import IdParts
+    from mqplug._produce.collected_run import Row
+    from mqplug._produce.pump import AwaitedSend
     from mqplug.spi._drivers import ProducerDriver
 
+T = TypeVar("T")
 WhenFull = Literal["block", "raise"]
-SendUnit = SendHandle | SendRun
+SendUnit = SingleSend | SendRun
 
+COLLECTED_MESSAGES = 1000  # of a run, at most
+COLLECTED_BYTES = 1 << 20  # of a run, at most, unless one record has more
 RETIRE_AFTER_MESSAGES = 1000  # after which removing the settled ones pays off
-MAX_KEPT_FAILURES = 10_000  # that no caller has seen; more are only counted
 
 
 class SendQueue:
@@ -38,102 +49,217 @@ class SendQueue:
         driver: ProducerDriver,
         topic: str | None,
         limits: tuple[int, int],
+        run_limits: tuple[int, int],
     ) -> None:
         self._backend = backend
         self._flush = driver.flush
         self._send = driver.send
-        self._store: Callable[[SendHandle], None] | None = driver.store if stores_at_once(driver) else None
+        self._store: Callable[[SingleSend], None] | None = driver.store if stores_at_once(driver) else None
         self._send_run: Callable[[SendRun], None] | None = driver.send_run if takes_runs(driver) else None
         self._topic = topic
         self.max_messages, self.max_bytes = limits
+        self._run_messages = min(COLLECTED_MESSAGES, run_limits[0])
+        self._run_bytes = min(COLLECTED_BYTES, run_limits[1])
         self._closed = False
         self._fork = ForkGuard()
         self._forks = ForkGuard.forks
-        self._lock = Lock()
+        self.lock = Lock()
+        """Held while records are added or handed over."""
+        self.open_runs = OpenRuns()
         self._waiting: deque[SendUnit] = deque()
-        self._messages = self._bytes = 0  # waiting, or settled and not removed yet
+        self._messages = self._bytes = 0  # handed over, or settled and not removed yet
         self._retire_at = min(RETIRE_AFTER_MESSAGES, self.max_messages)  # at these, settled records are removed
         self._retire_at_bytes = self.max_bytes
-        self._stored = self._failed = self._unknown = self._settled_bytes = 0
-        self._unseen: list[Error | SendHandle] = []
-        self._unseen_more = 0
+        self._outcomes = Outcomes()
         self._attended = False
         self.pump = Pump(driver.pump)
+        self._linger: LingerThread | None = None
+        if collects(driver):
+            self._linger = LingerThread(self._hand_over_lingering, driver.linger_s, f"mqplug-{backend.name}-linger")
+
+    # collecting --------------------------------------------------------------------------------------------
+
+    @property
+    def collects(self) -> bool:
+        """Whether records that no sender waits for are collected, for the driver to get them together."""
+        return self._linger is not None
+
+    def collect(
+        self, topic: str, partition: int, row: Row, size: int, deadline: Deadline,
+        when_full: WhenFull = "block", single: SingleSend | None = None,
+    ) -> RowHandle:  # fmt: skip
+        """Add a record to the open run of its partition, or to a new one as soon as there is room.
+
+        ``single`` is the record itself, where it has a handle of its own. ``Producer.submit`` adds most records itself.
+        """
+        self.check_open()  # before the lock: a child process may find it taken for ever
+        with self.lock:
+            run = self.open_runs.of_topic(topic).get(partition)
+            if run is not None and run.has_room(size):
+                return run.add(row, size, single)
+
+        def add() -> RowHandle | None:
+            run = self._run_with_room(topic, partition, size)
+            if run is None:
+                return None
+            handle = run.add(row, size, single)
+            if self._store is None and not self._waiting:
+                self._hand_over_collected(run)  # the driver has nothing to do
+            elif self._linger is not None:
+                self._linger.start()
+            return handle
+
+        return self._when_there_is_room(add, topic, deadline, when_full)
+
+    def _run_with_room(self, topic: str, partition: int, size: int) -> CollectedRun | None:
+        """Return the open run of a partition, or a new one; None if the queue is full. The lock is held.
+
+        A run reserves its share of the queue when it is opened, so that adding to it needs no look at the queue.
+        """
+        run = self.open_runs.of_topic(topic).get(partition)
+        if run is not None:
+            if run.has_room(size):
+                return run
+            self._hand_over_collected(run)
+        if not self._makes_room(1, size):
+            return None
+        most = min(self._run_messages, (self.max_messages - self._messages - self.open_runs.messages) // 2)
+        most_bytes = min(self._run_bytes, (self.max_bytes - self._bytes - self.open_runs.bytes) // 2)
+        run = CollectedRun(topic, partition, self.wait, max(1, most), max(size, most_bytes))
+        self.open_runs.add(run)
+        return run
+
+    def _hand_over_lingering(self) -> bool:
+        """Hand over the runs that were there at the last tick. Return whether there are others."""
+        with self.lock:
+            for run in self.open_runs:
+                if run.ticked:
+                    self._hand_over_collected(run)
+                run.ticked = True
+            return bool(self.open_runs)
+
+    def _hand_over_all_collected(self) -> None:
+        for run in self.open_runs:
+            self._hand_over_collected(run)
+
+    def _hand_over_collected(self, run: CollectedRun) -> None:
+        """Seal a run and hand it over. If the driver fails, its handles say so. The lock is held."""
+        try:
+            self._waiting.append(run)
+            self.open_runs.remove(run)
+            run.seal()
+            self._messages += len(run)
+            self._bytes += run.size
+            self._give(run)
+        except Exception as error:  # noqa: BLE001 - who hands it over need not be who sent its records
+            run.unknown(_in_hand_over(f"the driver failed with {error!r}"))
+        except BaseException as error:
+            self.open_runs.remove(run)
+            run.seal()
+            run.unknown(_in_hand_over(f"{type(error).__name__} came"))
+            raise
 
     # accepting ---------------------------------------------------------------------------------------------
 
-    def put(self, handle: SendHandle, *, waits: bool = False) -> bool:
+    def put(self, single: SingleSend, *, waits: bool = False) -> bool:
         """Hand a record over if the queue has room and no clean-up is due. Otherwise return False: ``accept`` takes it.
 
         ``waits``: the sender waits for the outcome, so a driver that can may store the record in this call.
         """
         if ForkGuard.forks != self._forks:
             return False
-        with self._lock:
-            if self._messages >= self._retire_at or self._bytes + handle.size > self._retire_at_bytes:
+        with self.lock:
+            if self.open_runs:
+                self._hand_over_all_collected()
+            if self._messages >= self._retire_at or self._bytes + single.size > self._retire_at_bytes:
                 return False
             self._messages += 1
-            self._bytes += handle.size
-            self._waiting.append(handle)
+            self._bytes += single.size
+            self._waiting.append(single)
             if not waits or self._store is None:
                 try:
-                    self._send((handle,))
+                    self._send((single,))
                 except BaseException as error:  # noqa: BLE001 - raised again
-                    self._broken(handle, error)
+                    self._broken(single, error)
                 return True
         try:
-            self._store(handle)
+            self._store(single)
         except BaseException as error:  # noqa: BLE001 - raised again
-            self._broken(handle, error)
+            self._broken(single, error)
         return True
 
     def accept(self, unit: SendUnit, deadline: Deadline, when_full: WhenFull = "block") -> None:
         """Hand a record or a run over as soon as there is room. Raise ``QueueFull`` if there is none in time."""
         messages = len(unit) if isinstance(unit, SendRun) else 1
-        self.check_open()  # before the lock: a child process may find it taken for ever
-        with self._lock:
+
+        def hand_over() -> bool | None:
+            if not self._makes_room(messages, unit.size):
+                return None
+            self._hand_over_all_collected()
+            self._hand_over(unit, messages)
+            return True
+
+        self._when_there_is_room(hand_over, unit.topic, deadline, when_full)
+
+    def _when_there_is_room(
+        self, attempt: Callable[[], T | None], topic: str, deadline: Deadline, when_full: WhenFull
+    ) -> T:
+        """Call ``attempt``, with the lock held, until it returns something. ``QueueFull``: it does not in time."""
+        self.check_open()
+        with self.lock:
             self._retire()
         if self._waiting:
             self._attended = True
             self.pump.serve()
         while True:
-            with self._lock:
+            with self.lock:
                 self.check_open()
                 self._retire()
-                if not self._has_room(messages, unit.size):
-                    self._sweep()
-                if not self._waiting or self._has_room(messages, unit.size):
-                    self._hand_over(unit, messages)
-                    return
+                done = attempt()
+                if done is not None:
+                    return done
                 oldest = self._waiting[0]
             if when_full == "raise" or deadline.expired:
                 raise QueueFull(
                     f"the queue is full: {self._messages} messages of {self._bytes} bytes are on their way",
-                    backend=self._backend.name, topic=unit.topic, operation="send",
+                    backend=self._backend.name, topic=topic, operation="send",
                 )  # fmt: skip
             self.pump.wait(oldest, Deadline(deadline.remaining(PUMP_SLICE_S)))
 
+    def _makes_room(self, messages: int, size: int) -> bool:
+        """Return whether there is room, or nothing is on its way. Make room if need be. The lock is held."""
+        if not self._has_room(messages, size):
+            self._hand_over_all_collected()  # which frees what the runs reserved and did not use
+            self._sweep()
+        return self._has_room(messages, size) or not (self._waiting or self.open_runs)
+
     def _has_room(self, messages: int, size: int) -> bool:
-        return self._messages + messages <= self.max_messages and self._bytes + size <= self.max_bytes
+        reserved = self.open_runs
+        return (
+            self._messages + reserved.messages + messages <= self.max_messages
+            and self._bytes + reserved.bytes + size <= self.max_bytes
+        )
 
     def _hand_over(self, unit: SendUnit, messages: int) -> None:
         try:
             self._waiting.append(unit)
             self._messages += messages
             self._bytes += unit.size
-            if isinstance(unit, SendHandle):
-                self._send((unit,))
-            elif self._send_run is not None:
-                self._send_run(unit)
-            else:
-                self._send(unit.sendings())
+            self._give(unit)
         except BaseException as error:  # noqa: BLE001 - raised again
             self._broken(unit, error)
 
+    def _give(self, unit: SendUnit) -> None:
+        if isinstance(unit, SingleSend):
+            self._send((unit,))
+        elif self._send_run is not None:
+            self._send_run(unit)
+        else:
+            self._send(unit.sendings())
+
     def _broken(self, unit: SendUnit, error: BaseException) -> NoReturn:
-        unit.looked_at = isinstance(error, Exception)  # the caller gets it; an interrupt says nothing of the message
-        what = "the driver failed" if unit.looked_at else f"{type(error).__name__} came"
-        unit.unknown(OutcomeUnknown(f"{what} while the message was handed over"))
+        unit.was_seen = isinstance(error, Exception)  # the caller gets it; an interrupt says nothing of the message
+        unit.unknown(_in_hand_over("the driver failed" if unit.was_seen else f"{type(error).__name__} came"))
         with self._backend.context("send", unit.topic):
             raise error
 
@@ -148,9 +274,10 @@ class SendQueue:
 
     def shut(self) -> None:
         """Accept nothing more."""
-        with self._lock:
+        with self.lock:
             self._closed = True
             self._retire_at = self.max_messages = -1  # each sender then checks first whether this is open
+            self._hand_over_all_collected()
 
     # settled -----------------------------------------------------------------------------------------------
 
@@ -160,7 +287,7 @@ class SendQueue:
         stored = size = 0
         while waiting:
             unit = waiting[0]
-            if type(unit) is SendHandle and type(unit.outcome) is tuple:
+            if type(unit) is SingleSend and type(unit.outcome) is tuple:
                 stored += 1
                 size += unit.size
                 waiting.popleft()
@@ -168,10 +295,10 @@ class SendQueue:
                 self._forget(waiting.popleft())
             else:
                 break
-        self._stored += stored
+        self._outcomes.stored += stored
+        self._outcomes.bytes += size
         self._messages -= stored
         self._bytes -= size
-        self._settled_bytes += size
         self._retire_at = min(self.max_messages, self._messages + RETIRE_AFTER_MESSAGES)
 
     def _sweep(self) -> None:
@@ -184,36 +311,11 @@ class SendQueue:
                 self._waiting.append(unit)
 
     def _forget(self, unit: SendUnit) -> None:
+        self._messages -= 1 if isinstance(unit, SingleSend) else len(unit)
         self._bytes -= unit.size
-        self._settled_bytes += unit.size
-        if isinstance(unit, SendHandle):
-            self._messages -= 1
-            self._count(unit, unit.outcome)
-            return
-        self._messages -= len(unit)
-        if unit.is_stored:
-            self._stored += len(unit)
-            return
-        for outcome in unit.results():
-            self._count(unit, outcome)
-
-    def _count(self, unit: SendUnit, outcome: IdParts | Error | None) -> None:
-        if type(outcome) is tuple:
-            self._stored += 1
-        elif isinstance(outcome, Error):
-            if isinstance(outcome, OutcomeUnknown):
-                self._unknown += 1
-            else:
-                self._failed += 1
-            self._keep_unseen(unit, outcome)
-
-    def _keep_unseen(self, unit: SendUnit, error: Error) -> None:
-        if unit.looked_at:
-            return
-        if len(self._unseen) < MAX_KEPT_FAILURES:
-            self._unseen.append(unit if isinstance(unit, SendHandle) else error)
-        else:
-            self._unseen_more += 1
+        self._outcomes.count(unit)
+        if isinstance(unit, CollectedRun):
+            unit.let_go()
 
     def serve_unattended(self) -> None:
         """Serve reports and remove settled records, unless a sender did so since the last call.
@@ -223,12 +325,20 @@ class SendQueue:
         attended, self._attended = self._attended, False
         if self._waiting and not attended:
             self.pump.serve()
-            with self._lock:
+            with self.lock:
                 self._retire()
+
+    def wait(self, wanted: AwaitedSend, deadline: Deadline) -> None:
+        """Wait until this is settled, or the time is up. If it is still being collected, hand it over first."""
+        if self.open_runs and (type(wanted) is not RowHandle or wanted.awaited in self.open_runs):
+            with self.lock:
+                self._hand_over_all_collected()
+        self.pump.wait(wanted, deadline)
 
     def drain(self, deadline: Deadline) -> None:
         """Wait until every record accepted so far is settled. Raise ``Timeout`` if that takes too long."""
-        with self._lock:
+        with self.lock:
+            self._hand_over_all_collected()
             waiting = list(self._waiting)
         if waiting:
             self._flush(deadline.remaining(PUMP_SLICE_S))
@@ -240,19 +350,24 @@ class SendQueue:
                     backend=self._backend.name, topic=unit.topic, operation="flush",
                     fix="They are still on their way: flush again",
                 )  # fmt: skip
-        with self._lock:
+        with self.lock:
             self._retire()
 
     def give_up(self) -> int:
         """Settle all records on their way as unknown. Return their number."""
-        with self._lock:
+        with self.lock:
             self._sweep()
             given_up = self._messages
             for unit in self._waiting:
                 unit.unknown(OutcomeUnknown("the producer was closed before the answer came"))
-                unit.looked_at = True  # the close reports their number
+                unit.was_seen = True  # the close reports their number
             self._sweep()
         return given_up
+
+    def end(self, deadline: Deadline) -> None:
+        """End the thread that hands over what was collected."""
+        if self._linger is not None:
+            self._linger.close(deadline.remaining(PUMP_SLICE_S))
 
     def raise_unseen(self, operation: str) -> None:
         """Raise the failures that no caller has seen, once."""
@@ -261,31 +376,23 @@ class SendQueue:
 
     def unseen(self, operation: str) -> Error | None:
         """Return the failures that no caller has seen as one error, once: ``OutcomeUnknown`` if all are in doubt."""
-        with self._lock:
-            kept, more = self._unseen, self._unseen_more
-            self._unseen, self._unseen_more = [], 0
-        handles = [each.error if isinstance(each, SendHandle) else each for each in kept if not _seen(each)]
-        failed = [each for each in handles if each is not None]
-        if not failed:
-            return None
         where: dict[str, Any] = {"backend": self._backend.name, "topic": self._topic, "operation": operation}
-        count, first = len(failed) + more, failed[0]
-        error: Error
-        if all(isinstance(each, OutcomeUnknown) for each in failed):
-            error = OutcomeUnknown(f"{count} messages may or may not be stored, first: {first.message}", **where)
-        else:
-            error = SendFailed(f"{count} submitted messages failed, first: {first}", results=failed, **where)
-        error.__cause__ = first
-        return error
+        with self.lock:
+            return self._outcomes.take_unseen(where)
 
     def statistics(self) -> ProducerStatistics:
         """Count the messages by outcome."""
-        with self._lock:
+        with self.lock:
             self._sweep()
+            outcomes, (messages, size) = self._outcomes, self.open_runs.used()
             return ProducerStatistics(
-                stored=self._stored, failed=self._failed, unknown=self._unknown, waiting=self._messages,
-                bytes=self._settled_bytes + self._bytes,
+                stored=outcomes.stored, failed=outcomes.failed, unknown=outcomes.unknown,
+                waiting=self._messages + messages, bytes=outcomes.bytes + self._bytes + size,
             )  # fmt: skip
+
+
+def _in_hand_over(what: str) -> OutcomeUnknown:
+    return OutcomeUnknown(f"{what} while the message was handed over")
 
 
 def check_when_full(when_full: str) -> None:
@@ -299,7 +406,3 @@ def check_limits(messages: int, size: int) -> tuple[int, int]:
     for name, limit in (("queue_messages", messages), ("queue_bytes", size)):
         whole_number(name, limit, 1)
     return messages, size
-
-
-def _seen(each: Error | SendHandle) -> bool:
-    return isinstance(each, SendHandle) and each.looked_at

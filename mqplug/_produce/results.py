@@ -73,7 +73,7 @@ class SentBatch:
     def ids(self) -> Sequence[MessageId]:
         """Return the id of each record, or raise ``SendFailed``. A record that is not settled by now is out of time."""
         for run, _ in self.runs:
-            run.looked_at = True
+            run.was_seen = True
         if not self.refused and all(run.is_stored for run, _ in self.runs):
             return SentIds(self.count, self._places)
         results = self._results()

@@ -15,6 +15,7 @@ from mqplug._model.checks import whole_number
 
 if TYPE_CHECKING:
     from mqplug._base.deadline import Deadline
+    from mqplug._produce.open_runs import Runs
     from mqplug.spi._actions import TopicInfo
 
 
@@ -150,6 +151,8 @@ class Route:
     topic: str
     partitions: int
     chooser: Chooser
+    runs: Runs | None = None
+    """The open runs of the topic, for records that take the short way into them."""
 
     def lacks(self, partition: int | None) -> bool:
         """Return whether this partition is above the known ones. The topic is then to be looked up again."""

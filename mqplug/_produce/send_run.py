@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import repeat
 from typing import TYPE_CHECKING
 
 from mqplug._model.errors import Error
 from mqplug._model.outcome import in_doubt
-from mqplug._produce.handle import SendHandle
+from mqplug._produce.handle import SingleSend
 
 if TYPE_CHECKING:
     import pyarrow
@@ -18,15 +18,25 @@ if TYPE_CHECKING:
     from mqplug._model.log import Log
     from mqplug._model.text import Numbers
     from mqplug._produce.columns import SendColumns
-    from mqplug._produce.handle import IdParts, Wait
+    from mqplug._produce.handle import IdParts
+    from mqplug._produce.pump import Wait
 
 
 class SendRun:
     """The records of a run, as columns. The driver settles all of them at once, or each of ``sendings``."""
 
     __slots__ = (
-        "_alone", "_columns", "_count", "_outcome", "_settled", "looked_at", "partition", "size", "topic", "wait",
+        "_alone",
+        "_columns",
+        "_count",
+        "_outcome",
+        "_settled",
+        "partition",
+        "size",
+        "topic",
+        "wait",
         "waiter",
+        "was_seen",
     )  # fmt: skip
 
     def __init__(self, topic: str, partition: int, columns: SendColumns, wait: Wait) -> None:
@@ -34,12 +44,12 @@ class SendRun:
         self.partition = partition
         self.size = columns.size
         self.wait = wait
-        self.looked_at = False
+        self.was_seen = False
         self.waiter: Bell | None = None
         self._columns = columns
         self._count = len(columns)
         self._outcome: tuple[Log, Sequence[Numbers], Sequence[Numbers] | None] | Error | None = None
-        self._alone: list[SendHandle] | None = None
+        self._alone: list[SingleSend] | None = None
         self._settled = 0  # how many of those alone are settled, from the first on
 
     def __len__(self) -> int:
@@ -75,7 +85,7 @@ class SendRun:
         return self._columns.arrow(names)
 
     @property
-    def awaited(self) -> SendRun | SendHandle | None:
+    def awaited(self) -> SendRun | SingleSend | None:
         """The part to wait for now: the run as a whole, or one of its records; None once all is settled."""
         if self._outcome is not None:
             return None
@@ -99,7 +109,7 @@ class SendRun:
         """Return the outcome of each record. One that is still on its way has run out of time."""
         if self.is_stored:
             return self.places()
-        return [handle.outcome or handle.timed_out() for handle in self.sendings()]
+        return [record.outcome or record.timed_out() for record in self.sendings()]
 
     @property
     def is_stored(self) -> bool:
@@ -108,19 +118,22 @@ class SendRun:
 
     # for drivers; a run is settled once, what comes later changes nothing
 
-    def sendings(self) -> Sequence[SendHandle]:
+    def sendings(self) -> Sequence[SingleSend]:
         """Return a handle for each record, to be settled one by one."""
         if self._alone is None:
-            none = repeat(None)
-            self._alone = [
-                SendHandle(self.topic, self.partition, value, key, headers, timestamp, size, self.wait)
-                for value, key, headers, timestamp, size in zip(
-                    self.values, self.keys or none, self.headers or repeat(()), self.timestamps or none,
-                    self._columns.sizes, strict=False,
-                )
-            ]  # fmt: skip
+            self._alone = self._records()
             self._pass_on()
         return self._alone
+
+    def _records(self) -> list[SingleSend]:
+        none = repeat(None)
+        return [
+            SingleSend(self.topic, self.partition, value, key, headers, timestamp, size, self.wait)
+            for value, key, headers, timestamp, size in zip(
+                self.values, self.keys or none, self.headers or repeat(()), self.timestamps or none,
+                self._columns.sizes, strict=False,
+            )
+        ]  # fmt: skip
 
     def stored(self, log: Log, coordinates: Sequence[Numbers], details: Sequence[Numbers] | None = None) -> None:
         """Settle all records as stored, with these ids."""
@@ -142,17 +155,19 @@ class SendRun:
                 self.waiter.ring()
 
     def _pass_on(self) -> None:
-        """Settle the single handles with the outcome of the run, once both are there."""
+        """Settle the single records with the outcome of the run, once both are there."""
+        self._tell(enumerate(self._alone or ()))
+
+    def _tell(self, records: Iterable[tuple[int, SingleSend]]) -> None:
+        """Settle records of their own, each with its row, with the outcome of the run."""
         outcome = self._outcome
-        if self._alone is None or outcome is None:
-            return
         if isinstance(outcome, Error):
-            for handle in self._alone:
-                handle.failed(outcome)
-            return
-        log, coordinates, details = outcome
-        for handle, place, detail in zip(self._alone, coordinates, details or repeat(()), strict=False):
-            handle.stored(log, place, detail)
+            for _, record in records:
+                record.failed(outcome)
+        elif outcome is not None:
+            log, coordinates, details = outcome
+            for row, record in records:
+                record.stored(log, coordinates[row], () if details is None else details[row])
 
     def __repr__(self) -> str:
         return f"<Run of {len(self)} for {self.topic}[{self.partition}]>"

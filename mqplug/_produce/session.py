@@ -7,13 +7,16 @@ from contextlib import suppress
 from datetime import datetime
 from typing import TYPE_CHECKING
 
+import attrs
+
 from mqplug._base.closing import Session, close_native
 from mqplug._base.deadline import Deadline
 from mqplug._model.errors import CloseIncomplete, Error, MessageTooLarge, SendFailed, Timeout
 from mqplug._model.ids import MessageId
+from mqplug._produce.collected_run import row_of
 from mqplug._produce.columns import Records, columns_of
-from mqplug._produce.handle import SendHandle
-from mqplug._produce.queue import SendQueue
+from mqplug._produce.handle import SendHandle, SingleSend
+from mqplug._produce.queue import SendQueue, WhenFull
 from mqplug._produce.record import HeadersArgument, check_declared, check_record, size_of, takes_everything
 from mqplug._produce.results import SentBatch
 from mqplug._produce.splitting import BatchSplitter
@@ -27,6 +30,9 @@ if TYPE_CHECKING:
     from mqplug._produce.splitting import Rows
     from mqplug.spi._descriptor import Capabilities
     from mqplug.spi._drivers import ProducerDriver
+
+    Fields = tuple[bytes | None, bytes | None, HeadersArgument, datetime | int | None, int | None]
+    """Value, key, headers, timestamp and partition of a record, as the caller gave them."""
 
 
 class ProducerSession(Session):
@@ -48,12 +54,12 @@ class ProducerSession(Session):
         super().__init__()
         self.topic = topic
         self.routes: dict[str | None, Route] = {}
-        self.queue = SendQueue(backend, driver, topic, limits)
-        self.wait = self.queue.pump.wait
+        self.queue = SendQueue(backend, driver, topic, limits, (able.batch_max_messages, able.batch_max_bytes))
+        self.wait = self.queue.wait
         self._backend = backend
         self._driver = driver
         self._router = router
-        self._max_bytes = able.message_max_bytes
+        self.max_bytes = able.message_max_bytes
         self._narrow = None if takes_everything(able) else able
         self._on_closed = on_closed
         messages, size = min(able.batch_max_messages, limits[0]), min(able.batch_max_bytes, limits[1])
@@ -64,6 +70,7 @@ class ProducerSession(Session):
 
     def learn(self, route: Route) -> None:
         """Send the records of a topic along this route from now on."""
+        route = self._with_runs(route)
         self.routes[route.topic] = route
         if route.topic == self.topic:
             self.routes[None] = route
@@ -80,8 +87,13 @@ class ProducerSession(Session):
         name = self.topic if topic is None else topic
         if name is None:
             raise TypeError("this producer was opened without a topic: say topic= with each message")
-        route = self.routes[name] = self.routes[topic] = self._router.find(name, deadline)
+        route = self.routes[name] = self.routes[topic] = self._with_runs(self._router.find(name, deadline))
         return route
+
+    def _with_runs(self, route: Route) -> Route:
+        if not self.queue.collects or self._narrow is not None:
+            return route
+        return attrs.evolve(route, runs=self.queue.open_runs.of_topic(route.topic))
 
     def _route(self, topic: str | None, partition: int | None, deadline: Deadline) -> Route:
         """Return the route of a topic. Look it up where it is unknown, or lacks this partition."""
@@ -90,7 +102,7 @@ class ProducerSession(Session):
 
     # sending -----------------------------------------------------------------------------------------------
 
-    def new_handle(
+    def _checked(
         self,
         route: Route,
         value: bytes | None,
@@ -98,8 +110,11 @@ class ProducerSession(Session):
         headers: HeadersArgument,
         timestamp: datetime | int | None,
         partition: int | None,
-    ) -> SendHandle:
-        """Check a record, choose its partition, and return its handle. The common case comes first."""
+    ) -> tuple[int, bytes | None, bytes | None, Headers, int | None, int]:
+        """Check a record and choose its partition. Return the partition, its fields, and its size.
+
+        The common case comes first.
+        """
         if type(value) is bytes and timestamp is None and not headers and (key is None or type(key) is bytes):
             size = len(value) if key is None else len(value) + len(key)
             pairs: Headers = ()
@@ -113,11 +128,44 @@ class ProducerSession(Session):
             partition = next(route.chooser.keyless)
         else:
             partition = route.chooser.keyed(key)
-        if size > self._max_bytes:
+        if size > self.max_bytes:
             raise self._too_large(size, route.topic)
         if self._narrow is not None:
             self._check_declared(value is None, key is not None, bool(pairs), moment is not None)
-        return SendHandle(route.topic, partition, value, key, pairs, moment, size, self.wait)
+        return partition, value, key, pairs, moment, size
+
+    def new_handle(
+        self,
+        route: Route,
+        value: bytes | None,
+        key: bytes | None,
+        headers: HeadersArgument,
+        timestamp: datetime | int | None,
+        partition: int | None,
+    ) -> SingleSend:
+        """Check a record, choose its partition, and return its handle."""
+        chosen, value, key, pairs, moment, size = self._checked(route, value, key, headers, timestamp, partition)
+        return SingleSend(route.topic, chosen, value, key, pairs, moment, size, self.wait)
+
+    def submit(self, route: Route, fields: Fields, when_full: WhenFull, deadline: Deadline) -> SendHandle:
+        """Check a record and queue it, to be handed over with others if the driver takes runs."""
+        if not self.queue.collects:
+            single = self.new_handle(route, *fields)
+            if not self.queue.put(single):
+                self.queue.accept(single, deadline, when_full)
+            return single
+        partition, value, key, headers, moment, size = self._checked(route, *fields)
+        return self.queue.collect(
+            route.topic, partition, row_of(value, key, headers, moment), size, deadline, when_full
+        )
+
+    def submit_single(self, single: SingleSend, deadline: Deadline) -> None:
+        """Queue a record that has a handle of its own, to be handed over with others if the driver takes runs."""
+        if self.queue.collects:
+            row = row_of(single.value, single.key, single.headers, single.timestamp)
+            self.queue.collect(single.topic, single.partition, row, single.size, deadline, single=single)
+        elif not self.queue.put(single):
+            self.queue.accept(single, deadline)
 
     def hand_over_many(self, records: Records, deadline: Deadline) -> SentBatch:
         """Check a batch and hand it over to the driver."""
@@ -128,16 +176,16 @@ class ProducerSession(Session):
             return SentBatch(0, [], {})
         if self._narrow is not None:
             self._check_declared(*columns.uses())
-        refused = self._refused(columns.sizes) if columns.size > self._max_bytes else {}
+        refused = self._refused(columns.sizes) if columns.size > self.max_bytes else {}
         good = [row for row in rows if row not in refused] if refused else rows
         runs = list(self._splitter.runs(columns, good, lambda topic, most: self._route(topic, most, deadline)))
         self._accept_all(runs, deadline)
         return SentBatch(len(rows), runs, refused)
 
     def _refused(self, sizes: Sequence[int]) -> dict[int, Error]:
-        if max(sizes) <= self._max_bytes:
+        if max(sizes) <= self.max_bytes:
             return {}
-        return {row: self._too_large(size, self.topic) for row, size in enumerate(sizes) if size > self._max_bytes}
+        return {row: self._too_large(size, self.topic) for row, size in enumerate(sizes) if size > self.max_bytes}
 
     def _accept_all(self, runs: Sequence[tuple[SendRun, Rows]], deadline: Deadline) -> None:
         """Hand all runs over. If one cannot be, those before it are on their way, and its records get the error."""
@@ -179,7 +227,7 @@ class ProducerSession(Session):
 
     def _too_large(self, size: int, topic: str | None) -> MessageTooLarge:
         return MessageTooLarge(
-            f"the message has {size} bytes, the most is {self._max_bytes}",
+            f"the message has {size} bytes, the most is {self.max_bytes}",
             backend=self._backend.name, topic=topic, operation="send",
         )  # fmt: skip
 
@@ -199,6 +247,7 @@ class ProducerSession(Session):
                 self.queue.drain(deadline)
         finally:
             given_up = self.queue.give_up()
+            self.queue.end(deadline)
             of_driver = close_native(f"a producer of {self.topic or 'any topic'}", self._driver.close, deadline)
             self._on_closed(self)
         unseen = self.queue.unseen("close")

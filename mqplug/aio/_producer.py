@@ -15,7 +15,7 @@ from mqplug._model.ids import MessageId
 from mqplug._model.statistics import ProducerStatistics
 from mqplug._plugins.backend import NO_TIMEOUT_S
 from mqplug._produce.columns import Records, snapshot
-from mqplug._produce.handle import SendHandle
+from mqplug._produce.handle import SingleSend
 from mqplug._produce.producer import Producer
 from mqplug._produce.queue import WhenFull, check_when_full
 from mqplug._produce.record import HeadersArgument, check_record
@@ -38,7 +38,7 @@ class AsyncProducer(AsyncChild):
         self.sync = Producer(session)
         """The producer beneath, to be used from threads."""
         self._session = session
-        self._queue = AsyncSendQueue(loop, session.queue)
+        self._queue = AsyncSendQueue(loop, session)
         self._line = asyncio.Lock()
         self._in_line = 0
 
@@ -172,9 +172,9 @@ class AsyncProducer(AsyncChild):
         finally:
             self._in_line -= 1
 
-    def _handle(self, route: Route, fields: Fields, *, alone: bool) -> SendHandle:
+    def _handle(self, route: Route, fields: Fields, *, alone: bool) -> SingleSend:
         handle = self._session.new_handle(route, *fields)
-        handle.looked_at = alone
+        handle.was_seen = alone
         return handle
 
     def _full(self) -> QueueFull:

@@ -23,8 +23,8 @@ from mqplug.aio._handle import AsyncSendHandle, ring
 from mqplug.aio._thread_pool import Job
 
 if TYPE_CHECKING:
-    from mqplug._produce.handle import SendHandle
-    from mqplug._produce.queue import SendQueue
+    from mqplug._produce.handle import SingleSend
+    from mqplug._produce.session import ProducerSession
     from mqplug.aio._loop import ClientLoop
 
 T = TypeVar("T")
@@ -68,7 +68,7 @@ class QueuedRecord:
 
     __slots__ = ("_bell", "_context", "_queue", "answer", "droppable", "handle", "left")
 
-    def __init__(self, queue: AsyncSendQueue, handle: SendHandle, answer: AsyncSendHandle, *, droppable: bool) -> None:
+    def __init__(self, queue: AsyncSendQueue, handle: SingleSend, answer: AsyncSendHandle, *, droppable: bool) -> None:
         self.handle = handle
         self.answer = answer
         self.droppable = droppable
@@ -109,10 +109,10 @@ class QueuedRecord:
 class AsyncSendQueue:
     """The records of one asyncio producer that are on their way."""
 
-    def __init__(self, loop: ClientLoop, queue: SendQueue) -> None:
+    def __init__(self, loop: ClientLoop, session: ProducerSession) -> None:
         self._loop = loop
-        self._queue = queue
-        self._most, self._most_bytes = queue.max_messages, queue.max_bytes
+        self._session = session
+        self._most, self._most_bytes = session.queue.max_messages, session.queue.max_bytes
         self._fresh: list[QueuedRecord | Job[Any]] = []
         self._handing_over = OrderedWork()
         self._awaiting = OrderedWork()
@@ -139,7 +139,7 @@ class AsyncSendQueue:
             if timer is not None:
                 timer.cancel()
 
-    def put(self, handle: SendHandle, *, droppable: bool = False) -> AsyncSendHandle:
+    def put(self, handle: SingleSend, *, droppable: bool = False) -> AsyncSendHandle:
         """Queue a record. A ``droppable`` one is not sent if its caller is cancelled before it leaves the loop."""
         answer = AsyncSendHandle(self._loop.event_loop, handle)
         entry = QueuedRecord(self, handle, answer, droppable=droppable)
@@ -209,8 +209,7 @@ class AsyncSendQueue:
         """Hand a record over to the driver, as soon as there is room."""
         handle = entry.handle
         try:
-            if not self._queue.put(handle):
-                self._queue.accept(handle, FOREVER)
+            self._session.submit_single(handle, FOREVER)
         except Error as error:
             handle.failed(error)
         except Exception as error:  # noqa: BLE001 - the caller gets it
@@ -218,7 +217,7 @@ class AsyncSendQueue:
         if not handle.done:
             self._awaiting.add([partial(self._await, handle)])
 
-    def _await(self, handle: SendHandle) -> None:
+    def _await(self, handle: SingleSend) -> None:
         """Serve reports until this record is settled."""
         try:
             handle.wait(handle, FOREVER)

@@ -10,11 +10,12 @@ Read in this order:
    ``Sending`` or ``Run``; a consumer returns each ``Batch`` of ``Columns`` (``ListColumns`` makes them from lists), and
    calls its ``Listener``. ``SharedConsumerDriver`` is for backends with shared modes, ``StageDriver`` for those that
    declare ``staged_ingest``.
-4. ``CheckingConnection``, ``RunProducerDriver``, ``StoringProducerDriver``, ``LossAwareConsumerDriver``,
-   ``PassingConsumerDriver`` and ``ColumnsWithArrow`` are optional: a driver that is one has one more member.
+4. ``CheckingConnection``, ``RunProducerDriver``, ``CollectingProducerDriver``, ``StoringProducerDriver``,
+   ``LossAwareConsumerDriver``, ``PassingConsumerDriver`` and ``ColumnsWithArrow`` are optional: a driver that is one
+   has one more member.
 5. ``ProducerOptions`` and ``ConsumerOptions``, the actions and the data in them, cross the seam.
-6. ``Deadline``, ``Bell`` and ``SendBuffer`` are tools; so are the packages ``mqplug.spi.groups``, for backends that
-   keep groups themselves, and ``mqplug.spi.proxies``, for extensions.
+6. ``Deadline`` and ``Bell`` are tools; so are the packages ``mqplug.spi.groups``, for backends that keep groups
+   themselves, and ``mqplug.spi.proxies``, for extensions.
 
 The driver rules (docs/driver-rules.md) say who may call what, and when. ``mqplug.memory`` is the reference.
 
@@ -81,6 +82,7 @@ from mqplug.spi._actions import (
 from mqplug.spi._descriptor import API_VERSION, Address, Capabilities, Descriptor, Url
 from mqplug.spi._drivers import (
     CheckingConnection,
+    CollectingProducerDriver,
     Connection,
     ConsumerDriver,
     Listener,
@@ -95,7 +97,6 @@ from mqplug.spi._drivers import (
     StoringProducerDriver,
 )
 from mqplug.spi._hookspecs import hookimpl
-from mqplug.spi._send_buffer import SendBuffer
 
 __all__ = [
     "API_VERSION",
@@ -108,6 +109,7 @@ __all__ = [
     "Bell",
     "Capabilities",
     "CheckingConnection",
+    "CollectingProducerDriver",
     "Columns",
     "ColumnsWithArrow",
     "Connection",
@@ -144,7 +146,6 @@ __all__ = [
     "Retention",
     "Run",
     "RunProducerDriver",
-    "SendBuffer",
     "Sending",
     "Settlement",
     "SharedConsumerDriver",

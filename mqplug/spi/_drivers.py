@@ -176,6 +176,18 @@ class RunProducerDriver(ProducerDriver, Protocol):
         """Accept many records for one partition, as ``send`` does, and one thread at a time."""
 
 
+class CollectingProducerDriver(RunProducerDriver, Protocol):
+    """A producer that is cheaper to call with many records. Optional.
+
+    The core collects the records that no sender waits for, and hands over those of a partition as one run: when nothing
+    is on its way (unless the driver has ``store``), when there are many, after ``linger_s``, and before anything that
+    is sent later and not collected.
+    """
+
+    linger_s: float
+    """Seconds for which records may be collected."""
+
+
 class StoringProducerDriver(ProducerDriver, Protocol):
     """A producer that stores a record almost as soon as it accepts it. Optional."""
 
@@ -297,6 +309,11 @@ def checks_coordinates(connection: Connection) -> TypeGuard[CheckingConnection]:
 def takes_runs(driver: ProducerDriver) -> TypeGuard[RunProducerDriver]:
     """Return whether this is a ``RunProducerDriver``."""
     return getattr(driver, "send_run", None) is not None
+
+
+def collects(driver: ProducerDriver) -> TypeGuard[CollectingProducerDriver]:
+    """Return whether this is a ``CollectingProducerDriver``."""
+    return takes_runs(driver) and getattr(driver, "linger_s", None) is not None
 
 
 def stores_at_once(driver: ProducerDriver) -> TypeGuard[StoringProducerDriver]:

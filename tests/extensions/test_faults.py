@@ -245,7 +245,7 @@ def test_a_rule_strikes_where_it_matches(rule, struck):
             for partition in (0, 1):
                 handle = out.submit(b"x", topic=topic, partition=partition)
                 assert (handle.error is not None) == (f"{topic} {partition}" in struck)
-                handle.looked_at = True
+                handle.note_seen()
     assert [f"{each.topic} {each.partition}" for each in faults.happened] == struck
 
 
@@ -265,7 +265,7 @@ def numbers_struck(seed, *more):
     with mqplug.connect("memory", extensions=[faults]) as mq, mq.producer("t", create=True) as out:
         handles = [out.submit(b"x") for _ in range(200)]
         for handle in handles:
-            handle.looked_at = True
+            handle.note_seen()
         return [number for number, handle in enumerate(handles) if "lost the message" in str(handle.error)]
 
 

@@ -397,7 +397,7 @@ def test_failures_that_nobody_looks_at_do_not_pile_up(
     held: tuple[mqplug.Client, HeldProducer], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Of very many unseen failures the first are kept and the others counted."""
-    monkeypatch.setattr("mqplug._produce.queue.MAX_KEPT_FAILURES", 10)
+    monkeypatch.setattr("mqplug._produce.outcomes.MAX_KEPT_FAILURES", 10)
     mq, driver = held
     out = mq.producer("orders")
     for _ in range(25):
@@ -412,7 +412,7 @@ def test_all_who_wait_for_one_record_are_woken(
     held: tuple[mqplug.Client, HeldProducer], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Several threads that wait for the same handle all wake when it is settled, not one of them only."""
-    monkeypatch.setattr("mqplug._produce.handle.PUMP_SLICE_S", 60)
+    monkeypatch.setattr("mqplug._produce.pump.PUMP_SLICE_S", 60)
     mq, driver = held
     out = mq.producer("orders")
     handle = out.submit(b"one")

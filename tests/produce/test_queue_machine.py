@@ -34,13 +34,20 @@ class QueueMachine(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.stack = ExitStack()
-        self.mq, self.driver = self.stack.enter_context(held_client(HeldRuns()))
+        self.mq, self.driver = self.stack.enter_context(held_client(self.make_driver()))
         self.log = self.mq.partitions("orders")[0]
         self.out = self.mq.producer("orders", queue_messages=MESSAGES, queue_bytes=BYTES)
         self.sent: list[Sent] = []
         self.units: list[list[Sent]] = []  # as they lie with the driver
         self.closed = False
         self.number = 0
+
+    def make_driver(self) -> HeldRuns:
+        return HeldRuns()
+
+    def accepted(self, unit: list[Sent]) -> None:
+        """These were handed over together."""
+        self.units.append(unit)
 
     def value(self, size: int) -> bytes:
         """A value of this size; those of some size are all different."""
@@ -65,7 +72,7 @@ class QueueMachine(RuleBasedStateMachine):
                 self.out.submit(value, when_full=when_full, timeout=0)
             return
         self.sent.append(Sent(value, handle=self.out.submit(value, when_full=when_full, timeout=0)))
-        self.units.append(self.sent[-1:])
+        self.accepted(self.sent[-1:])
 
     @precondition(lambda self: not self.closed)
     @rule(size=SIZES)
@@ -77,7 +84,7 @@ class QueueMachine(RuleBasedStateMachine):
             self.out.send(value, timeout=0)
         if room:
             self.sent.append(Sent(value, handle=caught.value.handle, seen=True))
-            self.units.append(self.sent[-1:])
+            self.accepted(self.sent[-1:])
 
     @precondition(lambda self: not self.closed)
     @rule(sizes=st.lists(SIZES, min_size=1, max_size=12))
@@ -97,10 +104,11 @@ class QueueMachine(RuleBasedStateMachine):
             outcomes = [next(results) for _ in part]
             assert {type(each) for each in outcomes} == {mqplug.SendTimeout if room else mqplug.QueueFull}
             if room:
-                self.units.append([Sent(*each) for each in zip(part, ["waiting"] * len(part), strict=True)])
-                for sent, outcome in zip(self.units[-1], outcomes, strict=True):
+                unit = [Sent(*each) for each in zip(part, ["waiting"] * len(part), strict=True)]
+                for sent, outcome in zip(unit, outcomes, strict=True):
                     sent.handle, sent.seen = outcome.handle, True
-                self.sent += self.units[-1]
+                self.sent += unit
+                self.accepted(unit)
 
     @precondition(lambda self: self.units)
     @rule(choice=st.randoms(use_true_random=False), state=STATES, each_alone=st.booleans())
@@ -239,5 +247,48 @@ def settle(unit: Any, state: str, where: tuple[Any, ...]) -> None:
             unit.unknown(mqplug.Timeout("nobody answered"))
 
 
+class CollectingRuns(HeldRuns):
+    """A driver for which records are collected, for longer than a test lasts."""
+
+    linger_s = 3600.0
+
+
+class CollectingMachine(QueueMachine):
+    """The same with a driver for which records are collected: it gets them in their order, in runs of some length."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.collected: list[Sent] = []  # what the driver did not have yet when this was last looked at
+
+    def make_driver(self) -> HeldRuns:
+        return CollectingRuns()
+
+    def accepted(self, unit: list[Sent]) -> None:
+        self.collected += unit
+
+    @invariant()
+    def in_order(self) -> None:
+        """The driver has what was accepted, in that order; what it does not have yet was accepted last."""
+        for unit in self.driver.units[len(self.units) :]:
+            number = len(getattr(unit, "values", [unit]))
+            self.units.append(self.collected[:number])
+            del self.collected[:number]
+        super().in_order()
+
+    @precondition(lambda self: self.collected)
+    @rule()
+    def linger(self) -> None:
+        """The run that is open goes at the second tick, without a look at its handles."""
+        ticks = [self.out._queue._hand_over_lingering() for _ in range(2)]
+        assert not ticks[1]
+        assert sum(len(getattr(unit, "values", [unit])) for unit in self.driver.units) == len(self.waiting())
+
+    def close(self) -> None:
+        super().close()
+        self.collected.clear()
+
+
 TestQueue = QueueMachine.TestCase
 TestQueue.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
+TestCollectingQueue = CollectingMachine.TestCase
+TestCollectingQueue.settings = TestQueue.settings

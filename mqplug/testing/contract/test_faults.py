@@ -46,6 +46,10 @@ class Sender:
                 value = b"%d" % len(self.handles)
                 self.handles.append(self._producer.submit(value, partition=0, when_full="raise"))
 
+    def sent(self) -> list[tuple[bytes, SendHandle]]:
+        """Each value that was sent, and its handle."""
+        return [(b"%d" % number, handle) for number, handle in enumerate(list(self.handles))]
+
     @property
     def stored(self) -> int:
         """How many were stored."""
@@ -101,7 +105,7 @@ def test_killed_while_producing(bench: Bench) -> None:
             pass
         send_more(bench, sender)
     settled(bench, sender)
-    stored = {handle.result(0): handle.value for handle in sender.handles if handle.error is None}
+    stored = {handle.result(0): value for value, handle in sender.sent() if handle.error is None}
     found = {message.id: message.value for message in bench.connect().read(topic)}
     bench.equal({each: found.get(each) for each in stored}, stored, "what was stored is there")
     check_values(bench, [value or b"" for value in found.values()], len(sender.handles))

@@ -75,10 +75,9 @@ def test_duplicates(bench: Bench) -> None:
     with Sender(bench.producer(topic)) as sender:
         for _ in range(2):
             send_more(bench, sender)
-            on_their_way = [handle for handle in sender.handles if not handle.done]
+            in_doubt.update(value for value, handle in sender.sent() if not handle.done)
             with outage(bench):
-                in_doubt.update(handle.value for handle in on_their_way)
-                in_doubt.update(handle.value for handle in list(sender.handles) if not handle.done)
+                in_doubt.update(value for value, handle in sender.sent() if not handle.done)
     settled(bench, sender)
     counts = Counter(message.value for message in bench.connect().read(topic))
     twice = {value for value, count in counts.items() if count > 1}
@@ -143,7 +142,7 @@ def test_verdict(bench: Bench) -> None:
                 pass
         send_more(bench, sender)
     settled(bench, sender)
-    stored = {handle.value for handle in sender.handles if handle.error is None}
+    stored = {value for value, handle in sender.sent() if handle.error is None}
     bench.wait(lambda: stored <= _work(bench, member, came).keys(), "all came", within=RECOVERY)
     again = sum(came.values()) - len(came)
     verdict = "exactly once" if not again else "at least once"

@@ -65,9 +65,9 @@ def _trouble(bench: Bench, begin: Callable[[], None] | None) -> None:
     bench.wait(lambda: sent.one(producer, bench.patience), "what is sent in the end is stored", within=RECOVERY)
     bench.wait(lambda: all(handle.done for handle in sent.handles), "each has an outcome", within=RECOVERY)
     found = {message.id: message.value for message in bench.connect().read(topic)}
-    told = {handle.result(0): handle.value for handle in sent.handles if handle.error is None}
+    told = {handle.result(0): value for value, handle in sent.each() if handle.error is None}
     bench.equal({each: found.get(each) for each in told}, told, "what was called stored is there, under its id")
-    failed = {handle.value for handle in sent.handles if handle.error and not isinstance(handle.error, OutcomeUnknown)}
+    failed = {value for value, handle in sent.each() if handle.error and not isinstance(handle.error, OutcomeUnknown)}
     bench.equal(failed & set(found.values()), set(), "what was called failed is not there")
     check_values(bench, [value or b"" for value in found.values()], len(sent.handles))
     for consumer, ids in zip(consumers, came, strict=True):
@@ -95,6 +95,10 @@ class Sent:
         except Error:
             return False
         return True
+
+    def each(self) -> list[tuple[bytes, SendHandle]]:
+        """Each value that was sent, and its handle."""
+        return [(b"%d" % number, handle) for number, handle in enumerate(self.handles)]
 
     def _submit(self, producer: Producer) -> SendHandle:
         self.handles.append(producer.submit(b"%d" % len(self.handles), partition=0))

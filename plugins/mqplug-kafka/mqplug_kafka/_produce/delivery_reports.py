@@ -10,12 +10,12 @@ from __future__ import annotations
 from collections import defaultdict, deque
 from collections.abc import Mapping, Sequence
 from itertools import chain
-from typing import Any, Protocol
+from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
-from mqplug import Error, Log, OutcomeUnknown
-from mqplug.spi import Numbers, Sending
+from mqplug import OutcomeUnknown
+from mqplug.spi import Run, Sending
 from mqplug_kafka._cluster.errors import NOT_STORED_CODES, maybe_stored, not_stored
 from mqplug_kafka._produce.current_logs import CurrentLogs
 
@@ -23,30 +23,14 @@ FailedRecord = tuple[KafkaError | None, bytes | None, bytes | None]
 """The error, and the record's value and key. Without an error it is stored at an unknown offset."""
 
 
-class RecordGroup(Protocol):
-    """Records that are sent together: a run, or single records sent one after the other."""
-
-    topic: str
-    partition: int
-
-    @property
-    def values(self) -> Sequence[bytes | None]: ...
-    @property
-    def keys(self) -> Sequence[bytes | None] | None: ...
-    def __len__(self) -> int: ...
-    def sendings(self) -> Sequence[Sending]: ...
-    def stored(self, log: Log, coordinates: Sequence[Numbers]) -> None: ...
-    def failed(self, error: Error) -> None: ...
-
-
 class DeliveryReports:
-    """Collects the reports on a group of records, and settles them when all have come."""
+    """Collects the reports on a run, and settles them when all have come."""
 
     __slots__ = (
         "_current_logs", "_expected", "_failures", "_offsets", "_partitions", "_placed", "_records", "_refused",
     )  # fmt: skip
 
-    def __init__(self, records: RecordGroup, current_logs: CurrentLogs) -> None:
+    def __init__(self, records: Run, current_logs: CurrentLogs) -> None:
         self._records = records
         self._current_logs = current_logs
         self._offsets: list[int] = []  # the offsets of the stored records

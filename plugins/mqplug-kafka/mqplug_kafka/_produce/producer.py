@@ -1,60 +1,27 @@
-"""The producer, which hands single records to the native client together: that takes a third of the time.
-
-They are collected until there are ``MAX_COLLECTED_RECORDS``, until a sender waits, or for ``LINGER_S``.
-"""
+"""The producer, which hands records to the native client and takes its delivery reports."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Sequence
 from functools import partial
-from itertools import groupby
-from operator import attrgetter
 from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException, Message
 
-from mqplug import Error, Log
-from mqplug.spi import Numbers, Run, SendBuffer, Sending
+from mqplug.spi import Run, Sending
 from mqplug_kafka._cluster.connection import KafkaConnection
 from mqplug_kafka._cluster.errors import bad_time, not_stored
 from mqplug_kafka._produce.current_logs import CurrentLogs
 from mqplug_kafka._produce.delivery_reports import DeliveryReports, settle_failure
 
-MAX_COLLECTED_RECORDS = 500
 LINGER_S = 0.002
-
-
-class SingleRecords:
-    """Records of one topic and partition that were sent one by one."""
-
-    __slots__ = ("_sendings", "keys", "partition", "topic", "values")
-
-    def __init__(self, sendings: Sequence[Sending]) -> None:
-        self._sendings = sendings
-        self.topic = sendings[0].topic
-        self.partition = sendings[0].partition
-        self.values: Sequence[bytes | None] = [sending.value for sending in sendings]
-        keys = [sending.key for sending in sendings]
-        self.keys: Sequence[bytes | None] | None = None if keys.count(None) == len(keys) else keys
-
-    def __len__(self) -> int:
-        return len(self._sendings)
-
-    def sendings(self) -> Sequence[Sending]:
-        return self._sendings
-
-    def stored(self, log: Log, coordinates: Sequence[Numbers]) -> None:
-        for sending, place in zip(self._sendings, coordinates, strict=True):
-            sending.stored(log, place)
-
-    def failed(self, error: Error) -> None:
-        for sending in self._sendings:
-            sending.failed(error)
 
 
 class KafkaProducer:
     """A producer that hands records to the native one, whose delivery reports settle them."""
+
+    linger_s = LINGER_S
 
     def __init__(self, connection: KafkaConnection) -> None:
         self._shared_producers = connection.shared_producers
@@ -62,49 +29,34 @@ class KafkaProducer:
         self._connection = connection
         self._future_max = connection.settings.future_max
         self._current_logs = CurrentLogs(connection)
-        self._buffer = SendBuffer(
-            self._produce_all, linger_s=LINGER_S, max_records=MAX_COLLECTED_RECORDS, thread_name="mqplug-kafka-linger"
-        )
-        self.send = self._buffer.add
+
+    def send(self, sendings: Sequence[Sending]) -> None:
+        for sending in sendings:
+            self._prepare(sending.topic, sending.partition)
+            self._produce(sending)
 
     def send_run(self, run: Run) -> None:
-        """Hand over the collected records, then the run."""
+        """Hand records to the native client together, which takes a third of the time."""
         if run.headers is not None or run.timestamps is not None:
-            self._buffer.collected.extend(run.sendings())
-            self._buffer.flush()
+            self.send(run.sendings())
             return
-        with self._buffer.lock:
-            self._buffer.hand_over_locked()
-            self._prepare(run.topic, run.partition)
-            DeliveryReports(run, self._current_logs).produce(self._shared.native)
+        self._prepare(run.topic, run.partition)
+        DeliveryReports(run, self._current_logs).produce(self._shared.native)
 
     def pump(self, timeout: float) -> None:
         """Serve delivery reports."""
-        if self._buffer.collected:
-            self._buffer.flush()
         self._shared.pump(timeout)
         self._current_logs.settle(timeout)
 
     def flush(self, timeout: float) -> None:
-        """Hand over the collected records, and make the native client send what lingers there."""
-        self._buffer.flush()
+        """Make the native client send what lingers there."""
         self._shared.hasten(timeout)
 
     def close(self, timeout: float) -> None:
-        """Hand over the collected records, and release the native producer."""
-        self._buffer.close(timeout)
+        """Release the native producer."""
         self._shared_producers.release(self._shared, timeout)
 
     # handing over ------------------------------------------------------------------------------------------
-
-    def _produce_all(self, sendings: Sequence[Sending]) -> None:
-        for (topic, partition, headers, timestamp), group in groupby(sendings, _alike):
-            self._prepare(topic, partition)
-            if not headers and timestamp is None:
-                DeliveryReports(SingleRecords(list(group)), self._current_logs).produce(self._shared.native)
-            else:
-                for sending in group:
-                    self._produce(sending)
 
     def _prepare(self, topic: str, partition: int) -> None:
         """Refresh the logs of a topic if they are due, and make the native client learn of the partition."""
@@ -147,7 +99,3 @@ class KafkaProducer:
 
     def _stored(self, sending: Sending, partition: int, offset: int) -> None:
         sending.stored(self._current_logs.log(sending.topic, partition), (offset,))
-
-
-_alike = attrgetter("topic", "partition", "headers", "timestamp")
-"""The fields in which records must agree to go together."""

@@ -11,6 +11,7 @@ from mqplug_rocksmq._engine import clock
 from mqplug_rocksmq._format.page import PageBody, PageColumns, encode_single
 from mqplug_rocksmq._format.paging import page_bodies
 
+LINGER_S: Final = 0.001  # for which messages that no sender waits for are collected, so that they share pages
 MAX_COLLECTED_MESSAGES: Final = 1000  # that are stored together
 PORTION_BYTES: Final = 1 << 20  # of single sends that are stored together
 

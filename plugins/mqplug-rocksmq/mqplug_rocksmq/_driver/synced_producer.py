@@ -1,7 +1,7 @@
 """Producers whose sends wait: for a sync to disk, or for the answer of the owner process.
 
-Messages are collected while others are in progress, and are stored together afterwards. So a sender that does not wait
-gets large pages, and one that waits is not delayed. For sends that need no sync see ``unsynced_producer``.
+Messages of waiting senders are collected while others are in progress, and are stored together afterwards: so many
+threads share a sync. For sends that need no sync see ``unsynced_producer``.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from mqplug import Error, Log, OutcomeUnknown, PluginError
 from mqplug.spi import Run, Sending
 from mqplug_rocksmq._driver.send_units import (
+    LINGER_S,
     MAX_COLLECTED_MESSAGES,
     BatchSend,
     SingleSends,
@@ -23,6 +24,8 @@ from mqplug_rocksmq._driver.sinks import Sink
 
 class SyncedProducer:
     """Sends to any topic of a store."""
+
+    linger_s = LINGER_S
 
     def __init__(self, sink: Sink) -> None:
         self._sink = sink

@@ -1,0 +1,139 @@
+"""A run of records that were sent one by one and that no sender waits for: the driver gets them together."""
+
+from __future__ import annotations
+
+from itertools import accumulate
+from operator import add
+from typing import TYPE_CHECKING
+
+from mqplug._produce.columns import RecordColumns
+from mqplug._produce.handle import RowHandle, SendHandle, SingleSend
+from mqplug._produce.record import size_of
+from mqplug._produce.send_run import SendRun
+
+if TYPE_CHECKING:
+    from mqplug._model.errors import Error
+    from mqplug._model.headers import Headers
+    from mqplug._produce.handle import IdParts
+    from mqplug._produce.pump import AwaitedSend, Wait
+
+    WholeRow = tuple[bytes | None, bytes | None, Headers, int | None]
+    """Value, key, headers and timestamp of a record."""
+    Row = bytes | WholeRow
+    """A record; just its value, if it has nothing else."""
+NO_RECORDS = RecordColumns((), ())
+
+
+class CollectedRun(SendRun):
+    """Records of one partition. It is open until it is sealed: then it has its columns, and takes no more.
+
+    A record is added by one append, so that an interrupt cannot leave half of it.
+    """
+
+    __slots__ = ("bytes_left", "reserved", "rows", "rows_max", "rows_seen", "singles", "ticked", "values_only")
+
+    def __init__(self, topic: str, partition: int, wait: Wait, rows_max: int, bytes_max: int) -> None:
+        super().__init__(topic, partition, NO_RECORDS, wait)
+        self.rows: list[Row] = []
+        self.rows_max = rows_max
+        self.bytes_left = bytes_max
+        self.reserved = rows_max, bytes_max
+        """The messages and bytes that the queue keeps free for it while it is open."""
+        self.values_only = True
+        """Whether each row is just a value, as long as no record has more."""
+        self.singles: dict[int, SingleSend] = {}
+        """The rows that are also records of their own, which get their outcome, too."""
+        self.rows_seen: set[int] = set()
+        """The rows whose failure was raised."""
+        self.ticked = False
+        """Whether it was there at the last tick of the linger thread."""
+
+    def has_room(self, size: int) -> bool:
+        """Return whether there is room for a record of this size."""
+        return len(self.rows) < self.rows_max and size <= self.bytes_left
+
+    def add(self, row: Row, size: int, single: SingleSend | None = None) -> RowHandle:
+        """Add a record, for which there is room. ``single`` is the record itself, if it has a handle of its own."""
+        if self.values_only and type(row) is tuple:
+            self.rows = [_whole(each) for each in self.rows]
+            self.values_only = False
+        number = len(self.rows)
+        if single is not None:
+            self.singles[number] = single
+        self.bytes_left -= size
+        self.rows.append(row if self.values_only else _whole(row))
+        return RowHandle(self, number)
+
+    def seal(self) -> None:
+        """Take no more records, and make the columns."""
+        self.rows_max, self.bytes_left = 0, -1
+        if self.rows:
+            self._columns = _values_only(self.rows) if self.values_only else _of_rows(self.rows)  # type: ignore[arg-type]
+            self._count = len(self.rows)
+            self.size = self._columns.size
+            self.rows = []
+
+    def let_go(self) -> None:
+        """Let go of the records, which are settled: one handle that is kept would keep them all."""
+        if self.is_stored:
+            self._columns = NO_RECORDS
+            self.singles = {}
+
+    def outcome_of(self, row: int) -> IdParts | Error | None:
+        """Return what became of a record; None while it is on its way."""
+        if self._alone is not None:
+            return self._alone[row].outcome
+        outcome = self._outcome
+        if type(outcome) is not tuple:
+            return outcome  # type: ignore[return-value]
+        log, coordinates, details = outcome
+        return log, coordinates[row], () if details is None else details[row]
+
+    def awaited_of(self, row: int) -> AwaitedSend | None:
+        """Return what to wait for until this record is settled; None once it is."""
+        if self._alone is not None:
+            return self._alone[row].awaited
+        return self if self._outcome is None else None
+
+    def handle(self, row: int) -> SendHandle:
+        """Return the handle of a record."""
+        return self.singles.get(row) or RowHandle(self, row)
+
+    def _records(self) -> list[SingleSend]:
+        records = super()._records()
+        for row, single in self.singles.items():
+            records[row] = single
+        return records
+
+    def _pass_on(self) -> None:
+        super()._pass_on()
+        if self._alone is None and self.singles:
+            self._tell(self.singles.items())
+
+
+def row_of(value: bytes | None, key: bytes | None, headers: Headers, timestamp: int | None) -> Row:
+    """Return a record as a row."""
+    if key is None and timestamp is None and value is not None and not headers:
+        return value
+    return value, key, headers, timestamp
+
+
+def _whole(row: Row) -> WholeRow:
+    return (row, None, (), None) if isinstance(row, bytes) else row
+
+
+def _values_only(values: list[bytes]) -> RecordColumns:
+    return RecordColumns(values, list(accumulate(map(len, values))))
+
+
+def _of_rows(rows: list[WholeRow]) -> RecordColumns:
+    values, keys, headers, timestamps = zip(*rows, strict=True)
+    plain = None not in values and None not in keys and not any(headers)
+    sizes = map(add, map(len, values), map(len, keys)) if plain else map(size_of, values, keys, headers)
+    return RecordColumns(
+        values,
+        list(accumulate(sizes)),
+        None if keys.count(None) == len(keys) else keys,
+        headers if any(headers) else None,
+        None if timestamps.count(None) == len(timestamps) else timestamps,
+    )

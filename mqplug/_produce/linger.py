@@ -1,0 +1,48 @@
+"""The thread that hands over what was collected and what no sender waits for."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+
+
+class LingerThread:
+    """Calls ``tick`` twice in ``linger_s`` from ``start`` on, until it returns False."""
+
+    def __init__(self, tick: Callable[[], bool], linger_s: float, name: str) -> None:
+        self._tick = tick
+        self._linger_s = linger_s
+        self._name = name
+        self._due = threading.Event()
+        self._closed = threading.Event()
+        self._thread: threading.Thread | None = None
+
+    def start(self) -> None:
+        """Begin to tick, unless it does already. One thread at a time."""
+        if self._due.is_set():  # which is cheaper than to set it
+            return
+        self._due.set()
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._run, name=self._name, daemon=True)
+            self._thread.start()
+
+    def close(self, timeout: float) -> None:
+        """End the thread."""
+        self._closed.set()
+        self._due.set()
+        if self._thread is not None:
+            self._thread.join(timeout)
+        self._tick = _nothing_left  # else a cycle with the queue keeps its driver, and the connection, alive
+
+    def _run(self) -> None:
+        while True:
+            self._due.wait()
+            if self._closed.wait(self._linger_s / 2):
+                return
+            self._due.clear()  # before the tick: what is collected after it needs another
+            if self._tick():
+                self._due.set()
+
+
+def _nothing_left() -> bool:
+    return False

@@ -1,0 +1,78 @@
+"""What became of a producer's records, in numbers, and the failures that no caller has seen."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from mqplug._model.errors import Error, SendFailed
+from mqplug._model.outcome import OutcomeUnknown
+from mqplug._produce.collected_run import CollectedRun
+from mqplug._produce.handle import SendHandle, SingleSend
+
+if TYPE_CHECKING:
+    from mqplug._produce.handle import IdParts
+    from mqplug._produce.send_run import SendRun
+
+MAX_KEPT_FAILURES = 10_000  # that no caller has seen; more are only counted
+
+
+class Outcomes:
+    """Counts the outcomes of one producer. The queue's lock is held in all calls."""
+
+    def __init__(self) -> None:
+        self.stored = self.failed = self.unknown = self.bytes = 0
+        self._unseen: list[Error | SendHandle] = []
+        self._unseen_more = 0
+
+    def count(self, unit: SingleSend | SendRun) -> None:
+        """Count a settled record, or the records of a settled run."""
+        self.bytes += unit.size
+        if isinstance(unit, SingleSend):
+            self._count(unit, unit.outcome)
+        elif unit.is_stored:
+            self.stored += len(unit)
+        elif isinstance(unit, CollectedRun):
+            for row in range(len(unit)):
+                self._count(unit.handle(row), unit.outcome_of(row))
+        else:
+            for outcome in unit.results():
+                self._count(unit, outcome)
+
+    def _count(self, unit: SendHandle | SendRun, outcome: IdParts | Error | None) -> None:
+        if type(outcome) is tuple:
+            self.stored += 1
+        elif isinstance(outcome, Error):
+            if isinstance(outcome, OutcomeUnknown):
+                self.unknown += 1
+            else:
+                self.failed += 1
+            self._keep_unseen(unit, outcome)
+
+    def _keep_unseen(self, unit: SendHandle | SendRun, error: Error) -> None:
+        if unit.was_seen:
+            return
+        if len(self._unseen) < MAX_KEPT_FAILURES:
+            self._unseen.append(unit if isinstance(unit, SendHandle) else error)
+        else:
+            self._unseen_more += 1
+
+    def take_unseen(self, where: dict[str, Any]) -> Error | None:
+        """Return the failures that no caller has seen as one error, once: ``OutcomeUnknown`` if all are in doubt."""
+        kept, more = self._unseen, self._unseen_more
+        self._unseen, self._unseen_more = [], 0
+        unseen = [each.error if isinstance(each, SendHandle) else each for each in kept if not _seen(each)]
+        failed = [each for each in unseen if each is not None]
+        if not failed:
+            return None
+        count, first = len(failed) + more, failed[0]
+        error: Error
+        if all(isinstance(each, OutcomeUnknown) for each in failed):
+            error = OutcomeUnknown(f"{count} messages may or may not be stored, first: {first.message}", **where)
+        else:
+            error = SendFailed(f"{count} submitted messages failed, first: {first}", results=failed, **where)
+        error.__cause__ = first
+        return error
+
+
+def _seen(each: Error | SendHandle) -> bool:
+    return isinstance(each, SendHandle) and each.was_seen

@@ -1,0 +1,266 @@
+"""Records that no sender waits for are collected, and a driver that asks for it gets them as runs."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import threading
+import weakref
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+from held_backend import HeldBackend, HeldRuns, held_client
+from waiting import wait_until
+
+import mqplug
+from mqplug.spi import Run, Sending
+
+LONG_S = 3600.0  # a linger that no test waits for
+
+
+class Collecting(HeldRuns):
+    """Keeps what it gets, and settles nothing by itself."""
+
+    linger_s = LONG_S
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.values: list[list[bytes | None]] = []  # what came together
+
+    def send(self, sendings: Sequence[Sending]) -> None:
+        super().send(sendings)
+        self.values.append([each.value for each in sendings])
+
+    def send_run(self, run: Run) -> None:
+        super().send_run(run)
+        self.values.append(list(run.values))
+
+
+class Storing(Collecting):
+    """Stores at once."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.log: Any = None
+
+    def send_run(self, run: Run) -> None:
+        super().send_run(run)
+        run.stored(self.log, [(number,) for number in range(len(run))])
+
+    def store(self, sending: Sending) -> None:
+        self.values.append([sending.value])
+        sending.stored(self.log, (99,))
+
+
+@contextmanager
+def producer(driver: Any = None, **options: Any) -> Iterator[tuple[mqplug.Producer, Any]]:
+    """A producer of the topic ``orders``, and its driver."""
+    with held_client(driver or Collecting()) as (mq, held):
+        held.log = mq.partitions("orders")[0]
+        yield mq.producer("orders", **options), held
+
+
+def test_the_first_goes_at_once_and_the_others_when_somebody_waits() -> None:
+    """A driver with nothing to do gets a record at once. What comes after it goes when one of them is waited for."""
+    with producer() as (out, driver):
+        handles = [out.submit(b"%d" % number) for number in range(4)]
+        assert driver.values == [[b"0"]]
+        with pytest.raises(mqplug.SendTimeout):
+            handles[2].result(timeout=0)
+        assert driver.values == [[b"0"], [b"1", b"2", b"3"]]
+        driver.units[1].stored(driver.log, [(5,), (6,), (7,)])
+        assert [each.result().coordinates for each in handles[1:]] == [(5,), (6,), (7,)]
+
+
+def test_a_driver_that_stores_at_once_gets_runs_from_the_first_record_on() -> None:
+    """It has nothing to do after each run, so that alone would give it each record by itself."""
+    with producer(Storing()) as (out, driver):
+        handles = [out.submit(b"%d" % number) for number in range(3)]
+        assert driver.units == []
+        assert handles[0].result().coordinates == (0,)
+        assert driver.values == [[b"0", b"1", b"2"]]
+
+
+def test_a_full_run_goes_by_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The record for which a run has no room hands the run over, by number and by bytes."""
+    monkeypatch.setattr("mqplug._produce.queue.COLLECTED_MESSAGES", 3)
+    monkeypatch.setattr("mqplug._produce.queue.COLLECTED_BYTES", 10)
+    with producer(Storing()) as (out, driver):
+        for number in range(7):
+            out.submit(b"%d" % number)
+        assert driver.values == [[b"0", b"1", b"2"], [b"3", b"4", b"5"]]
+        out.submit(b"x" * 10)
+        out.submit(b"y" * 20)
+        out.flush()
+        assert driver.values[2:] == [[b"6"], [b"x" * 10], [b"y" * 20]]
+
+
+def test_what_nobody_waits_for_goes_after_a_moment() -> None:
+    """Without a flush, a thread hands over what was collected; again for what comes later."""
+    driver = Storing()
+    driver.linger_s = 0.001
+    with producer(driver) as (out, _):
+        for number in range(1, 3):
+            handle = out.submit(b"x")
+            wait_until(lambda handle=handle: handle.done)
+            assert len(driver.units) == number
+
+
+def test_what_is_sent_later_comes_behind() -> None:
+    """A send that waits, and a batch, hand over what was collected before they go themselves."""
+    with producer(Storing()) as (out, driver):
+        out.submit(b"1")
+        out.send(b"2")
+        out.submit(b"3")
+        out.send_many([b"4", b"5"])
+        assert driver.values == [[b"1"], [b"2"], [b"3"], [b"4", b"5"]]
+
+
+def test_a_run_has_all_fields() -> None:
+    """Keys, headers, timestamps and tombstones are in their columns, also where other records of the run have none."""
+
+    class Copying(Storing):
+        def send_run(self, run: Run) -> None:
+            named = [list(each or ()) for each in (run.values, run.keys, run.headers)]
+            self.columns = [tuple(named), list(run.timestamps or ()), list(run.ends)]
+            super().send_run(run)
+
+    with producer(Copying()) as (out, driver):
+        out.submit(b"plain")
+        out.submit(b"keyed", key=b"k")
+        out.submit(None, headers={"h": b"1"}, timestamp=5)
+        out.submit(b"plain again")
+        out.flush()
+        assert driver.columns == [
+            ([b"plain", b"keyed", None, b"plain again"], [None, b"k", None, None], [(), (), (("h", b"1"),), ()]),
+            [None, None, 5, None],
+            [5, 11, 13, 24],
+        ]
+
+
+def test_a_run_of_partitions(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each partition has a run of its own, and a partition that is named is kept to."""
+    with held_client(Storing()) as (mq, driver):
+        mq.create_topic("wide", partitions=3)
+        driver.log = mq.partitions("wide")[0]
+        out = mq.producer("wide")
+        for number in range(6):
+            out.submit(b"%d" % number, partition=number % 3)
+        out.flush()
+        assert driver.values == [[b"0", b"3"], [b"1", b"4"], [b"2", b"5"]]
+        assert [run.partition for run in driver.units] == [0, 1, 2]
+
+
+def test_a_driver_that_fails_leaves_the_records_in_doubt() -> None:
+    """Nobody knows what became of the records, and who hands them over is not who sent them: their handles say so."""
+
+    class Failing(Storing):
+        def send_run(self, run: Run) -> None:
+            raise RuntimeError("no")
+
+    with producer(Failing()) as (out, _):
+        handles = [out.submit(b"x") for _ in range(3)]
+        with pytest.raises(mqplug.OutcomeUnknown, match="RuntimeError"):
+            handles[0].result()
+        with pytest.raises(mqplug.OutcomeUnknown, match="2 messages may or may not be stored"):
+            out.flush()
+
+
+def test_an_interrupted_hand_over_is_in_doubt() -> None:
+    """Ctrl-C goes on to whoever hands over, and each record of the run has an outcome."""
+
+    class Interrupted(Storing):
+        def send_run(self, run: Run) -> None:
+            raise KeyboardInterrupt
+
+    with producer(Interrupted()) as (out, _):
+        handles = [out.submit(b"x") for _ in range(3)]
+        with pytest.raises(KeyboardInterrupt):
+            handles[0].result()
+        assert {type(each.error) for each in handles} == {mqplug.OutcomeUnknown}
+        assert (out.statistics().waiting, out.statistics().unknown) == (0, 3)
+        with pytest.raises(mqplug.OutcomeUnknown, match="3 messages"):
+            out.flush()
+
+
+def test_a_failure_is_raised_once() -> None:
+    """A flush raises the failures of a run that were not looked at, and only these."""
+    with producer() as (out, driver):
+        first, *handles = [out.submit(b"x") for _ in range(4)]
+        driver.units[0].stored(driver.log, [(0,)])
+        first.result()
+        with pytest.raises(mqplug.SendTimeout):
+            handles[0].result(timeout=0)
+        driver.units[1].failed(mqplug.AccessDenied("no"))
+        with pytest.raises(mqplug.AccessDenied):
+            handles[0].result()
+        with pytest.raises(mqplug.SendFailed, match="2 submitted messages failed"):
+            out.flush()
+        out.flush()
+
+
+def test_records_of_a_run_may_be_settled_one_by_one() -> None:
+    """A driver may settle each record by itself; a waiter wakes for its own."""
+    with producer() as (out, driver):
+        _, second, third = [out.submit(b"%d" % number) for number in range(3)]
+        with pytest.raises(mqplug.SendTimeout):
+            second.result(timeout=0)
+        one, two = driver.units[1].sendings()
+        two.stored(driver.log, (7,))
+        assert (second.done, third.result().coordinates) == (False, (7,))
+        one.failed(mqplug.AccessDenied("no"))
+        with pytest.raises(mqplug.AccessDenied):
+            second.result()
+        driver.units[0].stored(driver.log, [(0,)])
+
+
+def test_a_close_hands_over_and_ends_the_thread() -> None:
+    """A close leaves neither a record nor a thread."""
+    driver = Storing()
+    driver.linger_s = 0.2
+    with producer(driver) as (out, _):
+        handle = out.submit(b"x")
+        assert [each.name for each in threading.enumerate() if each.name == "mqplug-held-linger"]
+        out.close()
+        assert handle.result().coordinates == (0,)
+        assert not [each.name for each in threading.enumerate() if each.name == "mqplug-held-linger"]
+        with pytest.raises(mqplug.Closed):
+            out.submit(b"y")
+
+
+def test_a_closed_producer_lets_go_of_its_driver() -> None:
+    """After a close no cycle keeps the driver, and with it its connection, until the garbage collector runs."""
+    gc.collect()
+    gc.disable()
+    try:
+        with producer(Storing()) as (out, driver):
+            out.submit(b"x")
+            out.close()
+            driver.units.clear()  # what it keeps for the tests knows the queue
+            queue = weakref.ref(out._queue)
+            del out, driver
+        assert queue() is None
+    finally:
+        gc.enable()
+
+
+def test_asyncio_has_runs_too() -> None:
+    """Records of one turn of the loop go together, and each handle gets its outcome."""
+    driver = Storing()
+    mqplug.register("held", HeldBackend(driver))
+
+    async def main() -> list[mqplug.MessageId]:
+        async with mqplug.aio.connect("held") as mq:
+            await mq.create_topic("orders")
+            driver.log = (await mq.partitions("orders"))[0]
+            async with mq.producer("orders") as out:
+                await out.send(b"first")
+                handles = [await out.submit(b"%d" % number, key=b"k") for number in range(20)]
+                return [await handle for handle in handles]
+
+    ids = asyncio.run(main())
+    sizes = [len(values) for values in driver.values]
+    assert (sum(sizes), len(ids)) == (21, 20)
+    assert max(sizes) > 1
