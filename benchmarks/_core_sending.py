@@ -94,28 +94,30 @@ def sending_contests(mq: mqplug.Client, messages: int) -> list[Contest]:
     kept = bare("the same; the records are kept", _bare_kept)
     return [
         Contest(
-            name="send: submit, unwatched", max_added_cpu_us=0.6,
+            name="send: submit, unwatched", max_added_cpu_us=0.5,
             ours=ours("out.submit(value)", _submit), rivals=[unwatched],
         ),
         Contest(
-            name="send: submit with a key",
+            name="send: submit with a key", max_added_cpu_us=1.0,
             ours=ours("out.submit(value, key=key)", _keyed), rivals=[unwatched],
         ),
         Contest(
-            name="send: submit, handles kept", max_added_cpu_us=0.6,
+            name="send: submit, handles kept", max_added_cpu_us=0.5,
             ours=ours("handles.append(out.submit(value))", _handles), rivals=[kept],
         ),
         Contest(
-            name="send: submit, results kept",
+            name="send: submit, results kept", max_added_cpu_us=0.8,
             ours=ours("out.submit(value), then result() of each", _kept), rivals=[kept],
         ),
-        Contest(name="send: and wait", ours=ours("out.send(value)", _send), rivals=[unwatched]),
+        Contest(
+            name="send: and wait", max_added_cpu_us=1.5, ours=ours("out.send(value)", _send), rivals=[unwatched],
+        ),
         Contest(
             name="send: many", max_added_cpu_us=0.1, ours=ours("out.send_many([value] * 1000)", _many),
             rivals=[bare("driver.send_run(batch of 1000), a new list each", _bare_many)],
         ),
         Contest(
-            name="send: many records",
+            name="send: many records", max_added_cpu_us=0.4,
             ours=ours("out.send_many([Record(value, key=key), ...])", _many_records),
             rivals=[bare("driver.send_run(batch of 1000), a new list each", _bare_many)],
         ),
