@@ -7,7 +7,7 @@ from operator import add
 from typing import TYPE_CHECKING
 
 from mqplug._produce.columns import RecordColumns
-from mqplug._produce.handle import RowHandle, SendHandle, SingleSend
+from mqplug._produce.handle import SendHandle, SingleSend
 from mqplug._produce.record import size_of
 from mqplug._produce.send_run import SendRun
 
@@ -109,6 +109,45 @@ class CollectedRun(SendRun):
         super()._pass_on()
         if self._alone is None and self.singles:
             self._tell(self.singles.items())
+
+
+class RowHandle(SendHandle):
+    """The handle of a record that goes with others in a run."""
+
+    __slots__ = ("_row", "_run")
+
+    def __init__(self, run: CollectedRun, row: int) -> None:
+        self._run = run
+        self._row = row
+
+    @property
+    def topic(self) -> str:  # type: ignore[override]  # read only here
+        """The topic that it was sent to."""
+        return self._run.topic
+
+    @property
+    def outcome(self) -> IdParts | Error | None:  # type: ignore[override]
+        """What became of it; None while it is on its way."""
+        return self._run.outcome_of(self._row)
+
+    @property
+    def wait(self) -> Wait:  # type: ignore[override]
+        """Waits for it."""
+        return self._run.wait
+
+    @property
+    def awaited(self) -> AwaitedSend | None:
+        """The run, or the record itself where the run's records are settled one by one; None once it is settled."""
+        return self._run.awaited_of(self._row)
+
+    @property
+    def was_seen(self) -> bool:  # type: ignore[override]
+        """As ``SendHandle.was_seen``."""
+        return self._run.was_seen or self._row in self._run.rows_seen
+
+    def note_seen(self) -> None:
+        """As ``SendHandle.note_seen``."""
+        self._run.rows_seen.add(self._row)
 
 
 def row_of(value: bytes | None, key: bytes | None, headers: Headers, timestamp: int | None) -> Row:

@@ -1,4 +1,4 @@
-"""The handles of records on their way: of one that goes by itself, and of one that goes with others in a run."""
+"""The handle of a record on its way, and the record that goes by itself, which is its own handle."""
 
 from __future__ import annotations
 
@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from mqplug._model.headers import Headers
     from mqplug._model.log import Log
     from mqplug._model.text import Numbers
-    from mqplug._produce.collected_run import CollectedRun
     from mqplug._produce.pump import AwaitedSend, Wait
 
     IdParts = tuple[Log, Numbers, Numbers]
@@ -157,42 +156,3 @@ class SingleSend(SendHandle):
     def unknown(self, error: Error) -> None:
         """Settle the record as in doubt: it may or may not be stored."""
         self.failed(in_doubt(error))
-
-
-class RowHandle(SendHandle):
-    """The handle of a record that goes with others in a run."""
-
-    __slots__ = ("_row", "_run")
-
-    def __init__(self, run: CollectedRun, row: int) -> None:
-        self._run = run
-        self._row = row
-
-    @property
-    def topic(self) -> str:  # type: ignore[override]  # read only here
-        """The topic that it was sent to."""
-        return self._run.topic
-
-    @property
-    def outcome(self) -> IdParts | Error | None:  # type: ignore[override]
-        """What became of it; None while it is on its way."""
-        return self._run.outcome_of(self._row)
-
-    @property
-    def wait(self) -> Wait:  # type: ignore[override]
-        """Waits for it."""
-        return self._run.wait
-
-    @property
-    def awaited(self) -> AwaitedSend | None:
-        """The run, or the record itself where the run's records are settled one by one; None once it is settled."""
-        return self._run.awaited_of(self._row)
-
-    @property
-    def was_seen(self) -> bool:  # type: ignore[override]
-        """As ``SendHandle.was_seen``."""
-        return self._run.was_seen or self._row in self._run.rows_seen
-
-    def note_seen(self) -> None:
-        """As ``SendHandle.note_seen``."""
-        self._run.rows_seen.add(self._row)

@@ -10,8 +10,9 @@ from mqplug._base.closing import Closable
 from mqplug._base.deadline import Deadline
 from mqplug._base.fork import ForkGuard
 from mqplug._model.ids import MessageId
+from mqplug._produce.collected_run import RowHandle
 from mqplug._produce.columns import Records
-from mqplug._produce.handle import RowHandle, SendHandle
+from mqplug._produce.handle import SendHandle
 from mqplug._produce.queue import WhenFull, check_when_full
 from mqplug._produce.record import HeadersArgument, check_record
 

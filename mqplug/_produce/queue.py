@@ -16,8 +16,8 @@ from mqplug._model.checks import whole_number
 from mqplug._model.errors import Closed, Error, QueueFull, Timeout
 from mqplug._model.outcome import OutcomeUnknown
 from mqplug._model.statistics import ProducerStatistics
-from mqplug._produce.collected_run import CollectedRun
-from mqplug._produce.handle import RowHandle, SingleSend
+from mqplug._produce.collected_run import CollectedRun, RowHandle
+from mqplug._produce.handle import SingleSend
 from mqplug._produce.linger import LingerThread
 from mqplug._produce.open_runs import OpenRuns
 from mqplug._produce.outcomes import Outcomes
