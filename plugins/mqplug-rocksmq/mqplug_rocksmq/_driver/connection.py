@@ -89,13 +89,13 @@ class StoreConnection(OffsetArithmetic):
     ) -> LogConsumer:
         """Open a consumer. Store where its group starts in logs that the group does not know yet."""
         if options.group is None:
-            return LogConsumer(self.store, self._start_positions(options, options.logs))
+            return LogConsumer(self.store, self._start_positions(options, options.logs), context.elsewhere)
         present = members_of(self.store, options.group)
         with present.joining(options.mode, timeout):
             self._start_group(options.group, options, timeout)
             if options.shares:
                 return SharedMember(self.store, present, options, listener, context)
-            return GroupConsumer(self.store, options.group, options, present.roster, listener)
+            return GroupConsumer(self.store, options.group, options, present.roster, listener, context.elsewhere)
 
     def _start_group(self, group: str, options: ConsumerOptions, timeout: float) -> None:
         numbers = {log: log_number(self.store.id, log) for log in options.logs}

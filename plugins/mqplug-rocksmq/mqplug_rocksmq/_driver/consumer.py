@@ -26,9 +26,9 @@ class LogConsumer:
     resumed = True  # it still has everything that it had with a previous owner
     still_holds = None  # it gives its logs up itself, before others get them
 
-    def __init__(self, store: Store, positions: Mapping[Log, Position]) -> None:
+    def __init__(self, store: Store, positions: Mapping[Log, Position], bell: Bell | None = None) -> None:
         self._store = store
-        self._bell = Bell()
+        self._bell = bell or Bell()
         self.wake = self._bell.ring
         self._numbers: dict[Log, int] = {}
         self._offsets: dict[Log, int] = {}
@@ -52,17 +52,22 @@ class LogConsumer:
 
     def poll(self, most: int, timeout: float) -> Sequence[Batch]:
         self.tend(timeout)
-        batches = self._read(most)
+        batches = self.read(most)
         if not batches and timeout > 0:
-            self._bell.wait(self._max_wait(timeout))  # an append since the read above ends it at once
-            batches = self._read(most)
+            self.wait(timeout)  # an append since the read above ends it at once
+            batches = self.read(most)
         return batches
+
+    def wait(self, timeout: float) -> None:
+        """Wait until there may be messages. An append since the last read ends it at once."""
+        self._bell.wait(self._max_wait(timeout))
 
     def _max_wait(self, timeout: float) -> float:
         """Return how long to wait if nothing happens meanwhile."""
         return timeout
 
-    def _read(self, most: int) -> list[Batch]:
+    def read(self, most: int) -> list[Batch]:
+        """Return messages that are there, as a poll does. No log changes hands."""
         batches: list[Batch] = []
         for log in self._active():
             if batches and (ahead := self._ahead.get(log)) and len(ahead[0]) > most:
@@ -147,8 +152,16 @@ def position_lost(log: Log, wanted: int, low: int) -> PositionLost:
 class GroupConsumer(LogConsumer):
     """A member of a group: holds the logs that the group's roster assigns to it, and stores their positions."""
 
-    def __init__(self, store: Store, group: str, options: ConsumerOptions, roster: Roster, listener: Listener) -> None:
-        super().__init__(store, {})
+    def __init__(
+        self,
+        store: Store,
+        group: str,
+        options: ConsumerOptions,
+        roster: Roster,
+        listener: Listener,
+        bell: Bell | None = None,
+    ) -> None:
+        super().__init__(store, {}, bell)
         self._groups = store.groups
         self._group = group
         self._listener = listener

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from mqplug import Batch, Log, Position
-from mqplug.spi import ConsumerOptions, GroupPosition, Listener, Numbers, Settlement
+from mqplug.spi import Bell, ConsumerOptions, GroupPosition, Listener, Numbers, Settlement
 from mqplug_rocksmq._driver.consumer import GroupConsumer
 from mqplug_rocksmq._store.store import Store
 
@@ -15,10 +15,10 @@ if TYPE_CHECKING:
 
 
 class JoinContext(NamedTuple):
-    """The messages a joining member still has from a previous owner, and whether it is in another process."""
+    """The messages a joining member still has from a previous owner, and the bell that wakes one of another process."""
 
     holding: Mapping[Log, Sequence[Numbers]] = {}
-    elsewhere: bool = False
+    elsewhere: Bell | None = None
 
 
 NEW_MEMBER: Final = JoinContext()
@@ -33,8 +33,8 @@ class SharedMember(GroupConsumer):
         self._present = present
         with present.changing:
             self._sharing = present.sharing(store, options.mode)
-            super().__init__(store, present.group, options, present.roster, listener)
-            self._sharing.join(self, self.wake, options.max_processing, elsewhere=context.elsewhere)
+            super().__init__(store, present.group, options, present.roster, listener, context.elsewhere)
+            self._sharing.join(self, self.wake, options.max_processing, elsewhere=context.elsewhere is not None)
             self.resumed = self._sharing.resume(self, context.holding)
 
     def _next(self, log: Log, most: int) -> Batch | None:

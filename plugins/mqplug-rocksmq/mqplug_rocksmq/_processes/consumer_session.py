@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
@@ -11,6 +12,8 @@ from mqplug_rocksmq._driver.shared_member import JoinContext
 from mqplug_rocksmq._processes.batch_codec import pack_batches
 from mqplug_rocksmq._processes.codec import error_to_wire, from_wire, to_wire
 from mqplug_rocksmq._processes.frames import FrameHeader
+from mqplug_rocksmq._processes.memory_allowance import UNCOUNTED_BYTES
+from mqplug_rocksmq._processes.poll_bell import PollBell
 from mqplug_rocksmq._processes.session import SessionConnection
 
 MAX_POLL_WAIT_S: Final = 5.0
@@ -18,6 +21,10 @@ REVOKE_ANSWER_S: Final = 30.0
 MAX_ANSWER_BYTES: Final = 1 << 20
 BATCH_MESSAGES: Final = 1000  # in one batch, unless the client's program wants more at a time
 FULL_POLL_MESSAGES: Final = 100  # where fewer came, they were the last ones
+_log = logging.getLogger("mqplug.rocksmq")
+
+WaitingPoll = tuple[int, tuple[int, int]]
+"""The number of a poll to be answered, and how many messages it wants: in all, and in one batch."""
 
 
 class ServedConsumer:
@@ -31,10 +38,17 @@ class ServedConsumer:
         self._left = False
         # The client of a member sends something every second or so, even while its program is busy.
         self.silence: float | None = None if options.group is None else self._server.store.settings.session_timeout
-        context = JoinContext(from_wire(request["holding"]), elsewhere=True)
-        self.driver: Any = self._server.store_connection.open_consumer(
-            options, self, float(request["timeout"]), context
-        )
+        self._waiting: WaitingPoll | None = None
+        self._found: tuple[FrameHeader, list[bytes]] | None = None  # its answer, if another thread cannot send it
+        self._bell = PollBell(connection.fileno(), self._answer_waiting)
+        context = JoinContext(from_wire(request["holding"]), self._bell)
+        try:
+            self.driver: Any = self._server.store_connection.open_consumer(
+                options, self, float(request["timeout"]), context
+            )
+        except BaseException:
+            self._bell.close()
+            raise
         self._token = self._server.consumers.add(self.driver)
         self._member_token = self._server.member_tokens.admit() if options.group is not None else None
         try:
@@ -83,42 +97,79 @@ class ServedConsumer:
     def _poll(self, number: int, wanted: tuple[int, int], timeout: float) -> None:
         """Answer with messages: *wanted* is the most in all, and the most in one batch."""
         try:
-            batches = self._gather(*wanted, 0)
-            if not batches and timeout > 0 and not self._connection.more_came:
-                self._wait(number, wanted, min(timeout, MAX_POLL_WAIT_S))
-                return
+            self.driver.tend(0)
+            batches = self._gather(*wanted)
         except Exception as error:  # noqa: BLE001 - it is raised at the other side
             self._refuse(number, error)
             return
-        self._hand_over(number, batches)
+        if batches or timeout <= 0 or self._connection.more_came:
+            self._hand_over(number, batches)
+        else:
+            self._wait(number, wanted, min(timeout, MAX_POLL_WAIT_S))
 
     def _wait(self, number: int, wanted: tuple[int, int], timeout: float) -> None:
         """Answer as soon as messages arrive. Anything from the client meanwhile ends the wait."""
-        with self._server.watch.over(self._connection.fileno(), self.driver.wake):
-            try:
-                batches = self._gather(*wanted, timeout)
-            except Exception as error:  # noqa: BLE001 - the same
-                self._refuse(number, error)
-            else:
-                self._hand_over(number, batches)  # before anything else: the client waits for it
+        self._waiting = number, wanted
+        self.driver.wait(timeout)
+        if self._take_waiting() is None:
+            return  # answered by the thread that stored the messages
+        if self._found is not None:
+            found, self._found = self._found, None
+            self._connection.send_frame(found[0], *found[1])
+        else:
+            self._poll(number, wanted, 0)
+
+    def _take_waiting(self) -> WaitingPoll | None:
+        waiting, self._waiting = self._waiting, None
+        return waiting
+
+    def _answer_waiting(self) -> bool:
+        """Answer the poll that waits from another thread, which must not wait for the client.
+
+        Return False if the session's own thread has to look.
+        """
+        if self._waiting is None or self._found is not None:
+            return False
+        number, wanted = self._waiting
+        try:
+            batches = self._gather(*wanted)
+        except Exception:  # noqa: BLE001 - the session's own thread meets it too, and reports it
+            return False
+        if not batches:
+            return True
+        try:
+            header, pages = self._answer_with(number, batches)
+            if sum(map(len, pages)) > UNCOUNTED_BYTES:  # it may have to wait for memory, and for the client
+                self._found = header, pages
+                return False
+            self._waiting = None
+            self._connection.send_frame_nowait(header, *pages)
+        except Exception:  # noqa: BLE001 - the thread that calls has work of its own
+            self._connection.hang_up()  # these messages come again when the client has connected again
+            _log.exception("store %s: sending messages to a client process failed", self._server.store.path)
+        return True
 
     def _hand_over(self, number: int, batches: Sequence[Batch]) -> None:
+        header, pages = self._answer_with(number, batches)
+        self._connection.send_frame(header, *pages)
+
+    def _answer_with(self, number: int, batches: Sequence[Batch]) -> tuple[FrameHeader, list[bytes]]:
         headers, pages = pack_batches(batches, attempts=self._shares)
-        self._connection.send_frame({"number": number, "batches": headers}, *pages)
+        return {"number": number, "batches": headers}, pages
 
     def _refuse(self, number: int, error: Exception) -> None:
         self._connection.send_frame({"number": number, "error": error_to_wire(error)})
 
-    def _gather(self, most: int, batch: int, timeout: float) -> list[Batch]:
-        """Poll, and poll for more where as many messages came as if there were more."""
-        found = [*self.driver.poll(min(most, batch), timeout)]
+    def _gather(self, most: int, batch: int) -> list[Batch]:
+        """Read, and read more where as many messages came as if there were more."""
+        found = [*self.driver.read(min(most, batch))]
         came = count = sum(map(len, found))
         if self._shares or came < FULL_POLL_MESSAGES:
             return found
         size = _size(found)
         while came and count < most and size < MAX_ANSWER_BYTES:
             try:
-                more = self.driver.poll(min(most - count, batch), 0)
+                more = self.driver.read(min(most - count, batch))
             except Error:
                 break  # the poll after this answer raises it again
             found += more
@@ -159,7 +210,10 @@ class ServedConsumer:
             self._server.consumers.remove(self._token)
             if self._member_token is not None:  # before others get its partitions
                 self._server.member_tokens.end(self._member_token)
-            self.driver.close(REVOKE_ANSWER_S)
+            try:
+                self.driver.close(REVOKE_ANSWER_S)
+            finally:
+                self._bell.close()
 
 
 def _size(batches: Sequence[Batch]) -> int:

@@ -23,8 +23,9 @@ FrameHeader = dict[str, Any]
 Frame = tuple[FrameHeader, bytes]
 
 
-_encode = json.JSONEncoder(separators=(",", ":")).encode  # made once: dumps makes one for each call
-_decode = json.JSONDecoder().decode
+# Made once: dumps makes one for each call. A header is a tree, with no white space around it.
+_encode = json.JSONEncoder(separators=(",", ":"), check_circular=False).encode
+_decode = json.JSONDecoder().raw_decode
 
 
 def pack_frame(header: FrameHeader, *body: bytes) -> bytes:
@@ -92,9 +93,9 @@ class FrameReader:
 
 def _object(text: bytes) -> FrameHeader:
     try:
-        decoded = _decode(text.decode())
+        decoded, end = _decode(string := text.decode())
     except (ValueError, RecursionError) as error:
         raise ConnectError("the other side sent a frame that is not JSON") from error
-    if not isinstance(decoded, dict):
+    if not isinstance(decoded, dict) or end < len(string):
         raise ConnectError("the other side sent a frame that is not a JSON object")
     return decoded

@@ -6,7 +6,9 @@ import ctypes
 from collections import deque
 from contextlib import suppress
 from threading import Event, Lock
-from typing import NamedTuple
+from typing import Final, NamedTuple
+
+UNCOUNTED_BYTES: Final = 1 << 14  # of a request or an answer that need no share of the allowance
 
 
 def release_free_memory() -> None:

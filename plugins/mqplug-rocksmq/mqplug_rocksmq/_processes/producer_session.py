@@ -5,7 +5,9 @@ from __future__ import annotations
 from mqplug import ConnectError, Corrupt, Error, MessageTooLarge
 from mqplug_rocksmq._processes.codec import error_to_wire
 from mqplug_rocksmq._processes.frames import FrameHeader
+from mqplug_rocksmq._processes.memory_allowance import UNCOUNTED_BYTES
 from mqplug_rocksmq._processes.outlets import NumberedSend, SendOutcome, store_numbered_send
+from mqplug_rocksmq._processes.poll_bell import answer_held, hold_rings, ring_held
 from mqplug_rocksmq._processes.session import SessionConnection
 from mqplug_rocksmq._store.deduplication import SLOT_COUNT
 
@@ -41,14 +43,19 @@ class ServedProducer:
         partition, pages = int(header["partition"]), _cut(header, body)
         send = NumberedSend(int(header["sequence"]), header["topic"], partition, pages, _no_callback)
         send.again = bool(header["again"])
+        if len(body) <= UNCOUNTED_BYTES:
+            hold_rings()
         try:
             store_numbered_send(self._store, self._producer, send, self._settled)
         except (Error, ValueError, LookupError) as error:
             self._settled(SendOutcome(send.sequence, None, 0, _not_stored(error)))
+        finally:
+            ring_held()
         if len(self._unsynced) >= SLOT_COUNT or not self._connection.more_came:
             self._sync()
 
     def _settled(self, outcome: SendOutcome) -> None:
+        answer_held()
         if self._strict and outcome.error is None:
             self._unsynced.append(outcome)
         else:

@@ -21,7 +21,6 @@ from mqplug_rocksmq._processes.memory_allowance import MemoryAllowance, release_
 from mqplug_rocksmq._processes.peer import user_of
 from mqplug_rocksmq._processes.server_connection import ServerConnection
 from mqplug_rocksmq._processes.session import ConsumerRegistry
-from mqplug_rocksmq._processes.socket_watch import SocketWatch
 from mqplug_rocksmq._settings import PLUGIN_VERSION
 from mqplug_rocksmq._store.store import Store
 
@@ -54,7 +53,6 @@ class StoreServer:
         self._lock = threading.Lock()
         self._forget_at = time.monotonic() + FORGET_PRODUCERS_S
         self._listener = _listen(path)
-        self.watch = SocketWatch()
         self._thread = threading.Thread(target=self._run, name="mqplug-rocksmq-serve", daemon=True)
         self._thread.start()
 
@@ -138,14 +136,12 @@ class StoreServer:
         """Hang up: any process that is still connected may own the store now."""
         self._listener.close()
         self._thread.join(1.0)
-        self.watch.close()
         for connection in self._connections:
             connection.socket.close()
 
     def abandon(self) -> None:
         """Close the parent's sockets in the child of a fork. Clients would not notice the parent's death otherwise."""
         self._listener.close()
-        self.watch.abandon()
         for connection in self._connections:
             connection.socket.close()
 

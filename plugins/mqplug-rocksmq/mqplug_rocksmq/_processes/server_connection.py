@@ -18,7 +18,7 @@ from mqplug.spi import Deadline
 from mqplug_rocksmq._processes.codec import error_to_wire
 from mqplug_rocksmq._processes.consumer_session import ServedConsumer
 from mqplug_rocksmq._processes.frames import PROTOCOL, Frame, FrameHeader, FrameReader, pack_frame
-from mqplug_rocksmq._processes.memory_allowance import MemoryAllowance
+from mqplug_rocksmq._processes.memory_allowance import UNCOUNTED_BYTES, MemoryAllowance
 from mqplug_rocksmq._processes.peer import process_of
 from mqplug_rocksmq._processes.producer_session import ServedProducer
 from mqplug_rocksmq._processes.requests import answer_request
@@ -27,7 +27,6 @@ from mqplug_rocksmq._processes.session import OwnerServices, ServedObject, Sessi
 HELLO_S: Final = 5.0
 SEND_ANSWER_S: Final = 30.0  # in which a client has to read an answer
 STALLED_REQUEST_S: Final = 30.0  # of silence in the middle of a large request
-UNCOUNTED_BYTES: Final = 1 << 14  # of a request or an answer that need no share of the allowance
 COPIES_PER_REQUEST: Final = 4  # in memory while a request is stored, at most
 _RECEIVE_BYTES: Final = 1 << 18
 _TIMEVAL: Final = Struct("ll")
@@ -203,9 +202,9 @@ class ServerConnection:
         with self._sending:
             self.socket.sendall(pack_frame(header, *body))
 
-    def send_frame_nowait(self, header: FrameHeader) -> None:
+    def send_frame_nowait(self, header: FrameHeader, *body: bytes) -> None:
         """Send a small frame without waiting, from any thread. Hang up on a client that reads nothing."""
-        frame = pack_frame(header)
+        frame = pack_frame(header, *body)
         with self._sending:
             try:
                 sent = self.socket.send(frame, socket.MSG_DONTWAIT)

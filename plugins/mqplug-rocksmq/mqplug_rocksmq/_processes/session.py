@@ -10,7 +10,6 @@ from mqplug import NotAssigned
 from mqplug_rocksmq._driver.connection import StoreConnection
 from mqplug_rocksmq._processes.frames import Frame, FrameHeader
 from mqplug_rocksmq._processes.member_tokens import MemberTokens
-from mqplug_rocksmq._processes.socket_watch import SocketWatch
 from mqplug_rocksmq._store.store import Store
 
 
@@ -65,7 +64,6 @@ class OwnerServices(Protocol):
     store_connection: StoreConnection
     consumers: ConsumerRegistry
     member_tokens: MemberTokens
-    watch: SocketWatch
 
 
 class SessionConnection(Protocol):
@@ -78,5 +76,5 @@ class SessionConnection(Protocol):
     def fileno(self) -> int: ...
     def receive_frame(self, timeout: float | None) -> Frame | None: ...
     def send_frame(self, header: FrameHeader, *body: bytes) -> None: ...
-    def send_frame_nowait(self, header: FrameHeader) -> None: ...
+    def send_frame_nowait(self, header: FrameHeader, *body: bytes) -> None: ...
     def hang_up(self) -> None: ...
