@@ -33,7 +33,7 @@ def receiving_contests(mq: mqplug.Client, source: SyntheticSource) -> list[Conte
     values = bare(f"{BARE_LOOP}, value read", _bare_values)
     return [
         Contest(
-            name="receive: iterate, value read", max_added_cpu_us=0.2,
+            name="receive: iterate, value read", max_added_cpu_us=0.12,
             ours=ours("for message in consumer: message.value", _iterate), rivals=[values],
         ),
         Contest(
@@ -42,12 +42,12 @@ def receiving_contests(mq: mqplug.Client, source: SyntheticSource) -> list[Conte
             rivals=[bare(f"{BARE_LOOP}, value and key read", _bare_two)],
         ),
         Contest(
-            name="receive: one call a message, value read", max_added_cpu_us=0.2,
+            name="receive: one call a message, value read", max_added_cpu_us=0.25,
             ours=ours("consumer.receive() until None, value read", _receive),
             rivals=[bare(f"{BARE_LOOP}, one call of next() a message, value read", _bare_next)],
         ),
         Contest(
-            name="receive: iterate, value read, ack", max_added_cpu_us=0.4,
+            name="receive: iterate, value read, ack", max_added_cpu_us=0.3,
             ours=ours("for message in consumer: message.value; consumer.ack(message)", _ack, "workers"),
             rivals=[values],
         ),

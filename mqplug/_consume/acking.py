@@ -68,14 +68,15 @@ class Acknowledgements:
 
     def ack(self, message: Message | MessageId) -> None:
         """Ack a message. The common case takes as few steps as possible."""
-        if type(message) is Message:
-            delivery, index = message._batch.delivery, message._index
-            if delivery is not None and delivery.live and not delivery.flags[index]:
-                tracker = delivery.tracker
-                if tracker.owner is self._owner and not tracker.awaited:
-                    delivery.flags[index] = ACKED
-                    tracker.dirty = True
-                    return
+        try:
+            delivery, index = message._batch.delivery, message._index  # type: ignore[union-attr]
+            flags, tracker = delivery.flags, delivery.tracker
+            if delivery.live and not flags[index] and tracker.owner is self._owner and not tracker.awaited:
+                flags[index] = ACKED
+                tracker.dirty = True
+                return
+        except AttributeError:  # an id, or a message that no consumer delivered
+            pass
         self._ack_with_care(message)
 
     def _ack_with_care(self, message: Message | MessageId) -> None:

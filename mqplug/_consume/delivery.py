@@ -12,8 +12,8 @@ from itertools import repeat
 from operator import length_hint
 from typing import TYPE_CHECKING, Any, Protocol
 
-from mqplug._model.batch import Batch, empty_batch
-from mqplug._model.message import Message
+from mqplug._model.batch import Batch, empty_batch, row_numbers
+from mqplug._model.message import Message, messages_of
 from mqplug._model.position import Position
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ class Delivery:
     """
 
     __slots__ = (
-        "_end", "_held_back", "_left", "_untaken", "again", "batch", "flags", "live", "messages", "still_holds",
+        "_end", "_held_back", "_left", "_messages", "_untaken", "again", "batch", "flags", "live", "still_holds",
         "tracker", "whole",
     )  # fmt: skip
 
@@ -70,13 +70,21 @@ class Delivery:
         self.again = again
         self._end = batch.next_position
         self._held_back = 0
-        self._left: Any = iter(range(size))
+        self._left: Any = row_numbers(size)
         self._untaken = [batch] if size else []  # the thread that pops it has the batch, or the rest of it
         self.still_holds = still_holds
-        # The check comes before the row: where it fails, no row is used up or counts as handed out.
-        checked = repeat(batch) if still_holds is None else map((None, batch).__getitem__, iter(still_holds, False))
-        self.messages: Iterator[Message] = map(Message, checked, self._left)  # type: ignore[arg-type]
+        self._messages: Iterator[Message] | None = None
         batch.delivery = self
+
+    @property
+    def messages(self) -> Iterator[Message]:
+        """The messages that are left. The values are decoded when this is first asked for, not for a whole batch."""
+        if self._messages is None:
+            batch, holds = self.batch, self.still_holds
+            # The check comes before the row: where it fails, no row is used up or counts as handed out.
+            checked = repeat(batch) if holds is None else map((None, batch).__getitem__, iter(holds, False))
+            self._messages = messages_of(batch, checked, self._left)  # type: ignore[arg-type]
+        return self._messages
 
     @property
     def left(self) -> int:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeGuard, overload
 import attrs
 
 from mqplug._model.ids import MessageId
-from mqplug._model.message import Message
+from mqplug._model.message import Message, UnreadMessage, messages_of
 from mqplug._model.position import Position
 
 if TYPE_CHECKING:
@@ -19,6 +19,17 @@ if TYPE_CHECKING:
     from mqplug._model.headers import Headers
     from mqplug._model.log import Log
     from mqplug._model.text import Numbers
+
+
+_row_numbers = tuple(range(1000))  # shared by the messages of all batches, which else take more memory
+
+
+def row_numbers(size: int) -> Iterator[int]:
+    """Return an iterator over the numbers of the rows of a batch."""
+    global _row_numbers
+    if size > len(_row_numbers):
+        _row_numbers = tuple(range(2 * size))  # two threads may do so: the numbers are equal
+    return iter(_row_numbers[:size])
 
 
 class Columns(Protocol):
@@ -205,10 +216,10 @@ class Batch(Sequence[Message]):
             index += self._size
         if not 0 <= index < self._size:
             raise IndexError(f"no message {index}: the batch has {self._size}")
-        return Message(self, index)
+        return UnreadMessage((self, _row_numbers[index] if index < len(_row_numbers) else index))
 
     def __iter__(self) -> Iterator[Message]:
-        return map(Message, repeat(self), range(self._size))
+        return messages_of(self, repeat(self), row_numbers(self._size))
 
     def __repr__(self) -> str:
         where = f"{self._log.topic}[{self._log.partition}]" if self._log else "idle"

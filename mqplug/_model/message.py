@@ -2,26 +2,47 @@
 
 from __future__ import annotations
 
+from collections import namedtuple
 from typing import TYPE_CHECKING, Any
 
 from mqplug._model.position import from_milliseconds
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
     from datetime import datetime
 
     from mqplug._model.batch import Batch
     from mqplug._model.headers import Headers
     from mqplug._model.ids import MessageId
 
+    _Base = object  # that it is a tuple is an internal matter
+else:
+    _Base = tuple
+    _Row = namedtuple("_Row", ("batch", "index", "value"))
+    _Row.value.__doc__ = "The payload; None is a tombstone."
 
-class Message:
+
+class Message(_Base):
     """One received message: a light view of a row of its batch. It cannot be changed."""
 
-    __slots__ = ("_batch", "_index")
+    # Filling a tuple and reading its fields takes no Python code, and they cannot be set. It is no sequence to users.
+    __slots__ = ()
+    __iter__ = __contains__ = __getitem__ = None
+    __lt__ = __le__ = __gt__ = __ge__ = None
+    __ne__ = object.__ne__
 
-    def __init__(self, batch: Batch, index: int) -> None:
-        self._batch = batch
-        self._index = index
+    if TYPE_CHECKING:
+        _batch: Batch
+        _index: int
+
+        def __init__(self, row: tuple[Batch, int] | tuple[Batch, int, bytes | None]) -> None: ...
+
+        @property
+        def value(self) -> bytes | None:
+            """The payload; None is a tombstone."""
+
+    else:
+        _batch, _index, value = _Row.batch, _Row.index, _Row.value
 
     @property
     def id(self) -> MessageId:
@@ -42,11 +63,6 @@ class Message:
     def key(self) -> bytes | None:
         """The key, or None; an empty key is not None."""
         return self._batch.keys[self._index]
-
-    @property
-    def value(self) -> bytes | None:
-        """The payload; None is a tombstone."""
-        return self._batch.values[self._index]
 
     @property
     def headers(self) -> Headers:
@@ -90,5 +106,23 @@ class Message:
         return _alone, (self._batch[self._index : self._index + 1].detached(),)
 
 
+class UnreadMessage(Message):
+    """A message whose value is decoded with those of its batch when it is first read."""
+
+    __slots__ = ()
+
+    @property
+    def value(self) -> bytes | None:
+        return self._batch.values[self._index]
+
+
+def messages_of(batch: Batch, holders: Iterable[Batch], rows: Iterable[int]) -> Iterator[Message]:
+    """Return the messages of these rows, from the first on, as long as there are ``holders``, which are the batch."""
+    try:
+        return map(Message, zip(holders, rows, batch.values, strict=False))
+    except Exception:  # noqa: BLE001 - whatever keeps the values from being decoded is raised where one is read
+        return map(UnreadMessage, zip(holders, rows, strict=False))
+
+
 def _alone(batch: Batch) -> Message:
-    return Message(batch, 0)
+    return UnreadMessage((batch, 0))

@@ -79,10 +79,10 @@ def _listed(records: object) -> list[Any]:
 
 def _record(row: Any) -> Record:
     """Return a record with this value."""
-    if isinstance(row, tuple | dict):
-        raise TypeError(f"a record is bytes or a Record, not {type(row).__name__}: say Record(value, key=...)")
     if isinstance(row, Message):
         raise TypeError("a record is bytes or a Record, not a Message: say Record(message.value, key=message.key)")
+    if isinstance(row, tuple | dict):
+        raise TypeError(f"a record is bytes or a Record, not {type(row).__name__}: say Record(value, key=...)")
     return Record(row)  # its value is looked at with those of the others
 
 

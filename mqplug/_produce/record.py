@@ -110,6 +110,8 @@ def check_bytes(what: str, value: object) -> bytes | None:
 def _how_to_send(value: object) -> str:
     """Return a hint for a value of the wrong type."""
     match value:
+        case Message():
+            return "; send its value, as in send(message.value, key=message.key)"
         case str():
             return "; encode it first, as in text.encode()"
         case bytearray() | memoryview():
@@ -120,6 +122,4 @@ def _how_to_send(value: object) -> str:
             return "; encode it first, as in json.dumps(data).encode()"
         case Record():
             return "; send_many() takes records"
-        case Message():
-            return "; send its value, as in send(message.value, key=message.key)"
     return ""
