@@ -11,7 +11,7 @@ from mqplug._model.checks import whole_number
 from mqplug._model.errors import Closed, InvalidName, MessageTooLarge
 from mqplug._plugins.backend import NO_TIMEOUT_S
 from mqplug._produce.columns import Records, SendColumns, columns_of
-from mqplug._produce.record import check_declared
+from mqplug._produce.record import check_declared, takes_everything
 from mqplug._produce.splitting import BatchSplitter
 from mqplug.spi._actions import Staged
 
@@ -96,12 +96,12 @@ class Stage:
             raise
 
     def _check(self, columns: SendColumns) -> None:
-        null, keys, headers, timestamps = columns.uses()
-        check_declared(self._able, null_payload=null, keys=keys, headers=headers, timestamps_producer=timestamps)
-        if (largest := max(columns.sizes)) > self._able.message_max_bytes:
-            raise MessageTooLarge(
-                f"a message has {largest} bytes, the most is {self._able.message_max_bytes}", topic=self.topic
-            )
+        if not takes_everything(self._able):
+            null, keys, headers, timestamps = columns.uses()
+            check_declared(self._able, null_payload=null, keys=keys, headers=headers, timestamps_producer=timestamps)
+        most = self._able.message_max_bytes
+        if columns.size > most and (largest := max(columns.sizes)) > most:
+            raise MessageTooLarge(f"a message has {largest} bytes, the most is {most}", topic=self.topic)
 
     def _find(self, topic: str | None, partition: int | None) -> Route:
         if topic != self.topic:

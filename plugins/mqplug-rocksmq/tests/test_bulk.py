@@ -7,6 +7,7 @@ import pickle
 import threading
 from itertools import chain, count, groupby
 from pathlib import Path
+from typing import Any
 
 import pytest
 from bulk_loads import read_all, records, stage_all, waiting
@@ -15,6 +16,7 @@ import mqplug
 import mqplug.aio
 from mqplug import Closed, Corrupt, MessageTooLarge, Record
 from mqplug_rocksmq._driver import stage
+from mqplug_rocksmq._engine import clock
 
 TOPICS = {"orders": 4}
 
@@ -147,6 +149,39 @@ def test_arrow(mq: mqplug.Client) -> None:
         open_stage.write(table.slice(15))
         mq.ingest(open_stage.finish(), writer="job", number=0)
     assert read_all(mq, "orders") == {partition: found * 2 for partition, found in sent.items()}
+
+
+@pytest.mark.parametrize("form", ["bytes", "records", "headers", "arrow"])
+def test_the_time_of_a_message(mq: mqplug.Client, monkeypatch: pytest.MonkeyPatch, form: str) -> None:
+    """A message without a timestamp has the time at which it was written to the stage, not that of its file."""
+    values = [b"%d" % number for number in range(1500)]
+    made: Any = values
+    if form == "arrow":
+        pa = pytest.importorskip("pyarrow")
+        made = pa.table({"value": pa.array(values, pa.binary())})
+    elif form != "bytes":
+        made = [mqplug.Record(each, key=b"k", headers=[("h", b"v")] * (form == "headers")) for each in values]
+    monkeypatch.setattr(clock, "now_ms", lambda: 1000)
+    with mq.stage("orders") as open_stage:
+        open_stage.write(made)
+        monkeypatch.setattr(clock, "now_ms", lambda: 5000)
+        open_stage.write([b"later"] * 1000)
+        mq.ingest(open_stage.finish(), writer="job", number=0)
+    found = {(message.value == b"later", round(message.timestamp.timestamp() * 1000)) for message in mq.read("orders")}
+    assert found == {(False, 1000), (True, 5000)}
+
+
+def test_a_part_of_a_large_array(mq: mqplug.Client) -> None:
+    """A stage that is given a small part of a large Arrow array does not hold the whole array."""
+    pa = pytest.importorskip("pyarrow")
+    before = pa.total_allocated_bytes()
+    large = pa.table({"value": pa.array([bytes(100)] * 100_000, pa.binary())})
+    with mq.stage("orders") as open_stage:
+        open_stage.write(large.slice(10, 1000))
+        del large
+        assert pa.total_allocated_bytes() - before < 1_000_000
+        mq.ingest(open_stage.finish(), writer="job", number=0)
+    assert list(read_all(mq, "orders").values()) == [[bytes(100)] * 1000]
 
 
 def test_leaving_a_stage(mq: mqplug.Client, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

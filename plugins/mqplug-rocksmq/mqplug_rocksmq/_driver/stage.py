@@ -1,11 +1,16 @@
 """A stage: writes pages into table files beside the store, in any process, at no cost to the store's owner.
 
 The owner only reserves one number for each file. ``finish`` returns everything else that an ingest needs.
+
+Values and keys are held as they came, and encoded while their file is written, page by page. Encoding them earlier
+would copy them into memory that the process does not have yet, which takes longer than everything else.
 """
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from itertools import chain, repeat
 from pathlib import Path
 from typing import Any, Final
@@ -17,9 +22,11 @@ from mqplug_rocksmq._format.paging import is_full, page_bodies
 from mqplug_rocksmq._store.staged import StagedFile, StagedMark, StagedRun, staged
 from mqplug_rocksmq._store.staging_directory import StagingDirectory
 
-STAGED_FILE_BYTES: Final = 64 << 20
+STAGED_FILE_BYTES: Final = 32 << 20  # of memory
 _MARK_BYTES: Final = 1 << 20
-_MESSAGE_OVERHEAD_BYTES: Final = 50  # of memory that a message takes beside its key and value, at least
+_MESSAGE_OVERHEAD_BYTES: Final = 120  # of memory that a message takes beside its key and value
+
+EncodePages = Callable[[], Sequence[PageBody]]
 
 
 class RocksMQStage:
@@ -32,18 +39,18 @@ class RocksMQStage:
         self._staging = StagingDirectory(path)
         self._reserve = reserve
         self._drafts: dict[int, _PageDraft] = {}
-        self._pages: dict[int, _PartitionPages] = {}
+        self._pages: dict[int, deque[EncodePages]] = {}
         self._held = 0
         self._files: list[StagedFile] = []
 
     def write(self, run: Run, timeout: float) -> None:
         draft = self._drafts.setdefault(run.partition, _PageDraft())
-        self._held += run.size + _MESSAGE_OVERHEAD_BYTES * len(run)
         if is_full(len(run), run.size):
             self._encode(run.partition, draft)
-            self._keep(run.partition, BatchSend(run).bodies())
+            self._keep(run.partition, _pages_of(run))
         else:
             draft.add(BatchSend(run).columns(), run.size)
+        self._held += run.size + _MESSAGE_OVERHEAD_BYTES * len(run)
         if draft.full:
             self._encode(run.partition, draft)
         if self._held >= STAGED_FILE_BYTES:
@@ -51,10 +58,10 @@ class RocksMQStage:
 
     def _encode(self, partition: int, draft: _PageDraft) -> None:
         if draft.messages:
-            self._keep(partition, page_bodies(draft.take()))
+            self._keep(partition, _held(draft.take()))
 
-    def _keep(self, partition: int, bodies: Sequence[PageBody]) -> None:
-        self._pages.setdefault(partition, _PartitionPages()).add(bodies)
+    def _keep(self, partition: int, encode: EncodePages) -> None:
+        self._pages.setdefault(partition, deque()).append(encode)
 
     def _file(self, timeout: float) -> None:
         """Write collected messages into a file."""
@@ -77,6 +84,21 @@ class RocksMQStage:
     def discard(self) -> None:
         self._drafts, self._pages = {}, {}
         self._staging.remove(file.segment for file in self._files)
+
+
+def _pages_of(run: Run) -> EncodePages:
+    if run.arrow(("value",)):  # it may be a small part of a large array, which would be held, too
+        return _encoded(BatchSend(run).bodies())
+    return _held(BatchSend(run).columns())
+
+
+def _held(columns: PageColumns) -> EncodePages:
+    """Return what encodes messages later; with headers, which take far more memory than their pages, it is done now."""
+    return partial(page_bodies, columns) if columns.headers is None else _encoded(page_bodies(columns))
+
+
+def _encoded(bodies: Sequence[PageBody]) -> EncodePages:
+    return lambda: bodies
 
 
 class _PageDraft:
@@ -113,26 +135,6 @@ def _joined(parts: Sequence[PageColumns], column: int, empty: Any) -> list[Any] 
     return [item for part in parts for item in part[column] or repeat(empty, len(part.times))]
 
 
-class _PartitionPages:
-    """The pages of one partition for the next file."""
-
-    def __init__(self) -> None:
-        self.bodies: list[PageBody] = []
-        self.marks: list[StagedMark] = []
-        self.messages = self.size = 0
-        self._newest = 0
-
-    def add(self, bodies: Sequence[PageBody]) -> None:
-        for body in bodies:
-            marked = self.marks[-1].size if self.marks else -_MARK_BYTES
-            if body.newest > self._newest or self.size - marked >= _MARK_BYTES:
-                self._newest = max(self._newest, body.newest)
-                self.marks.append(StagedMark(self.messages, self._newest, self.size))
-            self.bodies.append(body)
-            self.messages += body.messages
-            self.size += body.size
-
-
 class _SegmentLayout:
     """Places pages one after the other in a segment."""
 
@@ -141,9 +143,26 @@ class _SegmentLayout:
         self._end = 0
         self.runs: list[StagedRun] = []
 
-    def run(self, log: int, pages: _PartitionPages) -> Iterator[tuple[int, int, bytes]]:
-        """Yield the pages of a log with their places."""
-        self.runs.append(StagedRun(log, self._end, pages.messages, pages.size, tuple(pages.marks)))
-        for body in pages.bodies:
-            yield self._segment, self._end, body.seal(self._end)
-            self._end += body.messages
+    def run(self, log: int, held: deque[EncodePages]) -> Iterator[tuple[int, int, bytes]]:
+        """Encode the pages of a log and yield them with their places. What is encoded is held no longer."""
+        start, size, marks = self._end, 0, _Marks()
+        while held:
+            for body in held.popleft()():
+                marks.add(self._end - start, body.newest, size)
+                yield self._segment, self._end, body.seal(self._end)
+                self._end += body.messages
+                size += body.size
+        self.runs.append(StagedRun(log, start, self._end - start, size, tuple(marks.found)))
+
+
+class _Marks:
+    """The future entries of the time index for the pages of a run."""
+
+    def __init__(self) -> None:
+        self.found: list[StagedMark] = []
+
+    def add(self, at: int, newest: int, size: int) -> None:
+        """Add an entry for a page that needs one: the first, a newer one, or one far behind the last entry."""
+        last = self.found[-1] if self.found else StagedMark(0, -1, 0)
+        if newest > last.time or size - last.size >= _MARK_BYTES:
+            self.found.append(StagedMark(at, max(newest, last.time), size))

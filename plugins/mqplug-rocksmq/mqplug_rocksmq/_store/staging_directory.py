@@ -23,7 +23,7 @@ from mqplug_rocksmq._store.staged import StagedFile
 
 STAGED_KEPT_S: Final = 24 * 3600.0  # the first task of a long job may finish that long before the job
 _UNFINISHED_KEPT_S: Final = 3600.0
-_CHECKSUM_READ_BYTES: Final = 1 << 20
+_CHECKSUM_READ_BYTES: Final = 256 << 10
 
 
 class StagingDirectory:
@@ -108,7 +108,8 @@ def _unusable(path: Path, why: str) -> Corrupt:
 def checksum_of(path: Path) -> int:
     """Return the crc32c of a file."""
     found = 0
-    with path.open("rb") as file:
-        while piece := file.read(_CHECKSUM_READ_BYTES):
-            found = crc32c(piece, found)
+    piece = memoryview(bytearray(_CHECKSUM_READ_BYTES))  # one for all: reading into new memory takes twice as long
+    with path.open("rb", buffering=0) as file:
+        while count := file.readinto(piece):
+            found = crc32c(piece[:count], found)
     return found
