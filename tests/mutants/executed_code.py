@@ -106,7 +106,7 @@ def _patched(kind):
     for place, name, _ in kind.patches:
         code = _code(inspect.getattr_static(place, name, None))
         if inspect.ismodule(place):
-            yield functools.partial(_looks_up, name, place.__name__.replace(".", "/"))
+            yield functools.partial(_looks_up, name, place.__name__)
         elif code is None:
             yield functools.partial(_looks_up, name, "")
         else:
@@ -146,5 +146,7 @@ def _is_memory(name, function):
     return function.path.startswith(MEMORY) and function.name.rpartition(".")[2] == name
 
 
-def _looks_up(name, path, function):
-    return name in function.reads and function.path.startswith(path)
+def _looks_up(name, module, function):
+    """Whether a function looks up this name of a module: it stands there, or imports it whenever it is called."""
+    stands_there = function.path.startswith(module.replace(".", "/"))
+    return name in function.reads and (stands_there or module in function.reads)
