@@ -12,6 +12,7 @@ from rocksmq_stores import serving, store_settings
 
 import mqplug
 from mqplug_rocksmq._processes.open_stores import close_store, open_store as open_shared
+from mqplug_rocksmq._store.hand_out_journal import writes_in_place
 from mqplug_rocksmq._store.store import Store
 
 OpenStore = Callable[..., Store]
@@ -28,6 +29,14 @@ def sockets() -> Iterator[None]:
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
     return tmp_path / "store"
+
+
+@pytest.fixture
+def mapped(tmp_path: Path) -> None:
+    """The journal of hand-outs is in use; there is none on some file systems."""
+    with (tmp_path / "probe").open("wb") as file:
+        if not writes_in_place(file.fileno()):
+            pytest.skip("the file system of the tests may need space to write again to what it has allocated")
 
 
 @pytest.fixture

@@ -291,46 +291,6 @@ def test_the_ballast_is_taken(tmp_path: Path) -> None:
     assert said == ["True True True", "True", "True", "move a group True", "True", "True"]
 
 
-JOBS = """
-from mqplug_rocksmq._engine.directory import HAND_OUTS
-from mqplug_rocksmq._store.hand_out_journal import JOURNAL_BYTES
-jobs = JOURNAL_BYTES // 20
-with connect(sys.argv[2]) as mq:
-    mq.create_topic("a")
-    with mq.producer("a") as out:
-        out.send_many([b"%d" % number for number in range(jobs)])
-        with mq.consumer("a", group="g", mode="shared") as workers:
-            if sys.argv[3] == "before":
-                others_fill_it()
-            first = workers.receive(10)
-            print((path / HAND_OUTS).exists() and (path / HAND_OUTS).stat().st_blocks * 512 >= JOURNAL_BYTES)
-            if sys.argv[3] == "after":
-                others_fill_it()
-            while job := workers.receive(0):
-                workers.ack(job)
-            workers.commit()
-            print(mq.positions("a", group="g")[0].acked[0][1][0] == jobs - 1)
-            others_leave()
-            workers.nack(first, delay=0)
-            print(workers.receive(10).attempt, flush=True)
-            os.kill(os.getpid(), signal.SIGKILL)
-"""
-OPENS_AGAIN = """
-with connect(sys.argv[2]) as mq, mq.consumer("a", group="g", mode="shared") as workers:
-    job = workers.receive(10)
-    print(job.value, job.attempt)
-"""
-
-
-@pytest.mark.parametrize("filled", ["before", "after"])
-@pytest.mark.parametrize("sync", ["always", "os"])
-def test_jobs_without_room(tmp_path: Path, sync: str, filled: str) -> None:
-    """On a full disk jobs are handed out and acked, whether there is a journal of hand-outs or no room for one."""
-    code = f"child = {WORDS + JOBS!r}\ndone = subprocess.run([sys.executable, '-c', child, *sys.argv[1:]])\n"
-    said = run(f"{code}print(done.returncode)\n{OPENS_AGAIN}", tmp_path, "48m", sync, filled)
-    assert said == [str(filled == "after"), "True", "2", "-9", "b'0' 3"]
-
-
 def run(code: str, tmp_path: Path, size: str, *arguments: str, seconds: float = 100) -> list[str]:
     """Run code with a small disk of its own; return the lines that it prints."""
     script = 'mount -t tmpfs -o size="$5" tmpfs "$1"; "$2" -c "$3" "$1" "$4" "$6"'

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from random import Random
 
 import pytest
 from conftest import OpenStore
@@ -76,6 +78,7 @@ def take(hand_outs: HandOuts, *offsets: int, attempt: int = 1) -> None:
 # what outlives its process -----------------------------------------------------------------------------------
 
 
+@pytest.mark.usefixtures("mapped")
 def test_whoever_opens_the_store_folds(path: Path, open_store: OpenStore) -> None:
     """Notes that a killed process left in the file are in RocksDB as soon as the store is open again."""
     assert handed_out(path, 3) == 0
@@ -88,6 +91,7 @@ def test_whoever_opens_the_store_folds(path: Path, open_store: OpenStore) -> Non
     assert recalled(store) == {0: 1, 1: 2, 2: 3}
 
 
+@pytest.mark.usefixtures("mapped")
 def test_a_full_file_is_folded(path: Path, open_store: OpenStore) -> None:
     """More notes than the file has room for outlive their process too, at few writes of RocksDB."""
     count = 3 * JOURNAL_BYTES // 50
@@ -179,6 +183,7 @@ def full(store: Store, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[],
         yield patched.undo
 
 
+@pytest.mark.usefixtures("mapped")
 def test_forgotten_without_room(hand_outs: HandOuts, store: Store, path: Path, full: Callable[[], None]) -> None:
     """What cannot be folded before it is forgotten goes with the file."""
     take(hand_outs, 1)
@@ -223,6 +228,36 @@ def test_where_no_file_can_be_mapped(path: Path, open_store: OpenStore, monkeypa
         assert len(store.engine.pages.scan(HANDED_OUT)) == offset + 1
 
 
+@pytest.mark.usefixtures("mapped")
+def test_its_blocks_are_allocated(hand_outs: HandOuts, path: Path) -> None:
+    """Writing to a mapped file that is sparse would kill the process where the disk is full."""
+    assert (path / HAND_OUTS).stat().st_blocks * 512 >= JOURNAL_BYTES
+
+
+def test_no_room_for_the_file(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where the blocks cannot be allocated, each note is folded at once."""
+
+    def refuse(*_: int) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    hand_outs = HandOuts(store, new_log(store), GROUP)
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "posix_fallocate", refuse)
+        hand_outs.recall()
+    take(hand_outs, 0)
+    assert len(store.engine.pages.scan(HANDED_OUT)) == 1
+
+
+def test_a_full_file_without_room(hand_outs: HandOuts, store: Store, full: Callable[[], None]) -> None:
+    """Hand-outs go on though the notes can go nowhere; with room again, those that count are folded."""
+    count = JOURNAL_BYTES // 30
+    for offset in range(count):
+        take(hand_outs, offset)
+    hand_outs.drop(range(100, count))
+    full()
+    assert recalled(store) == dict.fromkeys(range(100), 1)
+
+
 # damage ------------------------------------------------------------------------------------------------------
 
 
@@ -257,6 +292,7 @@ def spoil(path: Path, number: int) -> None:
     (path / HAND_OUTS).write_bytes(raw)
 
 
+@pytest.mark.usefixtures("mapped")
 def test_a_damaged_file(path: Path, open_store: OpenStore) -> None:
     """A check tells of it, a repair drops the file, and the notes before the damage count until then."""
     handed_out(path, 5)
@@ -270,6 +306,7 @@ def test_a_damaged_file(path: Path, open_store: OpenStore) -> None:
     assert recalled(open_store(sync="os")) == {}
 
 
+@pytest.mark.usefixtures("mapped")
 def test_a_damaged_file_is_opened(path: Path, open_store: OpenStore) -> None:
     """The notes before the damage count, and the file is used anew."""
     handed_out(path, 5)
@@ -280,6 +317,7 @@ def test_a_damaged_file_is_opened(path: Path, open_store: OpenStore) -> None:
     assert check_store(path).sound
 
 
+@pytest.mark.usefixtures("mapped")
 def test_an_incomplete_file_after_the_host_died(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """It is no damage: what was not synced may be there in parts."""
     handed_out(path, 5)
@@ -288,7 +326,17 @@ def test_an_incomplete_file_after_the_host_died(path: Path, monkeypatch: pytest.
     assert check_store(path).sound
 
 
-@pytest.mark.parametrize("content", [b"", b"x", bytes(JOURNAL_BYTES), os.urandom(JOURNAL_BYTES), bytes(1 << 20)])
+CONTENTS = {
+    "nothing": b"",
+    "little": b"x",
+    "zeros": bytes(JOURNAL_BYTES),
+    "noise": Random(1).randbytes(JOURNAL_BYTES),
+    "too much": bytes(1 << 20),
+}
+
+
+@pytest.mark.usefixtures("mapped")
+@pytest.mark.parametrize("content", CONTENTS.values(), ids=CONTENTS.keys())
 def test_other_content(path: Path, open_store: OpenStore, content: bytes) -> None:
     """Whatever the file has, the store opens, and the file is used."""
     handed_out(path, 1)
@@ -328,6 +376,7 @@ def test_a_copy_of_a_killed_store(path: Path, tmp_path: Path, store: Store) -> N
     copied.close(10)
 
 
+@pytest.mark.usefixtures("mapped")
 def test_a_fork(mq: mqplug.Client, path: Path) -> None:
     """The child of a fork writes nothing to the file; the parent goes on."""
     jobs(mq, 3)

@@ -35,6 +35,7 @@ def test_acks_are_stored_exactly(mq: mqplug.Client, path: Path) -> None:
         assert Sharer(opened).take(9) == [(at, 2) for at in (2, 4, 7)]  # 3 was put off
 
 
+@pytest.mark.usefixtures("mapped")
 def test_giving_back_writes_next_to_nothing(mq: mqplug.Client) -> None:
     """A nack writes nothing to RocksDB, also where something is put off; that goes to the journal."""
     jobs(mq, 3)

@@ -93,7 +93,7 @@ class HandOutJournal:
     def forget(self, prefix: bytes) -> AddChanges:
         """Return the change that removes all notes under a prefix, for the next write."""
         with self._lock:
-            if not self._fold():
+            if (self._unfolded or self._end) and not self._fold():
                 self._unfolded = {key: each for key, each in self._unfolded.items() if not key.startswith(prefix)}
                 self._close()
                 self._path.unlink(missing_ok=True)
@@ -164,7 +164,7 @@ def _mapped(path: Path) -> mmap.mmap | None:
     """Map the file, which is created if necessary. Return None where the disk may have to be written to elsewhere."""
     descriptor = open_own(path, os.O_RDWR | os.O_CREAT)
     try:
-        if not _writes_in_place(descriptor):
+        if not writes_in_place(descriptor):
             return None
         os.ftruncate(descriptor, JOURNAL_BYTES)
         os.posix_fallocate(descriptor, 0, JOURNAL_BYTES)
@@ -173,7 +173,7 @@ def _mapped(path: Path) -> mmap.mmap | None:
         os.close(descriptor)
 
 
-def _writes_in_place(descriptor: int) -> bool:
+def writes_in_place(descriptor: int) -> bool:
     """Return whether a file system needs no space to write again to what it has allocated."""
     if sys.platform != "linux":
         return False
