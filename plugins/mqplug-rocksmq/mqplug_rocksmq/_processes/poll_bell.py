@@ -85,14 +85,15 @@ def hold_rings() -> None:
     _held.bells = []
 
 
-def answer_held() -> None:
-    """Answer the polls whose bells this thread holds back, as far as it can."""
-    if bells := _held.bells:
-        bells[:] = [bell for bell in bells if not bell.answer()]
+def answer_first() -> None:
+    """Answer the first poll whose bell this thread holds back. The others wait until the sender has its own answer."""
+    if (bells := _held.bells) and bells[0].answer():
+        del bells[0]
 
 
 def ring_held() -> None:
-    """Ring the other bells that this thread holds back."""
+    """Answer the other polls, and wake the threads of those that need it."""
     bells, _held.bells = _held.bells, None
     for bell in bells or ():
-        bell.ring()
+        if not bell.answer():
+            bell.ring()

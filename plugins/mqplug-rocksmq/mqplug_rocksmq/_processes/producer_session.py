@@ -7,7 +7,7 @@ from mqplug_rocksmq._processes.codec import error_to_wire
 from mqplug_rocksmq._processes.frames import FrameHeader
 from mqplug_rocksmq._processes.memory_allowance import UNCOUNTED_BYTES
 from mqplug_rocksmq._processes.outlets import NumberedSend, SendOutcome, store_numbered_send
-from mqplug_rocksmq._processes.poll_bell import answer_held, hold_rings, ring_held
+from mqplug_rocksmq._processes.poll_bell import answer_first, hold_rings, ring_held
 from mqplug_rocksmq._processes.session import SessionConnection
 from mqplug_rocksmq._store.deduplication import SLOT_COUNT
 
@@ -55,7 +55,7 @@ class ServedProducer:
             self._sync()
 
     def _settled(self, outcome: SendOutcome) -> None:
-        answer_held()
+        answer_first()
         if self._strict and outcome.error is None:
             self._unsynced.append(outcome)
         else:
