@@ -113,10 +113,15 @@ def _by_key(
             return where
         if native and may_leave and not missing:
             return -1
+        if partitions == 1:
+            return 0  # nothing to hash for
         rest = repeat(where) if isinstance(where, int) else iter(where)
         return [next(rest) if key is None else keyed(key) for key in keys]
 
-    return Chooser(single, (lambda _: -1) if native else keyed, batch)
+    if native or partitions == 1:
+        only = -1 if native else 0
+        return Chooser(single, lambda _: only, batch)
+    return Chooser(single, keyed, batch)
 
 
 def _by_function(choose: Partitioner, partitions: int) -> Chooser:
