@@ -23,7 +23,10 @@ else:
 
 
 class Message(_Base):
-    """One received message: a light view of a row of its batch. It cannot be changed."""
+    """One received message: a light view of a row of its batch. It cannot be changed.
+
+    It is a tuple inside, so old-style formatting needs ``"%s" % (message,)``; f-strings and logging take it as it is.
+    """
 
     # Filling a tuple and reading its fields takes no Python code, and they cannot be set. It is no sequence to users.
     __slots__ = ()
