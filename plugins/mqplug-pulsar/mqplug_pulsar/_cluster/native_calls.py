@@ -7,8 +7,8 @@ call that does not end in time is abandoned, and its late result is discarded.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
-from concurrent.futures import Future, ThreadPoolExecutor, TimeoutError as Late
+from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor, TimeoutError as Late, wait
 from contextlib import suppress
 from threading import Event
 from typing import Any, TypeVar
@@ -50,6 +50,14 @@ class NativeCalls:
                 if not future.cancel() and discard is not None:
                     future.add_done_callback(lambda done: _let_go(done, discard))
             raise
+
+    def complete(self, calls: Iterable[Callable[[], Any]], timeout: float) -> None:
+        """Wait until concurrent calls have ended, even if one fails: then raise its error."""
+        deadline = Deadline(timeout)
+        running = [self.start(call) for call in calls]
+        wait(running, deadline.remaining())
+        for future in running:
+            _result(future, deadline.remaining(), timeout)
 
     def start(self, call: Callable[[], T]) -> Future[T]:
         """Begin a call and return its future."""

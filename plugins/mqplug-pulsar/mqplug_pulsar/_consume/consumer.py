@@ -205,7 +205,7 @@ class PulsarConsumer:
             for log, state in positions.items()
             if log in self._feeds and self._unacked[log].take(state)
         }
-        self._connection.calls.each(stores, timeout)
+        self._connection.calls.complete(stores.values(), timeout)
 
     def _store(self, group: str, log: Log, state: GroupPosition, deadline: Deadline) -> None:
         consumer, unacked = self._feeds[log].native, self._unacked[log]
