@@ -262,6 +262,17 @@ def test_closed(store: Store) -> None:
             call()
 
 
+def test_closed_while_it_compacts(open_store: OpenStore) -> None:
+    """A close that has to cancel a compaction raises nothing; what no table has by then is in the log."""
+    store = open_store()
+    log = new_log(store)
+    put(store, log, *[b"x" * 1000] * 2000)
+    store.engine.pages.cancel()
+    store.close(30)
+    again = open_store()
+    assert len(values(again, log)) == 2000
+
+
 def test_too_large(store: Store) -> None:
     """A batch that no page could hold is refused before anything is stored."""
     log = new_log(store)

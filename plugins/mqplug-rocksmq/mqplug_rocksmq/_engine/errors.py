@@ -8,6 +8,8 @@ from typing import Final
 
 from mqplug import AccessDenied, AlreadyOpen, Closed, Corrupt, Error, StorageFull
 
+CANCELLED: Final = "Shutdown in progress"
+"""How RocksDB's error begins for background work that was cancelled."""
 _DISK_FULL_TEXTS: Final = ("No space left", "Disk quota exceeded", "File too large")
 
 
