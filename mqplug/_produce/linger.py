@@ -40,7 +40,7 @@ class LingerThread:
             if self._closed.wait(self._linger_s / 2):
                 return
             self._due.clear()  # before the tick: what is collected after it needs another
-            if self._tick():
+            if self._tick() or self._closed.is_set():
                 self._due.set()
 
 

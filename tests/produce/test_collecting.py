@@ -15,6 +15,7 @@ from held_backend import HeldBackend, HeldRuns, held_client
 from waiting import wait_until
 
 import mqplug
+from mqplug._produce.linger import LingerThread
 from mqplug.spi import Run, Sending
 
 LONG_S = 3600.0  # a linger that no test waits for
@@ -228,6 +229,22 @@ def test_a_close_hands_over_and_ends_the_thread() -> None:
         assert not [each.name for each in threading.enumerate() if each.name == "mqplug-held-linger"]
         with pytest.raises(mqplug.Closed):
             out.submit(b"y")
+
+
+def test_a_close_just_before_a_tick_ends_the_thread() -> None:
+    """A close that comes while the thread begins to tick is not missed."""
+
+    class ClosedFirst(threading.Event):
+        def clear(self) -> None:
+            linger.close(0)
+            super().clear()
+
+    linger = LingerThread(lambda: False, 0.001, "linger")
+    linger._due = ClosedFirst()
+    linger.start()
+    assert linger._thread is not None
+    linger._thread.join(10)
+    assert not linger._thread.is_alive()
 
 
 def test_a_closed_producer_lets_go_of_its_driver() -> None:
