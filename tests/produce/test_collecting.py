@@ -236,7 +236,9 @@ def test_a_close_just_before_a_tick_ends_the_thread() -> None:
 
     class ClosedFirst(threading.Event):
         def clear(self) -> None:
-            linger.close(0)
+            closer = threading.Thread(target=linger.close, args=(0,))
+            closer.start()
+            closer.join()
             super().clear()
 
     linger = LingerThread(lambda: False, 0.001, "linger")
