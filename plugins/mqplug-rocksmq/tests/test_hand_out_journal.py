@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from random import Random
+from typing import Any
 
 import pytest
 from conftest import OpenStore
@@ -75,6 +76,12 @@ def take(hand_outs: HandOuts, *offsets: int, attempt: int = 1) -> None:
     hand_outs.take([Lease((offset,), attempt) for offset in offsets], elsewhere=False)
 
 
+def stored(store: Store, hand_outs: HandOuts, offsets: Iterable[int]) -> None:
+    """Note that these messages were acked, and that the acks are stored."""
+    hand_outs.acked(offsets)
+    store.journal.drop(hand_outs.take_over())
+
+
 # what outlives its process -----------------------------------------------------------------------------------
 
 
@@ -121,14 +128,52 @@ def test_what_no_longer_counts_is_not_folded(hand_outs: HandOuts, store: Store) 
     """Notes of acked messages do not reach RocksDB, or leave it with the next fold."""
     for offset in range(10):
         take(hand_outs, offset)
-    hand_outs.drop(range(8))
+    stored(store, hand_outs, range(8))
     store.journal.fold()
     assert len(store.engine.pages.scan(HANDED_OUT)) == 2
-    hand_outs.drop([8])
+    stored(store, hand_outs, [8])
     take(hand_outs, 9, attempt=2)
     store.journal.fold()
     assert len(store.engine.pages.scan(HANDED_OUT)) == 1
     assert recalled(store) == {9: 2}
+
+
+def test_a_fold_before_acks_are_stored(hand_outs: HandOuts, store: Store) -> None:
+    """A note counts until the ack is stored, whatever other groups fold in between: a kill before that is survived."""
+    take(hand_outs, 5)
+    hand_outs.acked([5])
+    store.journal.fold()
+    assert recalled(store) == {5: 1}
+    store.journal.drop(hand_outs.take_over())
+    store.journal.fold()
+    assert recalled(store) == {}
+
+
+def test_a_fold_while_a_message_is_handed_out_again(
+    hand_outs: HandOuts, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The earlier note counts until there is the next one, whatever other groups fold in between."""
+    take(hand_outs, 5)
+    note = store.journal.note
+
+    def folded_first(*arguments: Any) -> None:
+        store.journal.fold()
+        assert recalled(store) == {5: 1}
+        note(*arguments)
+
+    monkeypatch.setattr(store.journal, "note", folded_first)
+    take(hand_outs, 5, attempt=2)
+    assert recalled(store) == {5: 2}
+
+
+def test_a_note_that_was_partly_acked(hand_outs: HandOuts, store: Store) -> None:
+    """It counts for the acked message until the ack is stored, though the other was handed out again."""
+    take(hand_outs, 5, 6)
+    hand_outs.acked([5])
+    take(hand_outs, 6, attempt=2)
+    assert recalled(store) == {5: 1, 6: 2}
+    store.journal.drop(hand_outs.take_over())
+    assert recalled(store) == {6: 2}
 
 
 # what is forgotten -------------------------------------------------------------------------------------------
@@ -253,7 +298,7 @@ def test_a_full_file_without_room(hand_outs: HandOuts, store: Store, full: Calla
     count = JOURNAL_BYTES // 30
     for offset in range(count):
         take(hand_outs, offset)
-    hand_outs.drop(range(100, count))
+    stored(store, hand_outs, range(100, count))
     full()
     assert recalled(store) == dict.fromkeys(range(100), 1)
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from contextlib import suppress
+from itertools import chain
 from math import inf
 from threading import Lock
 from time import monotonic
@@ -63,7 +64,7 @@ class _SharedLog:
         self._note([at for at in settled.acked if not self.leases.is_open(at)], later)
 
     def _note(self, acked: Sequence[Numbers], later: Sequence[tuple[Numbers, float]]) -> None:
-        self.hand_outs.drop([at[0] for at in acked])
+        self.hand_outs.acked([at[0] for at in acked])
         if later:
             self.hand_outs.put_off((at[0], self.leases.attempts(at), delay) for at, delay in later)
 
@@ -260,6 +261,7 @@ class SharedGroup:
             also, self._also = self._also, []
             kept = [each for each in map(self._logs.__getitem__, logs) if not each.log.deleted]
             positions = {each.number: each.leases.state() for each in kept}
+            over = {each: each.hand_outs.take_over() for each in kept}
         places = {number: stored_position(each) for number, each in positions.items()}
         try:
             self._store.groups.store(self._group, places, deadline.remaining(), also)
@@ -267,5 +269,8 @@ class SharedGroup:
             with self._lock:
                 self._unstored |= logs
                 self._also[:0] = also
+                for each, keys in over.items():
+                    each.hand_outs.give_back(keys)
             raise
+        self._store.journal.drop(chain.from_iterable(over.values()))
         self._stored = change

@@ -58,9 +58,10 @@ class HandOutJournal:
                 self._unfolded = read_journal(raw, token).notes
         self.fold()
 
-    def note(self, key: bytes, value: bytes) -> None:
-        """Store a note so that it outlives the process. On a full disk it is omitted."""
-        with self._lock:
+    def note(self, key: bytes, value: bytes, replaced: Iterable[bytes] = ()) -> None:
+        """Store a note so that it outlives the process, and forget those that it replaces. A full disk omits it."""
+        with self._lock:  # a fold sees both or neither
+            self._drop(replaced)
             self._unfolded[key] = value
             head, body = encode_record(self._token, key, value)
             start = self._end + len(head)
@@ -75,7 +76,10 @@ class HandOutJournal:
     def drop(self, keys: Iterable[bytes]) -> None:
         """Forget notes that no longer count."""
         with self._lock:
-            self._over += [key for key in keys if self._unfolded.pop(key, None) is None]
+            self._drop(keys)
+
+    def _drop(self, keys: Iterable[bytes]) -> None:
+        self._over += [key for key in keys if self._unfolded.pop(key, None) is None]
 
     def notes(self, prefix: bytes) -> list[bytes]:
         """Return the notes under a prefix in the order of their keys. New ones go to the file from now on."""
