@@ -36,7 +36,7 @@ def contests(*, quick: bool) -> Iterator[Sequence[Contest]]:
                 rivals=[
                     Side("socket", "a bare relay: two Unix sockets", partial(_by_socket, directory, count, "relay"))
                 ],
-                max_p50_us=350,
+                max_p50_us=300,
             ),
             Contest(
                 name="rocksmq: wake-up across processes, by a busy owner",
