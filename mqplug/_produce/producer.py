@@ -54,7 +54,7 @@ class Producer(Closable):
             check_record(value, key, headers, timestamp)
             deadline = deadline or Deadline(timeout)
             route = self._session.find_route(topic, deadline)
-        single = self._session.new_handle(route, value, key, headers, timestamp, partition)
+        single = self._session.new_handle(route, (value, key, headers, timestamp, partition))
         single.was_seen = True
         if not self._queue.put(single, waits=True):
             deadline = deadline or Deadline(timeout)

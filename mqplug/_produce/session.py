@@ -31,8 +31,9 @@ if TYPE_CHECKING:
     from mqplug.spi._descriptor import Capabilities
     from mqplug.spi._drivers import ProducerDriver
 
-    Fields = tuple[bytes | None, bytes | None, HeadersArgument, datetime | int | None, int | None]
-    """Value, key, headers, timestamp and partition of a record, as the caller gave them."""
+
+Fields = tuple[bytes | None, bytes | None, HeadersArgument, datetime | int | None, int | None]
+"""Value, key, headers, timestamp and partition of a record, as the caller gave them."""
 
 
 class ProducerSession(Session):
@@ -134,23 +135,15 @@ class ProducerSession(Session):
             self._check_declared(value is None, key is not None, bool(pairs), moment is not None)
         return partition, value, key, pairs, moment, size
 
-    def new_handle(
-        self,
-        route: Route,
-        value: bytes | None,
-        key: bytes | None,
-        headers: HeadersArgument,
-        timestamp: datetime | int | None,
-        partition: int | None,
-    ) -> SingleSend:
+    def new_handle(self, route: Route, fields: Fields) -> SingleSend:
         """Check a record, choose its partition, and return its handle."""
-        chosen, value, key, pairs, moment, size = self._checked(route, value, key, headers, timestamp, partition)
-        return SingleSend(route.topic, chosen, value, key, pairs, moment, size, self.wait)
+        partition, value, key, headers, moment, size = self._checked(route, *fields)
+        return SingleSend(route.topic, partition, value, key, headers, moment, size, self.wait)
 
     def submit(self, route: Route, fields: Fields, when_full: WhenFull, deadline: Deadline) -> SendHandle:
         """Check a record and queue it, to be handed over with others if the driver takes runs."""
         if not self.queue.collects:
-            single = self.new_handle(route, *fields)
+            single = self.new_handle(route, fields)
             if not self.queue.put(single):
                 self.queue.accept(single, deadline, when_full)
             return single

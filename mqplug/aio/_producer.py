@@ -20,12 +20,10 @@ from mqplug._produce.producer import Producer
 from mqplug._produce.queue import WhenFull, check_when_full
 from mqplug._produce.record import HeadersArgument, check_record
 from mqplug._produce.routing import Route
-from mqplug._produce.session import ProducerSession
+from mqplug._produce.session import Fields, ProducerSession
 from mqplug.aio._handle import AsyncSendHandle
 from mqplug.aio._loop import AsyncChild, ClientLoop
 from mqplug.aio._send_queue import AsyncSendQueue
-
-Fields = tuple[bytes | None, bytes | None, HeadersArgument, datetime | int | None, int | None]
 
 HAND_OVER_WAIT_S = 0.1
 
@@ -173,7 +171,7 @@ class AsyncProducer(AsyncChild):
             self._in_line -= 1
 
     def _handle(self, route: Route, fields: Fields, *, alone: bool) -> SingleSend:
-        handle = self._session.new_handle(route, *fields)
+        handle = self._session.new_handle(route, fields)
         handle.was_seen = alone
         return handle
 
