@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from base64 import b64encode
+from binascii import crc32
 from collections.abc import Callable, Collection, Iterator, Sequence
 from functools import lru_cache, partial
 from itertools import chain, cycle, islice, repeat
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 Partitioner = Callable[[bytes | None, int], int]
 """A function of the key (None without one) and the number of partitions that returns the partition."""
 
-PartitionerName = Literal["murmur2", "pulsar-java", "round_robin"]
+PartitionerName = Literal["murmur2", "crc32", "pulsar-java", "round_robin"]
 PARTITIONER_NAMES: tuple[str, ...] = get_args(PartitionerName)
 
 STICKY_RUN_MESSAGES = 100  # single records without a key that go to one partition before the next one's turn comes
@@ -77,7 +78,7 @@ class Chooser:
 def chooser(partitioner: PartitionerName | Partitioner, partitions: int, *, native: bool = False) -> Chooser:
     """Return a chooser for this partitioner. With ``native`` the driver chooses for records with a key."""
     match partitioner:
-        case "murmur2" | "pulsar-java":
+        case "murmur2" | "crc32" | "pulsar-java":
             order = _order(partitions)
             single = chain.from_iterable(map(repeat, cycle(order), repeat(STICKY_RUN_MESSAGES)))
             batches = cycle(order)
@@ -100,11 +101,8 @@ def _order(partitions: int) -> list[int]:
 def _by_key(
     name: str, partitions: int, native: bool, single: Iterator[int], together: Callable[[int], int | list[int]]
 ) -> Chooser:
-    """Return a chooser by the key's hash without its sign bit, as Java's clients choose."""
-    hash_of = java_hash if name == "pulsar-java" else murmur2
-
-    def keyed(key: bytes) -> int:
-        return (hash_of(key) & 0x7FFFFFFF) % partitions
+    """Return a chooser by the key's hash."""
+    keyed = _keyed(name, partitions)
 
     def batch(keys: Sequence[bytes | None] | None, number: int, may_leave: bool) -> int | list[int]:
         missing = number if keys is None else keys.count(None)
@@ -122,6 +120,14 @@ def _by_key(
         only = -1 if native else 0
         return Chooser(single, lambda _: only, batch)
     return Chooser(single, keyed, batch)
+
+
+def _keyed(name: str, partitions: int) -> Callable[[bytes], int]:
+    """Return the function from a key to its partition, as the clients choose that use this hash."""
+    if name == "crc32":
+        return lambda key: crc32(key) % partitions
+    hash_of = java_hash if name == "pulsar-java" else murmur2
+    return lambda key: (hash_of(key) & 0x7FFFFFFF) % partitions  # Java's clients cut the sign bit off
 
 
 def _by_function(choose: Partitioner, partitions: int) -> Chooser:

@@ -117,6 +117,7 @@ WRONG = [
     ("ACK-04", Tracker, "ack_through", _up_to_but_not),
     ("ACK-08", NackedMessages, "set_due", _due_at_once),
     ("KEY-01", routing, "murmur2", zlib.crc32),
+    ("KEY-12", routing, "crc32", routing.murmur2),
 ]
 
 

@@ -77,7 +77,7 @@ def test_the_sign_bit_is_cut_off(mq: mqplug.Client, name: str, hashes: dict[byte
         assert partitions(out.send_many([Record(b"x", key=key) for key in keys])) == expected
 
 
-@pytest.mark.parametrize("name", ["murmur2", "pulsar-java"])
+@pytest.mark.parametrize("name", ["murmur2", "crc32", "pulsar-java"])
 def test_a_batch_without_keys_sticks_to_a_partition(mq: mqplug.Client, name: str) -> None:
     """All records without a key of one batch go to one partition, those of the next batch to the next."""
     with mq.producer("orders", partitioner=name) as out:  # type: ignore[arg-type]
@@ -140,7 +140,7 @@ def test_a_function_that_chooses_wrongly(mq: mqplug.Client, chosen: object, kind
 @pytest.mark.parametrize("wrong", ["murmur3", "", None, 3])
 def test_an_unknown_partitioner_is_refused(mq: mqplug.Client, wrong: object) -> None:
     """What is no partitioner is a ValueError that lists those that there are."""
-    with pytest.raises(ValueError, match="murmur2, pulsar-java, round_robin"):
+    with pytest.raises(ValueError, match="murmur2, crc32, pulsar-java, round_robin"):
         mq.producer("orders", partitioner=wrong)  # type: ignore[arg-type]
 
 

@@ -20,6 +20,8 @@ MURMUR2 = {
     b"lkjh234lh9fiuh90y23oiuhsafujhadof229phr9h19h89h8": -58897971,
     b"abc": 479470107,
 }
+# Standard CRC-32 of these keys, without a sign. Two have the highest bit set.
+CRC32 = {b"123456789": 0xCBF43926, b"a": 0xE8B7BE43, b"abc": 0x352441C2, b"": 0}
 
 
 @case(1, needs=("keys", "partitions"))
@@ -164,3 +166,17 @@ def test_an_empty_key(bench: Bench) -> None:
     members[has].close()
     heir = bench.take(members[1 - has], len(got[has]))
     bench.equal([message.id for message in heir if message.key == b""], owned)
+
+
+@case(12, needs=("keys", "partitions"))
+def test_crc32(bench: Bench) -> None:
+    """With ``crc32`` a key goes where librdkafka's default puts it, and an empty key always to the same partition."""
+    topic = bench.topic(partitions=5)
+    expected = [code % 5 for code in CRC32.values()]
+    out = bench.producer(topic, partitioner="crc32")
+    together = out.send_many([Record(b"1", key) for key in CRC32])
+    handles = [out.submit(b"2", key=key) for key in CRC32]
+    for ids in (together, [handle.result() for handle in handles], [out.send(b"3", key=key) for key in CRC32]):
+        bench.equal([each.log.partition for each in ids], expected)
+    sticky = {each.log.partition for each in out.send_many([b"4"] * 20)}
+    bench.equal(len(sticky), 1)
