@@ -153,7 +153,8 @@ class Client(Closable):
 
         ``partitioner`` chooses the partition: by the key with ``"murmur2"``, as Kafka's Java client, ``"crc32"``, as
         librdkafka, or ``"pulsar-java"``; with ``"round_robin"``, as murmur2 but in turn for messages without a key; or
-        with a function of the key and the number of partitions. At most ``queue_messages`` and ``queue_bytes`` are on their way at once.
+        with a function of the key and the number of partitions. At most ``queue_messages`` and ``queue_bytes`` are on
+        their way at once.
         """
         from mqplug._produce.producer import Producer
 

@@ -9,9 +9,14 @@ import time
 import confluent_kafka
 import confluent_kafka.admin
 import pytest
+from confluent_kafka import KafkaError
 from kafka_driver import free_ports
 
 import mqplug
+from mqplug.testing import Proxy
+from mqplug_kafka._cluster import connection, connection_failures
+from mqplug_kafka._cluster.admin_requests import OUTAGE_LIMIT_S
+from mqplug_kafka._cluster.connection_failures import ConnectionFailures
 
 
 def refused(timeout=10.0, **settings):
@@ -31,11 +36,80 @@ def listener():
 
 
 def test_an_unreachable_address_is_a_connect_error():
-    """Nobody listens there: the reason is told, well before the timeout."""
-    error = refused(timeout=30.0, servers=[f"127.0.0.1:{free_ports(1)[0]}"])
+    """Nobody listens at any of the addresses: that is told with the reason, well before the timeout."""
+    servers = [f"127.0.0.1:{port}" for port in free_ports(2)]
+    began = time.monotonic()
+    error = refused(timeout=30.0, servers=servers)
+    assert time.monotonic() - began < 20
     assert isinstance(error, mqplug.ConnectError)
     assert "refused" in str(error)
+    assert all(server in str(error) for server in servers)
     assert error.retryable
+
+
+def test_a_host_that_nobody_knows_is_a_connect_error():
+    """A name that cannot be resolved is told with the name, well before the timeout."""
+    began = time.monotonic()
+    error = refused(timeout=30.0, servers=["no-such-host.invalid:9092"])
+    assert time.monotonic() - began < 20
+    assert isinstance(error, mqplug.ConnectError)
+    assert "resolve 'no-such-host.invalid:9092'" in str(error)
+
+
+def test_tls_where_the_broker_has_none_is_a_connect_error(kafka_server):
+    """TLS towards a plain port is told with the address and the cause, well before the timeout."""
+    began = time.monotonic()
+    error = refused(timeout=30.0, servers=[kafka_server.bootstrap], tls=True)
+    assert time.monotonic() - began < 20
+    assert isinstance(error, mqplug.ConnectError)
+    assert kafka_server.bootstrap in str(error)
+    assert "PLAINTEXT" in str(error)
+
+
+def test_an_outage_is_told_after_a_second():
+    """All brokers are down: a connect that has more time waits no longer than a second for them to come back."""
+    now, failures = [100.0], ConnectionFailures()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(connection_failures.time, "monotonic", lambda: now[0])
+        failures(KafkaError(KafkaError._TRANSPORT, "refused"))
+        failures(KafkaError(KafkaError._ALL_BROKERS_DOWN))
+        now[0] += 0.5
+        assert not failures.hopeless(100.0, OUTAGE_LIMIT_S)
+        now[0] += 0.5
+        assert failures.hopeless(100.0, OUTAGE_LIMIT_S)
+
+
+def test_one_live_broker_is_enough(kafka_server):
+    """Dead addresses beside a live one do not fail a connect."""
+    dead = [f"127.0.0.1:{port}" for port in free_ports(2)]
+    with mqplug.connect("kafka", servers=[*dead, kafka_server.bootstrap]) as mq:
+        mq.health()
+
+
+def test_a_broker_that_comes_up_meanwhile_is_found(kafka_server, monkeypatch):
+    """A connect lasts as long as the outage may: a broker that begins to listen by then is found."""
+    monkeypatch.setattr(connection, "OUTAGE_LIMIT_S", 30.0)
+    (port,) = free_ports(1)
+    reported, proxies = threading.Event(), []
+    report = ConnectionFailures.__call__
+
+    def note(failures, error):
+        report(failures, error)
+        reported.set()
+
+    def begin_to_listen():
+        assert reported.wait(20)
+        proxies.append(Proxy(kafka_server.port, ports=[port]))
+
+    monkeypatch.setattr(ConnectionFailures, "__call__", note)
+    thread = threading.Thread(target=begin_to_listen)
+    thread.start()
+    try:
+        mqplug.connect("kafka", servers=[f"127.0.0.1:{port}"], timeout=30).close()
+    finally:
+        thread.join()
+        for proxy in proxies:
+            proxy.close()
 
 
 def test_a_silent_peer_is_bounded_by_the_timeout(listener):

@@ -26,7 +26,7 @@ RETRY_PAUSE_S = 0.02  # before a request is repeated that a broker was not ready
 MIN_TIMEOUT_S = 0.01  # the native client refuses a request timeout of 0
 MIN_CLIENT_AGE_S = 10.0  # an outage makes a new native admin client no more often than this
 REPLACED_CLIENT_S = 90.0  # until a replaced client is released: by then its requests have ended, earlier is unsafe
-OUTAGE_LIMIT_S = 2.0  # a connect gives up when all brokers have been down this long
+OUTAGE_LIMIT_S = 0.9  # a connect gives up when all brokers have been down this long: it is told after a second
 
 _NO_ANSWER = {
     KafkaError._TIMED_OUT,
