@@ -1,4 +1,4 @@
-"""Real Kafka and Pulsar servers for tests: one plain node each, from their published artifacts.
+"""Real Kafka and Pulsar servers for tests: one node each, from their published artifacts.
 
     with KafkaServer() as kafka:
         client = mqplug.connect(kafka.url)
@@ -8,8 +8,21 @@ Needs Java 17 and, for the first download, Maven.
 
 from __future__ import annotations
 
+from mqplug_devbrokers._certificates import Certificate, CertificateAuthority
 from mqplug_devbrokers._errors import BrokerError, MissingTool
+from mqplug_devbrokers._kafka_security import KafkaSecurity, SecuredListeners
+from mqplug_devbrokers._token_server import TokenServer
 from mqplug_devbrokers.kafka import KafkaServer
 from mqplug_devbrokers.pulsar import PulsarServer
 
-__all__ = ["BrokerError", "KafkaServer", "MissingTool", "PulsarServer"]
+__all__ = [
+    "BrokerError",
+    "Certificate",
+    "CertificateAuthority",
+    "KafkaSecurity",
+    "KafkaServer",
+    "MissingTool",
+    "PulsarServer",
+    "SecuredListeners",
+    "TokenServer",
+]

@@ -7,16 +7,34 @@ from __future__ import annotations
 
 import socket
 import struct
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from mqplug_devbrokers._errors import BrokerError
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from typing import Self
 
 PRODUCE, CREATE_TOPICS, DELETE_TOPICS = (0, 8), (19, 4), (20, 3)
+CREATE_ACLS, DELETE_ACLS = (30, 1), (31, 1)
+OPERATIONS = {
+    "All": 2, "Read": 3, "Write": 4, "Create": 5, "Delete": 6, "Alter": 7, "Describe": 8, "ClusterAction": 9,
+    "DescribeConfigs": 10, "AlterConfigs": 11, "IdempotentWrite": 12,
+}  # fmt: skip
+RESOURCES = {"topic": 2, "group": 3, "cluster": 4, "transaction": 5}
+ANY, LITERAL, PREFIXED, ALLOW = 1, 3, 4, 3
 TOPIC_EXISTS = 36
 REQUEST_TIMEOUT_MS = 5000
+
+
+class AclRule(NamedTuple):
+    """One right of a user: an operation on what has this name, or a name that begins so."""
+
+    user: str
+    operation: str
+    kind: str
+    name: str
+    prefixed: bool
 
 
 class KafkaWire:
@@ -48,6 +66,21 @@ class KafkaWire:
         data = _array(_text(topic) + _array(struct.pack(">ii", 0, len(records)) + records))
         answer = self._ask(PRODUCE, struct.pack(">hhi", -1, -1, REQUEST_TIMEOUT_MS) + data)
         _raise_for(_number(answer, ">h", 4 + len(_text(topic)) + 4 + 4), "produce")
+
+    def create_acls(self, rules: Sequence[AclRule]) -> None:
+        """Give users these rights."""
+        for rule in rules:
+            if rule.operation not in OPERATIONS:
+                raise BrokerError(f"{rule.operation!r} is no operation; choose from {', '.join(OPERATIONS)}")
+            pattern = PREFIXED if rule.prefixed else LITERAL
+            body = struct.pack(">b", RESOURCES[rule.kind]) + _text(rule.name) + struct.pack(">b", pattern)
+            body += _text(f"User:{rule.user}") + _text("*") + struct.pack(">bb", OPERATIONS[rule.operation], ALLOW)
+            _raise_for(_number(self._ask(CREATE_ACLS, _array(body)), ">h", 4 + 4), "create an access right")
+
+    def delete_acls(self, user: str) -> None:
+        """Take all rights of a user away."""
+        body = struct.pack(">bhb", ANY, -1, ANY) + _text(f"User:{user}") + struct.pack(">hbb", -1, ANY, ANY)
+        _raise_for(_number(self._ask(DELETE_ACLS, _array(body)), ">h", 4 + 4), "delete access rights")
 
     def _ask(self, api: tuple[int, int], body: bytes) -> bytes:
         request = struct.pack(">hhi", *api, 1) + _text("mqplug-devbrokers") + body

@@ -9,12 +9,15 @@ import uuid
 from typing import TYPE_CHECKING, ClassVar
 
 from mqplug_devbrokers._cache import provide
+from mqplug_devbrokers._errors import BrokerError
 from mqplug_devbrokers._jvm import JAVA_FLAGS, class_archive, class_path, java_command
+from mqplug_devbrokers._kafka_security import KafkaSecurity, SecuredListeners
 from mqplug_devbrokers._kafka_wire import KafkaWire
 from mqplug_devbrokers._server import PROBE_TOPIC, BrokerServer
 from mqplug_devbrokers._tools import fill_in, find_java, maven, run_tool
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from pathlib import Path
 
 LOGGING = [
@@ -23,17 +26,42 @@ LOGGING = [
     "-Dorg.slf4j.simpleLogger.dateTimeFormat=HH:mm:ss,SSS",
 ]
 
+LISTENER_SETTINGS = ("listeners", "advertised.listeners", "listener.security.protocol.map")
+
 
 class KafkaServer(BrokerServer):
     """A real Kafka for tests: `with KafkaServer() as kafka: mqplug.connect(kafka.url)`.
 
     Topics are not created automatically, and nothing is deleted by age unless a topic is configured so. Listeners in
-    `settings` (`listeners`, `advertised.listeners`, `listener.security.protocol.map`) are added to its own.
+    `settings` (`listeners`, `advertised.listeners`, `listener.security.protocol.map`) are added to its own. With
+    `security`, it also listens with TLS and SASL: see `secured`.
     """
 
     name: ClassVar[str] = "kafka"
     version: ClassVar[str] = "4.3.1"
     port_names: ClassVar[list[str]] = ["client", "controller", "behind", "relay"]
+
+    def __init__(
+        self,
+        *,
+        port: int = 0,
+        directory: str | Path | None = None,
+        settings: Mapping[str, str] | None = None,
+        timeout: float = 120.0,
+        security: KafkaSecurity | None = None,
+    ) -> None:
+        super().__init__(port=port, directory=directory, settings=settings, timeout=timeout)
+        self._security = security
+        self._secured: SecuredListeners | None = None
+
+    @property
+    def secured(self) -> SecuredListeners:
+        """The secured listeners, with their certificates and access rights."""
+        if self._security is None:
+            raise BrokerError("the kafka server has no secured listeners; say KafkaServer(security=KafkaSecurity())")
+        if self._secured is None:
+            self._secured = SecuredListeners(self._security, self.directory, self.port)
+        return self._secured
 
     @property
     def bootstrap(self) -> str:
@@ -63,10 +91,13 @@ class KafkaServer(BrokerServer):
 
     def _command(self) -> list[str]:
         data = self.directory / "data"
-        if not data.exists():
-            _copy_formatted(data)
         config = self.directory / "server.properties"
-        config.write_text(_properties(self._ports, data, self.settings))
+        settings = self.settings if self._security is None else _joined(self.secured.settings(), self.settings)
+        config.write_text(_properties(self._ports, data, settings))
+        if not data.exists() and self._security is None:
+            _copy_formatted(data)
+        elif not data.exists():
+            _format_with(config, self.secured.format_options())
         return [*java_command(self, _classes()), *LOGGING, "kafka.Kafka", str(config)]
 
     def _routes(self) -> dict[int, int]:
@@ -96,7 +127,11 @@ def _format(folder: Path) -> None:
     config = folder.parent / "server.properties"
     ports = {name: number for number, name in enumerate(KafkaServer.port_names, 19092)}
     config.write_text(_properties(ports, folder, {}))
-    tool = ["kafka.tools.StorageTool", "format", "-t", _cluster_id(), "-c", str(config)]
+    _format_with(config, [])
+
+
+def _format_with(config: Path, options: list[str]) -> None:
+    tool = ["kafka.tools.StorageTool", "format", "-t", _cluster_id(), "-c", str(config), *options]
     run_tool([find_java(), *JAVA_FLAGS, *LOGGING, "-cp", _classes(), *tool], timeout=120)
 
 
@@ -116,8 +151,14 @@ def _cluster_id() -> str:
 
 
 def _properties(ports: dict[str, int], data: Path, settings: dict[str, str]) -> str:
-    listening = {key: ",".join(filter(None, [ours, settings.get(key)])) for key, ours in _listening(ports).items()}
-    return fill_in("kafka-server.properties", settings | listening, CPORT=ports["controller"], DATA=data)
+    listening = _joined(_listening(ports), settings)
+    return fill_in("kafka-server.properties", listening, CPORT=ports["controller"], DATA=data)
+
+
+def _joined(first: dict[str, str], then: dict[str, str]) -> dict[str, str]:
+    """Return both settings. The listeners of the second are added, its other settings override the first."""
+    joined = {key: ",".join(filter(None, [first.get(key), then.get(key)])) for key in LISTENER_SETTINGS}
+    return first | then | {key: value for key, value in joined.items() if value}
 
 
 def _listening(ports: dict[str, int]) -> dict[str, str]:

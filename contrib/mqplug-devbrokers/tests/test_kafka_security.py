@@ -1,0 +1,146 @@
+"""A secured Kafka: its listeners take the right clients and refuse others, and rights are given and taken."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from confluent_kafka import KafkaError, KafkaException, Producer
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from mqplug_devbrokers import BrokerError, KafkaSecurity, KafkaServer, TokenServer
+from mqplug_devbrokers.pytest_plugin import started
+
+SASL_TLS = {"security.protocol": "sasl_ssl", "sasl.username": "alice", "sasl.password": "alice-pw"}
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[KafkaServer]:
+    """A broker on which users may do only what they were allowed to, with the topic `t`."""
+    with started(lambda: KafkaServer(security=KafkaSecurity(authorize=True))) as kafka:
+        admin = AdminClient({"bootstrap.servers": kafka.bootstrap})
+        admin.create_topics([NewTopic("t", 1)])["t"].result(20)
+        yield kafka
+
+
+@pytest.fixture(scope="module")
+def tokens() -> Iterator[TokenServer]:
+    """A token endpoint that knows the users."""
+    with TokenServer(KafkaSecurity().users) as tokens:
+        yield tokens
+
+
+def produced(**settings: Any) -> KafkaError | None:
+    """The outcome of one message to the topic `t`."""
+    outcomes: list[KafkaError | None] = []
+    producer = Producer({"message.timeout.ms": 15_000, "log_level": 0, **settings})
+    producer.produce("t", b"hello", on_delivery=lambda error, _: outcomes.append(error))
+    assert producer.flush(30) == 0
+    return outcomes[0]
+
+
+def refused(**settings: Any) -> KafkaError:
+    """The first error of a client that the listener refuses."""
+    errors: list[KafkaError] = []
+    admin = AdminClient({"error_cb": errors.append, "log_level": 0, **settings})
+    with pytest.raises(KafkaException):
+        admin.list_topics(timeout=2)
+    admin.poll(0)
+    return errors[0]
+
+
+@pytest.fixture
+def allowed(server: KafkaServer) -> Iterator[None]:
+    """The user alice may write to topics whose names begin with t."""
+    server.secured.allow("alice", "Write", "Describe", topic_prefix="t")
+    yield
+    server.secured.forbid("alice")
+
+
+@pytest.mark.usefixtures("allowed")
+@pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"])
+@pytest.mark.parametrize("listener", ["sasl", "sasl_tls"])
+def test_passwords_are_taken(server: KafkaServer, listener: Any, mechanism: str) -> None:
+    """Each mechanism takes the right password, with and without TLS."""
+    address = {"bootstrap.servers": server.secured.address(listener), "ssl.ca.location": str(server.secured.ca_file)}
+    protocol = {"security.protocol": "sasl_ssl" if listener == "sasl_tls" else "sasl_plaintext"}
+    assert produced(**SASL_TLS | address | protocol, **{"sasl.mechanism": mechanism}) is None
+
+
+def test_a_wrong_password_is_refused(server: KafkaServer) -> None:
+    """A wrong password is refused, by the broker's own words."""
+    wrong = {"bootstrap.servers": server.secured.address("sasl"), "security.protocol": "sasl_plaintext"}
+    error = refused(**SASL_TLS | wrong | {"sasl.password": "guessed"}, **{"sasl.mechanism": "SCRAM-SHA-256"})
+    assert error.code() == KafkaError._AUTHENTICATION
+
+
+@pytest.mark.usefixtures("allowed")
+def test_a_certificate_names_the_user(server: KafkaServer) -> None:
+    """The client is the user that its certificate was issued for. Without a certificate it is refused."""
+    files = server.secured.issue("alice")
+    tls = {
+        "bootstrap.servers": server.secured.address("mtls"), "security.protocol": "ssl",
+        "ssl.ca.location": str(server.secured.ca_file),
+    }  # fmt: skip
+    own = {"ssl.certificate.location": str(files.cert_file), "ssl.key.location": str(files.key_file)}
+    assert produced(**tls, **own) is None
+    assert "bad certificate" in refused(**tls).str() or "certificate required" in refused(**tls).str()
+
+
+def test_an_expired_certificate_is_refused(server: KafkaServer) -> None:
+    """A certificate lives as long as it was issued for."""
+    files = server.secured.issue("alice", lifetime=-1)
+    error = refused(**{
+        "bootstrap.servers": server.secured.address("mtls"), "security.protocol": "ssl",
+        "ssl.ca.location": str(server.secured.ca_file),
+        "ssl.certificate.location": str(files.cert_file), "ssl.key.location": str(files.key_file),
+    })  # fmt: skip
+    assert "certificate" in error.str()
+
+
+def oidc(server: KafkaServer, tokens: TokenServer, secret: str) -> dict[str, str]:
+    """The settings of a client that fetches its tokens by itself."""
+    return {
+        "bootstrap.servers": server.secured.address("sasl"), "security.protocol": "sasl_plaintext",
+        "sasl.mechanism": "OAUTHBEARER", "sasl.oauthbearer.method": "oidc",
+        "sasl.oauthbearer.client.id": "alice", "sasl.oauthbearer.client.secret": secret,
+        "sasl.oauthbearer.token.endpoint.url": tokens.url,
+    }  # fmt: skip
+
+
+@pytest.mark.usefixtures("allowed")
+def test_a_token_names_the_user(server: KafkaServer, tokens: TokenServer) -> None:
+    """A client that fetches its token at the endpoint is the user of that name."""
+    assert produced(**oidc(server, tokens, "alice-pw")) is None
+    assert "alice" in tokens.issued
+
+
+def test_a_wrong_secret_gets_no_token(server: KafkaServer, tokens: TokenServer) -> None:
+    """The endpoint gives no token for a wrong secret."""
+    error = refused(**oidc(server, tokens, "guessed"))
+    assert error.code() == KafkaError._AUTHENTICATION
+    assert "invalid_client" in error.str()
+
+
+def test_rights_are_given_and_taken(server: KafkaServer) -> None:
+    """A user without a right is refused, with one is not, and again is when it was taken away."""
+    bob = {
+        "bootstrap.servers": server.secured.address("sasl"), "security.protocol": "sasl_plaintext",
+        "sasl.mechanism": "PLAIN", "sasl.username": "bob", "sasl.password": "bob-pw",
+    }  # fmt: skip
+    first = produced(**bob)
+    assert first is not None
+    assert first.code() == KafkaError.TOPIC_AUTHORIZATION_FAILED
+    server.secured.allow("bob", "Write", "Describe", topic="t")
+    assert produced(**bob) is None
+    server.secured.forbid("bob")
+    assert produced(**bob) is not None
+
+
+def test_what_cannot_be_meant_is_refused(server: KafkaServer, kafka_server: KafkaServer) -> None:
+    """An unknown operation, and a plain server's secured listeners, are errors that say what to do."""
+    with pytest.raises(BrokerError, match="choose from All, Read"):
+        server.secured.allow("bob", "Reed", topic="t")
+    with pytest.raises(BrokerError, match="security=KafkaSecurity"):
+        _ = kafka_server.secured
