@@ -39,10 +39,11 @@ from mqplug.spi._actions import (
     Staged,
     SymbolicStart,
     TopicInfo,
+    TransactionOptions,
     Trim,
 )
 from mqplug.spi._descriptor import Capabilities, Descriptor
-from mqplug.spi._drivers import Connection, ConsumerDriver, Listener, ProducerDriver, StageDriver
+from mqplug.spi._drivers import Connection, ConsumerDriver, Listener, ProducerDriver, StageDriver, TransactionDriver
 
 NO_TIMEOUT_S = 3600.0  # a driver's timeout when the caller waits for ever
 
@@ -88,6 +89,15 @@ class Backend:
         with self.context("stage", topic=topic.name):
             return cast(
                 StageDriver, self._ask("mqplug_open_stage", connection=connection, topic=topic, timeout=_left(deadline))
+            )
+
+    def open_transactions(
+        self, connection: Connection, options: TransactionOptions, deadline: Deadline
+    ) -> TransactionDriver:
+        with self.context("transaction"):
+            return cast(
+                TransactionDriver,
+                self._ask("mqplug_open_transactions", connection=connection, options=options, timeout=_left(deadline)),
             )
 
     def resolve(

@@ -9,7 +9,8 @@ Read in this order:
 3. ``Connection``, ``ProducerDriver`` and ``ConsumerDriver`` are the drivers that hooks return. A producer settles each
    ``Sending`` or ``Run``; a consumer returns each ``Batch`` of ``Columns`` (``ListColumns`` makes them from lists), and
    calls its ``Listener``. ``SharedConsumerDriver`` is for backends with shared modes, ``StageDriver`` for those that
-   declare ``staged_ingest``.
+   declare ``staged_ingest``, ``TransactionDriver`` and ``TransactionalConsumerDriver`` for those that declare
+   ``transactions``.
 4. ``CheckingConnection``, ``RunProducerDriver``, ``CollectingProducerDriver``, ``StoringProducerDriver``,
    ``LossAwareConsumerDriver``, ``PassingConsumerDriver`` and ``ColumnsWithArrow`` are optional: a driver that is one
    has one more member.
@@ -65,6 +66,7 @@ from mqplug.spi._actions import (
     DescribeTopics,
     DiscardStaged,
     GroupInfo,
+    GroupMove,
     GroupPosition,
     GroupStart,
     Ingest,
@@ -77,6 +79,8 @@ from mqplug.spi._actions import (
     Staged,
     SymbolicStart,
     TopicInfo,
+    TransactionMark,
+    TransactionOptions,
     Trim,
 )
 from mqplug.spi._descriptor import API_VERSION, Address, Capabilities, Descriptor, Url
@@ -95,6 +99,8 @@ from mqplug.spi._drivers import (
     SharedConsumerDriver,
     StageDriver,
     StoringProducerDriver,
+    TransactionalConsumerDriver,
+    TransactionDriver,
 )
 from mqplug.spi._hookspecs import hookimpl
 
@@ -126,6 +132,7 @@ __all__ = [
     "DiscardStaged",
     "Earliest",
     "GroupInfo",
+    "GroupMove",
     "GroupPosition",
     "GroupStart",
     "Headers",
@@ -154,6 +161,10 @@ __all__ = [
     "StoringProducerDriver",
     "SymbolicStart",
     "TopicInfo",
+    "TransactionDriver",
+    "TransactionMark",
+    "TransactionOptions",
+    "TransactionalConsumerDriver",
     "Trim",
     "Url",
     "hookimpl",

@@ -240,3 +240,31 @@ class ConsumerOptions:
     def shares(self) -> bool:
         """Whether the consumer shares each log with the other members of its group, message by message."""
         return self.group is not None and self.mode in SHARED_MODES
+
+
+@attrs.frozen(kw_only=True)
+class TransactionOptions:
+    """The options with which a transaction name is taken over."""
+
+    name: str
+    queue_bytes: int = 64 * 1024 * 1024
+
+
+@attrs.frozen
+class TransactionMark:
+    """The mark of a step: its number, which lies with a topic under the name of the driver. Numbers only grow."""
+
+    topic: str
+    number: int
+
+
+@attrs.frozen
+class GroupMove:
+    """The positions of a group that a transaction stores.
+
+    ``member`` is what the ``membership`` of the consumer's driver returned, in this process and now.
+    """
+
+    group: str
+    positions: Mapping[Log, GroupPosition]
+    member: Any = None

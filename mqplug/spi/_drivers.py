@@ -4,10 +4,10 @@ A driver does I/O and maps native errors, once. The core does validation, acks, 
 deadlines and the order of closing. Every ``timeout`` is in seconds, the rest of the core's deadline: when it runs out,
 raise ``mqplug.Timeout``. The driver rules (docs/driver-rules.md) say who may call what, and when.
 
-A backend implements ``Connection``, ``ProducerDriver`` and ``ConsumerDriver``, also ``SharedConsumerDriver`` and
-``StageDriver`` where it declares ``shared``, ``key_shared`` or ``staged_ingest``. The core implements ``Sending``,
-``Run`` and ``Listener``. A protocol that is called optional has one more member, which makes a driver faster or
-more exact.
+A backend implements ``Connection``, ``ProducerDriver`` and ``ConsumerDriver``, also ``SharedConsumerDriver``,
+``StageDriver`` and ``TransactionDriver`` where it declares ``shared``, ``key_shared``, ``staged_ingest`` or
+``transactions``. The core implements ``Sending``, ``Run`` and ``Listener``. A protocol that is called optional has one
+more member, which makes a driver faster or more exact.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from mqplug._model.ids import MessageId
 from mqplug._model.log import Log
 from mqplug._model.position import Position
 from mqplug._model.text import Numbers
-from mqplug.spi._actions import GroupPosition, Settlement, Staged
+from mqplug.spi._actions import GroupMove, GroupPosition, Settlement, Staged, TransactionMark
 from mqplug.spi._descriptor import Capabilities
 
 if TYPE_CHECKING:
@@ -198,6 +198,38 @@ class StoringProducerDriver(ProducerDriver, Protocol):
         """
 
 
+class TransactionDriver(ProducerDriver, Protocol):
+    """The holder of a transaction name: a producer whose records no reader sees before ``commit``. Required of a
+    backend that declares ``transactions``. It may be a ``RunProducerDriver`` or a ``CollectingProducerDriver``.
+
+    There is one transaction at a time, and records are sent within it. An accepted record is settled by ``commit`` (as
+    stored) or by ``abort`` (as failed), a refused one as failed at once. ``begin`` and ``commit`` raise ``Fenced`` once
+    another client has taken the name over; a record is then failed with it, or ``send`` raises it.
+    """
+
+    def begin(self, mark: TransactionMark | None, timeout: float) -> bool:
+        """Begin a transaction. Return whether this number or a higher one was committed before, in this topic, under
+        this name: then no record is sent, and ``commit`` leaves the mark as it is.
+
+        After a commit of unknown outcome, learn the outcome first, and abort what is still open.
+        """
+        ...
+
+    def commit(self, moves: Sequence[GroupMove], timeout: float) -> None:
+        """Commit the records, the positions and the mark, all or nothing. Then settle the records.
+
+        If certainly nothing was committed, abort, settle the records as failed, and raise why: any ``Error`` but
+        ``OutcomeUnknown`` and ``Timeout``; ``NotAssigned`` where a member no longer holds its logs. Otherwise settle
+        them as unknown, and raise ``OutcomeUnknown``.
+        """
+
+    def abort(self, timeout: float) -> None:
+        """Drop the transaction, and settle its records as failed. Without an open one, do nothing.
+
+        Whatever this raises, the records are settled, and nothing of them will be committed.
+        """
+
+
 class ConsumerDriver(Protocol):
     """A consumer: reads the logs that it holds."""
 
@@ -281,6 +313,18 @@ class LossAwareConsumerDriver(ConsumerDriver, Protocol):
 
         It returns at once. After False it returns False until a ``poll`` or ``tend`` has called the listener. The core
         checks once, when the driver is opened, whether there is such an attribute, and then reads it at each hand-out.
+        """
+        ...
+
+
+class TransactionalConsumerDriver(ConsumerDriver, Protocol):
+    """A consumer whose group's positions a transaction can store. Required of a backend that declares ``transactions``,
+    for members that hold logs for themselves.
+    """
+
+    def membership(self) -> Any:
+        """Return what proves to a transaction that this member still holds its logs. Opaque to the core, and used in
+        this process only, at once. ``NotAssigned`` if it is no member any more.
         """
         ...
 

@@ -1,7 +1,8 @@
 """The hooks of a backend: how it is described, connected, and how drivers are opened. No hook runs per message.
 
 A backend implements those that its capabilities call for: ``mqplug_move_group`` goes with ``durable_groups``,
-``mqplug_open_stage`` with ``staged_ingest``, and ``mqplug_commands`` is optional. An implementation names only the
+``mqplug_open_stage`` with ``staged_ingest``, ``mqplug_open_transactions`` with ``transactions``, and
+``mqplug_commands`` is optional. An implementation names only the
 parameters that it needs. An extension wraps hooks, see ``mqplug.spi.proxies``.
 """
 # pyright: reportReturnType=false
@@ -23,9 +24,10 @@ from mqplug.spi._actions import (
     ProducerOptions,
     SymbolicStart,
     TopicInfo,
+    TransactionOptions,
 )
 from mqplug.spi._descriptor import Descriptor
-from mqplug.spi._drivers import Connection, ConsumerDriver, Listener, ProducerDriver, StageDriver
+from mqplug.spi._drivers import Connection, ConsumerDriver, Listener, ProducerDriver, StageDriver, TransactionDriver
 
 hookspec = pluggy.HookspecMarker("mqplug")
 hookimpl = pluggy.HookimplMarker("mqplug")
@@ -60,6 +62,15 @@ def mqplug_open_consumer(  # type: ignore[empty-body]
 @hookspec(firstresult=True)
 def mqplug_open_stage(connection: Connection, topic: TopicInfo, timeout: float) -> StageDriver:  # type: ignore[empty-body]
     """Open a stage for messages of one topic. Needed where ``staged_ingest`` is declared."""
+
+
+@hookspec(firstresult=True)
+def mqplug_open_transactions(  # type: ignore[empty-body]
+    connection: Connection, options: TransactionOptions, timeout: float
+) -> TransactionDriver:
+    """Take over a transaction name: fence its older holder, and abort what that left open, before this returns. Needed
+    where ``transactions`` is declared.
+    """
 
 
 @hookspec(firstresult=True)

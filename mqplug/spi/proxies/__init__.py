@@ -11,6 +11,7 @@ from mqplug.spi.proxies._proxy import (
     ListenerRelay,
     ProducerProxy,
     SendingProxy,
+    TransactionProxy,
 )
 
 __all__ = [
@@ -22,4 +23,5 @@ __all__ = [
     "ListenerRelay",
     "ProducerProxy",
     "SendingProxy",
+    "TransactionProxy",
 ]

@@ -20,7 +20,7 @@ from mqplug._model.ids import MessageId
 from mqplug._model.log import Log
 from mqplug._model.position import Position
 from mqplug._model.text import Numbers
-from mqplug.spi._actions import GroupPosition, Settlement
+from mqplug.spi._actions import GroupMove, GroupPosition, Settlement, TransactionMark
 from mqplug.spi._descriptor import Capabilities
 from mqplug.spi._drivers import (
     Connection,
@@ -30,6 +30,8 @@ from mqplug.spi._drivers import (
     Run,
     Sending,
     SharedConsumerDriver,
+    TransactionalConsumerDriver,
+    TransactionDriver,
     knows_losses,
     passes_over,
     takes_runs,
@@ -97,6 +99,24 @@ class ProducerProxy:
         self.inner.close(timeout)
 
 
+class TransactionProxy(ProducerProxy):
+    """The driver of a transaction name."""
+
+    inner: TransactionDriver
+
+    def __init__(self, inner: TransactionDriver) -> None:
+        super().__init__(inner)
+
+    def begin(self, mark: TransactionMark | None, timeout: float) -> bool:
+        return self.inner.begin(mark, timeout)
+
+    def commit(self, moves: Sequence[GroupMove], timeout: float) -> None:
+        self.inner.commit(moves, timeout)
+
+    def abort(self, timeout: float) -> None:
+        self.inner.abort(timeout)
+
+
 class SendingProxy:
     """A record in flight, whose fields and outcome a subclass may see and change."""
 
@@ -153,6 +173,9 @@ class ConsumerProxy:
 
     def commit(self, positions: Mapping[Log, GroupPosition], timeout: float) -> None:
         self.inner.commit(positions, timeout)
+
+    def membership(self) -> Any:
+        return cast(TransactionalConsumerDriver, self.inner).membership()  # true where transactions are declared
 
     def settle(self, settled: Mapping[Log, Settlement], timeout: float) -> None:
         cast(SharedConsumerDriver, self.inner).settle(settled, timeout)  # true in the shared modes, which alone settle
