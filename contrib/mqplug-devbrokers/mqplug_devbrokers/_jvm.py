@@ -33,19 +33,18 @@ def java_command(server: BrokerServer, classes: str) -> list[str]:
 def _archive_flag(server: BrokerServer, classes: str) -> str:
     if server.recording is not None:
         return f"-XX:ArchiveClassesAtExit={server.recording}"
-    return f"-XX:SharedArchiveFile={class_archive(type(server), classes) / 'classes.jsa'}"
+    return f"-XX:SharedArchiveFile={class_archive(server, classes) / 'classes.jsa'}"
 
 
-def class_archive(kind: type[BrokerServer], classes: str) -> Path:
+def class_archive(server: BrokerServer, classes: str) -> Path:
     """Return the folder with the class archive, recorded once by a temporary broker. It halves each later start."""
     mark = hashlib.sha256(f"{java_version(find_java())} {JAVA_FLAGS} {classes}".encode()).hexdigest()[:12]
-    return provide(f"{kind.name}-{kind.version}-classes-{mark}", lambda folder: _record(kind, folder))
+    return provide(f"{server.name}-{server.version}-classes-{mark}", lambda folder: _record(server.recorder(), folder))
 
 
-def _record(kind: type[BrokerServer], folder: Path) -> None:
-    server = kind()
+def _record(server: BrokerServer, folder: Path) -> None:
     server.recording = folder / "classes.jsa"
     with server:
         pass
     if not server.recording.exists():
-        raise BrokerError(f"Java wrote no class archive for {kind.name}; is the disk of {folder} full?")
+        raise BrokerError(f"Java wrote no class archive for {server.name}; is the disk of {folder} full?")

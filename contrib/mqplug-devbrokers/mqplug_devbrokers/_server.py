@@ -37,7 +37,7 @@ class BrokerServer(ABC):
     """
 
     name: ClassVar[str]
-    version: ClassVar[str]
+    version: str
     port_names: ClassVar[list[str]]
 
     def __init__(
@@ -87,10 +87,13 @@ class BrokerServer(ABC):
     def _routes(self) -> dict[int, int]:
         """Return the ports of the network that can be cut, and the broker's port behind each."""
 
-    @classmethod
     @abstractmethod
-    def fetch(cls) -> None:
+    def fetch(self) -> None:
         """Fill the cache with everything that a start needs."""
+
+    def recorder(self) -> BrokerServer:
+        """Return a plain server of the same version, which records the class archive."""
+        return type(self)()
 
     @abstractmethod
     def _command(self) -> list[str]:

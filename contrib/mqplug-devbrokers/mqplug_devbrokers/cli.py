@@ -8,10 +8,11 @@ import signal
 import sys
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from mqplug_devbrokers._cache import cache_root
 from mqplug_devbrokers._errors import BrokerError
+from mqplug_devbrokers._kafka_files import VERSIONS
 from mqplug_devbrokers.kafka import KafkaServer
 from mqplug_devbrokers.pulsar import PulsarServer
 
@@ -25,14 +26,17 @@ SERVERS: dict[str, type[BrokerServer]] = {"kafka": KafkaServer, "pulsar": Pulsar
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command. Return its exit status: 0 for success, 1 for a broker's failure, 2 for wrong usage."""
-    asked = _parser().parse_args(arguments)
+    parser = _parser()
+    asked = parser.parse_args(arguments)
+    if asked.version and asked.broker != "kafka":
+        parser.error("--version chooses a version of Kafka: name kafka as the broker")
     # SIGTERM unwinds as Ctrl-C does, so that the broker is stopped cleanly and its directory deleted.
     before = signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         if asked.verb == "fetch":
-            _fetch([asked.broker] if asked.broker else list(SERVERS))
+            _fetch([_server(asked)] if asked.broker else [make() for make in SERVERS.values()])
         else:
-            _up(SERVERS[asked.broker](port=asked.port, directory=asked.keep))
+            _up(_server(asked, port=asked.port, directory=asked.keep))
     except KeyboardInterrupt:
         return 0 if asked.verb == "up" else 1
     except BrokerError as error:
@@ -41,6 +45,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     finally:
         signal.signal(signal.SIGTERM, before)
     return 0
+
+
+def _server(asked: argparse.Namespace, **how: Any) -> BrokerServer:
+    return KafkaServer(version=asked.version, **how) if asked.broker == "kafka" else SERVERS[asked.broker](**how)
 
 
 def _up(server: BrokerServer) -> None:
@@ -54,11 +62,11 @@ def _up(server: BrokerServer) -> None:
             time.sleep(0.5)
 
 
-def _fetch(names: Sequence[str]) -> None:
-    for name in names:
-        _say(f"fetching {name} {SERVERS[name].version} into {cache_root()} ...")
-        SERVERS[name].fetch()
-        _say(f"{name} is ready to start")
+def _fetch(servers: Sequence[BrokerServer]) -> None:
+    for server in servers:
+        _say(f"fetching {server.name} {server.version} into {cache_root()} ...")
+        server.fetch()
+        _say(f"{server.name} is ready to start")
 
 
 def _say(line: str) -> None:
@@ -75,6 +83,8 @@ def _parser() -> argparse.ArgumentParser:
     up.add_argument("--keep", type=Path, metavar="DIR", help="keep the data here, for the next time")
     fetch = verbs.add_parser("fetch", help="fill the cache, so that later starts need no network")
     fetch.add_argument("broker", nargs="?", choices=SERVERS)
+    for verb in (up, fetch):
+        verb.add_argument("--version", choices=VERSIONS, help="the version of Kafka (default: the newest)")
     return parser
 
 

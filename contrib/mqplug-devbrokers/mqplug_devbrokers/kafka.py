@@ -2,31 +2,33 @@
 
 from __future__ import annotations
 
-import base64
-import re
-import shutil
-import uuid
+import os
 from typing import TYPE_CHECKING, ClassVar
 
-from mqplug_devbrokers._cache import provide
 from mqplug_devbrokers._errors import BrokerError
-from mqplug_devbrokers._jvm import JAVA_FLAGS, class_archive, class_path, java_command
+from mqplug_devbrokers._jvm import class_archive, java_command
+from mqplug_devbrokers._kafka_config import Node, joined, properties
+from mqplug_devbrokers._kafka_files import (
+    LOGGING,
+    VERSIONS,
+    classes,
+    copy_formatted,
+    exact_version,
+    format_data,
+    formatted,
+    new_cluster_id,
+)
 from mqplug_devbrokers._kafka_security import KafkaSecurity, SecuredListeners
 from mqplug_devbrokers._kafka_wire import KafkaWire
 from mqplug_devbrokers._server import PROBE_TOPIC, BrokerServer
-from mqplug_devbrokers._tools import fill_in, find_java, maven, run_tool
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
+    from typing import Self
 
-LOGGING = [
-    "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn",
-    "-Dorg.slf4j.simpleLogger.showDateTime=true",
-    "-Dorg.slf4j.simpleLogger.dateTimeFormat=HH:mm:ss,SSS",
-]
-
-LISTENER_SETTINGS = ("listeners", "advertised.listeners", "listener.security.protocol.map")
+VERSION_VARIABLE = "MQPLUG_KAFKA_VERSION"
+WITHOUT_SECURITY = ("3.0.2",)  # users are known from 3.5, access rights from 3.2
 
 
 class KafkaServer(BrokerServer):
@@ -34,16 +36,17 @@ class KafkaServer(BrokerServer):
 
     Topics are not created automatically, and nothing is deleted by age unless a topic is configured so. Listeners in
     `settings` (`listeners`, `advertised.listeners`, `listener.security.protocol.map`) are added to its own. With
-    `security`, it also listens with TLS and SASL: see `secured`.
+    `security`, it also listens with TLS and SASL: see `secured`. `version` is "4.3", "3.9" or "3.0"; by default what
+    the variable MQPLUG_KAFKA_VERSION says, or else "4.3".
     """
 
     name: ClassVar[str] = "kafka"
-    version: ClassVar[str] = "4.3.1"
     port_names: ClassVar[list[str]] = ["client", "controller", "behind", "relay"]
 
     def __init__(
         self,
         *,
+        version: str | None = None,
         port: int = 0,
         directory: str | Path | None = None,
         settings: Mapping[str, str] | None = None,
@@ -51,6 +54,11 @@ class KafkaServer(BrokerServer):
         security: KafkaSecurity | None = None,
     ) -> None:
         super().__init__(port=port, directory=directory, settings=settings, timeout=timeout)
+        self.version = exact_version(version or os.environ.get(VERSION_VARIABLE) or next(iter(VERSIONS)))
+        if security is not None and self.version in WITHOUT_SECURITY:
+            raise ValueError(
+                f"Kafka {self.version} cannot be formatted with users: security= needs version='3.9' or newer"
+            )
         self._security = security
         self._secured: SecuredListeners | None = None
 
@@ -83,22 +91,26 @@ class KafkaServer(BrokerServer):
         """The URL for `mqplug.connect`, over the network that `cut_network` cuts."""
         return f"kafka://{self.relayed_bootstrap}"
 
-    @classmethod
-    def fetch(cls) -> None:
+    def fetch(self) -> None:
         """Fill the cache with everything that a start needs."""
-        _formatted()
-        class_archive(cls, _classes())
+        formatted(self.version)
+        class_archive(self, classes(self.version))
+
+    def recorder(self) -> Self:
+        """Return a plain server of the same version, which records the class archive."""
+        return type(self)(version=self.version)
 
     def _command(self) -> list[str]:
         data = self.directory / "data"
         config = self.directory / "server.properties"
-        settings = self.settings if self._security is None else _joined(self.secured.settings(), self.settings)
-        config.write_text(_properties(self._ports, data, settings))
+        settings = self.settings if self._security is None else joined(self.secured.settings(), self.settings)
+        node = Node(1, {1: self._port("controller")})
+        config.write_text(properties(node, self._ports, data, settings))
         if not data.exists() and self._security is None:
-            _copy_formatted(data)
+            copy_formatted(self.version, data, new_cluster_id(), node=1)
         elif not data.exists():
-            _format_with(config, self.secured.format_options())
-        return [*java_command(self, _classes()), *LOGGING, "kafka.Kafka", str(config)]
+            format_data(self.version, config, self.secured.format_options())
+        return [*java_command(self, classes(self.version)), *LOGGING, "kafka.Kafka", str(config)]
 
     def _routes(self) -> dict[int, int]:
         return {self._port("relay"): self._port("behind")}
@@ -108,69 +120,3 @@ class KafkaServer(BrokerServer):
             kafka.create_topic(PROBE_TOPIC)
             kafka.produce(PROBE_TOPIC, b"ready")
             kafka.delete_topic(PROBE_TOPIC)
-
-
-def _classes() -> str:
-    return class_path(provide(f"kafka-{KafkaServer.version}-jars", _download))
-
-
-def _download(folder: Path) -> None:
-    maven("kafka-pom.xml", KafkaServer.version, "dependency:copy-dependencies", folder)
-
-
-def _formatted() -> Path:
-    return provide(f"kafka-{KafkaServer.version}-formatted", _format)
-
-
-def _format(folder: Path) -> None:
-    """Make Kafka format an empty data directory. Copying it is half a second faster than formatting another."""
-    config = folder.parent / "server.properties"
-    ports = {name: number for number, name in enumerate(KafkaServer.port_names, 19092)}
-    config.write_text(_properties(ports, folder, {}))
-    _format_with(config, [])
-
-
-def _format_with(config: Path, options: list[str]) -> None:
-    tool = ["kafka.tools.StorageTool", "format", "-t", _cluster_id(), "-c", str(config), *options]
-    run_tool([find_java(), *JAVA_FLAGS, *LOGGING, "-cp", _classes(), *tool], timeout=120)
-
-
-def _copy_formatted(data: Path) -> None:
-    """Copy the formatted data directory, with a new cluster id: two servers must never look like one cluster."""
-    shutil.copytree(_formatted(), data)
-    properties = data / "meta.properties"
-    text = re.sub(r"(?m)^cluster\.id=.*$", f"cluster.id={_cluster_id()}", properties.read_text())
-    properties.write_text(text)
-
-
-def _cluster_id() -> str:
-    while True:
-        text = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
-        if not text.startswith("-"):  # Kafka's own rule: its tools would take it for an option
-            return text
-
-
-def _properties(ports: dict[str, int], data: Path, settings: dict[str, str]) -> str:
-    listening = _joined(_listening(ports), settings)
-    return fill_in("kafka-server.properties", listening, CPORT=ports["controller"], DATA=data)
-
-
-def _joined(first: dict[str, str], then: dict[str, str]) -> dict[str, str]:
-    """Return both settings. The listeners of the second are added, its other settings override the first."""
-    joined = {key: ",".join(filter(None, [first.get(key), then.get(key)])) for key in LISTENER_SETTINGS}
-    return first | then | {key: value for key, value in joined.items() if value}
-
-
-def _listening(ports: dict[str, int]) -> dict[str, str]:
-    """Return the server's own listeners, to which those in settings are added.
-
-    Kafka sends its clients to the address that it advertises for the listener they used. So the network that can be
-    cut has a listener of its own.
-    """
-    plain, behind, relay = (f"127.0.0.1:{ports[name]}" for name in ("client", "behind", "relay"))
-    controller = f"CONTROLLER://127.0.0.1:{ports['controller']}"
-    return {
-        "listeners": f"PLAINTEXT://{plain},{controller},RELAYED://{behind}",
-        "advertised.listeners": f"PLAINTEXT://{plain},RELAYED://{relay}",
-        "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT,RELAYED:PLAINTEXT",
-    }

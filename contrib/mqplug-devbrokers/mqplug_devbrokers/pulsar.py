@@ -14,6 +14,7 @@ from mqplug_devbrokers._tools import fill_in, maven, run_tool, template
 if TYPE_CHECKING:
     from pathlib import Path
 
+VERSION = "4.0.8"
 MAIN_CLASS = "org.apache.pulsar.PulsarStandaloneStarter"
 OPENED_PACKAGES = [  # the packages that Pulsar's own launcher opens
     "java.base/java.io",
@@ -48,7 +49,7 @@ class PulsarServer(BrokerServer):
     """
 
     name: ClassVar[str] = "pulsar"
-    version: ClassVar[str] = "4.0.8"
+    version = VERSION
     port_names: ClassVar[list[str]] = ["client", "admin", "bookie", "behind", "relay", "admin-relay"]
 
     @property
@@ -76,10 +77,9 @@ class PulsarServer(BrokerServer):
         """The URL for `mqplug.connect`, with its administration, over the network that `cut_network` cuts."""
         return f"{self.relayed_service_url}?admin_url=http://127.0.0.1:{self._relayed('admin-relay')}"
 
-    @classmethod
-    def fetch(cls) -> None:
+    def fetch(self) -> None:
         """Fill the cache with everything that a start needs."""
-        class_archive(cls, _classes())
+        class_archive(self, _classes())
 
     def _command(self) -> list[str]:
         return [*self._java(), MAIN_CLASS, *self._arguments()]
@@ -134,12 +134,12 @@ class PulsarServer(BrokerServer):
 
 
 def _classes() -> str:
-    return class_path(provide(f"pulsar-{PulsarServer.version}-jars", _download))
+    return class_path(provide(f"pulsar-{VERSION}-jars", _download))
 
 
 def _download(folder: Path) -> None:
     """Unpack the distribution and keep its jars."""
     unpacked = folder.parent / "unpacked"
-    maven("pulsar-pom.xml", PulsarServer.version, "dependency:unpack", unpacked)
+    maven("pulsar-pom.xml", VERSION, "dependency:unpack", unpacked)
     shutil.rmtree(folder)
-    (unpacked / f"apache-pulsar-{PulsarServer.version}" / "lib").rename(folder)
+    (unpacked / f"apache-pulsar-{VERSION}" / "lib").rename(folder)

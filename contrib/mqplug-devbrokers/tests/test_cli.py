@@ -64,16 +64,28 @@ def test_a_failure_is_one_message(monkeypatch: pytest.MonkeyPatch, capsys: pytes
 def test_fetch_fills_the_cache_for_both(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     """Without a name everything is fetched."""
     fetched: list[str] = []
-    monkeypatch.setattr(KafkaServer, "fetch", lambda: fetched.append("kafka"))
-    monkeypatch.setattr(PulsarServer, "fetch", lambda: fetched.append("pulsar"))
+    monkeypatch.delenv("MQPLUG_KAFKA_VERSION", raising=False)
+    monkeypatch.setattr(KafkaServer, "fetch", lambda server: fetched.append(f"kafka {server.version}"))
+    monkeypatch.setattr(PulsarServer, "fetch", lambda _: fetched.append("pulsar"))
     assert cli.main(["fetch"]) == 0
-    assert fetched == ["kafka", "pulsar"]
+    assert fetched == ["kafka 4.3.1", "pulsar"]
     assert cli.main(["fetch", "pulsar"]) == 0
-    assert fetched == ["kafka", "pulsar", "pulsar"]
+    assert cli.main(["fetch", "kafka", "--version", "3.9"]) == 0
+    assert fetched == ["kafka 4.3.1", "pulsar", "pulsar", "kafka 3.9.2"]
     assert "pulsar is ready to start" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize("arguments", [[], ["up"], ["up", "rabbit"], ["up", "kafka", "--port=99999"]])
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        [],
+        ["up"],
+        ["up", "rabbit"],
+        ["up", "kafka", "--port=99999"],
+        ["up", "kafka", "--version=2.8"],
+        ["fetch", "--version=3.9"],
+    ],
+)
 def test_wrong_usage_is_status_2(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     """What cannot be meant is refused before anything is started."""
     with pytest.raises(SystemExit) as ended:

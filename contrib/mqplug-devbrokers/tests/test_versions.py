@@ -1,0 +1,51 @@
+"""Kafka in several versions: each starts, and keeps its data."""
+
+from __future__ import annotations
+
+import pytest
+from confluent_kafka import Consumer
+
+from mqplug_devbrokers import KafkaSecurity, KafkaServer
+from mqplug_devbrokers._kafka_files import VERSIONS
+from mqplug_devbrokers._kafka_wire import KafkaWire
+
+
+def test_an_unknown_version_is_refused_before_anything_starts() -> None:
+    """The error names the versions that work."""
+    with pytest.raises(ValueError, match=r"no Kafka '2\.8': choose one of 4\.3, 3\.9, 3\.0"):
+        KafkaServer(version="2.8")
+
+
+def test_security_needs_a_version_that_knows_users() -> None:
+    """The oldest version is refused at once, not at the start."""
+    with pytest.raises(ValueError, match=r"security= needs version='3\.9' or newer"):
+        KafkaServer(version="3.0", security=KafkaSecurity())
+
+
+def test_the_newest_version_is_the_default_unless_the_variable_says_another(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the call says comes first, then the variable."""
+    monkeypatch.delenv("MQPLUG_KAFKA_VERSION", raising=False)
+    assert KafkaServer().version == VERSIONS["4.3"]
+    monkeypatch.setenv("MQPLUG_KAFKA_VERSION", "3.9")
+    assert KafkaServer().version == VERSIONS["3.9"]
+    assert KafkaServer(version="4.3").version == VERSIONS["4.3"]
+    monkeypatch.setenv("MQPLUG_KAFKA_VERSION", "1.0")
+    with pytest.raises(ValueError, match=r"no Kafka '1\.0'"):
+        KafkaServer()
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_each_version_keeps_its_data_through_a_kill(version: str) -> None:
+    """A message sent before SIGKILL is read after the next start, by a member of a group."""
+    with KafkaServer(version=version) as server:
+        with KafkaWire(server.port, timeout=20) as kafka:
+            kafka.create_topic("orders")
+            kafka.produce("orders", b"kept")
+        server.kill()
+        server.start()
+        consumer = Consumer({"bootstrap.servers": server.bootstrap, "group.id": "g", "auto.offset.reset": "earliest"})
+        consumer.subscribe(["orders"])
+        message = consumer.poll(30)
+        consumer.close()
+    assert message is not None
+    assert message.value() == b"kept"
