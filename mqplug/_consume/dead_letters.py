@@ -8,11 +8,14 @@ import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+import attrs
+
 from mqplug._base.deadline import Deadline
-from mqplug._model.errors import ConfigError
+from mqplug._model.errors import ConfigError, Error, Unsupported
+from mqplug._model.position import LATEST_TIME_MS
 
 if TYPE_CHECKING:
-    from mqplug._model.errors import Error
+    from mqplug._model.headers import Headers
     from mqplug._model.message import Message
     from mqplug._produce.handle import SendHandle
     from mqplug._produce.producer import Producer
@@ -24,11 +27,31 @@ logger = logging.getLogger("mqplug")
 REASON, SOURCE, ATTEMPTS = "mqplug-dead-reason", "mqplug-dead-source", "mqplug-dead-attempts"
 """The headers that a dead letter has in addition to its own."""
 
+TIMESTAMP = "mqplug-dead-timestamp"
+"""The header that has the message's timestamp, in milliseconds since 1970, where the dead letter cannot have it."""
+
 HOPS = "mqplug-dead-hops"
 """The header that counts how often a message was a dead letter, from the second time on."""
 
 MAX_HOPS = 10  # times that a message may be a dead letter: consumers may name each other's topics
 MAX_REASON_CHARS = 1000
+
+
+@attrs.frozen(eq=False)
+class DeadLetter:
+    """A dead letter that is on its way, and what is called with its outcome."""
+
+    message: Message
+    headers: Headers
+    milliseconds: int | None
+    done: Done
+    handle: SendHandle
+
+    @property
+    def time_was_refused(self) -> bool:
+        """Whether the backend cannot store the timestamp, and may store the rest."""
+        error = self.handle.error
+        return isinstance(error, Unsupported) and error.capability == "timestamps_producer"
 
 
 class DeadLetters:
@@ -37,7 +60,7 @@ class DeadLetters:
     def __init__(self, producer: Producer, *, with_times: bool = True) -> None:
         self._producer = producer
         self._with_times = with_times
-        self._on_their_way: list[tuple[SendHandle, Done]] = []
+        self._on_their_way: list[DeadLetter] = []
         self.sent = 0
 
     def __bool__(self) -> bool:
@@ -51,17 +74,30 @@ class DeadLetters:
         hops = _hops(message)
         if hops >= MAX_HOPS:
             raise self._round_in_a_circle(message, hops)
-        headers = [
+        headers = (
             *((name, value) for name, value in message.headers if name not in {REASON, SOURCE, ATTEMPTS, HOPS}),
             (REASON, reason[:MAX_REASON_CHARS].encode()),
             (SOURCE, str(message.id).encode()),
             (ATTEMPTS, b"%d" % message.attempt),
             *([(HOPS, b"%d" % (hops + 1))] if hops else []),
-        ]
-        moment = message.timestamp if self._with_times else None
-        handle = self._producer.submit(message.value, key=message.key, headers=headers, timestamp=moment)
+        )
+        milliseconds = message._batch.timestamps[message._index]
+        if not self._with_times:
+            self._submit(message, headers, None, done)
+        elif 0 <= milliseconds <= LATEST_TIME_MS:
+            self._submit(message, headers, milliseconds, done)
+        else:
+            self._submit_without_time(message, headers, milliseconds, done)
+
+    def _submit_without_time(self, message: Message, headers: Headers, milliseconds: int, done: Done) -> None:
+        """Send a message whose timestamp cannot be stored there: a header has it."""
+        kept = tuple((name, value) for name, value in headers if name != TIMESTAMP)
+        self._submit(message, (*kept, (TIMESTAMP, b"%d" % milliseconds)), None, done)
+
+    def _submit(self, message: Message, headers: Headers, milliseconds: int | None, done: Done) -> None:
+        handle = self._producer.submit(message.value, key=message.key, headers=headers, timestamp=milliseconds)
         handle.note_seen()  # its outcome is reported here
-        self._on_their_way.append((handle, done))
+        self._on_their_way.append(DeadLetter(message, headers, milliseconds, done, handle))
 
     def _round_in_a_circle(self, message: Message, hops: int) -> ConfigError:
         error = ConfigError(
@@ -76,17 +112,25 @@ class DeadLetters:
     def collect(self) -> None:
         """Report the outcomes that are known by now."""
         for each in list(self._on_their_way):
-            handle, done = each
-            if not handle.done:
+            if not each.handle.done:
                 continue
             self._on_their_way.remove(each)
-            if handle.error is None:
-                self.sent += 1
+            self._settle(each)
+
+    def _settle(self, letter: DeadLetter) -> None:
+        error = letter.handle.error
+        if letter.milliseconds is not None and letter.time_was_refused:
+            try:
+                self._submit_without_time(letter.message, letter.headers, letter.milliseconds, letter.done)
+            except Error as refused:
+                error = refused
             else:
-                logger.warning(
-                    "a dead letter for topic %r was not stored; trying again: %s", handle.topic, handle.error
-                )
-            done(handle.error)
+                return
+        if error is None:
+            self.sent += 1
+        else:
+            logger.warning("a dead letter for topic %r was not stored; trying again: %s", letter.handle.topic, error)
+        letter.done(error)
 
     def close(self, deadline: Deadline) -> None:
         """Wait for the dead letters on their way, and close the producer."""

@@ -120,6 +120,16 @@ class InvalidMessageId(Error):
     fix = "Use an id or position of the same topic, unchanged"
 
 
+class InvalidTimestamp(Error, ValueError):
+    """A message has a time that is no datetime; ``milliseconds`` since 1970 is what it has."""
+
+    fix = "Read error.milliseconds, or the batch's timestamps or to_arrow(), which hold any time"
+
+    def __init__(self, message: str, *, milliseconds: int = 0, **where: Any) -> None:
+        super().__init__(message, **where)
+        self.milliseconds = milliseconds
+
+
 class NotAssigned(Error):
     """The partition does not belong to this consumer, or no longer does."""
 

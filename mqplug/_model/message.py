@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import namedtuple
 from typing import TYPE_CHECKING, Any
 
+from mqplug._model.errors import InvalidTimestamp
 from mqplug._model.position import from_milliseconds
 
 if TYPE_CHECKING:
@@ -74,18 +75,30 @@ class Message(_Base):
 
     @property
     def timestamp(self) -> datetime:
-        """The time of the message, in UTC: the producer's if it gave one, else the log's."""
-        return from_milliseconds(self._batch.timestamps[self._index])
+        """The time of the message, in UTC: the producer's if it gave one, else the log's.
+
+        ``InvalidTimestamp`` if it lies outside the years 1 to 9999, as a foreign producer's may.
+        """
+        return self._moment(self._batch.timestamps[self._index])
 
     @property
     def log_time(self) -> datetime:
-        """The time that ``at_time`` searches, in UTC."""
-        return from_milliseconds(self._batch.log_times[self._index])
+        """The time that ``at_time`` searches, in UTC; ``InvalidTimestamp`` as for ``timestamp``."""
+        return self._moment(self._batch.log_times[self._index])
 
     @property
     def attempt(self) -> int:
         """The number of this delivery, 1 for the first that this consumer knows of."""
         return self._batch.attempts[self._index]
+
+    def _moment(self, milliseconds: int) -> datetime:
+        try:
+            return from_milliseconds(milliseconds)
+        except OverflowError:
+            raise InvalidTimestamp(
+                f"{self!r} has a time of {milliseconds} ms since 1970, which lies outside the years 1 to 9999",
+                milliseconds=milliseconds, topic=self.topic,
+            ) from None  # fmt: skip
 
     def __repr__(self) -> str:
         log, value = self._batch.log, self.value
@@ -103,7 +116,7 @@ class Message(_Base):
         return hash(self.id)
 
     def _content(self) -> tuple[Any, ...]:
-        return self.key, self.value, self.headers, self.timestamp
+        return self.key, self.value, self.headers, self._batch.timestamps[self._index]
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _alone, (self._batch[self._index : self._index + 1].detached(),)

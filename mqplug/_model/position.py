@@ -210,7 +210,7 @@ def to_milliseconds(moment: datetime | int) -> int:
 
 
 def from_milliseconds(milliseconds: int) -> datetime:
-    """Return the moment this many milliseconds after 1970, in UTC."""
+    """Return the moment this many milliseconds after 1970, in UTC; ``OverflowError`` outside the years 1 to 9999."""
     return _EPOCH + timedelta(milliseconds=milliseconds)
 
 

@@ -56,7 +56,10 @@ def _times(name: str, column: pa.ChunkedArray) -> pa.Array:
     per_second = _PER_SECOND[kind.unit if types.is_timestamp(kind) else "ms"]
     found = pc.min_max(column.cast(pa.int64(), safe=False)).as_py()
     if (found["min"] or 0) < 0 or (found["max"] or 0) * 1000 // per_second > LATEST_TIME_MS:
-        raise ValueError(f"the column {name!r} has times that are not between the years 1970 and 9999")
+        raise ValueError(
+            f"the column {name!r} has times that are not between the years 1970 and 9999: "
+            "leave it out, or make these null, and the log gives its own time"
+        )
     numbers = column if types.is_timestamp(kind) else column.cast(pa.int64())
     return _whole(name, numbers.cast(_TIME, safe=False))
 

@@ -6,6 +6,7 @@ import contextlib
 import operator
 import re
 import zlib
+from datetime import UTC, datetime
 from itertools import repeat
 
 import mqplug
@@ -21,12 +22,12 @@ from mqplug import (
 )
 from mqplug._base import deadline
 from mqplug._client import topics
-from mqplug._consume import driver_session, opening, seeking, start_positions as starts
+from mqplug._consume import dead_letters, driver_session, opening, seeking, start_positions as starts
 from mqplug._consume.ack_tracker import NackedMessages, Tracker
 from mqplug._consume.acking import Acknowledgements
 from mqplug._consume.assignment import Assignment
 from mqplug._consume.seeking import Seeker
-from mqplug._model import ids, text
+from mqplug._model import ids, message, text
 from mqplug._model.batch import Batch
 from mqplug._produce import record, routing
 from mqplug._produce.queue import SendQueue
@@ -59,6 +60,7 @@ def _due_at_once(returned, again, delay):
     again.due = 0.0
 
 
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 UNSEEN = SendQueue.unseen
 
 
@@ -83,6 +85,9 @@ WRONG = [
     ("HP-11", record, "check_headers", lambda headers: ()),
     ("HP-14", record, "check_bytes", lambda what, value: value if value is None else bytes(value)),
     ("HP-15", record, "check_bytes", lambda what, value: value.encode() if isinstance(value, str) else value),
+    ("HP-19", message, "from_milliseconds", lambda milliseconds: EPOCH),
+    ("HP-20", record, "to_milliseconds", lambda moment: moment if isinstance(moment, int) else 0),
+    ("HP-21", dead_letters, "LATEST_TIME_MS", 2**70),
     ("LIF-01", Client, "__repr__", object.__repr__),
     ("LIF-15", Client, "unwrap", lambda client, kind: client),
     ("LIF-16", urls, "_is_certain", lambda parts: True),

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final
 
 import attrs
 import pyarrow as pa
+import pyarrow.compute as functions
 from pyspark.sql.types import (
     ArrayType,
     BinaryType,
@@ -19,6 +20,11 @@ from pyspark.sql.types import (
 )
 
 from mqplug import Batch, ConfigError
+
+pc: Any = functions  # they are made when that is imported: type checkers know few of them
+
+_FIRST_TIME_MS: Final = -62_135_596_800_000  # the beginning of the year 1
+_LAST_TIME_MS: Final = 253_402_300_799_999  # the end of the year 9999
 
 _HEADERS: Final = ArrayType(StructType([StructField("key", StringType()), StructField("value", BinaryType())]))
 _ARROW_HEADERS: Final = pa.list_(pa.field("element", pa.struct([("key", pa.string()), ("value", pa.binary())])))
@@ -56,7 +62,17 @@ class ReadColumns:
 def _array(stored: pa.RecordBatch, name: str, rows: int) -> pa.Array:
     """Return a column in Spark's type. ``timestampType`` is null, for backends do not report who set a timestamp."""
     kind = _TYPES[name][1]
-    return pa.nulls(rows, kind) if name == "timestampType" else stored.column(name).cast(kind)
+    if name == "timestampType":
+        return pa.nulls(rows, kind)
+    column = stored.column(name)
+    return (_shown_times(column) if name == "timestamp" else column).cast(kind)
+
+
+def _shown_times(column: pa.Array) -> pa.Array:
+    """Return times with null for those outside the years that Spark has. Foreign producers may store any number."""
+    milliseconds = column.cast(pa.int64())
+    inside = pc.and_(pc.greater_equal(milliseconds, _FIRST_TIME_MS), pc.less_equal(milliseconds, _LAST_TIME_MS))
+    return pc.if_else(inside, column, None)
 
 
 def all_columns(*, include_headers: bool) -> ReadColumns:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 import pytest
-from pyspark.sql.types import ArrayType, BinaryType, StringType, StructField, StructType
+from pyspark.sql.types import ArrayType, BinaryType, StringType, StructField, StructType, TimestampType
 
 import mqplug
 from mqplug import Batch, ConfigError, Log, MessageId, Position
@@ -103,3 +103,15 @@ def test_a_column_that_is_not_there_is_named(field: StructField, says: str) -> N
     """A schema with an unknown column, or another type, is a ConfigError that says what there is."""
     with pytest.raises(ConfigError, match=says):
         chosen_columns(StructType([field]))
+
+
+def test_a_time_that_spark_does_not_have_is_null(mq: mqplug.Client) -> None:
+    """A foreign producer's nanoseconds and a time before the year 1 do not keep their batch from being read."""
+    times = [1_700_000_000_000_000_000, 1_700_000_000_000, -(10**15), -5, 253_402_300_799_999]
+    batch = received(mq)
+    columns = ListColumns([(each,) for each in range(5)], [b"v"] * 5, [None] * 5, [()] * 5, times, times)
+    made = chosen_columns(StructType([StructField("timestamp", TimestampType())])).record_batch(
+        mqplug.Batch(batch.log, batch.next_position, 5, columns)
+    )
+    found = made.column("timestamp").cast(pa.int64()).to_pylist()
+    assert found == [None, times[1] * 1000, None, -5000, times[4] * 1000]

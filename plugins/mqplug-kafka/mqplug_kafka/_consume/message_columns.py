@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from operator import itemgetter
 from typing import cast
 
 from confluent_kafka import Message
 
 from mqplug import Batch, Log, Position
 from mqplug.spi import Headers, Numbers
+
+_SECOND: Callable[[tuple[int, int]], int] = itemgetter(1)
 
 Name = tuple[str, int]
 """Topic and partition, the native client's name of a log."""
@@ -64,8 +67,8 @@ class MessageColumns:
         return [tuple(cast(Headers, each)) if each else () for each in map(Message.headers, self._messages)]
 
     def timestamps(self) -> Sequence[int]:
-        """Return creation or arrival times, as the topic is configured; 0 for messages from before Kafka 0.10."""
-        return [max(0, moment) for _, moment in map(Message.timestamp, self._messages)]
+        """Return creation or arrival times, as the topic is configured, whatever number the producer gave."""
+        return list(map(_SECOND, map(Message.timestamp, self._messages)))
 
     def log_times(self) -> Sequence[int]:
         """Return the timestamps: Kafka keeps one time of each message, and searches by it."""

@@ -16,7 +16,6 @@ P = ParamSpec("P")
 _TIME: Final = pa.timestamp("ms", tz="UTC")
 _HEADERS: Final = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
 SCHEMA: Final = pa.schema([("timestamp", _TIME), ("key", pa.binary()), ("value", pa.binary()), ("headers", _HEADERS)])
-_BATCH_TIME: Final = pa.timestamp("us", tz="UTC")
 _BINARY: Final = pa.binary()
 
 _NO_PAIRS: Final = pa.array([], _HEADERS.value_type)
@@ -110,20 +109,9 @@ def _values(page: ArrowPage) -> pa.Array:
     return binary_column(page, 4, page.count)
 
 
+@_checked
 def _times(page: ArrowPage) -> pa.Array:
     return pa.Array.from_buffers(_TIME, page.count, [None, *_buffers(page, 0, 1)])
-
-
-@_checked
-def _precise_times(page: ArrowPage) -> pa.Array:
-    """Return the timestamps in microseconds. They need no cast where all are the same: those sent together."""
-    [(start, length)] = page.places(0, 1)
-    first = page.raw[start : start + 8]
-    if first * page.count != page.raw[start : start + length]:
-        return _times(page).cast(_BATCH_TIME)
-    microseconds = 1000 * int.from_bytes(first, "little", signed=True)
-    times = pa.py_buffer(microseconds.to_bytes(8, "little", signed=True) * page.count)
-    return pa.Array.from_buffers(_BATCH_TIME, page.count, [None, times])
 
 
 @_checked
@@ -163,5 +151,5 @@ def _nulls(count: int) -> pa.Array:
 
 
 _COLUMNS: Final = {
-    "key": _keys, "value": _values, "headers": _headers, "timestamp": _precise_times, "log_time": _precise_times,
+    "key": _keys, "value": _values, "headers": _headers, "timestamp": _times, "log_time": _times,
 }  # fmt: skip
