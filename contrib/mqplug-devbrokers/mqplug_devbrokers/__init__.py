@@ -13,12 +13,14 @@ from mqplug_devbrokers._errors import BrokerError, MissingTool
 from mqplug_devbrokers._kafka_security import KafkaSecurity, SecuredListeners
 from mqplug_devbrokers._token_server import TokenServer
 from mqplug_devbrokers.kafka import KafkaServer
+from mqplug_devbrokers.kafka_cluster import KafkaCluster
 from mqplug_devbrokers.pulsar import PulsarServer
 
 __all__ = [
     "BrokerError",
     "Certificate",
     "CertificateAuthority",
+    "KafkaCluster",
     "KafkaSecurity",
     "KafkaServer",
     "MissingTool",

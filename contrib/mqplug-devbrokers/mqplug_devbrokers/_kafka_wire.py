@@ -52,19 +52,19 @@ class KafkaWire:
     def create_topic(self, name: str) -> None:
         """Create a topic of one partition, unless it exists."""
         topic = _text(name) + struct.pack(">ihii", 1, 1, 0, 0)  # no explicit replicas, no settings
-        answer = self._ask(CREATE_TOPICS, _array(topic) + struct.pack(">i?", REQUEST_TIMEOUT_MS, False))
+        answer = self.ask(CREATE_TOPICS, _array(topic) + struct.pack(">i?", REQUEST_TIMEOUT_MS, False))
         _raise_for(_number(answer, ">h", 4 + 4 + len(_text(name))), "create a topic", allowed=TOPIC_EXISTS)
 
     def delete_topic(self, name: str) -> None:
         """Delete a topic."""
-        answer = self._ask(DELETE_TOPICS, _array(_text(name)) + struct.pack(">i", REQUEST_TIMEOUT_MS))
+        answer = self.ask(DELETE_TOPICS, _array(_text(name)) + struct.pack(">i", REQUEST_TIMEOUT_MS))
         _raise_for(_number(answer, ">h", 4 + 4 + len(_text(name))), "delete a topic")
 
     def produce(self, topic: str, value: bytes) -> None:
         """Append one message to partition 0 and wait until it is stored."""
         records = kafka_record_batch(value)
         data = _array(_text(topic) + _array(struct.pack(">ii", 0, len(records)) + records))
-        answer = self._ask(PRODUCE, struct.pack(">hhi", -1, -1, REQUEST_TIMEOUT_MS) + data)
+        answer = self.ask(PRODUCE, struct.pack(">hhi", -1, -1, REQUEST_TIMEOUT_MS) + data)
         _raise_for(_number(answer, ">h", 4 + len(_text(topic)) + 4 + 4), "produce")
 
     def create_acls(self, rules: Sequence[AclRule]) -> None:
@@ -75,17 +75,19 @@ class KafkaWire:
             pattern = PREFIXED if rule.prefixed else LITERAL
             body = struct.pack(">b", RESOURCES[rule.kind]) + _text(rule.name) + struct.pack(">b", pattern)
             body += _text(f"User:{rule.user}") + _text("*") + struct.pack(">bb", OPERATIONS[rule.operation], ALLOW)
-            _raise_for(_number(self._ask(CREATE_ACLS, _array(body)), ">h", 4 + 4), "create an access right")
+            _raise_for(_number(self.ask(CREATE_ACLS, _array(body)), ">h", 4 + 4), "create an access right")
 
     def delete_acls(self, user: str) -> None:
         """Take all rights of a user away."""
         body = struct.pack(">bhb", ANY, -1, ANY) + _text(f"User:{user}") + struct.pack(">hbb", -1, ANY, ANY)
-        _raise_for(_number(self._ask(DELETE_ACLS, _array(body)), ">h", 4 + 4), "delete access rights")
+        _raise_for(_number(self.ask(DELETE_ACLS, _array(body)), ">h", 4 + 4), "delete access rights")
 
-    def _ask(self, api: tuple[int, int], body: bytes) -> bytes:
-        request = struct.pack(">hhi", *api, 1) + _text("mqplug-devbrokers") + body
+    def ask(self, api: tuple[int, int], body: bytes, *, tagged: bool = False) -> bytes:
+        """Send a request and return the answer. `tagged` says that this version of it has tagged fields."""
+        fields = b"\0" if tagged else b""  # none
+        request = struct.pack(">hhi", *api, 1) + _text("mqplug-devbrokers") + fields + body
         self._socket.sendall(struct.pack(">i", len(request)) + request)
-        return self._receive(_number(self._receive(4), ">i", 0))[4:]  # after the correlation id
+        return self._receive(_number(self._receive(4), ">i", 0))[4 + len(fields) :]  # after the correlation id
 
     def _receive(self, size: int) -> bytes:
         data = b""

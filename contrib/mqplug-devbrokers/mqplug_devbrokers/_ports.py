@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from mqplug_devbrokers._errors import BrokerError
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
     from pathlib import Path
 
 # Below the ports of outgoing connections, one of which could otherwise take the port of a killed server.
@@ -32,15 +33,20 @@ def unused_port() -> int:
     raise BrokerError(f"no free port was found between {FIRST_PORT} and {LAST_PORT}")
 
 
-def choose_ports(file: Path, names: list[str], main: int) -> dict[str, int]:
+def choose_ports(file: Path, names: list[str], main: int, taken: Collection[int] = ()) -> dict[str, int]:
     """Return a port for each name, the first of them `main` unless that is 0, and remember them in `file`.
+
+    None of them is one of those that are taken, by a server that has not started yet.
 
     A directory keeps its ports, because some servers refuse data that was written under another address.
     """
     ports: dict[str, int] = json.loads(file.read_text()) if file.exists() else {}
-    for name in names:
-        ports.setdefault(name, unused_port())
     if main:
         ports[names[0]] = main
+    for name in names:
+        while name not in ports:
+            port = unused_port()
+            if port not in ports.values() and port not in taken:
+                ports[name] = port
     file.write_text(json.dumps(ports))
     return ports

@@ -14,7 +14,7 @@ from mqplug_devbrokers._errors import BrokerError
 from mqplug_devbrokers._ports import choose_ports
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection, Mapping
     from typing import Self
 
     from mqplug.testing import NetworkHooks, Proxy, ServerHooks
@@ -140,16 +140,13 @@ class BrokerServer(ABC):
         """
         if self.running:
             return
-        if self.recording is None:
-            self.fetch()
-        if self._process is None:
-            self._process = self._make_directory()
+        process = self._prepare()
         if self._in_use.exists():
             # A killed broker sometimes hangs at its next start, but not at the one after.
             with suppress(BrokerError):
-                self._launch(self._process, min(START_AFTER_KILL_S, self._timeout))
+                self._launch(process, min(START_AFTER_KILL_S, self._timeout))
                 return
-        self._launch(self._process, self._timeout)
+        self._launch(process, self._timeout)
 
     def stop(self) -> None:
         """Stop the broker cleanly. Its data stay for another `start`."""
@@ -241,12 +238,18 @@ class BrokerServer(ABC):
         """A file that exists while the broker runs, and after it was killed."""
         return self.directory / "in-use"
 
-    def _make_directory(self) -> BrokerProcess:
+    def _prepare(self, taken: Collection[int] = ()) -> BrokerProcess:
+        """Fetch what is missing, and choose directory and ports, before the first start."""
+        if self._process is not None:
+            return self._process
+        if self.recording is None:
+            self.fetch()
         if self._wanted_directory is not None:
             self._wanted_directory.mkdir(parents=True, exist_ok=True)
-        process = BrokerProcess(self.name, self._wanted_directory)
-        self._ports = choose_ports(process.directory / "ports.json", self.port_names, self._wanted_port)
-        return process
+        self._process = BrokerProcess(self.name, self._wanted_directory)
+        file = self._process.directory / "ports.json"
+        self._ports = choose_ports(file, self.port_names, self._wanted_port, taken)
+        return self._process
 
     def _launch(self, process: BrokerProcess, timeout: float) -> None:
         if self._in_use.exists():

@@ -59,6 +59,7 @@ class KafkaServer(BrokerServer):
             raise ValueError(
                 f"Kafka {self.version} cannot be formatted with users: security= needs version='3.9' or newer"
             )
+        self._cluster_id = new_cluster_id()
         self._security = security
         self._secured: SecuredListeners | None = None
 
@@ -104,13 +105,15 @@ class KafkaServer(BrokerServer):
         data = self.directory / "data"
         config = self.directory / "server.properties"
         settings = self.settings if self._security is None else joined(self.secured.settings(), self.settings)
-        node = Node(1, {1: self._port("controller")})
-        config.write_text(properties(node, self._ports, data, settings))
+        config.write_text(properties(self._node(), self._ports, data, settings))
         if not data.exists() and self._security is None:
-            copy_formatted(self.version, data, new_cluster_id(), node=1)
+            copy_formatted(self.version, data, self._cluster_id, self._node().number)
         elif not data.exists():
             format_data(self.version, config, self.secured.format_options())
         return [*java_command(self, classes(self.version)), *LOGGING, "kafka.Kafka", str(config)]
+
+    def _node(self) -> Node:
+        return Node(1, {1: self._port("controller")})
 
     def _routes(self) -> dict[int, int]:
         return {self._port("relay"): self._port("behind")}

@@ -1,4 +1,4 @@
-"""The fixtures `kafka_server` and `pulsar_server`: one broker for a whole run, started on demand.
+"""The fixtures `kafka_server`, `kafka_cluster` and `pulsar_server`: each once for a whole run, started on demand.
 
 Without Java or Maven their tests are skipped with the reason. If the variable CI is `true`, they fail.
 """
@@ -14,10 +14,10 @@ import pytest
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from mqplug_devbrokers import KafkaServer, PulsarServer
+    from mqplug_devbrokers import KafkaCluster, KafkaServer, PulsarServer
     from mqplug_devbrokers._server import BrokerServer
 
-ServerT = TypeVar("ServerT", bound="BrokerServer")
+ServerT = TypeVar("ServerT", bound="BrokerServer | KafkaCluster")
 
 
 @pytest.fixture(scope="session")
@@ -27,6 +27,15 @@ def kafka_server() -> Iterator[KafkaServer]:
 
     with started(KafkaServer) as server:
         yield server
+
+
+@pytest.fixture(scope="session")
+def kafka_cluster() -> Iterator[KafkaCluster]:
+    """Yield a running KafkaCluster of three nodes."""
+    from mqplug_devbrokers import KafkaCluster
+
+    with started(KafkaCluster) as cluster:
+        yield cluster
 
 
 @pytest.fixture(scope="session")

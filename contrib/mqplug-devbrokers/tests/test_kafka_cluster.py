@@ -1,0 +1,204 @@
+"""A Kafka of three nodes: who leads can be killed, and the others go on; what comes back is in sync again."""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from mqplug.testing import Harness
+from mqplug_devbrokers import BrokerError, KafkaCluster, _kafka_cluster_wire
+from mqplug_devbrokers._kafka_files import VERSIONS
+
+PATIENCE = 30.0
+
+
+@pytest.fixture
+def cluster(kafka_cluster: KafkaCluster) -> Iterator[KafkaCluster]:
+    """The running cluster, which is repaired after the test."""
+    yield kafka_cluster
+    kafka_cluster.start()
+
+
+@pytest.fixture
+def topic(cluster: KafkaCluster) -> str:
+    """A new topic of one partition, with a replica on each node."""
+    name = f"t-{uuid.uuid4().hex}"
+    admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
+    admin.create_topics([NewTopic(name, 1)])[name].result(PATIENCE)
+    cluster.wait_in_sync()
+    return name
+
+
+def stored(address: str, topic: str, value: bytes, seconds: float = PATIENCE) -> bool:
+    """Whether a message is acknowledged by all nodes in sync."""
+    errors: list[object] = []
+    producer = Producer({"bootstrap.servers": address, "acks": "all", "message.timeout.ms": int(seconds * 1000)})
+    producer.produce(topic, value, on_delivery=lambda error, _: errors.append(error))
+    producer.flush(seconds + 10)
+    return errors == [None]
+
+
+def consume(address: str, topic: str, count: int) -> list[bytes]:
+    """The first messages of the topic."""
+    consumer = Consumer({"bootstrap.servers": address, "group.id": "unused", "enable.auto.commit": False})
+    consumer.assign([TopicPartition(topic, 0, 0)])
+    try:
+        return [message.value() for message in consumer.consume(count, PATIENCE)]
+    finally:
+        consumer.close()
+
+
+def test_a_killed_leader_has_a_successor(cluster: KafkaCluster, topic: str) -> None:
+    """After the kill another node leads, messages are stored, and nothing that was stored is missing."""
+    assert stored(cluster.bootstrap, topic, b"before")
+    killed = cluster.kill_leader(topic)
+    assert not cluster.nodes[killed].running
+    assert cluster.leader(topic) != killed
+    assert stored(cluster.bootstrap, topic, b"after")
+    assert consume(cluster.bootstrap, topic, 2) == [b"before", b"after"]
+
+
+def test_a_killed_controller_has_a_successor(cluster: KafkaCluster) -> None:
+    """After the kill another node is the controller, and creates topics."""
+    killed = cluster.kill_controller()
+    assert cluster.controller != killed
+    name = f"t-{uuid.uuid4().hex}"
+    admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
+    admin.create_topics([NewTopic(name, 1, replication_factor=2)])[name].result(PATIENCE)
+
+
+def test_a_killed_coordinator_has_a_successor(cluster: KafkaCluster) -> None:
+    """After the kill another node coordinates the group."""
+    killed = cluster.kill_coordinator("billing")
+    assert cluster.coordinator("billing") != killed
+
+
+@pytest.mark.parametrize("number", [1, 2, 3])
+def test_a_node_that_comes_back_is_in_sync_at_once(cluster: KafkaCluster, topic: str, number: int) -> None:
+    """When `start` returns, the node has what it missed: it can lead as soon as the others are killed."""
+    cluster.kill(number)
+    cluster.leader(topic)  # a successor, if it was the leader
+    assert stored(cluster.bootstrap, topic, b"missed")
+    cluster.start(number)
+    for node in cluster.nodes.values():
+        views = _kafka_cluster_wire.view(node.port)
+        assert views.live == {1, 2, 3}
+        assert {each.in_sync for each in views.partitions if len(each.in_sync) != len(each.replicas)} == set()
+
+
+def test_without_a_quorum_nothing_is_stored_until_it_is_back(cluster: KafkaCluster, topic: str) -> None:
+    """Two of three are gone: no ack, and whoever asks for a leader is told why. With them back, all goes on."""
+    assert stored(cluster.bootstrap, topic, b"before")
+    killed = cluster.lose_quorum()
+    assert len(killed) == 2
+    assert not cluster.has_quorum
+    assert not stored(cluster.bootstrap, topic, b"lost", seconds=2)
+    with pytest.raises(BrokerError, match=r"no running node is the active controller.*no quorum; call start"):
+        _ = cluster.controller
+    cluster.start(killed[0])
+    assert cluster.has_quorum
+    cluster.start()
+    assert stored(cluster.bootstrap, topic, b"after")
+
+
+def test_a_rolling_restart_loses_nothing(cluster: KafkaCluster, topic: str) -> None:
+    """Each node is a new process afterwards, and the cluster never stopped to acknowledge."""
+    before = {node.pid for node in cluster.nodes.values()}
+    failures: list[object] = []
+    producer = Producer({"bootstrap.servers": cluster.bootstrap, "acks": "all"})
+    producer.produce(topic, b"before", on_delivery=lambda error, _: failures.append(error))
+    producer.poll(PATIENCE)
+    cluster.rolling_restart()
+    producer.produce(topic, b"after", on_delivery=lambda error, _: failures.append(error))
+    assert producer.flush(PATIENCE) == 0
+    assert failures == [None, None]
+    assert not before & {node.pid for node in cluster.nodes.values()}
+    assert consume(cluster.bootstrap, topic, 2) == [b"before", b"after"]
+
+
+def test_a_paused_leader_is_replaced_and_comes_back(cluster: KafkaCluster, topic: str) -> None:
+    """Another node leads while it is suspended; when `unpause` returns, all are in sync."""
+    paused = cluster.leader(topic)
+    cluster.pause(paused)
+    try:
+        assert cluster.leader(topic) != paused
+        assert stored(cluster.bootstrap, topic, b"meanwhile")
+    finally:
+        cluster.unpause(paused)
+    cluster.check_in_sync()
+
+
+def test_the_network_of_one_node_or_of_all_is_cut(cluster: KafkaCluster, topic: str) -> None:
+    """Relayed clients lose the leader's messages while its network is cut; plain ones notice nothing."""
+    far = Producer({"bootstrap.servers": cluster.relayed_bootstrap})
+    far.produce(topic, b"before")
+    assert far.flush(PATIENCE) == 0
+    leader = cluster.nodes[cluster.leader(topic)]
+    for cut in (leader.cut_network, cluster.cut_network):
+        cut()
+        try:
+            far.produce(topic, b"during")
+            assert far.flush(1) == 1
+            assert stored(cluster.bootstrap, topic, b"near")
+        finally:
+            cluster.heal_network()
+        assert far.flush(PATIENCE) == 0
+
+
+def test_what_can_be_done_to_it_is_a_harness(cluster: KafkaCluster) -> None:
+    """The hooks are those of a harness; the node that is killed comes back with `start_node`."""
+    harness = Harness(connect=lambda: None, **cluster.hooks())  # type: ignore[arg-type,return-value]
+    assert harness.kill_node is not None
+    assert harness.start_node is not None
+    harness.kill_node()
+    assert len([node for node in cluster.nodes.values() if node.running]) == 2
+    harness.start_node()
+    assert len([node for node in cluster.nodes.values() if node.running]) == 3
+
+
+def test_what_cannot_be_meant_is_refused(cluster: KafkaCluster, tmp_path: Path) -> None:
+    """Too few nodes, a node that there is not, a topic that there is not, and the directory of another cluster."""
+    with pytest.raises(ValueError, match="nodes=2: 3 or more survive the loss of one"):
+        KafkaCluster(nodes=2)
+    with pytest.raises(BrokerError, match="there is no node 4: the nodes are 1, 2, 3"):
+        cluster.kill(4)
+    (tmp_path / "node-1").mkdir()
+    with pytest.raises(BrokerError, match="keeps the data of 1 nodes"):
+        KafkaCluster(directory=tmp_path)
+    began = time.monotonic()
+    with pytest.raises(BrokerError, match=r"there is no nothing\[0\]"):
+        cluster.leader("nothing", timeout=1)
+    assert time.monotonic() - began < PATIENCE
+
+
+def test_a_kept_cluster_is_the_same_one_the_next_time(tmp_path: Path) -> None:
+    """A second cluster on the directory of a first one has its addresses and messages, and processes do not stay."""
+    with KafkaCluster(directory=tmp_path) as first:
+        url = first.url
+        admin = AdminClient({"bootstrap.servers": first.bootstrap})
+        admin.create_topics([NewTopic("kept", 1)])["kept"].result(PATIENCE)
+        assert stored(first.bootstrap, "kept", b"kept")
+        directories = [node.directory for node in first.nodes.values()]
+    assert all(directory.exists() for directory in directories)
+    with KafkaCluster(directory=tmp_path) as second:
+        assert second.url == url
+        assert consume(second.bootstrap, "kept", 1) == [b"kept"]
+
+
+@pytest.mark.parametrize("version", ["3.9", "3.0"])
+def test_older_versions_are_clusters_too(version: str) -> None:
+    """The leader and the controller are found, killed and replaced there as well."""
+    with KafkaCluster(version=version) as cluster:
+        directories = [node.directory for node in cluster.nodes.values()]
+        assert {node.version for node in cluster.nodes.values()} == {VERSIONS[version]}
+        killed = cluster.kill_controller()
+        assert cluster.controller != killed
+        cluster.start(killed)
+        cluster.wait_in_sync()
+    assert not any(directory.exists() for directory in directories)
