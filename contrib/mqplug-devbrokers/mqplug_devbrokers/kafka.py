@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from pathlib import Path
     from typing import Self
 
-VERSION_VARIABLE = "MQPLUG_KAFKA_VERSION"
+VERSION_VARIABLE = "MQPLUG_DEVBROKERS_KAFKA"
 WITHOUT_SECURITY = ("3.0.2",)  # users are known from 3.5, access rights from 3.2
 
 
@@ -37,7 +37,7 @@ class KafkaServer(BrokerServer):
     Topics are not created automatically, and nothing is deleted by age unless a topic is configured so. Listeners in
     `settings` (`listeners`, `advertised.listeners`, `listener.security.protocol.map`) are added to its own. With
     `security`, it also listens with TLS and SASL: see `secured`. `version` is "4.3", "3.9" or "3.0"; by default what
-    the variable MQPLUG_KAFKA_VERSION says, or else "4.3".
+    the variable MQPLUG_DEVBROKERS_KAFKA says, or else "4.3".
     """
 
     name: ClassVar[str] = "kafka"

@@ -64,7 +64,7 @@ def test_a_failure_is_one_message(monkeypatch: pytest.MonkeyPatch, capsys: pytes
 def test_fetch_fills_the_cache_for_both(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     """Without a name everything is fetched."""
     fetched: list[str] = []
-    monkeypatch.delenv("MQPLUG_KAFKA_VERSION", raising=False)
+    monkeypatch.delenv("MQPLUG_DEVBROKERS_KAFKA", raising=False)
     monkeypatch.setattr(KafkaServer, "fetch", lambda server: fetched.append(f"kafka {server.version}"))
     monkeypatch.setattr(PulsarServer, "fetch", lambda _: fetched.append("pulsar"))
     assert cli.main(["fetch"]) == 0

@@ -24,12 +24,12 @@ def test_security_needs_a_version_that_knows_users() -> None:
 
 def test_the_newest_version_is_the_default_unless_the_variable_says_another(monkeypatch: pytest.MonkeyPatch) -> None:
     """What the call says comes first, then the variable."""
-    monkeypatch.delenv("MQPLUG_KAFKA_VERSION", raising=False)
+    monkeypatch.delenv("MQPLUG_DEVBROKERS_KAFKA", raising=False)
     assert KafkaServer().version == VERSIONS["4.3"]
-    monkeypatch.setenv("MQPLUG_KAFKA_VERSION", "3.9")
+    monkeypatch.setenv("MQPLUG_DEVBROKERS_KAFKA", "3.9")
     assert KafkaServer().version == VERSIONS["3.9"]
     assert KafkaServer(version="4.3").version == VERSIONS["4.3"]
-    monkeypatch.setenv("MQPLUG_KAFKA_VERSION", "1.0")
+    monkeypatch.setenv("MQPLUG_DEVBROKERS_KAFKA", "1.0")
     with pytest.raises(ValueError, match=r"no Kafka '1\.0'"):
         KafkaServer()
 
