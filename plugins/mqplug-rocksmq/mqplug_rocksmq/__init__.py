@@ -22,6 +22,8 @@ from mqplug.spi import (
     StageDriver,
     SymbolicStart,
     TopicInfo,
+    TransactionDriver,
+    TransactionOptions,
     hookimpl,
 )
 from mqplug_rocksmq._format.keys import MAX_ACKED_RANGES
@@ -75,6 +77,11 @@ def mqplug_open_consumer(
 @hookimpl
 def mqplug_open_stage(connection: Connection, topic: TopicInfo, timeout: float) -> StageDriver:
     return connection.open_stage(topic, timeout)
+
+
+@hookimpl
+def mqplug_open_transactions(connection: Connection, options: TransactionOptions, timeout: float) -> TransactionDriver:
+    return connection.open_transactions(options, timeout)
 
 
 @hookimpl

@@ -21,9 +21,11 @@ from mqplug_rocksmq._format.keys import (
     INTENT,
     LOG,
     NOT_UNDERSTOOD,
+    STEP_MARK,
     STORE,
     TIME,
     TOPIC,
+    TRANSACTION,
     IngestedRun,
     LogRecord,
     StoredPosition,
@@ -40,6 +42,7 @@ from mqplug_rocksmq._format.keys import (
 )
 from mqplug_rocksmq._store.ingest import Intent
 from mqplug_rocksmq._store.topics import Topic
+from mqplug_rocksmq._store.transactions import HeldName
 
 _KIND_NAMES = {
     STORE: "the id of the store",
@@ -52,6 +55,8 @@ _KIND_NAMES = {
     HANDED_OUT: "a hand-out note",
     INGESTED_RUN: "an ingested run",
     INTENT: "the intent of an ingest",
+    TRANSACTION: "the record of a transaction name",
+    STEP_MARK: "the mark of a transaction name",
 }
 
 
@@ -127,6 +132,14 @@ class SmallValues:
         read_note(value)
         self.other[key] = value
 
+    def _transaction(self, key: bytes, value: bytes) -> None:
+        HeldName.read(value)
+        self.other[key] = value
+
+    def _step_mark(self, key: bytes, value: bytes) -> None:
+        read_count(value)
+        self.other[key] = value
+
     def _record(self, key: bytes, value: bytes) -> None:
         self.records[log_of(key)] = read_log_value(value)
         self.changes = max(self.changes, read_log_changes(value))
@@ -149,4 +162,6 @@ _READERS: dict[bytes, Callable[[SmallValues, bytes, bytes], None]] = {
     HANDED_OUT: SmallValues._handed,
     INGESTED_RUN: SmallValues._ingested_run,
     INTENT: SmallValues._intent,
+    TRANSACTION: SmallValues._transaction,
+    STEP_MARK: SmallValues._step_mark,
 }

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from mqplug import Bounds, GroupNotFound, Log, MessageId, NotAssigned, Position, Watermarks
+from mqplug import Bounds, Error, GroupNotFound, Log, MessageId, NotAssigned, Position, Watermarks
 from mqplug.spi import (
     Action,
     AtTime,
@@ -21,6 +21,8 @@ from mqplug.spi import (
     Settlement,
     SymbolicStart,
     TopicInfo,
+    TransactionMark,
+    TransactionOptions,
 )
 from mqplug_rocksmq._care.counting import statistics
 from mqplug_rocksmq._driver.administration import administer
@@ -30,6 +32,8 @@ from mqplug_rocksmq._driver.shared_member import NEW_MEMBER, JoinContext, Shared
 from mqplug_rocksmq._driver.sinks import StoreSink
 from mqplug_rocksmq._driver.stage import RocksMQStage
 from mqplug_rocksmq._driver.synced_producer import SyncedProducer
+from mqplug_rocksmq._driver.transactional_producer import PlacedParts, StepCommit, TransactionalProducer
+from mqplug_rocksmq._driver.transactions import commit_in_store
 from mqplug_rocksmq._driver.translation import OffsetArithmetic, log_number, offset_of, position_at, stored_position
 from mqplug_rocksmq._driver.unsynced_producer import UnsyncedProducer
 from mqplug_rocksmq._engine.log_state import Extent
@@ -38,6 +42,7 @@ from mqplug_rocksmq._store.deduplication import OnceRequest
 from mqplug_rocksmq._store.hand_outs import forget_hand_outs
 from mqplug_rocksmq._store.statistics import RocksMQStatistics
 from mqplug_rocksmq._store.store import Store
+from mqplug_rocksmq._store.transactions import StepId
 
 
 class StoreConnection(OffsetArithmetic):
@@ -127,6 +132,26 @@ class StoreConnection(OffsetArithmetic):
                 raise NotAssigned(f"the group {group!r} now has members in mode {present.roster.mode!r}, not {mode!r}")
             present.sharing(self.store, mode).settle_late(settled, timeout)
             present.left()
+
+    def open_transactions(self, options: TransactionOptions, timeout: float) -> TransactionalProducer:
+        """Take over a transaction name."""
+        return TransactionalProducer(self, options.name, timeout)
+
+    def hold_transactions(self, name: str, holder: str, timeout: float) -> None:
+        """Make *holder* the holder of a transaction name, and fence its former holder."""
+        self.store.transactions.hold(name, holder, timeout)
+
+    def begin_transaction(
+        self, name: str, holder: str, unsettled: int | None, mark: TransactionMark | None, timeout: float
+    ) -> bool:
+        """Return whether the mark was committed before. Make sure that *unsettled* is committed, or never will be."""
+        if unsettled is not None:
+            self.store.transactions.give_up(StepId(name, holder, unsettled), timeout)
+        return self.store.transactions.begin(name, holder, mark)
+
+    def commit_transaction(self, commit: StepCommit, timeout: float) -> PlacedParts | Error:
+        """Commit a transaction, all or nothing. Return the error that refused it."""
+        return commit_in_store(self.store, commit, timeout)
 
     def restore_group(
         self,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Final
+from typing import Final, NamedTuple
 
 from mqplug import Batch, Error, Log, NotAssigned, Position, PositionLost
 from mqplug.spi import Bell, ConsumerOptions, GroupPosition, Listener
@@ -165,18 +165,37 @@ class GroupConsumer(LogConsumer):
         self._groups = store.groups
         self._group = group
         self._listener = listener
+        self._terms: dict[Log, int] = {}  # for each held log, how many times this member has got any by then
+        self._taken = 0
         self._seat = roster.join(options.logs, self.wake, options.mode)
 
     def tend(self, timeout: float) -> None:
         leaving, taken = self._seat.changes()
         if leaving:
+            for log in leaving:  # before the listener says what to store: no transaction may store more after that
+                self._terms.pop(log, None)
             self.commit(self._listener.revoked(leaving), max(timeout, _HAND_OVER_COMMIT_S))
             self._let_go(leaving)
             self._seat.release(leaving)
         if taken:
             stored = {log: self._stored(log) for log in taken}
             self._hold({log: each.position for log, each in stored.items()})
+            self._taken += 1
+            self._terms |= dict.fromkeys(taken, self._taken)
             self._listener.assigned(stored)
+
+    def membership(self) -> Membership:
+        """Return what proves to a transaction that this member still holds its logs."""
+        return Membership(self, dict(self._terms))
+
+    def holds_since(self, terms: Mapping[Log, int], logs: Iterable[Log]) -> bool:
+        """Return whether this member has held these logs without a break since it had these terms."""
+        held = self._terms
+        return all(log in held and held[log] == terms.get(log) for log in logs)
+
+    def is_member_of(self, store: Store, group: str) -> bool:
+        """Return whether this is a member of that group of this store."""
+        return self._store is store and self._group == group
 
     def _stored(self, log: Log) -> GroupPosition:
         place = self._groups.position(self._group, log_number(self._store.id, log))
@@ -193,5 +212,17 @@ class GroupConsumer(LogConsumer):
             self._groups.store(self._group, places, timeout)
 
     def close(self, timeout: float) -> None:
+        self._terms = {}
         super().close(timeout)
         self._seat.leave()
+
+
+class Membership(NamedTuple):
+    """A member of a group, and what it held at a time. ``terms`` tell a log from one that it lost and got back."""
+
+    consumer: GroupConsumer
+    terms: Mapping[Log, int]
+
+    def holds(self, store: Store, group: str, logs: Iterable[Log]) -> bool:
+        """Return whether the member still holds these logs."""
+        return self.consumer.is_member_of(store, group) and self.consumer.holds_since(self.terms, logs)

@@ -24,6 +24,11 @@ def partition_log(store: str, topic: Topic, partition: int) -> Log:
     return _log(store, topic.name, partition, topic.logs[partition])
 
 
+def log_at(store: str, topic: str, partition: int, number: int) -> Log:
+    """Return the log with this number."""
+    return _log(store, topic, partition, number)
+
+
 @lru_cache(maxsize=1024)  # each send asks for one
 def _log(store: str, topic: str, partition: int, number: int) -> Log:
     return Log(BACKEND, store, topic, partition, str(number))

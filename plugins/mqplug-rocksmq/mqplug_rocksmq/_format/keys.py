@@ -25,6 +25,8 @@ ORIGIN: Final = b"p"
 INGESTED_RUN: Final = b"x"
 INTENT: Final = b"j"
 WRITER: Final = b"b"
+TRANSACTION: Final = b"e"
+STEP_MARK: Final = b"m"
 
 MAX_ACKED_RANGES: Final = 100_000  # of one position: each commit writes all of them
 
@@ -199,6 +201,16 @@ def count_value(count: int) -> bytes:
 def read_count(value: bytes | None) -> int:
     """Decode a count. A missing one is 0."""
     return 0 if value is None else int(_COUNT.unpack(value)[0])
+
+
+def transaction_key(name: str) -> bytes:
+    """Return the key of the record of a transaction name."""
+    return TRANSACTION + name.encode()
+
+
+def step_mark_key(log: int, name: str) -> bytes:
+    """Return the key of the mark of a transaction name in a topic; *log* is that of its first partition."""
+    return log_key(log, STEP_MARK) + name.encode()
 
 
 def topic_key(name: str) -> bytes:

@@ -106,13 +106,18 @@ class ClientConnection:
 
     def ask(self, request: FrameHeader, *body: bytes, timeout: float) -> Frame:
         """Send a request and wait for its answer. Raise the error in the answer, if it is one."""
+        answer = self.exchange(request, *body, timeout=timeout)
+        raise_error_in(answer[0])
+        return answer
+
+    def exchange(self, request: FrameHeader, *body: bytes, timeout: float) -> Frame:
+        """Send a request and return its answer, which may be an error."""
         deadline = Deadline(timeout)
         self.send_frame(request, *body, timeout=timeout)
         answer = self.receive_frame(deadline.remaining())
         if answer is None:
             self.usable = False
             raise _no_answer(timeout)
-        raise_error_in(answer[0])
         return answer
 
     def send_frame(self, request: FrameHeader, *body: bytes, timeout: float) -> None:

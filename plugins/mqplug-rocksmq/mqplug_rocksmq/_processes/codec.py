@@ -20,7 +20,8 @@ _RECORDS: Final[dict[str, type[Any]]] = {
         spi.AddPartitions, spi.AtTime, spi.ConsumerOptions, spi.CreateTopic, spi.DeleteGroup, spi.DeleteTopic,
         spi.DescribeGroup, spi.DescribeTopic, spi.DescribeTopics, spi.DiscardStaged, spi.Earliest,
         spi.GroupInfo, spi.GroupPosition, spi.Ingest, spi.Ingested, spi.Last, spi.Latest, spi.ListGroups,
-        spi.ListTopics, spi.Settlement, spi.Staged, spi.TopicInfo, spi.Trim,
+        spi.ListTopics, spi.Settlement, spi.Staged, spi.TopicInfo,
+        spi.TransactionMark, spi.Trim,
         Bounds, Watermarks,
     )
 }  # fmt: skip

@@ -6,12 +6,16 @@ import uuid
 from itertools import count
 from typing import Any, Final, cast
 
-from mqplug.spi import Action, ConsumerOptions, Listener, TopicInfo
+import attrs
+
+from mqplug import Error, OutcomeUnknown, Timeout
+from mqplug.spi import Action, ConsumerOptions, GroupMove, Listener, TopicInfo, TransactionOptions
 from mqplug_rocksmq._driver.connection import StoreConnection
 from mqplug_rocksmq._driver.stage import RocksMQStage
 from mqplug_rocksmq._driver.synced_producer import SyncedProducer
+from mqplug_rocksmq._driver.transactional_producer import PlacedParts, StepCommit, TransactionalProducer
 from mqplug_rocksmq._driver.translation import OffsetArithmetic
-from mqplug_rocksmq._processes.following_consumer import FollowingConsumer
+from mqplug_rocksmq._processes.following_consumer import FollowingConsumer, FollowingMembership
 from mqplug_rocksmq._processes.outlets import Outlet, StoreOutlet
 from mqplug_rocksmq._processes.remote_store import RemoteConnection
 from mqplug_rocksmq._processes.resending import ResendingSink
@@ -54,9 +58,36 @@ class FollowingConnection(OffsetArithmetic, StoreLocator):
         """Open a consumer that follows the store."""
         return FollowingConsumer(self, options, listener, timeout)
 
+    def open_transactions(self, options: TransactionOptions, timeout: float) -> TransactionalProducer:
+        """Take over a transaction name."""
+        return TransactionalProducer(self, options.name, timeout, synced=self.settings.sync == "always")
+
+    def commit_transaction(self, commit: StepCommit, timeout: float) -> PlacedParts | Error:
+        """Commit a transaction once. If the owner ends before it answers, the next one knows whether it did."""
+        followed = [
+            (move.member.consumer, move.positions)
+            for move in commit.moves
+            if isinstance(move.member, FollowingMembership)
+        ]
+        for consumer, positions in followed:
+            consumer.expect_transaction(positions)
+        commit = commit._replace(moves=[_with_present_member(move) for move in commit.moves])
+        outcome = self.at_store(lambda access, left: access.commit_transaction(commit, left), timeout)
+        if not isinstance(outcome, OutcomeUnknown | Timeout):
+            for consumer, positions in followed:
+                consumer.note_transaction(positions, stored=not isinstance(outcome, Error))
+        return outcome
+
     def administer(self, action: Action, timeout: float) -> Any:
         """Carry out an action once, even if its owner ends before it answers: the next owner does not repeat it."""
         request, tries = OnceRequest(uuid.uuid4().bytes), count()
         return self.at_store(
             lambda access, left: access.administer(action, left, request._replace(again=next(tries) > 0)), timeout
         )
+
+
+def _with_present_member(move: GroupMove) -> GroupMove:
+    """Return the move with its member as the store's owner knows it."""
+    if not isinstance(move.member, FollowingMembership):
+        return move
+    return attrs.evolve(move, member=move.member.present)

@@ -5,17 +5,18 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import attrs
 
 from mqplug import AlreadyOpen, Batch, ConnectError, Error, Log, Position, Timeout
 from mqplug.spi import ConsumerOptions, Deadline, GroupPosition, Listener, Numbers, Settlement
-from mqplug_rocksmq._driver.consumer import LogConsumer
+from mqplug_rocksmq._driver.consumer import LogConsumer, Membership
 from mqplug_rocksmq._driver.shared_member import JoinContext
 from mqplug_rocksmq._processes.client_connection import OwnerGone
 from mqplug_rocksmq._processes.remote_consumer import RemoteConsumer
 from mqplug_rocksmq._processes.store_locator import StoreAccess, StoreLocator
+from mqplug_rocksmq._processes.transaction_requests import RemoteMembership
 
 OWNER_WAIT_S: Final = 10.0  # without an owner; then the consumer raises
 REOPEN_S: Final = 1.0
@@ -213,6 +214,22 @@ class FollowingConsumer:
         """Have the next owner store the group's positions, unless others have moved the group meanwhile."""
         self._locator.restore_group(group, positions, dict(self._held), timeout)
 
+    def membership(self) -> FollowingMembership:
+        """Return what proves to a transaction that this member still holds its logs."""
+        inner: Any = self._inner
+        return FollowingMembership(self, inner.membership())
+
+    def expect_transaction(self, positions: Mapping[Log, GroupPosition]) -> None:
+        """Note that a transaction may store these positions."""
+        for log in filter(self._held.__contains__, positions):
+            self._held[log] = [*self._held[log], positions[log]]
+
+    def note_transaction(self, positions: Mapping[Log, GroupPosition], *, stored: bool) -> None:
+        """Note that a transaction has stored these positions, or certainly has not."""
+        for log in filter(self._held.__contains__, positions):
+            held = self._held[log]
+            self._held[log] = [positions[log]] if stored else [each for each in held if each is not positions[log]]
+
     def settle(self, settled: Mapping[Log, Settlement], timeout: float) -> None:
         """Store acks and returns. If the owner ends meanwhile, the next one stores them."""
         deadline = Deadline(timeout)
@@ -226,3 +243,10 @@ class FollowingConsumer:
     def close(self, timeout: float) -> None:
         with suppress(OwnerGone):
             self._inner.close(timeout)
+
+
+class FollowingMembership(NamedTuple):
+    """A member that follows the store, and its membership with the present owner."""
+
+    consumer: FollowingConsumer
+    present: Membership | RemoteMembership

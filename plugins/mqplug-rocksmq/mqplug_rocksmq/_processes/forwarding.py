@@ -40,8 +40,10 @@ class ForwardingConnection(ABC):
     def _forward(self, operation: str, arguments: Sequence[Any], timeout: float) -> Any:
         """Have an operation carried out, and return its result."""
 
+    begin_transaction = _forwarded(StoreConnection.begin_transaction)
     bounds = _forwarded(StoreConnection.bounds)
     health = _forwarded(StoreConnection.health)
+    hold_transactions = _forwarded(StoreConnection.hold_transactions)
     move_group = _forwarded(StoreConnection.move_group)
     reserve_segment = _forwarded(StoreConnection.reserve_segment)
     resolve = _forwarded(StoreConnection.resolve)

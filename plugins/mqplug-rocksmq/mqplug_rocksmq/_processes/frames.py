@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from mqplug import ConnectError
 
-PROTOCOL: Final = 4
+PROTOCOL: Final = 5
 MAX_HEADER: Final = 64 << 20
 MAX_BODY: Final = (1 << 29) + (1 << 26)  # the largest message, and room for what comes with it
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from mqplug import ConnectError, Corrupt, Error, MessageTooLarge
 from mqplug_rocksmq._processes.codec import error_to_wire
 from mqplug_rocksmq._processes.frames import FrameHeader
@@ -40,7 +42,7 @@ class ServedProducer:
             self.leave(for_good=True)
             self._connection.hang_up()
             return
-        partition, pages = int(header["partition"]), _cut(header, body)
+        partition, pages = int(header["partition"]), cut_pages(header["pages"], body)
         send = NumberedSend(int(header["sequence"]), header["topic"], partition, pages, _no_callback)
         send.again = bool(header["again"])
         if len(body) <= UNCOUNTED_BYTES:
@@ -48,7 +50,7 @@ class ServedProducer:
         try:
             store_numbered_send(self._store, self._producer, send, self._settled)
         except (Error, ValueError, LookupError) as error:
-            self._settled(SendOutcome(send.sequence, None, 0, _not_stored(error)))
+            self._settled(SendOutcome(send.sequence, None, 0, not_stored(error)))
         finally:
             ring_held()
         if len(self._unsynced) >= SLOT_COUNT or not self._connection.more_came:
@@ -89,9 +91,10 @@ class ServedProducer:
             self._store.deduplication.leave(self._producer, for_good=for_good)
 
 
-def _cut(header: FrameHeader, body: bytes) -> list[bytes]:
+def cut_pages(lengths: Sequence[int], body: bytes) -> list[bytes]:
+    """Return the pages in the body of a frame."""
     pages, at = [], 0
-    for length in header["pages"]:
+    for length in lengths:
         pages.append(body[at : at + length])
         at += length
     if at != len(body) or not pages:
@@ -99,7 +102,7 @@ def _cut(header: FrameHeader, body: bytes) -> list[bytes]:
     return pages
 
 
-def _not_stored(error: Exception) -> Error:
+def not_stored(error: Exception) -> Error:
     """Return the error of a send that is certainly not stored."""
     if isinstance(error, Corrupt):
         return ConnectError(f"a send was changed on its way to the owner process: {error.message}", backend="rocksmq")

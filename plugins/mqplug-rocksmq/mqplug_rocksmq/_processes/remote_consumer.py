@@ -19,6 +19,7 @@ from mqplug_rocksmq._processes.client_connection import ANSWER_GRACE_S, ClientCo
 from mqplug_rocksmq._processes.codec import from_wire, to_wire
 from mqplug_rocksmq._processes.frames import FrameHeader
 from mqplug_rocksmq._processes.member_tokens import MemberToken, token_check
+from mqplug_rocksmq._processes.transaction_requests import RemoteMembership
 
 MANY_MESSAGES: Final = 1000  # a program that wants that many reads on
 POLL_AHEAD_MESSAGES: Final = 8000  # which are fetched for it together
@@ -53,6 +54,8 @@ class RemoteConsumer:
         self._events: deque[FrameHeader] = deque()  # that came while the listener could not be called
         self._here: deque[Batch] = deque()
         self._paused: set[Log] = set()
+        self._terms: dict[Log, int] = {}  # as the consumer in the owner process counts them
+        self._taken = 0
         try:
             request = {
                 "call": "consume", "options": to_wire(options), "timeout": timeout, "holding": to_wire(holding)
@@ -148,17 +151,30 @@ class RemoteConsumer:
         """Call the listener. Only inside ``poll`` and ``tend``."""
         match event["event"]:
             case "assigned":
-                self._listener.assigned(from_wire(event["positions"]))
+                positions = from_wire(event["positions"])
+                self._taken += 1
+                self._terms |= dict.fromkeys(positions, self._taken)
+                self._listener.assigned(positions)
             case "revoked":
                 logs = from_wire(event["logs"])
+                self._end_terms(logs)
                 positions = self._listener.revoked(logs)
                 self._drop(logs)
                 self._paused -= set(logs)
                 self._connection.send_frame({"call": "revoked", "positions": to_wire(positions)}, timeout=SEND_S)
             case "lost":
                 logs = from_wire(event["logs"])
+                self._end_terms(logs)
                 self._listener.lost(logs)
                 self._drop(logs)
+
+    def _end_terms(self, logs: Sequence[Log]) -> None:
+        for log in logs:
+            self._terms.pop(log, None)
+
+    def membership(self) -> RemoteMembership:
+        """Return what proves to a transaction that this member still holds its logs."""
+        return RemoteMembership(self._token, dict(self._terms))
 
     def _deliver_events(self) -> None:
         while self._events:

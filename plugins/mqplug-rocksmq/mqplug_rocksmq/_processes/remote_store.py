@@ -9,12 +9,15 @@ from typing import Any
 from mqplug import AlreadyOpen, Error
 from mqplug.spi import Action, ConsumerOptions, Listener
 from mqplug_rocksmq._driver.shared_member import NEW_MEMBER, JoinContext
+from mqplug_rocksmq._driver.transactional_producer import PlacedParts, StepCommit
 from mqplug_rocksmq._engine.ownership import read_owner
-from mqplug_rocksmq._processes.client_connection import ANSWER_GRACE_S, ClientConnection, OwnerGone
+from mqplug_rocksmq._processes.client_connection import ANSWER_GRACE_S, ClientConnection, OwnerGone, raise_error_in
 from mqplug_rocksmq._processes.codec import from_wire, to_wire
 from mqplug_rocksmq._processes.forwarding import ForwardingConnection
+from mqplug_rocksmq._processes.frames import FrameHeader
 from mqplug_rocksmq._processes.remote_consumer import RemoteConsumer
 from mqplug_rocksmq._processes.remote_outlet import RemoteOutlet
+from mqplug_rocksmq._processes.transaction_requests import commit_request, read_commit_answer
 from mqplug_rocksmq._store.deduplication import OnceRequest
 from mqplug_rocksmq._store.statistics import RocksMQStatistics
 
@@ -45,23 +48,32 @@ class RemoteConnection(ForwardingConnection):
     def ask(self, call: str, *arguments: Any, timeout: float) -> Any:
         """Have the owner do something, and return its answer."""
         request = {"call": call, "arguments": to_wire(list(arguments)), "timeout": timeout}
+        answer = self._exchange(request, timeout=timeout)
+        raise_error_in(answer)
+        return from_wire(answer["answer"])
+
+    def _exchange(self, request: FrameHeader, *body: bytes, timeout: float) -> FrameHeader:
+        """Send a request on a connection that no other call uses, and return its answer."""
         try:
             connection = self._idle.pop()
         except IndexError:
             connection = self.connect(timeout + ANSWER_GRACE_S)
         try:
-            header, _ = connection.ask(request, timeout=timeout + ANSWER_GRACE_S)
-        except BaseException as error:
-            if isinstance(error, Error) and not isinstance(error, OwnerGone) and connection.usable:
-                self._idle.append(connection)
-            else:
-                connection.close()
+            answer, _ = connection.exchange(request, *body, timeout=timeout + ANSWER_GRACE_S)
+        except BaseException:
+            connection.close()  # an answer may be overdue
             raise
         if self._closed:
             connection.close()
         else:
             self._idle.append(connection)
-        return from_wire(header["answer"])
+        return answer
+
+    def commit_transaction(self, commit: StepCommit, timeout: float) -> PlacedParts | Error:
+        """Have the owner commit a transaction. Return its error, if it refused."""
+        request, pages = commit_request(commit, timeout)
+        answer = self._exchange(request, *pages, timeout=timeout)
+        return read_commit_answer(answer)
 
     def _forward(self, operation: str, arguments: Sequence[Any], timeout: float) -> Any:
         return self.ask(operation, *map(_as_list, arguments), timeout=timeout)

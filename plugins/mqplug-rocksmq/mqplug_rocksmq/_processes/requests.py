@@ -12,16 +12,19 @@ from mqplug_rocksmq._processes.codec import error_to_wire, from_wire, to_wire
 from mqplug_rocksmq._processes.forwarding import OPERATIONS
 from mqplug_rocksmq._processes.frames import FrameHeader
 from mqplug_rocksmq._processes.session import OwnerServices
+from mqplug_rocksmq._processes.transaction_requests import COMMIT_TRANSACTION, answer_commit
 from mqplug_rocksmq._store.deduplication import OnceRequest
 from mqplug_rocksmq._store.store import Store
 
 
-def answer_request(server: OwnerServices, request: FrameHeader) -> FrameHeader:
+def answer_request(server: OwnerServices, request: FrameHeader, body: bytes) -> FrameHeader:
     """Return the answer to a request. An error is an answer too: the client raises it."""
     try:
         name = request["call"]
         if care := _CARE_REQUESTS.get(name):
             return care(server.store, request)
+        if name == COMMIT_TRANSACTION:
+            return answer_commit(server, request, body)
         arguments, timeout = from_wire(request["arguments"]), float(request["timeout"])
         if name in OPERATIONS:
             return {"answer": to_wire(getattr(server.store_connection, name)(*arguments, timeout))}

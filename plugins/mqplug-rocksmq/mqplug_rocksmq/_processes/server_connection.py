@@ -124,7 +124,7 @@ class ServerConnection:
             return
         open_session = _SESSIONS.get(header["call"])
         if open_session is None:
-            self.send_frame(answer_request(self.server, header))
+            self.send_frame(answer_request(self.server, header, body))
             return
         try:
             self._session = open_session(self, header)

@@ -51,6 +51,10 @@ class ConsumerRegistry:
             fix="Receive again: the member rejoins, and messages whose acks were not stored come again",
         )  # fmt: skip
 
+    def find(self, token: str) -> Any | None:
+        """Return a consumer, or None if it has ended."""
+        return self._drivers.get(token)
+
     def remove(self, token: str) -> None:
         """Remove a consumer."""
         with self._lock:

@@ -7,10 +7,11 @@ import threading
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol, TypeVar
 
-from mqplug import ConnectError, ForkedClient, Timeout
+from mqplug import ConnectError, Error, ForkedClient, Timeout
 from mqplug.spi import Action, Capabilities, ConsumerOptions, Deadline, Listener
 from mqplug_rocksmq._driver.connection import StoreConnection
 from mqplug_rocksmq._driver.shared_member import JoinContext
+from mqplug_rocksmq._driver.transactional_producer import PlacedParts, StepCommit
 from mqplug_rocksmq._processes.client_connection import OwnerGone
 from mqplug_rocksmq._processes.forwarding import ForwardingConnection
 from mqplug_rocksmq._processes.open_stores import close_store, open_or_connect
@@ -29,6 +30,7 @@ class StoreAccess(Protocol):
         self, options: ConsumerOptions, listener: Listener, timeout: float, context: JoinContext
     ) -> Any: ...
     def administer(self, action: Action, timeout: float, request: OnceRequest) -> Any: ...
+    def commit_transaction(self, commit: StepCommit, timeout: float) -> PlacedParts | Error: ...
     def unwrap(self, kind: type[Any]) -> Any | None: ...
     def close(self, timeout: float) -> None: ...
 

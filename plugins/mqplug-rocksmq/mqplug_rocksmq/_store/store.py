@@ -23,16 +23,13 @@ from mqplug_rocksmq._engine.directory import (
 from mqplug_rocksmq._engine.durability import WriteCallback
 from mqplug_rocksmq._engine.engine import Engine, WriteReceipt
 from mqplug_rocksmq._engine.errors import translated_errors
-from mqplug_rocksmq._engine.log_state import LEASE_OFFSETS, Extent, LogState
+from mqplug_rocksmq._engine.log_state import Extent, LogState
 from mqplug_rocksmq._engine.rocks import Changes, Pages
 from mqplug_rocksmq._engine.tuning import tuning_of
 from mqplug_rocksmq._format.keys import (
     NOT_UNDERSTOOD,
     STORE,
-    TimeMark,
     json_value,
-    mark_key,
-    mark_value,
     read_json,
 )
 from mqplug_rocksmq._format.page import PageBody, PageColumns
@@ -40,6 +37,7 @@ from mqplug_rocksmq._format.paging import page_bodies
 from mqplug_rocksmq._format.slices import Slice
 from mqplug_rocksmq._settings import RocksMQSettings
 from mqplug_rocksmq._store import reading
+from mqplug_rocksmq._store.appending import append_page, lease_offsets
 from mqplug_rocksmq._store.deduplication import Deduplication, Origin
 from mqplug_rocksmq._store.group_positions import GroupPositions
 from mqplug_rocksmq._store.hand_out_journal import HandOutJournal
@@ -47,6 +45,7 @@ from mqplug_rocksmq._store.ingest import Ingestion
 from mqplug_rocksmq._store.retention import RetentionWorker
 from mqplug_rocksmq._store.staging_directory import StagingDirectory
 from mqplug_rocksmq._store.topics import AddChanges, TopicTable, no_changes
+from mqplug_rocksmq._store.transactions import Transactions
 
 
 class Store:
@@ -78,6 +77,7 @@ class Store:
         staging = StagingDirectory(path)
         self._retention = RetentionWorker(self.engine, self.topics, staging, settings.retention_interval, tuning)
         self.ingestion = Ingestion(self.engine, self.topics, staging, self._retention, tuning)
+        self.transactions = Transactions(self.engine, self.topics, self._retention)
         try:
             self.ingestion.recover()
             self.journal.recover()
@@ -146,15 +146,12 @@ class Store:
         known = origin.find(self.engine.pages.get(origin.key), log.number) if origin and origin.again else None
         if known is None:
             for body in bodies:
-                _add(changes, log, body)
+                append_page(changes, log, body)
         else:
             first = known
         if origin:
             origin.note(changes, log.number, first)
-        leasing = log.next > log.leased  # the lease has to be safe before its offsets are used
-        if leasing:
-            log.leased = log.next + LEASE_OFFSETS
-        return first, leasing
+        return first, lease_offsets(log)
 
     def read(self, number: int, offset: int, max_messages: int = 1000, max_bytes: int = 1 << 20) -> list[Slice]:
         """Return messages from *offset* on. Raise ``BelowRetained`` if retention removed the message at *offset*."""
@@ -265,16 +262,3 @@ def _understood(path: Path) -> Iterator[None]:
     except NOT_UNDERSTOOD as error:
         text = f"a value in the store {path} cannot be decoded: {type(error).__name__}: {error}"
         raise Corrupt(text, fix=f"Run mqplug rocksmq repair {path}, or restore a backup") from error
-
-
-def _add(changes: Changes, log: LogState, body: PageBody) -> None:
-    now, page = clock.now_ms(), body.seal(log.end)
-    log.newest = max(log.newest, body.newest)
-    if log.needs_mark(log.newest, now):
-        log.marked_size, log.marked_at, log.marked_time = log.size, now, log.newest
-        mark = TimeMark(log.newest, log.next, log.size, now)
-        changes.put(mark_key(log.number, mark.time, mark.base), mark_value(mark))
-    changes.put_page(log.number, log.next, page)
-    log.next = log.end = log.next + body.messages
-    log.size += len(page)
-    log.messages += body.messages

@@ -17,6 +17,7 @@ from mqplug_rocksmq._format.keys import (
     GROUP,
     HANDED_OUT,
     LOG,
+    STEP_MARK,
     TIME,
     TOPIC,
     LogRecord,
@@ -262,7 +263,7 @@ class TopicTable:
     def _delete_log(self, changes: Changes, log: LogState) -> LogState:
         log.deleted = True
         changes.delete(log_key(log.number))
-        for kind in (TIME, GROUP, HANDED_OUT):
+        for kind in (TIME, GROUP, HANDED_OUT, STEP_MARK):
             prefix = log_key(log.number, kind)
             changes.delete_range(prefix, after_prefix(prefix))
         if log.has_ingested_runs:

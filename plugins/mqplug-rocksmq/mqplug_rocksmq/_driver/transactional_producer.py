@@ -1,0 +1,246 @@
+"""The holder of a transaction name: keeps the records of a transaction as pages until their commit stores all of them.
+
+Nothing of an open transaction is in the store or in its owner process. A commit is one call.
+"""
+
+from __future__ import annotations
+
+import threading
+import uuid
+from collections.abc import Sequence
+from typing import Final, NamedTuple, Protocol
+
+from mqplug import Closed, Error, Log, MessageTooLarge, OutcomeUnknown, PluginError, Timeout
+from mqplug.spi import Bell, GroupMove, Run, Sending, TransactionMark
+from mqplug_rocksmq._driver.send_units import BatchSend, SingleSends
+from mqplug_rocksmq._format.page import PageBody
+from mqplug_rocksmq._format.paging import is_full
+from mqplug_rocksmq._settings import BACKEND
+from mqplug_rocksmq._store.transactions import LogPages, StepId
+
+MAX_TRANSACTION_BYTES: Final = 64 << 20
+RECORD_BYTES: Final = 64  # that a record takes beside its value, key and headers
+
+PlacedParts = Sequence[tuple[Log, int]]
+"""The log and first offset of each part of a commit."""
+
+
+class StepCommit(NamedTuple):
+    """A transaction to be committed. *synced*: it has to be on disk then, whatever the settings of the store are."""
+
+    step: StepId
+    parts: Sequence[LogPages]
+    mark: TransactionMark | None
+    moves: Sequence[GroupMove]
+    synced: bool = False
+
+
+class TransactionDesk(Protocol):
+    """A connection, as far as transactions use it."""
+
+    def hold_transactions(self, name: str, holder: str, timeout: float) -> None:
+        """Make *holder* the holder of a name."""
+
+    def begin_transaction(
+        self, name: str, holder: str, unsettled: int | None, mark: TransactionMark | None, timeout: float
+    ) -> bool:
+        """Return whether the mark was committed before. Make sure that *unsettled* is committed, or never will be."""
+        ...
+
+    def commit_transaction(self, commit: StepCommit, timeout: float) -> PlacedParts | Error:
+        """Commit. Return the store's error, if it refused. Raise if it is not known what became of the commit."""
+        ...
+
+
+class TransactionalProducer:
+    """Sends to any topic of a store, in transactions. Of a record that is accepted, no reader sees anything before."""
+
+    def __init__(self, desk: TransactionDesk, name: str, timeout: float, *, synced: bool = False) -> None:
+        self._desk = desk
+        self._name = name
+        self._holder = uuid.uuid4().hex
+        self._synced = synced
+        self._lock = threading.RLock()
+        self._settled = Bell()
+        self._parts: dict[tuple[str, int], _BufferedPart] = {}
+        self._step = self._size = 0
+        self._open = False
+        self._mark: TransactionMark | None = None
+        self._unsettled: int | None = None
+        self._refused: Error | None = None
+        desk.hold_transactions(name, self._holder, timeout)
+
+    # one transaction ---------------------------------------------------------------------------------------
+
+    def begin(self, mark: TransactionMark | None, timeout: float) -> bool:
+        self.abort(timeout)
+        repeated = self._desk.begin_transaction(self._name, self._holder, self._unsettled, mark, timeout)
+        with self._lock:
+            self._unsettled = self._refused = None
+            self._step += 1
+            self._mark = None if repeated else mark
+            self._open = True
+        return repeated
+
+    def commit(self, moves: Sequence[GroupMove], timeout: float) -> None:
+        parts = self._take()
+        if self._refused is not None:
+            self._give_up(parts, _aborted())
+            raise self._refused
+        if not parts and not moves and self._mark is None:
+            return
+        pages = [LogPages(*part.place, part.bodies) for part in parts]
+        step = StepId(self._name, self._holder, self._step)
+        self._unsettled = self._step
+        try:
+            outcome = self._desk.commit_transaction(StepCommit(step, pages, self._mark, moves, self._synced), timeout)
+        except BaseException as error:
+            unknown = _unknown(error)
+            self._give_up(parts, unknown)
+            if isinstance(error, Error):
+                raise unknown from error
+            raise
+        if isinstance(outcome, OutcomeUnknown | Timeout):
+            self._give_up(parts, unknown := _unknown(outcome))
+            raise unknown from outcome
+        self._unsettled = None
+        if isinstance(outcome, Error):
+            self._give_up(parts, outcome)
+            raise outcome
+        for part, (log, first) in zip(parts, outcome, strict=True):
+            part.stored(log, first)
+        self._settled.ring()
+
+    def abort(self, timeout: float) -> None:
+        self._give_up(self._take(), _aborted())
+
+    def _take(self) -> list[_BufferedPart]:
+        """End the transaction, and return what it has. Nothing more can be sent in it."""
+        with self._lock:
+            self._open = False
+            parts, self._parts, self._size = self._parts, {}, 0
+            for part in parts.values():
+                self._refused = part.encode() or self._refused
+        return [part for part in parts.values() if part.bodies]
+
+    def _give_up(self, parts: Sequence[_BufferedPart], error: Error) -> None:
+        for part in parts:
+            part.give_up(error)
+        self._settled.ring()
+
+    # records -----------------------------------------------------------------------------------------------
+
+    def send(self, sendings: Sequence[Sending]) -> None:
+        with self._lock:
+            for sending in sendings:
+                size = _size(sending)
+                if error := self._refuse(size):
+                    sending.failed(error)
+                else:
+                    self._refused = self._part(sending.topic, sending.partition).add(sending, size) or self._refused
+
+    def send_run(self, run: Run) -> None:
+        """Keep the columns of a batch as pages."""
+        with self._lock:
+            if error := self._refuse(run.size + RECORD_BYTES * len(run)):
+                run.failed(error)
+            else:
+                self._refused = self._part(run.topic, run.partition).add_run(run) or self._refused
+
+    def _part(self, topic: str, partition: int) -> _BufferedPart:
+        return self._parts.setdefault((topic, partition), _BufferedPart(topic, partition))
+
+    def _refuse(self, size: int) -> Error | None:
+        """Return why records of this size cannot be part of the transaction, or None if they are now."""
+        if not self._open:
+            return Closed("the transaction has ended", fix="Begin another one", backend=BACKEND)
+        if self._size + size > MAX_TRANSACTION_BYTES:
+            self._refused = MessageTooLarge(
+                f"a transaction cannot have more than {MAX_TRANSACTION_BYTES} bytes: it has {self._size}, and {size}"
+                " more were sent",
+                fix="Commit more often; to store more at once, use client.stage and client.ingest", backend=BACKEND,
+            )  # fmt: skip
+            return self._refused
+        self._size += size
+        return None
+
+    def pump(self, timeout: float) -> None:
+        if self._parts:
+            self._settled.wait(timeout)
+
+    def flush(self, timeout: float) -> None:
+        """Do nothing: a commit stores everything."""
+
+    def close(self, timeout: float) -> None:
+        """Abort. The name keeps its holder, which has gone, until somebody takes it over."""
+        self.abort(timeout)
+
+
+class _BufferedPart:
+    """The records of a transaction for one partition: in pages, and the last ones as they came."""
+
+    def __init__(self, topic: str, partition: int) -> None:
+        self.place = topic, partition
+        self.bodies: list[PageBody] = []
+        self._units: list[tuple[SingleSends | BatchSend, int]] = []
+        self._collected: list[Sending] = []
+        self._collected_bytes = 0
+
+    def add(self, sending: Sending, size: int) -> Error | None:
+        """Add a record. Return the error of records that cannot be encoded: they are settled as failed."""
+        self._collected.append(sending)
+        self._collected_bytes += size
+        return self.encode() if is_full(len(self._collected), self._collected_bytes) else None
+
+    def add_run(self, run: Run) -> Error | None:
+        """Add a run, as ``add`` does."""
+        return self.encode() or self._encode(BatchSend(run), len(run))
+
+    def encode(self) -> Error | None:
+        """Turn the last records into pages. Return the error of those that cannot be."""
+        collected, self._collected, self._collected_bytes = self._collected, [], 0
+        return self._encode(SingleSends(collected), len(collected)) if collected else None
+
+    def _encode(self, unit: SingleSends | BatchSend, count: int) -> Error | None:
+        try:
+            self.bodies += unit.bodies()
+        except Error as error:
+            unit.give_up(error)
+            return error
+        except Exception as error:  # noqa: BLE001 - a sender that gets no outcome would wait forever
+            refused = PluginError(f"encoding messages for topic {self.place[0]!r} failed: {error!r}")
+            unit.give_up(refused)
+            return refused
+        self._units.append((unit, count))
+        return None
+
+    def stored(self, log: Log, first: int) -> None:
+        """Report all records as stored, from this offset on."""
+        for unit, count in self._units:
+            unit.stored(log, first)
+            first += count
+
+    def give_up(self, error: Error) -> None:
+        """Report all records as failed, or their outcome as unknown."""
+        for unit, _ in self._units:
+            unit.give_up(error)
+
+
+def _size(sending: Sending) -> int:
+    """Return about how many bytes a record takes."""
+    size = RECORD_BYTES + len(sending.value or b"") + len(sending.key or b"")
+    return size + sum(len(name) + len(value or b"") for name, value in sending.headers)
+
+
+def _aborted() -> Error:
+    return Error("the transaction was aborted", fix="Send again in another transaction", backend=BACKEND)
+
+
+def _unknown(cause: BaseException) -> OutcomeUnknown:
+    if isinstance(cause, OutcomeUnknown):
+        return cause
+    reason = cause.message if isinstance(cause, Error) else repr(cause)
+    return OutcomeUnknown(
+        f"the transaction may be committed, or not: {reason}",
+        fix="Begin the step again under its number: it is repeated if it was committed", backend=BACKEND,
+    )  # fmt: skip

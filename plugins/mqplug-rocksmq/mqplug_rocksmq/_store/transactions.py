@@ -1,0 +1,242 @@
+"""Transactions: messages of many logs, positions of groups and a mark, stored in one write.
+
+A transaction name has one holder at a time. Each of its transactions has a number, and the name's record has the number
+of the last one that was committed. So a commit that is repeated, to this owner of the store or to the next, is stored
+once, and one whose answer was lost can be looked up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, NamedTuple
+
+import attrs
+
+from mqplug import Fenced, TopicNotFound
+from mqplug.spi import TransactionMark
+from mqplug_rocksmq._engine.engine import WriteReceipt
+from mqplug_rocksmq._engine.log_state import LogState
+from mqplug_rocksmq._engine.rocks import Changes
+from mqplug_rocksmq._format.keys import (
+    StoredPosition,
+    count_value,
+    group_key,
+    json_value,
+    position_value,
+    read_count,
+    read_json,
+    step_mark_key,
+    transaction_key,
+)
+from mqplug_rocksmq._format.page import PageBody
+from mqplug_rocksmq._store.appending import append_page, lease_offsets
+
+if TYPE_CHECKING:
+    from mqplug_rocksmq._engine.engine import Engine
+    from mqplug_rocksmq._store.retention import RetentionWorker
+    from mqplug_rocksmq._store.topics import TopicTable
+
+
+class StepId(NamedTuple):
+    """A transaction: its name, the holder of the name, and the transaction's number among those of the holder."""
+
+    name: str
+    holder: str
+    number: int
+
+
+class LogPages(NamedTuple):
+    """The pages of a transaction for one partition."""
+
+    topic: str
+    partition: int
+    bodies: Sequence[PageBody]
+
+
+class PlacedPages(NamedTuple):
+    """Where the pages for one partition were stored: the number of its log, and their first offset."""
+
+    log: int
+    first: int
+
+
+def _no_check() -> None:
+    """Check nothing."""
+
+
+class StepContent(NamedTuple):
+    """What a transaction stores. *check* raises if the positions may not be stored any more. It must not block."""
+
+    parts: Sequence[LogPages] = ()
+    positions: Mapping[str, Mapping[int, StoredPosition]] = {}  # by group and log
+    mark: TransactionMark | None = None
+    check: Callable[[], None] = _no_check
+
+
+@attrs.frozen
+class HeldName:
+    """The record of a transaction name.
+
+    ``committed`` is the number of the holder's last committed transaction, and ``placed`` where its pages are. Up to
+    the number ``given_up``, no other transaction of the holder can be committed any more.
+    """
+
+    holder: str
+    committed: int = 0
+    given_up: int = 0
+    placed: tuple[PlacedPages, ...] = ()
+
+    @property
+    def value(self) -> bytes:
+        """The record as stored."""
+        return json_value(attrs.asdict(self, recurse=False))
+
+    @classmethod
+    def read(cls, value: bytes) -> HeldName:
+        """Return the record from its stored value."""
+        said = read_json(value)
+        placed = tuple(PlacedPages(int(log), int(first)) for log, first in said["placed"])
+        return cls(str(said["holder"]), int(said["committed"]), int(said["given_up"]), placed)
+
+
+class _Filled(NamedTuple):
+    """What a commit added to the changes. Without *logs*, no log grew."""
+
+    placed: Sequence[PlacedPages]
+    logs: Sequence[LogState] = ()
+    size: int = 0
+    leasing: bool = False
+
+
+class Transactions:
+    """The transactions of a store. Nothing of an open one is here: its messages come with its commit."""
+
+    def __init__(self, engine: Engine, topics: TopicTable, retention: RetentionWorker) -> None:
+        self._engine = engine
+        self._topics = topics
+        self._grew = retention.grew
+
+    def hold(self, name: str, holder: str, timeout: float | None) -> None:
+        """Make *holder* the holder of a name. Its former holder can commit nothing more. Repeating it is harmless."""
+
+        def plan(changes: Changes) -> None:
+            found = self._find(name)
+            if found is None or found.holder != holder:
+                changes.put(transaction_key(name), HeldName(holder).value)
+
+        self._engine.change(plan, timeout)
+
+    def begin(self, name: str, holder: str, mark: TransactionMark | None) -> bool:
+        """Return whether this mark, or a higher one of the name and topic, was committed. Raise ``Fenced``."""
+        with self._engine.lock:
+            self._engine.check()
+            self._held(name, holder)
+            return mark is not None and mark.number <= self._marked(name, mark.topic)
+
+    def give_up(self, step: StepId, timeout: float | None) -> bool:
+        """Return whether a transaction was committed. If not, it cannot be any more, should its commit still arrive."""
+
+        def plan(changes: Changes) -> bool:
+            held = self._held(step.name, step.holder)
+            if held.committed == step.number:
+                return True
+            changes.put(transaction_key(step.name), attrs.evolve(held, given_up=step.number).value)
+            return False
+
+        return self._engine.change(plan, timeout)
+
+    def commit(self, step: StepId, content: StepContent, timeout: float | None) -> Sequence[PlacedPages]:
+        """Commit a transaction, all or nothing. Return where its pages are, in their order.
+
+        One that was committed before is not committed again.
+        """
+        if (placed := self._find_committed(step)) is not None:
+            return placed
+        plan = partial(self._fill, step, content)
+        return self._append(plan, timeout) if content.parts else self._engine.change(plan, timeout).placed
+
+    def _find_committed(self, step: StepId) -> Sequence[PlacedPages] | None:
+        with self._engine.lock:
+            self._engine.check()
+            held = self._held(step.name, step.holder)
+        if held.committed != step.number:
+            return None
+        if self._engine.durability.waits:
+            self._engine.durability.sync()
+            self._engine.check()
+        return held.placed
+
+    def _append(self, plan: Callable[[Changes], _Filled], timeout: float | None) -> Sequence[PlacedPages]:
+        engine = self._engine
+        receipt = WriteReceipt() if engine.durability.waits else None
+        with engine.lock, engine.rollback:
+            filled = plan(changes := engine.changes())
+            safe = engine.write(changes, done=receipt)
+            try:
+                if filled.leasing and safe:
+                    engine.durability.sync_locked()
+            finally:
+                for log in filled.logs:
+                    engine.durability.grew(log)
+            engine.disk_space.took(filled.size)
+        self._grew(filled.size, *filled.logs)
+        if receipt:
+            receipt.wait(timeout)
+        return filled.placed
+
+    def _fill(self, step: StepId, content: StepContent, changes: Changes) -> _Filled:
+        """Add everything to the changes. Whatever can be refused is refused before memory changes."""
+        held = self._held(step.name, step.holder)
+        if held.committed == step.number:
+            return _Filled(held.placed)
+        if step.number <= held.given_up:
+            raise Fenced(f"transaction {step.number} of {step.name!r} was given up before its commit arrived")
+        logs = [self._log(part.topic, part.partition) for part in content.parts]
+        self._add_positions(changes, content)
+        self._add_mark(changes, step.name, content.mark)
+        content.check()
+        size = sum(log.size for log in logs)
+        placed = [PlacedPages(log.number, log.next) for log in logs]
+        leasing = False
+        for log, part in zip(logs, content.parts, strict=True):
+            for body in part.bodies:
+                append_page(changes, log, body)
+            leasing |= lease_offsets(log)
+            changes.put(log.key, log.value(0))
+        changes.put(transaction_key(step.name), HeldName(step.holder, step.number, 0, tuple(placed)).value)
+        return _Filled(placed, logs, sum(log.size for log in logs) - size, leasing)
+
+    def _log(self, topic: str, partition: int) -> LogState:
+        numbers = self._topics.get(topic).logs
+        if not 0 <= partition < len(numbers):
+            raise TopicNotFound(f"the topic {topic!r} has no partition {partition}", backend="rocksmq", topic=topic)
+        return self._topics.log(numbers[partition])
+
+    def _add_positions(self, changes: Changes, content: StepContent) -> None:
+        for group, places in content.positions.items():
+            for log, place in places.items():
+                changes.put(group_key(self._topics.log(log).number, group), position_value(place))
+
+    def _add_mark(self, changes: Changes, name: str, mark: TransactionMark | None) -> None:
+        if mark is not None and mark.number > self._marked(name, mark.topic):
+            changes.put(step_mark_key(self._log(mark.topic, 0).number, name), count_value(mark.number))
+
+    def _marked(self, name: str, topic: str) -> int:
+        """Return the highest number of this name in this topic, or -1."""
+        stored = self._engine.pages.get(step_mark_key(self._log(topic, 0).number, name))
+        return -1 if stored is None else read_count(stored)
+
+    def _find(self, name: str) -> HeldName | None:
+        stored = self._engine.pages.get(transaction_key(name))
+        return None if stored is None else HeldName.read(stored)
+
+    def _held(self, name: str, holder: str) -> HeldName:
+        """Return the record of a name. Raise ``Fenced`` unless this is its holder."""
+        found = self._find(name)
+        if found is None or found.holder != holder:
+            raise Fenced(
+                f"another client has taken over the transaction name {name!r}",
+                fix="Give each program that runs at the same time a name of its own", backend="rocksmq",
+            )  # fmt: skip
+        return found
