@@ -33,7 +33,14 @@ PROTECTED = {
     "sasl.mechanisms": "say mechanism=",
     "sasl.password": "say password=",
     "sasl.username": "say username=",
-    "security.protocol": "say username= for SASL, tls=true for TLS",
+    "security.protocol": "say username= or token_endpoint= for SASL, tls=true for TLS",
+    "ssl.ca.location": "say ca_file=",
+    "ssl.ca.pem": "say ca_pem=",
+    "ssl.certificate.location": "say cert_file=",
+    "ssl.certificate.pem": "say cert_pem=",
+    "ssl.key.location": "say key_file=",
+    "ssl.key.password": "say key_password=",
+    "ssl.key.pem": "say key_pem=",
     "session.timeout.ms": "say session_timeout=",
     "transactional.id": "transactions are not supported",
 }
@@ -50,9 +57,15 @@ class KafkaSettings:
     """The brokers of a cluster, and the credentials for it.
 
     ``servers`` lists brokers as "host:9092". ``username`` and ``password`` are for SASL, by ``mechanism``: PLAIN,
-    SCRAM-SHA-256 or SCRAM-SHA-512; OAUTHBEARER is set up under ``native`` instead. ``tls`` encrypts; ``ca_file``
-    holds certificates to trust. ``cert_file`` and ``key_file``, which ``key_password`` decrypts, are this client's
-    own certificate. A dead member keeps its partitions for ``session_timeout`` seconds. ``message_max_bytes`` is the
+    SCRAM-SHA-256 or SCRAM-SHA-512.
+
+    OAUTHBEARER takes tokens instead: from ``token_endpoint``, which knows ``client_id``, ``client_secret`` and
+    perhaps a ``scope`` (OIDC client credentials), or from the ``token_provider`` of this name, an entry point of the
+    group ``mqplug.kafka_tokens``, which is called with these settings and may have ``token_options`` of its own.
+
+    ``tls`` encrypts; ``ca_file`` or ``ca_pem`` holds certificates to trust. ``cert_file`` and ``key_file``, or
+    ``cert_pem`` and ``key_pem``, are this client's own certificate; ``key_password`` decrypts the key.
+    A dead member keeps its partitions for ``session_timeout`` seconds. ``message_max_bytes`` is the
     size of the largest message. ``future_max`` is the broker's ``message.timestamp.after.max.ms``, in seconds.
     ``native`` passes options to librdkafka, such as ``{"linger.ms": "20"}``; options that would break mqplug's
     promises are refused.
@@ -62,10 +75,19 @@ class KafkaSettings:
     username: str | None = None
     password: str | None = attrs.field(default=None, repr=False)
     mechanism: Mechanism = "PLAIN"
+    token_endpoint: str | None = None
+    client_id: str | None = None
+    client_secret: str | None = attrs.field(default=None, repr=False)
+    scope: str | None = None
+    token_provider: str | None = None
+    token_options: Mapping[str, str] = attrs.field(factory=dict, repr=False)
     tls: bool = False
     ca_file: str | None = None
+    ca_pem: str | None = None
     cert_file: str | None = None
+    cert_pem: str | None = None
     key_file: str | None = None
+    key_pem: str | None = attrs.field(default=None, repr=False)
     key_password: str | None = attrs.field(default=None, repr=False)
     session_timeout: float = 10.0
     message_max_bytes: int = 1_000_000
@@ -74,6 +96,13 @@ class KafkaSettings:
 
     def __attrs_post_init__(self) -> None:
         _check(self)
+
+    @property
+    def sasl_mechanism(self) -> str | None:
+        """The mechanism of SASL; None without SASL."""
+        if self.token_endpoint is not None or self.token_provider is not None:
+            return "OAUTHBEARER"
+        return self.mechanism if self.username is not None or self.mechanism == "OAUTHBEARER" else None
 
 
 def from_url(url: Url) -> Mapping[str, Any]:
@@ -94,10 +123,7 @@ def _check(settings: KafkaSettings) -> None:
         missing = "password" if settings.password is None else "username"
         raise ConfigError(f"the credentials are incomplete: {missing} is missing", fix="Give both, or neither")
     _check_oauth(settings)
-    if (settings.cert_file is None) != (settings.key_file is None):
-        raise ConfigError("a client certificate needs cert_file and key_file", fix="Give both, or neither")
-    if not settings.tls and (settings.ca_file or settings.cert_file):
-        raise ConfigError("certificates are given, but TLS is off", fix="Say tls=True")
+    _check_certificates(settings)
     if settings.session_timeout <= 0 or settings.message_max_bytes <= 0:
         raise ConfigError("session_timeout and message_max_bytes must be above 0")
     for key in settings.native:
@@ -105,20 +131,57 @@ def _check(settings: KafkaSettings) -> None:
             raise ConfigError(f"native option {key!r} may not be set", fix=f"Leave it out: {PROTECTED[key]}")
 
 
+def _check_certificates(settings: KafkaSettings) -> None:
+    for name in ("ca", "cert", "key"):
+        file, pem = getattr(settings, f"{name}_file"), getattr(settings, f"{name}_pem")
+        if file is not None and pem is not None:
+            raise ConfigError(
+                f"a certificate or key is given twice, as {name}_file and {name}_pem", fix="Give one of them"
+            )
+        if pem is not None and "-----BEGIN " not in pem:
+            raise ConfigError(
+                f"{name}_pem holds no PEM text, which begins with -----BEGIN", fix=f"Say {name}_file for a file's path"
+            )
+    cert = settings.cert_file or settings.cert_pem
+    if (cert is None) != ((settings.key_file or settings.key_pem) is None):
+        missing = "key_file (or key_pem)" if cert else "cert_file (or cert_pem)"
+        raise ConfigError(f"a client certificate needs its key: {missing} is missing", fix="Give both, or neither")
+    if not settings.tls and (settings.ca_file or settings.ca_pem or cert):
+        raise ConfigError("certificates are given, but TLS is off", fix="Say tls=True")
+
+
 def _check_oauth(settings: KafkaSettings) -> None:
-    """Check the native options of OAUTHBEARER, with which librdkafka fetches tokens by itself."""
-    if settings.mechanism != "OAUTHBEARER":
-        return
-    if settings.username is not None:
+    """Check the settings of OAUTHBEARER, and the native ones, with which librdkafka fetches tokens by itself."""
+    of_endpoint = {"token_endpoint": settings.token_endpoint, "client_id": settings.client_id,
+                   "client_secret": settings.client_secret}  # fmt: skip
+    missing = [name for name, value in of_endpoint.items() if not value]
+    if settings.username is not None and settings.sasl_mechanism == "OAUTHBEARER":
         raise ConfigError(
-            "OAUTHBEARER takes no username and password",
-            fix=f"Say {OAUTH_PREFIX}client.id and {OAUTH_PREFIX}client.secret in native",
+            "OAUTHBEARER takes no username and password", fix="Say token_endpoint=, client_id= and client_secret="
         )
-    missing = [f"{OAUTH_PREFIX}{name}" for name in OAUTH_REQUIRED if not settings.native.get(f"{OAUTH_PREFIX}{name}")]
-    if settings.native.get(f"{OAUTH_PREFIX}method") != "oidc" or missing:
-        fix = "Give them, such as native={'sasl.oauthbearer.method': 'oidc', 'sasl.oauthbearer.client.id': …}"
+    if settings.token_provider is not None:
+        if len(missing) < len(of_endpoint) or settings.scope is not None:
+            raise ConfigError(
+                "token_provider is given beside token_endpoint, client_id, client_secret or scope",
+                fix="Give one of both; a provider has token_options",
+            )
+    elif settings.token_options:
+        raise ConfigError("token_options are given without token_provider", fix="Say token_provider=")
+    elif settings.scope is not None or 0 < len(missing) < len(of_endpoint):
+        if missing:
+            raise ConfigError(f"the settings of the token endpoint lack {', '.join(missing)}", fix="Give all three")
+    elif settings.mechanism == "OAUTHBEARER" and missing:
+        _check_native_oauth(settings.native)
+    if settings.token_endpoint and not settings.token_endpoint.startswith(("https://", "http://")):
+        raise ConfigError("token_endpoint is no URL", fix="Write https://host/path")
+
+
+def _check_native_oauth(native: Mapping[str, str]) -> None:
+    missing = [f"{OAUTH_PREFIX}{name}" for name in OAUTH_REQUIRED if not native.get(f"{OAUTH_PREFIX}{name}")]
+    if native.get(f"{OAUTH_PREFIX}method") != "oidc" or missing:
         raise ConfigError(
-            f"OAUTHBEARER needs in native {OAUTH_PREFIX}method=oidc and {', '.join(missing) or 'that'}", fix=fix
+            "OAUTHBEARER needs token_endpoint, client_id and client_secret, or token_provider",
+            fix=f"Give them, or in native {OAUTH_PREFIX}method=oidc and {', '.join(missing) or 'what it needs'}",
         )
 
 

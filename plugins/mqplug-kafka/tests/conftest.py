@@ -6,8 +6,10 @@ import pytest
 from kafka_driver import free_ports, new_name
 
 import mqplug
-from mqplug_devbrokers import KafkaServer
+from mqplug_devbrokers import KafkaSecurity, KafkaServer, TokenServer
 from mqplug_devbrokers.pytest_plugin import started
+
+USERS = {"alice": "alice-pw", "bob": "bob-pw", "carol": "carol-pw"}
 
 
 @pytest.fixture(scope="session")
@@ -28,6 +30,27 @@ def _login(port):
         "listener.name.login.sasl.enabled.mechanisms": "PLAIN",
         "listener.name.login.plain.sasl.jaas.config": f'{module} required user_bob="bob-pw";',
     }
+
+
+@pytest.fixture(scope="session")
+def secured_server():
+    """A broker on which alice may do everything, and nobody else anything."""
+    with started(lambda: KafkaServer(security=KafkaSecurity(users=USERS, authorize=True))) as server:
+        server.secured.allow("alice", "All", topic_prefix="", group_prefix="", transaction_prefix="", cluster=True)
+        yield server
+
+
+@pytest.fixture(scope="session")
+def secured(secured_server):
+    """The secured listeners of ``secured_server``."""
+    return secured_server.secured
+
+
+@pytest.fixture(scope="session")
+def tokens():
+    """A token endpoint that knows the client alice."""
+    with TokenServer({"alice": "s3cret"}) as server:
+        yield server
 
 
 @pytest.fixture

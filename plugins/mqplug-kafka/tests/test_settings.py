@@ -33,7 +33,18 @@ def test_protected_native_options_are_refused(key):
         ({"servers": ["h:1"], "ca_file": "c"}, "TLS is off"),
         ({"servers": ["h:1"], "session_timeout": 0}, "session_timeout"),
         ({"servers": ["h:1"], "mechanism": "SCRAM-SHA-255"}, "not 'SCRAM-SHA-255'.*Did you mean 'SCRAM-SHA-"),
-        ({"servers": ["h:1"], "mechanism": "OAUTHBEARER"}, r"in native sasl\.oauthbearer\.method=oidc and .*secret"),
+        ({"servers": ["h:1"], "mechanism": "OAUTHBEARER"}, "needs token_endpoint, client_id and client_secret"),
+        ({"servers": ["h:1"], "token_endpoint": "http://h/t", "client_id": "me"}, "lack client_secret"),
+        ({"servers": ["h:1"], "scope": "s"}, "lack token_endpoint, client_id, client_secret"),
+        ({"servers": ["h:1"], "token_endpoint": "h/t", "client_id": "me", "client_secret": "s"}, "no URL"),
+        ({"servers": ["h:1"], "token_provider": "p", "client_id": "me"}, "beside token_endpoint"),
+        ({"servers": ["h:1"], "token_options": {"a": "b"}}, "without token_provider"),
+        ({"servers": ["h:1"], "token_provider": "p", "username": "u", "password": "p"}, "takes no username"),
+        ({"servers": ["h:1"], "tls": True, "ca_file": "c", "ca_pem": "-----BEGIN C"}, "twice, as ca_file and ca_pem"),
+        ({"servers": ["h:1"], "tls": True, "cert_pem": "-----BEGIN C"}, "key_file .or key_pem. is missing"),
+        ({"servers": ["h:1"], "tls": True, "key_file": "k"}, "cert_file .or cert_pem. is missing"),
+        ({"servers": ["h:1"], "tls": True, "ca_pem": "ca.pem"}, "no PEM text.*Say ca_file"),
+        ({"servers": ["h:1"], "ca_pem": "-----BEGIN C"}, "TLS is off"),
         ({"servers": ["h:1"], "mechanism": "OAUTHBEARER", "username": "u", "password": "p"}, "takes no username"),
         ({"servers": ["h:1"], "server": "x"}, "servers"),
         ({"servers": ["h:1"], "tls": "yes"}, "bool"),
@@ -61,6 +72,13 @@ def test_secrets_are_not_shown():
         servers=["h:1"], username="u", password="s3cret", native={"sasl.oauthbearer.config": "s3cret"}
     )
     assert "s3cret" not in repr(settings)
+    pem = "-----BEGIN s3cret"
+    settings = KafkaSettings(
+        servers=["h:1"], tls=True, cert_pem="-----BEGIN C", key_pem=pem, key_password="s3cret",
+        token_endpoint="http://h/t", client_id="me", client_secret="s3cret",
+    )  # fmt: skip
+    assert "s3cret" not in repr(settings)
+    assert "s3cret" not in repr(KafkaSettings(servers=["h:1"], token_provider="p", token_options={"secret": "s3cret"}))
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,6 @@ from mqplug import Log
 from mqplug.spi import Deadline
 from mqplug_kafka._cluster.connection import KafkaConnection
 from mqplug_kafka._cluster.errors import error_from_native
-from mqplug_kafka._cluster.log_throttle import logger
 from mqplug_kafka._cluster.native_options import consuming
 
 NO_GROUP_ID = "mqplug-without-group"
@@ -27,7 +26,7 @@ class OffsetScan:
         options = consuming(connection.settings, NO_GROUP_ID, 1024 * 1024)
         self._connection = connection
         self._deadline = deadline
-        self._consumer = Consumer({**options, "error_cb": connection.requests.failures, "logger": logger})
+        self._consumer = Consumer(connection.credentials.prepared(options, connection.requests.failures))
 
     def __enter__(self) -> OffsetScan:
         return self

@@ -16,6 +16,7 @@ from confluent_kafka.admin import AdminClient
 from mqplug import Error
 from mqplug.spi import Deadline
 from mqplug_kafka._cluster.connection_failures import ConnectionFailures
+from mqplug_kafka._cluster.credentials import Credentials
 from mqplug_kafka._cluster.errors import TRANSIENT_CODES, code_of, error_from_native, native
 from mqplug_kafka._cluster.log_throttle import logger
 
@@ -40,12 +41,13 @@ _NO_ANSWER = {
 class AdminRequests:
     """The native admin client, and the requests to it."""
 
-    def __init__(self, options: Mapping[str, Any]) -> None:
+    def __init__(self, options: Mapping[str, Any], credentials: Credentials) -> None:
         self.failures = ConnectionFailures()
-        self._options: dict[str, Any] = {**options, "error_cb": self.failures, "logger": logger}
+        self._options = options
+        self._credentials = credentials
         self._lock = Lock()
         self._former: deque[tuple[float, AdminClient]] = deque()  # replaced clients, and when
-        self._admin = AdminClient(self._options)
+        self._admin = self._create()
         self._made = time.monotonic()
         self._unanswered = False
 
@@ -59,11 +61,24 @@ class AdminRequests:
             with self._lock:
                 now = time.monotonic()
                 if now - self._made > MIN_CLIENT_AGE_S:
-                    self._former.append((now, self._admin))
-                    self._admin, self._made, self._unanswered = AdminClient(self._options), now, False
+                    self._replace(now)
                 while self._former and now - self._former[0][0] > REPLACED_CLIENT_S:
                     self._former.popleft()
         return self._admin
+
+    def _create(self) -> AdminClient:
+        return AdminClient(self._credentials.prepared(self._options, self.failures))
+
+    def _replace(self, now: float) -> None:
+        """Create a new native client. Keep the old one if there are no valid credentials for a new one now."""
+        self._made = now
+        try:
+            admin = self._create()
+        except (Error, KafkaException) as error:
+            logger.warning("the native admin client could not be replaced: %s", error)
+        else:
+            self._former.append((now, self._admin))
+            self._admin, self._unanswered = admin, False
 
     def is_fresh(self) -> bool:
         """Return whether a broker was in reach ever since the native admin client was created."""

@@ -14,6 +14,7 @@ from mqplug import Capabilities, ConnectError, Log, MessageId, Position, Timeout
 from mqplug.spi import Numbers, TopicInfo
 from mqplug_kafka._cluster.admin_requests import OUTAGE_LIMIT_S, AdminRequests
 from mqplug_kafka._cluster.coordinators import Coordinators
+from mqplug_kafka._cluster.credentials import Credentials
 from mqplug_kafka._cluster.errors import error_from_native
 from mqplug_kafka._cluster.group_offsets import GroupOffsets
 from mqplug_kafka._cluster.native_options import common, coordinating, inquiring, producing
@@ -31,14 +32,15 @@ class KafkaConnection:
     def __init__(self, settings: KafkaSettings, capabilities: Capabilities, timeout: float) -> None:
         self.settings = settings
         self.capabilities = attrs.evolve(capabilities, message_max_bytes=settings.message_max_bytes)
+        self.credentials = Credentials(settings)
         try:
-            self.requests = AdminRequests(common(settings))
+            self.requests = AdminRequests(common(settings), self.credentials)
         except KafkaException as error:
             raise error_from_native(error, "the settings were refused") from error
         self.worker = NativeWorker("mqplug-kafka-admin")
-        self.group_offsets = GroupOffsets(inquiring(settings), self.requests.failures)
-        self.coordinators = Coordinators(coordinating(settings))
-        self.shared_producers = SharedProducers(producing(settings), self.requests.failures)
+        self.group_offsets = GroupOffsets(inquiring(settings), self.credentials, self.requests.failures)
+        self.coordinators = Coordinators(coordinating(settings), self.credentials)
+        self.shared_producers = SharedProducers(producing(settings), self.credentials, self.requests.failures)
         self._topics: dict[str, TopicInfo] = {}
         self.cluster = self._cluster_id(timeout)
 

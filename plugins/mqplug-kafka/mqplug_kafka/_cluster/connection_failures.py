@@ -5,10 +5,23 @@ from __future__ import annotations
 import math
 import time
 
-from confluent_kafka import KafkaError
+from confluent_kafka import KafkaError, KafkaException
 
 from mqplug import AuthError, ConnectError, Error, Timeout
 from mqplug_kafka._cluster.errors import error_from_native
+
+_FIXES = {
+    "OAUTHBEARER token": "Check token_endpoint, client_id and client_secret, or the token provider",
+    "mechanism handshake failed": "Choose a mechanism= that the broker supports; if it lists none, leave username out",
+    "certificate verify failed": "Set ca_file (or ca_pem) to the authority that signed the broker's certificate, and "
+    "write its host as the certificate does",
+    "PLAINTEXT broker listener": "Say tls=False, or use the port at which the broker expects TLS",
+    "alert": "Set cert_file and key_file to a certificate that is valid now and that the broker trusts",
+    "SASL authentication": "Check username, password and mechanism, or the token",
+}
+"""What to do, by what the native client says."""
+_SILENT = "the brokers closed each connection without giving a reason, or none could be opened"
+_SILENT_FIX = "Check servers=, and whether this port expects tls=True or username= and password="
 
 _REFUSED = {KafkaError._AUTHENTICATION, KafkaError._SSL}
 
@@ -45,5 +58,12 @@ class ConnectionFailures:
             silent = Timeout(f"{what}: no answer in time", fix="Allow more time, or check that the brokers are up")
             silent.__cause__ = cause
             return silent
-        refused = self._last.code() == KafkaError._AUTHENTICATION
-        return error_from_native(self._last, what, AuthError if refused else ConnectError)
+        code = self._last.code()
+        if code == KafkaError._ALL_BROKERS_DOWN:
+            made: Error = ConnectError(f"{what}: {_SILENT}", fix=_SILENT_FIX)
+            made.__cause__ = KafkaException(self._last)
+            return made
+        made = error_from_native(self._last, what, AuthError if code == KafkaError._AUTHENTICATION else ConnectError)
+        said = self._last.str()
+        made.fix = next((fix for part, fix in _FIXES.items() if part in said), made.fix)
+        return made

@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 from confluent_kafka.admin import AdminClient  # pyright: ignore[reportPrivateImportUsage]
 
 from mqplug_kafka._cluster.admin_requests import AdminRequests
+from mqplug_kafka._cluster.credentials import Credentials
 
 T = TypeVar("T")
 
@@ -26,8 +27,9 @@ MAX_IDLE_CLIENTS = 4  # kept for later requests
 class Coordinators:
     """Admin clients for such requests. A client is used again only if all of its requests were answered."""
 
-    def __init__(self, options: Mapping[str, Any]) -> None:
+    def __init__(self, options: Mapping[str, Any], credentials: Credentials) -> None:
         self._options = options
+        self._credentials = credentials
         self._idle: list[AdminRequests] = []
 
     def ask(
@@ -62,7 +64,7 @@ class Coordinators:
             try:
                 requests = self._idle.pop()
             except IndexError:
-                return AdminRequests(self._options)
+                return AdminRequests(self._options, self._credentials)
             if requests.is_fresh():
                 return requests
             requests.end()

@@ -20,8 +20,8 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 from mqplug.spi import Deadline
 from mqplug_kafka._cluster.admin_requests import MIN_TIMEOUT_S, RETRY_PAUSE_S
 from mqplug_kafka._cluster.connection_failures import ConnectionFailures
+from mqplug_kafka._cluster.credentials import Credentials
 from mqplug_kafka._cluster.errors import TRANSIENT_CODES, native
-from mqplug_kafka._cluster.log_throttle import logger
 
 MAX_IDLE_CONSUMERS = 8  # kept for the next request about their group, with three threads each
 ATTEMPT_TIMEOUT_S = 1.0  # a kept consumer that does not answer in this time is replaced
@@ -41,8 +41,9 @@ class GroupOffsets:
     The first request about a group costs a connection to its coordinator, about 60 ms; later ones a round trip.
     """
 
-    def __init__(self, options: Mapping[str, Any], failures: ConnectionFailures) -> None:
+    def __init__(self, options: Mapping[str, Any], credentials: Credentials, failures: ConnectionFailures) -> None:
         self._options = options
+        self._credentials = credentials
         self._failures = failures
         self._lock = Lock()
         self._idle: OrderedDict[str, Consumer] = OrderedDict()
@@ -75,7 +76,7 @@ class GroupOffsets:
         if idle is not None:
             with suppress(KafkaException):  # its connection may be outdated: ask a new one
                 return self._attempt(group, idle, partitions, Deadline(deadline.remaining(ATTEMPT_TIMEOUT_S)))
-        options = {**self._options, "group.id": group, "error_cb": self._failures, "logger": logger}
+        options = self._credentials.prepared({**self._options, "group.id": group}, self._failures)
         return self._attempt(group, Consumer(options), partitions, deadline)
 
     def _attempt(

@@ -84,15 +84,23 @@ def inquiring(settings: KafkaSettings) -> dict[str, Any]:
 
 
 def _security(settings: KafkaSettings) -> dict[str, Any]:
-    sasl = settings.username is not None or settings.mechanism == "OAUTHBEARER"
-    protocol = f"{'sasl_' if sasl else ''}{'ssl' if settings.tls else 'plaintext'}"
+    mechanism = settings.sasl_mechanism
+    protocol = f"{'sasl_' if mechanism else ''}{'ssl' if settings.tls else 'plaintext'}"
     options = {
         "sasl.username": settings.username,
         "sasl.password": settings.password,
-        "sasl.mechanism": settings.mechanism if sasl else None,
+        "sasl.mechanism": mechanism,
         "ssl.ca.location": settings.ca_file,
+        "ssl.ca.pem": settings.ca_pem,
         "ssl.certificate.location": settings.cert_file,
+        "ssl.certificate.pem": settings.cert_pem,
         "ssl.key.location": settings.key_file,
+        "ssl.key.pem": settings.key_pem,
         "ssl.key.password": settings.key_password,
+        "sasl.oauthbearer.method": "oidc" if settings.token_endpoint else None,
+        "sasl.oauthbearer.token.endpoint.url": settings.token_endpoint,
+        "sasl.oauthbearer.client.id": settings.client_id,
+        "sasl.oauthbearer.client.secret": settings.client_secret,
+        "sasl.oauthbearer.scope": settings.scope,
     }
     return {"security.protocol": protocol, **{name: value for name, value in options.items() if value is not None}}

@@ -15,8 +15,8 @@ from typing import Any
 from confluent_kafka import KafkaError, KafkaException, Producer
 
 from mqplug import Closed
+from mqplug_kafka._cluster.credentials import Credentials
 from mqplug_kafka._cluster.errors import error_from_native
-from mqplug_kafka._cluster.log_throttle import logger
 
 METADATA_TIMEOUT_S = 5.0
 FLUSH_SLICE_S = 0.02  # within this time the native client's threads have seen that records shall not linger
@@ -25,9 +25,9 @@ FLUSH_SLICE_S = 0.02  # within this time the native client's threads have seen t
 class SharedProducer:
     """A native producer, and the threads that wait for its delivery reports."""
 
-    def __init__(self, options: Mapping[str, Any], on_error: Callable[[KafkaError], None]) -> None:
+    def __init__(self, options: dict[str, Any]) -> None:
         try:
-            self._native: Producer | None = Producer({**options, "error_cb": on_error, "logger": logger})
+            self._native: Producer | None = Producer(options)
         except KafkaException as error:
             raise error_from_native(error, "the settings were refused") from error
         self.users = 0
@@ -105,8 +105,11 @@ def _request_producer_id(native: Producer, topic: str) -> None:
 class SharedProducers:
     """The shared producer of one client, a new one after a fatal error."""
 
-    def __init__(self, options: Mapping[str, Any], failures: Callable[[KafkaError], None]) -> None:
+    def __init__(
+        self, options: Mapping[str, Any], credentials: Credentials, failures: Callable[[KafkaError], None]
+    ) -> None:
         self._options = options
+        self._credentials = credentials
         self._failures = failures
         self._lock = Lock()
         self._current: SharedProducer | None = None
@@ -121,7 +124,7 @@ class SharedProducers:
         """Return the shared producer, for one more user."""
         with self._lock:
             if self._current is None:
-                self._current = SharedProducer(self._options, self._on_error)
+                self._current = SharedProducer(self._credentials.prepared(self._options, self._on_error))
             self._current.users += 1
             return self._current
 

@@ -12,7 +12,6 @@ from mqplug import Batch, Error, Fenced, Log, NotAssigned, Position, PositionLos
 from mqplug_kafka._admin.log_offsets import LOG_END, LOG_START, look_up
 from mqplug_kafka._cluster.connection import KafkaConnection
 from mqplug_kafka._cluster.errors import error_from_native
-from mqplug_kafka._cluster.log_throttle import logger
 from mqplug_kafka._consume.message_columns import Name, batch, messages_by_partition, name_of
 from mqplug_kafka._consume.paused_partitions import PausedPartitions
 from mqplug_kafka._consume.topic_watch import TopicWatch
@@ -37,7 +36,7 @@ class PartitionFetcher:
 
     def __init__(self, connection: KafkaConnection, options: Mapping[str, Any], logs: Iterable[Log]) -> None:
         try:
-            self.native = Consumer({**options, "error_cb": connection.requests.failures, "logger": logger})
+            self.native = Consumer(connection.credentials.prepared(options, connection.requests.failures))
         except KafkaException as error:
             raise error_from_native(error, "the settings were refused") from error
         self.topics = TopicWatch(connection, logs)

@@ -1,0 +1,37 @@
+"""A token provider as a distribution of its own would have it: its module and its entry point."""
+
+from __future__ import annotations
+
+import os
+import time
+
+from mqplug_devbrokers._token_server import unsigned_token
+
+faults = []
+"""What the next calls raise, return instead of a token, or None for a good one."""
+calls = []
+"""The options of the calls."""
+
+
+def provide(settings):
+    """Return a token for alice, or what a test ordered."""
+    calls.append(dict(settings.token_options))
+    fault = faults[0] if faults else None
+    if isinstance(fault, Exception):
+        raise fault
+    if fault is not None:
+        return fault
+    life = float(settings.token_options.get("life", "60"))
+    return unsigned_token("alice", life), time.time() + life, "alice", {}
+
+
+def install(folder):
+    """Make an entry point in a folder, which has to be on the path. ``broken`` names no function."""
+    info = folder / "token_provider_program-1.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: token-provider-program\nVersion: 1\n")
+    (info / "entry_points.txt").write_text(
+        "[mqplug.kafka_tokens]\ntest-cloud = token_provider_program:provide\n"
+        "broken = token_provider_program:missing\nno-function = token_provider_program:calls\n"
+    )
+    return os.pathsep.join([str(folder), os.path.dirname(__file__)])  # noqa: PTH120
