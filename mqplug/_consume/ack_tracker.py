@@ -33,14 +33,14 @@ class NackedMessages:
     def __iter__(self) -> Iterator[NackedMessage]:
         return iter(list(self._waiting))
 
-    def give_back(self, delivery: Delivery, row: int, delay: float) -> NackedMessage:
-        """Make a nacked message due again after ``delay`` seconds."""
+    def give_back(self, delivery: Delivery, row: int, delay: float, *, attempts: int = 1) -> NackedMessage:
+        """Make a message due again after ``delay`` seconds, as one that had ``attempts`` more."""
         again = delivery.again
         if again is None:
             again = NackedMessage(delivery, row, delivery.batch.attempts[row], math.inf)
             insort(self._waiting, again, key=lambda each: each.coordinates)
         delivery.flags[row] = RETURNED
-        again.attempt += 1
+        again.attempt += attempts
         again.present = None
         self.set_due(again, delay)
         return again
@@ -59,29 +59,33 @@ class NackedMessages:
 
     def forget(self, again: NackedMessage) -> None:
         """Mark the message as acked and remove it."""
-        again.delivery.flags[again.row] = ACKED
+        flags = again.delivery.flags
+        if again.row < len(flags):  # the delivery may be folded by now
+            flags[again.row] = ACKED
         if again.present is not None:
             again.present.flags[0] = ACKED
         with suppress(ValueError):  # another thread removed it first
             self._waiting.remove(again)
 
-    def take_due(self) -> Delivery | None:
-        """Return a delivery of the first message if it is due, otherwise None."""
+    def take_due(self, *, in_order: bool = True) -> Delivery | None:
+        """Return a delivery of the first message, or of any if not ``in_order``, that is due; otherwise None."""
         if not self.settle():
             return None
-        again = self._waiting[0]
-        if again.present is not None or again.due > self._now():
+        now = self._now()
+        among = self._waiting[:1] if in_order else self
+        again = next((each for each in among if each.present is None and each.due <= now), None)
+        if again is None:
             return None
         batch = again.delivery.batch
         once_more = batch.take([again.row], batch.next_position).with_attempts([again.attempt])
         again.present = Delivery(once_more, again.delivery.tracker, again, again.delivery.still_holds)
         return again.present
 
-    def wait(self) -> float:
-        """Return the seconds until the next message is due."""
-        if not self._waiting or self._waiting[0].present is not None:
-            return math.inf
-        return max(0.0, self._waiting[0].due - self._now())
+    def wait(self, *, in_order: bool = True) -> float:
+        """Return the seconds until the first message, or any if not ``in_order``, is due."""
+        among = self._waiting[:1] if in_order else self
+        due = min((each.due for each in among if each.present is None), default=math.inf)
+        return max(0.0, due - self._now())
 
     @property
     def unsettled(self) -> int:
@@ -108,6 +112,7 @@ class Tracker:
         self.dirty = False
         self.awaited = False  # whether an ack here lets more be handed out
         self.ranges = 0  # number of acked ranges in the last state
+        self.folds = False  # whether acked messages behind an unacked one are let go of, which may take long
         self.passed = nothing(start.position, self)  # the delivery of all messages that were acked and forgotten
 
     def without_acked(self, batch: Batch) -> Batch:
@@ -154,6 +159,8 @@ class Tracker:
         for delivery in list(self._deliveries):
             if (row := delivery.row_of(wanted)) is not None:
                 return delivery, row
+            if delivery.folded and delivery.batch.coordinates[0] < wanted < delivery.batch.coordinates[1]:
+                return delivery, 0
         return None
 
     def has_acked(self, message_id: MessageId) -> bool:
@@ -179,6 +186,14 @@ class Tracker:
     def give_back(self, delivery: Delivery, row: int, delay: float) -> None:
         """Deliver a nacked message again after ``delay`` seconds. Those behind it wait for it."""
         self.returned.give_back(delivery, row, delay)
+
+    def take_back(self, delivery: Delivery, row: int) -> None:
+        """Deliver a message again that was handed out, but to no handler: this attempt does not count."""
+        self.returned.give_back(delivery, row, 0, attempts=0)
+
+    def withholds(self, coordinates: Numbers) -> bool:
+        """Return whether a nacked message has yet to be settled."""
+        return any(each.coordinates == coordinates for each in self.returned)
 
     def set_aside(self, delivery: Delivery, row: int) -> Decide:
         """Withhold a message. Return the function that later acks it, or makes it due again."""
@@ -243,8 +258,26 @@ class Tracker:
             if first < len(delivery.flags):
                 if first > 0:
                     self._position = Position(delivery.batch.log, delivery.batch.coordinates[first])
-                return
+                break
             self._forget_first()
+        if self.folds:
+            self._fold()
+
+    def _fold(self) -> None:
+        """Let go of the messages of neighbouring deliveries that are wholly acked: only their range is needed."""
+        into: Delivery | None = None
+        for delivery in list(self._deliveries)[1:-1]:
+            if _first_unacked(delivery) < len(delivery.flags):
+                into = None
+            elif into is not None:
+                self._deliveries.remove(delivery)
+                self.kept -= len(delivery.batch)
+                into.fold(delivery, self.passed)
+            elif delivery.flags:
+                into = delivery
+                self.kept -= len(delivery.batch)
+                into.fold(delivery, self.passed)
+                self.kept += len(into.batch)
 
     def _forget_exhausted(self) -> None:
         while self._deliveries and not self._deliveries[0].left:

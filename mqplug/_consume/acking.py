@@ -169,6 +169,15 @@ class Acknowledgements:
                 self.commit(Deadline(NACK_COMMIT_S))
         self._driver_session.wake()
 
+    def take_back(self, messages: Sequence[Message]) -> None:
+        """Hand out messages again that no handler had: the attempt does not count. Their logs are read in order."""
+        with self._assignment.committing:
+            for message in messages:
+                delivery, index = message._batch.delivery, message._index
+                if delivery.live and not delivery.flags[index]:
+                    delivery.tracker.take_back(delivery, index)
+                    self._hand_out_again(delivery)
+
     def _hand_out_again(self, delivery: Delivery) -> None:
         """Hold the partition of a nacked message back until the message was delivered again."""
         held = self._assignment.get(delivery.batch.log)

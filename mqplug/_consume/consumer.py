@@ -23,7 +23,7 @@ from mqplug._model.position import After, Before, Position, Start
 
 if TYPE_CHECKING:
     from mqplug._consume.delivery import Delivery
-    from mqplug._consume.handler_threads import Handler
+    from mqplug._consume.handler_threads import Handler, HandlerOrder
     from mqplug._consume.session import ConsumerSession
     from mqplug._model.watermarks import Watermarks
 
@@ -109,21 +109,23 @@ class Consumer(Closable):
             self._messages = delivery.messages
         return delivery
 
-    def run(self, handler: Handler, *, threads: int = 1) -> None:
+    def run(self, handler: Handler, *, threads: int = 1, order: HandlerOrder | None = None) -> None:
         """Call ``handler`` with each message, on ``threads`` threads, until ``stop``, ``close`` or ``until``.
 
         A message is acked when the handler returns, and nacked when it raises: then it comes again, as ``retry=``
-        says. In ordered mode one partition is handled by one thread at a time; in ``key_shared``, one key is.
-        SIGTERM stops. Messages in hand are finished, and their acks are stored.
+        says. In ordered mode one partition is handled by one thread at a time; with ``order="key"``, and in
+        ``key_shared``, one key is, and a nacked message blocks those of its key alone. SIGTERM stops. Messages that
+        are being handled are finished, and their acks are stored.
         """
         whole_number("threads", threads, 1)
         if not callable(handler):
             raise TypeError(f"a handler is called with each message; {type(handler).__name__} cannot be called")
-        from mqplug._consume.handler_threads import HandlerThreads
+        from mqplug._consume.handler_threads import handler_threads
 
         self._session.check_can_run()
+        workers = handler_threads(self._session, handler, threads, order)
         self._fetcher.return_rest()
-        HandlerThreads(self._session, handler, threads).run()
+        workers.run()
         if not self._session.closed:
             self.commit()
 

@@ -12,7 +12,7 @@ from itertools import repeat
 from operator import length_hint
 from typing import TYPE_CHECKING, Any, Protocol
 
-from mqplug._model.batch import Batch, empty_batch, row_numbers
+from mqplug._model.batch import Batch, ListColumns, empty_batch, row_numbers
 from mqplug._model.message import Message, messages_of
 from mqplug._model.position import Position
 
@@ -50,8 +50,8 @@ class Delivery:
     """
 
     __slots__ = (
-        "_end", "_held_back", "_left", "_messages", "_untaken", "again", "batch", "flags", "live", "still_holds",
-        "tracker", "whole",
+        "_end", "_held_back", "_left", "_messages", "_untaken", "again", "batch", "flags", "folded", "live",
+        "still_holds", "tracker", "whole",
     )  # fmt: skip
 
     def __init__(
@@ -66,6 +66,7 @@ class Delivery:
         self.tracker = tracker
         self.flags = bytearray(size)
         self.live = True
+        self.folded = False  # whether its batch has nothing but the first and the last id of a range of acked messages
         self.whole = False
         self.again = again
         self._end = batch.next_position
@@ -138,6 +139,15 @@ class Delivery:
         Batch and delivery refer to each other; otherwise only the garbage collector would free the pages.
         """
         self.batch.delivery = passed
+
+    def fold(self, last: Delivery, passed: Delivery) -> None:
+        """Keep the range from its first message to the last one of ``last``, which may be itself. Both are acked."""
+        ends = self.batch if not len(last.batch) else last.batch
+        first, behind, log = self.batch.coordinates[0], ends.coordinates[-1], self.batch.log
+        last.part_from_batch(passed)
+        self.batch = Batch(log, last.end, 2, ListColumns([first, behind], (), (), (), (), ()))
+        self.flags = bytearray((ACKED, ACKED))
+        self._end, self._messages, self.folded = last.end, None, True
 
     def split(self) -> Batch:
         """Keep the messages that were handed out. Return the others as a batch of their own."""

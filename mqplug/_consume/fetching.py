@@ -53,7 +53,8 @@ class Fetcher:
         self.between: Callable[[], None] | None = None  # called before each poll
         self.sift: Callable[[HeldPartition, Batch], Batch] | None = None  # filters fetched batches
         self.stopping = False
-        self.last_poll = time.monotonic()
+        self.in_order = True  # whether a nacked message holds back all that follow in its partition
+        self.last_poll = self.last_handled = time.monotonic()
         self._unanswered = False  # whether a poll raised Timeout, and none brought messages since
         self.polls = 0
         self.gaps = 0  # of removed messages that were passed over
@@ -149,7 +150,8 @@ class Fetcher:
             return 0
         if not isinstance(tracker, Tracker):
             return math.inf  # fetched messages are leased already
-        if tracker.returned.settle():
+        tracker.folds = not self.in_order
+        if tracker.returned.settle() and self.in_order:
             room: float = 0
         else:
             room = self._room_for_gaps(tracker)
@@ -186,7 +188,7 @@ class Fetcher:
                 continue
             if held.paused or held.busy:
                 continue
-            if again := tracker.returned.take_due():
+            if again := tracker.returned.take_due(in_order=self.in_order):
                 return again
             if not tracker.returned:
                 self._nursed.discard(held)
@@ -196,7 +198,7 @@ class Fetcher:
         if not self._nursed:
             return math.inf
         waits = (
-            held.tracker.returned.wait()
+            held.tracker.returned.wait(in_order=self.in_order)
             for held in list(self._nursed)
             if isinstance(held.tracker, Tracker) and not held.paused and not held.busy
         )

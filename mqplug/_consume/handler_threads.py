@@ -1,7 +1,4 @@
-"""``Consumer.run``: a handler on several threads, with ack on return and nack on raise.
-
-In order, one partition is one thread's at a time; in ``key_shared``, one key is. The calling thread receives.
-"""
+"""``Consumer.run``: a handler on several threads, with ack on return and nack on raise."""
 
 from __future__ import annotations
 
@@ -9,29 +6,35 @@ import logging
 import signal
 import threading
 import time
-from collections import deque
-from collections.abc import Callable, Hashable, Iterator
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from mqplug._base.deadline import Deadline
+from mqplug._consume.key_lanes import KeyLanes, Lane
 from mqplug._model.errors import Closed, Error
+from mqplug.spi._actions import SHARED_MODES
 
 if TYPE_CHECKING:
     from mqplug._consume.delivery import Delivery
     from mqplug._consume.session import ConsumerSession
     from mqplug._model.message import Message
+    from mqplug.spi._actions import Mode
 
 logger = logging.getLogger("mqplug")
 
 HANDLER_BATCH_MESSAGES = 100  # of one partition, that a thread takes at once
+LANE_MESSAGES = 1000  # in hand at most when they are handled by key: a busy key takes some of them
+LANE_CHECK_S = 0.1  # between two looks whether a nacked message no longer blocks those of its key
 
 Handler = Callable[["Message"], object]
+HandlerOrder = Literal["partition", "key"]
 
 
-class HandlerThreads:
-    """The threads of one call of ``run``."""
+class HandlerThreads(ABC):
+    """The threads of one call of ``run``. The calling thread receives."""
 
     def __init__(self, session: ConsumerSession, handler: Handler, threads: int) -> None:
         self._session = session
@@ -39,10 +42,6 @@ class HandlerThreads:
         self._acks = session.acks
         self._handler = handler
         self._threads = threads
-        self._fetch_messages = 1 if session.shares else HANDLER_BATCH_MESSAGES
-        self._free = threading.Semaphore(threads)
-        self._lock = threading.Lock()
-        self._lanes: dict[Hashable, deque[Message]] = {}
         self._fatal: BaseException | None = None
 
     def run(self) -> None:
@@ -55,14 +54,53 @@ class HandlerThreads:
             except BaseException:
                 stop()
                 raise
+            finally:
+                self._end()
         if self._fatal is not None:
             raise self._fatal
 
+    @abstractmethod
     def _dispatch(self, pool: ThreadPoolExecutor) -> bool:
-        """Give the next messages to a free thread. Return False at the end."""
+        """Give the next messages to a thread. Return False at the end."""
+
+    def _end(self) -> None:
+        """Leave the consumer as it was. No more messages come, and threads may still be at work."""
+        self._fetcher.in_order = True
+
+    def _handle(self, message: Message) -> Exception | None:
+        """Call the handler, and ack the message. Return the error for which it has to be nacked."""
+        try:
+            self._handler(message)
+        except Exception as error:
+            logger.warning("the handler of group %r failed on %r", self._session.group, message, exc_info=error)
+            return error
+        except BaseException as error:  # noqa: BLE001 - raised again by the thread that called run
+            self._fatal = self._fatal or error
+            self._fetcher.stopping = True
+        else:
+            self._acks.ack(message)
+        finally:
+            self._fetcher.last_handled = time.monotonic()
+        return None
+
+    def _nack(self, message: Message, reason: Exception) -> None:
+        try:
+            self._acks.nack(message, None, reason)
+        except Error as error:
+            logger.warning("nack of %r for group %r failed: %s", message, self._session.group, error)
+
+
+class PartitionThreads(HandlerThreads):
+    """Threads of which one at a time handles a partition."""
+
+    def __init__(self, session: ConsumerSession, handler: Handler, threads: int) -> None:
+        super().__init__(session, handler, threads)
+        self._free = threading.Semaphore(threads)
+
+    def _dispatch(self, pool: ThreadPoolExecutor) -> bool:
         self._free.acquire()
         try:
-            delivery = self._session.next_delivery(Deadline(None), self._fetch_messages)
+            delivery = self._session.next_delivery(Deadline(None), HANDLER_BATCH_MESSAGES)
         except Closed:
             return False
         if delivery is None:
@@ -71,11 +109,8 @@ class HandlerThreads:
                 return False
             self._drain()
             return not self._session.assignment.finished
-        if self._session.shares:
-            self._enqueue(pool, delivery)
-        else:
-            self._session.begin_work(delivery)
-            pool.submit(self._work_in_order, delivery)
+        self._session.begin_work(delivery)
+        pool.submit(self._work, delivery)
         return True
 
     def _drain(self) -> None:
@@ -85,70 +120,123 @@ class HandlerThreads:
         for _ in range(self._threads):
             self._free.release()
 
-    def _work_in_order(self, delivery: Delivery) -> None:
+    def _work(self, delivery: Delivery) -> None:
         try:
             for message in delivery.messages:
-                self._handle(message)
+                if (error := self._handle(message)) is not None:
+                    self._nack(message, error)
                 if self._fetcher.stopping:
                     delivery.hold_back()
         finally:
             self._session.end_work(delivery)
-            self._done()
+            self._free.release()
+            self._fetcher.on_settled()
 
-    def _enqueue(self, pool: ThreadPoolExecutor, delivery: Delivery) -> None:
-        """Have a message handled, behind those of its key. The receiving thread calls this, in order."""
-        message = next(delivery.messages, None)
-        if message is None:  # a seek or a hand-over came first
-            self._done()
-            return
-        lane = (message.topic, message.key) if self._keeps_lanes and message.key is not None else object()
-        with self._lock:
-            waiting = self._lanes.get(lane)
-            if waiting is not None:
-                waiting.append(message)
-                return
-            self._lanes[lane] = deque([message])
-        pool.submit(self._empty, lane)
 
-    def _empty(self, lane: Hashable) -> None:
-        """Handle the messages of one key, one after the other."""
-        while True:
-            with self._lock:
-                if not self._lanes[lane]:
-                    del self._lanes[lane]
-                    return
-                message = self._lanes[lane].popleft()
+class LaneThreads(HandlerThreads):
+    """Threads of which one at a time handles a key.
+
+    Where members share a log, a message goes to a free thread. In order, so many more are in hand that a busy key
+    leaves enough for the other threads, and a nacked message holds back those of its key alone.
+    """
+
+    def __init__(self, session: ConsumerSession, handler: Handler, threads: int, *, by_key: bool) -> None:
+        super().__init__(session, handler, threads)
+        self._lanes = KeyLanes(by_key=by_key)
+        self._changed = threading.Condition()
+        self._in_order = not session.shares
+        self._most = max(LANE_MESSAGES, 2 * threads) if self._in_order else threads
+        self._fetcher.in_order = False
+
+    def _dispatch(self, pool: ThreadPoolExecutor) -> bool:
+        self._begin(pool, KeyLanes.revived)
+        most = min(self._wait_for_room(), HANDLER_BATCH_MESSAGES if self._in_order else 1)
+        try:
+            delivery = self._session.next_delivery(Deadline(LANE_CHECK_S if self._in_order else None), most)
+        except Closed:
+            return False
+        if self._fetcher.stopping and delivery is None:
+            return False
+        if delivery is None and self._session.assignment.finished:
+            self._drain()
+            return bool(self._lanes.messages) or not self._session.assignment.finished
+        if delivery is not None:
+            messages = delivery.messages
+            self._begin(pool, lambda lanes: lanes.add_all(messages))
+        return True
+
+    def _begin(self, pool: ThreadPoolExecutor, find: Callable[[KeyLanes], list[Lane]]) -> None:
+        """Put the lanes to work that this function finds."""
+        with self._changed:
+            found = find(self._lanes)
+        for lane in found:
+            pool.submit(self._work, lane)
+
+    def _wait_for_room(self) -> int:
+        """Wait until more messages may be in hand, and return how many more. None but nacked ones come with 0."""
+        with self._changed:
+            self._changed.wait_for(
+                lambda: self._lanes.messages < self._most or self._lanes.holds_nacked or self._fetcher.stopping
+            )
+            return max(0, self._most - self._lanes.messages)
+
+    def _drain(self) -> None:
+        """Wait until no message is in hand, or one was nacked."""
+        with self._changed:
+            self._changed.wait_for(lambda: not self._lanes.messages or self._lanes.holds_nacked)
+
+    def _end(self) -> None:
+        super()._end()
+        if self._in_order:
+            with self._changed:
+                waiting = self._lanes.take_waiting()
+            self._acks.take_back(waiting)
+
+    def _work(self, lane: Lane) -> None:
+        """Handle the messages of one lane, one after the other."""
+        while (message := self._next(lane)) is not None:
             try:
-                self._handle(message)
+                if is_held(message) and (error := self._handle(message)) is not None:
+                    if self._in_order:
+                        with self._changed:  # before it can come again
+                            self._lanes.block(lane, message)
+                    self._nack(message, error)
             finally:
-                self._done()
+                with self._changed:
+                    self._lanes.handled()
+                    self._changed.notify_all()
+                self._fetcher.on_settled()
 
-    @property
-    def _keeps_lanes(self) -> bool:
-        return self._session.driver_session.options.mode == "key_shared"
+    def _next(self, lane: Lane) -> Message | None:
+        with self._changed:
+            return self._lanes.next(lane, stopping=self._in_order and self._fetcher.stopping)
 
-    def _done(self) -> None:
-        self._free.release()
-        self._fetcher.on_settled()
 
-    def _handle(self, message: Message) -> None:
-        try:
-            self._handler(message)
-        except Exception as error:
-            logger.warning("the handler of group %r failed on %r", self._session.group, message, exc_info=error)
-            self._give_back(message, error)
-        except BaseException as error:  # noqa: BLE001 - raised again by the thread that called run
-            self._fatal = self._fatal or error
-            self._fetcher.stopping = True
-        else:
-            self._acks.ack(message)
-        self._fetcher.last_poll = time.monotonic()
+def is_held(message: Message) -> bool:
+    """Return whether this consumer still has a message, which may have waited for its turn."""
+    delivery: Delivery = message._batch.delivery
+    return delivery.live and (delivery.still_holds is None or delivery.still_holds())
 
-    def _give_back(self, message: Message, reason: Exception) -> None:
-        try:
-            self._acks.nack(message, None, reason)
-        except Error as error:
-            logger.warning("nack of %r for group %r failed: %s", message, self._session.group, error)
+
+def handles_by_partition(mode: Mode, order: HandlerOrder | None) -> bool:
+    """Return whether one thread at a time handles a partition. Raise ``ValueError`` for an order that a mode lacks."""
+    if order not in {None, "partition", "key"}:
+        raise ValueError(f"order is 'partition' or 'key', not {order!r}")
+    if mode == "shared" and order is not None:
+        raise ValueError(f"order={order!r}: members in mode='shared' have no order; mode='key_shared' keeps it by key")
+    if mode == "key_shared" and order == "partition":
+        raise ValueError("order='partition': members in mode='key_shared' share a partition; mode='ordered' does not")
+    return mode not in SHARED_MODES and order != "key"
+
+
+def handler_threads(
+    session: ConsumerSession, handler: Handler, threads: int, order: HandlerOrder | None
+) -> HandlerThreads:
+    """Return the threads for a mode of consuming, and the order that was asked for."""
+    mode = session.driver_session.options.mode
+    if handles_by_partition(mode, order):
+        return PartitionThreads(session, handler, threads)
+    return LaneThreads(session, handler, threads, by_key=mode != "shared")
 
 
 @contextmanager

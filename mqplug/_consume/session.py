@@ -258,7 +258,7 @@ class ConsumerSession(Session):
         progress = (self.fetcher.polls, current.left if current is not None else 0)
         if progress != self._progress:
             self._progress, self._last_progress = progress, now
-        idle_since = max(self._last_progress, self.fetcher.last_poll)
+        idle_since = max(self._last_progress, self.fetcher.last_poll, self.fetcher.last_handled)
         return most is not None and not self.shares and now - idle_since > most
 
     def _leave_group(self) -> None:

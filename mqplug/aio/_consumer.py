@@ -30,6 +30,7 @@ from mqplug.aio._loop import AsyncChild, ClientLoop
 
 if TYPE_CHECKING:
     from mqplug._consume.delivery import Delivery
+    from mqplug._consume.handler_threads import HandlerOrder
     from mqplug._consume.session import ConsumerSession
     from mqplug.aio._handler_tasks import AsyncHandler
 
@@ -172,7 +173,7 @@ class AsyncConsumer(AsyncChild):
         self._fetching = None
         return fetching.result()
 
-    async def run(self, handler: AsyncHandler, *, concurrency: int = 1) -> None:
+    async def run(self, handler: AsyncHandler, *, concurrency: int = 1, order: HandlerOrder | None = None) -> None:
         """As ``Consumer.run``, with an ``async`` handler, in ``concurrency`` tasks.
 
         Cancelled, the handlers are cancelled too; their messages are neither acked nor nacked.
@@ -180,15 +181,20 @@ class AsyncConsumer(AsyncChild):
         whole_number("concurrency", concurrency, 1)
         if not callable(handler):
             raise TypeError(f"a handler is called with each message; {type(handler).__name__} cannot be called")
-        from mqplug.aio._handler_tasks import HandlerTasks
+        from mqplug.aio._handler_tasks import ConsumerCalls, handler_tasks
 
         self._loop.check()
         self._session.check_can_run()
+        acks = self._session.acks
+        calls = ConsumerCalls(
+            fetch=lambda most, timeout: self._fetch(CancellableDeadline(timeout), most),
+            nack=lambda message, reason: self.nack(message, reason=reason),
+            take_back=lambda messages: self._callbacks.call(partial(acks.take_back, messages)),
+        )
+        tasks = handler_tasks(self._session, calls, handler, concurrency, order)
         await self._end_fetch()
         self._session.fetcher.return_rest()
-        await HandlerTasks(
-            self._session, partial(self._fetch, CancellableDeadline(None)), self._give_back, handler, concurrency
-        ).run()
+        await tasks.run()
         if not self._closed:
             await self.commit()
 
@@ -208,9 +214,6 @@ class AsyncConsumer(AsyncChild):
     async def nack(self, message: Message, delay: float | None = None, *, reason: object = None) -> None:
         """As ``Consumer.nack``."""
         await self._callbacks.call(partial(self.sync.nack, message, delay, reason=reason))
-
-    async def _give_back(self, message: Message, reason: BaseException) -> None:
-        await self.nack(message, reason=reason)
 
     @asynccontextmanager
     async def handling(self, message: Message) -> AsyncIterator[Message]:

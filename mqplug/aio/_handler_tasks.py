@@ -1,7 +1,4 @@
-"""``AsyncConsumer.run``: a handler in several tasks, with ack on return and nack on raise.
-
-In ordered mode one task at a time handles a partition; in ``key_shared``, a key.
-"""
+"""``AsyncConsumer.run``: a handler in several tasks, with ack on return and nack on raise."""
 
 from __future__ import annotations
 
@@ -9,41 +6,52 @@ import asyncio
 import inspect
 import logging
 import time
-from collections import deque
-from collections.abc import Awaitable, Callable, Coroutine, Hashable
-from typing import TYPE_CHECKING, Any
+from abc import ABC, abstractmethod
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from mqplug._consume.handler_threads import HANDLER_BATCH_MESSAGES, stopping_on_sigterm
+from mqplug._consume.handler_threads import (
+    HANDLER_BATCH_MESSAGES,
+    LANE_CHECK_S,
+    LANE_MESSAGES,
+    handles_by_partition,
+    is_held,
+    stopping_on_sigterm,
+)
+from mqplug._consume.key_lanes import KeyLanes, Lane
 from mqplug._model.errors import Closed, Error
 
 if TYPE_CHECKING:
     from mqplug._consume.delivery import Delivery
+    from mqplug._consume.handler_threads import HandlerOrder
     from mqplug._consume.session import ConsumerSession
     from mqplug._model.message import Message
 
 logger = logging.getLogger("mqplug")
 
 AsyncHandler = Callable[["Message"], Awaitable[object]]
-Fetch = Callable[[int], Awaitable["Delivery | None"]]
-GiveBack = Callable[["Message", BaseException], Awaitable[None]]
 
 
-class HandlerTasks:
+class ConsumerCalls(NamedTuple):
+    """The calls of a consumer by which its messages are fetched, nacked, and left for another run."""
+
+    fetch: Callable[[int, float | None], Awaitable[Delivery | None]]
+    """Returns up to so many messages within a timeout, as ``ConsumerSession.next_delivery`` does."""
+    nack: Callable[[Message, BaseException], Awaitable[None]]
+    take_back: Callable[[Sequence[Message]], Awaitable[None]]
+    """Hands messages out again that no handler had."""
+
+
+class HandlerTasks(ABC):
     """The tasks of one call of ``run``."""
 
-    def __init__(
-        self, session: ConsumerSession, fetch: Fetch, give_back: GiveBack, handler: AsyncHandler, concurrency: int
-    ) -> None:
+    def __init__(self, session: ConsumerSession, calls: ConsumerCalls, handler: AsyncHandler) -> None:
         self._session = session
         self._fetcher = session.fetcher
         self._acks = session.acks
-        self._fetch = fetch
-        self._fetch_messages = 1 if session.shares else HANDLER_BATCH_MESSAGES
-        self._give_back = give_back
+        self._calls = calls
         self._handler = handler
-        self._free = asyncio.Semaphore(concurrency)
         self._tasks: set[asyncio.Task[None]] = set()
-        self._lanes: dict[Hashable, deque[Message]] = {}
         self._fatal: BaseException | None = None
 
     async def run(self) -> None:
@@ -61,19 +69,74 @@ class HandlerTasks:
                 raise
             finally:
                 await self._drain()
+                await self._end()
         if self._fatal is not None:
             raise self._fatal
+
+    @abstractmethod
+    async def _dispatch(self) -> bool:
+        """Give the next messages to a task. Return False at the end."""
 
     async def _drain(self) -> None:
         """Wait for all tasks: they may still nack the messages in hand."""
         if self._tasks:
             await asyncio.wait(self._tasks)
 
+    async def _end(self) -> None:
+        """Leave the consumer as it was, after the last task."""
+        self._fetcher.in_order = True
+
+    def _start(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        task = asyncio.create_task(work, name="mqplug-run")
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task
+
+    async def _handle(self, message: Message) -> BaseException | None:
+        """Call the handler, and ack the message. Return the error for which it has to be nacked."""
+        try:
+            answer: object = self._handler(message)
+            if not inspect.isawaitable(answer):
+                self._fail(TypeError("a handler is an async function: what it returns is awaited"))
+                return None
+            await answer
+        except (Exception, asyncio.CancelledError) as error:
+            task = asyncio.current_task()
+            if isinstance(error, asyncio.CancelledError) and task is not None and task.cancelling():
+                raise
+            logger.warning("the handler of group %r failed on %r", self._session.group, message, exc_info=error)
+            return error
+        except BaseException as error:
+            self._fail(error)
+            raise
+        finally:
+            self._fetcher.last_handled = time.monotonic()
+        self._acks.ack(message)
+        return None
+
+    def _fail(self, error: BaseException) -> None:
+        """End the run with an error, which the task that called ``run`` raises."""
+        self._fatal = self._fatal or error
+        self._session.stop()
+
+    async def _nack(self, message: Message, reason: BaseException) -> None:
+        try:
+            await self._calls.nack(message, reason)
+        except Error as error:
+            logger.warning("nack of %r for group %r failed: %s", message, self._session.group, error)
+
+
+class PartitionTasks(HandlerTasks):
+    """Tasks of which one at a time handles a partition."""
+
+    def __init__(self, session: ConsumerSession, calls: ConsumerCalls, handler: AsyncHandler, concurrency: int) -> None:
+        super().__init__(session, calls, handler)
+        self._free = asyncio.Semaphore(concurrency)
+
     async def _dispatch(self) -> bool:
-        """Give the next messages to a task. Return False at the end."""
         await self._free.acquire()
         try:
-            delivery = await self._fetch(self._fetch_messages)
+            delivery = await self._calls.fetch(HANDLER_BATCH_MESSAGES, None)
         except Closed:
             return False
         if delivery is None:
@@ -82,90 +145,107 @@ class HandlerTasks:
                 return False
             await self._drain()
             return not self._session.assignment.finished
-        if self._session.shares:
-            self._start(self._work_alone(delivery))
-        else:
-            self._start_in_order(delivery)
-        return True
-
-    def _start(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
-        task = asyncio.create_task(work, name="mqplug-run")
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-        return task
-
-    def _start_in_order(self, delivery: Delivery) -> None:
-        """Have a task handle messages of one partition, which is busy meanwhile."""
         self._session.begin_work(delivery)
 
         def end(task: asyncio.Task[None]) -> None:
             self._session.end_work(delivery, return_rest=True)  # there is some where the task was cancelled
-            self._done()
+            self._free.release()
+            self._fetcher.on_settled()
 
-        self._start(self._work_in_order(delivery)).add_done_callback(end)
+        self._start(self._work(delivery)).add_done_callback(end)
+        return True
 
-    async def _work_in_order(self, delivery: Delivery) -> None:
+    async def _work(self, delivery: Delivery) -> None:
         for message in delivery.messages:
-            await self._handle(message)
+            if (error := await self._handle(message)) is not None:
+                await self._nack(message, error)
             if self._fetcher.stopping:
                 delivery.hold_back()
 
-    async def _work_alone(self, delivery: Delivery) -> None:
-        message = next(delivery.messages, None)
-        if message is None:  # a seek or a hand-over came first
-            self._done()
-            return
-        keeps_lanes = self._session.driver_session.options.mode == "key_shared" and message.key is not None
-        lane = (message.topic, message.key) if keeps_lanes else object()
-        if lane in self._lanes:  # the task that handles this key now handles this message too
-            self._lanes[lane].append(message)
-            return
-        self._lanes[lane] = deque([message])
-        await self._empty(lane)
 
-    async def _empty(self, lane: Hashable) -> None:
-        """Handle the messages of one key, one after the other."""
+class LaneTasks(HandlerTasks):
+    """Tasks of which one at a time handles a key, as ``LaneThreads`` do."""
+
+    def __init__(
+        self,
+        session: ConsumerSession,
+        calls: ConsumerCalls,
+        handler: AsyncHandler,
+        concurrency: int,
+        *,
+        by_key: bool,
+    ) -> None:
+        super().__init__(session, calls, handler)
+        self._lanes = KeyLanes(by_key=by_key)
+        self._free = asyncio.Semaphore(concurrency)
+        self._in_order = not session.shares
+        self._most = max(LANE_MESSAGES, 2 * concurrency) if self._in_order else concurrency
+        self._changed = asyncio.Event()
+        self._fetcher.in_order = False
+
+    async def _dispatch(self) -> bool:
+        self._begin(self._lanes.revived())
+        most = min(await self._wait_for_room(), HANDLER_BATCH_MESSAGES if self._in_order else 1)
         try:
-            while self._lanes[lane]:
+            delivery = await self._calls.fetch(most, LANE_CHECK_S if self._in_order else None)
+        except Closed:
+            return False
+        if delivery is None and self._fetcher.stopping:
+            return False
+        if delivery is None and self._session.assignment.finished:
+            await self._wait_until(lambda: not self._lanes.messages or self._lanes.holds_nacked)
+            return bool(self._lanes.messages) or not self._session.assignment.finished
+        if delivery is not None:
+            self._begin(self._lanes.add_all(delivery.messages))
+        return True
+
+    def _begin(self, lanes: Iterable[Lane]) -> None:
+        for lane in lanes:
+            self._start(self._work(lane))
+
+    async def _wait_for_room(self) -> int:
+        await self._wait_until(
+            lambda: self._lanes.messages < self._most or self._lanes.holds_nacked or self._fetcher.stopping
+        )
+        return max(0, self._most - self._lanes.messages)
+
+    async def _wait_until(self, possible: Callable[[], bool]) -> None:
+        while not possible():
+            self._changed.clear()
+            await self._changed.wait()
+
+    async def _work(self, lane: Lane) -> None:
+        """Handle the messages of one lane, one after the other."""
+        while True:
+            async with self._free:
+                message = self._lanes.next(lane, stopping=self._in_order and self._fetcher.stopping)
+                if message is None:
+                    return
                 try:
-                    await self._handle(self._lanes[lane].popleft())
+                    if is_held(message) and (error := await self._handle(message)) is not None:
+                        if self._in_order:
+                            self._lanes.block(lane, message)  # before it can come again
+                        await self._nack(message, error)
                 finally:
-                    self._done()
-        finally:
-            del self._lanes[lane]
+                    self._lanes.handled()
+                    self._changed.set()
+                    self._fetcher.on_settled()
 
-    def _done(self) -> None:
-        self._free.release()
-        self._fetcher.on_settled()
+    async def _end(self) -> None:
+        await super()._end()
+        if self._in_order and (waiting := self._lanes.take_waiting()):
+            await self._calls.take_back(waiting)
 
-    async def _handle(self, message: Message) -> None:
-        """Call the handler, and settle its message."""
-        try:
-            answer: object = self._handler(message)
-            if not inspect.isawaitable(answer):
-                self._fail(TypeError("a handler is an async function: what it returns is awaited"))
-                return
-            await answer
-        except (Exception, asyncio.CancelledError) as error:
-            task = asyncio.current_task()
-            if isinstance(error, asyncio.CancelledError) and task is not None and task.cancelling():
-                raise
-            logger.warning("the handler of group %r failed on %r", self._session.group, message, exc_info=error)
-            await self._return(message, error)
-        except BaseException as error:
-            self._fail(error)
-            raise
-        else:
-            self._acks.ack(message)
-        self._fetcher.last_poll = time.monotonic()
 
-    def _fail(self, error: BaseException) -> None:
-        """End the run with an error, which the task that called ``run`` raises."""
-        self._fatal = self._fatal or error
-        self._session.stop()
-
-    async def _return(self, message: Message, reason: BaseException) -> None:
-        try:
-            await self._give_back(message, reason)
-        except Error as error:
-            logger.warning("nack of %r for group %r failed: %s", message, self._session.group, error)
+def handler_tasks(
+    session: ConsumerSession,
+    calls: ConsumerCalls,
+    handler: AsyncHandler,
+    concurrency: int,
+    order: HandlerOrder | None,
+) -> HandlerTasks:
+    """Return the tasks for a mode of consuming, and the order that was asked for."""
+    mode = session.driver_session.options.mode
+    if handles_by_partition(mode, order):
+        return PartitionTasks(session, calls, handler, concurrency)
+    return LaneTasks(session, calls, handler, concurrency, by_key=mode != "shared")

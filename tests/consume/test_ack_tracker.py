@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hypothesis import given, strategies as st
 
-from mqplug import Log, Position
+from mqplug import Log, MessageId, Position
 from mqplug._consume.ack_tracker import Tracker
 from mqplug._consume.delivery import Delivery
 from mqplug.spi import Batch, GroupPosition, ListColumns
@@ -56,12 +56,14 @@ def handed_out(tracker: Tracker, batches: list[Batch]) -> list[tuple[Delivery, i
     gaps=st.lists(st.lists(st.integers(0, 3), max_size=6), min_size=1, max_size=5),
     chosen=st.sets(st.integers(0, 29)),
     asked=st.booleans(),
+    folds=st.booleans(),
 )
-def test_the_state_is_exactly_what_was_acked(gaps: list[list[int]], chosen: set[int], asked: bool) -> None:
+def test_the_state_is_exactly_what_was_acked(gaps: list[list[int]], chosen: set[int], asked: bool, folds: bool) -> None:
     """Whatever is acked in whatever order: the position and the ranges cover just that, also when asked before."""
     batches = batches_of(gaps)
     offsets = [coordinates[0] for batch in batches for coordinates in batch.coordinates]
     tracker = Tracker(None, GroupPosition(Position(LOG, (0,))), keeps=True)
+    tracker.folds = folds
     rows = handed_out(tracker, batches)
     expected = set()
     for number in sorted(chosen, reverse=True):
@@ -144,3 +146,22 @@ def test_runs_of_acks_go_on_from_batch_to_batch() -> None:
     assert tracker.ranges == 1
     rows[150][0].flags[rows[150][1]] = 0
     assert tracker.state().acked == (((1,), (149,)), ((151,), (299,)))
+
+
+def test_messages_that_are_acked_behind_an_unacked_one_are_let_go_of() -> None:
+    """Where that is wanted, acked neighbours become one delivery of two rows, and repeated acks are late."""
+    tracker = Tracker(None, GroupPosition(Position(LOG, (0,))), keeps=True)
+    tracker.folds = True
+    rows = handed_out(tracker, [a_batch(list(range(start, start + 10)), start + 10) for start in range(0, 1000, 10)])
+    batches = {id(delivery): delivery.batch for delivery, _ in rows}
+    for delivery, index in rows[1:]:
+        delivery.flags[index] = 1
+    assert tracker.state() == GroupPosition(Position(LOG, (0,)), (((1,), (999,)),))
+    assert tracker.kept == 10 + 2 + 10
+    assert sum(batch.delivery is tracker.passed for batch in batches.values()) == 98
+    found = tracker.find(MessageId(LOG, (500,)))
+    assert found is not None
+    assert found[0].flags[found[1]]
+    rows[0][0].flags[0] = 1
+    assert tracker.state() == GroupPosition(Position(LOG, (1000,)))
+    assert tracker.kept == 0

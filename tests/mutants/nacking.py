@@ -8,11 +8,12 @@ import attrs
 
 from mqplug import CloseIncomplete, ConfigError, Producer
 from mqplug._client.session import ClientSession
-from mqplug._consume import dead_letters, opening
+from mqplug._consume import dead_letters, handler_threads, opening
 from mqplug._consume.ack_tracker import Tracker
 from mqplug._consume.acking import Acknowledgements
 from mqplug._consume.delivery import ACKED, Delivery
 from mqplug._consume.fetching import Fetcher
+from mqplug._consume.key_lanes import KeyLanes
 from mqplug._consume.session import ConsumerSession
 from mqplug._model.batch import Batch
 from mqplug.spi import Settlement
@@ -43,6 +44,7 @@ def gives_up(session, deadline):
 
 
 BURY = Acknowledgements._bury
+STATE = Tracker.state
 
 
 def wherever(session, topic, logs, create, deadline):
@@ -195,3 +197,24 @@ class GivesUpAtClose(Mutant):
     case = "CLS-12"
 
     patches = ((ConsumerSession, "_settle_at_close", gives_up),)
+
+
+class HandlesByPartitionAlone(Mutant):
+    """An order by key is taken for one by partition."""
+
+    case = "KEY-13"
+    patches = ((handler_threads, "handles_by_partition", lambda mode, order: mode in {"ordered", "exclusive"}),)
+
+
+class PassesWhatFailed(Mutant):
+    """Those of a key do not wait for the one that failed."""
+
+    case = "KEY-13"
+    patches = ((KeyLanes, "block", lambda lanes, lane, message: None),)
+
+
+class StoresNoGaps(Mutant):
+    """What was acked behind an unacked message is not stored."""
+
+    case = "KEY-13"
+    patches = ((Tracker, "state", lambda tracker: attrs.evolve(STATE(tracker), acked=())),)
