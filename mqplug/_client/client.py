@@ -262,11 +262,15 @@ class Client(Closable):
         missing: Literal["error", "next"] = "error",
         timeout: float | None = 30,
     ) -> Iterator[Message]:
-        """Iterate over the messages from ``start`` to the present end, or to ``until``. No group, no trace."""
+        """Iterate over the messages from ``start`` to the present end, or to ``until``. No group, no trace.
+
+        Where the log is held back before that end, as by an open transaction, the iteration waits: up to ``timeout``
+        seconds for each next message, and then raises ``Timeout``.
+        """
         consumer = self.consumer(
             topics, start=start, until=until, partitions=partitions, missing=missing, timeout=timeout
         )
-        return _drain(consumer)
+        return consumer._read_to_end(timeout)
 
     # groups ------------------------------------------------------------------------------------------------
 
@@ -361,8 +365,3 @@ class Client(Closable):
 def session_of(client: Client) -> ClientSession:
     """Return the session of a client, for the asyncio client over it."""
     return client._session
-
-
-def _drain(consumer: Consumer) -> Iterator[Message]:
-    with consumer:
-        yield from consumer

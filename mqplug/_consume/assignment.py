@@ -178,6 +178,13 @@ class Assignment:
                 return False
         return bool(self._held)
 
+    def unread(self) -> str:
+        """Say how far each partition that is not finished was read."""
+        ends = ((held, self._until.get(held.log)) for held in self._held.values())
+        return "; ".join(
+            f"{held.tracker.position!r} is before {end!r}" for held, end in ends if end and held.tracker.position < end
+        )
+
     def take_changes(self) -> list[tuple[HeldPartition, GroupPosition | Settlement]]:
         """Return the changes of the logs with new acks. ``committing`` is held."""
         self._prepare()

@@ -86,6 +86,19 @@ class Consumer(Closable):
                 return
             yield batch
 
+    def _read_to_end(self, timeout: float | None) -> Iterator[Message]:
+        """Iterate over the messages up to ``until``, and close. Wait up to ``timeout`` seconds for each next one."""
+        with self:
+            while True:
+                try:
+                    batch = self.receive_many(POLL_MESSAGES, timeout)
+                except Closed:
+                    return
+                if not batch:
+                    self._session.check_read_to_end(timeout)
+                    return
+                yield from batch
+
     def __iter__(self) -> Iterator[Message]:
         """Iterate over all messages, for ever. Ends at ``stop``, at ``close``, and at ``until``."""
         return chain.from_iterable(self._deliveries())

@@ -67,6 +67,14 @@ class ConsumerSession(Session):
         with self.driver_session.lock.receiving:
             return self.fetcher.next_delivery(deadline, most)
 
+    def check_read_to_end(self, timeout: float | None) -> None:
+        """Raise ``Timeout`` if the messages did not all come up to ``until``."""
+        if not self.fetcher.stopping and not self.assignment.finished:
+            raise Timeout(
+                f"no message came within {timeout:g} s, and the end is not reached: {self.assignment.unread()}",
+                fix="An open transaction may hold messages back: pass a longer timeout, or None to wait for ever",
+            )
+
     def check_can_run(self) -> None:
         """Raise unless a handler may be run: that needs a group, and no ``auto_ack``."""
         self.driver_session.check_open()

@@ -111,7 +111,7 @@ class Earliest:
 
 @attrs.frozen
 class Latest:
-    """Behind the last message that is stored when the call is made."""
+    """Behind the last message that is stored when the call is made, open transactions included."""
 
     def __repr__(self) -> str:
         return "LATEST"

@@ -12,7 +12,8 @@ from mqplug._model.position import Position
 class Watermarks:
     """The range of a partition's retained messages, from ``low`` to ``high``; ``count`` estimates their number.
 
-    An empty partition has ``low == high``. ``exact`` is True if the count is not an estimate.
+    ``high`` is behind all that is stored, open transactions included. An empty partition has ``low == high``.
+    ``exact`` is True if the count is not an estimate.
     """
 
     low: Position
@@ -23,7 +24,10 @@ class Watermarks:
 
 @attrs.frozen
 class Bounds:
-    """The ids of the first and the last retained message of a partition; both None when it is empty."""
+    """The ids of the first and the last retained message of a partition; both None when it is empty.
+
+    Messages of open transactions do not count.
+    """
 
     first_id: MessageId | None
     last_id: MessageId | None

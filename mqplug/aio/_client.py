@@ -222,7 +222,7 @@ class AsyncClient(AsyncClosable):
             topics, start=start, until=until, partitions=partitions, missing=missing, timeout=timeout
         )
         async with reading as consumer:
-            async for message in consumer:
+            async for message in consumer._read_to_end(timeout):  # noqa: SLF001  # only a read has an end to reach
                 yield message
 
     # groups ------------------------------------------------------------------------------------------------

@@ -124,6 +124,18 @@ class AsyncConsumer(AsyncChild):
                 return
             yield batch
 
+    async def _read_to_end(self, timeout: float | None) -> AsyncIterator[Message]:
+        """Iterate over the messages up to ``until``. Wait up to ``timeout`` seconds for each next one."""
+        while True:
+            try:
+                message = await self.receive(timeout)
+            except Closed:
+                return
+            if message is None:
+                self._session.check_read_to_end(timeout)
+                return
+            yield message
+
     def __aiter__(self) -> Self:
         """Iterate over all messages, for ever. Ends at ``stop``, at ``close``, and at ``until``."""
         return self

@@ -77,7 +77,10 @@ def mqplug_open_transactions(  # type: ignore[empty-body]
 def mqplug_resolve_start(  # type: ignore[empty-body]
     connection: Connection, start: SymbolicStart, logs: Sequence[Log], timeout: float
 ) -> Mapping[Log, Position]:
-    """Resolve a start to a position for each log, now. ``AtTime`` behind all messages is the high read before."""
+    """Resolve a start to a position for each log, now. ``AtTime`` behind all messages is the high read before.
+
+    ``Latest`` is the high, behind the messages of open transactions too. ``Last`` counts committed messages.
+    """
 
 
 @hookspec(firstresult=True)
@@ -98,7 +101,7 @@ def mqplug_watermarks(  # type: ignore[empty-body]
 
 @hookspec(firstresult=True)
 def mqplug_bounds(connection: Connection, logs: Sequence[Log], timeout: float) -> Mapping[Log, Bounds]:  # type: ignore[empty-body]
-    """Return the first and the last retained id of each log."""
+    """Return the first and the last retained id of each log, of committed messages only."""
 
 
 @hookspec(firstresult=True)

@@ -130,6 +130,22 @@ def test_reading_ends_at_what_was_stored() -> None:
     run(story())
 
 
+def test_a_read_that_cannot_reach_its_end_raises_timeout() -> None:
+    """A read whose end is not reached raises Timeout when no message came for its timeout, and closes its consumer."""
+
+    async def story() -> None:
+        async with connected() as mq:
+            await filled(mq, 3)
+            [log] = await mq.partitions("orders")
+            read = mq.read("orders", until=mqplug.Position(log, (4,)), timeout=0.2)
+            assert [(await anext(read)).value for _ in range(3)] == [b"0", b"1", b"2"]
+            with pytest.raises(mqplug.Timeout, match="is before"):
+                await anext(read)
+            assert mq._consumers == {}
+
+    run(story())
+
+
 def test_a_read_that_is_left_closes_its_consumer() -> None:
     """A read that its loop left early does not stay open."""
 

@@ -186,6 +186,20 @@ def test_batches_end_at_until(mq: mqplug.Client) -> None:
     assert set(got) == set(ids)
 
 
+def test_a_read_that_cannot_reach_its_end_raises_timeout(mq: mqplug.Client) -> None:
+    """A read whose end is not reached raises Timeout when no message came for its timeout, and says how far it came."""
+    mq.create_topic("single")
+    with mq.producer("single") as out:
+        ids = out.send_many([b"0", b"1", b"2"])
+        end = mqplug.Position(ids[0].log, (4,))
+        read = mq.read("single", until=end, timeout=0.2)
+        assert [next(read).id for _ in ids] == ids
+        with pytest.raises(mqplug.Timeout, match=r"Position\(.* 3\) is before Position\(.* 4\)"):
+            next(read)
+        out.send_many([b"3", b"4"])
+    assert len(list(mq.read("single", until=end, timeout=0.2))) == 4
+
+
 def child_uses(mq: mqplug.Client, answers: multiprocessing.Queue[str]) -> None:
     """Use an inherited client in a forked child."""
     try:

@@ -20,7 +20,7 @@ PROTECTED = {
     "enable.partition.eof": "reads up to a watermark need it",
     "group.id": "say group= when you open a consumer",
     "group.protocol": "groups use the classic protocol",
-    "isolation.level": "only committed messages are read, and watermarks agree with that",
+    "isolation.level": "only committed messages are read",
     "message.max.bytes": "say message_max_bytes=",
     "metadata.broker.list": "say servers=",
     "partition.assignment.strategy": "groups rebalance cooperatively",

@@ -1,4 +1,8 @@
-"""Looks up the offsets of logs: watermarks, bounds, and the position that a start means."""
+"""Looks up the offsets of logs: watermarks, bounds, and the position that a start means.
+
+A log ends behind its last stored message, which may belong to an open transaction. Its committed messages end before
+the first open transaction: consumers read that far, and so do the scans that count messages.
+"""
 
 from __future__ import annotations
 
@@ -28,13 +32,13 @@ PendingOffsets = Callable[[float], LogOffsets]
 
 
 def look_up(
-    connection: KafkaConnection, logs: Iterable[Log], spec: OffsetSpec, *, stored: bool = False
+    connection: KafkaConnection, logs: Iterable[Log], spec: OffsetSpec, *, committed: bool = False
 ) -> PendingOffsets:
     """Begin to look up an offset of each log. Call the returned function for the answer.
 
-    The end of a log is the end of its committed messages, or with ``stored`` the end of all stored messages.
+    With ``committed``, the end of a log is the end of its committed messages.
     """
-    level = IsolationLevel.READ_UNCOMMITTED if stored else IsolationLevel.READ_COMMITTED
+    level = IsolationLevel.READ_COMMITTED if committed else IsolationLevel.READ_UNCOMMITTED
     wanted = {TopicPartition(log.topic, log.partition): log for log in logs}
     asked: list[Any] = []
 
@@ -69,10 +73,12 @@ def look_up(
     return answer
 
 
-def range_of(connection: KafkaConnection, logs: Sequence[Log], timeout: float) -> tuple[LogOffsets, LogOffsets]:
-    """Return the first and the end offset of each log, in one round trip each."""
+def range_of(
+    connection: KafkaConnection, logs: Sequence[Log], timeout: float, *, committed: bool = False
+) -> tuple[LogOffsets, LogOffsets]:
+    """Return the first and the end offset of each log, or of its committed messages, in one round trip each."""
     low = look_up(connection, logs, LOG_START)
-    high = look_up(connection, logs, LOG_END)
+    high = look_up(connection, logs, LOG_END, committed=committed)
     connection.check(logs, timeout)
     return low(timeout), high(timeout)
 
@@ -89,9 +95,14 @@ def watermarks(
 def resolve_start(
     connection: KafkaConnection, start: SymbolicStart, logs: Sequence[Log], timeout: float
 ) -> dict[Log, Position]:
-    """Return the position that a start means now, for each log."""
+    """Return the position that a start means now, for each log.
+
+    The last messages are counted from the end of the committed ones. Those of a transaction that is open now come
+    behind them when it is committed.
+    """
     deadline = Deadline(timeout)
-    low, high = range_of(connection, logs, timeout)
+    counts = isinstance(start, Last) and start.count > 0
+    low, high = range_of(connection, logs, timeout, committed=counts)
     found: Mapping[Log, int]
     match start:
         case Earliest():
@@ -107,9 +118,9 @@ def resolve_start(
 
 
 def bounds(connection: KafkaConnection, logs: Sequence[Log], timeout: float) -> dict[Log, Bounds]:
-    """Return the ids of the first and last message. Read them, because markers and gaps take offsets too."""
+    """Return the ids of the first and last committed message. Read them: markers and gaps take offsets too."""
     deadline = Deadline(timeout)
-    low, high = range_of(connection, logs, timeout)
+    low, high = range_of(connection, logs, timeout, committed=True)
     spans = {log: (low[log], high[log]) for log in logs if low[log] < high[log]}
     found = {log: Bounds(None, None) for log in logs}
     if not spans:

@@ -252,7 +252,7 @@ class PartitionFetcher:
             return
         self._looked = time.monotonic()
         logs = [self._logs[name] for name in self._beyond]
-        high = look_up(self._connection, logs, LOG_END, stored=True)(LOOKUP_TIMEOUT_S)
+        high = look_up(self._connection, logs, LOG_END)(LOOKUP_TIMEOUT_S)
         reached = {log: Position(log, (self._beyond[_name(log)],)) for log in logs}
         self.move({log: at for log, at in reached.items() if at.coordinates[0] <= high[log]})
 
