@@ -29,6 +29,7 @@ from mqplug.spi import (
     hookimpl,
 )
 from mqplug_kafka._admin.commit_metadata import MAX_RANGES
+from mqplug_kafka._cluster.access_rights import naming_rights
 from mqplug_kafka._settings import KafkaSettings, from_url
 
 if TYPE_CHECKING:
@@ -120,6 +121,11 @@ def mqplug_bounds(connection: KafkaConnection, logs: Sequence[Log], timeout: flo
 
 @hookimpl
 def mqplug_administer(connection: KafkaConnection, action: Action, timeout: float) -> Any:
+    with naming_rights(action):
+        return _administer(connection, action, timeout)
+
+
+def _administer(connection: KafkaConnection, action: Action, timeout: float) -> Any:
     from mqplug_kafka._admin import group_listing, group_positions, topics
 
     match action:

@@ -22,6 +22,7 @@ from mqplug import (
     TopicNotFound,
     Unsupported,
 )
+from mqplug_kafka._cluster.access_rights import needed
 
 K = KafkaError
 
@@ -68,13 +69,19 @@ _KINDS: dict[int, type[Error]] = {
 
 _FIXES: dict[type[Error], str] = {
     AuthError: "Check username, password and mechanism",
-    AccessDenied: "Have the operation allowed in the broker's access control lists",
     ConnectError: "Check servers=, and whether the brokers expect TLS and SASL",
     TopicNotFound: "Create it with create_topic, or open with create=True",
     ConfigError: "Fix the settings or options",
     MessageTooLarge: "Send less, or raise the limit of the topic and of the broker",
     ConsumerBusy: "Close the group's consumers first",
     Timeout: "Allow more time, or check that the brokers are up",
+}
+
+_RIGHTS: dict[int, str] = {
+    K.TOPIC_AUTHORIZATION_FAILED: "Describe on the topic, with Read to receive from it and Write to send to it",
+    K.GROUP_AUTHORIZATION_FAILED: "Read on the group",
+    K.CLUSTER_AUTHORIZATION_FAILED: "Write on the topic",  # it stands for the right to send idempotently
+    K.TRANSACTIONAL_ID_AUTHORIZATION_FAILED: "Describe and Write on the transactional id",
 }
 
 TRANSIENT_CODES = {
@@ -122,7 +129,8 @@ def error_from_native(error: KafkaError | KafkaException, what: str, kind: type[
     """Return the typed error for a native one; ``kind`` overrides the table."""
     inner = native(error)
     kind = kind or _KINDS.get(inner.code(), Error)
-    made = kind(f"{what}: {inner.str()} ({inner.name()})", fix=_FIXES.get(kind))
+    fix = needed(_RIGHTS[inner.code()]) if inner.code() in _RIGHTS else _FIXES.get(kind)
+    made = kind(f"{what}: {inner.str()} ({inner.name()})", fix=fix)
     if kind is Error:
         made.retryable = inner.retriable() or inner.code() in TRANSIENT_CODES
     made.__cause__ = error if isinstance(error, KafkaException) else KafkaException(error)

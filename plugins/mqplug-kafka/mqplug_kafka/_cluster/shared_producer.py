@@ -16,7 +16,7 @@ from confluent_kafka import KafkaError, KafkaException, Producer
 
 from mqplug import Closed
 from mqplug_kafka._cluster.credentials import Credentials
-from mqplug_kafka._cluster.errors import error_from_native
+from mqplug_kafka._cluster.errors import error_from_native, native as native_error
 
 METADATA_TIMEOUT_S = 5.0
 FLUSH_SLICE_S = 0.02  # within this time the native client's threads have seen that records shall not linger
@@ -30,6 +30,7 @@ class SharedProducer:
             self._native: Producer | None = Producer(options)
         except KafkaException as error:
             raise error_from_native(error, "the settings were refused") from error
+        self._on_error: Callable[[KafkaError], None] = options["error_cb"]
         self.users = 0
         self._counts: dict[str, int] = {}  # the number of partitions that the native client knows, by topic
         self._serving = Lock()
@@ -61,6 +62,9 @@ class SharedProducer:
         if self._serving.acquire(blocking=False):
             try:
                 native.poll(timeout)
+            except KafkaException as error:  # a fatal one, which the native client raises instead of reporting it
+                self._on_error(native_error(error))
+                raise error_from_native(error, "the brokers refuse all that this client sends") from error
             finally:
                 self._serving.release()
                 for sleeper in tuple(self._sleepers):
