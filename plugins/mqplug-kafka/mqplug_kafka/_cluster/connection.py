@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from concurrent.futures import Future
+from contextlib import suppress
 from typing import Any
 
 import attrs
 from confluent_kafka import KafkaException, TopicCollection
 from confluent_kafka.admin import AdminClient, TopicDescription  # pyright: ignore[reportPrivateImportUsage]
 
-from mqplug import Capabilities, ConnectError, Log, MessageId, Position, Timeout, TopicNotFound
-from mqplug.spi import Numbers, TopicInfo
+from mqplug import Capabilities, ConnectError, Error, Log, MessageId, Position, Timeout, TopicNotFound
+from mqplug.spi import Deadline, Numbers, TopicInfo
 from mqplug_kafka._cluster.admin_requests import OUTAGE_LIMIT_S, AdminRequests
 from mqplug_kafka._cluster.coordinators import Coordinators
 from mqplug_kafka._cluster.credentials import Credentials
@@ -19,6 +20,7 @@ from mqplug_kafka._cluster.errors import error_from_native
 from mqplug_kafka._cluster.group_offsets import GroupOffsets
 from mqplug_kafka._cluster.native_options import common, coordinating, inquiring, producing
 from mqplug_kafka._cluster.shared_producer import SharedProducers
+from mqplug_kafka._cluster.topic_ids import MissingIds, incarnation, is_other
 from mqplug_kafka._cluster.worker import NativeWorker
 from mqplug_kafka._settings import KafkaSettings
 
@@ -42,6 +44,7 @@ class KafkaConnection:
         self.coordinators = Coordinators(coordinating(settings), self.credentials)
         self.shared_producers = SharedProducers(producing(settings), self.credentials, self.requests.failures)
         self._topics: dict[str, TopicInfo] = {}
+        self._missing_ids = MissingIds()
         self.cluster = self._cluster_id(timeout)
 
     def _cluster_id(self, timeout: float) -> str:
@@ -68,7 +71,17 @@ class KafkaConnection:
 
     def health(self, timeout: float) -> None:
         """Return if the cluster answers, else raise why not."""
+        deadline = Deadline(timeout)
         self.requests.ask("health", lambda left: self.admin.describe_cluster(request_timeout=left), timeout)
+        if not self._missing_ids.looked:
+            with suppress(Error):  # the cluster answers, which was the question
+                self._look_at_any_topic(deadline)
+
+    def _look_at_any_topic(self, deadline: Deadline) -> None:
+        """Describe some topic, so that it is known, and told once, if the broker reports no topic ids."""
+        listed = self.worker.run(lambda: self.admin.list_topics(timeout=max(deadline.remaining(), 0.01)))
+        topics = self.requests.wait("list topics", listed, deadline.remaining()).topics
+        self.describe(sorted(topics)[:1], deadline.remaining())
 
     def unwrap(self, kind: type[Any]) -> Any | None:
         """Return the ``AdminClient``, or the ``Producer`` of an open producer."""
@@ -94,6 +107,7 @@ class KafkaConnection:
 
     def take_in(self, topic: TopicDescription) -> TopicInfo:
         """Remember and return a topic as it was described."""
+        self._missing_ids.look(topic)
         logs = [self.log(topic.name, each.id, incarnation(topic)) for each in topic.partitions]
         info = self._topics[topic.name] = TopicInfo(topic.name, tuple(sorted(logs, key=lambda log: log.partition)))
         return info
@@ -103,7 +117,7 @@ class KafkaConnection:
         logs = list(logs)
         found = self.describe({log.topic for log in logs}, timeout)
         for log in logs:
-            if log not in found[log.topic].logs:
+            if not any(_continues(each, log) for each in found[log.topic].logs):
                 raise TopicNotFound(f"the topic {log.topic!r} was deleted and created again", topic=log.topic)
 
     def known(self, topic: str) -> TopicInfo | None:
@@ -119,6 +133,5 @@ class KafkaConnection:
         return Log("kafka", self.cluster, topic, partition, incarnation)
 
 
-def incarnation(topic: TopicDescription) -> str:
-    """Return the topic's UUID, as Kafka's own tools write it."""
-    return str(topic.topic_id).rstrip("=").replace("/", "_").replace("+", "-")
+def _continues(found: Log, log: Log) -> bool:
+    return found.partition == log.partition and not is_other(found.incarnation, log.incarnation)

@@ -18,8 +18,9 @@ from confluent_kafka.admin import TopicDescription  # pyright: ignore[reportPriv
 from mqplug import Log, TopicNotFound
 from mqplug.spi import Deadline
 from mqplug_kafka._cluster.admin_requests import MIN_TIMEOUT_S, RETRY_PAUSE_S
-from mqplug_kafka._cluster.connection import KafkaConnection, incarnation
+from mqplug_kafka._cluster.connection import KafkaConnection
 from mqplug_kafka._cluster.errors import error_from_native, native
+from mqplug_kafka._cluster.topic_ids import incarnation, is_other
 from mqplug_kafka._consume.message_columns import Name
 
 SILENCE_S = 0.4  # below the half second after which a failed fetch is repeated
@@ -149,7 +150,7 @@ class TopicWatch:
         return self._other(name, found)
 
     def _other(self, name: str, found: TopicDescription) -> TopicNotFound | None:
-        if incarnation(found) == self._ids[name]:
+        if not is_other(incarnation(found), self._ids[name]):
             return None
         return TopicNotFound(f"the topic {name!r} was deleted and created again", topic=name)
 
