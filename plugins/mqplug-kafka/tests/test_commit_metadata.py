@@ -8,6 +8,7 @@ from mqplug_kafka._admin.commit_metadata import (
     MAX_METADATA_BYTES,
     MAX_RANGES,
     MAX_SPAN_OFFSETS,
+    cut_acked,
     pack_acked,
     unpack_acked,
 )
@@ -68,10 +69,29 @@ def test_the_worst_ranges_fit():
 
 def test_foreign_metadata_is_no_ack():
     """What another program wrote there is left alone."""
-    for metadata in (None, "", "hello", "mqplug1:", "mqplug1:3+x", "mqplug2:1+1", "mqplug1:1+1,"):
+    foreign = (
+        None,
+        "",
+        "hello",
+        "mqplug1:",
+        "mqplug1:3+x",
+        "mqplug2:1+1",
+        "mqplug1:1+1,",
+        "mqplug1:1+0",
+        "mqplug1:-1+2",
+    )
+    for metadata in (*foreign, f"mqplug1:1+{'9' * 4000}", f"mqplug1:{'9' * 20}+1", "mqplug1:٣+1"):
         assert unpack_acked(5, metadata) == ()
 
 
 def test_without_gaps_nothing_is_written():
     """A group that acks in order has plain commits."""
     assert pack_acked(7, ()) == ""
+
+
+def test_ranges_end_where_the_log_ends():
+    """A range behind the end is left out, and one that reaches over it is cut."""
+    acked = (((3,), (4,)), ((6,), (9,)), ((11,), (2**70,)))
+    assert cut_acked(acked, 100) == (((3,), (4,)), ((6,), (9,)), ((11,), (99,)))
+    assert cut_acked(acked, 8) == (((3,), (4,)), ((6,), (7,)))
+    assert cut_acked(acked, 3) == cut_acked(acked, 0) == ()

@@ -11,7 +11,8 @@ MAX_RANGES = 200
 """Ranges that always fit, whatever their lengths, if all lie within ``MAX_SPAN_OFFSETS`` of the position."""
 MAX_SPAN_OFFSETS = 2**36
 METADATA_PREFIX = "mqplug1:"
-_RUNS = re.compile(rf"{METADATA_PREFIX}(\d+\+\d+(?:,\d+\+\d+)*)", re.ASCII)
+_RUN = r"\d{1,19}\+[1-9]\d{0,18}"  # offsets have up to 19 digits, and no range is empty
+_RUNS = re.compile(f"{METADATA_PREFIX}({_RUN}(?:,{_RUN})*)", re.ASCII)
 _log = logging.getLogger("mqplug.kafka")
 
 Ranges = Sequence[tuple[Sequence[int], Sequence[int]]]
@@ -32,7 +33,15 @@ def pack_acked(offset: int, acked: Ranges) -> str:
     return text
 
 
-def unpack_acked(offset: int, metadata: str | None) -> tuple[tuple[tuple[int], tuple[int]], ...]:
+AckedRanges = tuple[tuple[tuple[int], tuple[int]], ...]
+
+
+def cut_acked(acked: AckedRanges, high: int) -> AckedRanges:
+    """Return the parts of the ranges before the end of the log: nothing behind it can have been acked."""
+    return tuple((first, (min(last[0], high - 1),)) for first, last in acked if first[0] < high)
+
+
+def unpack_acked(offset: int, metadata: str | None) -> AckedRanges:
     """Return the acked ranges, or none if another program wrote the metadata."""
     found = _RUNS.fullmatch(metadata or "")
     ranges = []

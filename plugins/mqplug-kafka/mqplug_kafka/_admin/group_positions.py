@@ -8,8 +8,8 @@ from confluent_kafka import ConsumerGroupTopicPartitions, KafkaError, TopicParti
 
 from mqplug import EARLIEST, ConsumerBusy, GroupNotFound, Log, Position
 from mqplug.spi import ConsumerOptions, Deadline, GroupPosition, GroupStart
-from mqplug_kafka._admin.commit_metadata import pack_acked, unpack_acked
-from mqplug_kafka._admin.log_offsets import resolve_start
+from mqplug_kafka._admin.commit_metadata import cut_acked, pack_acked, unpack_acked
+from mqplug_kafka._admin.log_offsets import LOG_END, look_up, resolve_start
 from mqplug_kafka._cluster.connection import KafkaConnection
 from mqplug_kafka._cluster.errors import error_from_native
 
@@ -27,17 +27,26 @@ def as_native(positions: Mapping[Log, GroupPosition]) -> list[TopicPartition]:
 def stored_group_positions(
     connection: KafkaConnection, group: str, logs: Iterable[Log], timeout: float
 ) -> dict[Log, GroupPosition]:
-    """Return the group's stored positions, of those logs where it has one."""
+    """Return the group's stored positions, of those logs where it has one.
+
+    Acked ranges end where the log ends. Another program may have written any, and the log may have lost its end since.
+    """
+    deadline = Deadline(timeout)
     names = {(log.topic, log.partition): log for log in logs}
     if not names:
         return {}
     asked = connection.group_offsets.ask(group, [TopicPartition(*name) for name in names], timeout)
-    found = {}
-    for each in connection.requests.wait(f"group {group!r}", asked, timeout):
-        if each.offset >= 0:
-            log = names[each.topic, each.partition]
-            found[log] = GroupPosition(Position(log, (each.offset,)), unpack_acked(each.offset, each.metadata))
-    return found
+    stored = {
+        names[each.topic, each.partition]: (each.offset, unpack_acked(each.offset, each.metadata))
+        for each in connection.requests.wait(f"group {group!r}", asked, timeout)
+        if each.offset >= 0
+    }
+    with_acks = [log for log, (_, acked) in stored.items() if acked]
+    high = look_up(connection, with_acks, LOG_END)(deadline.remaining())
+    return {
+        log: GroupPosition(Position(log, (offset,)), cut_acked(acked, high[log]) if acked else ())
+        for log, (offset, acked) in stored.items()
+    }
 
 
 def move_group_positions(
