@@ -161,6 +161,12 @@ class MessageTooLarge(Error):
     fix = "Send less, or raise the backend's limit"
 
 
+class InvalidRecord(Error):
+    """The backend refuses a record with this content."""
+
+    fix = "Change the record as the message says"
+
+
 class QueueFull(Error):
     """The producer's queue of messages in flight is full."""
 

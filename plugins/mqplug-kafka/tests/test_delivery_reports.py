@@ -61,6 +61,7 @@ class Native:
         self.refused, self.at_once = refused, at_once
 
     def produce_batch(self, topic, messages, partition, on_delivery):
+        self.on_delivery = on_delivery
         for row in self.refused:
             messages[row]["_error"] = TOO_LARGE
         for error, message in self.at_once:
@@ -70,8 +71,12 @@ class Native:
 class Report:
     """The message of a report."""
 
-    def __init__(self, offset=None, value=b"", key=None, partition=0):
+    def __init__(self, offset=None, value=b"", key=None, partition=0, error=None):
         self._fields = offset, value, key, partition
+        self._error = error
+
+    def error(self):
+        return self._error
 
     def offset(self):
         return self._fields[0]
@@ -102,8 +107,9 @@ def reports():
 
     def make(run, native=None):
         made = DeliveryReports(run, Names())
-        made.produce(native or Native())
-        return made
+        native = native or Native()
+        made.produce(native)
+        return native.on_delivery
 
     return make
 
@@ -130,10 +136,10 @@ def test_a_failure_is_its_own_records(reports):
     """A record that failed is found by its content, in whatever order the reports come; the others have the offsets."""
     run = Run([b"a", b"b", b"a", b"c"], [b"1", b"1", b"2", None])
     report = reports(run)
-    report(TIMED_OUT, Report(value=b"a", key=b"2"))
-    report(None, Report(5))
-    report(TOO_LARGE, Report(value=b"b", key=b"1"))
-    report(None, Report(6))
+    report(TIMED_OUT, Report(value=b"a", key=b"2", error=TIMED_OUT))
+    report(None, Report(5, b"a", b"1"))
+    report(TOO_LARGE, Report(value=b"b", key=b"1", error=TOO_LARGE))
+    report(None, Report(6, b"c"))
     assert run.outcomes() == [(5,), "failed", "unknown", (6,)]
     assert isinstance(run.alone[2].outcome[1], mqplug.OutcomeUnknown)
     assert isinstance(run.alone[1].outcome[1], mqplug.MessageTooLarge)
@@ -143,18 +149,31 @@ def test_of_equal_records_one_failed(reports):
     """Where one of two equal records failed, one has an id and the other the error."""
     run = Run([b"same", b"same"])
     report = reports(run)
-    report(None, Report(5))
-    report(TIMED_OUT, Report(value=b"same"))
-    assert sorted(run.outcomes(), key=str) == [(5,), "unknown"]
+    report(None, Report(5, b"same"))
+    report(TIMED_OUT, Report(value=b"same", error=TIMED_OUT))
+    assert run.outcomes() == [(5,), "unknown"]
+
+
+@pytest.mark.parametrize(
+    ("stored", "outcomes"), [((b"a", b"b"), [(5,), (6,), "unknown"]), ((b"b", b"a"), ["unknown", (5,), (6,)])]
+)
+def test_the_log_says_which_of_equal_records_is_stored(reports, stored, outcomes):
+    """Of two equal records with another one in between, the one is stored that the order of the offsets names."""
+    run = Run([b"a", b"b", b"a"])
+    report = reports(run)
+    report(TIMED_OUT, Report(value=b"a", error=TIMED_OUT))
+    report(None, Report(5, stored[0]))
+    report(None, Report(6, stored[1]))
+    assert run.outcomes() == outcomes
 
 
 def test_what_the_native_client_refuses_is_failed(reports):
     """Records that were never on their way are failed; the reports on the others are waited for."""
     run = Run([b"a", b"b", b"c"])
     report = reports(run, Native(refused=[1]))
-    report(None, Report(0))
+    report(None, Report(0, b"a"))
     assert run.alone == []
-    report(None, Report(1))
+    report(None, Report(1, b"c"))
     assert run.outcomes() == [(0,), "failed", (1,)]
 
 
@@ -163,7 +182,7 @@ def test_stored_nobody_knows_where(reports):
     run = Run([b"a", b"b"])
     report = reports(run)
     report(None, Report(None, b"b"))
-    report(None, Report(3))
+    report(None, Report(3, b"a"))
     assert run.outcomes() == [(3,), "unknown"]
 
 
@@ -171,10 +190,10 @@ def test_keys_tell_the_partition(reports):
     """Where the native client chose the partitions, each record is found by its key, in the order of its partition."""
     run = Run([b"1", b"2", b"3", b"4"], [b"a", b"b", b"a", b"b"], partition=-1)
     report = reports(run)
-    report(None, Report(7, key=b"b", partition=2))
-    report(None, Report(0, key=b"a", partition=1))
-    report(None, Report(9, key=b"b", partition=2))
-    report(None, Report(1, key=b"a", partition=1))
+    report(None, Report(7, b"2", b"b", partition=2))
+    report(None, Report(0, b"1", b"a", partition=1))
+    report(None, Report(9, b"4", b"b", partition=2))
+    report(None, Report(1, b"3", b"a", partition=1))
     assert run.outcomes() == [(1, 0), (2, 7), (1, 1), (2, 9)]
 
 
@@ -182,7 +201,7 @@ def test_keys_tell_the_partition_when_one_failed(reports):
     """The same with a failure in between."""
     run = Run([b"1", b"2", b"3"], [b"a", b"a", b"b"], partition=-1)
     report = reports(run)
-    report(TOO_LARGE, Report(value=b"1", key=b"a"))
-    report(None, Report(4, key=b"a", partition=1))
-    report(None, Report(4, key=b"b", partition=2))
+    report(TOO_LARGE, Report(value=b"1", key=b"a", error=TOO_LARGE))
+    report(None, Report(4, b"2", b"a", partition=1))
+    report(None, Report(4, b"3", b"b", partition=2))
     assert run.outcomes() == ["failed", (1, 4), (2, 4)]

@@ -21,6 +21,7 @@ from mqplug_kafka._cluster.group_offsets import GroupOffsets
 from mqplug_kafka._cluster.native_options import common, coordinating, inquiring, producing
 from mqplug_kafka._cluster.shared_producer import SharedProducers
 from mqplug_kafka._cluster.topic_ids import MissingIds, incarnation, is_other
+from mqplug_kafka._cluster.topic_limits import LimitsOfTopics
 from mqplug_kafka._cluster.worker import NativeWorker
 from mqplug_kafka._settings import KafkaSettings
 
@@ -43,6 +44,7 @@ class KafkaConnection:
         self.group_offsets = GroupOffsets(inquiring(settings), self.credentials, self.requests.failures)
         self.coordinators = Coordinators(coordinating(settings), self.credentials)
         self.shared_producers = SharedProducers(producing(settings), self.credentials, self.requests.failures)
+        self.limits = LimitsOfTopics(lambda: self.requests.admin)
         self._topics: dict[str, TopicInfo] = {}
         self._missing_ids = MissingIds()
         self.cluster = self._cluster_id(timeout)
@@ -127,6 +129,7 @@ class KafkaConnection:
     def forget(self, topic: str) -> None:
         """Forget a deleted topic."""
         self._topics.pop(topic, None)
+        self.limits.forget(topic)
 
     def log(self, topic: str, partition: int, incarnation: str) -> Log:
         """Return the log of a partition."""

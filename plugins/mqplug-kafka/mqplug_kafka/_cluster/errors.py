@@ -14,6 +14,7 @@ from mqplug import (
     Fenced,
     GroupNotFound,
     InvalidName,
+    InvalidRecord,
     MessageTooLarge,
     NotAssigned,
     OutcomeUnknown,
@@ -22,6 +23,7 @@ from mqplug import (
     TopicNotFound,
     Unsupported,
 )
+from mqplug.spi import Sending
 from mqplug_kafka._cluster.access_rights import needed
 
 K = KafkaError
@@ -54,6 +56,8 @@ _KINDS: dict[int, type[Error]] = {
     K.INVALID_SESSION_TIMEOUT: ConfigError,
     K.POLICY_VIOLATION: ConfigError,
     K._INVALID_ARG: ConfigError,
+    K.INVALID_RECORD: InvalidRecord,
+    K.INVALID_TIMESTAMP: InvalidRecord,
     K.MSG_SIZE_TOO_LARGE: MessageTooLarge,
     K.RECORD_LIST_TOO_LARGE: MessageTooLarge,
     K.NON_EMPTY_GROUP: ConsumerBusy,
@@ -96,11 +100,12 @@ TRANSIENT_CODES = {
 }
 """Refusals of a broker that is not ready yet, or is no longer the right one."""
 
-NOT_STORED_CODES = {
-    K.MSG_SIZE_TOO_LARGE,
-    K.RECORD_LIST_TOO_LARGE,
-    K.INVALID_RECORD,
-    K.INVALID_TIMESTAMP,
+BATCH_TOO_LARGE_CODES = {K.MSG_SIZE_TOO_LARGE, K.RECORD_LIST_TOO_LARGE}
+INVALID_RECORD_CODES = {K.INVALID_RECORD, K.INVALID_TIMESTAMP, K._INVALID_DIFFERENT_RECORD}
+BATCH_REFUSED_CODES = BATCH_TOO_LARGE_CODES | INVALID_RECORD_CODES
+"""Codes with which a broker refuses a batch as a whole: its records may be stored if they are sent in other batches."""
+
+NOT_STORED_CODES = BATCH_REFUSED_CODES | {
     K.POLICY_VIOLATION,
     K.TOPIC_EXCEPTION,
     K.TOPIC_AUTHORIZATION_FAILED,
@@ -139,9 +144,27 @@ def error_from_native(error: KafkaError | KafkaException, what: str, kind: type[
 
 def not_stored(error: KafkaError | KafkaException) -> Error:
     """Return the error of a record that is proven not to be stored."""
-    if native(error).code() in {K.INVALID_RECORD, K.INVALID_TIMESTAMP}:
-        return error_from_native(error, "the broker refused the record, or another one in its batch")
     return error_from_native(error, "the record was refused")
+
+
+def refused_with_batch(error: KafkaError) -> Error:
+    """Return the error of a record that was in a refused batch, and could not be sent again."""
+    made = error_from_native(error, "the broker refused the batch that the record was in", Error)
+    made.fix = "Send it again: later records of its partition may be stored, so mqplug does not"
+    made.retryable = True
+    return made
+
+
+def invalid_record(error: KafkaError, sending: Sending, compacted: bool | None) -> Error:
+    """Return the error of a record that the broker finds invalid, with what is likely wrong with it."""
+    made = error_from_native(error, "the broker finds the record invalid")
+    if sending.key is None and compacted is not False:
+        made.fix = "Give it a key: " + ("the topic is compacted" if compacted else "compacted topics need one")
+    elif sending.timestamp is not None:
+        made.fix = "Check its timestamp against the topic's message.timestamp.before.max.ms and after.max.ms"
+    else:
+        made.fix = "Ask the broker's log why: a validation of the topic or of a broker plugin refuses it"
+    return made
 
 
 def maybe_stored(error: KafkaError) -> OutcomeUnknown:

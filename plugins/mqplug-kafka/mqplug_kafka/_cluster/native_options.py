@@ -34,7 +34,7 @@ def producing(settings: KafkaSettings) -> dict[str, Any]:
     """Return the native options of the producer. Its queue has no limits, for the core's producers have theirs."""
     largest = settings.message_max_bytes + MESSAGE_OVERHEAD_BYTES
     return {
-        # A batch larger than the broker's limit fails as a whole: the client does not split it.
+        # A batch larger than the topic's limit fails as a whole: the client does not split it.
         "batch.size": min(1_000_000, largest),
         "linger.ms": 0,  # records are collected before the native client gets them
         **common(settings),

@@ -1,7 +1,8 @@
-"""The native producer, which all producers of one client share.
+"""The native producers, which all producers of one client share.
 
-It has threads and connections of its own, so one is better than many. The core bounds the records that a producer has
-on their way, and each record has its partition or gets it by murmur2: no setting differs. A flush of one producer
+A native producer has threads and connections of its own, so one is better than many. The core bounds the records that
+a producer has on their way, and each record has its partition or gets it by murmur2. Only the size of batches differs:
+for topics that accept only small batches there is a native producer that makes small ones. A flush of one producer
 hastens the records of all. Nothing is purged before the last producer has closed.
 """
 
@@ -9,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from functools import partial
 from threading import Event, Lock, Thread
 from typing import Any
 
@@ -19,6 +21,8 @@ from mqplug_kafka._cluster.credentials import Credentials
 from mqplug_kafka._cluster.errors import error_from_native, native as native_error
 
 METADATA_TIMEOUT_S = 5.0
+ALONE = 1
+"""The batch size with which each record is alone in its batch."""
 FLUSH_SLICE_S = 0.02  # within this time the native client's threads have seen that records shall not linger
 
 
@@ -26,6 +30,8 @@ class SharedProducer:
     """A native producer, and the threads that wait for its delivery reports."""
 
     def __init__(self, options: dict[str, Any]) -> None:
+        self.batch_bytes = int(options["batch.size"])
+        """The native client adds no record to a batch that has more than this with it."""
         try:
             self._native: Producer | None = Producer(options)
         except KafkaException as error:
@@ -35,6 +41,11 @@ class SharedProducer:
         self._counts: dict[str, int] = {}  # the number of partitions that the native client knows, by topic
         self._serving = Lock()
         self._sleepers: set[Event] = set()
+
+    @property
+    def busy(self) -> bool:
+        """Whether it has records on their way, or reports on them."""
+        return self._native is not None and len(self._native) > 0
 
     @property
     def native(self) -> Producer:
@@ -107,7 +118,7 @@ def _request_producer_id(native: Producer, topic: str) -> None:
 
 
 class SharedProducers:
-    """The shared producer of one client, a new one after a fatal error."""
+    """The shared producers of one client, by the size of their batches; a new one after a fatal error."""
 
     def __init__(
         self, options: Mapping[str, Any], credentials: Credentials, failures: Callable[[KafkaError], None]
@@ -116,21 +127,27 @@ class SharedProducers:
         self._credentials = credentials
         self._failures = failures
         self._lock = Lock()
-        self._current: SharedProducer | None = None
+        self._current: dict[int, SharedProducer] = {}
+        self.batch_bytes = int(options["batch.size"])
+        """The largest batches."""
 
     @property
     def natives(self) -> tuple[Producer, ...]:
-        """The native producer, if there is one now."""
-        current = self._current
-        return () if current is None else (current.native,)
+        """The native producers that there are now, the one with the largest batches first."""
+        current = sorted(self._current.items(), reverse=True)
+        return tuple(shared.native for _, shared in current)
 
-    def acquire(self) -> SharedProducer:
-        """Return the shared producer, for one more user."""
+    def acquire(self, batch_bytes: int | None = None) -> SharedProducer:
+        """Return a shared producer whose batches are not larger than this, for one more user."""
+        wanted = min(self.batch_bytes, batch_bytes or self.batch_bytes)
         with self._lock:
-            if self._current is None:
-                self._current = SharedProducer(self._credentials.prepared(self._options, self._on_error))
-            self._current.users += 1
-            return self._current
+            shared = self._current.get(wanted)
+            if shared is None:
+                options = {**self._options, **_batching(wanted)}
+                shared = SharedProducer(self._credentials.prepared(options, partial(self._on_error, wanted)))
+                self._current[wanted] = shared
+            shared.users += 1
+            return shared
 
     def release(self, shared: SharedProducer, timeout: float) -> None:
         """Release it for one user; the last one closes it."""
@@ -138,11 +155,18 @@ class SharedProducers:
             shared.users -= 1
             if shared.users:
                 return
-            if self._current is shared:
-                self._current = None
+            if self._current.get(shared.batch_bytes) is shared:
+                del self._current[shared.batch_bytes]
         shared.end(timeout)
 
-    def _on_error(self, error: KafkaError) -> None:
+    def _on_error(self, batch_bytes: int, error: KafkaError) -> None:
         self._failures(error)
         if error.fatal():  # it sends no more
-            self._current = None
+            self._current.pop(batch_bytes, None)
+
+
+def _batching(batch_bytes: int) -> dict[str, int]:
+    if batch_bytes > ALONE:
+        return {"batch.size": batch_bytes}
+    # Some of these records are refused, and those behind them wait this long before they are sent again.
+    return {"batch.size": ALONE, "batch.num.messages": 1, "retry.backoff.ms": 1}

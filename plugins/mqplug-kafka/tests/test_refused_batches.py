@@ -1,0 +1,199 @@
+"""Batches that a broker refuses: the other records are not lost with the one at fault, and none changes its place."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from concurrent.futures import Future
+
+import confluent_kafka
+import pytest
+from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource
+from kafka_driver import new_name
+
+import mqplug
+
+SMALL_TOPIC = {"max.message.bytes": "200000"}
+COMPACTED_TOPIC = {"cleanup.policy": "compact"}
+
+
+@pytest.fixture
+def topic_with(mq):
+    """Makes a topic with these options."""
+
+    def make(options, partitions=1):
+        name = new_name()
+        mq.create_topic(name, partitions=partitions, options=options)
+        return name
+
+    return make
+
+
+@pytest.fixture
+def may_not_read_configuration(monkeypatch):
+    """A client without the right to read the configuration of topics."""
+
+    def describe_configs(self, resources, **_):
+        refused = confluent_kafka.KafkaError(confluent_kafka.KafkaError.TOPIC_AUTHORIZATION_FAILED)
+        futures = {each: Future() for each in resources}
+        for each in futures.values():
+            each.set_exception(confluent_kafka.KafkaException(refused))
+        return futures
+
+    monkeypatch.setattr(confluent_kafka.admin.AdminClient, "describe_configs", describe_configs)
+
+
+def values(mq, topic):
+    """Return what is stored, in the order of the log."""
+    return [message.value for message in mq.read(topic)]
+
+
+def numbered(count, size=128):
+    """Return values of this size that say their number."""
+    return [b"%0*d" % (size, number) for number in range(count)]
+
+
+def test_small_records_fit_a_topic_of_small_batches(mq, topic_with):
+    """A topic whose largest batch is smaller than the client's takes any number of small records."""
+    topic = topic_with(SMALL_TOPIC)
+    with mq.producer(topic) as out:
+        ids = out.send_many(numbered(5000))
+    assert [each.coordinates for each in ids] == [(number,) for number in range(5000)]
+    assert values(mq, topic) == numbered(5000)
+
+
+def test_without_the_right_to_read_the_limit_it_is_found(may_not_read_configuration, mq, topic_with):
+    """A client that may not read the topic's configuration sends what was refused again, in smaller batches."""
+    topic = topic_with({"max.message.bytes": "20000"})
+    with mq.producer(topic) as out:
+        first = out.send_many(numbered(2000))
+        second = out.send_many(numbered(2000))
+    assert [each.coordinates[0] for each in [*first, *second]] == list(range(4000))
+    assert values(mq, topic) == numbered(2000) * 2
+
+
+def test_a_limit_that_is_lowered_meanwhile_is_learned(mq, topic_with):
+    """When a topic's limit is lowered while a producer is open, the refused records are sent again."""
+    topic = topic_with({})
+    with mq.producer(topic) as out:
+        out.send(b"first")
+        lower(mq, topic, 100_000)
+        out.send_many(numbered(3000))
+    assert values(mq, topic) == [b"first", *numbered(3000)]
+
+
+def lower(mq, topic, size):
+    """Change the topic's limit, and wait until the broker keeps to it."""
+    entry = ConfigEntry("max.message.bytes", str(size), incremental_operation=AlterConfigOpType.SET)
+    resource = ConfigResource(ConfigResource.Type.TOPIC, topic, incremental_configs=[entry])
+    admin = mq.unwrap(confluent_kafka.admin.AdminClient)
+    admin.incremental_alter_configs([resource])[resource].result(30)
+    asked = ConfigResource(ConfigResource.Type.TOPIC, topic)
+    end = time.monotonic() + 30
+    while admin.describe_configs([asked])[asked].result(30)["max.message.bytes"].value != str(size):
+        assert time.monotonic() < end
+
+
+@pytest.mark.parametrize("right", [True, False], ids=["limit-read", "limit-guessed"])
+def test_a_record_too_large_by_itself_fails_alone(right, request, mq, topic_with):
+    """Among small records one that the topic cannot hold fails, and it alone."""
+    if not right:
+        request.getfixturevalue("may_not_read_configuration")
+    topic = topic_with({"max.message.bytes": "20000"})
+    sent = numbered(300)
+    sent[150] = b"x" * 30_000
+    with mq.producer(topic) as out:
+        with pytest.raises(mqplug.SendFailed) as caught:
+            out.send_many(sent)
+        assert out.send(b"after").coordinates == (299,)
+    failed = [row for row, each in enumerate(caught.value.results) if isinstance(each, Exception)]
+    assert failed == [150]
+    assert isinstance(caught.value.results[150], mqplug.MessageTooLarge)
+    assert values(mq, topic) == [*sent[:150], *sent[151:], b"after"]
+
+
+@pytest.mark.parametrize(
+    "bad", [{500}, {0, 500, 999}, set(range(400, 600)), {999}], ids=["one", "three", "many", "last"]
+)
+def test_an_invalid_record_fails_alone(mq, topic_with, bad):
+    """A record without a key on a compacted topic fails with what is wrong; its neighbours are stored in order."""
+    topic = topic_with(COMPACTED_TOPIC)
+    sent = [mqplug.Record(b"%d" % row, key=None if row in bad else b"k") for row in range(1000)]
+    with mq.producer(topic, partitioner="round_robin") as out:
+        with pytest.raises(mqplug.SendFailed) as caught:
+            out.send_many(sent)
+        results = caught.value.results
+    assert {row for row, each in enumerate(results) if isinstance(each, Exception)} == bad
+    for row in bad:
+        assert isinstance(results[row], mqplug.InvalidRecord)
+        assert "key" in results[row].fix
+        assert "compacted" in results[row].fix
+    stored = [row for row in range(1000) if row not in bad]
+    assert [results[row].coordinates[0] for row in stored] == list(range(len(stored)))
+    assert values(mq, topic) == [b"%d" % row for row in stored]
+
+
+def test_an_invalid_time_fails_alone(mq, topic_with):
+    """A record whose time the topic refuses fails; those with headers beside it are stored in order."""
+    topic = topic_with({"message.timestamp.after.max.ms": "1000"})
+    later = int(time.time() * 1000) + 1_800_000
+    with mq.producer(topic) as out:
+        handles = [
+            out.submit(b"%d" % row, headers=[("h", b"v")], timestamp=later if row == 30 else None) for row in range(60)
+        ]
+        with pytest.raises(mqplug.InvalidRecord) as caught:
+            handles[30].result()
+        others = [handle.result().coordinates[0] for row, handle in enumerate(handles) if row != 30]
+    assert "timestamp" in caught.value.fix
+    assert others == list(range(59))
+
+
+def test_a_refused_record_is_not_sent_after_a_later_one(mq, topic_with):
+    """Whatever is submitted around invalid records, what is stored is in order and each failure is true."""
+    topic = topic_with(COMPACTED_TOPIC, partitions=2)
+    handles = []
+    with mq.producer(topic, partitioner="round_robin") as out:
+        for number in range(6000):
+            key = None if number % 1500 == 700 else b"k%d" % (number % 7)
+            handles.append((number, out.submit(b"%d" % number, key=key, partition=number % 2)))
+        with contextlib.suppress(mqplug.SendFailed):
+            out.flush()
+    stored, failed = [], []
+    for number, handle in handles:
+        (failed if handle.error else stored).append(number)
+    assert {number for number in range(6000) if number % 1500 == 700} <= set(failed)
+    assert not any(isinstance(handle.error, mqplug.OutcomeUnknown) for _, handle in handles)
+    for partition in (0, 1):
+        found = [int(m.value) for m in mq.read(topic) if m.id.log.partition == partition]
+        assert found == [number for number in stored if number % 2 == partition]
+
+
+def test_a_close_does_not_wait_for_held_records_longer_than_it_may(kafka_server, mq, topic_with):
+    """Records that wait for the topic's limits are given up by a close, and are not sent later."""
+    topic = topic_with({})
+    out = mq.producer(topic)
+    kafka_server.pause()
+    try:
+        out.submit(b"never")
+        with pytest.raises(mqplug.CloseIncomplete):
+            out.close(timeout=0.5)
+    finally:
+        kafka_server.unpause()
+    with mq.producer(topic) as again:
+        again.send(b"probe")
+    assert values(mq, topic) == [b"probe"]
+
+
+def test_a_header_name_with_nul_is_refused(mq, topic):
+    """The native client would cut the name: the record is refused before anything is sent, whichever call sends it."""
+    headers = [("a\0b", b"v")]
+    with mq.producer(topic) as out:
+        with pytest.raises(mqplug.InvalidRecord, match="NUL"):
+            out.send(b"bad", headers=headers)
+        with pytest.raises(mqplug.InvalidRecord, match="NUL"):
+            out.submit(b"bad", headers=headers).result()
+        with pytest.raises(mqplug.SendFailed) as caught:
+            out.send_many([mqplug.Record(b"good"), mqplug.Record(b"bad", headers=headers)])
+        assert isinstance(caught.value.results[1], mqplug.InvalidRecord)
+        assert out.send(b"after").coordinates == (1,)
+    assert values(mq, topic) == [b"good", b"after"]
