@@ -3,6 +3,11 @@
 In confluent-kafka 2.16 the calls of other threads wait until a poll that runs a rebalance callback has returned. The
 callback waits for the commits under way, and a commit that waited inside the client could store an old position late.
 So commits and polls take turns here, where a wait can be ended.
+
+The native synchronous commit waits for as long as no coordinator answers, up to a minute. A worker thread makes it, so
+that the caller need not wait for it. The thread that polls, on which rebalance callbacks run, commits asynchronously
+instead and asks in short slices until the group has the positions. If it gives up, the native client goes on: it joins
+the group again, so that other members get the partitions, only after the commit was answered or has failed.
 """
 
 from __future__ import annotations
@@ -22,12 +27,20 @@ from mqplug_kafka._cluster.worker import NativeWorker
 
 COMMIT_RETRY_PAUSE_S = 0.05
 COMMIT_RETRY_LIMIT_S = 2.0  # a refused commit is repeated for this long
+CONFIRM_SLICE_S = 0.1  # of a native call on the caller's thread: Ctrl-C waits no longer
 
 _RETRIED_CODES = TRANSIENT_CODES | {
     KafkaError.ILLEGAL_GENERATION,  # while the group rebalances; permanent for an excluded member
     KafkaError.REBALANCE_IN_PROGRESS,
     KafkaError._TRANSPORT,
     KafkaError._WAIT_COORD,
+}
+_UNANSWERED_CODES = TRANSIENT_CODES | {
+    KafkaError._TIMED_OUT,
+    KafkaError._TRANSPORT,
+    KafkaError._WAIT_COORD,
+    KafkaError.REQUEST_TIMED_OUT,
+    KafkaError.UNSTABLE_OFFSET_COMMIT,
 }
 
 
@@ -41,7 +54,7 @@ class Committer:
         self._no_commit_waits = Event()  # a poll lets waiting commits go first
         self._no_commit_waits.set()
         self._refusal: Callable[[], Error] | None = None  # raised by other threads' commits while partitions go away
-        self._callback: int | None = None  # the thread that runs a rebalance callback now
+        self._poller: int | None = None  # the thread that has the turn for a poll now
 
     @contextmanager
     def polling(self, timeout: float) -> Iterator[bool]:
@@ -50,25 +63,28 @@ class Committer:
         self._no_commit_waits.wait(timeout)
         mine = self._turn.acquire(timeout=max(0.0, end - time.monotonic()))
         try:
+            if mine:
+                self._poller = get_ident()
             yield mine
         finally:
             if mine:
+                self._poller = None
                 self._turn.release()
 
     @contextmanager
     def rebalancing(self, refusal: Callable[[], Error] | None = None) -> Iterator[None]:
         """Wrap a rebalance callback, inside a poll. Other threads' commits raise the refusal, or wait without one."""
-        self._callback, self._refusal = get_ident(), refusal
+        self._refusal = refusal
         try:
             yield
         finally:
-            self._callback, self._refusal = None, None
+            self._refusal = None
 
     def commit(self, offsets: list[TopicPartition], timeout: float) -> None:
         """Store offsets. Raise ``Timeout`` if they were not confirmed in time."""
         deadline = Deadline(timeout)
-        if self._callback == get_ident():
-            self._repeat(offsets, deadline, self._attempt)
+        if self._poller == get_ident():
+            self._repeat(offsets, deadline, self._attempt_here)
             return
         self._no_commit_waits.clear()
         future = self._worker.run(lambda: self._repeat(offsets, deadline, self._attempt_in_turn))
@@ -77,10 +93,7 @@ class Committer:
         except FutureTimeout as error:
             if isinstance(error, Timeout):
                 raise  # the attempt itself raised a timeout
-            raise Timeout(
-                f"the commit of {len(offsets)} positions was not confirmed within {timeout:.3g} s",
-                fix="Commit again, and check that the brokers are up",
-            ) from None
+            raise _unconfirmed(offsets, timeout) from None
 
     def stop(self) -> None:
         """End the thread after the commits under way."""
@@ -91,10 +104,10 @@ class Committer:
         retries = Deadline(deadline.remaining(COMMIT_RETRY_LIMIT_S))
         while (refusal := attempt(offsets, deadline)) is not None:
             if retries.remaining() <= COMMIT_RETRY_PAUSE_S:
-                raise error_from_native(refusal, "commit") from refusal
+                raise refusal
             time.sleep(COMMIT_RETRY_PAUSE_S)
 
-    def _attempt_in_turn(self, offsets: list[TopicPartition], deadline: Deadline) -> KafkaException | None:
+    def _attempt_in_turn(self, offsets: list[TopicPartition], deadline: Deadline) -> Error | None:
         self._no_commit_waits.clear()
         try:
             while not self._turn.acquire(timeout=COMMIT_RETRY_PAUSE_S):
@@ -103,14 +116,14 @@ class Committer:
                 if deadline.expired:
                     raise handing_over()
             try:
-                return self._attempt(offsets, deadline)
+                return self._attempt(offsets)
             finally:
                 self._turn.release()
         finally:
             self._no_commit_waits.set()
 
-    def _attempt(self, offsets: list[TopicPartition], deadline: Deadline) -> KafkaException | None:
-        """Commit once; the native call may take up to 45 s. Return a transient refusal, raise any other."""
+    def _attempt(self, offsets: list[TopicPartition]) -> Error | None:
+        """Commit once, on the worker's thread. Return a transient refusal, raise any other."""
         try:
             for each in self._consumer.commit(offsets=offsets, asynchronous=False):
                 if each.error is not None:
@@ -118,6 +131,33 @@ class Committer:
         except KafkaException as error:
             return _refusal(error)
         return None
+
+    def _attempt_here(self, offsets: list[TopicPartition], deadline: Deadline) -> Error | None:
+        """Commit once, on the thread that polls, and wait until the group has these positions. Return a refusal."""
+        self._consumer.commit(offsets=offsets, asynchronous=True)
+        while (stored := self._stored(offsets)) is None:
+            if deadline.expired:
+                raise _unconfirmed(offsets, deadline.timeout)
+        return None if stored else excluded()
+
+    def _stored(self, offsets: list[TopicPartition]) -> bool | None:
+        """Return whether the group has these positions; None without an answer. Commits are answered before."""
+        wanted = {(each.topic, each.partition): (each.offset, each.metadata or "") for each in offsets}
+        try:
+            found = _committed(self._consumer, [TopicPartition(*name) for name in wanted])
+        except KafkaException as error:
+            if native(error).code() in _UNANSWERED_CODES:
+                return None
+            raise error_from_native(error, "commit") from error
+        return wanted == {(each.topic, each.partition): (each.offset, each.metadata or "") for each in found}
+
+
+def _committed(consumer: Consumer, partitions: list[TopicPartition]) -> list[TopicPartition]:
+    found = consumer.committed(partitions, timeout=CONFIRM_SLICE_S)
+    for each in found:
+        if each.error is not None:
+            raise KafkaException(each.error)
+    return found
 
 
 def handing_over() -> Error:
@@ -133,10 +173,19 @@ def excluded() -> Error:
     )
 
 
-Attempt = Callable[[list[TopicPartition], Deadline], KafkaException | None]
+def _unconfirmed(offsets: list[TopicPartition], timeout: float | None) -> Error:
+    within = "" if timeout is None else f" within {timeout:.3g} s"
+    return Timeout(
+        f"the commit of {len(offsets)} positions was not confirmed{within}",
+        fix="Commit again, and check that the brokers are up",
+    )
 
 
-def _refusal(error: KafkaException) -> KafkaException:
+Attempt = Callable[[list[TopicPartition], Deadline], Error | None]
+
+
+def _refusal(error: KafkaException) -> Error:
+    refusal = error_from_native(error, "commit")
     if native(error).code() in _RETRIED_CODES:
-        return error
-    raise error_from_native(error, "commit") from error
+        return refusal
+    raise refusal from error

@@ -17,7 +17,8 @@ from mqplug_kafka._consume.committer import Committer, excluded, handing_over
 from mqplug_kafka._consume.fetcher import PartitionFetcher
 
 LEAVE_TIMEOUT_S = 3.0  # a close waits this long until the group has released the member
-REBALANCE_IO_TIMEOUT_S = 10.0  # for storing and reading positions during a rebalance
+REBALANCE_IO_TIMEOUT_S = 10.0  # for reading positions, and storing the first ones, during a rebalance
+REVOKE_TIMEOUT_S = 5.0  # for storing positions before partitions are handed over
 
 
 class KafkaGroupMember:
@@ -130,7 +131,7 @@ class KafkaGroupMember:
         with self._committer.rebalancing(handing_over), self._noting_faults():
             try:
                 if states := self._listener.revoked(logs):
-                    self.commit(states, REBALANCE_IO_TIMEOUT_S)
+                    self.commit(states, REVOKE_TIMEOUT_S)
             finally:
                 self._give_up(logs)
 

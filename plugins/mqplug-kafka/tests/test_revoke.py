@@ -1,0 +1,155 @@
+"""A hand-over of partitions while the broker does not answer."""
+
+from __future__ import annotations
+
+import signal
+import threading
+import time
+from contextlib import suppress
+
+import pytest
+from kafka_driver import new_name, take
+
+import mqplug
+from mqplug_kafka._consume import group_member
+from mqplug_kafka._consume.committer import Committer
+
+COUNT = 2000
+
+
+class HandOver:
+    """Two members, the first of which has everything, and a broker that freezes when it has to give some away."""
+
+    def __init__(self, server, monkeypatch):
+        self.server = server
+        self.topic, self.group = new_name(), new_name()
+        self.frozen = threading.Event()
+        self.mq = mqplug.connect("kafka", servers=[server.bootstrap], session_timeout=60)
+        self.mq.create_topic(self.topic, partitions=2)
+        with self.mq.producer(self.topic) as out:
+            self.sent = out.send_many([mqplug.Record(b"%d" % number, partition=number % 2) for number in range(COUNT)])
+        self.first = self.mq.consumer(self.topic, group=self.group, on_revoked=lambda logs: self.revoking.set())
+        self.revoking = threading.Event()
+        commit = Committer.commit
+
+        def freeze_first(committer, offsets, timeout):
+            if self.revoking.is_set() and not self.frozen.is_set():
+                server.pause()
+                self.frozen.set()
+            commit(committer, offsets, timeout)
+
+        monkeypatch.setattr(Committer, "commit", freeze_first)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.server.unpause()
+        self.mq.close()
+
+    def begin(self):
+        """Take all, let a second member join, and ack one after the other until the broker freezes.
+
+        So acks that are not stored yet are there at any time. The hand-over's callback has ended then.
+        """
+        messages = take(self.first, COUNT)
+        self.second = self.mq.consumer(self.topic, group=self.group)
+        self.acked, self.unacked = [], messages[::-1]
+        end = time.monotonic() + 60
+        while not self.frozen.is_set() and time.monotonic() < end:
+            for _ in range(2):
+                self.first.ack(self.unacked[-1])
+                self.acked.append(self.unacked.pop())
+            with suppress(mqplug.Timeout):
+                self.first.receive(timeout=0.05)
+        assert self.frozen.is_set()
+
+
+@pytest.fixture
+def case(kafka_server, monkeypatch):
+    """A hand-over about to begin."""
+    with HandOver(kafka_server, monkeypatch) as made:
+        yield made
+
+
+def test_a_revoke_ends_while_the_broker_is_silent(case):
+    """Receive goes on after some seconds; then what was unacked comes once more, and nothing that was acked."""
+    began = time.monotonic()
+    case.begin()
+    assert time.monotonic() - began < 50  # and not the minute that the native call waits
+    held = case.first.assignment()
+    assert len(held) == 1
+    late = [message for message in case.unacked if message.id.log not in held]
+    for message in late:
+        case.first.ack(message)
+    assert case.first.statistics().late_acks == len(late) > 0
+    case.server.unpause()
+    again = []
+    end = time.monotonic() + 60
+    while len(again) < len(case.unacked) and time.monotonic() < end:
+        if case.second.assignment():
+            case.first.close()
+        else:
+            with suppress(mqplug.Timeout):
+                assert case.first.receive(timeout=0.05) is None
+        again += case.second.receive_many(1000, timeout=0.1).ids
+    assert sorted(map(str, again)) == sorted(str(message.id) for message in case.unacked)
+
+
+def test_ctrl_c_ends_a_revoke(case, monkeypatch):
+    """Ctrl-C reaches a caller whose member waits for a silent broker to store what it gives away."""
+    monkeypatch.setattr(group_member, "REVOKE_TIMEOUT_S", 1000.0)
+
+    def interrupt():
+        assert case.frozen.wait(60)
+        signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)
+
+    thread = threading.Thread(target=interrupt)
+    thread.start()
+    with pytest.raises(KeyboardInterrupt):
+        case.begin()
+    thread.join()
+
+
+@pytest.mark.filterwarnings("ignore:closing a consumer:ResourceWarning")  # the native client waits for the broker
+def test_close_ends_a_member_that_revokes(case):
+    """Close, while a member waits for a silent broker to store what it gives away, ends in its own time."""
+
+    def close():
+        assert case.frozen.wait(60)
+        with suppress(mqplug.CloseIncomplete):  # the acks of the partition that stays
+            case.first.close(timeout=8)
+
+    thread = threading.Thread(target=close)
+    thread.start()
+    with suppress(mqplug.Closed):
+        case.begin()
+    thread.join(50)
+    assert not thread.is_alive()
+
+
+def test_a_member_that_failed_to_take_a_new_topic_tries_again(mq, monkeypatch):
+    """The first attempt to place a new partition fails: the next poll stores its start, and reads from there."""
+    old, new, group = new_name(), new_name(), new_name()
+    mq.create_topic(old)
+    mq.create_topic(new)
+    ask, failures = group_member.stored_group_positions, []
+
+    def fail_once(connection, name, logs, timeout):
+        if not failures and any(log.topic == new for log in logs):
+            failures.append(mqplug.Timeout("the coordinator was away"))
+            raise failures[0]
+        return ask(connection, name, logs, timeout)
+
+    monkeypatch.setattr(group_member, "stored_group_positions", fail_once)
+    with mq.consumer(old, group=group) as first:
+        first.receive(timeout=0.5)
+        with mq.consumer(new, group=group) as second:
+            end = time.monotonic() + 30
+            while not second.assignment() and time.monotonic() < end:
+                first.receive(timeout=0.05)
+                with suppress(mqplug.Timeout):
+                    second.receive(timeout=0.05)
+            assert [log.topic for log in second.assignment()] == [new]
+    assert len(failures) == 1
+    assert mq.lag(new, group=group) == {0: 0}
