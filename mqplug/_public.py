@@ -5,6 +5,7 @@ from __future__ import annotations
 from mqplug._client.client import Client
 from mqplug._client.connect import configured, connect
 from mqplug._client.stage import Stage
+from mqplug._client.transaction import BatchHandle, Transaction
 from mqplug._consume.consumer import Consumer
 from mqplug._consume.retry_policy import Retry
 from mqplug._consume.status import ConsumerStatistics, PartitionState
@@ -30,6 +31,7 @@ from mqplug._model.errors import (
     InvalidTimestamp,
     MessageTooLarge,
     NotAssigned,
+    NotCommitted,
     PluginError,
     QueueFull,
     SendFailed,
@@ -60,6 +62,7 @@ __all__ = [
     "AlreadyOpen",
     "AuthError",
     "Batch",
+    "BatchHandle",
     "Bounds",
     "Capabilities",
     "Client",
@@ -88,6 +91,7 @@ __all__ = [
     "MessageId",
     "MessageTooLarge",
     "NotAssigned",
+    "NotCommitted",
     "OutcomeUnknown",
     "PartitionState",
     "PluginError",
@@ -109,6 +113,7 @@ __all__ = [
     "TopicExists",
     "TopicInfo",
     "TopicNotFound",
+    "Transaction",
     "Unsupported",
     "Watermarks",
     "after",

@@ -21,6 +21,7 @@ from mqplug.spi._actions import GroupInfo, GroupPosition, Ingest, Ingested, Mode
 
 if TYPE_CHECKING:
     from mqplug._client.stage import Stage
+    from mqplug._client.transaction import Transaction
     from mqplug._consume.assignment import OnChange
     from mqplug._consume.consumer import Consumer
     from mqplug._consume.retry_policy import Retry
@@ -164,6 +165,32 @@ class Client(Closable):
                 timeout=timeout,
             )
         )  # fmt: skip
+
+    def transaction(
+        self,
+        name: str,
+        topic: str | None = None,
+        *,
+        consumer: Consumer | None = None,
+        number: int | None = None,
+        queue_messages: int = 100_000,
+        queue_bytes: int = 64 * 1024 * 1024,
+        timeout: float | None = 30,
+    ) -> Transaction:
+        """Begin a transaction: what is sent in its block, and acked by ``consumer``, is stored as one, or not at all.
+
+        Leaving the block commits; an exception in it aborts. The first transaction of a client takes ``name`` over:
+        other clients that used it get ``Fenced`` from then on, and what they left open is aborted.
+
+        ``topic`` is that of messages that name none. ``consumer`` is a member of a group in ordered mode, of this
+        client: what it acks in the block is stored by the commit, and comes again after an abort. ``number`` marks the
+        step, and the numbers of one name and topic only grow: if this number or a higher one was committed before, the
+        step is ``repeated``, and sends nothing. ``timeout`` is for beginning, and again for the commit or abort.
+        """
+        from mqplug._client.transaction import check_transaction
+
+        limits = check_transaction(name, topic, consumer, number, (queue_messages, queue_bytes))
+        return self._session.begin_transaction(name, topic, consumer, number, limits, timeout)
 
     def stage(
         self, topic: str, *, partitioner: PartitionerName | Partitioner = "murmur2", timeout: float | None = 30

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
+from threading import Lock
 from typing import TYPE_CHECKING
 
 from mqplug._base.closing import Session, close_native
@@ -12,19 +13,22 @@ from mqplug._client.groups import Groups
 from mqplug._client.open_objects import OpenedSession, OpenObjects
 from mqplug._client.queries import Queries
 from mqplug._client.topics import Topics
-from mqplug._model.errors import Closed, Unsupported
+from mqplug._model.errors import Closed, Timeout, Unsupported
 from mqplug._model.log import Log
 from mqplug._model.names import check_topics
-from mqplug._plugins.backend import Backend
+from mqplug._plugins.backend import NO_TIMEOUT_S, Backend
 from mqplug._plugins.capabilities import public
-from mqplug.spi._actions import ProducerOptions
+from mqplug.spi._actions import ProducerOptions, TransactionMark, TransactionOptions
 
 if TYPE_CHECKING:
+    from mqplug._client.transaction import Transaction
+    from mqplug._consume.consumer import Consumer
     from mqplug._consume.opening import ConsumerRequest
     from mqplug._consume.session import ConsumerSession
     from mqplug._produce.producer import Producer
     from mqplug._produce.routing import Partitioner, PartitionerName
     from mqplug._produce.session import ProducerSession
+    from mqplug._produce.transaction_session import TransactionSession
     from mqplug.spi._descriptor import Capabilities
     from mqplug.spi._drivers import Connection
 
@@ -40,6 +44,8 @@ class ClientSession(Session):
         self.groups = Groups(backend, connection, self.topics)
         self.queries = Queries(backend, connection, self.topics, self.groups)
         self.open_objects = OpenObjects()
+        self._transactions: dict[str, TransactionSession] = {}
+        self._opening_transactions = Lock()
         self._holds_something = True
 
     @property
@@ -83,6 +89,60 @@ class ClientSession(Session):
             if route is not None:
                 opened.learn(route)
         return self._add(opened, self.open_objects.producers)
+
+    def begin_transaction(
+        self,
+        name: str,
+        topic: str | None,
+        consumer: Consumer | None,
+        number: int | None,
+        limits: tuple[int, int],
+        timeout: float | None,
+    ) -> Transaction:
+        """Begin a transaction, as ``Client.transaction`` says. The arguments were checked."""
+        from mqplug._client.transaction import Transaction
+        from mqplug._consume.consumer import session_of
+        from mqplug._consume.step_acks import StepAcks
+
+        deadline = Deadline(timeout)
+        with self.using("transaction", needs="transactions"):
+            if consumer is not None and session_of(consumer).driver_session.connection is not self.connection:
+                raise ValueError("the consumer of a transaction belongs to the same client: this is another client's")
+            holder = self._hold_transaction(name, limits, deadline)
+            mark = None
+            if topic is not None:
+                route = holder.routes.get(topic) or holder.look_up(topic, deadline)
+                mark = None if number is None else TransactionMark(route.topic, number)
+            acks = None if consumer is None else StepAcks(session_of(consumer), name)
+            try:
+                repeated = holder.begin(mark, limits, deadline)
+            except BaseException:
+                if acks is not None:
+                    acks.cancel()
+                raise
+        return Transaction(holder, topic, acks, timeout, repeated=repeated)
+
+    def _hold_transaction(self, name: str, limits: tuple[int, int], deadline: Deadline) -> TransactionSession:
+        """Return the holder of a transaction name. The first call for a name takes it over from other clients."""
+        from mqplug._produce.routing import Router
+        from mqplug._produce.transaction_session import TransactionSession
+
+        if not self._opening_transactions.acquire(timeout=deadline.remaining(NO_TIMEOUT_S)):
+            raise Timeout("another transaction name is being taken over, and that did not end in time")
+        try:
+            if (held := self._transactions.get(name)) is not None:
+                held.check_usable()
+                return held
+            options = TransactionOptions(name=name, queue_bytes=limits[1])
+            driver = self.backend.open_transactions(self.connection, options, deadline)
+            router = Router(self.topics, "murmur2", ())
+            forget = self.open_objects.forget
+            opened = TransactionSession(self.backend, driver, name, router, limits, self.capabilities, forget)
+            self._add(opened, self.open_objects.producers)
+            self._transactions[name] = opened
+            return opened
+        finally:
+            self._opening_transactions.release()
 
     def open_consumer(
         self, topics: str | Sequence[str], request: ConsumerRequest, *, create: bool, timeout: float | None

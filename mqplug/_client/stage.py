@@ -135,15 +135,15 @@ def check_staged(staged: Staged | Sequence[Staged]) -> tuple[Staged, ...]:
     return several
 
 
-def check_writer(name: str) -> str:
+def check_writer(name: str, what: str = "a writer") -> str:
     """Return the name of a writer; raise unless it is legal."""
     if not isinstance(name, str):
-        raise TypeError(f"a writer is a str, not {type(name).__name__}")
+        raise TypeError(f"{what} is named by a str, not {type(name).__name__}")
     if not 1 <= len(name) <= 249 or not name.isprintable():
-        raise InvalidName(f"{name[:80]!r} is not a name for a writer", fix="Use 1 to 249 printable characters")
+        raise InvalidName(f"{name[:80]!r} is not a name for {what}", fix="Use 1 to 249 printable characters")
     return name
 
 
-def check_number(number: int) -> int:
+def check_number(number: int, what: str = "a batch") -> int:
     """Return the number of a batch; raise unless it is legal."""
-    return whole_number("the number of a batch", number, 0, MAX_BATCH_NUMBER)
+    return whole_number(f"the number of {what}", number, 0, MAX_BATCH_NUMBER)

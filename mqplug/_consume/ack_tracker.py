@@ -11,8 +11,18 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from operator import itemgetter
 
-from mqplug._consume.delivery import ACKED, OPEN, RETURNED, Decide, Delivery, NackedMessage, StillHolds, nothing
-from mqplug._model.batch import Batch
+from mqplug._consume.delivery import (
+    ACKED,
+    OPEN,
+    PENDING,
+    RETURNED,
+    Decide,
+    Delivery,
+    NackedMessage,
+    StillHolds,
+    nothing,
+)
+from mqplug._model.batch import Batch, empty_batch
 from mqplug._model.ids import MessageId
 from mqplug._model.position import Position
 from mqplug._model.text import Numbers
@@ -50,12 +60,17 @@ class NackedMessages:
         again.due = self._now() + delay
 
     def settle(self) -> bool:
-        """Remove the messages that are acked by now. Return whether any are left."""
+        """Remove the messages that are acked by now. Return whether any are left that hold others back."""
         for again in tuple(self._waiting):
             present = again.present
             if present is not None and present.flags[0] == ACKED:
                 self.forget(again)
-        return bool(self._waiting)
+        return bool(self._among(True))
+
+    def _among(self, in_order: bool) -> list[NackedMessage]:
+        """Return those that no transaction acked: only the first one if in order."""
+        open_ones = [each for each in tuple(self._waiting) if not each.pending]
+        return open_ones[:1] if in_order else open_ones
 
     def forget(self, again: NackedMessage) -> None:
         """Mark the message as acked and remove it."""
@@ -69,11 +84,9 @@ class NackedMessages:
 
     def take_due(self, *, in_order: bool = True) -> Delivery | None:
         """Return a delivery of the first message, or of any if not ``in_order``, that is due; otherwise None."""
-        if not self.settle():
-            return None
+        self.settle()
         now = self._now()
-        among = self._waiting[:1] if in_order else self
-        again = next((each for each in among if each.present is None and each.due <= now), None)
+        again = next((each for each in self._among(in_order) if each.present is None and each.due <= now), None)
         if again is None:
             return None
         batch = again.delivery.batch
@@ -83,9 +96,12 @@ class NackedMessages:
 
     def wait(self, *, in_order: bool = True) -> float:
         """Return the seconds until the first message, or any if not ``in_order``, is due."""
-        among = self._waiting[:1] if in_order else self
-        due = min((each.due for each in among if each.present is None), default=math.inf)
+        due = min((each.due for each in self._among(in_order) if each.present is None), default=math.inf)
         return max(0.0, due - self._now())
+
+    def last_due(self) -> float:
+        """Return when the last of those that wait for their time is due, as ``time.monotonic`` counts; 0 if none."""
+        return max((each.due for each in self if each.present is None and each.due < math.inf), default=0.0)
 
     @property
     def unsettled(self) -> int:
@@ -93,6 +109,7 @@ class NackedMessages:
         return sum(each.present is not None and each.present.flags[0] == OPEN for each in self._waiting)
 
 
+_WITH_PENDING = bytes.maketrans(bytes((PENDING,)), bytes((ACKED,)))
 _UNACKED = re.compile(b"[^%c]" % ACKED, re.DOTALL)
 _ACKED_RUN = re.compile(b"%c+" % ACKED)
 _FIRST = itemgetter(0)
@@ -111,6 +128,7 @@ class Tracker:
         self.returned = NackedMessages()
         self.dirty = False
         self.awaited = False  # whether an ack here lets more be handed out
+        self._pending = self._taken = 0  # acks of a transaction that is not committed yet: made, and taken by it
         self.ranges = 0  # number of acked ranges in the last state
         self.folds = False  # whether acked messages behind an unacked one are let go of, which may take long
         self.passed = nothing(start.position, self)  # the delivery of all messages that were acked and forgotten
@@ -167,6 +185,29 @@ class Tracker:
         """Return whether this message and all before it are acked."""
         self._advance()
         return not self._position.precedes(message_id)
+
+    def ack_pending(self, delivery: Delivery, row: int) -> None:
+        """Ack a message in a transaction."""
+        delivery.flags[row] = PENDING
+        if delivery.again is not None:
+            delivery.again.pending = True
+        self._pending += 1
+
+    def ack_through_pending(self, delivery: Delivery, index: int) -> None:
+        """Ack all messages handed out up to and including this row, in a transaction."""
+        for again in self.returned:
+            if again.coordinates <= delivery.batch.coordinates[index]:
+                again.pending = True
+                if again.present is not None:
+                    again.present.flags[0] = PENDING
+        origin, last = (delivery.again.delivery, delivery.again.row) if delivery.again else (delivery, index)
+        if origin not in self._deliveries:
+            return  # it is acked and forgotten, with all before it
+        for earlier in list(self._deliveries):
+            _replace(earlier.flags, OPEN, PENDING, last + 1 if earlier is origin else len(earlier.flags))
+            if earlier is origin:
+                break
+        self._pending += 1
 
     def ack_through(self, delivery: Delivery, index: int) -> None:
         """Ack all messages handed out up to and including this row."""
@@ -228,7 +269,7 @@ class Tracker:
         first = next(iter(self._deliveries), None)
         if first is None:
             return None
-        row = _first_unacked(first)
+        row = _first_unacked(bytes(first.flags))
         return first.batch.id(row) if row < first.handed_out else None
 
     def state(self) -> GroupPosition:
@@ -236,10 +277,74 @@ class Tracker:
         self._advance()
         ranges = [each for each in self._restored if each[1] >= self._position.coordinates]
         deliveries = list(self._deliveries)  # the receiving thread may append meanwhile
-        ranges += _acked_ranges(deliveries)
+        ranges += _acked_ranges([(bytes(each.flags), each.batch) for each in deliveries])
         state = tidy(GroupPosition(self._position, tuple(sorted(ranges))))
         self.ranges = len(state.acked)
         return state
+
+    def take_step(self) -> GroupPosition:
+        """Return the state that a transaction stores: as ``take_change``, with its own acks, none of them forgotten."""
+        self.dirty = False
+        self._taken = self._pending
+        self._advance()
+        position, rows = self._position, [(self._flags_with_pending(each), each) for each in list(self._deliveries)]
+        for flags, delivery in rows:
+            first = _first_unacked(flags)
+            if first < len(flags):
+                position = Position(position.log, delivery.batch.coordinates[first]) if first else position
+                break
+            position = delivery.end
+        ranges = [each for each in self._restored if each[1] >= position.coordinates]
+        ranges += _acked_ranges([(flags, delivery.batch) for flags, delivery in rows])
+        behind = [each for each in ranges if each[1] >= position.coordinates]
+        return tidy(GroupPosition(position, tuple(sorted(behind))))
+
+    def _flags_with_pending(self, delivery: Delivery) -> bytes:
+        flags = delivery.flags.translate(_WITH_PENDING)
+        for again in self.returned:
+            if again.pending and again.delivery is delivery:
+                flags[again.row] = ACKED
+        return bytes(flags)
+
+    def settle_step(self) -> None:
+        """Count the acks of a transaction that was committed as acks. Those that came since are not stored yet."""
+        self.dirty |= self._taken != self._pending
+        for delivery in list(self._deliveries):
+            _replace(delivery.flags, PENDING, ACKED, len(delivery.flags))
+        for again in self.returned:
+            if again.pending:
+                self.returned.forget(again)
+
+    def drop_step(self) -> None:
+        """Forget the acks of a transaction that was aborted, and end all deliveries: acks of them are late."""
+        self.drop()
+        for delivery in list(self._deliveries):
+            _replace(delivery.flags, PENDING, OPEN, len(delivery.flags))
+        for again in self.returned:
+            if again.pending:
+                again.pending = False
+                if again.present is not None:
+                    again.present.flags[0] = OPEN
+
+    def unacked(self) -> list[Batch]:
+        """Return all that was delivered and is not acked, to be delivered again: what was handed out counts once more.
+
+        A batch without messages stands for a delivery that is acked.
+        """
+        nacked = {(id(each.delivery), each.row): each for each in self.returned}
+        batches: list[Batch] = []
+        for delivery in self._deliveries:
+            rows = [row for row, flag in enumerate(delivery.flags) if flag != ACKED]
+            handed_out, attempts = delivery.handed_out, []
+            for row in rows:
+                again = nacked.get((id(delivery), row))
+                if again is None:
+                    attempts.append(delivery.batch.attempts[row] + (row < handed_out))
+                else:
+                    attempts.append(again.attempt + (again.present is not None))
+            rest = delivery.batch.take(rows, delivery.end).with_attempts(attempts)
+            batches.append(rest if rows else empty_batch(delivery.end))
+        return batches
 
     def take_change(self) -> GroupPosition:
         """Return the state to store now."""
@@ -254,7 +359,7 @@ class Tracker:
         self.returned.settle()
         while self._deliveries:
             delivery = self._deliveries[0]
-            first = _first_unacked(delivery)
+            first = _first_unacked(bytes(delivery.flags))
             if first < len(delivery.flags):
                 if first > 0:
                     self._position = Position(delivery.batch.log, delivery.batch.coordinates[first])
@@ -267,7 +372,7 @@ class Tracker:
         """Let go of the messages of neighbouring deliveries that are wholly acked: only their range is needed."""
         into: Delivery | None = None
         for delivery in list(self._deliveries)[1:-1]:
-            if _first_unacked(delivery) < len(delivery.flags):
+            if _first_unacked(bytes(delivery.flags)) < len(delivery.flags):
                 into = None
             elif into is not None:
                 self._deliveries.remove(delivery)
@@ -290,23 +395,31 @@ class Tracker:
         delivery.part_from_batch(self.passed)
 
 
-def _first_unacked(delivery: Delivery) -> int:
+def _replace(flags: bytearray, old: int, new: int, end: int) -> None:
+    """Replace a state in the first rows, row by row: another thread may ack meanwhile."""
+    row = flags.find(old, 0, end)
+    while row >= 0:
+        flags[row] = new
+        row = flags.find(old, row + 1, end)
+
+
+def _first_unacked(flags: bytes) -> int:
     """Return the first row that is not acked; the number of rows if there is none."""
-    found = _UNACKED.search(bytes(delivery.flags))
-    return found.start() if found else len(delivery.flags)
+    found = _UNACKED.search(flags)
+    return found.start() if found else len(flags)
 
 
-def _acked_ranges(deliveries: Sequence[Delivery]) -> list[tuple[Numbers, Numbers]]:
+def _acked_ranges(deliveries: Sequence[tuple[bytes, Batch]]) -> list[tuple[Numbers, Numbers]]:
     """Return the ranges of acked messages. A range that reaches the end of a delivery goes on in the next."""
     ranges: list[tuple[Numbers, Numbers]] = []
     goes_on = False
-    for delivery in deliveries:
-        if not delivery.flags:
+    for flags, batch in deliveries:
+        if not flags:
             continue
-        coordinates, end = delivery.batch.coordinates, 0
-        for run in _ACKED_RUN.finditer(bytes(delivery.flags)):
+        coordinates, end = batch.coordinates, 0
+        for run in _ACKED_RUN.finditer(flags):
             first = ranges.pop()[0] if goes_on and not run.start() else coordinates[run.start()]
             end = run.end()
             ranges.append((first, coordinates[end - 1]))
-        goes_on = end == len(delivery.flags)
+        goes_on = end == len(flags)
     return ranges

@@ -6,7 +6,7 @@ import math
 import time
 from collections.abc import Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, NoReturn, Protocol
 
 from mqplug._base.deadline import Deadline
 from mqplug._consume.ack_tracker import Tracker
@@ -14,7 +14,7 @@ from mqplug._consume.delivery import ACKED, Delivery
 from mqplug._consume.start_positions import check_place
 from mqplug._model.batch import Batch
 from mqplug._model.checks import number
-from mqplug._model.errors import ConfigError, Error, InvalidMessageId, Timeout, TopicNotFound, Unsupported
+from mqplug._model.errors import ConfigError, ConsumerBusy, Error, InvalidMessageId, Timeout, TopicNotFound, Unsupported
 from mqplug._model.ids import MessageId
 from mqplug._model.message import Message
 from mqplug._plugins.backend import NO_TIMEOUT_S
@@ -31,6 +31,16 @@ if TYPE_CHECKING:
 
 NACK_COMMIT_S = 5.0
 UNSETTLED_REASON = "each consumer that had it died, or was away for too long"
+
+
+class AckingStep(Protocol):
+    """An open step of a transaction that the acks of a consumer belong to."""
+
+    name: str
+
+    def ack(self, delivery: Delivery, row: int) -> None: ...
+    def ack_through(self, delivery: Delivery, row: int) -> None: ...
+    def note_late(self, delivery: Delivery) -> None: ...
 
 
 class Acknowledgements:
@@ -52,6 +62,8 @@ class Acknowledgements:
         )  # of the deliveries that this consumer may ack
         self._retry = retry
         self._dead_letters = dead_letters
+        self.step: AckingStep | None = None
+        """The open step of a transaction that the acks belong to, if there is one."""
         self.last_commit = time.monotonic()
         self.late = self.returned = self.commits = 0
         if dead_letters is not None:
@@ -81,25 +93,55 @@ class Acknowledgements:
 
     def _ack_with_care(self, message: Message | MessageId) -> None:
         delivery, index = self._delivered(message, "ack")
+        step = self.step
         if not delivery.live or delivery.flags[index]:
-            self.late += 1
+            self._note_late(delivery, step)
             return
-        delivery.flags[index] = ACKED
         tracker = delivery.tracker
-        tracker.dirty = True
+        if step is not None:
+            step.ack(delivery, index)
+        else:
+            delivery.flags[index] = ACKED
+            tracker.dirty = True
         if tracker.awaited:
             self._fetcher.on_settled()
 
     def ack_through(self, message: Message | MessageId) -> None:
         """Ack a message and all before it in its partition."""
         delivery, index = self._delivered(message, "ack")
+        step = self.step
         if not delivery.live:
-            self.late += 1
+            self._note_late(delivery, step)
             return
         with self._assignment.committing:
-            delivery.tracker.ack_through(delivery, index)
+            if step is not None:
+                step.ack_through(delivery, index)
+            else:
+                delivery.tracker.ack_through(delivery, index)
         if delivery.tracker.awaited:
             self._fetcher.on_settled()
+
+    def _note_late(self, delivery: Delivery, step: AckingStep | None) -> None:
+        self.late += 1
+        if step is not None:
+            step.note_late(delivery)
+
+    def begin_step(self, step: AckingStep) -> None:
+        """Have all acks from now on belong to this step."""
+        with self._assignment.committing:
+            self.step, self._owner = step, None  # which has every ack take the careful way
+
+    def check_no_step(self, operation: str) -> None:
+        """Raise ``ConsumerBusy`` if the acks belong to a transaction."""
+        if self.step is not None:
+            raise ConsumerBusy(
+                f"the consumer belongs to an open step of the transaction {self.step.name!r}",
+                **self._driver_session.where(operation), fix=f"{operation.capitalize()} before the step, or after it",
+            )  # fmt: skip
+
+    def end_step(self) -> None:
+        """Have acks stored by commits again. ``committing`` is held."""
+        self.step, self._owner = None, self._assignment
 
     def _delivered(self, message: Message | MessageId, operation: str) -> tuple[Delivery, int]:
         """Return the delivery and row of a message; ``InvalidMessageId`` if this consumer never handed it out."""

@@ -26,10 +26,11 @@ class HeldPartition:
     """A partition in one epoch: read at its tracker's position, or with a fault until a seek.
 
     ``waiting`` has the batches that were fetched and not delivered yet. The partition is ``paused`` by the user,
-    ``busy`` while a handler works on a batch of it, and ``silenced`` while the driver pauses it.
+    ``busy`` while a handler works on a batch of it, and ``silenced`` while the driver pauses it. Nothing is handed out
+    before the time ``due``. With ``aborted``, all that is not acked is to be delivered again.
     """
 
-    __slots__ = ("busy", "fault", "lenient", "log", "paused", "silenced", "tracker", "waiting")
+    __slots__ = ("aborted", "busy", "due", "fault", "lenient", "log", "paused", "silenced", "tracker", "waiting")
 
     def __init__(self, log: Log, tracker: Tracker | SharedTracker, *, lenient: bool) -> None:
         self.log = log
@@ -37,7 +38,8 @@ class HeldPartition:
         self.lenient = lenient
         self.fault: Error | None = None
         self.waiting: deque[Batch] = deque()
-        self.paused = self.busy = self.silenced = False
+        self.paused = self.busy = self.silenced = self.aborted = False
+        self.due = 0.0
 
     def put_back(self) -> None:
         """Put the messages of the last delivery that were not handed out back in front of those waiting."""
@@ -143,6 +145,19 @@ class Assignment:
         for held in self._held.values():
             if held.fault is not None:
                 raise held.fault.with_traceback(None)
+
+    def rewind(self, held: HeldPartition) -> HeldPartition:
+        """Begin a new epoch of a partition, in which all that is not acked comes again. The driver stays as it is."""
+        with self.committing:
+            before = held.tracker
+            if not isinstance(before, Tracker):
+                return held
+            again = self._begin(before.state(), lenient=held.lenient)  # which drops the deliveries of the old one
+            again.tracker.dirty = before.dirty
+            again.waiting.extend([*before.unacked(), *held.waiting])
+            again.paused, again.silenced, again.fault = held.paused, held.silenced, held.fault
+            again.due = before.returned.last_due()
+            return again
 
     def accept(self, batch: Batch) -> HeldPartition | None:
         """Let a fetched batch wait, without messages acked before or behind ``until``; None if it is not held."""

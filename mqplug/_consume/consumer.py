@@ -254,6 +254,11 @@ class Consumer(Closable):
         return repr(self._session)
 
 
+def session_of(consumer: Consumer) -> ConsumerSession:
+    """Return the session of a consumer, for a transaction that stores its acks."""
+    return consumer._session
+
+
 def check_most(most: int) -> None:
     """Raise ``TypeError`` or ``ValueError`` unless this is a number of messages."""
     whole_number("the number of messages of receive_many() and batches()", most, 1)

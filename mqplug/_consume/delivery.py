@@ -20,7 +20,8 @@ if TYPE_CHECKING:
     from mqplug._model.ids import MessageId
     from mqplug._model.text import Numbers
 
-OPEN, ACKED, RETURNED, STORED = range(4)
+OPEN, ACKED, RETURNED, STORED, PENDING = range(5)
+"""The states of a message. ``PENDING`` is an ack in a transaction that is not committed yet."""
 
 
 StillHolds = Callable[[], bool]
@@ -190,7 +191,7 @@ def nothing(position: Position, tracker: DeliveryTracker) -> Delivery:
 class NackedMessage:
     """A message that was nacked: its first delivery, when it is due, and its present delivery."""
 
-    __slots__ = ("attempt", "delivery", "due", "present", "row")
+    __slots__ = ("attempt", "delivery", "due", "pending", "present", "row")
 
     def __init__(self, delivery: Delivery, row: int, attempt: int, due: float) -> None:
         self.delivery = delivery
@@ -198,6 +199,8 @@ class NackedMessage:
         self.attempt = attempt
         self.due = due
         self.present: Delivery | None = None
+        self.pending = False
+        """Whether a transaction that is not committed yet acked it."""
 
     @property
     def coordinates(self) -> Numbers:

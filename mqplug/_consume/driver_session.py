@@ -144,6 +144,8 @@ class DriverSession:
         self._listener = listener
         self.driver: ConsumerDriver | None = None
         self._loss_aware: LossAwareConsumerDriver | None = None  # the same driver, where it is one
+        self.before_open: Callable[[Deadline], None] | None = None
+        """Called before the driver is opened, until it succeeds once."""
         self.outage = Outage(f"a consumer of {self.topic}")
 
     @property
@@ -179,6 +181,9 @@ class DriverSession:
         """Return the driver, opened if need be. The lock is held, or no other thread has this yet."""
         if self.driver is None:
             self.check_open()
+            if self.before_open is not None:
+                self.before_open(deadline)
+                self.before_open = None
             driver = self.backend.open_consumer(self.connection, self.options, self._listener, deadline)
             self.driver, self._loss_aware = driver, driver if knows_losses(driver) else None
             self.options = attrs.evolve(self.options, must_exist=False)

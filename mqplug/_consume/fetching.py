@@ -146,7 +146,7 @@ class Fetcher:
         """Return how many messages of a partition may be handed out now."""
         tracker = held.tracker
         tracker.awaited = False
-        if held.paused or held.busy or held.fault is not None:
+        if held.paused or held.busy or held.fault is not None or (held.due and held.due > time.monotonic()):
             return 0
         if not isinstance(tracker, Tracker):
             return math.inf  # fetched messages are leased already
@@ -215,6 +215,11 @@ class Fetcher:
             self._nursed.add(held)
         self._touched.append(held)
 
+    def deliver_again(self, held: HeldPartition) -> None:
+        """Deliver all messages of a partition again that are not acked. Any thread may call."""
+        held.aborted = True
+        self._touched.append(held)
+
     def return_rest(self) -> None:
         """Put the messages that an iteration left back."""
         delivery = self.current
@@ -224,9 +229,13 @@ class Fetcher:
                 self.hold_back(held)
 
     def _put_back(self, held: HeldPartition) -> None:
-        if self._assignment.is_current(held):
+        if not self._assignment.is_current(held):
+            return
+        if held.aborted:
+            held = self._assignment.rewind(held)
+        else:
             held.put_back()
-            self._ready.appendleft(held)
+        self._ready.appendleft(held)
 
     def _see_through(self, *, more_wanted: bool = False) -> None:
         if self.current is not None and self.current.live:

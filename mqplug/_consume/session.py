@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 AWAY_AFTER_S = 1.0  # since the last poll: then the background thread polls for a caller that is busy elsewhere
 COMMIT_INTERVAL_S = 1.0
 BACKGROUND_COMMIT_S = 5.0
+ENTER_S = 30.0  # for a poll that is under way, which is woken, and a callback of the user in it
 LEAVE_S = 5.0  # for the commit, and for the close of the driver, when a member is removed from its group
 
 
@@ -114,6 +115,7 @@ class ConsumerSession(Session):
     def seek(self, start: Start, partition: int | None, missing: str, deadline: Deadline) -> None:
         """Go on reading at this start, in its own partition, in the named one, or in all."""
         self.driver_session.check_open()
+        self.acks.check_no_step("seek")
         with self.driver_session.entering(deadline), self.driver_session.context("seek"):
             self.driver_session.check_open()
             self._seeker.seek(start, partition, missing, deadline)
@@ -252,7 +254,7 @@ class ConsumerSession(Session):
                     self._leave_group()
                 elif not self.closed:
                     session.tend(POLL_SLICE_S)
-        if now - self.acks.last_commit > COMMIT_INTERVAL_S and session.is_open:
+        if self.acks.step is None and now - self.acks.last_commit > COMMIT_INTERVAL_S and session.is_open:
             try:
                 self.acks.commit(Deadline(BACKGROUND_COMMIT_S))
             except (ConnectError, Timeout):
@@ -273,6 +275,20 @@ class ConsumerSession(Session):
         """Give the partitions of a caller that is gone to the other members. Its next receive joins again."""
         with suppress(Error):
             self.acks.commit(Deadline(LEAVE_S))
+        self._let_go()
+
+    def join_again(self, before: Callable[[Deadline], None]) -> None:
+        """Leave the group, because nobody knows what it has stored. The next receive calls ``before``, and joins again.
+
+        Nothing is stored before: acks that were not stored yet are given up, and their messages come again.
+        """
+        if self.driver_session.closed:
+            return
+        with self.driver_session.entering(Deadline(ENTER_S)):
+            self.driver_session.before_open = before
+            self._let_go()
+
+    def _let_go(self) -> None:
         driver = self.driver_session.release()
         self.assignment.lost(list(self.assignment))
         if driver is not None:

@@ -184,6 +184,12 @@ class SendFailed(Error):
         self.results = list(results)
 
 
+class NotCommitted(Error):
+    """The message belongs to a transaction that is still open, or was aborted: it is not stored."""
+
+    fix = "Read the result after the commit; after an abort, send it again"
+
+
 class Timeout(Error, TimeoutError):
     """The call did not end within its timeout."""
 

@@ -55,7 +55,7 @@ class ProducerSession(Session):
         super().__init__()
         self.topic = topic
         self.routes: dict[str | None, Route] = {}
-        self.queue = SendQueue(backend, driver, topic, limits, (able.batch_max_messages, able.batch_max_bytes))
+        self.queue = self._new_queue(backend, driver, topic, limits, (able.batch_max_messages, able.batch_max_bytes))
         self.wait = self.queue.wait
         self._backend = backend
         self._driver = driver
@@ -66,6 +66,8 @@ class ProducerSession(Session):
         messages, size = min(able.batch_max_messages, limits[0]), min(able.batch_max_bytes, limits[1])
         self._splitter = BatchSplitter(topic, messages, size, self.wait)
         self._holds_something = True
+
+    _new_queue: Callable[..., SendQueue] = SendQueue
 
     # routes ------------------------------------------------------------------------------------------------
 
@@ -162,7 +164,14 @@ class ProducerSession(Session):
 
     def hand_over_many(self, records: Records, deadline: Deadline) -> SentBatch:
         """Check a batch and hand it over to the driver."""
-        columns = columns_of(records, self.topic)
+        batch = self.prepare_many(records, deadline)
+        self.accept_all(batch.runs, deadline)
+        return batch
+
+    def prepare_many(self, records: Records, deadline: Deadline, topic: str | None = None) -> SentBatch:
+        """Check a batch, and split it into the runs to be handed over. ``topic`` stands in for the producer's own."""
+        topic = topic or self.topic
+        columns = columns_of(records, topic)
         self.queue.check_open()
         rows = range(len(columns))
         if not rows:
@@ -171,8 +180,7 @@ class ProducerSession(Session):
             self._check_declared(*columns.uses())
         refused = self._refused(columns.sizes) if columns.size > self.max_bytes else {}
         good = [row for row in rows if row not in refused] if refused else rows
-        runs = list(self._splitter.runs(columns, good, lambda topic, most: self._route(topic, most, deadline)))
-        self._accept_all(runs, deadline)
+        runs = list(self._splitter.runs(columns, good, lambda named, most: self._route(named or topic, most, deadline)))
         return SentBatch(len(rows), runs, refused)
 
     def _refused(self, sizes: Sequence[int]) -> dict[int, Error]:
@@ -180,7 +188,7 @@ class ProducerSession(Session):
             return {}
         return {row: self._too_large(size, self.topic) for row, size in enumerate(sizes) if size > self.max_bytes}
 
-    def _accept_all(self, runs: Sequence[tuple[SendRun, Rows]], deadline: Deadline) -> None:
+    def accept_all(self, runs: Sequence[tuple[SendRun, Rows]], deadline: Deadline) -> None:
         """Hand all runs over. If one cannot be, those before it are on their way, and its records get the error."""
         for number, (run, _) in enumerate(runs):
             try:

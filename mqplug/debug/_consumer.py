@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
-from typing import Final
+from typing import Any, Final
 
 from mqplug._model.batch import Batch
 from mqplug._model.log import Log
@@ -195,6 +195,10 @@ class WatchedConsumer(ConsumerProxy):
                 self._rules.breach("commit-with-group", "commit was called without a group, or in a shared mode")
             self._check_held("commit", positions)
             self.inner.commit(positions, timeout)
+
+    def membership(self) -> Any:
+        with self._calls.call("commit"):
+            return super().membership()
 
     def settle(self, settled: Mapping[Log, Settlement], timeout: float) -> None:
         with self._calls.call("settle"):

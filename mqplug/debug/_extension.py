@@ -12,6 +12,7 @@ from mqplug._model.watermarks import Bounds, Watermarks
 from mqplug.debug._consumer import WatchedConsumer, WatchedListener
 from mqplug.debug._producer import WatchedProducer
 from mqplug.debug._rules import Rules
+from mqplug.debug._transactions import WatchedTransactions
 from mqplug.spi import (
     Action,
     Connection,
@@ -22,6 +23,7 @@ from mqplug.spi import (
     GroupPosition,
     ProducerDriver,
     TopicInfo,
+    TransactionDriver,
     hookimpl,
 )
 from mqplug.spi.proxies import ConnectionProxy, HookWrapper, ListenerRelay
@@ -52,6 +54,11 @@ class Debug:
         listener.insert(lambda _: watched)
         driver: ConsumerDriver | None = yield
         return None if driver is None else WatchedConsumer(driver, watched, options)
+
+    @hookimpl(wrapper=True)
+    def mqplug_open_transactions(self, connection: Connection) -> HookWrapper:
+        driver: TransactionDriver | None = yield
+        return None if driver is None else WatchedTransactions(driver, _rules(connection))
 
     @hookimpl(wrapper=True)
     def mqplug_resolve_start(self, connection: Connection, logs: Sequence[Log]) -> HookWrapper:

@@ -79,10 +79,16 @@ class Outcomes:
         self._lock = Lock()
         self._numbers = count()
         self._latest: dict[Log, tuple[int, Numbers]] = {}  # the stored record that was sent last
+        self.unsettled = 0  # records and runs
 
     def number(self) -> int:
         """Return the next number in the order of sending."""
         return next(self._numbers)
+
+    def count(self, change: int) -> None:
+        """Count a record or a run that was handed over, or settled."""
+        with self._lock:
+            self.unsettled += change
 
     def report(self, rule: str, what: str) -> None:
         """Note that the driver broke a rule, for the core's next call to raise."""
@@ -117,6 +123,7 @@ class WatchedSending(SendingProxy):
         self._outcomes = outcomes
         self._number = outcomes.number() if in_order else None
         self.settled = ""
+        outcomes.count(1)
 
     def stored(self, log: Log, coordinates: Numbers, detail: Numbers = ()) -> None:
         self._settle("stored")
@@ -134,6 +141,8 @@ class WatchedSending(SendingProxy):
     def _settle(self, how: str) -> None:
         if self.settled:
             self._outcomes.report("settled-once", f"a record for {self.topic!r} is {how}, but already {self.settled}")
+        else:
+            self._outcomes.count(-1)
         self.settled = how
 
 
@@ -146,6 +155,7 @@ class WatchedRun:
         self._settled = ""
         self._numbers = [outcomes.number() for _ in range(len(inner))]
         self._sendings: list[WatchedSending] | None = None
+        outcomes.count(1)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._inner, name)
@@ -155,6 +165,7 @@ class WatchedRun:
 
     def sendings(self) -> Sequence[Sending]:
         if self._sendings is None:
+            self._outcomes.count(-1)  # each of its records is counted instead
             self._sendings = [WatchedSending(each, self._outcomes) for each in self._inner.sendings()]
         return self._sendings
 
@@ -177,4 +188,6 @@ class WatchedRun:
     def _settle(self, how: str) -> None:
         if self._settled:
             self._outcomes.report("settled-once", f"a run for {self.topic!r} is {how}, but already {self._settled}")
+        elif self._sendings is None:
+            self._outcomes.count(-1)
         self._settled = how

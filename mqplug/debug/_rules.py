@@ -19,21 +19,34 @@ from mqplug.spi._drivers import checks_coordinates
 _STORING_CALLS = frozenset({"commit", "settle"})
 _POLLING_CALLS = frozenset({"poll", "tend", "pause", "resume"})
 _SERVING_CALLS = frozenset({"pump", "flush", "store"})
+_STEPPING_CALLS = frozenset({"begin", "commit_step", "abort"})
 OVERLAPS: Final[Mapping[str, frozenset[str]]] = {
     **dict.fromkeys(_POLLING_CALLS, _STORING_CALLS),
     **dict.fromkeys(_STORING_CALLS, _POLLING_CALLS),
     "send": _SERVING_CALLS,
     **dict.fromkeys(_SERVING_CALLS, _SERVING_CALLS | {"send"}),
+    "pump": _SERVING_CALLS | _STEPPING_CALLS | {"send"},
+    **dict.fromkeys(_STEPPING_CALLS, frozenset({"pump"})),
 }
 """The calls that may run in another thread during each call. ``wake`` always may. A call not named here runs alone."""
 
 CORE_RULES: Final = frozenset(
-    {"overlap", "after-close", "close-last", "slices", "held", "commit-with-group", "settle-shared", "settle-once"}
+    {
+        "overlap",
+        "after-close",
+        "close-last",
+        "slices",
+        "held",
+        "commit-with-group",
+        "settle-shared",
+        "settle-once",
+        "in-transaction",
+    }
 )
 DRIVER_RULES: Final = frozenset(
     {"listener", "settled-once", "stored-log", "ascending", "most", "next-position", "delivers-held", "paused",
      "after-seek", "position-lost", "attempts", "still-holds", "assigned-once", "acked-ranges", "possible", "behind",
-     "answers"}
+     "answers", "settled-by-end"}
 )  # fmt: skip
 
 

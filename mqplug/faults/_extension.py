@@ -12,6 +12,7 @@ from mqplug.faults._calls import after_call, before_call, close
 from mqplug.faults._consumer import FaultyConsumer
 from mqplug.faults._producer import FaultyProducer
 from mqplug.faults._rules import FaultPicker, Happened, Rule, TopicPartition
+from mqplug.faults._transactions import FaultyTransactions
 from mqplug.spi import (
     Action,
     Connection,
@@ -20,6 +21,7 @@ from mqplug.spi import (
     GroupPosition,
     ProducerDriver,
     TopicInfo,
+    TransactionDriver,
     hookimpl,
 )
 from mqplug.spi.proxies import ConnectionProxy, HookWrapper
@@ -73,6 +75,11 @@ class Faults:
     @hookimpl(wrapper=True)
     def mqplug_open_stage(self, topic: TopicInfo, timeout: float) -> HookWrapper:
         return (yield from self._around("open_stage", _places(topic.logs), timeout))
+
+    @hookimpl(wrapper=True)
+    def mqplug_open_transactions(self, timeout: float) -> HookWrapper:
+        driver: TransactionDriver = yield from self._around("open_transactions", (), timeout)
+        return FaultyTransactions(driver, self._picker)
 
     @hookimpl(wrapper=True)
     def mqplug_resolve_start(self, logs: Sequence[Log], timeout: float) -> HookWrapper:

@@ -26,6 +26,7 @@ _HOOKS: Final = (
     "open_producer",
     "open_consumer",
     "open_stage",
+    "open_transactions",
     "resolve_start",
     "move_group",
     "watermarks",
@@ -36,6 +37,7 @@ EFFECTS_OF_OPERATIONS: Final[Mapping[str, frozenset[str]]] = {  # the faults tha
     "send": frozenset({"fail", "drop", "lose_ack", "duplicate", "delay"}),
     "poll": frozenset({"fail", "drop", "duplicate", "delay"}),
     **dict.fromkeys(("seek", "commit", "settle"), _CALL_EFFECTS | {"drop"}),
+    **dict.fromkeys(("begin_transaction", "commit_transaction", "abort_transaction"), _CALL_EFFECTS),
     **dict.fromkeys((*_HOOKS, "administer", *map(action_name, get_args(Action))), _CALL_EFFECTS),
     **dict.fromkeys(("health", "close"), frozenset({"fail", "delay"})),
 }

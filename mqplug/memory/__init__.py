@@ -19,6 +19,7 @@ from mqplug.memory._hooks import (
     mqplug_open_consumer as mqplug_open_consumer,
     mqplug_open_producer as mqplug_open_producer,
     mqplug_open_stage as mqplug_open_stage,
+    mqplug_open_transactions as mqplug_open_transactions,
     mqplug_resolve_start as mqplug_resolve_start,
     mqplug_watermarks as mqplug_watermarks,
 )

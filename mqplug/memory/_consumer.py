@@ -136,6 +136,13 @@ class MemoryConsumer:
             for log in positions:
                 self._store.partition(log)
 
+    def membership(self) -> MemoryConsumer:
+        return self
+
+    def holds(self, log: Log) -> bool:
+        """Return whether this member still has a log. Needs the store's lock."""
+        return log in self._positions
+
     def commit(self, positions: Mapping[Log, GroupPosition], timeout: float) -> None:
         if self._group is not None:
             with self._store.changed:

@@ -20,6 +20,7 @@ from mqplug.memory._settings import MemorySettings
 from mqplug.memory._shared import MemorySharedConsumer
 from mqplug.memory._stage import MemoryStage
 from mqplug.memory._store import open_memory_store
+from mqplug.memory._transactions import MemoryTransactions
 from mqplug.spi import (
     Action,
     ConsumerDriver,
@@ -32,6 +33,8 @@ from mqplug.spi import (
     StageDriver,
     SymbolicStart,
     TopicInfo,
+    TransactionDriver,
+    TransactionOptions,
     Url,
     hookimpl,
 )
@@ -75,6 +78,11 @@ def mqplug_open_consumer(connection: MemoryConnection, options: ConsumerOptions,
 @hookimpl
 def mqplug_open_stage(connection: MemoryConnection, topic: TopicInfo) -> StageDriver:
     return MemoryStage(connection.store, topic)
+
+
+@hookimpl
+def mqplug_open_transactions(connection: MemoryConnection, options: TransactionOptions) -> TransactionDriver:
+    return MemoryTransactions(connection.store, options.name)
 
 
 @hookimpl

@@ -32,6 +32,10 @@ class Store:
         self._topics: dict[str, list[Partition]] = {}
         self._groups: dict[str, Group] = {}
         self.staging = MemoryStaging(name, self.partition)
+        self.holders: dict[str, object] = {}
+        """The driver that holds each transaction name."""
+        self.marks: dict[tuple[str, str], int] = {}
+        """The highest committed number of each transaction name and topic."""
         self._ledgers: Iterator[int] = count(1)
 
     # topics ------------------------------------------------------------------------------------------------
@@ -78,6 +82,7 @@ class Store:
         for group in self._groups.values():
             group.forget(logs)
         del self._topics[topic]
+        self.marks = {key: number for key, number in self.marks.items() if key[1] != topic}
         self.changed.notify_all()
 
     def names(self) -> list[str]:

@@ -16,6 +16,7 @@ from mqplug.recording._consuming import RecordedConsumer, RecordedListener
 from mqplug.recording._file import CallsInFile
 from mqplug.recording._recording import CallsInMemory, Recording, as_group_positions, record_call
 from mqplug.recording._sending import RecordedProducer
+from mqplug.recording._transactions import RecordedTransactions
 from mqplug.spi import Action, Connection, ConsumerOptions, DescribeGroup, GroupPosition, TopicInfo, Trim, hookimpl
 from mqplug.spi.proxies import ConnectionProxy, HookWrapper, ListenerRelay
 
@@ -76,6 +77,13 @@ class Recorder:
         with recording.call(member, "open_consumer", lasting=True, **known):
             driver = yield
         return RecordedConsumer(driver, recording, member)
+
+    @hookimpl(wrapper=True)
+    def mqplug_open_transactions(self, connection: Connection) -> HookWrapper:
+        member = self._recording.member("transaction", self._client(connection))
+        with self._recording.call(member, "open_transactions", lasting=True):
+            driver = yield
+        return RecordedTransactions(driver, self._recording, member)
 
     @hookimpl(wrapper=True)
     def mqplug_resolve_start(self, connection: Connection, logs: Sequence[Log]) -> HookWrapper:

@@ -15,7 +15,14 @@ from mqplug.debug import Debug, Rules
 from mqplug.debug._producer import WatchedProducer
 from mqplug.debug._rules import DRIVER_RULES
 from mqplug.spi import Batch, GroupPosition, hookimpl
-from mqplug.spi.proxies import ConnectionProxy, ConsumerProxy, ListenerProxy, ProducerProxy, SendingProxy
+from mqplug.spi.proxies import (
+    ConnectionProxy,
+    ConsumerProxy,
+    ListenerProxy,
+    ProducerProxy,
+    SendingProxy,
+    TransactionProxy,
+)
 
 
 class Broken:
@@ -34,6 +41,10 @@ class Broken:
     @hookimpl(wrapper=True)
     def mqplug_open_producer(self):
         return self._make("producer", (yield))
+
+    @hookimpl(wrapper=True)
+    def mqplug_open_transactions(self):
+        return self._make("transactions", (yield))
 
     @hookimpl(wrapper=True)
     def mqplug_open_consumer(self, listener):
@@ -149,6 +160,11 @@ class Late(ConsumerProxy):
         self.listener.lost(list(positions))
 
 
+class ForgetsRecords(TransactionProxy):
+    def send(self, sendings):
+        """Drop them."""
+
+
 class Silent(ListenerProxy):
     def assigned(self, positions):
         """Say nothing."""
@@ -237,6 +253,15 @@ def seeks_behind(mq):
         orders.seek(mqplug.after(orders.receive(5).id))
 
 
+def steps(mq):
+    """Commit a transaction of two records and a batch, and abort one."""
+    with mq.transaction("biller", "orders") as step:
+        step.send(b"4")
+        step.send(b"5")
+        step.send_many([b"6", b"7"])
+    mq.transaction("biller", "orders").abort()
+
+
 def looks(mq):
     """Ask where the topic begins and ends."""
     mq.watermarks("orders")
@@ -270,6 +295,7 @@ BREACHES = [
     ("possible", sends, {"connection": RefusesAll}),
     ("possible", sends, {"connection": TakesAll}),
     ("behind", seeks_behind, {"connection": Beside}),
+    ("settled-by-end", steps, {"transactions": ForgetsRecords}),
     ("answers", looks, {"watermarks": swapped}),
     ("answers", looks, {"bounds": lambda found: {}}),
     ("answers", seeks, {"resolved": lambda found: dict.fromkeys(found, Watermarks)}),
@@ -304,7 +330,7 @@ def test_every_promise_of_a_driver_is_proven():
     assert {rule for rule, _, _ in BREACHES} == DRIVER_RULES
 
 
-@pytest.mark.parametrize("story", [sends, sends_many, reads, joins, shares, pauses, seeks, seeks_behind, looks])
+@pytest.mark.parametrize("story", [sends, sends_many, steps, reads, joins, shares, pauses, seeks, seeks_behind, looks])
 def test_a_sound_driver_is_told_nothing(stored, story):
     """The same stories over the memory backend as it is break no rule."""
     with mqplug.connect("memory", name=stored, extensions=[Debug(), Broken()]) as mq:

@@ -48,6 +48,7 @@ class NarrowedBackend:
     mqplug_open_producer = staticmethod(memory.mqplug_open_producer)
     mqplug_open_consumer = staticmethod(memory.mqplug_open_consumer)
     mqplug_open_stage = staticmethod(memory.mqplug_open_stage)
+    mqplug_open_transactions = staticmethod(memory.mqplug_open_transactions)
     mqplug_resolve_start = staticmethod(memory.mqplug_resolve_start)
     mqplug_move_group = staticmethod(memory.mqplug_move_group)
     mqplug_watermarks = staticmethod(memory.mqplug_watermarks)

@@ -22,6 +22,7 @@ BACKEND = """
     mqplug_open_producer = memory.mqplug_open_producer
     mqplug_open_consumer = memory.mqplug_open_consumer
     mqplug_open_stage = memory.mqplug_open_stage
+    mqplug_open_transactions = memory.mqplug_open_transactions
     mqplug_resolve_start = memory.mqplug_resolve_start
     mqplug_move_group = memory.mqplug_move_group
     mqplug_watermarks = memory.mqplug_watermarks

@@ -79,6 +79,10 @@ class Mutant:
         return memory.mqplug_open_stage(connection, topic)
 
     @hookimpl
+    def mqplug_open_transactions(self, connection, options):
+        return memory.mqplug_open_transactions(connection, options)
+
+    @hookimpl
     def mqplug_resolve_start(self, connection, start, logs):
         return {log: self.start(start, each) for log, each in connection.resolve(start, logs).items()}
 

@@ -6,10 +6,11 @@ from contextlib import contextmanager
 
 import attrs
 
-from mqplug import Corrupt, OutcomeUnknown, StorageFull
+from mqplug import Corrupt, OutcomeUnknown, StorageFull, Unsupported
 from mqplug._consume.session import ConsumerSession
 from mqplug.memory._numbering import Dense
 from mqplug.memory._partition import Partition, StoredRows
+from mqplug.spi import hookimpl
 from mutants.base import Mutant, Proxy, Sender
 from mutants.durability import Lasting
 
@@ -17,8 +18,9 @@ from mutants.durability import Lasting
 class DeclaresTransactions(Mutant):
     case = "LIF-13"
 
-    def capabilities(self, sound):
-        return attrs.evolve(sound, transactions=True)
+    @hookimpl
+    def mqplug_open_transactions(self, connection, options):
+        raise Unsupported("transactions")
 
 
 def _leave_gaps(numbering, count):

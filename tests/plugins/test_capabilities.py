@@ -70,7 +70,7 @@ def test_a_client_shows_the_public_set():
     with mqplug.connect("memory") as mq:
         assert mq.capabilities == public(mq.capabilities)
         assert (mq.support("groups"), mq.support("auto_commit")) == ("native", "core")
-        assert mq.support("transactions") == "absent"
+        assert mq.support("compression") == "absent"
 
 
 # what the core claims, on a backend that has nothing but ordered groups --------------------------------------
@@ -203,6 +203,7 @@ CALLS = {
     "keys": lambda mq: send(mq, b"x", key=b"k"),
     "timestamps_producer": lambda mq: send(mq, b"x", timestamp=1),
     "staged_ingest": lambda mq: mq.stage("orders"),
+    "transactions": lambda mq: mq.transaction("biller", "orders"),
 }
 MORE_CALLS = [
     ("retention", lambda mq: mq.create_topic("short", retention_bytes=60)),

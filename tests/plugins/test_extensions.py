@@ -16,7 +16,16 @@ from mqplug._plugins.backend import Backend
 from mqplug._plugins.discovery import load_extension
 from mqplug._plugins.hooks import HOOK_NAMES
 from mqplug.memory._connection import MemoryConnection
-from mqplug.spi import ConsumerOptions, CreateTopic, GroupPosition, Latest, ProducerOptions, TopicInfo, hookimpl
+from mqplug.spi import (
+    ConsumerOptions,
+    CreateTopic,
+    GroupPosition,
+    Latest,
+    ProducerOptions,
+    TopicInfo,
+    TransactionOptions,
+    hookimpl,
+)
 from mqplug.spi.proxies import ColumnsProxy, ConnectionProxy, ConsumerProxy, ListenerProxy, ProducerProxy, SendingProxy
 
 HOOKS = [name for name in HOOK_NAMES if name != "mqplug_commands"]  # that one belongs to no client
@@ -45,6 +54,7 @@ class Stage:
             "mqplug_open_producer": (self.backend.open_producer, ProducerOptions()),
             "mqplug_open_consumer": (self.backend.open_consumer, options, ListenerProxy(None)),
             "mqplug_open_stage": (self.backend.open_stage, TopicInfo("t", (log,))),
+            "mqplug_open_transactions": (self.backend.open_transactions, TransactionOptions(name="t")),
             "mqplug_resolve_start": (self.backend.resolve, Latest(), [log]),
             "mqplug_move_group": (self.backend.move_group, "g", {log: GroupPosition(begin)}),
             "mqplug_watermarks": (self.backend.watermarks, [log], None),

@@ -12,7 +12,7 @@ import mqplug.testing.contract
 from mqplug import spi
 from mqplug.testing import CASES
 from mqplug.testing._case_ids import NO_CALL_YET, SINCE
-from mqplug.testing._case_tools.operation_calls import HOOKS_OF_OPERATIONS, OPERATION_CALLS, WITHOUT_A_CALL
+from mqplug.testing._case_tools.operation_calls import HOOKS_OF_OPERATIONS, OPERATION_CALLS
 from mqplug.testing._harness.harness import hooks
 
 pytestmark = pytest.mark.kit
@@ -30,10 +30,9 @@ def operations() -> set[str]:
 
 def test_each_operation_has_its_calls():
     """LIF-13: an operation is called, or a hook calls it, or nobody can declare it: there is no fourth way."""
-    known = [*OPERATION_CALLS, *WITHOUT_A_CALL, *HOOKS_OF_OPERATIONS]
+    known = [*OPERATION_CALLS, *HOOKS_OF_OPERATIONS]
     assert sorted(known) == sorted(operations())
     assert {hook for case in CASES for hook in case.hooks} >= set(HOOKS_OF_OPERATIONS.values())
-    assert {name for case in CASES for name in case.needs}.isdisjoint(WITHOUT_A_CALL)
 
 
 def test_what_has_no_call_has_no_case():

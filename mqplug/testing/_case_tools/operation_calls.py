@@ -149,6 +149,14 @@ def _staged(bench: Bench, topic: str) -> list[OperationCall]:
     return [lambda: client.ingest(stage(), writer=bench.name(), number=0), lambda: client.discard(stage())]
 
 
+def _in_a_transaction(bench: Bench, topic: str) -> list[OperationCall]:
+    def step() -> None:
+        with bench.client.transaction(bench.name(), topic) as made:
+            made.send(b"x")
+
+    return [step]
+
+
 def _sent(fields: Mapping[str, Any], bench: Bench, topic: str) -> list[OperationCall]:
     producer = bench.producer(topic)
 
@@ -181,10 +189,8 @@ OPERATION_CALLS: Final[Mapping[str, OperationCalls]] = {
     "keys": partial(_sent, {"key": b"k"}),
     "timestamps_producer": partial(_sent, {"timestamp": 1_700_000_000_000}),
     "staged_ingest": _staged,
+    "transactions": _in_a_transaction,
 }
-
-WITHOUT_A_CALL: Final = ("transactions",)
-"""Operations without a call in this version of mqplug: a backend that declares one promises what cannot be used."""
 
 HOOKS_OF_OPERATIONS: Final[Mapping[str, str]] = {
     "auth": "intruder",

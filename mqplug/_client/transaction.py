@@ -1,0 +1,233 @@
+"""Transactions: sends to many topics and the acks of a consumer, stored together or not at all."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import nullcontext, suppress
+from datetime import datetime
+from threading import Lock
+from typing import TYPE_CHECKING, Literal, Self
+
+from mqplug._base.deadline import Deadline
+from mqplug._client.stage import check_number, check_writer
+from mqplug._model.errors import Closed, Error
+from mqplug._model.ids import MessageId
+from mqplug._model.names import check_topic
+from mqplug._model.outcome import OutcomeUnknown
+from mqplug._produce.columns import Records
+from mqplug._produce.handle import SendHandle
+from mqplug._produce.queue import check_limits
+from mqplug._produce.record import HeadersArgument, check_record
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+    from mqplug._consume.step_acks import StepAcks
+    from mqplug._produce.results import SentBatch
+    from mqplug._produce.transaction_session import TransactionSession
+
+State = Literal["open", "ending", "committed", "aborted", "unknown"]
+
+
+class BatchHandle:
+    """The handle of a batch that was sent in a transaction."""
+
+    def __init__(self, batch: SentBatch) -> None:
+        self._batch = batch
+
+    def result(self, timeout: float | None = 30) -> Sequence[MessageId]:
+        """Return the id of each message, in order, after the commit.
+
+        Raises ``NotCommitted`` before it, and ``SendFailed`` after an abort, or if the outcome is unknown.
+        """
+        deadline = Deadline(timeout)
+        for run, _ in self._batch.runs:
+            run.wait(run, deadline)
+        return self._batch.ids()
+
+    @property
+    def done(self) -> bool:
+        """Whether the messages are settled, even if their outcome is unknown."""
+        return all(run.awaited is None for run, _ in self._batch.runs)
+
+    def __len__(self) -> int:
+        return self._batch.count
+
+    def __repr__(self) -> str:
+        return f"<BatchHandle of {len(self)}: {'settled' if self.done else 'on its way'}>"
+
+
+class Transaction:
+    """One step of a transaction name. Made by ``Client.transaction``; any thread may use it.
+
+    Leaving its block commits; an exception in the block aborts, and is raised.
+    """
+
+    def __init__(
+        self,
+        holder: TransactionSession,
+        topic: str | None,
+        acks: StepAcks | None,
+        timeout: float | None,
+        *,
+        repeated: bool,
+    ) -> None:
+        self.name = holder.name
+        """The name of the transaction."""
+        self.topic = topic
+        """The topic of messages that name none."""
+        self.repeated = repeated
+        """Whether a step with this number, or a higher one, was committed before: nothing is sent again."""
+        self._holder = holder
+        self._acks = acks
+        self._timeout = timeout
+        self._state: State = "open"
+        self._lock = Lock()
+
+    # sending -----------------------------------------------------------------------------------------------
+
+    def send(
+        self,
+        value: bytes | None,
+        *,
+        key: bytes | None = None,
+        headers: HeadersArgument = (),
+        timestamp: datetime | int | None = None,
+        partition: int | None = None,
+        topic: str | None = None,
+        timeout: float | None = 30,
+    ) -> SendHandle:
+        """Send one message, which readers see after the commit. Return its handle at once: it has the id by then.
+
+        Until then, the handle's ``result`` raises ``NotCommitted``.
+        """
+        self._check_open()
+        topic = self._topic(topic)
+        holder, route = self._holder, self._holder.routes.get(topic)
+        deadline = Deadline(timeout)
+        if route is None or (partition is not None and route.lacks(partition)):
+            check_record(value, key, headers, timestamp)
+            route = holder.find_route(topic, deadline)
+        fields = (value, key, headers, timestamp, partition)
+        if not self.repeated:
+            return holder.submit(route, fields, "raise", deadline)
+        single = holder.new_handle(route, fields)
+        single.unknown(_stored_before())
+        return single
+
+    def send_many(self, records: Records, *, timeout: float | None = 30) -> BatchHandle:
+        """Send messages as one batch, as ``Producer.send_many`` takes them. Return their handle at once.
+
+        If one of them is too large, none is sent, and that is raised.
+        """
+        self._check_open()
+        deadline = Deadline(timeout)
+        batch = self._holder.prepare_many(records, deadline, self.topic)
+        for error in batch.refused.values():
+            raise error
+        if self.repeated:
+            for run, _ in batch.runs:
+                run.unknown(_stored_before())
+        else:
+            self._holder.accept_all(batch.runs, deadline)
+        return BatchHandle(batch)
+
+    def _topic(self, topic: str | None) -> str:
+        topic = self.topic if topic is None else topic
+        if topic is None:
+            raise TypeError("this transaction was begun without a topic: say topic= with each message")
+        return topic
+
+    # ending ------------------------------------------------------------------------------------------------
+
+    def commit(self, *, timeout: float | None = 30) -> None:
+        """Store everything, or nothing. Once this returns, all of it is stored, and the handles have their ids.
+
+        Any error but ``OutcomeUnknown`` proves that nothing was stored.
+        """
+        deadline = Deadline(timeout)
+        self._begin_end()
+        try:
+            with self._acks.storing(deadline) if self._acks is not None else nullcontext(()) as moves:
+                self._holder.commit(moves, deadline)
+        except BaseException:
+            if self._holder.in_doubt:
+                self._state = "unknown"
+                self._ask_again()
+            else:
+                self._give_up(deadline)
+            raise
+        self._state = "committed"
+
+    def abort(self, *, timeout: float | None = 30) -> None:
+        """Drop everything: nothing of this step is stored, and what was handed out without an ack comes again."""
+        self._begin_end()
+        self._drop(Deadline(timeout))
+
+    def _begin_end(self) -> None:
+        with self._lock:
+            self._check_open()
+            self._state = "ending"
+
+    def _give_up(self, deadline: Deadline) -> None:
+        with suppress(Error):  # what made the commit fail says more
+            self._drop(deadline)
+
+    def _drop(self, deadline: Deadline) -> None:
+        self._state = "aborted"
+        try:
+            self._holder.abort(deadline)
+        finally:
+            if self._acks is not None:
+                self._acks.give_back()
+
+    def _ask_again(self) -> None:
+        if self._acks is not None:
+            with suppress(Error):  # the unknown outcome says more
+                self._acks.ask_again(self._holder.settle_doubt)
+
+    def _check_open(self) -> None:
+        if self._state != "open":
+            raise Closed(f"{self!r} is over", operation="transaction", fix="Begin another transaction")
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._state != "open":
+            return
+        if error is None:
+            self.commit(timeout=self._timeout)
+        else:
+            with suppress(Error):  # the first error says more
+                self.abort(timeout=self._timeout)
+
+    def __repr__(self) -> str:
+        return f"<Transaction {self.name!r}: {self._state}>"
+
+
+def _stored_before() -> OutcomeUnknown:
+    return OutcomeUnknown(
+        "an earlier step with this number, or a higher one, stored it; its id is not known",
+        operation="send", fix="Look at repeated before sending", retryable=False,
+    )  # fmt: skip
+
+
+def check_transaction(
+    name: str, topic: str | None, consumer: object, number: int | None, limits: tuple[int, int]
+) -> tuple[int, int]:
+    """Return the limits of a step. Raise for impossible arguments, before any I/O."""
+    from mqplug._consume.consumer import Consumer
+
+    check_writer(name, "a transaction")
+    if topic is not None:
+        check_topic(topic)
+    if consumer is not None and not isinstance(consumer, Consumer):
+        raise TypeError(f"consumer= is a consumer of this client, not {type(consumer).__name__}")
+    if number is not None:
+        check_number(number, "a transaction")
+        if topic is None:
+            raise TypeError("number= needs a topic: the numbers of a transaction are counted for each topic")
+    return check_limits(*limits)

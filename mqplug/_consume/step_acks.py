@@ -1,0 +1,157 @@
+"""The acks of a consumer that belong to an open step of a transaction: stored with it, or forgotten with it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, cast
+
+from mqplug._consume.ack_tracker import Tracker
+from mqplug._consume.delivery import Delivery
+from mqplug._model.errors import Closed, ConcurrentUse, NotAssigned, Timeout, Unsupported
+from mqplug._plugins.backend import NO_TIMEOUT_S
+from mqplug.spi._actions import GroupMove
+
+if TYPE_CHECKING:
+    from mqplug._base.deadline import Deadline
+    from mqplug._consume.session import ConsumerSession
+    from mqplug._model.log import Log
+    from mqplug.spi._actions import GroupPosition
+    from mqplug.spi._drivers import TransactionalConsumerDriver
+
+
+class StepAcks:
+    """The acks of one consumer in one step. Made when the step begins; it ends by ``storing`` or by ``give_back``."""
+
+    def __init__(self, consumer: ConsumerSession, name: str) -> None:
+        self.name = name
+        self._consumer = consumer
+        self._session = consumer.driver_session
+        self._group = _check(consumer)
+        self._assignment = consumer.assignment
+        self._acked: set[Tracker] = set()
+        self._lost: Log | None = None
+        self._committed = False
+        consumer.acks.begin_step(self)
+
+    def cancel(self) -> None:
+        """Let go of the consumer: the step did not begin."""
+        with self._assignment.committing:
+            self._consumer.acks.end_step()
+
+    # during the step ---------------------------------------------------------------------------------------
+
+    def ack(self, delivery: Delivery, row: int) -> None:
+        """Ack a message in the step."""
+        tracker = delivery.tracker
+        if isinstance(tracker, Tracker):
+            self._acked.add(tracker)
+            tracker.ack_pending(delivery, row)
+            if self._committed:  # by another thread meanwhile
+                tracker.settle_step()
+
+    def ack_through(self, delivery: Delivery, row: int) -> None:
+        """Ack a message and all before it in the step."""
+        if isinstance(delivery.tracker, Tracker):
+            self._acked.add(delivery.tracker)
+            delivery.tracker.ack_through_pending(delivery, row)
+
+    def note_late(self, delivery: Delivery) -> None:
+        """Note an ack that changes nothing: if the message was handed over, the step cannot be committed."""
+        tracker = delivery.tracker
+        if isinstance(tracker, Tracker) and not delivery.live and delivery is not tracker.passed:
+            self._lost = delivery.batch.log
+
+    # its end -----------------------------------------------------------------------------------------------
+
+    @contextmanager
+    def storing(self, deadline: Deadline) -> Iterator[list[GroupMove]]:
+        """Yield the moves for a transaction, which is committed in the block. They are not stored if that raises."""
+        committing = self._assignment.committing
+        if not committing.acquire(timeout=deadline.remaining(NO_TIMEOUT_S)):
+            raise Timeout("another commit is under way and did not end in time", **self._session.where("commit"))
+        try:
+            self._check_held()
+            changed = self._changed()
+            try:
+                yield self._moves({log: tracker.take_step() for log, tracker in changed.items()})
+            except BaseException:
+                for tracker in changed.values():
+                    tracker.dirty = True
+                raise
+            self._committed = True
+            for tracker in changed.values():
+                tracker.settle_step()
+            self._consumer.acks.end_step()
+        finally:
+            committing.release()
+
+    def _check_held(self) -> None:
+        """Raise unless the consumer still has all partitions whose messages were acked in the step."""
+        if self._session.closed:
+            raise Closed("the consumer of this transaction was closed", **self._session.where("commit"))
+        current = {held.tracker for held in self._assignment.all}
+        lost = [self._lost] if self._lost else [each.passed.batch.log for each in self._acked - current]
+        if lost:
+            raise NotAssigned(
+                f"{lost[0]!r} was handed over before the transaction was committed", **self._session.where("commit"),
+                fix="Nothing was stored: its messages go to the member that has it now",
+            )  # fmt: skip
+
+    def _changed(self) -> dict[Log, Tracker]:
+        """Return the trackers with acks that are not stored, if there are any of this step."""
+        if not self._acked:
+            return {}
+        trackers = {
+            held.log: held.tracker for held in self._assignment.all if held.tracker.dirty or held.tracker in self._acked
+        }
+        return {log: each for log, each in trackers.items() if isinstance(each, Tracker)}
+
+    def _moves(self, positions: dict[Log, GroupPosition]) -> list[GroupMove]:
+        driver = self._session.driver
+        if not positions:
+            return []
+        if driver is None:
+            raise NotAssigned("the consumer left its group meanwhile", **self._session.where("commit"))
+        with self._session.context("commit"):
+            member = cast("TransactionalConsumerDriver", driver).membership()  # true where transactions are declared
+        return [GroupMove(self._group, positions, member)]
+
+    def give_back(self) -> None:
+        """Forget the acks of the step. What was handed out and is not acked comes again."""
+        with self._assignment.committing:
+            self._consumer.acks.end_step()
+            if self._session.closed:
+                return
+            for held in self._assignment.all:
+                if isinstance(held.tracker, Tracker) and (held.tracker in self._acked or held.tracker.unsettled):
+                    held.tracker.drop_step()
+                    self._consumer.fetcher.deliver_again(held)
+        self._consumer.fetcher.on_settled()
+
+    def ask_again(self, settle: Callable[[Deadline], None]) -> None:
+        """Have the consumer ask what its group has stored, after ``settle``: the outcome of the step is unknown."""
+        with self._assignment.committing:
+            self._consumer.acks.end_step()
+        self._consumer.join_again(settle)
+
+
+def _check(consumer: ConsumerSession) -> str:
+    """Return the group of a consumer that a step can be bound to; raise for any other."""
+    session = consumer.driver_session
+    session.check_open()
+    group = session.require_group("take part in a transaction")
+    where = session.where("transaction")
+    if consumer.shares:
+        raise Unsupported(
+            "transactions", "members that share a log have no position that a transaction could store", **where,
+            fix="Open the consumer in the mode ordered",
+        )  # fmt: skip
+    if consumer.fetcher.auto_ack:
+        raise TypeError("a transaction stores what is acked in its block: open the consumer without auto_ack=")
+    if consumer.acks.step is not None:
+        raise ConcurrentUse(
+            f"the consumer belongs to an open step of the transaction {consumer.acks.step.name!r}", **where,
+            fix="End that step first",
+        )  # fmt: skip
+    return group
