@@ -25,6 +25,8 @@ from mqplug.spi import (
     ProducerDriver,
     ProducerOptions,
     SymbolicStart,
+    TransactionDriver,
+    TransactionOptions,
     Trim,
     hookimpl,
 )
@@ -69,6 +71,15 @@ def mqplug_open_producer(connection: KafkaConnection, options: ProducerOptions) 
     from mqplug_kafka._produce.producer import KafkaProducer
 
     return KafkaProducer(connection)
+
+
+@hookimpl
+def mqplug_open_transactions(
+    connection: KafkaConnection, options: TransactionOptions, timeout: float
+) -> TransactionDriver:
+    from mqplug_kafka._produce.transactions import KafkaTransactions
+
+    return KafkaTransactions(connection, options, timeout)
 
 
 @hookimpl

@@ -42,11 +42,14 @@ PROTECTED = {
     "ssl.key.password": "say key_password=",
     "ssl.key.pem": "say key_pem=",
     "session.timeout.ms": "say session_timeout=",
-    "transactional.id": "transactions are not supported",
+    "transaction.timeout.ms": "say transaction_timeout=",
+    "transactional.id": "say it as the name of client.transaction(name)",
 }
 """Native options that would break mqplug's promises, with the reason or the setting to use instead."""
 
 DEFAULT_PORT = 9092
+MIN_TRANSACTION_TIMEOUT_S = 1.0
+MAX_TRANSACTION_TIMEOUT_S = 2_147_483.0  # as many milliseconds as the native client can say
 Mechanism = Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER"]
 OAUTH_PREFIX = "sasl.oauthbearer."
 OAUTH_REQUIRED = ("client.id", "client.secret", "token.endpoint.url")
@@ -67,6 +70,8 @@ class KafkaSettings:
     ``cert_pem`` and ``key_pem``, are this client's own certificate; ``key_password`` decrypts the key.
     A dead member keeps its partitions for ``session_timeout`` seconds. ``message_max_bytes`` is the
     size of the largest message. ``future_max`` is the broker's ``message.timestamp.after.max.ms``, in seconds.
+    After ``transaction_timeout`` seconds the brokers abort a transaction that is still open; readers wait behind it
+    until then.
     ``native`` passes options to librdkafka, such as ``{"linger.ms": "20"}``; options that would break mqplug's
     promises are refused.
     """
@@ -92,6 +97,7 @@ class KafkaSettings:
     session_timeout: float = 10.0
     message_max_bytes: int = 1_000_000
     future_max: float = 3600.0
+    transaction_timeout: float = 60.0
     native: Mapping[str, str] = attrs.field(factory=dict, repr=False)
 
     def __attrs_post_init__(self) -> None:
@@ -126,6 +132,11 @@ def _check(settings: KafkaSettings) -> None:
     _check_certificates(settings)
     if settings.session_timeout <= 0 or settings.message_max_bytes <= 0:
         raise ConfigError("session_timeout and message_max_bytes must be above 0")
+    if not MIN_TRANSACTION_TIMEOUT_S <= settings.transaction_timeout <= MAX_TRANSACTION_TIMEOUT_S:
+        raise ConfigError(
+            f"transaction_timeout is {settings.transaction_timeout:g} s",
+            fix="Give 1 s or more, and no more than the brokers' transaction.max.timeout.ms",
+        )
     for key in settings.native:
         if key in PROTECTED:
             raise ConfigError(f"native option {key!r} may not be set", fix=f"Leave it out: {PROTECTED[key]}")

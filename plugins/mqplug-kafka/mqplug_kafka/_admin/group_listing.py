@@ -9,6 +9,7 @@ from typing import Any, cast
 from confluent_kafka import TopicPartition
 
 from mqplug.spi import Deadline, GroupInfo
+from mqplug_kafka._admin.transaction_marks import check_group_name, keeps_marks
 from mqplug_kafka._cluster.connection import KafkaConnection
 from mqplug_kafka._cluster.errors import TRANSIENT_CODES, error_from_native
 
@@ -19,12 +20,14 @@ def groups(connection: KafkaConnection, topic: str | None, timeout: float) -> li
     """Return the groups that have a position on a topic, or all groups of the cluster."""
     deadline = Deadline(timeout)
     members = _members(connection, deadline)
+    members = {name: count for name, count in members.items() if not keeps_marks(name)}
     names = sorted(members) if topic is None else _on(connection, topic, sorted(members), deadline)
     return [GroupInfo(name, members[name]) for name in names]
 
 
 def delete(connection: KafkaConnection, group: str, timeout: float) -> None:
     """Delete a group. Brokers refuse that while it has members."""
+    check_group_name(group)
     connection.coordinators.ask(
         f"group {group!r}",
         lambda admin, seconds: admin.delete_consumer_groups([group], request_timeout=seconds)[group],

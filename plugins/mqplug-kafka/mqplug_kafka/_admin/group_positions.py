@@ -10,6 +10,7 @@ from mqplug import EARLIEST, ConsumerBusy, GroupNotFound, Log, Position
 from mqplug.spi import ConsumerOptions, Deadline, GroupPosition, GroupStart
 from mqplug_kafka._admin.commit_metadata import cut_acked, pack_acked, unpack_acked
 from mqplug_kafka._admin.log_offsets import LOG_END, look_up, resolve_start
+from mqplug_kafka._admin.transaction_marks import check_group_name
 from mqplug_kafka._cluster.connection import KafkaConnection
 from mqplug_kafka._cluster.errors import error_from_native
 
@@ -53,6 +54,7 @@ def move_group_positions(
     connection: KafkaConnection, group: str, positions: Mapping[Log, GroupPosition], timeout: float
 ) -> None:
     """Store positions of a group without members. Raise ``ConsumerBusy`` if it has any."""
+    check_group_name(group)
     wanted = [ConsumerGroupTopicPartitions(group, as_native(positions))]
     connection.coordinators.ask(
         f"group {group!r}",
@@ -79,6 +81,7 @@ def begin_group(
     Kafka refuses that while the group has members. Return the starts that are then still missing: the member stores
     them when a log is assigned to it.
     """
+    check_group_name(group)
     deadline = Deadline(timeout)
     known = stored_group_positions(connection, group, options.logs, timeout)
     if options.must_exist and not known:

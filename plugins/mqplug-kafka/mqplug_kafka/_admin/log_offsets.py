@@ -22,6 +22,8 @@ from mqplug_kafka._cluster.errors import TRANSIENT_CODES, code_of
 
 MAX_COUNTED_MESSAGES = 10_000  # last(n) counts messages up to this number, and offsets above it
 
+READABLE_PAUSE_S = 0.002  # at first; doubled each time
+
 LOG_START: OffsetSpec = OffsetSpec.earliest()  # type: ignore[no-untyped-call]
 LOG_END: OffsetSpec = OffsetSpec.latest()  # type: ignore[no-untyped-call]
 
@@ -71,6 +73,19 @@ def look_up(
 
     ask()
     return answer
+
+
+def wait_until_readable(connection: KafkaConnection, last: Mapping[Log, int], timeout: float) -> bool:
+    """Wait until readers can reach these offsets. Return whether they can."""
+    deadline, pause = Deadline(timeout), READABLE_PAUSE_S
+    while True:
+        high = look_up(connection, last, LOG_END, committed=True)(deadline.remaining())
+        if all(high[log] > offset for log, offset in last.items()):
+            return True
+        if deadline.expired:
+            return False
+        time.sleep(deadline.remaining(pause))
+        pause *= 2
 
 
 def range_of(

@@ -69,6 +69,10 @@ _KINDS: dict[int, type[Error]] = {
     K.INVALID_PRODUCER_EPOCH: Fenced,
     K.PRODUCER_FENCED: Fenced,
     K._FENCED: Fenced,
+    K.UNSTABLE_OFFSET_COMMIT: Timeout,
+    K.INVALID_TRANSACTION_TIMEOUT: ConfigError,
+    K.FENCED_MEMBER_EPOCH: NotAssigned,
+    K.STALE_MEMBER_EPOCH: NotAssigned,
 }
 
 _FIXES: dict[type[Error], str] = {
@@ -99,6 +103,9 @@ TRANSIENT_CODES = {
     K.UNKNOWN_LEADER_EPOCH,
 }
 """Refusals of a broker that is not ready yet, or is no longer the right one."""
+
+FENCED_CODES = {K._FENCED, K.PRODUCER_FENCED, K.INVALID_PRODUCER_EPOCH}
+"""Codes with which a producer learns that another one took over its transaction name."""
 
 BATCH_TOO_LARGE_CODES = {K.MSG_SIZE_TOO_LARGE, K.RECORD_LIST_TOO_LARGE}
 INVALID_RECORD_CODES = {K.INVALID_RECORD, K.INVALID_TIMESTAMP, K._INVALID_DIFFERENT_RECORD}

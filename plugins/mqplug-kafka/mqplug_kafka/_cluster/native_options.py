@@ -9,6 +9,12 @@ from mqplug_kafka._settings import KafkaSettings
 # Keys, headers and framing may add this to a value. Broker and native client count them, message_max_bytes does not.
 MESSAGE_OVERHEAD_BYTES = 48_576
 
+TRANSACTION_BATCH_BYTES = 131_072
+"""The size of batches in a transaction: a batch that is too large for its topic would fail the whole transaction."""
+
+WITHIN_TRANSACTION = {"message.timeout.ms", "delivery.timeout.ms", "socket.timeout.ms"}
+"""Native options that a transaction's timeout bounds."""
+
 
 def common(settings: KafkaSettings) -> dict[str, Any]:
     """Return the native options of every client."""
@@ -47,6 +53,17 @@ def producing(settings: KafkaSettings) -> dict[str, Any]:
     }
 
 
+def transacting(settings: KafkaSettings, name: str) -> dict[str, Any]:
+    """Return the native options of the producer that holds a transaction name."""
+    limit = round(settings.transaction_timeout * 1000)
+    options = {**producing(settings), "transactional.id": name, "transaction.timeout.ms": limit}
+    if "batch.size" not in settings.native:
+        options["batch.size"] = min(options["batch.size"], TRANSACTION_BATCH_BYTES)
+    for key in WITHIN_TRANSACTION & options.keys():  # the native client refuses longer ones, and 0
+        options[key] = min(int(options[key]) or limit, limit)
+    return options
+
+
 def consuming(settings: KafkaSettings, group: str, prefetch_bytes: int) -> dict[str, Any]:
     """Return the native options of a consumer."""
     return {
@@ -78,8 +95,11 @@ def membership(settings: KafkaSettings) -> dict[str, Any]:
 
 
 def inquiring(settings: KafkaSettings) -> dict[str, Any]:
-    """Return the native options of a consumer that only asks for its group's stored offsets."""
-    quiet = {"log_level": 0, "enable.auto.commit": False, "isolation.level": "read_uncommitted"}
+    """Return the native options of a consumer that only asks for its group's stored offsets.
+
+    It waits for transactions that are storing offsets of the group.
+    """
+    quiet = {"log_level": 0, "enable.auto.commit": False, "isolation.level": "read_committed"}
     return {**common(settings), **membership(settings), **quiet}
 
 

@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import TimeoutError as FutureTimeout
 from contextlib import contextmanager
 from threading import Event, Lock, get_ident
+from typing import TypeVar
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
@@ -25,7 +26,10 @@ from mqplug.spi import Deadline
 from mqplug_kafka._cluster.errors import TRANSIENT_CODES, error_from_native, native
 from mqplug_kafka._cluster.worker import NativeWorker
 
+T = TypeVar("T")
+
 COMMIT_RETRY_PAUSE_S = 0.05
+TURN_SLICE_S = 0.02  # between two looks whether the poll under way runs a callback
 COMMIT_RETRY_LIMIT_S = 2.0  # a refused commit is repeated for this long
 CONFIRM_SLICE_S = 0.1  # of a native call on the caller's thread: Ctrl-C waits no longer
 
@@ -54,6 +58,7 @@ class Committer:
         self._no_commit_waits = Event()  # a poll lets waiting commits go first
         self._no_commit_waits.set()
         self._refusal: Callable[[], Error] | None = None  # raised by other threads' commits while partitions go away
+        self._in_callback = False
         self._poller: int | None = None  # the thread that has the turn for a poll now
 
     @contextmanager
@@ -74,11 +79,11 @@ class Committer:
     @contextmanager
     def rebalancing(self, refusal: Callable[[], Error] | None = None) -> Iterator[None]:
         """Wrap a rebalance callback, inside a poll. Other threads' commits raise the refusal, or wait without one."""
-        self._refusal = refusal
+        self._refusal, self._in_callback = refusal, True
         try:
             yield
         finally:
-            self._refusal = None
+            self._refusal, self._in_callback = None, False
 
     def commit(self, offsets: list[TopicPartition], timeout: float) -> None:
         """Store offsets. Raise ``Timeout`` if they were not confirmed in time."""
@@ -94,6 +99,24 @@ class Committer:
             if isinstance(error, Timeout):
                 raise  # the attempt itself raised a timeout
             raise _unconfirmed(offsets, timeout) from None
+
+    def between_polls(self, call: Callable[[], T]) -> T:
+        """Make a short native call. Raise ``NotAssigned`` while a rebalance callback runs.
+
+        In confluent-kafka 2.16 such a call keeps the interpreter's lock, and waits for the end of the callback: the
+        process would stand still for ever.
+        """
+        self._no_commit_waits.clear()
+        try:
+            while not self._turn.acquire(timeout=TURN_SLICE_S):
+                if self._in_callback:
+                    raise NotAssigned("partitions are being handed over", fix="Receive again, then repeat the step")
+            try:
+                return call()
+            finally:
+                self._turn.release()
+        finally:
+            self._no_commit_waits.set()
 
     def stop(self) -> None:
         """End the thread after the commits under way."""

@@ -92,6 +92,16 @@ class KafkaGroupMember:
         for error in lost.values():
             raise error
 
+    def membership(self) -> bytes:
+        """Return the native proof of this member and its generation, which the group's coordinator checks."""
+        native = self._fetcher.native
+        proof: bytes | None = self._committer.between_polls(
+            lambda: native.consumer_group_metadata() if native.memberid() else None
+        )
+        if proof is None:
+            raise NotAssigned("the consumer is no member of its group now", fix="Receive again, then repeat the step")
+        return proof
+
     def close(self, timeout: float) -> None:
         """Leave the group, so that other members need not wait for the session to expire.
 

@@ -1,0 +1,47 @@
+"""Marks of transactions: the number of a name's last step on a topic, stored in the transaction itself.
+
+Kafka has no place for it but the offsets of groups. So the mark is the offset ``number + 1`` of partition 0 in a group
+named after the transaction, which has no members and which no other operation of mqplug shows or takes.
+"""
+
+from __future__ import annotations
+
+from confluent_kafka import TopicPartition
+
+from mqplug import InvalidName
+from mqplug.spi import Deadline, TransactionMark
+from mqplug_kafka._cluster.connection import KafkaConnection
+
+MARK_GROUP_PREFIX = "mqplug-transaction-"
+
+
+def mark_group(name: str) -> str:
+    """Return the group that keeps the marks of a transaction name."""
+    return f"{MARK_GROUP_PREFIX}{name}"
+
+
+def keeps_marks(group: str) -> bool:
+    """Return whether this group keeps marks, and is no group of consumers."""
+    return group.startswith(MARK_GROUP_PREFIX)
+
+
+def check_group_name(group: str) -> None:
+    """Raise ``InvalidName`` for a group that keeps marks."""
+    if keeps_marks(group):
+        raise InvalidName(
+            f"the group {group!r} keeps the marks of a transaction",
+            fix=f"Choose a name that does not begin with {MARK_GROUP_PREFIX}",
+        )
+
+
+def as_offset(mark: TransactionMark) -> TopicPartition:
+    """Return a mark as the native client stores it."""
+    return TopicPartition(mark.topic, 0, mark.number + 1)
+
+
+def was_reached(connection: KafkaConnection, name: str, mark: TransactionMark, deadline: Deadline) -> bool:
+    """Return whether a step with this number or a higher one was committed."""
+    group = mark_group(name)
+    asked = connection.group_offsets.ask(group, [TopicPartition(mark.topic, 0)], deadline.remaining())
+    (stored,) = connection.requests.wait(f"the mark of the transaction {name!r}", asked, deadline.remaining())
+    return stored.offset > mark.number

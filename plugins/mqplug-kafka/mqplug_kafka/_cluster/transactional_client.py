@@ -1,0 +1,174 @@
+"""The native producer of one transaction name. Its calls run on a thread of their own, so that waiting can end.
+
+A call that its caller gave up goes on: a commit whose answer is late is still carried out, or refused. The next step of
+the name waits for that. The name is claimed once only: a native producer that claimed it again would take it back from
+a holder that fenced this one.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, TimeoutError as FutureTimeout
+from contextlib import contextmanager
+from threading import Event
+
+from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
+
+from mqplug import Error, Fenced, Timeout
+from mqplug.spi import Deadline
+from mqplug_kafka._cluster.connection import KafkaConnection
+from mqplug_kafka._cluster.errors import FENCED_CODES, code_of, error_from_native, native
+from mqplug_kafka._cluster.log_throttle import logger
+from mqplug_kafka._cluster.native_options import transacting
+from mqplug_kafka._cluster.shared_producer import SharedProducer
+from mqplug_kafka._cluster.worker import NativeWorker
+
+NO_REASON_CODES = {KafkaError._INCONSISTENT, KafkaError.OUT_OF_ORDER_SEQUENCE_NUMBER}
+"""Codes that say only that a record was lost, or one of the transaction before."""
+
+NATIVE_SLICE_S = 1.0  # a native call is resumed this often, to see whether the client was closed
+RESUME_PAUSE_S = 0.02  # before a native call is resumed that returned early
+FLUSH_SLICE_S = 0.05  # Ctrl-C waits this long for the delivery of records
+
+
+class TransactionalClient:
+    """A native producer that holds a transaction name."""
+
+    def __init__(self, connection: KafkaConnection, name: str) -> None:
+        self.name = name
+        self._timeout_s = connection.settings.transaction_timeout
+        self._failures = connection.requests.failures
+        self._fatal: KafkaError | None = None
+        options = transacting(connection.settings, name)
+        self.producer = SharedProducer(connection.credentials.prepared(options, self._failures))
+        """The native producer, with the threads that wait for its reports."""
+        self._native = self.producer.native
+        self._worker = NativeWorker("mqplug-kafka-transaction")
+        self._closing = Event()
+        self._strangers: dict[str, bytes] = {}
+
+    def close(self) -> None:
+        """End the native producer. What it has not sent is dropped."""
+        self._closing.set()
+        self._worker.stop()
+        with self.noting_fatal():
+            self._native.purge()
+            self._native.poll(0)
+        with self.noting_fatal():
+            self.producer.end(0)
+        del self._native
+
+    @contextmanager
+    def noting_fatal(self) -> Iterator[None]:
+        """Note the fatal error of the native producer, which any poll of it may raise instead of calling back."""
+        try:
+            yield
+        except KafkaException as error:
+            if not native(error).fatal():
+                raise
+            self._fatal = native(error)
+
+    # calls --------------------------------------------------------------------------------------------------
+
+    def claim(self, timeout: float) -> None:
+        """Fence the older holder of the name, and abort what it left open."""
+        began = time.monotonic()
+        future = self._start(lambda native, seconds: native.init_transactions(seconds))
+        try:
+            self.wait(f"transaction name {self.name!r}", future, Deadline(timeout))
+        except Timeout as error:
+            raise self._failures.explain(f"transaction name {self.name!r}", began, error) from error
+
+    def begin(self, deadline: Deadline) -> None:
+        """Begin a transaction."""
+        self.wait("begin the transaction", self._worker.run(self._native.begin_transaction), deadline)
+
+    def commit(self) -> Future[None]:
+        """Begin to commit. The commit goes on until it has succeeded or was refused."""
+        return self._start(lambda native, seconds: native.commit_transaction(seconds))
+
+    def abort(self) -> Future[None]:
+        """Begin to abort. The abort goes on until it has succeeded."""
+        return self._start(lambda native, seconds: native.abort_transaction(seconds))
+
+    def store_positions(self, group: str, offsets: list[TopicPartition], member: bytes | None, left: Deadline) -> None:
+        """Store positions of a group in the transaction, as this member of it, or as a program outside."""
+        proof = member or self._stranger(group)
+        seconds = max(RESUME_PAUSE_S, left.remaining(self._timeout_s))
+        job = self._worker.run(lambda: self._native.send_offsets_to_transaction(offsets, proof, seconds))
+        self.wait(f"positions of the group {group!r}", job, left)
+
+    def deliver(self, deadline: Deadline, enough: Callable[[], bool]) -> None:
+        """Wait until all records were delivered, or it is enough. Raise ``Timeout`` if neither happens in time."""
+        while len(self._native) and not enough() and self._fatal is None:
+            if deadline.expired:
+                raise Timeout(f"{len(self._native)} records were not confirmed in time")
+            with self.noting_fatal():
+                self._native.flush(deadline.remaining(FLUSH_SLICE_S))
+
+    def reason(self, deadline: Deadline) -> Error | None:
+        """Return why the transaction has to be aborted, which the native client tells if it is asked to commit.
+
+        Only for one that lost a record: such a commit is refused. None if the reason is that record alone.
+        """
+        try:
+            self.wait("the transaction failed", self.commit(), deadline)
+        except Error as error:
+            return None if code_of(error) in NO_REASON_CODES else error
+        return None
+
+    def wait(self, what: str, future: Future[None], deadline: Deadline) -> None:
+        """Wait for a call. Raise its error, typed, or ``Timeout`` if it goes on."""
+        try:
+            future.result(deadline.remaining())
+        except FutureTimeout:
+            raise Timeout(
+                f"{what}: no answer in time", fix="Allow more time, or check that the brokers are up"
+            ) from None
+        except KafkaException as error:
+            inner = native(error)
+            if inner.fatal() or inner.code() in FENCED_CODES:
+                self._fatal = inner
+            raise self.broken or error_from_native(error, what) from error
+
+    @property
+    def broken(self) -> Error | None:
+        """The error of a native producer that can do nothing more, for it was fenced or failed for good."""
+        fatal = self._fatal
+        if fatal is None:
+            return None
+        if fatal.code() in FENCED_CODES:
+            return Fenced(
+                f"the transaction name {self.name!r} was taken over by another client, or one of its transactions was "
+                f"open for longer than transaction_timeout ({self._timeout_s:g} s)",
+                fix="Connect again to take the name back, and make sure that only one program uses it at a time",
+            )
+        made = error_from_native(fatal, f"transaction name {self.name!r}")
+        made.fix = made.fix or "Connect again to claim the name anew"
+        return made
+
+    def _start(self, attempt: Callable[[Producer, float], None]) -> Future[None]:
+        producer = self._native
+        return self._worker.run(lambda: self._repeat(producer, attempt))
+
+    def _repeat(self, producer: Producer, attempt: Callable[[Producer, float], None]) -> None:
+        """Make a native call, and resume it while it only runs out of time."""
+        while True:
+            try:
+                attempt(producer, NATIVE_SLICE_S)
+            except KafkaException as error:
+                if self._closing.is_set() or not native(error).retriable():
+                    raise
+                self._closing.wait(RESUME_PAUSE_S)
+            else:
+                return
+
+    def _stranger(self, group: str) -> bytes:
+        """Return the native proof of a program that is no member of the group."""
+        proof = self._strangers.get(group)
+        if proof is None:
+            outside = Consumer({"group.id": group, "bootstrap.servers": "", "log_level": 0, "logger": logger})
+            proof = self._strangers[group] = outside.consumer_group_metadata()
+            outside.close()
+        return proof

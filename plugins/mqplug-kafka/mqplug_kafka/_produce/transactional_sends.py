@@ -1,0 +1,61 @@
+"""Sends of a transaction: records are handed to its native producer, and are pending until the transaction has ended.
+
+Unlike a usual producer it never sends a refused record again: a transaction that loses one cannot be committed.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+
+from mqplug.spi import Run, Sending
+from mqplug_kafka._cluster.connection import KafkaConnection
+from mqplug_kafka._cluster.shared_producer import SharedProducer
+from mqplug_kafka._produce.current_logs import CurrentLogs
+from mqplug_kafka._produce.delivery_reports import DeliveryReports
+from mqplug_kafka._produce.pending_records import PendingRecords, PendingRun, PendingSending
+from mqplug_kafka._produce.record_checks import unstorable
+from mqplug_kafka._produce.single_report import SingleReport
+
+
+class TransactionalSends:
+    """Hands records to the native producer of a transaction name, and takes its delivery reports."""
+
+    def __init__(self, connection: KafkaConnection, producer: SharedProducer) -> None:
+        self._connection = connection
+        self._producer = producer
+        self._future_max = connection.settings.future_max
+        self._current_logs = CurrentLogs(connection)
+
+    def send(self, sendings: Sequence[Sending], records: PendingRecords) -> None:
+        """Hand over records one by one."""
+        for each in sendings:
+            self._send(PendingSending(each, records))
+
+    def send_run(self, run: Run, records: PendingRecords) -> None:
+        """Hand over records together."""
+        if run.headers is not None or run.timestamps is not None:
+            self.send(run.sendings(), records)
+            return
+        self._prepare(run.topic, run.partition)
+        DeliveryReports(PendingRun(run, records), self._current_logs).produce(self._producer.native)
+
+    def settle(self, timeout: float) -> None:
+        """Learn of the logs to which records went."""
+        self._current_logs.settle(timeout)
+
+    def _prepare(self, topic: str, partition: int) -> None:
+        """Refresh the logs of a topic if they are due, and make the native client learn of the partition."""
+        now = time.monotonic()
+        if now >= self._current_logs.due.get(topic, 0.0):
+            self._current_logs.refresh(topic, now)
+        known = self._connection.known(topic)
+        if known is not None:
+            self._producer.learn(topic, partition, len(known.logs))
+
+    def _send(self, sending: Sending) -> None:
+        if (error := unstorable(sending, self._future_max)) is not None:
+            sending.failed(error)
+            return
+        self._prepare(sending.topic, sending.partition)
+        SingleReport(sending, self._current_logs).produce(self._producer.native)

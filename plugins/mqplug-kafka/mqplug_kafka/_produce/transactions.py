@@ -1,0 +1,233 @@
+"""The holder of a transaction name: records, positions of groups and the mark of a step, all or nothing.
+
+A commit goes through three stages: the records are delivered, the positions are stored in the transaction, and the
+transaction is ended. What fails in the first two proves that nothing is committed. The answer to the third may be late
+or lost: the outcome is unknown until the native client knows it, which the next ``begin`` waits for.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from concurrent.futures import Future
+from contextlib import suppress
+
+from mqplug import Error, Fenced, OutcomeUnknown, Timeout
+from mqplug.spi import Deadline, GroupMove, Run, Sending, TransactionMark, TransactionOptions
+from mqplug_kafka._admin import transaction_marks
+from mqplug_kafka._admin.group_positions import as_native
+from mqplug_kafka._admin.log_offsets import wait_until_readable
+from mqplug_kafka._cluster.connection import KafkaConnection
+from mqplug_kafka._cluster.transactional_client import TransactionalClient
+from mqplug_kafka._produce.pending_records import PendingRecords
+from mqplug_kafka._produce.producer import LINGER_S
+from mqplug_kafka._produce.transactional_sends import TransactionalSends
+
+NOTHING_COMMITTED = "nothing of this transaction was committed"
+CLOSE_SHARE = 0.5  # of the time that a close has, for the abort of an open transaction
+READABLE_TIMEOUT_S = 1.0  # until readers can reach what was committed
+READERS_BLOCKED_S = 10.0  # commits do not wait for readers this long after such a wait was in vain
+IDS_TIMEOUT_S = 5.0  # until it is known to which incarnations of the topics the records went
+
+
+class KafkaTransactions:
+    """A transaction name, and its one transaction at a time."""
+
+    linger_s = LINGER_S
+
+    def __init__(self, connection: KafkaConnection, options: TransactionOptions, timeout: float) -> None:
+        self._connection = connection
+        self._client = TransactionalClient(connection, options.name)
+        self._sends = TransactionalSends(connection, self._client.producer)
+        self._records = self._fresh()
+        self._mark: TransactionMark | None = None
+        self._open = False
+        self._readers_blocked_until = 0.0
+        self._commit: Future[None] | None = None  # of an earlier transaction whose outcome is not known
+        self._abort: Future[None] | None = None
+        try:
+            self._client.claim(timeout)
+        except BaseException:
+            self._client.close()
+            raise
+
+    # records ------------------------------------------------------------------------------------------------
+
+    def send(self, sendings: Sequence[Sending]) -> None:
+        self._sends.send(sendings, self._records)
+
+    def send_run(self, run: Run) -> None:
+        self._sends.send_run(run, self._records)
+
+    def pump(self, timeout: float) -> None:
+        """Serve delivery reports."""
+        with self._client.noting_fatal():
+            self._client.producer.pump(timeout)
+        self._sends.settle(timeout)
+
+    def flush(self, timeout: float) -> None:
+        """Make the native client send what lingers there."""
+        with self._client.noting_fatal():
+            self._client.producer.hasten(timeout)
+
+    def close(self, timeout: float) -> None:
+        """Abort an open transaction, and release the native producer."""
+        try:
+            self.abort(timeout * CLOSE_SHARE)
+        finally:
+            self._client.close()
+
+    # transactions -------------------------------------------------------------------------------------------
+
+    def begin(self, mark: TransactionMark | None, timeout: float) -> bool:
+        """Begin a transaction, when it is known how the one before ended."""
+        deadline = Deadline(timeout)
+        if (error := self._client.broken) is not None:
+            raise error
+        self._settle_former(deadline)
+        name = self._client.name
+        repeated = mark is not None and transaction_marks.was_reached(self._connection, name, mark, deadline)
+        self._client.begin(deadline)
+        self._records = self._fresh()
+        self._mark = None if repeated else mark
+        self._open = True
+        return repeated
+
+    def commit(self, moves: Sequence[GroupMove], timeout: float) -> None:
+        """Commit in three stages."""
+        deadline = Deadline(timeout)
+        try:
+            self._deliver(deadline)
+            self._store_positions(moves, deadline)
+        except Timeout as error:
+            self._give_up(late := _nothing(error))
+            raise late from error
+        except Error as error:
+            self._give_up(error)
+            raise
+        except BaseException:  # Ctrl-C
+            self._give_up(_nothing("it was interrupted"))
+            raise
+        self._end(deadline)
+
+    def abort(self, timeout: float) -> None:
+        """Abort the open transaction. Its records are settled even if no broker confirms it."""
+        if self._open:
+            self._give_up(_nothing("it was aborted"))
+        if self._abort is not None and self._client.broken is None:
+            self._finish_abort(Deadline(timeout))
+
+    # stages -------------------------------------------------------------------------------------------------
+
+    def _deliver(self, deadline: Deadline) -> None:
+        records = self._records
+        self._client.deliver(deadline, lambda: records.doomed)
+        if (error := self._client.broken or records.failure) is not None:
+            raise error
+        if records.doubt is not None:
+            raise self._client.reason(deadline) or _nothing(records.doubt)
+        self._sends.settle(deadline.remaining(IDS_TIMEOUT_S))
+
+    def _store_positions(self, moves: Sequence[GroupMove], deadline: Deadline) -> None:
+        for move in moves:
+            if move.positions:
+                offsets = as_native(move.positions)
+                self._client.store_positions(move.group, offsets, move.member, deadline)
+        if self._mark is not None:
+            group = transaction_marks.mark_group(self._client.name)
+            self._client.store_positions(group, [transaction_marks.as_offset(self._mark)], None, deadline)
+
+    def _end(self, deadline: Deadline) -> None:
+        """End the transaction, and settle its records."""
+        self._open = False
+        future = self._commit = self._client.commit()
+        try:
+            self._client.wait("commit", future, deadline)
+        except Timeout as error:
+            self._records.unknown(unknown := _unknown(error))
+            raise unknown from error
+        except Error as error:
+            self._refused(error, deadline)
+        except BaseException:
+            self._records.unknown(_unknown("the wait for it was interrupted"))
+            raise
+        self._commit = None
+        try:
+            self._wait_for_readers(deadline)
+        finally:
+            self._records.committed(_unknown("it was committed, but no broker reported the id"))
+
+    def _wait_for_readers(self, deadline: Deadline) -> None:
+        """Wait until the records can be read: a commit is confirmed some milliseconds earlier.
+
+        They cannot while another program's older transaction is open. So do not wait again soon.
+        """
+        last = self._records.last
+        if not last or time.monotonic() < self._readers_blocked_until:
+            return
+        with suppress(Error):  # it is committed all the same
+            if not wait_until_readable(self._connection, last, deadline.remaining(READABLE_TIMEOUT_S)):
+                self._readers_blocked_until = time.monotonic() + READERS_BLOCKED_S
+
+    def _refused(self, error: Error, deadline: Deadline) -> None:
+        """Raise the error of a commit that failed. An abort that succeeds proves that nothing was committed."""
+        self._commit = None
+        if isinstance(error, Fenced):
+            self._records.failed(error)
+            raise error
+        if self._client.broken is not None:
+            self._records.unknown(unknown := _unknown(error))
+            raise unknown from error
+        self._abort = self._client.abort()
+        try:
+            self._finish_abort(deadline)
+        except Error:
+            self._records.unknown(unknown := _unknown(error))
+            raise unknown from error
+        except BaseException:
+            self._records.unknown(_unknown("the wait for it was interrupted"))
+            raise
+        self._records.failed(error)
+        raise error
+
+    def _give_up(self, error: Error) -> None:
+        """Settle the records as not stored, and begin to abort."""
+        self._open = False
+        self._abort = self._client.abort()
+        self._records.failed(error)
+
+    def _finish_abort(self, deadline: Deadline) -> None:
+        if self._abort is not None:
+            self._client.wait("abort", self._abort, deadline)
+            self._abort = None
+
+    def _settle_former(self, deadline: Deadline) -> None:
+        """Wait until it is known how the transaction before ended."""
+        if self._open:
+            self._give_up(_nothing("another one was begun"))
+        if self._commit is not None:
+            try:
+                self._client.wait("the commit before", self._commit, deadline)
+            except Timeout:
+                raise
+            except Error:
+                if (broken := self._client.broken) is not None:
+                    raise broken from None
+                self._abort = self._client.abort()
+            self._commit = None
+        self._finish_abort(deadline)
+
+    def _fresh(self) -> PendingRecords:
+        return PendingRecords(lambda: self._client.broken)
+
+
+def _nothing(why: object) -> Error:
+    """Return the error of a transaction that is certainly not committed."""
+    text = why.message if isinstance(why, Error) else why
+    return Error(f"{NOTHING_COMMITTED}: {text}", fix="Repeat the step", retryable=True)
+
+
+def _unknown(why: object) -> OutcomeUnknown:
+    text = why.message if isinstance(why, Error) else why
+    fix = "Begin the next transaction of this name, which waits for the outcome; number= tells whether to repeat a step"
+    return OutcomeUnknown(f"the outcome of the commit is not known: {text}", fix=fix)

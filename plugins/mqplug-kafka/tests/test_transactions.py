@@ -1,0 +1,179 @@
+"""Transactions at the driver's seam: all or nothing, aborts, fencing, marks and positions."""
+
+from __future__ import annotations
+
+import pytest
+from kafka_driver import Seam, fill, new_name
+from transaction_seam import Holder, at, values
+
+import mqplug
+from mqplug import spi
+
+
+@pytest.fixture
+def name():
+    """A transaction name of its own for each test."""
+    return new_name()
+
+
+def test_records_of_many_topics_are_committed_together(mq, topic, name):
+    """Nothing is seen before the commit, everything after it; then the records have their ids."""
+    other = new_name()
+    mq.create_topic(other)
+    with Holder(mq, name) as holder:
+        assert holder.begin() is False
+        sent = holder.send(topic, b"a", b"b") + holder.send_run(other, b"c", b"d")
+        holder.deliver()
+        assert [each.outcomes for each in sent] == [[]] * 4
+        assert [mq.bounds(each)[0] for each in (topic, other)] == [mqplug.Bounds(None, None)] * 2
+        holder.commit()
+        assert [each.outcome for each in sent] == [(0, 0), (0, 1), (0, 0), (0, 1)]
+    assert (values(mq, topic), values(mq, other)) == ([b"a", b"b"], [b"c", b"d"])
+
+
+def test_an_abort_drops_everything(mq, topic, name):
+    """Aborted records are settled as failed and are never seen; the next transaction goes on."""
+    with Holder(mq, name) as holder:
+        holder.begin()
+        sent = holder.send(topic, b"a") + holder.send_run(topic, b"b", b"c")
+        holder.deliver()
+        holder.driver.abort(30)
+        assert all(isinstance(each.outcome, mqplug.Error) for each in sent)
+        holder.driver.abort(30)
+        holder.begin()
+        holder.send(topic, b"d")
+        holder.commit()
+    assert values(mq, topic) == [b"d"]
+
+
+def test_a_newer_holder_fences_the_older_one(kafka_server, mq, topic, name):
+    """The newer holder aborts what the older one left open; the older one is fenced for good."""
+    with mqplug.connect(kafka_server.url) as newer, Holder(mq, name) as old:
+        old.begin()
+        sent = old.send(topic, b"old")
+        old.deliver()
+        with Holder(newer, name) as new:
+            new.begin()
+            new.send(topic, b"new")
+            with pytest.raises(mqplug.Fenced):
+                old.commit()
+            assert isinstance(sent[0].outcome, mqplug.Fenced)
+            with pytest.raises(mqplug.Fenced):
+                old.begin()
+            new.commit()
+    assert values(mq, topic) == [b"new"]
+
+
+def test_positions_are_committed_with_their_acked_ranges(mq, topic, name):
+    """A group's position and the ranges acked after it are stored at the commit, and not by an abort."""
+    fill(mq, topic, 10)
+    group = new_name()
+    (log,) = mq.partitions(topic)
+    mq.reset_group(group, topic, mqplug.EARLIEST)
+    with Holder(mq, name) as holder:
+        holder.begin()
+        holder.send(topic, b"out")
+        holder.driver.commit([spi.GroupMove(group, {log: at(log, 3, (4, 5), (8, 8))})], 30)
+        assert mq.positions(topic, group=group)[0] == at(log, 3, (4, 5), (8, 8))
+        holder.begin()
+        holder.driver.abort(30)
+    assert mq.positions(topic, group=group)[0].position.coordinates == (3,)
+
+
+def test_a_member_proves_that_it_holds_its_logs(mq, topic, name):
+    """A member's positions are stored; after another generation began, its old proof aborts the transaction."""
+    fill(mq, topic, 4)
+    group = new_name()
+    (log,) = mq.partitions(topic)
+    with Holder(mq, name) as holder:
+        with Seam(mq, topic, group) as consumer:
+            consumer.join(1)
+            proof = consumer.driver.membership()
+            holder.begin()
+            holder.commit(spi.GroupMove(group, {log: at(log, 2)}, proof))
+        holder.begin()
+        sent = holder.send(topic, b"out")
+        with pytest.raises(mqplug.NotAssigned):
+            holder.commit(spi.GroupMove(group, {log: at(log, 4)}, proof))
+        assert isinstance(sent[0].outcome, mqplug.NotAssigned)
+        holder.begin()
+        holder.send(topic, b"next")
+        holder.commit()
+    assert mq.positions(topic, group=group)[0].position.coordinates == (2,)
+    assert values(mq, topic)[4:] == [b"next"]
+
+
+def test_marks_tell_which_steps_were_committed(kafka_server, mq, topic, name):
+    """A committed number and lower ones are repeated, for this topic and name only, also for another client."""
+    other = new_name()
+    mq.create_topic(other)
+    with Holder(mq, name) as holder:
+        assert holder.begin(topic, 7) is False
+        holder.send(topic, b"a")
+        holder.commit()
+        assert holder.begin(topic, 8) is False
+        holder.driver.abort(30)
+    with mqplug.connect(kafka_server.url) as later, Holder(later, name) as holder:
+        for number, repeated in ((6, True), (7, True), (8, False)):
+            assert holder.begin(topic, number) is repeated
+            holder.driver.abort(30)
+        assert holder.begin(other, 0) is False
+        holder.commit()
+        assert holder.begin(other, 0) is True
+        holder.commit()
+        assert holder.begin(topic, 7) is True
+        holder.commit()
+    with Holder(mq, new_name()) as stranger:
+        assert stranger.begin(topic, 7) is False
+
+
+def test_groups_of_marks_are_no_groups(mq, topic, name):
+    """The groups that keep marks are not listed, not moved, not deleted and not consumed with."""
+    with Holder(mq, name) as holder:
+        holder.begin(topic, 1)
+        holder.commit()
+    group = f"mqplug-transaction-{name}"
+    assert group not in {each.name for each in mq.groups()} | {each.name for each in mq.groups(topic)}
+    for attempt in (
+        lambda: mq.delete_group(group),
+        lambda: mq.reset_group(group, topic, mqplug.EARLIEST),
+        lambda: mq.consumer(topic, group=group),
+    ):
+        with pytest.raises(mqplug.InvalidName, match="marks"):
+            attempt()
+
+
+def test_a_refused_record_dooms_the_transaction(mq, name):
+    """A record that the broker refuses fails the commit with its reason; nothing is seen, and later steps go on."""
+    narrow = new_name()
+    mq.create_topic(narrow, options={"max.message.bytes": "1000"})
+    with Holder(mq, name) as holder:
+        holder.begin()
+        small = holder.send(narrow, b"small")
+        holder.deliver()
+        large = holder.send(narrow, b"x" * 5000)
+        with pytest.raises(mqplug.MessageTooLarge):
+            holder.commit()
+        assert isinstance(large[0].outcome, mqplug.MessageTooLarge)
+        assert isinstance(small[0].outcome, mqplug.Error)
+        if (lost := failure(lambda: step(holder, narrow, b"next"))) is not None:
+            assert lost.retryable  # the native client gets a new epoch, which costs a transaction
+            step(holder, narrow, b"next")
+    assert values(mq, narrow) == [b"next"]
+
+
+def failure(call):
+    """Return the error of a call, or None."""
+    try:
+        call()
+    except mqplug.Error as error:
+        return error
+    return None
+
+
+def step(holder, topic, value):
+    """One whole transaction."""
+    holder.begin()
+    sent = holder.send(topic, value)
+    holder.commit()
+    return sent
