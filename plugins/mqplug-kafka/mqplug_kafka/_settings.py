@@ -116,7 +116,7 @@ def from_url(url: Url) -> Mapping[str, Any]:
     if url.path.strip("/"):
         raise ConfigError(
             f"a kafka URL has no path, but this one has {url.path!r}",
-            fix="Write kafka://user:password@host:9092,other:9092",
+            fix="Write kafka://host:9092, and name the topic when you open a producer or a consumer",
         )
     login = {"username": url.user or None, "password": url.password} if url.user is not None else {}
     return {"servers": [host.at(DEFAULT_PORT) for host in url.hosts], **login}

@@ -100,6 +100,38 @@ def test_a_url_that_makes_no_sense_is_a_config_error(url):
     assert "s3" not in str(caught.value)
 
 
+@pytest.mark.parametrize("path", ["/orders", "/orders/", "/a/b", "/a%2Fb", "//orders"])
+@pytest.mark.parametrize("way", ["call", "environment", "file"])
+def test_a_path_in_the_url_is_refused_wherever_the_url_stands(path, way, tmp_path, monkeypatch):
+    """A topic in the URL is not ignored: the error says that the path is wrong and where the topic belongs."""
+    url = f"kafka://127.0.0.1:1{path}"
+    monkeypatch.chdir(tmp_path)
+    if way == "environment":
+        monkeypatch.setenv("MQPLUG_URL", url)
+    elif way == "file":
+        (tmp_path / "mqplug.toml").write_text(f'url = "{url}"')
+    with pytest.raises(mqplug.ConfigError, match="has no path.*name the topic when you open"):
+        mqplug.connect(*([url] if way == "call" else []))
+
+
+def test_a_path_in_the_url_is_refused_on_the_command_line():
+    """The commands refuse it, too, and end with an error."""
+    command = [sys.executable, "-m", "mqplug.cli", "topics", "kafka://127.0.0.1:1/orders"]
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert ended.returncode != 0
+    assert "has no path" in ended.stderr
+
+
+@pytest.mark.parametrize("server", ["h:9092/orders", "h/orders", "kafka://h:9092"])
+def test_a_server_with_a_path_is_refused(server, monkeypatch):
+    """The setting servers names hosts alone, in the environment too."""
+    with pytest.raises(mqplug.ConfigError, match="names no broker"):
+        mqplug.connect("kafka", servers=[server])
+    monkeypatch.setenv("MQPLUG_KAFKA_SERVERS", server)
+    with pytest.raises(mqplug.ConfigError):
+        mqplug.connect("kafka")
+
+
 def test_security_becomes_the_protocol():
     """Password and TLS choose the protocol."""
     assert common(KafkaSettings(servers=["h:1"]))["security.protocol"] == "plaintext"
