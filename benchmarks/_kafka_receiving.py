@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import Any
 from uuid import uuid4
 
+import pyarrow as pa
 from confluent_kafka import Consumer, Message, TopicPartition
 
 import mqplug
@@ -20,6 +22,16 @@ CONSUMER_OPTIONS = {
     "enable.auto.offset.store": False,
 }
 """The options that mqplug passes to confluent-kafka. Its defaults are slower (fetch.queue.backoff.ms)."""
+
+
+ARROW_COLUMNS = {
+    "key": pa.binary(),
+    "value": pa.binary(),
+    "headers": pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())])),
+    "partition": pa.int32(),
+    "offset": pa.int64(),
+    "timestamp": pa.timestamp("ms", tz="UTC"),
+}
 
 
 def receiving_contests(mq: mqplug.Client, bootstrap: str, topic: str, messages: int) -> list[Contest]:
@@ -52,6 +64,11 @@ def receiving_contests(mq: mqplug.Client, bootstrap: str, topic: str, messages: 
 
         return Side(name, words, prepare)
 
+    to_arrow = Contest(
+        name="kafka: consume to Arrow", min_speed_ratios={"consume": 0.9},
+        ours=ours("receive_many(1000).to_arrow() of six columns", _arrow_batches),
+        rivals=[raw("consume", "confluent-kafka: consume(1000), the getters of six columns, Arrow", _raw_arrow)],
+    )  # fmt: skip
     polled = raw("poll", "confluent-kafka: poll() a message, value() and key() read", _raw_poll)
     return [
         Contest(
@@ -59,6 +76,7 @@ def receiving_contests(mq: mqplug.Client, bootstrap: str, topic: str, messages: 
             ours=ours("receive_many(1000).values", _batches),
             rivals=[raw("consume", "confluent-kafka: consume(1000), value() of each", _raw_batches)],
         ),
+        to_arrow,
         Contest(
             name="kafka: consume message by message", min_speed_ratios={"poll": 0.8},
             ours=ours("for message in consumer: message.value, message.key", _iterate),
@@ -78,6 +96,13 @@ def _batches(consumer: mqplug.Consumer, messages: int) -> int:
     count = 0
     while count < messages:
         count += len(consumer.receive_many(BATCH_MESSAGES, 30).values)
+    return count
+
+
+def _arrow_batches(consumer: mqplug.Consumer, messages: int) -> int:
+    count = 0
+    while count < messages:
+        count += consumer.receive_many(BATCH_MESSAGES, 30).to_arrow(list(ARROW_COLUMNS)).num_rows
     return count
 
 
@@ -107,6 +132,22 @@ def _raw_batches(consumer: Consumer, messages: int) -> int:
     count = 0
     while count < messages:
         count += len(list(map(Message.value, consumer.consume(min(BATCH_MESSAGES, messages - count), 30))))
+    return count
+
+
+def _raw_arrow(consumer: Consumer, messages: int) -> int:
+    count = 0
+    while count < messages:
+        found = consumer.consume(min(BATCH_MESSAGES, messages - count), 30)
+        headers: list[Any] = [each.headers() or () for each in found]
+        columns: list[list[Any]] = [
+            list(map(Message.key, found)), list(map(Message.value, found)),
+            [[{"key": name, "value": value} for name, value in each] for each in headers],
+            list(map(Message.partition, found)), list(map(Message.offset, found)),
+            [moment for _, moment in map(Message.timestamp, found)],
+        ]  # fmt: skip
+        arrays = [pa.array(each, kind) for each, kind in zip(columns, ARROW_COLUMNS.values(), strict=True)]
+        count += pa.record_batch(arrays, names=list(ARROW_COLUMNS)).num_rows
     return count
 
 

@@ -67,6 +67,8 @@ def test_each_time_arrives_exactly(kafka_server, topic, ids, extension):
         assert [each for batch in batches for each in batch.timestamps][:-1] == TIMES
         table = pa.Table.from_batches([batch.to_arrow() for batch in batches])
         assert table.column("timestamp").cast(pa.int64()).to_pylist()[:-1] == TIMES
+        assert table.column("log_time") == table.column("timestamp")
+        assert table.column("offset").to_pylist() == [each.coordinates[0] for each in ids]
 
 
 def test_each_time_arrives_exactly_with_await(kafka_server, topic, ids):

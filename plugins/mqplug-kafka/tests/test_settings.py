@@ -110,7 +110,7 @@ def test_a_path_in_the_url_is_refused_wherever_the_url_stands(path, way, tmp_pat
         monkeypatch.setenv("MQPLUG_URL", url)
     elif way == "file":
         (tmp_path / "mqplug.toml").write_text(f'url = "{url}"')
-    with pytest.raises(mqplug.ConfigError, match="has no path.*name the topic when you open"):
+    with pytest.raises(mqplug.ConfigError, match=r"has no path.*name the topic when you open"):
         mqplug.connect(*([url] if way == "call" else []))
 
 

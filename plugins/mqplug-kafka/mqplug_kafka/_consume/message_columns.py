@@ -1,15 +1,22 @@
-"""Native messages as batches, whose columns are read on demand."""
+"""Native messages as batches, whose columns are read on demand.
+
+Only this module reads the fields of native messages that are delivered. A reader that fills Arrow buffers itself would
+replace ``MessageColumns``: lists and arrays of the same rows, each made when it is first asked for.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from operator import itemgetter
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
 from confluent_kafka import Message
 
 from mqplug import Batch, Log, Position
 from mqplug.spi import Headers, Numbers
+
+if TYPE_CHECKING:
+    import pyarrow
 
 _SECOND: Callable[[tuple[int, int]], int] = itemgetter(1)
 
@@ -64,7 +71,10 @@ class MessageColumns:
 
     def headers(self) -> Sequence[Headers]:
         """Return the headers, in order, with their duplicates."""
-        return [tuple(cast(Headers, each)) if each else () for each in map(Message.headers, self._messages)]
+        found = list(map(Message.headers, self._messages))
+        if not any(found):
+            return [()] * len(found)
+        return [tuple(cast(Headers, each)) if each else () for each in found]
 
     def timestamps(self) -> Sequence[int]:
         """Return creation or arrival times, as the topic is configured, whatever number the producer gave."""
@@ -76,3 +86,15 @@ class MessageColumns:
 
     def attempts(self) -> None:
         """Return None: Kafka does not count deliveries."""
+
+    def arrow(self, names: Sequence[str]) -> Mapping[str, pyarrow.Array]:
+        """Return the columns of numbers as arrays: no tuple is made for an offset, and both times are one array."""
+        import pyarrow as pa
+
+        arrays: dict[str, pyarrow.Array] = {}
+        if "offset" in names:
+            arrays["offset"] = pa.array(list(map(Message.offset, self._messages)), pa.int64())
+        if "timestamp" in names or "log_time" in names:
+            times = pa.array(self.timestamps(), pa.int64()).view(pa.timestamp("ms", tz="UTC"))
+            arrays |= {name: times for name in ("timestamp", "log_time") if name in names}
+        return arrays
