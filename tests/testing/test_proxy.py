@@ -5,6 +5,7 @@ from __future__ import annotations
 import socket
 import struct
 import threading
+import time
 from concurrent.futures import ThreadPoolExecutor, TimeoutError as FutureTimeoutError
 
 import pytest
@@ -292,3 +293,77 @@ def test_several_targets_share_a_network(server):
                 assert client.recv(1) == b"x"
                 client.close()
                 served.close()
+
+
+def test_a_delay_holds_in_both_directions_and_ends_when_healed(proxy, pair):
+    """What was sent arrives no earlier than the delay; what is under way when it is healed arrives at once."""
+    client, served = pair
+    proxy.delay(0.4)
+    for speaker, listener in (pair, reversed(pair)):
+        began = time.monotonic()
+        speaker.sendall(b"late")
+        assert heard(listener, 4) == b"late"
+        assert time.monotonic() - began >= 0.4
+    proxy.delay(3600)
+    client.sendall(b"later")
+    assert silent(served)
+    proxy.heal()
+    assert heard(served, 5) == b"later"
+    client.sendall(b"now")
+    assert heard(served, 3) == b"now"
+
+
+def test_a_delay_is_one_of_time_not_of_throughput(proxy, pair):
+    """Many chunks are under way together: a megabyte takes the delay once, not once for each chunk."""
+    client, served = pair
+    proxy.delay(1.0)
+    much = bytes(1_000_000)
+    sender = threading.Thread(target=client.sendall, args=(much,))
+    began = time.monotonic()
+    sender.start()
+    assert heard(served, len(much)) == much
+    sender.join(PATIENCE)
+    assert time.monotonic() - began < 15 * 1.0  # there are sixteen chunks or more
+
+
+def test_the_end_of_a_delayed_connection_comes_after_what_was_sent(proxy, pair):
+    """A side that sends and ends, or breaks, the connection does not lose what is under way."""
+    client, served = pair
+    proxy.delay(0.3)
+    served.sendall(b"last words")
+    served.close()
+    assert heard(client, 11) == b"last words"
+
+
+def test_one_connection_breaks_and_the_others_go_on(proxy, server):
+    """The connection that carried something last is reset on both sides; the other one notices nothing."""
+    first, first_served = connected(proxy, server)
+    second, second_served = connected(proxy, server)
+    with first, first_served, second, second_served:
+        for speaker, listener in ((second, second_served), (first, first_served)):
+            speaker.sendall(b"x")
+            assert heard(listener, 1) == b"x"
+        assert proxy.break_connections(1) == 1
+        with pytest.raises(ConnectionResetError):
+            first.recv(1)
+        with pytest.raises(ConnectionResetError):
+            first_served.recv(1)
+        second.sendall(b"y")
+        assert heard(second_served, 1) == b"y"
+        assert proxy.break_connections() == 1
+        with pytest.raises(ConnectionResetError):
+            second.recv(1)
+        assert proxy.break_connections() == 0
+        third, third_served = connected(proxy, server)
+        with third, third_served:
+            third.sendall(b"z")
+            assert heard(third_served, 1) == b"z"
+
+
+@pytest.mark.parametrize("wrong", [-1, float("inf"), float("nan")])
+def test_a_delay_that_cannot_be_meant_is_refused(proxy, wrong):
+    """A delay is a finite time that has not passed yet, and at least one connection is broken."""
+    with pytest.raises(ValueError, match="a delay is a finite number"):
+        proxy.delay(wrong)
+    with pytest.raises(ValueError, match="1 or more connections"):
+        proxy.break_connections(0)

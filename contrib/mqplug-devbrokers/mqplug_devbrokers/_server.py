@@ -191,6 +191,18 @@ class BrokerServer(ABC):
         """Restore the network. Connections that were cut go on, and new ones can be opened."""
         self._relay().heal()
 
+    def delay_network(self, seconds: float) -> None:
+        """Delay everything between the broker and clients at the relayed address, each way, until `heal_network`."""
+        self._relay().delay(seconds)
+
+    def break_connection(self) -> int:
+        """Reset one connection of clients at the relayed address, the one used last. Return 0 if there is none."""
+        return self.break_connections(1)
+
+    def break_connections(self, count: int | None = None) -> int:
+        """Reset connections of clients at the relayed address (None: all), and return how many there were."""
+        return self._relay().break_connections(count)
+
     def stall_replies(self) -> None:
         """Hold back the broker's answers to clients at the relayed address, until `heal_network` delivers them."""
         self._relay().stall_replies()

@@ -298,6 +298,11 @@ class KafkaCluster:
         for node in self.nodes.values():
             node.heal_network()
 
+    def delay_network(self, seconds: float) -> None:
+        """Delay everything between the nodes and clients at the relayed addresses, each way, until `heal_network`."""
+        for node in self.nodes.values():
+            node.delay_network(seconds)
+
     def stall_replies(self) -> None:
         """Hold back the answers to clients at the relayed addresses, until `heal_network` delivers them."""
         for node in self.nodes.values():

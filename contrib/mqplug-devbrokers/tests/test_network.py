@@ -67,6 +67,57 @@ def test_a_kafka_client_meets_a_cut(kafka_server: KafkaServer) -> None:
     assert far.flush(20) == 0
 
 
+def test_a_delayed_network_answers_late(kafka_server: KafkaServer) -> None:
+    """A question over the network takes as long as its way there and back; a plain one does not wait."""
+    far, near = (
+        AdminClient({"bootstrap.servers": at}) for at in (kafka_server.relayed_bootstrap, kafka_server.bootstrap)
+    )
+    for admin in (far, near):
+        admin.list_topics(timeout=PATIENCE)
+    kafka_server.delay_network(0.5)
+    try:
+        began = time.monotonic()
+        far.list_topics(timeout=PATIENCE)
+        assert time.monotonic() - began >= 1.0
+    finally:
+        kafka_server.heal_network()
+
+
+def test_a_kafka_client_survives_a_broken_connection(kafka_server: KafkaServer) -> None:
+    """One connection is reset, its client connects again, and everything is acknowledged; another one goes on."""
+    topic = f"t-{uuid.uuid4().hex}"
+    admin = AdminClient({"bootstrap.servers": kafka_server.relayed_bootstrap})
+    admin.create_topics([NewTopic(topic, 1)])[topic].result(10)
+    lost: list[object] = []
+    options = {"bootstrap.servers": kafka_server.relayed_bootstrap, "error_cb": lost.append}
+    producer = Producer(options)
+    for _ in range(3):
+        producer.produce(topic, b"x")
+        assert producer.flush(20) == 0
+        assert kafka_server.break_connection() == 1
+    producer.produce(topic, b"after")
+    assert producer.flush(20) == 0
+    assert kafka_server.break_connections() >= 1
+    assert admin.list_topics(timeout=PATIENCE).topics[topic]
+
+
+def test_a_pulsar_client_survives_broken_connections(pulsar_server: PulsarServer) -> None:
+    """All connections are reset, and the client sends on."""
+    topic = f"t-{uuid.uuid4().hex}"
+    PulsarRest(pulsar_server.admin_url, PATIENCE).create_topic(topic)
+    with producing(pulsar_server.relayed_service_url, topic) as producer:
+        producer.send(b"before")
+        assert pulsar_server.break_connections() >= 1
+        retried(lambda: producer.send(b"after"))
+        pulsar_server.delay_network(0.2)
+        try:
+            began = time.monotonic()
+            retried(lambda: producer.send(b"late"))
+            assert time.monotonic() - began >= 0.4
+        finally:
+            pulsar_server.heal_network()
+
+
 def test_the_network_survives_the_broker(kafka_server: KafkaServer) -> None:
     """After a restart the same relayed address leads to the same broker."""
     address = kafka_server.relayed_bootstrap

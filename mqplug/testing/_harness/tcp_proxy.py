@@ -1,21 +1,25 @@
-"""A TCP proxy that cuts the network, or only the replies of a server."""
+"""A TCP proxy that cuts or delays the network, breaks single connections, or treats only the replies of a server."""
 
 from __future__ import annotations
 
 import asyncio
+import math
 import socket
 import struct
 from collections.abc import Callable, Coroutine, Sequence
 from contextlib import suppress
 from threading import Thread
-from typing import Any, Final, Literal, Self, TypedDict
+from typing import Any, Final, Literal, Self, TypedDict, TypeVar
 
 HostPort = tuple[str, int]
 Replies = Literal["pass", "stall", "drop", "reset"]
+_Chunks = asyncio.Queue[tuple[float, "bytes | OSError"]]  # each with the time when it is due
+T = TypeVar("T")
 
 LOOPBACK: Final = "127.0.0.1"
 BACKLOG_CONNECTIONS: Final = 128
 CHUNK_BYTES: Final = 64 * 1024
+MAX_CHUNKS_UNDER_WAY: Final = 64  # in each direction of a connection
 PROXY_STEP_S: Final = 30.0  # for a step of the proxy's own thread, on a busy machine
 RESET_ON_CLOSE: Final = struct.pack("ii", 1, 0)  # a close with this SO_LINGER resets the connection
 
@@ -38,9 +42,9 @@ class Proxy:
     their order; ``ports=`` chooses where to listen. A server that redirects its clients to an address, as Kafka does,
     has to advertise the proxy's address.
 
-    ``cut``, ``stall_replies``, ``drop_replies`` and ``reset_replies`` hold until ``heal``. Each chunk is treated as a
-    whole, by the mode at the moment it is forwarded. ``close``, or the end of the ``with`` block, ends all connections
-    and the proxy's thread.
+    ``cut``, ``delay``, ``stall_replies``, ``drop_replies`` and ``reset_replies`` hold until ``heal``. Each chunk is
+    treated as a whole, by the mode at the moment it is forwarded. ``close``, or the end of the ``with`` block, ends all
+    connections and the proxy's thread.
     """
 
     def __init__(self, *targets: HostPort | int, ports: Sequence[int] = ()) -> None:
@@ -52,6 +56,8 @@ class Proxy:
         self._replies: Replies = "pass"
         self._carrying = asyncio.Event()
         self._answering = asyncio.Event()
+        self._punctual = asyncio.Event()
+        self._delay_s = 0.0
         self._loop = asyncio.new_event_loop()
         self._thread = Thread(target=self._loop.run_forever, name="mqplug.testing proxy", daemon=True)
         self._thread.start()
@@ -76,6 +82,24 @@ class Proxy:
         answer. After ``heal`` the same connections continue, and the bytes sent meanwhile arrive late.
         """
         self._run(self._cut())
+
+    def delay(self, seconds: float) -> None:
+        """Forward everything this much later, in both directions: a round trip takes twice as long.
+
+        As on a long line, many chunks can be under way. ``heal`` delivers them at once.
+        """
+        if not 0 <= seconds < math.inf:
+            raise ValueError(f"seconds={seconds}: a delay is a finite number, 0 or more")
+        self._run(self._late(seconds))
+
+    def break_connections(self, count: int | None = None) -> int:
+        """Reset ``count`` connections (None: all), and return how many there were. The others continue.
+
+        Those that carried something last are reset first. New connections can be opened.
+        """
+        if count is not None and count < 1:
+            raise ValueError(f"count={count}: 1 or more connections, or None for all")
+        return self._run(self._break(count))
 
     def stall_replies(self) -> None:
         """Forward requests, and hold back the server's replies until the network is healed."""
@@ -113,8 +137,8 @@ class Proxy:
 
     # in the proxy's own thread --------------------------------------------------------------------------------
 
-    def _run(self, step: Coroutine[Any, Any, None]) -> None:
-        asyncio.run_coroutine_threadsafe(step, self._loop).result(PROXY_STEP_S)
+    def _run(self, step: Coroutine[Any, Any, T]) -> T:
+        return asyncio.run_coroutine_threadsafe(step, self._loop).result(PROXY_STEP_S)
 
     async def _cut(self) -> None:
         if self._carrying.is_set():
@@ -122,6 +146,20 @@ class Proxy:
             for entrance in self._entrances:
                 self._loop.remove_reader(entrance.listener)
                 entrance.deafen()
+
+    async def _late(self, seconds: float) -> None:
+        self._delay_s = seconds
+        if seconds:
+            self._punctual.clear()
+        else:
+            self._punctual.set()
+
+    async def _break(self, count: int | None) -> int:
+        broken = sorted(self._links, key=lambda link: link.carried_at, reverse=True)[:count]
+        for link in broken:
+            link.reset()
+        await asyncio.gather(*(link.task for link in broken), return_exceptions=True)
+        return len(broken)
 
     async def _treat_replies(self, how: Replies) -> None:
         await self._heal()
@@ -134,6 +172,7 @@ class Proxy:
                 link.reset()
         self._replies = "pass"
         self._answering.set()
+        await self._late(0)
         if not self._carrying.is_set():
             self._carrying.set()
             for entrance, target in self._entrances.items():
@@ -162,24 +201,49 @@ class Proxy:
         with link.client, link.server:
             try:
                 await self._loop.sock_connect(link.server, target)
+                requests: _Chunks = asyncio.Queue(MAX_CHUNKS_UNDER_WAY)
+                replies: _Chunks = asyncio.Queue(MAX_CHUNKS_UNDER_WAY)
                 async with asyncio.TaskGroup() as both:
-                    both.create_task(self._pass(link.client, link.server))
-                    both.create_task(self._answer(link))
+                    both.create_task(self._read(link, link.client, requests))
+                    both.create_task(self._pass(requests, link.server))
+                    both.create_task(self._read(link, link.server, replies))
+                    both.create_task(self._answer(link, replies))
             except* OSError:
                 await self._carrying.wait()  # until then the other side must not notice
 
-    async def _pass(self, source: socket.socket, sink: socket.socket) -> None:
+    async def _read(self, link: _Link, source: socket.socket, chunks: _Chunks) -> None:
+        """Take in what arrives, and when it is due at the other side. The end is an empty chunk, or an error."""
+        data: bytes | OSError = b"-"
+        while data and not isinstance(data, OSError):
+            try:
+                data = await self._loop.sock_recv(source, CHUNK_BYTES)
+            except OSError as error:
+                data = error
+            link.carried_at = self._loop.time()
+            await chunks.put((link.carried_at + self._delay_s, data))
+
+    async def _due(self, chunks: _Chunks) -> bytes:
+        """Return the next chunk when it is due."""
+        due, data = await chunks.get()
+        with suppress(TimeoutError):
+            async with asyncio.timeout_at(due):
+                await self._punctual.wait()
+        if isinstance(data, OSError):
+            raise data
+        return data
+
+    async def _pass(self, chunks: _Chunks, sink: socket.socket) -> None:
         """Forward requests, and at last the end of the stream."""
-        while data := await self._loop.sock_recv(source, CHUNK_BYTES):
+        while data := await self._due(chunks):
             await self._carrying.wait()
             await self._loop.sock_sendall(sink, data)
         await self._carrying.wait()
         sink.shutdown(socket.SHUT_WR)
 
-    async def _answer(self, link: _Link) -> None:
+    async def _answer(self, link: _Link, chunks: _Chunks) -> None:
         """Forward replies, or treat them by the current mode."""
         while True:
-            data = await self._loop.sock_recv(link.server, CHUNK_BYTES)
+            data = await self._due(chunks)
             await self._carrying.wait()
             while self._replies == "stall":
                 await self._answering.wait()
@@ -206,6 +270,7 @@ class _Link:
     def __init__(self, client: socket.socket) -> None:
         self.client = client
         self.server = socket.socket()
+        self.carried_at = 0.0  # when something came last, from either side
         self.has_hole = False  # bytes are missing in the client's stream
         for side in (self.client, self.server):
             side.setblocking(False)

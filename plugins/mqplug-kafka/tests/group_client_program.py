@@ -38,6 +38,15 @@ def groups(mq, topic, group):
     mq.groups(topic, timeout=10)
 
 
+def questions(mq, topic, group):
+    """Ask all that can be asked about a group and its topic."""
+    assert mq.positions(topic, group=group, timeout=10)[0].position is not None
+    assert set(mq.lag(topic, group=group, timeout=10)) == set(mq.watermarks(topic, timeout=10))
+    end = time.monotonic() + 30
+    while group not in {each.name for each in mq.groups(topic, timeout=10)}:  # no broker lists it while it moves
+        assert time.monotonic() < end, "the group is not listed"
+
+
 def mover(mq, topic, group):
     """Move a group that nobody is in, there and back, and forget another one."""
     for start in (mqplug.LATEST, mqplug.EARLIEST):
@@ -79,7 +88,7 @@ def rounds(mq, role, topic, group, ended):
             print("round", flush=True)  # noqa: T201
 
 
-ROLES = {each.__name__: each for each in (member, lag, groups, mover, impatient)}
+ROLES = {each.__name__: each for each in (member, lag, groups, questions, mover, impatient)}
 
 
 def main(role, url, topic, group):

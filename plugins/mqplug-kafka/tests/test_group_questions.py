@@ -21,6 +21,7 @@ from mqplug_devbrokers import KafkaServer
 from mqplug_kafka._cluster import group_offsets
 
 RESTARTS = int(os.environ.get("MQPLUG_RESTARTS", "3"))
+MOVES = int(os.environ.get("MQPLUG_COORDINATOR_MOVES", "2"))
 GROUP_CLIENT_PROGRAM = Path(__file__).with_name("group_client_program.py")
 PATIENCE = 120.0  # seconds that a process has for one round after a restart, on however busy a machine
 
@@ -108,6 +109,33 @@ def test_restarts_of_the_broker_kill_nobody():
             if number < RESTARTS:
                 server.restart()
         for each in all_of_them:
+            each.end()
+
+
+@pytest.mark.timeout(180 + 60 * MOVES)
+def test_moves_of_the_coordinator_kill_nobody(kafka_cluster):
+    """While a group's coordinator moves from node to node, who asks about the group, or is in it, goes on."""
+    topic, group = new_name(), new_name()
+    with mqplug.connect(kafka_cluster.url) as mq:
+        mq.create_topic(topic, partitions=4)
+        fill(mq, topic, 1000)
+        mq.reset_group(group, topic, mqplug.EARLIEST)
+    with ExitStack() as stack:
+        roles = ["questions", "member"]
+        all_of_them = [stack.enter_context(Questioner(role, kafka_cluster.url, topic, group)) for role in roles]
+        for number in range(MOVES):
+            for each in all_of_them:
+                each.go_on()
+            before = kafka_cluster.coordinator(group)
+            # A clean stop hands the group over while it answers; a killed one leaves questions open.
+            leave = kafka_cluster.stop if number % 2 == 0 else kafka_cluster.kill
+            leave(before)
+            assert kafka_cluster.coordinator(group) != before
+            for each in all_of_them:
+                each.go_on()
+            kafka_cluster.start(before)
+        for each in all_of_them:
+            each.go_on()
             each.end()
 
 
