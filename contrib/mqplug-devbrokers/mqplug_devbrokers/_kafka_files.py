@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 # By the name that users choose. An exact version, because a newer one may not start with our configuration.
-VERSIONS = {"4.3": "4.3.1", "3.9": "3.9.2", "3.0": "3.0.2"}
+VERSIONS = {"4.3": "4.3.1", "3.9": "3.9.2", "3.3": "3.3.2"}
 LOGGING = [
     "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn",
     "-Dorg.slf4j.simpleLogger.showDateTime=true",

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from typing import Self
 
 VERSION_VARIABLE = "MQPLUG_DEVBROKERS_KAFKA"
-WITHOUT_SECURITY = ("3.0.2",)  # users are known from 3.5, access rights from 3.2
+WITHOUT_SECURITY = ("3.3.2",)  # a directory is formatted with users from 3.5 on
 
 
 class KafkaServer(BrokerServer):
@@ -36,7 +36,7 @@ class KafkaServer(BrokerServer):
 
     Topics are not created automatically, and nothing is deleted by age unless a topic is configured so. Listeners in
     `settings` (`listeners`, `advertised.listeners`, `listener.security.protocol.map`) are added to its own. With
-    `security`, it also listens with TLS and SASL: see `secured`. `version` is "4.3", "3.9" or "3.0"; by default what
+    `security`, it also listens with TLS and SASL: see `secured`. `version` is "4.3", "3.9" or "3.3"; by default what
     the variable MQPLUG_DEVBROKERS_KAFKA says, or else "4.3".
     """
 
