@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Protocol
 
 import pytest
-from rocksmq_stores import native
+from rocksmq_stores import eventually, native
+from transaction_drivers import Sent, hold, read, step
 
 import mqplug
 from mqplug_rocksmq._engine.rocks import Changes
@@ -138,3 +139,20 @@ def test_ctrl_c_within_an_ingest(
     with mq.producer("orders") as out:
         out.send(b"after")
     assert [message.value for message in mq.read("orders")] == [b"before", b"1", b"2", b"after"]
+
+
+@pytest.mark.parametrize("late", [False, True])
+def test_ctrl_c_within_a_commit(mq: mqplug.Client, press: Press, late: bool) -> None:
+    """A commit that Ctrl-C cuts short is stored in all its topics and shown to readers, or in none."""
+    for topic in ("orders", "audit"):
+        mq.create_topic(topic)
+    driver, records = hold(mq), [Sent(b"1"), Sent(b"2", "audit")]
+    press(late)
+    with pytest.raises(KeyboardInterrupt):
+        step(driver, *records, mark=("orders", 1))
+    assert all(isinstance(record.outcome, mqplug.OutcomeUnknown) for record in records)
+    if late:
+        eventually(lambda: (read(mq), read(mq, "audit")) == ([b"1"], [b"2"]))
+    assert step(driver, mark=("orders", 1)) == late
+    step(driver, Sent(b"3"), Sent(b"4", "audit"))
+    assert (read(mq), read(mq, "audit")) == (([b"1", b"3"], [b"2", b"4"]) if late else ([b"3"], [b"4"]))

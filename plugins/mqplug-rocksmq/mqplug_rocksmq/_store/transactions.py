@@ -7,7 +7,7 @@ once, and one whose answer was lost can be looked up.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -170,20 +170,29 @@ class Transactions:
     def _append(self, plan: Callable[[Changes], _Filled], timeout: float | None) -> Sequence[PlacedPages]:
         engine = self._engine
         receipt = WriteReceipt() if engine.durability.waits else None
-        with engine.lock, engine.rollback:
-            filled = plan(changes := engine.changes())
-            safe = engine.write(changes, done=receipt)
-            try:
+        filled = _Filled(())
+        try:
+            with engine.lock, engine.rollback:
+                filled = plan(changes := engine.changes())
+                safe = engine.write(changes, done=receipt)
+                self._show(filled.logs)
                 if filled.leasing and safe:
                     engine.durability.sync_locked()
-            finally:
-                for log in filled.logs:
-                    engine.durability.grew(log)
-            engine.disk_space.took(filled.size)
+                engine.disk_space.took(filled.size)
+        except BaseException:
+            with engine.lock:  # Ctrl-C may come when everything is stored
+                self._show(filled.logs)
+            engine.durability.sync_soon()
+            raise
         self._grew(filled.size, *filled.logs)
         if receipt:
             receipt.wait(timeout)
         return filled.placed
+
+    def _show(self, logs: Iterable[LogState]) -> None:
+        """Show readers what is stored in these logs, as soon as it is safe."""
+        for log in logs:
+            self._engine.durability.grew(log)
 
     def _fill(self, step: StepId, content: StepContent, changes: Changes) -> _Filled:
         """Add everything to the changes. Whatever can be refused is refused before memory changes."""
