@@ -82,6 +82,20 @@ def test_a_limit_that_is_lowered_meanwhile_is_learned(mq, topic_with):
     assert values(mq, topic) == [b"first", *numbered(3000)]
 
 
+def test_keys_that_the_native_client_places_keep_their_order(mq, topic_with):
+    """Records with keys on several partitions, refused and sent again, keep their ids and the order of their keys."""
+    topic = topic_with({}, partitions=3)
+    sent = [mqplug.Record(value, key=b"%d" % (number % 10)) for number, value in enumerate(numbered(5000))]
+    with mq.producer(topic) as out:
+        out.send_many([mqplug.Record(b"first", key=b"%d" % number) for number in range(10)])
+        lower(mq, topic, 50_000)
+        ids = out.send_many(sent)
+    found = {message.id: message.value for message in mq.read(topic)}
+    assert [found[each] for each in ids] == numbered(5000)
+    by_key = [[each for row, each in enumerate(ids) if row % 10 == key] for key in range(10)]
+    assert all(sorted(each) == each for each in by_key)
+
+
 def lower(mq, topic, size):
     """Change the topic's limit, and wait until the broker keeps to it."""
     entry = ConfigEntry("max.message.bytes", str(size), incremental_operation=AlterConfigOpType.SET)

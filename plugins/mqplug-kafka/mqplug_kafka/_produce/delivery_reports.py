@@ -2,8 +2,7 @@
 
 The native client calls back for each record, but does not say for which one. It keeps the order inside a partition,
 and a key has one partition. So the sorted offsets belong to the stored records in the order in which they were sent.
-If some failed, records are found by their content: among equal ones the first are taken to be the stored ones, which
-makes no difference, for the log looks the same.
+Reports on failed records usually come in that order, too. If their content says otherwise, it tells which ones failed.
 """
 
 from __future__ import annotations
@@ -22,6 +21,8 @@ from mqplug_kafka._produce.current_logs import CurrentLogs
 
 Content = tuple[bytes | None, bytes | None]
 """The value and the key of a record."""
+Outcome = tuple[int, int | None, KafkaError | None]
+"""The partition, the offset of a stored record, the error of another. Stored at an unknown offset, it has neither."""
 
 
 @attrs.frozen
@@ -52,13 +53,13 @@ class DeliveryReports:
     What a broker refused with its batch goes to ``again``; without it, these records have failed.
     """
 
-    __slots__ = ("_again", "_current_logs", "_expected", "_failing", "_messages", "_records", "_refused", "_unsettled")
+    __slots__ = ("_again", "_current_logs", "_expected", "_failing", "_records", "_refused", "_reports", "_unsettled")
 
     def __init__(self, records: Run, current_logs: CurrentLogs, again: SendsAgain | None = None) -> None:
         self._records = records
         self._current_logs = current_logs
         self._again = again
-        self._messages: list[Message] = []
+        self._reports: list[Any] = []  # an offset or, where that does not say enough, the message
         self._failing = False  # whether a report had an error
         self._expected = len(records)  # reports, once it is known which records the native client accepted
         self._refused: dict[int, KafkaError] | None = None  # not accepted, by row; None: not known yet
@@ -84,48 +85,41 @@ class DeliveryReports:
 
     def _callback(self) -> Callable[[KafkaError | None, Message], None]:
         """Return the function that takes the reports. It is called for each record, so it does little."""
-        messages, expected = self._messages, self._expected
-        take = messages.append
+        reports, expected = self._reports, self._expected
+        take, known_partition = reports.append, self._records.partition >= 0
 
         def take_report(error: KafkaError | None, message: Message) -> None:
-            take(message)
-            if error is not None:
-                self._take_error(error)
-            if len(messages) == expected or self._refused:
+            offset = message.offset()
+            if error is None and offset is not None and known_partition:
+                take(offset)
+            else:
+                self._take_message(error, message)
+            if len(reports) == expected or self._refused:
                 self._settle_if_complete()
 
         return take_report
 
-    def _take_error(self, error: KafkaError) -> None:
-        self._failing = True
-        if self._again is not None and error.code() in BATCH_REFUSED_CODES:
+    def _take_message(self, error: KafkaError | None, message: Message) -> None:
+        self._failing = True  # before the report counts
+        self._reports.append(message)
+        if error is not None and self._again is not None and error.code() in BATCH_REFUSED_CODES:
             self._again.refused_one()
 
     def _settle_if_complete(self) -> None:
-        if self._refused is None or len(self._messages) < self._expected:
+        if self._refused is None or len(self._reports) < self._expected:
             return
         try:
             self._unsettled.pop()
         except IndexError:  # another thread was quicker
             return
-        offsets = self._plain_offsets()
-        if offsets is not None:
-            self._tell({self._records.partition: len(offsets)}, ())
-            self._current_logs.when_known(self._records.topic, lambda: self._settle_all(offsets))
-        else:
+        if self._failing or self._refused:
             self._settle_each()
+        else:
+            self._tell({self._records.partition: len(self._reports)}, ())
+            self._current_logs.when_known(self._records.topic, self._settle_all)
 
-    def _plain_offsets(self) -> list[int] | None:
-        """Return the offsets of the records if all are stored in the run's own partition, else None."""
-        if self._refused or self._failing or self._records.partition < 0:
-            return None
-        offsets = [message.offset() for message in self._messages]
-        known = [offset for offset in offsets if offset is not None and offset >= 0]
-        known.sort()
-        return known if len(known) == len(offsets) else None
-
-    def _settle_all(self, offsets: list[int]) -> None:
-        sent = self._records
+    def _settle_all(self) -> None:
+        sent, offsets = self._records, sorted(self._reports)
         log = self._current_logs.log(sent.topic, sent.partition)
         sent.stored(log, list(zip(offsets, strict=True)))
 
@@ -136,63 +130,87 @@ class DeliveryReports:
     # where records failed, or the native client chose the partitions ---------------------------------------
 
     def _settle_each(self) -> None:
-        sendings = self._records.sendings()
-        found = _ReportsByContent(self._messages)
         stored: list[tuple[Sending, int, int]] = []
         last: dict[int, int] = {}
         refused: list[Refused] = []
-        for row, sending in enumerate(sendings):
-            if self._refused and row in self._refused:
-                sending.failed(not_stored(self._refused[row]))
-                continue
-            partition, offset, error = found.take((sending.value, sending.key), self._records.partition)
+        accepted = self._accepted()
+        contents = [(sending.value, sending.key) for _, sending in accepted]
+        by_key = self._records.partition < 0
+        outcomes = _by_key(self._reports, contents) if by_key else _in_order(self._reports, contents)
+        for (row, sending), (partition, offset, error) in zip(accepted, outcomes, strict=True):
+            where = partition if by_key else self._records.partition
             if offset is not None:
-                stored.append((sending, partition, offset))
-            if error is not None and error.code() in BATCH_REFUSED_CODES and self._again is not None:
-                refused.append(Refused(row, partition, sending, error))
-            elif offset is None:
+                stored.append((sending, where, offset))
+            elif error is not None and error.code() in BATCH_REFUSED_CODES and self._again is not None:
+                refused.append(Refused(row, where, sending, error))
+            else:
                 settle_failure(sending, error)
             if error is None or error.code() not in NOT_STORED_CODES:
-                last[partition] = row
+                last[where] = row
         self._tell(last, refused)
         if stored:
             self._current_logs.when_known(self._records.topic, lambda: self._settle_stored(stored))
+
+    def _accepted(self) -> list[tuple[int, Sending]]:
+        """Settle the records that the native client did not accept, and return the others with their rows."""
+        accepted = []
+        for row, sending in enumerate(self._records.sendings()):
+            if self._refused and row in self._refused:
+                sending.failed(not_stored(self._refused[row]))
+            else:
+                accepted.append((row, sending))
+        return accepted
 
     def _settle_stored(self, stored: Sequence[tuple[Sending, int, int]]) -> None:
         for sending, partition, offset in stored:
             sending.stored(self._current_logs.log(sending.topic, partition), (offset,))
 
 
-class _ReportsByContent:
-    """The reports on a run, taken record by record in the order in which they were sent."""
+def _in_order(reports: Sequence[int | Message], contents: Sequence[Content]) -> list[Outcome]:
+    """Return the outcomes of the records of one partition. If a failed one is not in its place, find it by content."""
+    failed: dict[int, KafkaError | None] = {}
+    rows: dict[Content, list[int]] = {}
+    for place, report in enumerate(reports):
+        if isinstance(report, int):
+            continue
+        content, row = (report.value(), report.key()), place
+        if contents[row] != content or row in failed:
+            rows = rows or _rows_by_content(contents)
+            row = next(each for each in rows[content] if each not in failed)
+        failed[row] = report.error()
+    offsets = iter(sorted(report for report in reports if isinstance(report, int)))
+    return [(0, None, failed[row]) if row in failed else (0, next(offsets), None) for row in range(len(contents))]
 
-    def __init__(self, messages: Sequence[Message]) -> None:
-        self._stored: defaultdict[int, deque[tuple[int, Content]]] = defaultdict(deque)
-        self._failed: defaultdict[Content, deque[tuple[int, KafkaError | None]]] = defaultdict(deque)
-        self._partitions: dict[bytes | None, int] = {}
-        stored = []
-        for message in messages:
-            offset, partition, error = message.offset(), message.partition() or 0, message.error()
-            content = message.value(), message.key()
-            if error is None and offset is not None and offset >= 0:
-                self._partitions[message.key()] = partition
-                stored.append((partition, offset, content))
-            else:
-                self._failed[content].append((partition, error))
-        for partition, offset, content in sorted(stored, key=lambda each: each[:2]):
-            self._stored[partition].append((offset, content))
 
-    def take(self, content: Content, partition: int) -> tuple[int, int | None, KafkaError | None]:
-        """Return partition, offset and error of the next record. If both are None, its offset is not known."""
-        if partition < 0:
-            partition = self._partitions.get(content[1], partition)
-        stored = self._stored[partition]
-        if stored and stored[0][1] == content:
-            return partition, stored.popleft()[0], None
-        if self._failed[content]:
-            where, error = self._failed[content].popleft()
-            return where, None, error
-        return partition, None, None
+def _rows_by_content(contents: Sequence[Content]) -> dict[Content, list[int]]:
+    rows: defaultdict[Content, list[int]] = defaultdict(list)
+    for row, content in enumerate(contents):
+        rows[content].append(row)
+    return rows
+
+
+def _by_key(reports: Sequence[Message], contents: Sequence[Content]) -> list[Outcome]:
+    """Return the outcomes of records whose partitions the native client chose by their keys."""
+    partitions: dict[bytes | None, int] = {}
+    stored: defaultdict[int, deque[tuple[int, Content]]] = defaultdict(deque)
+    failed: defaultdict[Content, deque[Message]] = defaultdict(deque)
+    for report in sorted(reports, key=lambda report: report.offset() or 0):
+        content = report.value(), report.key()
+        offset, partition = report.offset(), report.partition()
+        if report.error() is None and offset is not None and partition is not None:
+            partitions[report.key()] = partition
+            stored[partition].append((offset, content))
+        else:
+            failed[content].append(report)
+    outcomes: list[Outcome] = []
+    for content in contents:
+        in_partition = stored[partitions.get(content[1], -1)]
+        if in_partition and in_partition[0][1] == content:
+            outcomes.append((partitions[content[1]], in_partition.popleft()[0], None))
+        else:
+            report = failed[content].popleft()
+            outcomes.append((report.partition() or 0, None, report.error()))
+    return outcomes
 
 
 def settle_failure(sending: Sending, error: KafkaError | None) -> None:
