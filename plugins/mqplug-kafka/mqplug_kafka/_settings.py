@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
@@ -19,11 +20,12 @@ PROTECTED = {
     "enable.idempotence": "sends are always idempotent",
     "enable.partition.eof": "reads up to a watermark need it",
     "group.id": "say group= when you open a consumer",
-    "group.protocol": "groups use the classic protocol",
+    "group.instance.id": "say instance_id=",
+    "group.protocol": "groups use the classic protocol; the page of mqplug-kafka says why",
     "isolation.level": "only committed messages are read",
     "message.max.bytes": "say message_max_bytes=",
     "metadata.broker.list": "say servers=",
-    "partition.assignment.strategy": "groups rebalance cooperatively",
+    "partition.assignment.strategy": "say assignor=",
     "partitioner": "say partitioner= when you open a producer",
     "queue.buffering.max.kbytes": "say queue_bytes= when you open a producer",
     "queue.buffering.max.messages": "say queue_messages= when you open a producer",
@@ -47,6 +49,9 @@ PROTECTED = {
 }
 """Native options that would break mqplug's promises, with the reason or the setting to use instead."""
 
+Assignor = Literal["cooperative-sticky", "range", "roundrobin"]
+EAGER = frozenset({"range", "roundrobin"})  # all members give all partitions away at each rebalance
+INSTANCE_ID = re.compile(r"[A-Za-z0-9._-]{1,200}")  # up to 249 for Kafka: room for a number behind it
 DEFAULT_PORT = 9092
 MIN_TRANSACTION_TIMEOUT_S = 1.0
 MAX_TRANSACTION_TIMEOUT_S = 2_147_483.0  # as many milliseconds as the native client can say
@@ -68,7 +73,9 @@ class KafkaSettings:
 
     ``tls`` encrypts; ``ca_file`` or ``ca_pem`` holds certificates to trust. ``cert_file`` and ``key_file``, or
     ``cert_pem`` and ``key_pem``, are this client's own certificate; ``key_password`` decrypts the key.
-    A dead member keeps its partitions for ``session_timeout`` seconds. ``message_max_bytes`` is the
+    A dead member keeps its partitions for ``session_timeout`` seconds. ``assignor`` shares a group's partitions out:
+    ``range`` or ``roundrobin`` where other members of the group do so. ``instance_id`` names this process for good:
+    its members are static, and keep their partitions while it restarts. ``message_max_bytes`` is the
     size of the largest message. ``future_max`` is the broker's ``message.timestamp.after.max.ms``, in seconds.
     After ``transaction_timeout`` seconds the brokers abort a transaction that is still open; readers wait behind it
     until then.
@@ -95,6 +102,8 @@ class KafkaSettings:
     key_pem: str | None = attrs.field(default=None, repr=False)
     key_password: str | None = attrs.field(default=None, repr=False)
     session_timeout: float = 10.0
+    assignor: Assignor = "cooperative-sticky"
+    instance_id: str | None = None
     message_max_bytes: int = 1_000_000
     future_max: float = 3600.0
     transaction_timeout: float = 60.0
@@ -136,6 +145,11 @@ def _check(settings: KafkaSettings) -> None:
         raise ConfigError(
             f"transaction_timeout is {settings.transaction_timeout:g} s",
             fix="Give 1 s or more, and no more than the brokers' transaction.max.timeout.ms",
+        )
+    if settings.instance_id is not None and not INSTANCE_ID.fullmatch(settings.instance_id):
+        raise ConfigError(
+            f"instance_id={settings.instance_id!r} is no name of a member",
+            fix="Write 1 to 200 letters, digits, dots, underscores or hyphens, such as a pod's name",
         )
     for key in settings.native:
         if key in PROTECTED:

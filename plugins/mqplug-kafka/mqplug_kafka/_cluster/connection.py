@@ -18,6 +18,7 @@ from mqplug_kafka._cluster.coordinators import Coordinators
 from mqplug_kafka._cluster.credentials import Credentials
 from mqplug_kafka._cluster.errors import error_from_native
 from mqplug_kafka._cluster.group_offsets import GroupOffsets
+from mqplug_kafka._cluster.instances import Instances
 from mqplug_kafka._cluster.native_options import common, coordinating, inquiring, producing
 from mqplug_kafka._cluster.shared_producer import SharedProducers
 from mqplug_kafka._cluster.topic_ids import MissingIds, incarnation, is_other
@@ -45,6 +46,7 @@ class KafkaConnection:
         self.coordinators = Coordinators(coordinating(settings), self.credentials)
         self.shared_producers = SharedProducers(producing(settings), self.credentials, self.requests.failures)
         self.limits = LimitsOfTopics(lambda: self.requests.admin)
+        self.instances = Instances(settings.instance_id)
         self._topics: dict[str, TopicInfo] = {}
         self._missing_ids = MissingIds()
         self.cluster = self._cluster_id(timeout)

@@ -54,6 +54,7 @@ _KINDS: dict[int, type[Error]] = {
     K.INVALID_PARTITIONS: ConfigError,
     K.INVALID_REPLICATION_FACTOR: ConfigError,
     K.INVALID_SESSION_TIMEOUT: ConfigError,
+    K.INCONSISTENT_GROUP_PROTOCOL: ConfigError,
     K.POLICY_VIOLATION: ConfigError,
     K._INVALID_ARG: ConfigError,
     K.INVALID_RECORD: InvalidRecord,
@@ -74,6 +75,13 @@ _KINDS: dict[int, type[Error]] = {
     K.FENCED_MEMBER_EPOCH: NotAssigned,
     K.STALE_MEMBER_EPOCH: NotAssigned,
 }
+
+_CODE_FIXES: dict[int, str] = {
+    K.INCONSISTENT_GROUP_PROTOCOL: "Set assignor= to the one that all members of the group have",
+    K.FENCED_INSTANCE_ID: "Another member has this instance_id=: give each process a name of its own",
+    K.INVALID_SESSION_TIMEOUT: "Set session_timeout= within what the broker allows, by default 6 to 1800 seconds",
+}
+"""Fixes that a single code tells more exactly than its kind."""
 
 _FIXES: dict[type[Error], str] = {
     AuthError: "Check username, password and mechanism",
@@ -141,7 +149,7 @@ def error_from_native(error: KafkaError | KafkaException, what: str, kind: type[
     """Return the typed error for a native one; ``kind`` overrides the table."""
     inner = native(error)
     kind = kind or _KINDS.get(inner.code(), Error)
-    fix = needed(_RIGHTS[inner.code()]) if inner.code() in _RIGHTS else _FIXES.get(kind)
+    fix = needed(_RIGHTS[inner.code()]) if inner.code() in _RIGHTS else _CODE_FIXES.get(inner.code(), _FIXES.get(kind))
     made = kind(f"{what}: {inner.str()} ({inner.name()})", fix=fix)
     if kind is Error:
         made.retryable = inner.retriable() or inner.code() in TRANSIENT_CODES

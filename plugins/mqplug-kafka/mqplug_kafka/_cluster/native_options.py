@@ -84,11 +84,13 @@ def consuming(settings: KafkaSettings, group: str, prefetch_bytes: int) -> dict[
     }
 
 
-def membership(settings: KafkaSettings) -> dict[str, Any]:
-    """Return the native options of a group's member."""
+def membership(settings: KafkaSettings, instance: str | None = None) -> dict[str, Any]:
+    """Return the native options of a group's member, a static one if it has the name of an instance."""
     session = round(settings.session_timeout * 1000)
+    static = {} if instance is None else {"group.instance.id": instance}
     return {
-        "partition.assignment.strategy": "cooperative-sticky",
+        **static,
+        "partition.assignment.strategy": settings.assignor,
         "session.timeout.ms": session,
         "heartbeat.interval.ms": min(1000, max(1, session // 3)),  # members learn of a rebalance within this time
     }

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
-from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message
 
 from mqplug import Batch, Error, Fenced, Log, NotAssigned, Position, PositionLost
 from mqplug_kafka._admin.log_offsets import LOG_END, LOG_START, look_up
 from mqplug_kafka._cluster.connection import KafkaConnection
 from mqplug_kafka._cluster.errors import error_from_native
 from mqplug_kafka._consume.message_columns import Name, batch, messages_by_partition, name_of
+from mqplug_kafka._consume.native_assignment import IncrementalAssignment, NativeAssignment, WholeAssignment
 from mqplug_kafka._consume.paused_partitions import PausedPartitions
 from mqplug_kafka._consume.topic_watch import TopicWatch
 
@@ -34,11 +35,14 @@ _IGNORED_CODES = {
 class PartitionFetcher:
     """A native consumer that reads the assigned logs, each from its own offset."""
 
-    def __init__(self, connection: KafkaConnection, options: Mapping[str, Any], logs: Iterable[Log]) -> None:
+    def __init__(
+        self, connection: KafkaConnection, options: Mapping[str, Any], logs: Iterable[Log], *, eager: bool = False
+    ) -> None:
         try:
             self.native = Consumer(connection.credentials.prepared(options, connection.requests.failures))
         except KafkaException as error:
             raise error_from_native(error, "the settings were refused") from error
+        self.assignment: NativeAssignment = (WholeAssignment if eager else IncrementalAssignment)(self.native)
         self.topics = TopicWatch(connection, logs)
         self.ignores_group_access = False  # a reader needs no right on a group
         self._connection = connection
@@ -59,14 +63,15 @@ class PartitionFetcher:
     def take(self, positions: Mapping[Log, Position]) -> None:
         """Read these logs from now on."""
         self._set(positions)
-        self.native.incremental_assign(_native(positions))
-        self._pauses.taken(list(map(_name, positions)))
+        self.assignment.add({_name(log): to.coordinates[0] for log, to in positions.items()}, self._next)
+        self._assigned(list(map(_name, positions)))
 
     def drop(self, logs: Iterable[Log]) -> None:
         """Stop reading these logs."""
         dropped = [name for log in logs if (name := _name(log)) in self._logs]
         self.forget(dropped)
-        self.native.incremental_unassign([TopicPartition(*name) for name in dropped])
+        self.assignment.remove(dropped, self._next)
+        self._assigned([])
 
     def forget(self, names: Iterable[Name]) -> None:
         """Forget partitions that the native client no longer holds."""
@@ -83,10 +88,22 @@ class PartitionFetcher:
         for log in positions:
             if log not in self:
                 raise NotAssigned(f"{log!r} is not held by this consumer", fix="Seek logs that assignment() lists")
+        if self.assignment.restarts_all:
+            if positions:
+                self.take(positions)
+            return
         paused = self._pauses.paused & set(map(_name, positions))
         self.drop(positions)
         self.take(positions)
         self._pauses.pause(paused)
+
+    def _assigned(self, added: Collection[Name]) -> None:
+        """Bring pauses and kept messages into agreement with a change of the native assignment."""
+        if self.assignment.restarts_all:
+            self._kept = []  # they are fetched again
+            self._pauses.restarted(self._logs)
+        else:
+            self._pauses.taken(added)
 
     def _set(self, positions: Mapping[Log, Position]) -> None:
         self._changed = True
@@ -94,6 +111,7 @@ class PartitionFetcher:
             name = _name(log)
             self._logs[name] = log
             self._next[name] = position.coordinates[0]
+            self._beyond.pop(name, None)
 
     # pausing -----------------------------------------------------------------------------------------------
 
@@ -259,7 +277,3 @@ class PartitionFetcher:
 
 def _name(log: Log) -> Name:
     return log.topic, log.partition
-
-
-def _native(positions: Mapping[Log, Position]) -> list[TopicPartition]:
-    return [TopicPartition(log.topic, log.partition, to.coordinates[0]) for log, to in positions.items()]

@@ -15,6 +15,7 @@ from mqplug_kafka._cluster.connection import KafkaConnection
 from mqplug_kafka._cluster.native_options import consuming, membership
 from mqplug_kafka._consume.committer import Committer, excluded, handing_over
 from mqplug_kafka._consume.fetcher import PartitionFetcher
+from mqplug_kafka._settings import EAGER
 
 LEAVE_TIMEOUT_S = 3.0  # a close waits this long until the group has released the member
 REBALANCE_IO_TIMEOUT_S = 10.0  # for reading positions, and storing the first ones, during a rebalance
@@ -29,8 +30,9 @@ class KafkaGroupMember:
     ) -> None:
         self._starts = begin_group(connection, group, options, timeout)
         settings = connection.settings
-        native_options = consuming(settings, group, options.prefetch_bytes) | membership(settings)
-        self._fetcher = PartitionFetcher(connection, native_options, options.logs)
+        self._instance = connection.instances.take(group)
+        native_options = consuming(settings, group, options.prefetch_bytes) | membership(settings, self._instance)
+        self._fetcher = PartitionFetcher(connection, native_options, options.logs, eager=settings.assignor in EAGER)
         self._committer = Committer(self._fetcher.native)
         self._connection = connection
         self._group = group
@@ -106,17 +108,19 @@ class KafkaGroupMember:
         """Leave the group, so that other members need not wait for the session to expire.
 
         A broker handles one request of a connection at a time: while it delays the answer to a join, it does not see
-        the leave, and the native close does not wait for that.
+        the leave, and the native close does not wait for that. A static member does not leave.
         """
         self._closing = True
         native = self._fetcher.native
-        native.unsubscribe()
+        with suppress(KafkaException):  # after a fatal error: another member took this one's place
+            native.unsubscribe()
         left_by = Deadline(min(timeout / 2, LEAVE_TIMEOUT_S))
-        while native.memberid() and not left_by.expired:
+        while self._instance is None and native.memberid() and not left_by.expired:
             with suppress(KafkaException, SystemError):  # partitions never assigned natively cannot be revoked
                 native.poll(0.02)
         native.close()
         self._committer.stop()
+        self._connection.instances.release(self._group, self._instance)
 
     def _check(self) -> None:
         """Raise, once, the error of a failed callback."""
@@ -131,7 +135,7 @@ class KafkaGroupMember:
             return
         self._unplaced += [self._log(each) for each in partitions]
         with self._committer.rebalancing(), self._noting_faults():
-            consumer.incremental_assign([])  # acknowledges the rebalance, or the native client assigns by itself
+            self._fetcher.assignment.accept()
             self._place()
 
     def _on_revoke(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:

@@ -21,6 +21,11 @@ class PausedPartitions:
         """Pause or resume partitions assigned just now: the native client remembers pauses of earlier assignments."""
         (self._stop if self._all_paused else self._go)(names)
 
+    def restarted(self, held: Collection[Name]) -> None:
+        """Pause or resume all partitions, after the native client was told anew to fetch them."""
+        self.taken(set(held) - self.paused)
+        self._stop(self.paused & set(held))
+
     def pause(self, names: Collection[Name]) -> None:
         """Stop fetching these partitions."""
         self.paused.update(names)

@@ -1,0 +1,71 @@
+"""Tells the native client what to fetch: partition by partition, or all at once, as the rebalance protocol demands."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import Protocol
+
+from confluent_kafka import Consumer, TopicPartition
+
+from mqplug_kafka._consume.message_columns import Name
+
+Offsets = Mapping[Name, int]
+
+
+class NativeAssignment(Protocol):
+    """Adds partitions to what the native client fetches, and removes them."""
+
+    restarts_all: bool
+    """Whether each change makes the native client fetch all partitions again, from their next offsets."""
+
+    def accept(self) -> None:
+        """Acknowledge a rebalance before its partitions are added, or the native client assigns by itself."""
+
+    def add(self, added: Offsets, held: Offsets) -> None:
+        """Fetch more partitions; ``held`` has the next offsets of all, with those."""
+
+    def remove(self, removed: Collection[Name], held: Offsets) -> None:
+        """Stop fetching partitions; ``held`` has the next offsets of the others."""
+
+
+class IncrementalAssignment:
+    """For cooperative rebalancing, and without a group."""
+
+    restarts_all = False
+
+    def __init__(self, native: Consumer) -> None:
+        self._native = native
+
+    def accept(self) -> None:
+        self._native.incremental_assign([])
+
+    def add(self, added: Offsets, held: Offsets) -> None:
+        self._native.incremental_assign(_native(added))
+
+    def remove(self, removed: Collection[Name], held: Offsets) -> None:
+        self._native.incremental_unassign([TopicPartition(*name) for name in removed])
+
+
+class WholeAssignment:
+    """For eager rebalancing, whose native client refuses incremental changes."""
+
+    restarts_all = True
+
+    def __init__(self, native: Consumer) -> None:
+        self._native = native
+
+    def accept(self) -> None:
+        self._native.assign([])
+
+    def add(self, added: Offsets, held: Offsets) -> None:
+        self._native.assign(_native(held))
+
+    def remove(self, removed: Collection[Name], held: Offsets) -> None:
+        if held:
+            self._native.assign(_native(held))
+        else:
+            self._native.unassign()  # a revoke waits for this call
+
+
+def _native(offsets: Offsets) -> list[TopicPartition]:
+    return [TopicPartition(*name, offset) for name, offset in offsets.items()]
