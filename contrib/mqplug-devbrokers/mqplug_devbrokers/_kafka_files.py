@@ -9,6 +9,7 @@ import uuid
 from typing import TYPE_CHECKING
 
 from mqplug_devbrokers._cache import provide
+from mqplug_devbrokers._checksums import check_jars
 from mqplug_devbrokers._jvm import JAVA_FLAGS, class_path
 from mqplug_devbrokers._kafka_config import Node, properties
 from mqplug_devbrokers._tools import find_java, maven, run_tool
@@ -35,11 +36,14 @@ def exact_version(version: str) -> str:
 
 def classes(version: str) -> str:
     """Return the class path of a version, downloaded on demand."""
-    return class_path(provide(f"kafka-{version}-jars", lambda folder: _download(version, folder)))
+    jars = provide(f"kafka-{version}-jars", lambda folder: _download(version, folder))
+    check_jars(jars, f"kafka-{version}")
+    return class_path(jars)
 
 
 def _download(version: str, folder: Path) -> None:
     maven("kafka-pom.xml", version, "dependency:copy-dependencies", folder)
+    check_jars(folder, f"kafka-{version}")
 
 
 def formatted(version: str) -> Path:

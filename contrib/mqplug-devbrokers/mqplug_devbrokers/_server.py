@@ -80,6 +80,11 @@ class BrokerServer(ABC):
 
     @property
     @abstractmethod
+    def toml(self) -> str:
+        """The lines of a `mqplug.toml` that connects to this server."""
+
+    @property
+    @abstractmethod
     def relayed_url(self) -> str:
         """The URL for `mqplug.connect`, over the network that `cut_network` cuts."""
 

@@ -7,10 +7,12 @@ import os
 import re
 import shutil
 import subprocess
+import sys
 from importlib.resources import files
 from pathlib import Path
 
 from mqplug_devbrokers._errors import BrokerError, MissingTool
+from mqplug_devbrokers._progress import run_shown
 
 MIN_JAVA_VERSION = 17  # Kafka 4 and Pulsar 4 are compiled for it
 MAVEN_TIMEOUT_S = 900.0
@@ -68,8 +70,12 @@ def maven(pom: str, version: str, goal: str, output: Path) -> None:
     project.mkdir()
     file = project / "pom.xml"
     file.write_text(template(pom).replace("@VERSION@", version), encoding="utf-8")
-    quiet = ["-B", "-q", "-Dstyle.color=never"]
-    run_tool([mvn, *quiet, "-f", str(file), goal, f"-DoutputDirectory={output}"], timeout=MAVEN_TIMEOUT_S)
+    command = [mvn, "-Dstyle.color=never", "-f", str(file), goal, f"-DoutputDirectory={output}"]
+    if sys.stderr.isatty():
+        label = f"downloading {pom.removesuffix('-pom.xml')} {version}"
+        run_shown(command, label, timeout=MAVEN_TIMEOUT_S)
+    else:
+        run_tool([*command, "-B", "-q"], timeout=MAVEN_TIMEOUT_S)
 
 
 def run_tool(command: list[str], *, timeout: float) -> str:

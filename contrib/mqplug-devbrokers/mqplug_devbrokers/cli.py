@@ -57,6 +57,7 @@ def _up(server: BrokerServer) -> None:
     with server:
         _say(server.url)
         _say(f"ready; log: {server.log}; stop with Ctrl-C, or: kill {os.getpid()}")
+        _say(f"\n# for mqplug.toml\n{server.toml}")
         while True:
             server.check()
             time.sleep(0.5)

@@ -92,6 +92,11 @@ class KafkaServer(BrokerServer):
         """The URL for `mqplug.connect`, over the network that `cut_network` cuts."""
         return f"kafka://{self.relayed_bootstrap}"
 
+    @property
+    def toml(self) -> str:
+        """The lines of a `mqplug.toml` that connects to this server."""
+        return f'[kafka]\nservers = ["{self.bootstrap}"]\n'
+
     def fetch(self) -> None:
         """Fill the cache with everything that a start needs."""
         formatted(self.version)

@@ -6,6 +6,7 @@ import shutil
 from typing import TYPE_CHECKING, ClassVar
 
 from mqplug_devbrokers._cache import provide
+from mqplug_devbrokers._checksums import check_jars
 from mqplug_devbrokers._jvm import class_archive, class_path, java_command
 from mqplug_devbrokers._pulsar_rest import PulsarRest
 from mqplug_devbrokers._server import PROBE_TOPIC, BrokerServer
@@ -77,6 +78,11 @@ class PulsarServer(BrokerServer):
         """The URL for `mqplug.connect`, with its administration, over the network that `cut_network` cuts."""
         return f"{self.relayed_service_url}?admin_url=http://127.0.0.1:{self._relayed('admin-relay')}"
 
+    @property
+    def toml(self) -> str:
+        """The lines of a `mqplug.toml` that connects to this server."""
+        return f'[pulsar]\nservice_url = "{self.service_url}"\nadmin_url = "{self.admin_url}"\n'
+
     def fetch(self) -> None:
         """Fill the cache with everything that a start needs."""
         class_archive(self, _classes())
@@ -134,7 +140,9 @@ class PulsarServer(BrokerServer):
 
 
 def _classes() -> str:
-    return class_path(provide(f"pulsar-{VERSION}-jars", _download))
+    jars = provide(f"pulsar-{VERSION}-jars", _download)
+    check_jars(jars, f"pulsar-{VERSION}")
+    return class_path(jars)
 
 
 def _download(folder: Path) -> None:
@@ -143,3 +151,4 @@ def _download(folder: Path) -> None:
     maven("pulsar-pom.xml", VERSION, "dependency:unpack", unpacked)
     shutil.rmtree(folder)
     (unpacked / f"apache-pulsar-{VERSION}" / "lib").rename(folder)
+    check_jars(folder, f"pulsar-{VERSION}")

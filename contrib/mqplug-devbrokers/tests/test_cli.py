@@ -7,6 +7,7 @@ import signal
 import socket
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -33,6 +34,8 @@ def test_up_runs_until_a_signal_and_leaves_nothing(scratch: Path, number: int) -
         url = lines[1].strip()
         assert url.startswith("kafka://127.0.0.1:")
         assert f"kill {process.pid}" in lines[2]
+        shown = [process.stdout.readline() for _ in range(4)]
+        assert tomllib.loads("".join(shown)) == {"kafka": {"servers": [url.removeprefix("kafka://")]}}
         assert listens(url)
         process.send_signal(number)
         assert process.wait(30) == 0

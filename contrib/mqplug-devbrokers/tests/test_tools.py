@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import os
+import shutil
+import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from mqplug_devbrokers import BrokerError, KafkaServer, MissingTool, _tools
+from mqplug_devbrokers import BrokerError, KafkaServer, MissingTool, _progress, _tools
 from mqplug_devbrokers._tools import fill_in, find_java, maven
 
 
@@ -92,6 +96,57 @@ def test_a_maven_that_hangs_is_ended(path: Path, tmp_path: Path, monkeypatch: py
 
 def test_settings_come_last() -> None:
     """A broker's configuration takes the last of two equal keys, so the user's go to the end."""
-    text = fill_in("kafka-server.properties", {"num.io.threads": "9"}, PORT=1, CPORT=2, DATA="/data")
+    text = fill_in("kafka-server.properties", {"num.io.threads": "9"}, NODE=1, VOTERS="1@127.0.0.1:2", DATA="/data")
     assert text.endswith("num.io.threads=9\n")
     assert "@" not in text.replace("1@127", "")
+
+
+def test_a_download_shows_its_progress_in_a_terminal(
+    path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One line is drawn again and again, and erased at the end; Maven is asked for progress and reports it."""
+    install(path / "java", "echo 'java version \"21.0.1\"'")
+    install(path / "mvn", "echo \"$@\"; printf 'Progress (1): 1/2 MB\\rProgress (1): 2/2 MB   \\r'")
+    monkeypatch.setattr(_progress, "REDRAW_S", 0)
+    drawn = in_terminal(lambda: maven("kafka-pom.xml", "1", "goal", tmp_path / "out"), monkeypatch)
+    assert "downloading kafka 1: 1/2 MB" in drawn
+    assert "downloading kafka 1: 2/2 MB\r" in drawn
+    assert drawn.endswith("\r\x1b[K")
+
+
+def test_a_download_that_fails_in_a_terminal_shows_its_last_lines(
+    path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Maven's own reason is in the error there, too, and so is the deadline."""
+    install(path / "java", "echo 'java version \"21.0.1\"'")
+    install(path / "mvn", "printf 'Progress (1): 1/2 MB\\r'; echo no such artifact; exit 1")
+    with pytest.raises(BrokerError, match=r"status 1:\nno such artifact"):
+        in_terminal(lambda: maven("kafka-pom.xml", "1", "goal", tmp_path / "out"), monkeypatch)
+    install(path / "mvn", "exec /bin/sleep 1000")
+    monkeypatch.setattr(_tools, "MAVEN_TIMEOUT_S", 0.2)
+    shutil.rmtree(tmp_path / "project")
+    with pytest.raises(BrokerError, match="timed out"):
+        in_terminal(lambda: maven("kafka-pom.xml", "1", "goal", tmp_path / "out"), monkeypatch)
+
+
+def test_a_download_is_silent_where_nobody_looks(
+    path: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """In a pipe Maven is asked to be quiet, and nothing is written."""
+    install(path / "java", "echo 'java version \"21.0.1\"'")
+    install(path / "mvn", f'echo "$@" > {tmp_path}/asked')
+    maven("kafka-pom.xml", "1", "goal", tmp_path / "out")
+    assert capsys.readouterr() == ("", "")
+    assert "-B -q" in (tmp_path / "asked").read_text()
+
+
+def in_terminal(do: Callable[[], object], monkeypatch: pytest.MonkeyPatch) -> str:
+    """What was written to a terminal meanwhile."""
+    master, slave = os.openpty()
+    try:
+        with os.fdopen(slave, "w") as terminal, monkeypatch.context() as patch:
+            patch.setattr(sys, "stderr", terminal)
+            do()
+            return os.read(master, 65536).decode()
+    finally:
+        os.close(master)

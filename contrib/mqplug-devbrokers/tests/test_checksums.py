@@ -1,0 +1,65 @@
+"""Jars that are not those that were published are never run."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from mqplug_devbrokers import BrokerError, KafkaServer, _kafka_files
+from mqplug_devbrokers._cache import cache_root
+from mqplug_devbrokers._checksums import check_jars
+from mqplug_devbrokers._kafka_files import VERSIONS
+from mqplug_devbrokers._tools import template
+
+
+@pytest.mark.parametrize("name", [*(f"kafka-{version}" for version in VERSIONS.values()), "pulsar-4.0.8"])
+def test_each_version_has_its_checksums(name: str) -> None:
+    """One for each jar, and none is missing."""
+    lines = template(f"{name}.sha256").splitlines()
+    assert len(lines) > 40
+    assert all(len(line.split("  ")[0]) == 64 and line.endswith(".jar") for line in lines)
+
+
+@pytest.fixture
+def jars(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A copy of Kafka's jars, in a cache of its own."""
+    version = VERSIONS["4.3"]
+    KafkaServer(version="4.3").fetch()
+    folder = tmp_path / "cache" / f"kafka-{version}-jars"
+    shutil.copytree(cache_root() / folder.name, folder)
+    monkeypatch.setenv("MQPLUG_DEVBROKERS_CACHE", str(folder.parent))
+    return folder
+
+
+def test_a_changed_jar_is_never_run(jars: Path) -> None:
+    """The error names the file and what to do, and nothing was started."""
+    changed = min(jars.iterdir())
+    with changed.open("ab") as file:
+        file.write(b"x")
+    server = KafkaServer(version="4.3")
+    with pytest.raises(BrokerError, match=rf"1 files in .* are not those of .*{changed.name}.* delete the folder"):
+        server.start()
+    assert not server.running
+
+
+def test_a_missing_or_an_added_jar_is_an_error(jars: Path) -> None:
+    """What was not published there is as wrong as what is missing."""
+    removed = min(jars.iterdir())
+    removed.unlink()
+    with pytest.raises(BrokerError, match=rf"{removed.name} \(SHA-256 missing"):
+        check_jars(jars, "kafka-4.3.1")
+    (jars / "added.jar").write_bytes(b"x")
+    with pytest.raises(BrokerError, match="2 files"):
+        check_jars(jars, "kafka-4.3.1")
+
+
+def test_a_wrong_download_is_not_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The cache gets nothing, and the next try downloads again."""
+    monkeypatch.setenv("MQPLUG_DEVBROKERS_CACHE", str(tmp_path))
+    monkeypatch.setattr(_kafka_files, "maven", lambda *how: (how[-1] / "other.jar").write_bytes(b"x"))
+    for _ in range(2):
+        with pytest.raises(BrokerError, match=r"are not those of kafka-4\.3\.1"):
+            KafkaServer(version="4.3").fetch()
+    assert not (tmp_path / "kafka-4.3.1-jars").exists()
