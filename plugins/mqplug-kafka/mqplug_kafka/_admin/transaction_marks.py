@@ -1,6 +1,6 @@
 """Marks of transactions: the number of a name's last step on a topic, stored in the transaction itself.
 
-Kafka has no place for it but the offsets of groups. So the mark is the offset ``number + 1`` of partition 0 in a group
+Kafka has no place for it but the offsets of groups. So the mark is the offset ``number`` of partition 0 in a group
 named after the transaction, which has no members and which no other operation of mqplug shows or takes.
 """
 
@@ -36,7 +36,7 @@ def check_group_name(group: str) -> None:
 
 def as_offset(mark: TransactionMark) -> TopicPartition:
     """Return a mark as the native client stores it."""
-    return TopicPartition(mark.topic, 0, mark.number + 1)
+    return TopicPartition(mark.topic, 0, mark.number)
 
 
 def was_reached(connection: KafkaConnection, name: str, mark: TransactionMark, deadline: Deadline) -> bool:
@@ -44,4 +44,4 @@ def was_reached(connection: KafkaConnection, name: str, mark: TransactionMark, d
     group = mark_group(name)
     asked = connection.group_offsets.ask(group, [TopicPartition(mark.topic, 0)], deadline.remaining())
     (stored,) = connection.requests.wait(f"the mark of the transaction {name!r}", asked, deadline.remaining())
-    return stored.offset > mark.number
+    return stored.offset >= mark.number

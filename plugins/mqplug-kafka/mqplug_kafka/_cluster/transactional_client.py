@@ -29,6 +29,7 @@ NO_REASON_CODES = {KafkaError._INCONSISTENT, KafkaError.OUT_OF_ORDER_SEQUENCE_NU
 
 NATIVE_SLICE_S = 1.0  # a native call is resumed this often, to see whether the client was closed
 RESUME_PAUSE_S = 0.02  # before a native call is resumed that returned early
+CHECK_EVERY_S = 1.0  # while records are delivered
 FLUSH_SLICE_S = 0.05  # Ctrl-C waits this long for the delivery of records
 
 
@@ -37,21 +38,39 @@ class TransactionalClient:
 
     def __init__(self, connection: KafkaConnection, name: str) -> None:
         self.name = name
+        self._connection = connection
         self._timeout_s = connection.settings.transaction_timeout
         self._failures = connection.requests.failures
         self._fatal: KafkaError | None = None
-        options = transacting(connection.settings, name)
-        self.producer = SharedProducer(connection.credentials.prepared(options, self._failures))
-        """The native producer, with the threads that wait for its reports."""
-        self._native = self.producer.native
         self._worker = NativeWorker("mqplug-kafka-transaction")
         self._closing = Event()
+        self._claiming: Future[None] | None = None
         self._strangers: dict[str, bytes] = {}
+        self._create()
+
+    def _create(self) -> None:
+        options = transacting(self._connection.settings, self.name)
+        self.producer = SharedProducer(self._connection.credentials.prepared(options, self._failures))
+        """The native producer, with the threads that wait for its reports."""
+        self._native = self.producer.native
+        self._fatal = None
+        self._claiming = self._start(lambda native, seconds: native.init_transactions(seconds))
+
+    def replace(self) -> None:
+        """Continue with a new native producer, which has to claim the name.
+
+        Only at once after an abort, which proved that this one held the name: later it might be another's.
+        """
+        self._end_native()
+        self._create()
 
     def close(self) -> None:
         """End the native producer. What it has not sent is dropped."""
         self._closing.set()
         self._worker.stop()
+        self._end_native()
+
+    def _end_native(self) -> None:
         with self.noting_fatal():
             self._native.purge()
             self._native.poll(0)
@@ -71,14 +90,15 @@ class TransactionalClient:
 
     # calls --------------------------------------------------------------------------------------------------
 
-    def claim(self, timeout: float) -> None:
-        """Fence the older holder of the name, and abort what it left open."""
+    def claim(self, deadline: Deadline) -> None:
+        """Fence the older holder of the name, and abort what it left open. Nothing more to do if that was done."""
         began = time.monotonic()
-        future = self._start(lambda native, seconds: native.init_transactions(seconds))
-        try:
-            self.wait(f"transaction name {self.name!r}", future, Deadline(timeout))
-        except Timeout as error:
-            raise self._failures.explain(f"transaction name {self.name!r}", began, error) from error
+        if self._claiming is not None:
+            try:
+                self.wait(f"transaction name {self.name!r}", self._claiming, deadline)
+            except Timeout as error:
+                raise self._failures.explain(f"transaction name {self.name!r}", began, error) from error
+            self._claiming = None
 
     def begin(self, deadline: Deadline) -> None:
         """Begin a transaction."""
@@ -99,11 +119,18 @@ class TransactionalClient:
         job = self._worker.run(lambda: self._native.send_offsets_to_transaction(offsets, proof, seconds))
         self.wait(f"positions of the group {group!r}", job, left)
 
-    def deliver(self, deadline: Deadline, enough: Callable[[], bool]) -> None:
-        """Wait until all records were delivered, or it is enough. Raise ``Timeout`` if neither happens in time."""
+    def deliver(self, deadline: Deadline, enough: Callable[[], bool], check: Callable[[], None]) -> None:
+        """Wait until all records were delivered, or it is enough. Raise ``Timeout`` if neither happens in time.
+
+        Call ``check`` every second: the native client waits without end for a topic that was deleted.
+        """
+        due = time.monotonic() + CHECK_EVERY_S
         while len(self._native) and not enough() and self._fatal is None:
             if deadline.expired:
                 raise Timeout(f"{len(self._native)} records were not confirmed in time")
+            if time.monotonic() >= due:
+                check()
+                due = time.monotonic() + CHECK_EVERY_S
             with self.noting_fatal():
                 self._native.flush(deadline.remaining(FLUSH_SLICE_S))
 

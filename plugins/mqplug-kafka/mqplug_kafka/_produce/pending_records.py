@@ -33,12 +33,14 @@ class PendingRecords:
         """Why the transaction cannot be committed: the first record that was refused."""
         self.doubt: Error | None = None
         """Why it cannot be committed, if no broker gave a reason: the first record that was not confirmed."""
+        self.topics: set[str] = set()
         self.last: dict[Log, int] = {}
         """The offset of the last stored record in each log."""
 
     def outcome(self, inner: Sending | Run) -> Outcome:
         """Return the outcome of a record or a run, which waits for the end of the transaction."""
         made = Outcome(inner, self)
+        self.topics.add(inner.topic)
         self._outcomes.append(made)
         return made
 

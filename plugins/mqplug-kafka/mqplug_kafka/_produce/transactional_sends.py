@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from mqplug.spi import Run, Sending
 from mqplug_kafka._cluster.connection import KafkaConnection
-from mqplug_kafka._cluster.shared_producer import SharedProducer
+from mqplug_kafka._cluster.transactional_client import TransactionalClient
 from mqplug_kafka._produce.current_logs import CurrentLogs
 from mqplug_kafka._produce.delivery_reports import DeliveryReports
 from mqplug_kafka._produce.pending_records import PendingRecords, PendingRun, PendingSending
@@ -21,9 +21,9 @@ from mqplug_kafka._produce.single_report import SingleReport
 class TransactionalSends:
     """Hands records to the native producer of a transaction name, and takes its delivery reports."""
 
-    def __init__(self, connection: KafkaConnection, producer: SharedProducer) -> None:
+    def __init__(self, connection: KafkaConnection, client: TransactionalClient) -> None:
         self._connection = connection
-        self._producer = producer
+        self._client = client
         self._future_max = connection.settings.future_max
         self._current_logs = CurrentLogs(connection)
 
@@ -38,7 +38,7 @@ class TransactionalSends:
             self.send(run.sendings(), records)
             return
         self._prepare(run.topic, run.partition)
-        DeliveryReports(PendingRun(run, records), self._current_logs).produce(self._producer.native)
+        DeliveryReports(PendingRun(run, records), self._current_logs).produce(self._client.producer.native)
 
     def settle(self, timeout: float) -> None:
         """Learn of the logs to which records went."""
@@ -51,11 +51,11 @@ class TransactionalSends:
             self._current_logs.refresh(topic, now)
         known = self._connection.known(topic)
         if known is not None:
-            self._producer.learn(topic, partition, len(known.logs))
+            self._client.producer.learn(topic, partition, len(known.logs))
 
     def _send(self, sending: Sending) -> None:
         if (error := unstorable(sending, self._future_max)) is not None:
             sending.failed(error)
             return
         self._prepare(sending.topic, sending.partition)
-        SingleReport(sending, self._current_logs).produce(self._producer.native)
+        SingleReport(sending, self._current_logs).produce(self._client.producer.native)

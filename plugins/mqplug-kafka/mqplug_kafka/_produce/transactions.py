@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from concurrent.futures import Future
 from contextlib import suppress
 
-from mqplug import Error, Fenced, OutcomeUnknown, Timeout
+from mqplug import ConnectError, Error, Fenced, NotCommitted, OutcomeUnknown, Timeout
 from mqplug.spi import Deadline, GroupMove, Run, Sending, TransactionMark, TransactionOptions
 from mqplug_kafka._admin import transaction_marks
 from mqplug_kafka._admin.group_positions import as_native
@@ -27,6 +27,7 @@ NOTHING_COMMITTED = "nothing of this transaction was committed"
 CLOSE_SHARE = 0.5  # of the time that a close has, for the abort of an open transaction
 READABLE_TIMEOUT_S = 1.0  # until readers can reach what was committed
 READERS_BLOCKED_S = 10.0  # commits do not wait for readers this long after such a wait was in vain
+TOPICS_TIMEOUT_S = 2.0  # for a look whether all topics still exist
 IDS_TIMEOUT_S = 5.0  # until it is known to which incarnations of the topics the records went
 
 
@@ -38,15 +39,16 @@ class KafkaTransactions:
     def __init__(self, connection: KafkaConnection, options: TransactionOptions, timeout: float) -> None:
         self._connection = connection
         self._client = TransactionalClient(connection, options.name)
-        self._sends = TransactionalSends(connection, self._client.producer)
+        self._sends = TransactionalSends(connection, self._client)
         self._records = self._fresh()
         self._mark: TransactionMark | None = None
         self._open = False
+        self._tainted = False  # the native producer needs to be replaced after the abort
         self._readers_blocked_until = 0.0
         self._commit: Future[None] | None = None  # of an earlier transaction whose outcome is not known
         self._abort: Future[None] | None = None
         try:
-            self._client.claim(timeout)
+            self._client.claim(Deadline(timeout))
         except BaseException:
             self._client.close()
             raise
@@ -82,9 +84,11 @@ class KafkaTransactions:
     def begin(self, mark: TransactionMark | None, timeout: float) -> bool:
         """Begin a transaction, when it is known how the one before ended."""
         deadline = Deadline(timeout)
-        if (error := self._client.broken) is not None:
+        if isinstance(error := self._client.broken, Fenced):
             raise error
         self._settle_former(deadline)
+        if (error := self._client.broken) is not None:
+            raise error
         name = self._client.name
         repeated = mark is not None and transaction_marks.was_reached(self._connection, name, mark, deadline)
         self._client.begin(deadline)
@@ -114,19 +118,24 @@ class KafkaTransactions:
         """Abort the open transaction. Its records are settled even if no broker confirms it."""
         if self._open:
             self._give_up(_nothing("it was aborted"))
-        if self._abort is not None and self._client.broken is None:
+        if self._abort is not None and not isinstance(self._client.broken, Fenced):
             self._finish_abort(Deadline(timeout))
 
     # stages -------------------------------------------------------------------------------------------------
 
     def _deliver(self, deadline: Deadline) -> None:
         records = self._records
-        self._client.deliver(deadline, lambda: records.doomed)
+        self._client.deliver(deadline, lambda: records.doomed, self._check_topics)
         if (error := self._client.broken or records.failure) is not None:
             raise error
         if records.doubt is not None:
             raise self._client.reason(deadline) or _nothing(records.doubt)
         self._sends.settle(deadline.remaining(IDS_TIMEOUT_S))
+
+    def _check_topics(self) -> None:
+        """Raise ``TopicNotFound`` if a topic of the transaction was deleted."""
+        with suppress(Timeout, ConnectError):  # no broker answers: wait on
+            self._connection.describe(self._records.topics, TOPICS_TIMEOUT_S)
 
     def _store_positions(self, moves: Sequence[GroupMove], deadline: Deadline) -> None:
         for move in moves:
@@ -178,6 +187,7 @@ class KafkaTransactions:
         if self._client.broken is not None:
             self._records.unknown(unknown := _unknown(error))
             raise unknown from error
+        self._tainted = True
         self._abort = self._client.abort()
         try:
             self._finish_abort(deadline)
@@ -193,13 +203,31 @@ class KafkaTransactions:
     def _give_up(self, error: Error) -> None:
         """Settle the records as not stored, and begin to abort."""
         self._open = False
+        self._tainted = self._tainted or self._records.doomed
         self._abort = self._client.abort()
         self._records.failed(error)
 
     def _finish_abort(self, deadline: Deadline) -> None:
+        """Wait for the abort under way. Then replace a native producer that cannot go on after it.
+
+        After a refused record it would refuse the next transaction too. And it gives up for good if the broker knows
+        of no transaction to abort, as when all of its topics are gone.
+        """
         if self._abort is not None:
-            self._client.wait("abort", self._abort, deadline)
+            try:
+                self._client.wait("abort", self._abort, deadline)
+            except Timeout:
+                raise
+            except Error as error:
+                self._abort = None
+                if isinstance(error, Fenced):
+                    raise
+                self._tainted = True
             self._abort = None
+            if self._tainted:
+                self._client.replace()
+                self._tainted = False
+        self._client.claim(deadline)
 
     def _settle_former(self, deadline: Deadline) -> None:
         """Wait until it is known how the transaction before ended."""
@@ -213,6 +241,7 @@ class KafkaTransactions:
             except Error:
                 if (broken := self._client.broken) is not None:
                     raise broken from None
+                self._tainted = True
                 self._abort = self._client.abort()
             self._commit = None
         self._finish_abort(deadline)
@@ -224,7 +253,7 @@ class KafkaTransactions:
 def _nothing(why: object) -> Error:
     """Return the error of a transaction that is certainly not committed."""
     text = why.message if isinstance(why, Error) else why
-    return Error(f"{NOTHING_COMMITTED}: {text}", fix="Repeat the step", retryable=True)
+    return NotCommitted(f"{NOTHING_COMMITTED}: {text}", fix="Repeat the step", retryable=True)
 
 
 def _unknown(why: object) -> OutcomeUnknown:
