@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from typing import Any
 
+import attrs
 from confluent_kafka import KafkaError, Message, Producer
 
 import mqplug
@@ -20,6 +22,7 @@ PRODUCER_OPTIONS = {
     "queue.buffering.max.messages": 1_000_000,
 }
 """The options that mqplug passes to confluent-kafka."""
+RawLoop = Callable[[Producer, str, bytes, int], int]
 
 
 def produce_messages(bootstrap: str, topic: str, messages: int) -> None:
@@ -30,68 +33,90 @@ def produce_messages(bootstrap: str, topic: str, messages: int) -> None:
     native.flush()
 
 
-def sending_contests(mq: mqplug.Client, bootstrap: str, topic: str, messages: int) -> list[Contest]:
-    """Return the contests: results ignored, results read, and many at once. Each waits until all are stored."""
+@attrs.frozen
+class SendLoad:
+    """The size of the messages that the contests send, the partitions of their topic, and how many they send."""
 
-    def ours(words: str, loop: Callable[[mqplug.Producer, int], int]) -> Side:
+    size: int
+    partitions: int
+    messages: int
+
+    @property
+    def topic(self) -> str:
+        """The topic that the messages go to."""
+        return f"sink-{self.partitions}"
+
+
+def sending_contests(mq: mqplug.Client, bootstrap: str, load: SendLoad) -> list[Contest]:
+    """Return the contests: results ignored, results read, and many at once. Each waits until all are stored."""
+    value = b"x" * load.size
+
+    def ours(words: str, loop: Callable[[mqplug.Producer, bytes, int], int]) -> Side:
         @contextmanager
         def prepare() -> Iterator[Work]:
-            with mq.producer(topic) as out:
-                out.send(VALUE)
-                yield lambda: loop(out, messages)
+            with mq.producer(load.topic) as out:
+                out.send(value)
+                yield lambda: loop(out, value, load.messages)
 
         return Side("mqplug", words, prepare)
 
-    def raw(name: str, words: str, loop: Callable[[Producer, str, int], int]) -> Side:
+    def raw(name: str, words: str, loop: RawLoop, options: Mapping[str, Any] = PRODUCER_OPTIONS) -> Side:
         @contextmanager
         def prepare() -> Iterator[Work]:
-            native = Producer({**PRODUCER_OPTIONS, "bootstrap.servers": bootstrap})
-            native.produce(topic, VALUE)
+            native = Producer({**options, "bootstrap.servers": bootstrap})
+            native.produce(load.topic, value)
             native.flush()
-            yield lambda: loop(native, topic, messages)
+            yield lambda: loop(native, load.topic, value, load.messages)
 
         return Side(name, words, prepare)
 
+    def rivals(words: str, loop: RawLoop) -> list[Side]:
+        return [
+            raw("produce", f"confluent-kafka, mqplug's options: {words}", loop),
+            raw("as it comes", f"confluent-kafka, its own options (not idempotent): {words}", loop, {}),
+        ]
+
+    each = f"{load.size} B, {load.partitions} partition{'s' * (load.partitions > 1)}"
     return [
         Contest(
-            name="kafka: submit, unwatched", min_speed_ratios={"produce": 0.95},
+            name=f"kafka: submit, unwatched; {each}", min_speed_ratios={"produce": 0.95},
             ours=ours("submit(value), flush()", _submit),
-            rivals=[raw("produce", "confluent-kafka: produce(topic, value), flush()", _raw_submit)],
+            rivals=rivals("produce(topic, value), flush()", _raw_submit),
         ),
         Contest(
-            name="kafka: submit, results kept", min_speed_ratios={"produce": 0.65},
+            name=f"kafka: submit, results kept; {each}", min_speed_ratios={"produce": 0.65},
             ours=ours("submit(value), then result() of each", _kept),
-            rivals=[raw("produce", "confluent-kafka: produce() with a callback that keeps the offset", _raw_kept)],
+            rivals=rivals("produce() with a callback that keeps the offset", _raw_kept),
         ),
         Contest(
-            name="kafka: send many", min_speed_ratios={"produce": 0.95},
+            name=f"kafka: send many; {each}", min_speed_ratios={"produce": 0.95},
             ours=ours("send_many([value] * 1000)", _many),
-            rivals=[raw("produce", "confluent-kafka: 1000 produce() with that callback, flush()", _raw_many)],
+            rivals=rivals("1000 produce() with that callback, flush()", _raw_many),
         ),
     ]  # fmt: skip
 
 
-def _submit(out: mqplug.Producer, messages: int) -> int:
+def _submit(out: mqplug.Producer, value: bytes, messages: int) -> int:
     for _ in range(messages):
-        out.submit(VALUE)
+        out.submit(value)
     out.flush()
     return messages
 
 
-def _kept(out: mqplug.Producer, messages: int) -> int:
-    handles = [out.submit(VALUE) for _ in range(messages)]
+def _kept(out: mqplug.Producer, value: bytes, messages: int) -> int:
+    handles = [out.submit(value) for _ in range(messages)]
     return len([handle.result() for handle in handles])
 
 
-def _many(out: mqplug.Producer, messages: int) -> int:
+def _many(out: mqplug.Producer, value: bytes, messages: int) -> int:
     for _ in range(messages // BATCH_MESSAGES):
-        out.send_many([VALUE] * BATCH_MESSAGES)
+        out.send_many([value] * BATCH_MESSAGES)
     return messages
 
 
-def _raw_submit(native: Producer, topic: str, messages: int) -> int:
+def _raw_submit(native: Producer, topic: str, value: bytes, messages: int) -> int:
     for number in range(messages):
-        native.produce(topic, VALUE)
+        native.produce(topic, value)
         if number % BATCH_MESSAGES == 0:
             native.poll(0)
     native.flush()
@@ -109,20 +134,20 @@ class _Offsets:
             self.kept.append(message.offset())
 
 
-def _raw_kept(native: Producer, topic: str, messages: int) -> int:
+def _raw_kept(native: Producer, topic: str, value: bytes, messages: int) -> int:
     offsets = _Offsets()
     for number in range(messages):
-        native.produce(topic, VALUE, on_delivery=offsets)
+        native.produce(topic, value, on_delivery=offsets)
         if number % BATCH_MESSAGES == 0:
             native.poll(0)
     native.flush()
     return len(offsets.kept)
 
 
-def _raw_many(native: Producer, topic: str, messages: int) -> int:
+def _raw_many(native: Producer, topic: str, value: bytes, messages: int) -> int:
     offsets = _Offsets()
     for _ in range(messages // BATCH_MESSAGES):
         for _ in range(BATCH_MESSAGES):
-            native.produce(topic, VALUE, on_delivery=offsets)
+            native.produce(topic, value, on_delivery=offsets)
         native.flush()
     return len(offsets.kept)
