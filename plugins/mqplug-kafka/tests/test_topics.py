@@ -6,6 +6,7 @@ import pytest
 from kafka_driver import fill, new_name, take
 
 import mqplug
+from mqplug_kafka._admin import topics
 
 
 def test_options_are_the_topics_configuration(mq):
@@ -78,3 +79,33 @@ def test_trim_beyond_the_end_empties_the_topic(mq, topic):
     mq.trim(topic, {0: mqplug.Position(high.log, (99,))})
     assert mq.watermarks(topic)[0].low == high
     assert mq.bounds(topic)[0] == mqplug.Bounds(None, None)
+
+
+def test_a_leader_that_does_not_know_the_new_topic_yet_is_asked_again(mq, monkeypatch):
+    """On a cluster one broker may describe a topic of which its leader has not heard: ``create_topic`` waits for it."""
+    asked = []
+
+    def hears_late(*how):
+        asked.append(how)
+        if len(asked) == 1:
+            raise mqplug.TopicNotFound("not heard of it")
+        return look_up(*how)
+
+    look_up = topics.look_up
+    monkeypatch.setattr(topics, "look_up", hears_late)
+    name = new_name()
+    mq.create_topic(name, partitions=2)
+    assert len(asked) == 2
+    assert len(mq.partitions(name)) == 2
+
+
+def test_topics_of_a_cluster_are_usable_at_once(kafka_cluster):
+    """Each new topic takes a message, is asked about and deleted, whichever nodes lead it."""
+    with mqplug.connect(kafka_cluster.url) as mq:
+        for _ in range(10):
+            name = new_name()
+            mq.create_topic(name, partitions=3)
+            with mq.producer(name) as out:
+                out.send(b"x")
+            assert sum(each.count for each in mq.watermarks(name).values()) == 1
+            mq.delete_topic(name)

@@ -71,7 +71,15 @@ def _until_described(connection: KafkaConnection, topic: str, partitions: int, d
         with suppress(TopicNotFound):
             logs = connection.describe([topic], deadline.remaining())[topic].logs
         time.sleep(TOPIC_CHECK_PAUSE_S * (len(logs) < partitions))
-    look_up(connection, logs, LOG_END)(deadline.remaining())
+    while True:
+        try:
+            look_up(connection, logs, LOG_END)(deadline.remaining())
+        except TopicNotFound:  # the leaders of a cluster may learn of it after the broker that described it
+            if deadline.expired:
+                raise
+            time.sleep(TOPIC_CHECK_PAUSE_S)
+        else:
+            return
 
 
 def describe(connection: KafkaConnection, topic: str, timeout: float) -> TopicInfo:
