@@ -12,6 +12,8 @@ import pytest
 
 import mqplug
 
+ROOT = Path(__file__).parents[2]
+
 
 @pytest.mark.skipif("TOX_ENV_NAME" not in os.environ, reason="outside tox the source itself is tested")
 def test_what_is_tested_is_the_built_wheel():
@@ -32,6 +34,17 @@ def test_requirements_are_three():
     """Without extras mqplug needs attrs, cattrs and pluggy, each with a lower bound."""
     needed = [line for line in requires("mqplug") or () if "extra ==" not in line]
     assert sorted(line.partition(">=")[0] for line in needed) == ["attrs", "cattrs", "pluggy"]
+
+
+def test_lowest_kafka_has_the_oldest_client():
+    """The environment `lowest-kafka` tests the oldest confluent-kafka that mqplug-kafka takes, in its first release."""
+    if not (ROOT / "tox.ini").exists():
+        pytest.skip("only the checkout has it")
+    floor = re.search(r"confluent-kafka>=([\d.]+)", (ROOT / "plugins/mqplug-kafka/setup.cfg").read_text())
+    tested = re.search(r"confluent-kafka==([\d.]+)", (ROOT / "tox.ini").read_text())
+    assert floor
+    assert tested
+    assert tested[1] == f"{floor[1]}.0"
 
 
 def test_installed_backends_load():

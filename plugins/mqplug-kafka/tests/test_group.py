@@ -6,11 +6,12 @@ import threading
 import time
 
 import pytest
-from kafka_driver import Seam, administer, fill, new_name, take
+from confluent_kafka import TopicPartition
+from kafka_driver import Seam, fill, new_name, take
 
 import mqplug
 from mqplug import spi
-from mqplug_kafka._admin.commit_metadata import MAX_RANGES, MAX_SPAN_OFFSETS
+from mqplug_kafka._admin.commit_metadata import MAX_RANGES, MAX_SPAN_OFFSETS, unpack_acked
 from mqplug_kafka._consume.committer import Committer, excluded, handing_over
 
 
@@ -133,7 +134,9 @@ def test_as_many_gaps_as_are_promised_are_stored(mq, topic):
     with Seam(mq, topic, group) as member:
         member.join(1)
         member.driver.commit({log: place}, 20)
-    assert administer(mq, spi.DescribeGroup(group, (log,))) == {log: place}
+    partition = TopicPartition(topic, 0)
+    (stored,) = mq._connection.group_offsets.ask(group, [partition], 20).result(20)
+    assert (stored.offset, unpack_acked(0, stored.metadata)) == (0, ranges)
 
 
 def test_a_caller_that_is_away_stays_a_member(kafka_server):
