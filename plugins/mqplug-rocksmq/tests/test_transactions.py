@@ -10,7 +10,7 @@ from rocksmq_stores import Member, eventually, native, serving
 from transaction_drivers import Sent, at, hold, read, step, to
 
 import mqplug
-from mqplug import Closed, Fenced, MessageTooLarge, NotAssigned, TopicNotFound
+from mqplug import Closed, Fenced, MessageTooLarge, NotAssigned, NotCommitted, TopicNotFound
 from mqplug.spi import GroupMove, TransactionMark
 from mqplug_rocksmq._driver import transactional_producer
 
@@ -78,7 +78,7 @@ def test_an_abort_stores_nothing(mq: mqplug.Client) -> None:
     driver.send([late])
     assert isinstance(late.outcome, Closed)
     step(driver, other)
-    assert (type(record.outcome), other.outcome, read(mq)) == (mqplug.Error, 0, [b"b"])
+    assert (type(record.outcome), other.outcome, read(mq)) == (NotCommitted, 0, [b"b"])
 
 
 def test_positions_are_stored_with_the_messages(mq: mqplug.Client) -> None:
@@ -201,7 +201,7 @@ def test_a_transaction_is_bounded(mq: mqplug.Client, monkeypatch: pytest.MonkeyP
     assert "client.stage" in str(large.outcome)
     with pytest.raises(MessageTooLarge):
         driver.commit((), 10)
-    assert type(first.outcome) is mqplug.Error
+    assert isinstance(first.outcome, NotCommitted)
     step(driver, Sent(b"small"))
     assert read(mq) == [b"small"]
 

@@ -10,7 +10,7 @@ import uuid
 from collections.abc import Sequence
 from typing import Final, NamedTuple, Protocol
 
-from mqplug import Closed, Error, Log, MessageTooLarge, OutcomeUnknown, PluginError, Timeout
+from mqplug import Closed, Error, Log, MessageTooLarge, NotCommitted, OutcomeUnknown, PluginError, Timeout
 from mqplug.spi import Bell, GroupMove, Run, Sending, TransactionMark
 from mqplug_rocksmq._driver.send_units import BatchSend, SingleSends
 from mqplug_rocksmq._format.page import PageBody
@@ -233,7 +233,7 @@ def _size(sending: Sending) -> int:
 
 
 def _aborted() -> Error:
-    return Error("the transaction was aborted", fix="Send again in another transaction", backend=BACKEND)
+    return NotCommitted("the transaction was aborted", backend=BACKEND)
 
 
 def _unknown(cause: BaseException) -> OutcomeUnknown:

@@ -1,0 +1,67 @@
+"""Programs that consume, transform and produce in transactions are killed at random: each input counts exactly once."""
+
+from __future__ import annotations
+
+import random
+import subprocess
+import sys
+import time
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from rocksmq_stores import eventually, line
+from transaction_drivers import read
+
+import mqplug
+from mqplug import Record
+
+WORKER = Path(__file__).parent / "transaction_worker.py"
+INPUTS = 20_000
+KILLS = 10
+
+
+@pytest.mark.parametrize("workers", [1, 3])
+def test_each_input_is_in_the_output_exactly_once(path: Path, workers: int) -> None:
+    """Workers are killed, the owner of the store among them: nothing is lost, and nothing is there twice."""
+    chance = random.Random(workers)
+    values = [b"%d" % each for each in range(INPUTS)]
+    with mqplug.connect("rocksmq", path=str(path)) as mq:
+        mq.create_topic("in", partitions=3)
+        for topic in ("out", "audit"):
+            mq.create_topic(topic, partitions=2)
+        with mq.producer("in") as out:
+            out.send_many([Record(value, partition=each % 3) for each, value in enumerate(values)])
+    running = [start(path, each, 0) for each in range(workers)]
+    left = 0
+    try:
+        for kill in range(KILLS):
+            victim = chance.randrange(workers)
+            left += line(running[victim]) not in {"", "0"}  # it is at work
+            time.sleep(chance.uniform(0, 0.2))  # the moment is random on purpose
+            stop(running[victim])
+            running[victim] = start(path, victim, kill + 1)
+        with mqplug.connect("rocksmq", path=str(path)) as mq:
+            eventually(lambda: sum(mq.lag("in", group="copiers").values()) == 0, 90)
+    finally:
+        for worker in running:
+            stop(worker)
+    with mqplug.connect("rocksmq", path=str(path)) as mq:
+        counted = Counter(read(mq, "out") + read(mq, "audit"))
+    assert left > KILLS // 2
+    assert [value for value, times in counted.items() if times > 1] == []
+    assert set(counted) == set(values)
+
+
+def start(path: Path, number: int, seed: int) -> subprocess.Popen[str]:
+    """Start a worker with a transaction name of its own."""
+    command = [sys.executable, str(WORKER), str(path), f"worker-{number}", str(seed)]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+
+
+def stop(worker: subprocess.Popen[str]) -> None:
+    """Kill a worker."""
+    worker.kill()
+    worker.wait()
+    assert worker.stdout is not None
+    worker.stdout.close()
