@@ -47,31 +47,35 @@ class AdminRequests:
         self._credentials = credentials
         self._lock = Lock()
         self._former: deque[tuple[float, AdminClient]] = deque()  # replaced clients, and when
+        self._generation = credentials.generation
         self._admin = self._create()
         self._made = time.monotonic()
         self._unanswered = False
 
     @property
     def admin(self) -> AdminClient:
-        """The native admin client, a new one after an outage.
+        """The native admin client, a new one after an outage, or if certificates were renewed.
 
         After all brokers were down, librdkafka 2.16 now and then never answers again.
         """
-        if self._unanswered or self.failures.down_at > self._made:
+        if self._unanswered or self._is_outdated() or self.failures.down_at > self._made:
             with self._lock:
                 now = time.monotonic()
-                if now - self._made > MIN_CLIENT_AGE_S:
+                if now - self._made > MIN_CLIENT_AGE_S or self._is_outdated():
                     self._replace(now)
                 while self._former and now - self._former[0][0] > REPLACED_CLIENT_S:
                     self._former.popleft()
         return self._admin
+
+    def _is_outdated(self) -> bool:
+        return self._credentials.generation != self._generation
 
     def _create(self) -> AdminClient:
         return AdminClient(self._credentials.prepared(self._options, self.failures))
 
     def _replace(self, now: float) -> None:
         """Create a new native client. Keep the old one if there are no valid credentials for a new one now."""
-        self._made = now
+        self._made, self._generation = now, self._credentials.generation
         try:
             admin = self._create()
         except (Error, KafkaException) as error:
@@ -83,7 +87,7 @@ class AdminRequests:
     def is_fresh(self) -> bool:
         """Return whether a broker was in reach ever since the native admin client was created."""
         self._admin.poll(0)
-        return not self._unanswered and self.failures.down_at < self._made
+        return not self._unanswered and not self._is_outdated() and self.failures.down_at < self._made
 
     def end(self) -> None:
         """End the native admin client, with the requests under way. Does not wait."""

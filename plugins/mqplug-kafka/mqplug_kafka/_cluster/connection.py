@@ -45,7 +45,8 @@ class KafkaConnection:
         self.group_offsets = GroupOffsets(inquiring(settings), self.credentials, self.requests.failures)
         self.coordinators = Coordinators(coordinating(settings), self.credentials)
         self.shared_producers = SharedProducers(producing(settings), self.credentials, self.requests.failures)
-        self.limits = LimitsOfTopics(lambda: self.requests.admin)
+        requests = self.requests  # a reference to the connection itself would keep its threads until a collection
+        self.limits = LimitsOfTopics(lambda: requests.admin)
         self.instances = Instances(settings.instance_id)
         self._topics: dict[str, TopicInfo] = {}
         self._missing_ids = MissingIds()

@@ -48,6 +48,7 @@ class GroupOffsets:
         self._lock = Lock()
         self._idle: OrderedDict[str, Consumer] = OrderedDict()
         self._closed = False
+        self._generation = credentials.generation
 
     def ask(self, group: str, partitions: Sequence[TopicPartition], timeout: float) -> Future[list[TopicPartition]]:
         """Begin to ask for a group's stored offsets. An offset below 0 means that none is stored."""
@@ -71,6 +72,7 @@ class GroupOffsets:
             consumer.close()
 
     def _answer(self, group: str, partitions: Sequence[TopicPartition], deadline: Deadline) -> list[TopicPartition]:
+        self._renew()
         with self._lock:
             idle = self._idle.pop(group, None)
         if idle is not None:
@@ -78,6 +80,16 @@ class GroupOffsets:
                 return self._attempt(group, idle, partitions, Deadline(deadline.remaining(ATTEMPT_TIMEOUT_S)))
         options = self._credentials.prepared({**self._options, "group.id": group}, self._failures)
         return self._attempt(group, Consumer(options), partitions, deadline)
+
+    def _renew(self) -> None:
+        """Close the idle consumers if certificates were renewed after they connected."""
+        with self._lock:
+            if self._credentials.generation == self._generation:
+                return
+            self._generation = self._credentials.generation
+            idle, self._idle = self._idle, OrderedDict()
+        for consumer in idle.values():
+            consumer.close()
 
     def _attempt(
         self, group: str, consumer: Consumer, partitions: Sequence[TopicPartition], deadline: Deadline

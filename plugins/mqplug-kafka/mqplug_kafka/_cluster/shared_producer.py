@@ -16,9 +16,10 @@ from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException, Producer
 
-from mqplug import Closed
+from mqplug import Closed, Error
 from mqplug_kafka._cluster.credentials import Credentials
 from mqplug_kafka._cluster.errors import error_from_native, native as native_error
+from mqplug_kafka._cluster.log_throttle import logger
 
 METADATA_TIMEOUT_S = 5.0
 ALONE = 1
@@ -29,18 +30,27 @@ FLUSH_SLICE_S = 0.02  # within this time the native client's threads have seen t
 class SharedProducer:
     """A native producer, and the threads that wait for its delivery reports."""
 
-    def __init__(self, options: dict[str, Any]) -> None:
+    def __init__(
+        self, options: Mapping[str, Any], credentials: Credentials, on_error: Callable[[KafkaError], None]
+    ) -> None:
+        self._credentials = credentials
+        self.generation = credentials.generation
+        self._on_error = on_error
         self.batch_bytes = int(options["batch.size"])
         """The native client adds no record to a batch that has more than this with it."""
         try:
-            self._native: Producer | None = Producer(options)
+            self._native: Producer | None = Producer(credentials.prepared(options, on_error))
         except KafkaException as error:
             raise error_from_native(error, "the settings were refused") from error
-        self._on_error: Callable[[KafkaError], None] = options["error_cb"]
         self.users = 0
         self._counts: dict[str, int] = {}  # the number of partitions that the native client knows, by topic
         self._serving = Lock()
         self._sleepers: set[Event] = set()
+
+    @property
+    def outdated(self) -> bool:
+        """Whether certificates were renewed after it was created. Another one should send what comes next."""
+        return self._credentials.generation != self.generation
 
     @property
     def busy(self) -> bool:
@@ -75,7 +85,7 @@ class SharedProducer:
                 native.poll(timeout)
             except KafkaException as error:  # a fatal one, which the native client raises instead of reporting it
                 self._on_error(native_error(error))
-                raise error_from_native(error, "the brokers refuse all that this client sends") from error
+                raise
             finally:
                 self._serving.release()
                 for sleeper in tuple(self._sleepers):
@@ -143,11 +153,24 @@ class SharedProducers:
         with self._lock:
             shared = self._current.get(wanted)
             if shared is None:
-                options = {**self._options, **_batching(wanted)}
-                shared = SharedProducer(self._credentials.prepared(options, partial(self._on_error, wanted)))
-                self._current[wanted] = shared
+                shared = self._current[wanted] = self._create(wanted)
+            elif shared.outdated:
+                shared = self._current[wanted] = self._renewed(wanted, shared)
             shared.users += 1
             return shared
+
+    def _create(self, batch_bytes: int) -> SharedProducer:
+        options = {**self._options, **_batching(batch_bytes)}
+        return SharedProducer(options, self._credentials, partial(self._on_error, batch_bytes))
+
+    def _renewed(self, batch_bytes: int, former: SharedProducer) -> SharedProducer:
+        """Return a new one with the renewed certificates; the former, until they change again, if they are no good."""
+        try:
+            return self._create(batch_bytes)
+        except Error as error:
+            logger.warning("the native producer could not be renewed: %s", error)
+            former.generation = self._credentials.generation
+            return former
 
     def release(self, shared: SharedProducer, timeout: float) -> None:
         """Release it for one user; the last one closes it."""

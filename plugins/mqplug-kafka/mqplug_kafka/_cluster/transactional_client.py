@@ -50,7 +50,7 @@ class TransactionalClient:
 
     def _create(self) -> None:
         options = transacting(self._connection.settings, self.name)
-        self.producer = SharedProducer(self._connection.credentials.prepared(options, self._failures))
+        self.producer = SharedProducer(options, self._connection.credentials, self._failures)
         """The native producer, with the threads that wait for its reports."""
         self._native = self.producer.native
         self._fatal = None

@@ -61,6 +61,10 @@ class Committer:
         self._in_callback = False
         self._poller: int | None = None  # the thread that has the turn for a poll now
 
+    def move_to(self, consumer: Consumer) -> None:
+        """Commit through another native consumer. The caller has the turn."""
+        self._consumer = consumer
+
     @contextmanager
     def polling(self, timeout: float) -> Iterator[bool]:
         """Take the turn for a poll. Yields False if a commit did not end in time."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Collection, Iterable, Mapping
+from threading import Thread
 from typing import Any
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message
@@ -12,6 +13,7 @@ from mqplug import Batch, Error, Fenced, Log, NotAssigned, Position, PositionLos
 from mqplug_kafka._admin.log_offsets import LOG_END, LOG_START, look_up
 from mqplug_kafka._cluster.connection import KafkaConnection
 from mqplug_kafka._cluster.errors import error_from_native
+from mqplug_kafka._cluster.log_throttle import logger
 from mqplug_kafka._consume.message_columns import Name, batch, messages_by_partition, name_of
 from mqplug_kafka._consume.native_assignment import IncrementalAssignment, NativeAssignment, WholeAssignment
 from mqplug_kafka._consume.paused_partitions import PausedPartitions
@@ -38,11 +40,11 @@ class PartitionFetcher:
     def __init__(
         self, connection: KafkaConnection, options: Mapping[str, Any], logs: Iterable[Log], *, eager: bool = False
     ) -> None:
-        try:
-            self.native = Consumer(connection.credentials.prepared(options, connection.requests.failures))
-        except KafkaException as error:
-            raise error_from_native(error, "the settings were refused") from error
-        self.assignment: NativeAssignment = (WholeAssignment if eager else IncrementalAssignment)(self.native)
+        self._options = options
+        self._generation = connection.credentials.generation
+        self.native = _create(connection, options)
+        self._assign_by = WholeAssignment if eager else IncrementalAssignment
+        self.assignment: NativeAssignment = self._assign_by(self.native)
         self.topics = TopicWatch(connection, logs)
         self.ignores_group_access = False  # a reader needs no right on a group
         self._connection = connection
@@ -55,10 +57,40 @@ class PartitionFetcher:
         self._kept: list[Message] = []
         self._fetched = 0.0
 
+    # renewed certificates -------------------------------------------------------------------------------------
+
+    def renewed(self) -> Consumer | None:
+        """Return a new native client if certificates were renewed, once for each time, and None if none can be made."""
+        credentials = self._connection.credentials
+        if credentials.generation == self._generation:
+            return None
+        self._generation = credentials.generation
+        try:
+            return _create(self._connection, self._options)
+        except Error as error:
+            logger.warning("a native consumer could not be renewed: %s", error)
+            return None
+
+    def move_to(self, native: Consumer) -> None:
+        """Read on in another native client, each log from its first message that was not delivered. End the former."""
+        former, self.native = self.native, native
+        self._kept = []
+        self._changed = True
+        self.assignment = self._assign_by(native)
+        if self._next:
+            self.assignment.add(self._next, self._next)
+        self._pauses.move_to(native, self._logs.keys())
+        Thread(target=former.close, name="mqplug-kafka-end", daemon=True).start()
+
     # assignment --------------------------------------------------------------------------------------------
 
     def __contains__(self, log: Log) -> bool:
         return self._logs.get(_name(log)) is log
+
+    @property
+    def logs(self) -> list[Log]:
+        """The logs that are read."""
+        return list(self._logs.values())
 
     def take(self, positions: Mapping[Log, Position]) -> None:
         """Read these logs from now on."""
@@ -273,6 +305,13 @@ class PartitionFetcher:
         high = look_up(self._connection, logs, LOG_END)(LOOKUP_TIMEOUT_S)
         reached = {log: Position(log, (self._beyond[_name(log)],)) for log in logs}
         self.move({log: at for log, at in reached.items() if at.coordinates[0] <= high[log]})
+
+
+def _create(connection: KafkaConnection, options: Mapping[str, Any]) -> Consumer:
+    try:
+        return Consumer(connection.credentials.prepared(options, connection.requests.failures))
+    except KafkaException as error:
+        raise error_from_native(error, "the settings were refused") from error
 
 
 def _name(log: Log) -> Name:

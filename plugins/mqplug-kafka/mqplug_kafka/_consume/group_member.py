@@ -40,10 +40,8 @@ class KafkaGroupMember:
         self._closing = False
         self._fault: Exception | None = None
         self._unplaced: list[Log] = []  # assigned, but their positions are not known yet
-        self._fetcher.native.subscribe(
-            sorted({log.topic for log in options.logs}),
-            on_assign=self._on_assign, on_revoke=self._on_revoke, on_lost=self._on_lost,
-        )  # fmt: skip
+        self._subscribed = sorted({log.topic for log in options.logs})
+        self._subscribe()
 
     def poll(self, most: int, timeout: float) -> Sequence[Batch]:
         """Return batches as they arrive."""
@@ -51,6 +49,7 @@ class KafkaGroupMember:
             if not mine:
                 return []
             self._check()
+            self._renew()
             self._place()
             batches = self._fetcher.poll(most, timeout)
             if not batches:
@@ -65,6 +64,7 @@ class KafkaGroupMember:
         with self._committer.polling(timeout) as mine:
             if not mine:
                 return
+            self._renew()
             self._fetcher.pause_all()
             self._place()
             self._fetcher.serve()
@@ -114,13 +114,40 @@ class KafkaGroupMember:
         native = self._fetcher.native
         with suppress(KafkaException):  # after a fatal error: another member took this one's place
             native.unsubscribe()
-        left_by = Deadline(min(timeout / 2, LEAVE_TIMEOUT_S))
-        while self._instance is None and native.memberid() and not left_by.expired:
-            with suppress(KafkaException, SystemError):  # partitions never assigned natively cannot be revoked
-                native.poll(0.02)
+        self._poll_until_left(native, Deadline(min(timeout / 2, LEAVE_TIMEOUT_S)))
         native.close()
         self._committer.stop()
         self._connection.instances.release(self._group, self._instance)
+
+    def _subscribe(self) -> None:
+        self._fetcher.native.subscribe(
+            self._subscribed, on_assign=self._on_assign, on_revoke=self._on_revoke, on_lost=self._on_lost
+        )
+
+    def _renew(self) -> None:
+        """Leave the group and join it again if certificates were renewed: a hand-over stores the positions."""
+        native = self._fetcher.renewed()
+        if native is None:
+            return
+        former = self._fetcher.native
+        with suppress(KafkaException):  # after a fatal error: another member took this one's place
+            former.unsubscribe()
+        self._poll_until_left(former, Deadline(LEAVE_TIMEOUT_S))
+        if logs := self._fetcher.logs:  # the group did not take them back in time, so it will by itself
+            self._on_lost(former, [TopicPartition(log.topic, log.partition) for log in logs])
+        self._unplaced = []
+        self._fetcher.move_to(native)
+        self._committer.move_to(native)
+        self._subscribe()
+
+    def _poll_until_left(self, native: Consumer, left_by: Deadline) -> None:
+        """Poll until the group has released this member. A static member does not leave, but hands its logs back."""
+        while not left_by.expired and (native.memberid() if self._instance is None else self._holds()):
+            with suppress(KafkaException, SystemError):  # partitions never assigned natively cannot be revoked
+                native.poll(0.02)
+
+    def _holds(self) -> bool:
+        return bool(self._fetcher.logs) and not self._closing
 
     def _check(self) -> None:
         """Raise, once, the error of a failed callback."""

@@ -17,6 +17,11 @@ class PausedPartitions:
         self._all_paused = False
         self.paused: set[Name] = set()
 
+    def move_to(self, native: Consumer, held: Collection[Name]) -> None:
+        """Keep the pauses in another native consumer, which holds these partitions."""
+        self._native = native
+        self._stop(held if self._all_paused else self.paused)
+
     def taken(self, names: Collection[Name]) -> None:
         """Pause or resume partitions assigned just now: the native client remembers pauses of earlier assignments."""
         (self._stop if self._all_paused else self._go)(names)

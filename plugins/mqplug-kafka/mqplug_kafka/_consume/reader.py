@@ -24,6 +24,9 @@ class KafkaReader:
 
     def poll(self, most: int, timeout: float) -> Sequence[Batch]:
         """Return batches as they arrive."""
+        native = self._fetcher.renewed()
+        if native is not None:
+            self._fetcher.move_to(native)
         return self._fetcher.poll(most, timeout)
 
     def wake(self) -> None:

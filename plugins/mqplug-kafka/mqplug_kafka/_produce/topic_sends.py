@@ -79,6 +79,8 @@ class TopicSends:
     def send(self, sending: Sending) -> None:
         """Hand a record to the native client, or hold it."""
         with self._lock:
+            if self._native.outdated:
+                self._renew()
             if self.holds:
                 self._held.append((sending, lambda: self._send(sending, self._native)))
             else:
@@ -87,10 +89,19 @@ class TopicSends:
     def send_run(self, run: Run) -> None:
         """Hand a run to the native client, or hold it."""
         with self._lock:
+            if self._native.outdated:
+                self._renew()
             if self.holds:
                 self._held.append((run, lambda: self._send_run(run)))
             else:
                 self._send_run(run)
+
+    def _renew(self) -> None:
+        """Use a native client with the renewed certificates, as soon as the former has reported on all records."""
+        if self._on_the_way or self.holds:
+            self.holds = True
+        else:
+            self._native = self._natives.of(self._limits.of(self._topic).batch_bytes)
 
     def _send(self, sending: Sending, native: SharedProducer) -> None:
         self._learn(native, sending.partition)

@@ -1,0 +1,146 @@
+"""Certificates that are renewed in their files: open clients go on, and lose no send and no place."""
+
+from __future__ import annotations
+
+import threading
+import time
+
+import pytest
+from kafka_driver import new_name, take
+
+import mqplug
+
+LIFETIME_S = 8.0
+LONGER_S = 600.0
+
+
+@pytest.fixture
+def own(secured, tmp_path):
+    """Issue a certificate for alice, which replaces the one before in its files, and return the settings with it."""
+
+    def issue(lifetime=LONGER_S):
+        files = secured.issue("alice", lifetime=lifetime, directory=tmp_path)
+        return {
+            "servers": [secured.address("mtls")], "tls": True, "ca_file": str(secured.ca_file),
+            "cert_file": str(files.cert_file), "key_file": str(files.key_file), "session_timeout": 6,
+        }  # fmt: skip
+
+    return issue
+
+
+class Sender:
+    """Submits numbered messages in the background until it is stopped."""
+
+    def __init__(self, out):
+        self._out = out
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._send, daemon=True)
+        self.handles = []
+
+    def __enter__(self):
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_):
+        self._stop.set()
+        self._thread.join(60)
+        assert not self._thread.is_alive()
+
+    def _send(self):
+        while not self._stop.wait(0.002):
+            number = len(self.handles)
+            self.handles.append(self._out.submit(b"%d" % number, partition=number % 2))
+
+
+def received(consumer, ids, seconds, *, ack=False):
+    """Receive for a while, and note the ids."""
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        for message in consumer.receive_many(500, timeout=0.1):
+            ids.append(message.id)
+            if ack:
+                consumer.ack(message)
+
+
+def test_renewed_certificates_lose_nothing(secured_server, own):
+    """A client whose certificate was renewed goes on when the old one has expired and all connections were cut.
+
+    Every send is stored once, a reader reads each once and in order, and a member gets all that it has not acked.
+    """
+    settings = own(LIFETIME_S)
+    expires = time.monotonic() + LIFETIME_S
+    topic = new_name()
+    with mqplug.connect("kafka", **settings) as mq:
+        mq.create_topic(topic, partitions=2)
+        read, acked = [], []
+        with (
+            mq.producer(topic) as out,
+            mq.consumer(topic, start=mqplug.EARLIEST) as reader,
+            mq.consumer(topic, group=topic) as member,
+        ):
+            with Sender(out) as sender:
+                received(reader, read, 1)
+                received(member, acked, 1, ack=True)
+                own()
+                while time.monotonic() < expires + 1:
+                    received(reader, read, 0.5)
+                    received(member, acked, 0.5, ack=True)
+                secured_server.restart()
+                received(reader, read, 2)
+                received(member, acked, 2, ack=True)
+            sent = [handle.result(timeout=30) for handle in sender.handles]
+            end = time.monotonic() + 30
+            while (len(read) < len(sent) or len(set(acked)) < len(sent)) and time.monotonic() < end:
+                received(reader, read, 0.3)
+                received(member, acked, 0.3, ack=True)
+        for partition in (0, 1):
+            of_partition = [each for each in sent if each.log.partition == partition]
+            assert [each for each in read if each.log.partition == partition] == of_partition
+            assert list(dict.fromkeys(each for each in acked if each.log.partition == partition)) == of_partition
+        assert mq.positions(topic, group=topic)[0].position == mq.watermarks(topic)[0].high
+        mq.delete_topic(topic)
+
+
+def test_a_member_joins_again_with_its_place(own):
+    """When certificates change, a member leaves and joins again: acked messages do not come again, others do."""
+    topic = new_name()
+    with mqplug.connect("kafka", **own()) as mq:
+        mq.create_topic(topic)
+        with mq.producer(topic) as out:
+            sent = out.send_many([b"%d" % number for number in range(4)])
+        handed_over = threading.Event()
+        with mq.consumer(topic, group=topic, on_revoked=lambda _: handed_over.set()) as member:
+            for message in take(member, 2):
+                member.ack(message)
+            own()
+            end = time.monotonic() + 30
+            rest = []
+            while not (handed_over.is_set() and len(rest) >= 2):
+                assert time.monotonic() < end
+                if (message := member.receive(timeout=0.1)) is not None:
+                    rest.append(message.id)
+            assert rest[-2:] == sent[2:]
+            assert set(rest) == set(sent[2:])
+
+
+def test_certificates_that_are_no_good_are_not_used(own, tmp_path):
+    """While a renewed file is damaged or away, a client goes on with what it has, and takes the next good ones."""
+    topic = new_name()
+    settings = own()
+    with mqplug.connect("kafka", **settings) as mq:
+        mq.create_topic(topic)
+        with mq.producer(topic) as out, mq.consumer(topic, start=mqplug.EARLIEST) as reader:
+            for spoil in (lambda file: file.write_text("no certificate"), lambda file: file.unlink()):
+                credentials = mq._connection.credentials
+                before = credentials.generation
+                spoil(tmp_path / "alice.pem")
+                end = time.monotonic() + 20
+                while credentials.generation == before:
+                    assert time.monotonic() < end
+                    time.sleep(0.05)
+                sent = out.send(b"x", timeout=30)
+                assert take(reader, 1)[0].id == sent
+                mq.health()
+                own()
+            sent = out.send(b"y", timeout=30)
+            assert take(reader, 1)[0].id == sent
