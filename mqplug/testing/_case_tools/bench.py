@@ -63,6 +63,7 @@ class Bench:
         self._opened = ExitStack()
         self._topics: list[str] = []
         self._fillers: dict[str, Producer] = {}
+        self._admin: Client | None = None
         self.client = self.connect()
 
     def __enter__(self) -> Self:
@@ -74,7 +75,7 @@ class Bench:
             self._delete_topics()
 
     def _delete_topics(self) -> None:
-        with self.harness.connect() as client:
+        with (self.harness.admin or self.harness.connect)() as client:
             if client.capabilities.delete_topic:
                 for topic in self._topics:
                     with suppress(Error):
@@ -87,6 +88,15 @@ class Bench:
         client = (by or self.harness.connect)()
         self._opened.callback(_close, client)
         return client
+
+    @property
+    def admin(self) -> Client:
+        """A client that may create, trim and delete topics: the bench's own, unless the harness has another."""
+        if self.harness.admin is None:
+            return self.client
+        if self._admin is None:
+            self._admin = self.connect(self.harness.admin)
+        return self._admin
 
     def aio(self) -> Opening[AsyncClient]:
         """Return an asyncio client of the same backend: ``await`` it, or enter it with ``async with``."""
@@ -119,7 +129,7 @@ class Bench:
     def topic(self, partitions: int = 1) -> str:
         """Create a topic, and return its name."""
         name = self.name()
-        self.client.create_topic(self.owned(name), partitions=partitions)
+        self.admin.create_topic(self.owned(name), partitions=partitions)
         return name
 
     def owned(self, topic: str) -> str:
@@ -138,7 +148,7 @@ class Bench:
         """Delete a topic."""
         if filler := self._fillers.pop(topic, None):
             filler.close()
-        self.client.delete_topic(topic)
+        self.admin.delete_topic(topic)
 
     def make_again(self, topic: str) -> None:
         """Delete a topic, and create one of the same name as soon as the name is free."""
@@ -147,7 +157,7 @@ class Bench:
 
     def _create(self, topic: str) -> bool:
         try:
-            self.client.create_topic(topic)
+            self.admin.create_topic(topic)
         except TopicExists:
             return False
         return True
@@ -171,6 +181,7 @@ class Bench:
     def away(self) -> Iterator[None]:
         """Close everything, so that this process has no client within the block, and connect again afterwards."""
         self._opened.close()
+        self._admin = None
         self._fillers.clear()
         try:
             yield
@@ -258,9 +269,9 @@ class Bench:
         """Trim a topic before a position, as near to it as the backend can, and wait until the low watermark moves."""
         low = self.marks(topic, before.log.partition).low
         if self.harness.trim_before is not None:
-            self.harness.trim_before(self.client, topic, before)
+            self.harness.trim_before(self.admin, topic, before)
         else:
-            self.client.trim(topic, {before.log.partition: before})
+            self.admin.trim(topic, {before.log.partition: before})
         self.wait(lambda: self.marks(topic, before.log.partition).low > low, "the trim moved the low watermark")
 
     def roll(self, topic: str) -> None:

@@ -37,6 +37,9 @@ class Harness:
     ``connect`` returns a fresh client of the same backend at each call: data that one client stores is visible to the
     others.
     ``extended`` connects as ``connect`` does, with these extensions.
+    ``admin`` connects with the right to administer, if the clients of ``connect`` have only the rights to send and to
+    receive: the kit then creates, trims and deletes its topics with it. Cases about administering itself still use
+    ``connect``: name them in ``known_failures``.
     ``second_process`` is a URL by which ``mqplug.connect`` reaches the same backend from another process.
 
     With it, the history check runs its actors in processes, which it kills and stops. ``process_behind_network`` is
@@ -93,6 +96,7 @@ class Harness:
 
     connect: Callable[[], Client]
     extended: Callable[[Sequence[object]], Client] | None = None
+    admin: Callable[[], Client] | None = None
     second_process: str | None = None
     process_behind_network: str | None = None
     host: Callable[[], int | None] | None = None

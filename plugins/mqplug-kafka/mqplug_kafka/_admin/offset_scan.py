@@ -62,6 +62,8 @@ class OffsetScan:
             if self._deadline.expired:
                 raise self._connection.requests.failures.explain("bounds", 0.0)
             for message in self._received():
+                if _is_about_group(message):
+                    continue  # it needs no right on the group that it does not use
                 log = names[message.topic() or "", message.partition() or 0]
                 offset, error = message.offset() or 0, message.error()
                 if error is not None and error.code() != KafkaError._PARTITION_EOF:
@@ -80,3 +82,8 @@ class OffsetScan:
             return messages
         message = self._consumer.poll(0.05)
         return [] if message is None else [message]  # a native message with an empty value counts as false
+
+
+def _is_about_group(message: Message) -> bool:
+    error = message.error()
+    return error is not None and error.code() == KafkaError.GROUP_AUTHORIZATION_FAILED

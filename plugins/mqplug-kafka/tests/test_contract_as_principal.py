@@ -1,0 +1,37 @@
+"""The contract over TLS and SCRAM, for a user who may only send and receive on topics and groups of a prefix."""
+
+from __future__ import annotations
+
+import os
+
+import attrs
+import pytest
+
+import mqplug
+from mqplug.testing import prove
+from mqplug_kafka._harness import harness as shipped
+
+ADMINISTERING = (
+    "CC-11", "ERR-01", "GRP-17", "LIF-13", "TOP-02", "TOP-03", "TOP-06", "TOP-07", "TOP-08", "TOP-10", "TOP-12",
+    "TOP-15", "TOP-17", "TOP-19", "TOP-20", "TOP-21",
+)  # fmt: skip
+"""The cases that administer with the client under test, which lacks the right to."""
+IN_EACH_RUN = ("HP", "WM", "CON-01", "GRP-01", "GRP-03", "ACK-01", "ACK-04", "SEEK-01", "TOP-03", "TOP-08", "ERR-10")
+
+
+@pytest.fixture(scope="session")
+def harness(secured_server, secured):
+    """A broker at which carol has Read, Write and Describe on the kit's topics, and Read on its groups, alone."""
+    secured.allow("carol", "Read", "Write", "Describe", topic_prefix="kit-")
+    secured.allow("carol", "Read", group_prefix="kit-")
+    query = f"mechanism=SCRAM-SHA-256&tls=true&ca_file={secured.ca_file}"
+    with shipped(f"kafka://carol:carol-pw@{secured.address('sasl_tls')}?{query}") as over_any_broker:
+        yield attrs.evolve(
+            over_any_broker,
+            admin=lambda: mqplug.connect(secured_server.url),
+            enforce=lambda client, topic: None,
+            known_failures=dict.fromkeys(ADMINISTERING, "it administers, which this user may not"),
+        )
+
+
+test_contract = prove(only=() if os.environ.get("MQPLUG_PROFILE") else IN_EACH_RUN, profile="quick")
