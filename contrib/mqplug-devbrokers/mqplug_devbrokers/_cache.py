@@ -38,7 +38,7 @@ def provide(name: str, build: Callable[[Path], None]) -> Path:
     if target.is_dir():
         return target
     root.mkdir(parents=True, exist_ok=True)
-    with _locked(root / f"{name}.lock"):
+    with locked(root / f"{name}.lock"):
         if not target.is_dir():
             _build_aside(root, target, build)
     return target
@@ -55,7 +55,7 @@ def _build_aside(root: Path, target: Path, build: Callable[[Path], None]) -> Non
 
 
 @contextmanager
-def _locked(path: Path) -> Iterator[None]:
+def locked(path: Path) -> Iterator[None]:
     """Hold an exclusive lock on `path` among all processes. It ends with the process."""
     deadline = time.monotonic() + LOCK_TIMEOUT_S
     with path.open("w") as file:

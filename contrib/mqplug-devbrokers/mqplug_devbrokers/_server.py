@@ -7,11 +7,12 @@ import time
 from abc import ABC, abstractmethod
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from mqplug_devbrokers._broker_process import BrokerProcess
 from mqplug_devbrokers._errors import BrokerError
 from mqplug_devbrokers._ports import choose_ports
+from mqplug_devbrokers._shared_process import SharedProcess, refuse
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
@@ -53,7 +54,7 @@ class BrokerServer(ABC):
         self.settings = dict(settings or {})
         self.recording: Path | None = None  # Java writes its class archive there at the end
         self._timeout = timeout
-        self._process: BrokerProcess | None = None
+        self._process: BrokerProcess | SharedProcess | None = None
         self._network: Proxy | None = None
         self._ports: dict[str, int] = {}
         self._pid: int | None = None
@@ -229,6 +230,14 @@ class BrokerServer(ABC):
             "reset_replies": self.reset_replies,
         }  # fmt: skip
 
+    def handle(self) -> dict[str, Any]:
+        """Return what another process needs to `attach` to this server, as JSON."""
+        return {"directory": str(self.directory), "pid": self.pid, "ports": self._ports}
+
+    def attach(self, handle: Mapping[str, Any]) -> None:
+        """Become a server that another process runs: clients may use it, and nothing may disturb it."""
+        self._process, self._pid, self._ports = SharedProcess(handle), handle["pid"], dict(handle["ports"])
+
     def check(self) -> None:
         """Raise a BrokerError, with the end of the log, if the broker has ended by itself."""
         status = self._held().status()
@@ -255,7 +264,7 @@ class BrokerServer(ABC):
         """A file that exists while the broker runs, and after it was killed."""
         return self.directory / "in-use"
 
-    def _prepare(self, taken: Collection[int] = ()) -> BrokerProcess:
+    def _prepare(self, taken: Collection[int] = ()) -> BrokerProcess | SharedProcess:
         """Fetch what is missing, and choose directory and ports, before the first start."""
         if self._process is not None:
             return self._process
@@ -268,7 +277,7 @@ class BrokerServer(ABC):
         self._ports = choose_ports(file, self.port_names, self._wanted_port, taken)
         return self._process
 
-    def _launch(self, process: BrokerProcess, timeout: float) -> None:
+    def _launch(self, process: BrokerProcess | SharedProcess, timeout: float) -> None:
         if self._in_use.exists():
             self._recover()
         self._in_use.touch()
@@ -306,7 +315,7 @@ class BrokerServer(ABC):
         if self._pid is None or not self._held().signal(number):
             raise BrokerError(f"the {self.name} server is not running; call start()")
 
-    def _held(self) -> BrokerProcess:
+    def _held(self) -> BrokerProcess | SharedProcess:
         if self._process is None:
             raise BrokerError(f"the {self.name} server is not started; call start(), or use `with`")
         return self._process
@@ -317,6 +326,8 @@ class BrokerServer(ABC):
 
     def _relay(self) -> Proxy:
         """Return the network that can be cut, which is created, with its thread, on demand."""
+        if isinstance(self._held(), SharedProcess):
+            refuse()
         if self._network is None:
             from mqplug.testing import Proxy  # slow to import, and most servers need none
 

@@ -6,7 +6,7 @@ import socket
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from mqplug_devbrokers import _kafka_cluster_wire as wire
 from mqplug_devbrokers._errors import BrokerError
@@ -144,6 +144,7 @@ class KafkaCluster:
         self.version = KafkaServer(version=version).version
         self.cluster_id = new_cluster_id()
         self._timeout = timeout
+        self._attached = False
         self._kept = directory is not None
         root = None if directory is None else Path(directory).absolute()
         _check_directory(root, nodes)
@@ -327,12 +328,29 @@ class KafkaCluster:
             "reset_replies": self.reset_replies, "kill_node": self.kill_controller, "start_node": self.start,
         }  # fmt: skip
 
+    @property
+    def running(self) -> bool:
+        """Whether all nodes run."""
+        return all(node.running for node in self.nodes.values())
+
+    def handle(self) -> dict[str, Any]:
+        """Return what another process needs to `attach` to this cluster, as JSON."""
+        return {"nodes": [node.handle() for node in self.nodes.values()]}
+
+    def attach(self, handle: Mapping[str, Any]) -> None:
+        """Become a cluster that another process runs: clients may use it, and nothing may disturb it."""
+        self._attached = True
+        for node, each in zip(self.nodes.values(), handle["nodes"], strict=True):
+            node.attach(each)
+
     def fetch(self) -> None:
         """Fill the cache with everything that a start needs."""
         self.nodes[1].fetch()
 
     def close(self) -> None:
         """End all nodes and delete their directories, unless you named one. Closing twice is harmless."""
+        if self._attached:
+            return
         if self._kept:
             self.stop()
         else:

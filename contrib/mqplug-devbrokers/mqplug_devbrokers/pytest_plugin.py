@@ -1,12 +1,13 @@
 """The fixtures `kafka_server`, `kafka_cluster` and `pulsar_server`: each once for a whole run, started on demand.
 
+The workers of pytest-xdist share them, so tests that disturb a broker start one of their own.
 Without Java or Maven their tests are skipped with the reason. If the variable CI is `true`, they fail.
 """
 
 from __future__ import annotations
 
 import os
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from typing import TYPE_CHECKING, TypeVar
 
 import pytest
@@ -25,7 +26,7 @@ def kafka_server() -> Iterator[KafkaServer]:
     """Yield a running KafkaServer."""
     from mqplug_devbrokers import KafkaServer
 
-    with started(KafkaServer) as server:
+    with _of_the_run(KafkaServer, "kafka") as server:
         yield server
 
 
@@ -34,7 +35,7 @@ def kafka_cluster() -> Iterator[KafkaCluster]:
     """Yield a running KafkaCluster of three nodes."""
     from mqplug_devbrokers import KafkaCluster
 
-    with started(KafkaCluster) as cluster:
+    with _of_the_run(KafkaCluster, "kafka-cluster") as cluster:
         yield cluster
 
 
@@ -43,8 +44,23 @@ def pulsar_server() -> Iterator[PulsarServer]:
     """Yield a running PulsarServer."""
     from mqplug_devbrokers import PulsarServer
 
-    with started(PulsarServer) as server:
+    with _of_the_run(PulsarServer, "pulsar") as server:
         yield server
+
+
+def _of_the_run(make: Callable[[], ServerT], kind: str) -> AbstractContextManager[ServerT]:
+    """Return a server of this process, or in a worker of pytest-xdist the one that all workers share."""
+    run = os.environ.get("PYTEST_XDIST_TESTRUNUID")
+    if run is None:
+        return started(make)
+
+    def share() -> ServerT:
+        from mqplug_devbrokers._sharing import attached
+
+        server: ServerT = attached(kind, run)
+        return server
+
+    return started(share)
 
 
 @contextmanager
@@ -52,11 +68,13 @@ def started(make: Callable[[], ServerT]) -> Iterator[ServerT]:
     """Yield a running server, for fixtures. Without Java or Maven, tests that need it skip, or fail if CI is true."""
     from mqplug_devbrokers import MissingTool
 
-    server = make()
+    server = None
     try:
+        server = make()
         server.start()
     except MissingTool as error:
-        server.close()
+        if server is not None:
+            server.close()
         if os.environ.get("CI", "").lower() == "true":
             raise
         pytest.skip(str(error))

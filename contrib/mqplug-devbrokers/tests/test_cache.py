@@ -76,7 +76,7 @@ def test_a_lock_that_never_ends_is_an_error(root: Path, monkeypatch: pytest.Monk
     """Waiting for another builder has a deadline, and the error names the lock."""
     monkeypatch.setattr(_cache, "LOCK_TIMEOUT_S", 0.2)
     root.mkdir()
-    with _cache._locked(root / "thing.lock"), pytest.raises(BrokerError, match=r"thing\.lock has been locked"):
+    with _cache.locked(root / "thing.lock"), pytest.raises(BrokerError, match=r"thing\.lock has been locked"):
         provide("thing", fill)
 
 
