@@ -35,7 +35,11 @@ def _login(port):
 @pytest.fixture(scope="session")
 def secured_server():
     """A broker on which alice may do everything, and nobody else anything."""
-    with started(lambda: KafkaServer(security=KafkaSecurity(users=USERS, authorize=True))) as server:
+    try:
+        made = KafkaServer(security=KafkaSecurity(users=USERS, authorize=True))
+    except ValueError as error:  # MQPLUG_DEVBROKERS_KAFKA names a version without users
+        pytest.skip(str(error))
+    with started(lambda: made) as server:
         server.secured.allow("alice", "All", topic_prefix="", group_prefix="", transaction_prefix="", cluster=True)
         yield server
 
