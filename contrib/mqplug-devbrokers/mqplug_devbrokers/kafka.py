@@ -19,6 +19,7 @@ from mqplug_devbrokers._kafka_files import (
     new_cluster_id,
 )
 from mqplug_devbrokers._kafka_security import KafkaSecurity, SecuredListeners
+from mqplug_devbrokers._kafka_tools import tool_command
 from mqplug_devbrokers._kafka_wire import KafkaWire
 from mqplug_devbrokers._server import PROBE_TOPIC, BrokerServer
 
@@ -86,6 +87,13 @@ class KafkaServer(BrokerServer):
     def relayed_bootstrap(self) -> str:
         """The address for `bootstrap.servers`, over the network that `cut_network` cuts."""
         return f"127.0.0.1:{self._relayed('relay')}"
+
+    def tool(self, name: str, *arguments: str) -> list[str]:
+        """Return the command of one of Kafka's own tools of version 4.3, such as `consumer.ConsoleConsumer`.
+
+        It connects to this server. Its jar is fetched on demand.
+        """
+        return tool_command(name, ("--bootstrap-server", self.bootstrap, *arguments))
 
     @property
     def relayed_url(self) -> str:

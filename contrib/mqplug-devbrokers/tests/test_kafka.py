@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 import uuid
 from collections.abc import Iterator
 
@@ -104,3 +105,10 @@ def test_stopping_a_paused_server_ends_it(kafka_server: KafkaServer) -> None:
         kafka_server.pause()
     kafka_server.start()
     assert kafka_server.running
+
+
+def test_kafkas_own_tools_run(kafka_server: KafkaServer, topic: str) -> None:
+    """A tool of Kafka is fetched, connects to the server, and shows what is there."""
+    command = kafka_server.tool("TopicCommand", "--list")
+    shown = subprocess.run(command, stdout=subprocess.PIPE, check=True, timeout=120)
+    assert topic in shown.stdout.decode().split()
