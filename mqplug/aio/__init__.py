@@ -25,5 +25,16 @@ from mqplug.aio._handle import AsyncSendHandle
 from mqplug.aio._loop import Opening
 from mqplug.aio._producer import AsyncProducer
 from mqplug.aio._stage import AsyncStage
+from mqplug.aio._transaction import AsyncStepHandle, AsyncTransaction
 
-__all__ = ["AsyncClient", "AsyncConsumer", "AsyncProducer", "AsyncSendHandle", "AsyncStage", "Opening", "connect"]
+__all__ = [
+    "AsyncClient",
+    "AsyncConsumer",
+    "AsyncProducer",
+    "AsyncSendHandle",
+    "AsyncStage",
+    "AsyncStepHandle",
+    "AsyncTransaction",
+    "Opening",
+    "connect",
+]

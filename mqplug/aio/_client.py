@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
 from mqplug._base.deadline import Deadline
 from mqplug._client.client import PREFETCH_BYTES, Client, session_of
 from mqplug._client.stage import Stage
+from mqplug._client.transaction import Transaction
+from mqplug._consume.consumer import Consumer
 from mqplug._consume.opening import ConsumerRequest
 from mqplug._consume.retry_policy import Retry
 from mqplug._consume.start_positions import ResetTarget
@@ -26,6 +28,7 @@ from mqplug.aio._consumer import AsyncConsumer
 from mqplug.aio._loop import AsyncClosable, ClientLoop, Opening
 from mqplug.aio._producer import AsyncProducer
 from mqplug.aio._stage import AsyncStage
+from mqplug.aio._transaction import AsyncTransaction
 from mqplug.spi._actions import GroupInfo, GroupPosition, Ingested, Mode, Staged, TopicInfo
 
 if TYPE_CHECKING:
@@ -152,6 +155,30 @@ class AsyncClient(AsyncClosable):
 
     async def _open_stage(self, opened: Callable[[], Stage]) -> AsyncStage:
         return AsyncStage(self._loop, await self._loop.call(opened, undo=lambda made: made.discard()))
+
+    def transaction(
+        self,
+        name: str,
+        topic: str | None = None,
+        *,
+        consumer: AsyncConsumer | None = None,
+        number: int | None = None,
+        queue_messages: int = 100_000,
+        queue_bytes: int = 64 * 1024 * 1024,
+        timeout: float | None = 30,
+    ) -> Opening[AsyncTransaction]:
+        """As ``Client.transaction``; ``await`` it, or enter it with ``async with``."""
+        return Opening(
+            self._begin(
+                partial(
+                    self.sync.transaction, name, topic, consumer=_beneath(consumer), number=number,
+                    queue_messages=queue_messages, queue_bytes=queue_bytes, timeout=timeout,
+                )
+            )
+        )  # fmt: skip
+
+    async def _begin(self, begun: Callable[[], Transaction]) -> AsyncTransaction:
+        return AsyncTransaction(self._loop, await self._loop.call(begun, undo=lambda made: made.abort()))
 
     async def ingest(
         self, staged: Staged | Sequence[Staged], *, writer: str, number: int, timeout: float | None = 30
@@ -314,3 +341,9 @@ class AsyncClient(AsyncClosable):
 
     def __repr__(self) -> str:
         return f"<Async{repr(self.sync)[1:]}"
+
+
+def _beneath(consumer: AsyncConsumer | None) -> Consumer | None:
+    if consumer is not None and not isinstance(consumer, AsyncConsumer):
+        raise TypeError(f"consumer= is a consumer of this client, not {type(consumer).__name__}")
+    return None if consumer is None else consumer.sync

@@ -30,7 +30,7 @@ _NEW_IN: Final = {
     ORD-01 ORD-02 ORD-03 ORD-04 ORD-05 ORD-06 ORD-07 ORD-08 ORD-09 ORD-10 ORD-11 ORD-12 ORD-13 ORD-14
     ORD-15
     PRO-01 PRO-02 PRO-03 PRO-04 PRO-05 PRO-06 PRO-07 PRO-08 PRO-09 PRO-10 PRO-11 PRO-12 PRO-13 PRO-14 PRO-15 PRO-16
-    PRO-17 PRO-19 PRO-20 PRO-21 PRO-24 PRO-27
+    PRO-17 PRO-19 PRO-20 PRO-21 PRO-22 PRO-24 PRO-27
     SEEK-01 SEEK-02 SEEK-03 SEEK-04 SEEK-05 SEEK-06 SEEK-07 SEEK-08 SEEK-09 SEEK-10 SEEK-11 SEEK-12 SEEK-13 SEEK-14
     SEEK-15 SEEK-16 SEEK-17 SEEK-18 SEEK-19 SEEK-20 SEEK-21 SEEK-22 SEEK-23 SEEK-24 SEEK-25 SEEK-26 SEEK-27
     SEEK-28 SEEK-29 SEEK-30 SEEK-31 SEEK-32 SEEK-33 SEEK-34 SEEK-35 SEEK-35-shared
@@ -40,7 +40,9 @@ _NEW_IN: Final = {
     TO-01 TO-02 TO-03 TO-04 TO-05 TO-06 TO-07 TO-08 TO-09 TO-10
     TOP-01 TOP-02 TOP-03 TOP-04 TOP-05 TOP-06 TOP-07 TOP-08 TOP-09 TOP-10 TOP-11 TOP-12 TOP-13 TOP-14 TOP-15
     TOP-16 TOP-17 TOP-19 TOP-20 TOP-21
-    WM-01 WM-02 WM-03 WM-04 WM-05 WM-06 WM-07 WM-08 WM-09 WM-10 WM-11 WM-12 WM-13 WM-14 WM-15 WM-17 WM-18 WM-19
+    TX-01 TX-02 TX-03 TX-04 TX-05 TX-06 TX-07 TX-08 TX-09 TX-10 TX-11 TX-12 TX-13 TX-14 TX-15 TX-16 TX-17 TX-18
+    TX-19 TX-20 TX-21 TX-22 TX-23
+    WM-01 WM-02 WM-03 WM-04 WM-05 WM-06 WM-07 WM-08 WM-09 WM-10 WM-11 WM-12 WM-13 WM-14 WM-15 WM-16 WM-17 WM-18 WM-19
     WM-20 WM-21 WM-22 WM-23 WM-24
     """,
 }
@@ -52,9 +54,7 @@ NO_CALL_YET: Final[dict[str, str]] = {
     "BIG-04": "no message is split: one that is larger than message_max_bytes is MessageTooLarge",
     "KEY-09": "there is no call that asks for a topic to be compacted",
     "PRO-18": "there is no call that makes a producer the only one of its name",
-    "PRO-22": "there is no call that begins or ends a transaction",
     "PRO-23": "there is no call that sends a message to be delivered later",
-    "WM-16": "there is no call that begins or ends a transaction, and so nothing between it and high",
 }
 """Promises that cannot be checked because this version has no call for them. Their ids stay reserved."""
 

@@ -20,6 +20,7 @@ from mutants import (
     reading,
     seeking,
     staging,
+    transactions,
     unusual_input,
 )
 from mutants.base import Mutant, Proxy
@@ -28,6 +29,7 @@ from mutants.core import CORE_MUTANTS
 SECTIONS = (
     lost_answers, reading, seeking, groups, nacking, members, producing, durability, misread_requests, large,
     asynchronous, disks, edge_cases, group_edge_cases, staging, unusual_input, hand_overs, rare_conditions,
+    transactions,
 )  # fmt: skip
 
 

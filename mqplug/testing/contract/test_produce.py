@@ -281,3 +281,18 @@ def test_timestamp_zero(bench: Bench) -> None:
     many = filler.send_many([Record(b"x", timestamp=moment, partition=0) for moment in (0, 2, 0)])
     found = [(message.id, round(message.timestamp.timestamp() * 1000)) for message in bench.read(topic)]
     bench.equal(found, list(zip([first, zero, *many], [1, 0, 0, 2, 0], strict=True)))
+
+
+@case(22, needs=("transactions",))
+def test_given_up(bench: Bench) -> None:
+    """Messages of a transaction that was given up are never seen, and what is sent after them is."""
+    topic, name = bench.topic(), bench.name()
+    reader = bench.reader(topic)
+    bench.only_new(reader, topic)
+    step = bench.client.transaction(name, topic)
+    step.send(b"lost")
+    step.send_many([b"lost", b"lost"])
+    step.abort()
+    probe = bench.only_new(reader, topic)
+    bench.equal([message.value for message in bench.read(topic)], [b"probe", b"probe"])
+    bench.equal(bench.bounds(topic).last_id, probe)

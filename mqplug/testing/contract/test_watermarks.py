@@ -8,6 +8,7 @@ from itertools import pairwise
 from threading import Event
 
 from mqplug import (
+    LATEST,
     Message,
     Position,
     Record,
@@ -299,3 +300,25 @@ def _found_by_time(bench: Bench, topic: str, messages: list[Message]) -> None:
         first = next(each for each in messages if each.log_time >= message.log_time)
         reader.seek(at_time(message.log_time))
         bench.delivers(reader, [first.id], "the first message of its time")
+
+
+@case(16, needs=("transactions",))
+def test_behind_transactions(bench: Bench) -> None:
+    """What transactions leave between the messages, or behind the last, is passed: a read to the end ends there."""
+    topic, name = bench.topic(), bench.name()
+    kept = [bench.fill(topic, 1)[0]]
+    for number in range(3):
+        with bench.client.transaction(name, topic) as step:
+            handle = step.send(b"%d" % number)
+            if number == 1:
+                step.abort()
+        kept += [] if number == 1 else [handle.result()]
+    step = bench.client.transaction(name, topic)
+    step.send(b"lost")
+    step.abort()
+    bench.equal([message.id for message in bench.read(topic)], kept)
+    bounds = bench.bounds(topic)
+    bench.equal((bounds.first_id, bounds.last_id), (kept[0], kept[-1]))
+    bench.equal([message.id for message in bench.read(topic, start=last(1))], kept[-1:])
+    bench.that(bench.marks(topic).count >= len(kept), "the count has all messages")
+    bench.only_new(bench.reader(topic, LATEST), topic)

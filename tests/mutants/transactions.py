@@ -1,0 +1,220 @@
+"""Transactions that are seen too early, in part or too late, and that lose their positions, numbers and holders."""
+
+from __future__ import annotations
+
+import time
+
+import mqplug
+import mqplug._client.transaction
+from mqplug._client.session import ClientSession
+from mqplug._consume.acking import Acknowledgements
+from mqplug._consume.step_acks import StepAcks
+from mqplug._produce.step_queue import StepQueue
+from mqplug.aio._transaction import AsyncTransaction
+from mqplug.memory import _transactions
+from mqplug.memory._transactions import MemoryTransactions
+from mqplug.spi import GroupMove
+from mutants.base import Mutant
+
+_begin, _commit, _send = MemoryTransactions.begin, MemoryTransactions.commit, MemoryTransactions.send
+_close, _hold = MemoryTransactions.close, ClientSession._hold_transaction
+
+
+def _store_now(driver, unit):
+    with driver._store.changed:
+        _transactions._store(unit, driver._partition(unit))
+        driver._store.changed.notify_all()
+
+
+class StoresBeforeTheCommit(Mutant):
+    """A transaction's messages are there as soon as they are sent."""
+
+    case = "TX-03"
+    patches = (
+        (MemoryTransactions, "send", _store_now),
+        (MemoryTransactions, "send_run", _store_now),
+    )
+
+
+class CommitsBackwards(Mutant):
+    case = "TX-01"
+
+    def commit(self, moves, timeout):
+        self._units.reverse()
+        _commit(self, moves, timeout)
+
+    patches = ((MemoryTransactions, "commit", commit),)
+
+
+class CommitsInPieces(Mutant):
+    """A commit stores message by message, and readers see it come."""
+
+    case = "TX-04"
+
+    def commit(self, moves, timeout):
+        units, self._units = self._units, []
+        for unit in units:
+            for sending in unit if isinstance(unit, list) else unit.sendings():
+                _store_now(self, [sending])
+                time.sleep(0.001)
+        _commit(self, moves, timeout)
+
+    patches = ((MemoryTransactions, "commit", commit),)
+
+
+class CommitsWhatItCan(Mutant):
+    """Messages that can be stored are, also where others of the transaction cannot."""
+
+    case = "TX-11"
+
+    def commit(self, moves, timeout):
+        units, self._units = self._units, []
+        for unit in units:
+            try:
+                _store_now(self, unit)
+            except mqplug.Error as error:
+                for sending in unit:
+                    sending.failed(error)
+        _commit(self, moves, timeout)
+
+    patches = ((MemoryTransactions, "commit", commit),)
+
+
+class CommitsWhatIsAborted(Mutant):
+    case = "TX-02"
+    patches = ((MemoryTransactions, "abort", lambda driver, timeout: _commit(driver, (), timeout)),)
+
+
+class NeverFences(Mutant):
+    case = "TX-06"
+    patches = ((MemoryTransactions, "_check_holder", lambda driver: None),)
+
+
+class TakesANameOverAgain(Mutant):
+    """Each transaction of a client takes its name over, from an open one of the same client, too."""
+
+    case = "TX-07"
+
+    def hold(self, name, limits, deadline):
+        self._transactions.pop(name, None)
+        return _hold(self, name, limits, deadline)
+
+    patches = ((ClientSession, "_hold_transaction", hold),)
+
+
+class ForgetsSteps(Mutant):
+    """What was committed under a number is committed again."""
+
+    case = "TX-08"
+    patches = ((MemoryTransactions, "_store_mark", lambda driver: None),)
+
+
+class ForgetsStepsWhenClosed(Mutant):
+    case = "TX-09"
+
+    def close(self, timeout):
+        _close(self, timeout)
+        self._store.marks.clear()
+
+    patches = ((MemoryTransactions, "close", close),)
+
+
+class BeginsAnything(Mutant):
+    """Arguments of a transaction are not looked at."""
+
+    case = "TX-10"
+    patches = ((mqplug._client.transaction, "check_transaction", lambda name, topic, consumer, number, limits: limits),)
+
+
+class CommitsAtClose(Mutant):
+    """What is open when a client closes is committed."""
+
+    case = "TX-12"
+
+    def close(self, timeout):
+        _commit(self, (), timeout)
+        _close(self, timeout)
+
+    patches = ((MemoryTransactions, "close", close),)
+
+
+class SendsInAForkedChild(Mutant):
+    case = "TX-13"
+    patches = ((StepQueue, "check_open", lambda queue: None),)
+
+
+class LeavesWithoutACommit(Mutant):
+    """An asyncio block ends without a commit."""
+
+    case = "TX-16"
+
+    async def leave(self, kind, error, trace):
+        await self.abort()
+
+    patches = ((AsyncTransaction, "__aexit__", leave),)
+
+
+class MovesNoPositions(Mutant):
+    case = "TX-17"
+    patches = ((MemoryTransactions, "commit", lambda driver, moves, timeout: _commit(driver, (), timeout)),)
+
+
+class CommitsWithoutGaps(Mutant):
+    """A commit stores the position, and forgets the acks behind it."""
+
+    case = "TX-17"
+
+    def commit(self, moves, timeout):
+        bare = [
+            GroupMove(each.group, {log: type(at)(at.position) for log, at in each.positions.items()}, each.member)
+            for each in moves
+        ]
+        _commit(self, bare, timeout)
+
+    patches = ((MemoryTransactions, "commit", commit),)
+
+
+def _end_step(acks):
+    with acks._assignment.committing:
+        acks._consumer.acks.end_step()
+
+
+class GivesNothingBack(Mutant):
+    """What was acked in an aborted step never comes again."""
+
+    case = "TX-18"
+    patches = ((StepAcks, "give_back", _end_step),)
+
+
+class CommitsInTheStep(Mutant):
+    """What is acked in a step is stored by any commit."""
+
+    case = "TX-19"
+    patches = ((Acknowledgements, "begin_step", lambda acks, step: setattr(acks, "step", None)),)
+
+
+class IgnoresHandOvers(Mutant):
+    """A commit stores what belongs to another member by now."""
+
+    case = "TX-20"
+    patches = (
+        (StepAcks, "_check_held", lambda acks: None),
+        (_transactions, "_check_member", lambda move: None),
+    )
+
+
+class SeeksInAStep(Mutant):
+    case = "TX-21"
+    patches = ((Acknowledgements, "check_no_step", lambda acks, operation: None),)
+
+
+class SendsRepeatedSteps(Mutant):
+    """A step with a number that was committed sends again."""
+
+    case = "TX-22"
+
+    def begin(self, mark, timeout):
+        _begin(self, mark, timeout)
+        return False
+
+    patches = ((MemoryTransactions, "begin", begin),)
