@@ -43,6 +43,7 @@ from mqplug._model.errors import (
 )
 from mqplug._model.ids import MessageId
 from mqplug._model.log import Log
+from mqplug._model.matching import matching
 from mqplug._model.message import Message
 from mqplug._model.outcome import OutcomeUnknown, SendTimeout
 from mqplug._model.position import EARLIEST, LATEST, Position, PositionLost, Start, after, ago, at_time, before, last
@@ -123,5 +124,6 @@ __all__ = [
     "configured",
     "connect",
     "last",
+    "matching",
     "register",
 ]

@@ -11,6 +11,7 @@ from mqplug._client.session import ClientSession
 from mqplug._client.topics import check_partitions, new_topic
 from mqplug._model.checks import check_missing
 from mqplug._model.log import Log
+from mqplug._model.matching import Matching
 from mqplug._model.names import TopicNames, check_group, check_topics
 from mqplug._model.position import EARLIEST, LATEST, Position, Start
 from mqplug._model.retention import Retention
@@ -102,6 +103,7 @@ class Client(Closable):
                 options=options,
             )
             self._session.topics.create(wanted, exist_ok, deadline)
+        self._session.open_objects.topic_created()
 
     def delete_topic(self, topic: str, *, timeout: float | None = 30) -> None:
         """Delete a topic with all its messages."""
@@ -236,7 +238,7 @@ class Client(Closable):
 
     def consumer(
         self,
-        topics: str | Sequence[str],
+        topics: str | Sequence[str] | Matching,
         *,
         group: str | None = None,
         start: Start | None = None,
@@ -281,7 +283,7 @@ class Client(Closable):
 
     def read(
         self,
-        topics: str | Sequence[str],
+        topics: str | Sequence[str] | Matching,
         *,
         start: Start = EARLIEST,
         until: Start = LATEST,

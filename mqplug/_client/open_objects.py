@@ -49,6 +49,13 @@ class OpenObjects:
         for producer in producers:
             producer.forget(topic)
 
+    def topic_created(self) -> None:
+        """Have the consumers that chose their topics by a pattern look for new ones."""
+        with self._lock:
+            consumers = list(self.consumers)
+        for consumer in consumers:
+            consumer.look_for_topics_soon()
+
     def shut(self) -> None:
         """Take in nothing more."""
         with self._lock:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
+from functools import partial
 from threading import Lock
 from typing import TYPE_CHECKING
 
@@ -13,8 +14,9 @@ from mqplug._client.groups import Groups
 from mqplug._client.open_objects import OpenedSession, OpenObjects
 from mqplug._client.queries import Queries
 from mqplug._client.topics import Topics
-from mqplug._model.errors import Closed, Timeout, Unsupported
+from mqplug._model.errors import Closed, Timeout, TopicNotFound, Unsupported
 from mqplug._model.log import Log
+from mqplug._model.matching import Matching
 from mqplug._model.names import check_topics
 from mqplug._plugins.backend import NO_TIMEOUT_S, Backend
 from mqplug._plugins.capabilities import public
@@ -145,23 +147,33 @@ class ClientSession(Session):
             self._opening_transactions.release()
 
     def open_consumer(
-        self, topics: str | Sequence[str], request: ConsumerRequest, *, create: bool, timeout: float | None
+        self, topics: str | Sequence[str] | Matching, request: ConsumerRequest, *, create: bool, timeout: float | None
     ) -> ConsumerSession:
         """Open a consumer, as ``Client.consumer`` says."""
-        from mqplug._consume.opening import open_consumer
+        from mqplug._consume.opening import Following, open_consumer
 
         deadline = Deadline(timeout)
-        names = check_topics(topics)
+        following = None
+        if isinstance(topics, Matching):
+            request.check_pattern(topics, create=create)
+            following = Following(topics, partial(self.topics.matching, topics))
+        names = [] if isinstance(topics, Matching) else check_topics(topics)
         request.check(names, self.capabilities, self.backend.name)
-        with self.using("open a consumer"):
-            logs = self.topics.logs(names, request.partitions, create, deadline)
+        with self.using("open a consumer", needs=None if following is None else "topic_patterns"):
+            if following is None:
+                logs = self.topics.logs(names, request.partitions, create, deadline)
+            else:
+                logs = following.find(deadline)
+            if not logs and request.until is not None:
+                raise TopicNotFound(f"no topic matches {topics}, so there is nothing to read", fix="See topics()")
             letters = None
             if request.dead_letter is not None:
                 letters = self._open_dead_letters(request.dead_letter, logs, create, deadline)
             try:
                 opened = open_consumer(
-                    self.backend, self.connection, logs, request, deadline, letters, self.open_objects.forget
-                )
+                    self.backend, self.connection, logs, request, deadline, letters, following,
+                    self.open_objects.forget,
+                )  # fmt: skip
             except BaseException:
                 if letters is not None:
                     letters.close(0)

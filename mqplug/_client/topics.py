@@ -16,6 +16,7 @@ from mqplug.spi._actions import AddPartitions, CreateTopic, TopicInfo
 if TYPE_CHECKING:
     from mqplug._base.deadline import Deadline
     from mqplug._model.log import Log
+    from mqplug._model.matching import Matching
     from mqplug._model.position import Position
     from mqplug._plugins.backend import Backend
     from mqplug.spi._descriptor import Capabilities
@@ -66,6 +67,18 @@ class Topics:
         if missing:
             raise ValueError(f"{topics[0]!r} has no partition {missing.pop()!r}: it has {len(every)}")
         return [log for log in every if log.partition in set(partitions)]
+
+    def matching(self, pattern: Matching, deadline: Deadline) -> list[Log]:
+        """Return the logs of all topics that match. One that is deleted meanwhile is left out."""
+        names = list(filter(pattern.matches, self.names(deadline)))
+        try:
+            found = self.find_all(names, deadline)
+        except TopicNotFound:
+            found = {}
+            for name in names:
+                with suppress(TopicNotFound):
+                    found[name] = self.find(name, deadline).logs
+        return [log for logs in found.values() for log in logs]
 
     def create(self, wanted: CreateTopic, exist_ok: bool, deadline: Deadline) -> None:
         """Create a topic. With ``exist_ok``, accept an existing one with the same settings."""

@@ -19,6 +19,7 @@ from mqplug.spi._drivers import knows_losses
 if TYPE_CHECKING:
     from mqplug._consume.delivery import StillHolds
     from mqplug._model.log import Log
+    from mqplug._model.matching import Matching
     from mqplug._plugins.backend import Backend
     from mqplug.spi._actions import ConsumerOptions, GroupPosition, Settlement
     from mqplug.spi._drivers import Connection, ConsumerDriver, Listener, LossAwareConsumerDriver
@@ -141,6 +142,7 @@ class DriverSession:
         self._fork = ForkGuard()
         self._forks = ForkGuard.forks  # compared at each poll
         self.closed = False
+        self.pattern: Matching | None = None  # by which the topics were chosen
         self._listener = listener
         self.driver: ConsumerDriver | None = None
         self._loss_aware: LossAwareConsumerDriver | None = None  # the same driver, where it is one
@@ -151,6 +153,8 @@ class DriverSession:
     @property
     def topic(self) -> str:
         """The topics, as errors name them."""
+        if self.pattern is not None:
+            return str(self.pattern)
         return ", ".join(sorted({log.topic for log in self.logs}))
 
     def where(self, operation: str) -> dict[str, Any]:

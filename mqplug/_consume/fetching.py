@@ -14,7 +14,7 @@ from mqplug._base.deadline import Deadline
 from mqplug._consume.ack_tracker import Tracker
 from mqplug._consume.delivery import Delivery
 from mqplug._model.batch import empty_batch
-from mqplug._model.errors import Timeout
+from mqplug._model.errors import Timeout, TopicNotFound
 from mqplug._model.position import PositionLost
 from mqplug.spi._drivers import passes_over
 
@@ -52,6 +52,7 @@ class Fetcher:
         self.current: Delivery | None = None
         self.between: Callable[[], None] | None = None  # called before each poll
         self.sift: Callable[[HeldPartition, Batch], Batch] | None = None  # filters fetched batches
+        self.look_for_topics: Callable[[], bool] | None = None  # where a pattern chooses them: one may be gone
         self.stopping = False
         self.in_order = True  # whether a nacked message holds back all that follow in its partition
         self.last_poll = self.last_handled = time.monotonic()
@@ -245,6 +246,9 @@ class Fetcher:
 
     def _poll(self, most: int, timeout: float) -> None:
         """Poll the driver once. The lock is held."""
+        if not self._driver_session.logs:  # no topic matches so far
+            time.sleep(timeout)
+            return
         driver = self._driver_session.driver or self._driver_session.open(Deadline(DRIVER_CALL_S))
         self.quieten(driver)
         if (wanted := self._appetite(most)) <= 0:
@@ -277,6 +281,13 @@ class Fetcher:
             self._unanswered = True
             self._driver_session.outage.note(error)
             time.sleep(max(0.0, self.last_poll + timeout - time.monotonic()))
+            return ()
+        except TopicNotFound:
+            if self.look_for_topics is None:
+                with self._driver_session.context("receive"):
+                    raise
+            if not self.look_for_topics():  # it was just deleted, or made again
+                time.sleep(max(0.0, self.last_poll + timeout - time.monotonic()))
             return ()
         except Exception:
             with self._driver_session.context("receive"):  # only errors pay for it

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import attrs
 
@@ -17,6 +17,7 @@ from mqplug._consume.retry_policy import RETRY_FOREVER, Retry
 from mqplug._consume.seeking import Seeker
 from mqplug._consume.session import ConsumerSession
 from mqplug._consume.start_positions import check_start, everywhere, group_start, refuse_lost, resolve
+from mqplug._consume.topic_following import FindLogs, TopicFollower
 from mqplug._model.checks import check_missing, number, whole_number
 from mqplug._model.errors import Unsupported
 from mqplug._model.names import check_group, check_partition, check_topic
@@ -26,6 +27,7 @@ from mqplug.spi._actions import SHARED_MODES, ConsumerOptions, Mode
 if TYPE_CHECKING:
     from mqplug._base.deadline import Deadline
     from mqplug._model.log import Log
+    from mqplug._model.matching import Matching
     from mqplug._plugins.backend import Backend
     from mqplug._produce.producer import Producer
     from mqplug.spi._actions import GroupStart
@@ -33,6 +35,13 @@ if TYPE_CHECKING:
     from mqplug.spi._drivers import Connection
 
 CONSUMER_MODES = ("ordered", "exclusive", "shared", "key_shared")
+
+
+class Following(NamedTuple):
+    """The pattern that chose a consumer's topics, and what finds the logs of those that there are now."""
+
+    pattern: Matching
+    find: FindLogs
 
 
 @attrs.frozen(kw_only=True)
@@ -64,6 +73,13 @@ class ConsumerRequest:
     def lenient(self) -> bool:
         """Whether to go on with the retained messages where the start is gone."""
         return self.missing == "next" or not isinstance(self.start, Before | After | Position)
+
+    def check_pattern(self, pattern: Matching, *, create: bool) -> None:
+        """Raise ``TypeError`` or ``ValueError`` where the request needs topics that are named."""
+        if self.partitions is not None or create:
+            raise TypeError(f"partitions= and create= are for topics that are named, and {pattern} names none")
+        if self.dead_letter is not None and pattern.matches(self.dead_letter):
+            raise own_dead_letters(self.dead_letter)
 
     def check(self, topics: Sequence[str], able: Capabilities, backend: str) -> None:
         """Raise ``TypeError``, ``ValueError`` or ``Unsupported`` for an impossible request, before any I/O."""
@@ -147,6 +163,7 @@ def open_consumer(
     wanted: ConsumerRequest,
     deadline: Deadline,
     dead_letters: Producer | None,
+    following: Following | None,
     on_closed: Callable[[ConsumerSession], None],
 ) -> ConsumerSession:
     """Open a consumer of these logs. The request was checked."""
@@ -165,10 +182,17 @@ def open_consumer(
     with_times = connection.capabilities.timestamps_producer
     letters = DeadLetters(dead_letters, with_times=with_times) if dead_letters is not None else None
     acks = Acknowledgements(driver_session, assignment, fetcher, wanted.retry or RETRY_FOREVER, letters)
-    driver_session.open(deadline)
+    follower = None
+    if following is not None:
+        driver_session.pattern = following.pattern
+        follower = TopicFollower(following.pattern, following.find, driver_session, assignment)
+        fetcher.look_for_topics = follower.look
+    if logs:
+        driver_session.open(deadline)
     return ConsumerSession(
-        driver_session, assignment, fetcher, acks, Seeker(driver_session, assignment, fetcher), letters, on_closed
-    )
+        driver_session, assignment, fetcher, acks, Seeker(driver_session, assignment, fetcher), letters,
+        None if end else follower, on_closed,
+    )  # fmt: skip
 
 
 def _begin(

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from mqplug._consume.driver_session import DriverSession
     from mqplug._consume.fetching import Fetcher
     from mqplug._consume.seeking import Seeker
+    from mqplug._consume.topic_following import TopicFollower
     from mqplug._model.watermarks import Watermarks
 
 AWAY_AFTER_S = 1.0  # since the last poll: then the background thread polls for a caller that is busy elsewhere
@@ -44,6 +45,7 @@ class ConsumerSession(Session):
         acks: Acknowledgements,
         seeker: Seeker,
         dead_letters: DeadLetters | None,
+        follower: TopicFollower | None,
         on_closed: Callable[[ConsumerSession], None],
     ) -> None:
         super().__init__()
@@ -56,6 +58,7 @@ class ConsumerSession(Session):
         self.fetch_messages = 1 if self.shares else POLL_MESSAGES  # a message taken from a shared log is lost to others
         self._seeker = seeker
         self._dead_letters = dead_letters
+        self._follower = follower
         self._on_closed = on_closed
         self._progress = (0, 0)
         self._last_progress = time.monotonic()
@@ -241,10 +244,19 @@ class ConsumerSession(Session):
 
     # in the background -------------------------------------------------------------------------------------
 
+    def look_for_topics_soon(self) -> None:
+        """Look for topics in the next round, if a pattern chose them."""
+        if self._follower is not None:
+            self._follower.look_soon()
+
     def work_in_background(self) -> None:
         """Poll for a caller that is away, and store acks every second."""
         session = self.driver_session
-        if self.closed or self.group is None or not session.is_open:
+        if self.closed:
+            return
+        if self._follower is not None:
+            self._follower.look_in_turn()
+        if self.group is None or not session.is_open:
             return
         self.acks.collect()
         now = time.monotonic()
@@ -260,6 +272,10 @@ class ConsumerSession(Session):
             except (ConnectError, Timeout):
                 if not session.outage.goes_on:  # an outage was logged when it began
                     raise
+            except TopicNotFound:
+                if self._follower is None:
+                    raise
+                self._follower.look()
 
     def _is_gone(self, now: float) -> bool:
         """Return whether the caller has taken nothing for longer than ``max_processing``."""

@@ -16,6 +16,7 @@ from mqplug._consume.retry_policy import Retry
 from mqplug._consume.start_positions import ResetTarget
 from mqplug._model.errors import Error
 from mqplug._model.log import Log
+from mqplug._model.matching import Matching
 from mqplug._model.message import Message
 from mqplug._model.names import TopicNames
 from mqplug._model.position import EARLIEST, LATEST, Position, Start
@@ -193,7 +194,7 @@ class AsyncClient(AsyncClosable):
 
     def consumer(
         self,
-        topics: str | Sequence[str],
+        topics: str | Sequence[str] | Matching,
         *,
         group: str | None = None,
         start: Start | None = None,
@@ -236,7 +237,7 @@ class AsyncClient(AsyncClosable):
 
     async def read(
         self,
-        topics: str | Sequence[str],
+        topics: str | Sequence[str] | Matching,
         *,
         start: Start = EARLIEST,
         until: Start = LATEST,

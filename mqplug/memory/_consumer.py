@@ -18,6 +18,7 @@ class MemoryConsumer:
     """A consumer that reads its logs from its own positions, and waits on the store for more."""
 
     def __init__(self, connection: MemoryConnection, options: ConsumerOptions, listener: Listener) -> None:
+        self._connection = connection
         self._store = connection.store
         self._listener = listener
         self._prefetch = options.prefetch_bytes
@@ -39,6 +40,16 @@ class MemoryConsumer:
                 seat.leave()
                 raise
             return seat
+
+    def follow(self, options: ConsumerOptions, timeout: float) -> None:
+        with self._store.changed:
+            if self._seat is not None:
+                self._connection.start_group(options.group or "", options)
+                self._seat.want(options.logs)
+                return
+            self._drop([log for log in self._positions if log not in options.logs])
+            start = options.start if isinstance(options.start, Mapping) else {}
+            self._positions |= {log: start[log].coordinates for log in options.logs if log not in self._positions}
 
     # reading -----------------------------------------------------------------------------------------------
 

@@ -25,6 +25,7 @@ class Capabilities:
     auto_create_topics: bool = False
     delete_topic: bool = False
     list_topics: bool = False
+    topic_patterns: bool = False
     add_partitions: bool = False
     groups: bool = False
     durable_groups: bool = False

@@ -22,7 +22,7 @@ from mqplug._model.ids import MessageId
 from mqplug._model.log import Log
 from mqplug._model.position import Position
 from mqplug._model.text import Numbers
-from mqplug.spi._actions import GroupMove, GroupPosition, Settlement, Staged, TransactionMark
+from mqplug.spi._actions import ConsumerOptions, GroupMove, GroupPosition, Settlement, Staged, TransactionMark
 from mqplug.spi._descriptor import Capabilities
 
 if TYPE_CHECKING:
@@ -329,6 +329,17 @@ class TransactionalConsumerDriver(ConsumerDriver, Protocol):
         ...
 
 
+class FollowingConsumerDriver(ConsumerDriver, Protocol):
+    """A consumer whose logs can change while it is open. Required of a backend that declares ``topic_patterns``."""
+
+    def follow(self, options: ConsumerOptions, timeout: float) -> None:
+        """Read the logs of these options from now on, which are otherwise those that this was opened with.
+
+        Logs that it reads already go on as they are. ``options.start`` applies to the others, as at opening. Logs that
+        are not named any more, whose topics may be gone, are given up.
+        """
+
+
 class StageDriver(Protocol):
     """A stage: writes messages where nothing reads them, until an ``Ingest`` takes them in. One thread at a time."""
 
@@ -368,6 +379,11 @@ def stores_at_once(driver: ProducerDriver) -> TypeGuard[StoringProducerDriver]:
 def passes_over(driver: ConsumerDriver) -> TypeGuard[PassingConsumerDriver]:
     """Return whether this is a ``PassingConsumerDriver``."""
     return getattr(driver, "pass_over", None) is not None
+
+
+def follows(driver: ConsumerDriver) -> TypeGuard[FollowingConsumerDriver]:
+    """Return whether this is a ``FollowingConsumerDriver``."""
+    return getattr(driver, "follow", None) is not None
 
 
 def knows_losses(driver: ConsumerDriver) -> TypeGuard[LossAwareConsumerDriver]:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import attrs
 
-from mqplug import Consumer, Unsupported
+from mqplug import LATEST, Consumer, Unsupported
+from mqplug._consume.topic_following import TopicFollower
+from mqplug._model.matching import Matching
 from mqplug._model.position import Earliest
 from mqplug.spi import AddPartitions, DeleteGroup
 from mutants.base import Mutant, Proxy
@@ -144,3 +146,44 @@ class LiesAboutGrowing(Mutant):
 class KeysAnywhere(InAnotherMode):
     case = "KEY-10"
     asked, given = "key_shared", "shared"
+
+
+LOOK = TopicFollower.look
+
+
+def looks_at_the_end(follower):
+    """New topics are read from their end."""
+    resolve = follower._session.backend.resolve
+    follower._session.backend.resolve = lambda connection, start, *rest: resolve(connection, LATEST, *rest)
+    try:
+        return LOOK(follower)
+    finally:
+        del follower._session.backend.resolve
+
+
+class JoinsAtTheEnd(Mutant):
+    case = "CON-21"
+    patches = ((TopicFollower, "look", looks_at_the_end),)
+
+
+class MatchesBeginnings(Mutant):
+    case = "CON-21"
+    patches = ((Matching, "matches", lambda matching, topic: matching._compiled.match(topic) is not None),)
+
+
+class NeverLooksAgain(Mutant):
+    case = "CON-22"
+    patches = ((TopicFollower, "look", lambda follower: False),)
+
+
+class DropsAllForANewTopic(Mutant):
+    """What a member holds is taken from it when its topics change."""
+
+    case = "CON-22"
+
+    class Consumer(Proxy):
+        def follow(self, options, timeout):
+            self.inner._listener.lost(list(self.inner._positions))
+            self.inner._drop(list(self.inner._positions))
+            self.inner._seat.release(list(self.inner._seat.held))
+            self.inner.follow(options, timeout)

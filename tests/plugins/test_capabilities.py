@@ -187,6 +187,7 @@ def send(mq, value, **fields):
 CALLS = {
     "delete_topic": lambda mq: mq.delete_topic("orders"),
     "list_topics": lambda mq: mq.topics(),
+    "topic_patterns": lambda mq: mq.consumer(mqplug.matching("or.*"), start=EARLIEST),
     "add_partitions": lambda mq: mq.add_partitions("orders", 2),
     "trim": lambda mq: mq.trim("orders", {}),
     "partitions": lambda mq: mq.create_topic("wide", partitions=2),

@@ -46,6 +46,13 @@ class Roster:
         for seat in seats:
             seat.wake()
 
+    def _want(self, seat: Seat, logs: Iterable[Log]) -> None:
+        with self._lock:
+            seat.wanted = frozenset(logs)
+            self._plan()
+        for each in list(self._seats):
+            each.wake()
+
     def __len__(self) -> int:
         return len(self._seats)
 
@@ -121,6 +128,10 @@ class Seat:
         self.wake = wake
         self.held: set[Log] = set()
         self.planned: frozenset[Log] = frozenset()
+
+    def want(self, logs: Iterable[Log]) -> None:
+        """Read these logs from now on, in place of those that this member wanted so far."""
+        self._roster._want(self, logs)
 
     def changes(self) -> tuple[list[Log], list[Log]]:
         """Return the logs to give up (then call ``release``), and the logs that this member holds from now on."""

@@ -20,11 +20,12 @@ from mqplug._model.ids import MessageId
 from mqplug._model.log import Log
 from mqplug._model.position import Position
 from mqplug._model.text import Numbers
-from mqplug.spi._actions import GroupMove, GroupPosition, Settlement, TransactionMark
+from mqplug.spi._actions import ConsumerOptions, GroupMove, GroupPosition, Settlement, TransactionMark
 from mqplug.spi._descriptor import Capabilities
 from mqplug.spi._drivers import (
     Connection,
     ConsumerDriver,
+    FollowingConsumerDriver,
     Listener,
     ProducerDriver,
     Run,
@@ -176,6 +177,9 @@ class ConsumerProxy:
 
     def membership(self) -> Any:
         return cast(TransactionalConsumerDriver, self.inner).membership()  # true where transactions are declared
+
+    def follow(self, options: ConsumerOptions, timeout: float) -> None:
+        cast(FollowingConsumerDriver, self.inner).follow(options, timeout)  # true where topic_patterns are declared
 
     def settle(self, settled: Mapping[Log, Settlement], timeout: float) -> None:
         cast(SharedConsumerDriver, self.inner).settle(settled, timeout)  # true in the shared modes, which alone settle

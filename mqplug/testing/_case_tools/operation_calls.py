@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, Final, get_args
 
 import attrs
 
-from mqplug import EARLIEST, MessageId, Retry, Staged, Unsupported, at_time
+from mqplug import EARLIEST, MessageId, Retry, Staged, Unsupported, at_time, matching
 from mqplug.spi import Mode
 from mqplug.testing._case_tools.bench import Bench
 
@@ -54,6 +55,10 @@ def _delete(bench: Bench, topic: str) -> list[OperationCall]:
 
 def _list(bench: Bench, topic: str) -> list[OperationCall]:
     return [bench.client.topics]
+
+
+def _matched(bench: Bench, topic: str) -> list[OperationCall]:
+    return [lambda: bench.client.consumer(matching(re.escape(topic)), start=EARLIEST)]
 
 
 def _made(bench: Bench, topic: str, **settings: Any) -> list[OperationCall]:
@@ -172,6 +177,7 @@ def _sent(fields: Mapping[str, Any], bench: Bench, topic: str) -> list[Operation
 OPERATION_CALLS: Final[Mapping[str, OperationCalls]] = {
     "delete_topic": _delete,
     "list_topics": _list,
+    "topic_patterns": _matched,
     "partitions": partial(_made, partitions=2),
     "add_partitions": _grown,
     "trim": _trimmed,

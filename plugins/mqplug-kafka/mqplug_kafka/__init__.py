@@ -40,11 +40,12 @@ if TYPE_CHECKING:
 __all__ = ["KafkaSettings"]
 
 _CAPABILITIES = Capabilities(
-    delete_topic=True, list_topics=True, groups=True, durable_groups=True, ordered=True, seek_time=True, trim=True,
-    retention=True, null_payload=True, headers=True, keys=True, partitions=True, timestamps_producer=True, auth=True,
-    individual_ack=True, cumulative_ack=True, commit=True, assignment_events=True, header_duplicates=True,
-    idempotent_producer=True, batch_index=True, time_index=True, multi_client=True, multi_node=True, persistent=True,
-    add_partitions=True, pause_resume=True, multi_process=True, transactions=True, acked_ranges_max=MAX_RANGES,
+    delete_topic=True, list_topics=True, topic_patterns=True, groups=True, durable_groups=True, ordered=True,
+    seek_time=True, trim=True, retention=True, null_payload=True, headers=True, keys=True, partitions=True,
+    timestamps_producer=True, auth=True, individual_ack=True, cumulative_ack=True, commit=True, assignment_events=True,
+    header_duplicates=True, idempotent_producer=True, batch_index=True, time_index=True, multi_client=True,
+    multi_node=True, persistent=True, add_partitions=True, pause_resume=True, multi_process=True, transactions=True,
+    acked_ranges_max=MAX_RANGES,
 )  # fmt: skip
 
 

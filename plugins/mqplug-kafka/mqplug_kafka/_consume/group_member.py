@@ -94,6 +94,18 @@ class KafkaGroupMember:
         for error in lost.values():
             raise error
 
+    def follow(self, options: ConsumerOptions, timeout: float) -> None:
+        """Read these topics as a member from now on. The partitions of one that was made again are placed anew."""
+        self._fetcher.topics.follow(options.logs)
+        wanted = {(log.topic, log.partition): log for log in options.logs}
+        replaced = [log for log in self._fetcher.logs if wanted.get((log.topic, log.partition), log) is not log]
+        self._give_up(replaced)
+        self._unplaced += [wanted[log.topic, log.partition] for log in replaced]
+        topics = sorted({log.topic for log in options.logs})
+        if topics != self._subscribed:
+            self._subscribed = topics
+            self._subscribe()
+
     def membership(self) -> bytes:
         """Return the native proof of this member and its generation, which the group's coordinator checks."""
         native = self._fetcher.native

@@ -36,8 +36,10 @@ class TopicWatch:
 
     def __init__(self, connection: KafkaConnection, logs: Iterable[Log]) -> None:
         self._ids = {log.topic: log.incarnation for log in logs}
-        names = sorted(self._ids)
-        self._look: DescribeAll = lambda: connection.admin.describe_topics(TopicCollection(names), request_timeout=5)
+        self._names = sorted(self._ids)
+        self._look: DescribeAll = lambda: connection.admin.describe_topics(
+            TopicCollection(self._names), request_timeout=5
+        )
         self._under_way: dict[str, Future[TopicDescription]] = {}
         self._begun = self._opened = time.monotonic()
         self._heard: dict[Name, float] = {}
@@ -46,8 +48,16 @@ class TopicWatch:
         self._connection = connection
         self._sure: dict[str, float] = {}  # when each topic was last confirmed
 
+    def follow(self, logs: Iterable[Log]) -> None:
+        """Watch the topics of these logs from now on. The ids of earlier ones are kept: they may yet be revoked."""
+        ids = {log.topic: log.incarnation for log in logs}
+        self._ids |= ids
+        self._names = sorted(ids)
+        self._under_way, self._missed, self._gone = {}, 0, None
+        self._begun = time.monotonic()
+
     def incarnation(self, topic: str) -> str:
-        """Return the id that the topic had when the consumer was opened."""
+        """Return the id that the topic had when the consumer began to read it."""
         return self._ids[topic]
 
     def heard(self, names: Iterable[Name]) -> None:

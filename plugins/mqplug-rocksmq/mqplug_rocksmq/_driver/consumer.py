@@ -50,6 +50,11 @@ class LogConsumer:
             self._ahead.pop(log, None)
             self._paused.discard(log)
 
+    def follow(self, options: ConsumerOptions, timeout: float) -> None:
+        start = options.start if isinstance(options.start, Mapping) else {}
+        self._let_go([log for log in self._offsets if log not in options.logs])
+        self._hold({log: start[log] for log in options.logs if log not in self._offsets})
+
     def poll(self, most: int, timeout: float) -> Sequence[Batch]:
         self.tend(timeout)
         batches = self.read(most)
@@ -183,6 +188,18 @@ class GroupConsumer(LogConsumer):
             self._taken += 1
             self._terms |= dict.fromkeys(taken, self._taken)
             self._listener.assigned(stored)
+
+    def follow(self, options: ConsumerOptions, timeout: float) -> None:
+        """Share these logs with the other members. In new ones the group begins at the first message."""
+        numbers = {log: log_number(self._store.id, log) for log in options.logs}
+        new = [log for log, number in numbers.items() if self._groups.position(self._group, number) is None]
+        if new:
+            extents = self._store.watermarks([numbers[log] for log in new])
+            starts = {log: GroupPosition(position_at(log, each.low)) for log, each in zip(new, extents, strict=True)}
+            self._groups.start(
+                self._group, {numbers[log]: stored_position(each) for log, each in starts.items()}, timeout
+            )
+        self._seat.want(options.logs)
 
     def membership(self) -> Membership:
         """Return what proves to a transaction that this member still holds its logs."""

@@ -80,6 +80,9 @@ class ServedConsumer:
             case "seek":
                 positions, timeout = from_wire(header["positions"]), float(header["timeout"])
                 self._answer(header, lambda: self.driver.seek(positions, timeout))
+            case "follow":
+                wanted, timeout = from_wire(header["options"]), float(header["timeout"])
+                self._answer(header, lambda: self.driver.follow(wanted, timeout))
             case "pass_over":
                 positions, timeout = from_wire(header["positions"]), float(header["timeout"])
                 self._answer(header, lambda: self.driver.pass_over(positions, timeout))

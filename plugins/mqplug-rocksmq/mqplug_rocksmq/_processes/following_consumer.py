@@ -174,6 +174,15 @@ class FollowingConsumer:
                 self._away_since = time.monotonic()
         return False
 
+    def follow(self, options: ConsumerOptions, timeout: float) -> None:
+        """Read these logs from now on. If the owner is gone, so does the consumer that the next poll opens."""
+        self._options = options
+        if options.group is None and isinstance(options.start, Mapping):
+            self._positions = {log: self._positions.get(log, start) for log, start in options.start.items()}
+            self._positions = {log: position for log, position in self._positions.items() if log in options.logs}
+        inner: Any = self._inner
+        self._try(lambda: inner.follow(options, timeout))
+
     def seek(self, positions: Mapping[Log, Position], timeout: float) -> None:
         moved = {log: GroupPosition(position) for log, position in positions.items()}
         with self._storing(moved):

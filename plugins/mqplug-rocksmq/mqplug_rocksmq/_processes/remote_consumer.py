@@ -201,12 +201,19 @@ class RemoteConsumer:
         self._move("seek", positions, timeout)
         self._drop(list(positions))
 
+    def follow(self, options: ConsumerOptions, timeout: float) -> None:
+        """Read these logs from now on."""
+        self._drop([batch.log for batch in self._here if batch.log not in options.logs])
+        self._ask_there({"call": "follow", "options": to_wire(options), "timeout": timeout}, timeout)
+
     def pass_over(self, positions: Mapping[Log, Position], timeout: float) -> None:
         """Count removed messages before these positions as acked. Nothing else changes."""
         self._move("pass_over", positions, timeout)
 
     def _move(self, call: str, positions: Mapping[Log, Position], timeout: float) -> None:
-        request = {"call": call, "positions": to_wire(positions), "timeout": timeout}
+        self._ask_there({"call": call, "positions": to_wire(positions), "timeout": timeout}, timeout)
+
+    def _ask_there(self, request: FrameHeader, timeout: float) -> None:
         if not self._request(request, timeout, events=False):
             raise Timeout(f"the owner of the store did not answer within {timeout:g} s", backend="rocksmq")
 

@@ -1,0 +1,99 @@
+"""Topics that come and go while a consumer that chose them by a pattern is open."""
+
+from __future__ import annotations
+
+import logging
+import math
+import time
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
+
+import attrs
+
+from mqplug._base.deadline import Deadline
+from mqplug._model.errors import ConnectError, Timeout
+from mqplug._model.position import EARLIEST
+from mqplug._plugins.backend import NO_TIMEOUT_S
+from mqplug.spi._drivers import follows
+
+if TYPE_CHECKING:
+    from mqplug._consume.assignment import Assignment
+    from mqplug._consume.driver_session import DriverSession
+    from mqplug._model.log import Log
+    from mqplug._model.matching import Matching
+    from mqplug._model.position import Position
+    from mqplug.spi._actions import GroupStart
+
+logger = logging.getLogger("mqplug")
+
+LOOK_EVERY_S = 3.0  # a new topic is read within ten seconds, also if one look fails
+LOOK_S = 5.0  # for one look, and for what it changes
+
+FindLogs = Callable[[Deadline], "list[Log]"]
+
+
+class TopicFollower:
+    """Finds the topics of a pattern again and again, and has the consumer's driver read those that there are.
+
+    ``find`` returns the logs of all topics that match now.
+    """
+
+    def __init__(
+        self, pattern: Matching, find: FindLogs, driver_session: DriverSession, assignment: Assignment
+    ) -> None:
+        self._pattern = pattern
+        self._find = find
+        self._session = driver_session
+        self._assignment = assignment
+        self._looked = time.monotonic()
+
+    def look_soon(self) -> None:
+        """Have the next ``look_in_turn`` look."""
+        self._looked = -math.inf
+
+    def look_in_turn(self) -> None:
+        """Look for topics if it is time to. An outage is logged once, as that of any other call."""
+        if time.monotonic() - self._looked < LOOK_EVERY_S:
+            return
+        try:
+            self.look()
+        except (ConnectError, Timeout) as error:
+            if not self._session.outage.note(error):
+                raise
+
+    def look(self) -> bool:
+        """Look for topics now. Return whether they have changed."""
+        self._looked = time.monotonic()
+        deadline = Deadline(LOOK_S)
+        logs = self._find(deadline)
+        if set(logs) == set(self._session.logs):
+            return False
+        with self._session.entering(deadline):
+            self._change(logs, deadline)
+        return True
+
+    def _change(self, logs: list[Log], deadline: Deadline) -> None:
+        """Read these logs: new ones from their first message, and no longer those that are gone."""
+        session, before = self._session, set(self._session.logs)
+        if session.closed:
+            return
+        gone = [log for log in before if log not in set(logs)]
+        new = [log for log in logs if log not in before]
+        logger.info("%s: %d partitions more, %d fewer", self._pattern, len(new), len(gone))
+        self._assignment.lost(gone)
+        start: GroupStart = EARLIEST
+        if session.group is None:
+            added = session.backend.resolve(session.connection, EARLIEST, new, deadline)
+            self._assignment.hold(added, lenient=True)
+            start = {**_positions(session.options.start), **added}
+        session.options = attrs.evolve(session.options, logs=logs, start=start)
+        session.logs[:] = logs
+        driver = session.driver
+        if driver is None:
+            session.open(deadline)
+        elif follows(driver):
+            driver.follow(session.options, deadline.remaining(NO_TIMEOUT_S))
+
+
+def _positions(start: GroupStart) -> Mapping[Log, Position]:
+    return start if isinstance(start, Mapping) else {}
