@@ -69,7 +69,7 @@ def _on(connection: KafkaConnection, topic: str, names: list[str], deadline: Dea
     found: list[str] = []
     for first in range(0, len(names), CONCURRENT_GROUPS):
         some = names[first : first + CONCURRENT_GROUPS]
-        asked = [connection.group_offsets.ask(name, wanted, _left(deadline)) for name in some]
+        asked = [connection.group_offsets.ask(name, wanted, _left(deadline), settled=False) for name in some]
         for name, answer in zip(some, asked, strict=True):
             stored = connection.requests.wait(f"group {name!r}", answer, _left(deadline))
             found += [name] * any(each.offset >= 0 for each in stored)

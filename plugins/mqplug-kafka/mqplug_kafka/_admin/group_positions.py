@@ -26,9 +26,9 @@ def as_native(positions: Mapping[Log, GroupPosition]) -> list[TopicPartition]:
 
 
 def stored_group_positions(
-    connection: KafkaConnection, group: str, logs: Iterable[Log], timeout: float
+    connection: KafkaConnection, group: str, logs: Iterable[Log], timeout: float, *, settled: bool = True
 ) -> dict[Log, GroupPosition]:
-    """Return the group's stored positions, of those logs where it has one.
+    """Return the group's stored positions, of those logs where it has one. See ``GroupOffsets.ask`` for ``settled``.
 
     Acked ranges end where the log ends. Another program may have written any, and the log may have lost its end since.
     """
@@ -36,7 +36,7 @@ def stored_group_positions(
     names = {(log.topic, log.partition): log for log in logs}
     if not names:
         return {}
-    asked = connection.group_offsets.ask(group, [TopicPartition(*name) for name in names], timeout)
+    asked = connection.group_offsets.ask(group, [TopicPartition(*name) for name in names], timeout, settled=settled)
     stored = {
         names[each.topic, each.partition]: (each.offset, unpack_acked(each.offset, each.metadata))
         for each in connection.requests.wait(f"group {group!r}", asked, timeout)
@@ -83,7 +83,7 @@ def begin_group(
     """
     check_group_name(group)
     deadline = Deadline(timeout)
-    known = stored_group_positions(connection, group, options.logs, timeout)
+    known = stored_group_positions(connection, group, options.logs, timeout, settled=False)
     if options.must_exist and not known:
         raise GroupNotFound(f"the group {group!r} has no position on these topics", fix="Drop must_exist=True")
     missing = [log for log in options.logs if log not in known]

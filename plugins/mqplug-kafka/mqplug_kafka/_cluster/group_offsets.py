@@ -35,6 +35,10 @@ _RETRIED_CODES = TRANSIENT_CODES | {
 }
 
 
+Key = tuple[str, bool]
+"""A group, and whether its consumer waits for transactions."""
+
+
 class GroupOffsets:
     """Consumers that ask for stored offsets, each request on a thread of its own.
 
@@ -46,17 +50,23 @@ class GroupOffsets:
         self._credentials = credentials
         self._failures = failures
         self._lock = Lock()
-        self._idle: OrderedDict[str, Consumer] = OrderedDict()
+        self._idle: OrderedDict[Key, Consumer] = OrderedDict()
         self._closed = False
         self._generation = credentials.generation
 
-    def ask(self, group: str, partitions: Sequence[TopicPartition], timeout: float) -> Future[list[TopicPartition]]:
-        """Begin to ask for a group's stored offsets. An offset below 0 means that none is stored."""
+    def ask(
+        self, group: str, partitions: Sequence[TopicPartition], timeout: float, *, settled: bool = True
+    ) -> Future[list[TopicPartition]]:
+        """Begin to ask for a group's stored offsets. An offset below 0 means that none is stored.
+
+        An answer that is ``settled`` comes when no transaction is storing one of these offsets. Without that it has the
+        offsets from before.
+        """
         future: Future[list[TopicPartition]] = Future()
 
         def work() -> None:
             try:
-                future.set_result(self._answer(group, partitions, Deadline(max(timeout, MIN_TIMEOUT_S))))
+                future.set_result(self._answer((group, settled), partitions, Deadline(max(timeout, MIN_TIMEOUT_S))))
             except Exception as error:  # noqa: BLE001  # raised where the future is awaited
                 future.set_exception(error)
 
@@ -71,15 +81,18 @@ class GroupOffsets:
         for consumer in idle.values():
             consumer.close()
 
-    def _answer(self, group: str, partitions: Sequence[TopicPartition], deadline: Deadline) -> list[TopicPartition]:
+    def _answer(self, key: Key, partitions: Sequence[TopicPartition], deadline: Deadline) -> list[TopicPartition]:
         self._renew()
         with self._lock:
-            idle = self._idle.pop(group, None)
+            idle = self._idle.pop(key, None)
         if idle is not None:
             with suppress(KafkaException):  # its connection may be outdated: ask a new one
-                return self._attempt(group, idle, partitions, Deadline(deadline.remaining(ATTEMPT_TIMEOUT_S)))
-        options = self._credentials.prepared({**self._options, "group.id": group}, self._failures)
-        return self._attempt(group, Consumer(options), partitions, deadline)
+                return self._attempt(key, idle, partitions, Deadline(deadline.remaining(ATTEMPT_TIMEOUT_S)))
+        group, settled = key
+        isolation = "read_committed" if settled else "read_uncommitted"
+        options = {**self._options, "group.id": group, "isolation.level": isolation}
+        consumer = Consumer(self._credentials.prepared(options, self._failures))
+        return self._attempt(key, consumer, partitions, deadline)
 
     def _renew(self) -> None:
         """Close the idle consumers if certificates were renewed after they connected."""
@@ -92,7 +105,7 @@ class GroupOffsets:
             consumer.close()
 
     def _attempt(
-        self, group: str, consumer: Consumer, partitions: Sequence[TopicPartition], deadline: Deadline
+        self, key: Key, consumer: Consumer, partitions: Sequence[TopicPartition], deadline: Deadline
     ) -> list[TopicPartition]:
         """Ask one consumer until it answers. Keep it for the next request if it does, else close it."""
         answered = False
@@ -100,14 +113,14 @@ class GroupOffsets:
             found = _insist(consumer, partitions, deadline)
             answered = True
         finally:
-            self._put_away(group, consumer, keep=answered)
+            self._put_away(key, consumer, keep=answered)
         return found
 
-    def _put_away(self, group: str, consumer: Consumer, *, keep: bool) -> None:
+    def _put_away(self, key: Key, consumer: Consumer, *, keep: bool) -> None:
         surplus = [consumer]
         with self._lock:
-            if keep and not self._closed and group not in self._idle:
-                self._idle[group] = surplus.pop()
+            if keep and not self._closed and key not in self._idle:
+                self._idle[key] = surplus.pop()
             while len(self._idle) > MAX_IDLE_CONSUMERS:
                 surplus.append(self._idle.popitem(last=False)[1])
         for each in surplus:

@@ -97,11 +97,8 @@ def membership(settings: KafkaSettings, instance: str | None = None) -> dict[str
 
 
 def inquiring(settings: KafkaSettings) -> dict[str, Any]:
-    """Return the native options of a consumer that only asks for its group's stored offsets.
-
-    It waits for transactions that are storing offsets of the group.
-    """
-    quiet = {"log_level": 0, "enable.auto.commit": False, "isolation.level": "read_committed"}
+    """Return the native options of a consumer that only asks for its group's stored offsets."""
+    quiet = {"log_level": 0, "enable.auto.commit": False}
     return {**common(settings), **membership(settings), **quiet}
 
 

@@ -10,13 +10,14 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, TimeoutError as FutureTimeout
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from threading import Event
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 
 from mqplug import Error, Fenced, Timeout
 from mqplug.spi import Deadline
+from mqplug_kafka._cluster.admin_requests import WAIT_SLICE_S
 from mqplug_kafka._cluster.connection import KafkaConnection
 from mqplug_kafka._cluster.errors import FENCED_CODES, code_of, error_from_native, native
 from mqplug_kafka._cluster.log_throttle import logger
@@ -147,12 +148,14 @@ class TransactionalClient:
 
     def wait(self, what: str, future: Future[None], deadline: Deadline) -> None:
         """Wait for a call. Raise its error, typed, or ``Timeout`` if it goes on."""
+        while not future.done():
+            if deadline.expired:
+                fix = "Allow more time, or check that the brokers are up"
+                raise Timeout(f"{what}: no answer in time", fix=fix)
+            with suppress(FutureTimeout, KafkaException):  # looked at below
+                future.result(deadline.remaining(WAIT_SLICE_S))
         try:
-            future.result(deadline.remaining())
-        except FutureTimeout:
-            raise Timeout(
-                f"{what}: no answer in time", fix="Allow more time, or check that the brokers are up"
-            ) from None
+            future.result()
         except KafkaException as error:
             inner = native(error)
             if inner.fatal() or inner.code() in FENCED_CODES:

@@ -1,0 +1,221 @@
+"""Transactions while brokers and programs are killed, frozen and interrupted: all or nothing, in bounded time."""
+
+from __future__ import annotations
+
+import _thread
+import subprocess
+import sys
+import threading
+import time
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+from kafka_driver import fill, new_name
+from transaction_seam import Holder, values
+from transforming_program import step as transform
+
+import mqplug
+from mqplug_kafka._cluster.transactional_client import TransactionalClient
+
+TRANSFORMING_PROGRAM = Path(__file__).with_name("transforming_program.py")
+RETRIED = (
+    mqplug.NotCommitted, mqplug.OutcomeUnknown, mqplug.SendFailed, mqplug.Timeout, mqplug.ConnectError,
+    mqplug.NotAssigned,
+)  # fmt: skip
+
+
+def transformed(mq, topic, target, group, name, seconds=120):
+    """Take steps until the group has no messages left, whatever fails meanwhile."""
+    end = time.monotonic() + seconds
+    with mq.consumer(topic, group=group) as consumer:
+        while time.monotonic() < end:
+            with suppress(*RETRIED):
+                if not transform(mq, consumer, target, name) and mq.lag(topic, group=group, timeout=10) == {0: 0}:
+                    return
+    raise AssertionError("the group has messages left")
+
+
+def restart(server):
+    """Stop it in order, and start it again."""
+    server.restart()
+
+
+def kill(server):
+    """Kill it, and start it again."""
+    server.kill()
+    server.start()
+
+
+def freeze(server):
+    """Let it be silent for longer than a step has time."""
+    server.pause()
+    time.sleep(4)
+    server.unpause()
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("disturb", [restart, kill, freeze])
+def test_a_broker_that_goes_away_splits_no_step(kafka_server, disturb):
+    """Each message is transformed exactly once, while the broker goes away in the middle of steps, again and again."""
+    topic, target, group, name = (new_name() for _ in range(4))
+    ended = threading.Event()
+
+    def disturbances():
+        for _ in range(2):
+            time.sleep(0.3)
+            disturb(kafka_server)
+        ended.set()
+
+    with mqplug.connect("kafka", servers=[kafka_server.bootstrap], session_timeout=3.0) as mq:
+        for each in (topic, target):
+            mq.create_topic(each)
+        fill(mq, topic, 100)
+        disturbance = threading.Thread(target=disturbances)
+        disturbance.start()
+        try:
+            transformed(mq, topic, target, group, name)
+        finally:
+            disturbance.join()
+        fill(mq, topic, 10, prefix="later")
+        transformed(mq, topic, target, group, name)
+        assert values(mq, target) == values(mq, topic)
+
+
+@pytest.mark.timeout(180)
+@pytest.mark.parametrize("point", ["delivered", "stored", "ended"])
+def test_a_program_that_is_killed_in_its_commit_splits_no_step(kafka_server, mq, point):
+    """Killed before or after each request of its commit, a program leaves a whole step or nothing to the next one."""
+    topic, target, group, name = (new_name() for _ in range(4))
+    for each in (topic, target):
+        mq.create_topic(each)
+    fill(mq, topic, 20)
+    arguments = [sys.executable, str(TRANSFORMING_PROGRAM), point, f"{kafka_server.url}?session_timeout=3"]
+    with subprocess.Popen([*arguments, topic, target, group, name], stdout=subprocess.PIPE, text=True) as program:
+        assert program.stdout.readline().strip() == point
+        program.kill()
+    with mqplug.connect("kafka", servers=[kafka_server.bootstrap], session_timeout=3.0) as later:
+        transformed(later, topic, target, group, name)
+    assert values(mq, target) == values(mq, topic)
+
+
+def test_an_unknown_commit_is_found_out_by_the_next_begin(kafka_server, mq, topic, monkeypatch):
+    """A commit without an answer is ``OutcomeUnknown`` in its time; the next ``begin`` waits until it is known."""
+    commit = TransactionalClient.commit
+
+    def commit_in_silence(client):
+        kafka_server.pause()
+        return commit(client)
+
+    with Holder(mq, new_name()) as holder:
+        holder.begin(topic, 1)
+        sent = holder.send(topic, b"a")
+        monkeypatch.setattr(TransactionalClient, "commit", commit_in_silence)
+        try:
+            with pytest.raises(mqplug.OutcomeUnknown):
+                holder.commit(timeout=1)
+            assert isinstance(sent[0].outcome, mqplug.OutcomeUnknown)
+            with pytest.raises(mqplug.Timeout):
+                holder.begin(topic, 1, timeout=0.5)
+        finally:
+            monkeypatch.undo()
+            kafka_server.unpause()
+        assert holder.begin(topic, 1) is True
+        holder.driver.abort(30)
+    assert values(mq, topic) == [b"a"]
+
+
+def test_records_that_get_no_answer_are_not_committed(kafka_server, mq, topic):
+    """A commit whose records are not confirmed in time proves that it stored nothing, and the next one goes on."""
+    with Holder(mq, new_name()) as holder:
+        holder.begin()
+        holder.send(topic, b"first")
+        holder.commit()
+        holder.begin()
+        kafka_server.pause()
+        try:
+            sent = holder.send(topic, b"late")
+            with pytest.raises(mqplug.NotCommitted, match="not confirmed"):
+                holder.commit(timeout=1)
+            assert isinstance(sent[0].outcome, mqplug.NotCommitted)
+        finally:
+            kafka_server.unpause()
+        holder.begin()
+        holder.send(topic, b"next")
+        holder.commit()
+    assert values(mq, topic) == [b"first", b"next"]
+
+
+@pytest.mark.parametrize("what", ["claim", "begin", "commit", "abort"])
+def test_an_interrupt_ends_each_wait(kafka_server, mq, topic, what):
+    """Ctrl-C ends what waits for a silent broker; afterwards the name goes on, and nothing was stored."""
+    with Holder(mq, name := new_name()) as holder:
+        holder.begin()
+        holder.send(topic, b"lost")
+        holder.deliver()
+        calls = {
+            "claim": lambda: Holder(mq, new_name()),
+            "begin": holder.begin,  # which aborts first what is open
+            "commit": lambda: (holder.send(topic, b"lost too"), holder.commit()),
+            "abort": lambda: holder.driver.abort(30),
+        }
+        kafka_server.pause()
+        try:
+            began = interrupted(calls[what])
+            assert time.monotonic() - began < 3
+        finally:
+            kafka_server.unpause()
+    with Holder(mq, name) as holder:
+        holder.begin()
+        holder.send(topic, b"kept")
+        holder.commit()
+    assert values(mq, topic) == [b"kept"]
+
+
+def interrupted(call):
+    """Interrupt a call, and return when that was."""
+    moment = []
+
+    def interrupt():
+        moment.append(time.monotonic())
+        _thread.interrupt_main()
+
+    threading.Timer(0.5, interrupt).start()
+    with pytest.raises(KeyboardInterrupt):
+        call()
+    return moment[0]
+
+
+def test_a_close_is_bounded_while_the_broker_is_silent(kafka_server, mq, topic):
+    """A close aborts an open transaction if a broker answers, and otherwise ends in its time."""
+    name = new_name()
+    holder = Holder(mq, name)
+    holder.begin()
+    holder.send(topic, b"lost")
+    holder.deliver()
+    kafka_server.pause()
+    try:
+        began = time.monotonic()
+        with suppress(mqplug.Timeout):
+            holder.driver.close(2)
+        assert time.monotonic() - began < 10
+    finally:
+        kafka_server.unpause()
+    with Holder(mq, name) as again:
+        again.begin()
+        again.send(topic, b"kept")
+        again.commit()
+    assert values(mq, topic) == [b"kept"]
+
+
+def test_an_abandoned_transaction_ends_by_itself(kafka_server, mq, topic):
+    """After ``transaction_timeout`` readers go on, and whoever abandoned the transaction gets ``Fenced``."""
+    hasty = mqplug.connect("kafka", servers=[kafka_server.bootstrap], transaction_timeout=1)
+    with hasty, Holder(hasty, new_name()) as holder:
+        holder.begin()
+        holder.send(topic, b"abandoned")
+        holder.deliver()
+        fill(mq, topic, 1, prefix="behind")
+        assert [message.value for message in mq.read(topic, timeout=60)] == [b"behind0"]
+        with pytest.raises(mqplug.Fenced, match="transaction_timeout"):
+            holder.commit()

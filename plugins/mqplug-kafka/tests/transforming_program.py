@@ -1,0 +1,55 @@
+"""A program that transforms a topic exactly once: ``python transforming_program.py POINT URL TOPIC TARGET GROUP NAME``.
+
+It stops for good in its second step, inside the driver's commit: ``delivered`` before the positions are stored in the
+transaction, ``stored`` after that, ``ended`` when the broker has confirmed the commit. It prints a line then.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+
+import mqplug
+from mqplug_kafka._cluster.transactional_client import TransactionalClient
+from mqplug_kafka._produce.transactions import KafkaTransactions
+
+STEP = 5  # messages of one step
+
+
+def stop(point):
+    """Say where it stands, and stand still."""
+    print(point, flush=True)  # noqa: T201
+    time.sleep(600)
+
+
+def stop_at(point):
+    """Make the next commit stop at a point."""
+    if point == "delivered":
+        KafkaTransactions._store_positions = lambda *_: stop(point)
+    elif point == "stored":
+        TransactionalClient.commit = lambda *_: stop(point)
+    elif point == "ended":
+        KafkaTransactions._wait_for_readers = lambda *_: stop(point)
+
+
+def step(mq, consumer, target, name):
+    """Take one step, and return the number of messages in it."""
+    with mq.transaction(name, target, consumer=consumer) as each:
+        messages = consumer.receive_many(STEP, timeout=5)
+        for message in messages:
+            each.send(message.value)
+            consumer.ack(message)
+    return len(messages)
+
+
+def main(point, url, topic, target, group, name):
+    """Take a step, and stop in the next one."""
+    with mqplug.connect(url, timeout=60) as mq, mq.consumer(topic, group=group) as consumer:
+        while not step(mq, consumer, target, name):
+            pass
+        stop_at(point)
+        step(mq, consumer, target, name)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
