@@ -235,3 +235,17 @@ def test_an_empty_step_writes_nothing(path: Path) -> None:
         before = native(mq).engine.durability.changes
         step(driver)
         assert native(mq).engine.durability.changes == before
+
+
+def test_records_that_are_sent_one_by_one_share_pages(path: Path) -> None:
+    """The messages of a step are stored in as few pages as a batch would be, and in order."""
+    with mqplug.connect("rocksmq", path=str(path)) as mq:
+        create(mq)
+        with mq.transaction("biller", "orders") as step:
+            step.send(b"0", partition=0)
+            step.send_many([mqplug.Record(b"%d" % each, partition=0) for each in (1, 2)])
+            handles = [step.send(b"%d" % each, partition=0) for each in range(3, 500)]
+        assert [handle.result(10).coordinates for handle in handles[:2]] == [(3,), (4,)]
+        assert read(mq) == [b"%d" % each for each in range(500)]
+        log = mq.partitions("orders")[0]
+        assert len(native(mq).engine.pages.read(int(log.incarnation), 0, lambda *_: True)) <= 2

@@ -27,7 +27,7 @@ def work(path: str, name: str, seed: int) -> None:
 def copy_some(mq: mqplug.Client, inputs: mqplug.Consumer, name: str, chance: random.Random) -> int:
     """Carry out one step. Return how many messages it copied."""
     with mq.transaction(name, "out", consumer=inputs, timeout=20) as step:
-        messages = inputs.receive_many(chance.choice((1, 3, 30)), timeout=0.2)
+        messages = inputs.receive_many(chance.choice((1, 3, 15)), timeout=0.2)
         for message in messages:
             step.send(message.value, topic=chance.choice(("out", "audit")))
             inputs.ack(message)

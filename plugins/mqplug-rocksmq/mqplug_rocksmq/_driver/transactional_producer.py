@@ -19,6 +19,8 @@ from mqplug_rocksmq._settings import BACKEND
 from mqplug_rocksmq._store.transactions import LogPages, StepId
 
 MAX_TRANSACTION_BYTES: Final = 64 << 20
+LINGER_S: Final = 1.0  # for which single records are collected: nothing waits for them before the commit
+FEW_RECORDS: Final = 16  # in a run, which share a page with what is sent before and after
 RECORD_BYTES: Final = 64  # that a record takes beside its value, key and headers
 
 PlacedParts = Sequence[tuple[Log, int]]
@@ -54,6 +56,8 @@ class TransactionDesk(Protocol):
 
 class TransactionalProducer:
     """Sends to any topic of a store, in transactions. Of a record that is accepted, no reader sees anything before."""
+
+    linger_s = LINGER_S
 
     def __init__(self, desk: TransactionDesk, name: str, timeout: float, *, synced: bool = False) -> None:
         self._desk = desk
@@ -194,6 +198,11 @@ class _BufferedPart:
 
     def add_run(self, run: Run) -> Error | None:
         """Add a run, as ``add`` does."""
+        if len(run) < FEW_RECORDS:
+            error = None
+            for sending in run.sendings():
+                error = self.add(sending, run.size // len(run)) or error
+            return error
         return self.encode() or self._encode(BatchSend(run), len(run))
 
     def encode(self) -> Error | None:
