@@ -49,6 +49,28 @@ def test_a_skip_says_why_a_hook_is_absent(connect):
     assert skipped.value.msg == "the harness has no kill, and the harness has no start"
 
 
+class Limited:
+    """A client that may not administer."""
+
+    def __init__(self, client):
+        self._client = client
+
+    def __getattr__(self, name):
+        if name in {"create_topic", "delete_topic", "trim"}:
+            raise mqplug.AccessDenied(f"{name} is not allowed")
+        return getattr(self._client, name)
+
+
+def test_an_admin_makes_trims_and_deletes_the_topics(connect):
+    """With ``admin``, a case that trims passes for clients that may not administer; without it, it is refused."""
+    harness = Harness(connect=lambda: Limited(connect()), admin=connect)
+    assert run(BY_ID["WM-05"], harness) == "passed"
+    with connect() as client:
+        assert client.topics() == []
+    with pytest.raises(mqplug.AccessDenied):
+        run(BY_ID["WM-05"], attrs.evolve(harness, admin=None))
+
+
 @pytest.mark.parametrize(
     ("absent", "said"),
     [
