@@ -9,10 +9,13 @@ import pytest
 from conftest import OpenStore
 from rocksmq_stores import line, put, python, values
 
+from mqplug import Fenced
 from mqplug_rocksmq._care.check import check_store
 from mqplug_rocksmq._engine.directory import STORE_FORMAT, read_identity
 from mqplug_rocksmq._format.keys import STORE, StoredPosition, read_json
+from mqplug_rocksmq._format.page import PageColumns, encode_page
 from mqplug_rocksmq._store.store import Store
+from mqplug_rocksmq._store.transactions import LogPages, StepContent, StepId
 
 TIMES = [*range(1000, 1025), *[1003] * 5, 990, 1024, 1030, 1029, 1041, 1041, 1042, 1060]
 VALUES = [*(b"%d" % number for number in range(len(TIMES) - 3)), b"a", None, b"c"]
@@ -49,6 +52,20 @@ def test_an_older_store_is_read_and_raised(old: Path, open_store: OpenStore) -> 
         assert values(store, store.topics.get("payments").logs[0]) == [b"paid"]
         assert store.groups.position("billing", orders(store)) == StoredPosition(3, ((5, 7),))
         store.close(10)
+    assert check_store(old).sound
+
+
+def test_an_older_store_takes_transactions(old: Path, open_store: OpenStore) -> None:
+    """A store of format 1 knows no holder of a name yet; the first one commits in it."""
+    store = open_store(sync="os")
+    step = StepId("biller", "one", 1)
+    with pytest.raises(Fenced):
+        store.transactions.commit(step, StepContent(), 10)
+    store.transactions.hold("biller", "one", 10)
+    page = LogPages("orders", 0, [encode_page(PageColumns([1100], [b"new"]))])
+    store.transactions.commit(step, StepContent([page]), 10)
+    assert values(store, orders(store)) == [*VALUES, b"new"]
+    store.close(10)
     assert check_store(old).sound
 
 
