@@ -203,8 +203,8 @@ class TransactionDriver(ProducerDriver, Protocol):
     backend that declares ``transactions``. It may be a ``RunProducerDriver`` or a ``CollectingProducerDriver``.
 
     There is one transaction at a time, and records are sent within it. An accepted record is settled by ``commit`` (as
-    stored) or by ``abort`` (as failed), a refused one as failed at once. ``begin`` and ``commit`` raise ``Fenced`` once
-    another client has taken the name over; a record is then failed with it, or ``send`` raises it.
+    stored) or by ``abort`` (as failed), a refused one as failed at once. ``commit`` raises ``Fenced`` once another
+    client has taken the name over, ``begin`` too where it can know. Its records fail with it, too.
     """
 
     def begin(self, mark: TransactionMark | None, timeout: float) -> bool:

@@ -170,8 +170,8 @@ def test_fenced(bench: Bench) -> None:
     bench.equal(values(bench, topic), [b"new", b"again", b"another name"])
     with bench.connect() as third, third.transaction(name, topic) as step:
         step.send(b"taken back")
-    with bench.raises(Fenced):
-        new.transaction(name, topic)
+    with bench.raises(Fenced), new.transaction(name, topic) as step:
+        step.send(b"lost")
     bench.equal(values(bench, topic)[3:], [b"taken back"])
 
 
