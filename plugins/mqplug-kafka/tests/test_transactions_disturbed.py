@@ -17,6 +17,7 @@ from transforming_program import step as transform
 
 import mqplug
 from mqplug_kafka._cluster.transactional_client import TransactionalClient
+from mqplug_kafka._produce import transactions
 
 TRANSFORMING_PROGRAM = Path(__file__).with_name("transforming_program.py")
 RETRIED = (
@@ -219,3 +220,30 @@ def test_an_abandoned_transaction_ends_by_itself(kafka_server, mq, topic):
         assert [message.value for message in mq.read(topic, timeout=60)] == [b"behind0"]
         with pytest.raises(mqplug.Fenced, match="transaction_timeout"):
             holder.commit()
+
+
+@pytest.mark.parametrize("fenced_before", [True, False])
+def test_a_late_answer_that_fences_proves_nothing(kafka_server, mq, topic, monkeypatch, fenced_before):
+    """If the answer to a commit was lost, and its repetition is fenced, the records tell whether it succeeded."""
+    monkeypatch.setattr(transactions, "FIRST_ANSWER_S", 0.0)
+    wait = TransactionalClient.wait
+
+    def lose_the_answer(client, what, future, deadline):
+        wait(client, what, future, deadline)
+        if what == "commit":
+            raise mqplug.Fenced("the repetition of the request")
+
+    with mqplug.connect(kafka_server.url) as other, Holder(mq, name := new_name()) as holder:
+        holder.begin()
+        sent = holder.send(topic, b"a")
+        holder.deliver()
+        if fenced_before:
+            with Holder(other, name), pytest.raises(mqplug.Fenced):
+                holder.commit()
+            assert isinstance(sent[0].outcome, mqplug.Fenced)
+        else:
+            monkeypatch.setattr(TransactionalClient, "wait", lose_the_answer)
+            holder.commit()
+            monkeypatch.setattr(TransactionalClient, "wait", wait)
+            assert sent[0].outcome == (0, 0)
+    assert values(mq, topic) == ([] if fenced_before else [b"a"])

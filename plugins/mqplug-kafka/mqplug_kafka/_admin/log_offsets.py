@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 from confluent_kafka import IsolationLevel, KafkaError, TopicPartition
@@ -86,6 +87,17 @@ def wait_until_readable(connection: KafkaConnection, last: Mapping[Log, int], ti
             return False
         time.sleep(deadline.remaining(pause))
         pause *= 2
+
+
+def readable(connection: KafkaConnection, last: Mapping[Log, int], timeout: float) -> bool | None:
+    """Return whether readers get the messages at these offsets, which are of one transaction; None if unknown."""
+    for log, offset in last.items():
+        with suppress(Error):
+            if wait_until_readable(connection, {log: offset}, timeout):
+                with OffsetScan(connection, Deadline(timeout)) as probe:
+                    return probe.first({log: (offset, offset + 1)}).get(log) == offset
+        break
+    return None
 
 
 def range_of(

@@ -16,7 +16,7 @@ from mqplug import ConnectError, Error, Fenced, NotCommitted, OutcomeUnknown, Ti
 from mqplug.spi import Deadline, GroupMove, Run, Sending, TransactionMark, TransactionOptions
 from mqplug_kafka._admin import transaction_marks
 from mqplug_kafka._admin.group_positions import as_native
-from mqplug_kafka._admin.log_offsets import wait_until_readable
+from mqplug_kafka._admin.log_offsets import readable, wait_until_readable
 from mqplug_kafka._cluster.connection import KafkaConnection
 from mqplug_kafka._cluster.transactional_client import TransactionalClient
 from mqplug_kafka._produce.pending_records import PendingRecords
@@ -25,6 +25,7 @@ from mqplug_kafka._produce.transactional_sends import TransactionalSends
 
 NOTHING_COMMITTED = "nothing of this transaction was committed"
 CLOSE_SHARE = 0.5  # of the time that a close has, for the abort of an open transaction
+FIRST_ANSWER_S = 0.05  # the native client repeats a request after 0.08 s at the earliest
 READABLE_TIMEOUT_S = 1.0  # until readers can reach what was committed
 READERS_BLOCKED_S = 10.0  # commits do not wait for readers this long after such a wait was in vain
 TOPICS_TIMEOUT_S = 2.0  # for a look whether all topics still exist
@@ -149,12 +150,17 @@ class KafkaTransactions:
     def _end(self, deadline: Deadline) -> None:
         """End the transaction, and settle its records."""
         self._open = False
+        began = time.monotonic()
         future = self._commit = self._client.commit()
         try:
             self._client.wait("commit", future, deadline)
         except Timeout as error:
             self._records.unknown(unknown := _unknown(error))
             raise unknown from error
+        except Fenced as error:
+            if not self._was_committed(error, time.monotonic() - began):
+                self._records.failed(error)
+                raise
         except Error as error:
             self._refused(error, deadline)
         except BaseException:
@@ -181,9 +187,6 @@ class KafkaTransactions:
     def _refused(self, error: Error, deadline: Deadline) -> None:
         """Raise the error of a commit that failed. An abort that succeeds proves that nothing was committed."""
         self._commit = None
-        if isinstance(error, Fenced):
-            self._records.failed(error)
-            raise error
         if self._client.broken is not None:
             self._records.unknown(unknown := _unknown(error))
             raise unknown from error
@@ -199,6 +202,21 @@ class KafkaTransactions:
             raise
         self._records.failed(error)
         raise error
+
+    def _was_committed(self, error: Fenced, took: float) -> bool:
+        """Return whether a commit succeeded that was answered with ``Fenced``. Raise ``OutcomeUnknown`` if unknown.
+
+        The answer to the first request proves that it did not. But if that answer was lost, the request was repeated,
+        and the name may have been taken over in between. Then the records themselves tell.
+        """
+        self._commit = None
+        committed = (
+            False if took < FIRST_ANSWER_S else readable(self._connection, self._records.last, READABLE_TIMEOUT_S)
+        )
+        if committed is None:
+            self._records.unknown(unknown := _unknown(error))
+            raise unknown from error
+        return committed
 
     def _give_up(self, error: Error) -> None:
         """Settle the records as not stored, and begin to abort."""
