@@ -4,110 +4,27 @@ from __future__ import annotations
 
 import math
 import re
-import time
-from bisect import bisect_right, insort
+from bisect import bisect_right
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
+from collections.abc import Sequence
 from operator import itemgetter
 
 from mqplug._consume.delivery import (
     ACKED,
     OPEN,
     PENDING,
-    RETURNED,
     Decide,
     Delivery,
-    NackedMessage,
     StillHolds,
     nothing,
 )
+from mqplug._consume.nacked_messages import NackedMessages
 from mqplug._model.batch import Batch, empty_batch
 from mqplug._model.ids import MessageId
 from mqplug._model.position import Position
 from mqplug._model.text import Numbers
 from mqplug.spi._actions import GroupPosition
 from mqplug.spi.groups._positions import tidy
-
-
-class NackedMessages:
-    """The nacked messages of one log, in log order."""
-
-    def __init__(self, now: Callable[[], float] | None = None) -> None:
-        self._now = now or time.monotonic
-        self._waiting: list[NackedMessage] = []
-
-    def __bool__(self) -> bool:
-        return bool(self._waiting)
-
-    def __iter__(self) -> Iterator[NackedMessage]:
-        return iter(list(self._waiting))
-
-    def give_back(self, delivery: Delivery, row: int, delay: float, *, attempts: int = 1) -> NackedMessage:
-        """Make a message due again after ``delay`` seconds, as one that had ``attempts`` more."""
-        again = delivery.again
-        if again is None:
-            again = NackedMessage(delivery, row, delivery.batch.attempts[row], math.inf)
-            insort(self._waiting, again, key=lambda each: each.coordinates)
-        delivery.flags[row] = RETURNED
-        again.attempt += attempts
-        again.present = None
-        self.set_due(again, delay)
-        return again
-
-    def set_due(self, again: NackedMessage, delay: float) -> None:
-        """Deliver the message again after ``delay`` seconds."""
-        again.due = self._now() + delay
-
-    def settle(self) -> bool:
-        """Remove the messages that are acked by now. Return whether any are left that hold others back."""
-        for again in tuple(self._waiting):
-            present = again.present
-            if present is not None and present.flags[0] == ACKED:
-                self.forget(again)
-        return bool(self._among(True))
-
-    def _among(self, in_order: bool) -> list[NackedMessage]:
-        """Return those that no transaction acked: only the first one if in order."""
-        open_ones = [each for each in tuple(self._waiting) if not each.pending]
-        return open_ones[:1] if in_order else open_ones
-
-    def forget(self, again: NackedMessage) -> None:
-        """Mark the message as acked and remove it."""
-        flags = again.delivery.flags
-        if again.row < len(flags):  # the delivery may be folded by now
-            flags[again.row] = ACKED
-        if again.present is not None:
-            again.present.flags[0] = ACKED
-        with suppress(ValueError):  # another thread removed it first
-            self._waiting.remove(again)
-
-    def take_due(self, *, in_order: bool = True) -> Delivery | None:
-        """Return a delivery of the first message, or of any if not ``in_order``, that is due; otherwise None."""
-        self.settle()
-        now = self._now()
-        again = next((each for each in self._among(in_order) if each.present is None and each.due <= now), None)
-        if again is None:
-            return None
-        batch = again.delivery.batch
-        once_more = batch.take([again.row], batch.next_position).with_attempts([again.attempt])
-        again.present = Delivery(once_more, again.delivery.tracker, again, again.delivery.still_holds)
-        return again.present
-
-    def wait(self, *, in_order: bool = True) -> float:
-        """Return the seconds until the first message, or any if not ``in_order``, is due."""
-        due = min((each.due for each in self._among(in_order) if each.present is None), default=math.inf)
-        return max(0.0, due - self._now())
-
-    def last_due(self) -> float:
-        """Return when the last of those that wait for their time is due, as ``time.monotonic`` counts; 0 if none."""
-        return max((each.due for each in self if each.present is None and each.due < math.inf), default=0.0)
-
-    @property
-    def unsettled(self) -> int:
-        """The number of messages that were delivered again and are not settled."""
-        return sum(each.present is not None and each.present.flags[0] == OPEN for each in self._waiting)
-
 
 _WITH_PENDING = bytes.maketrans(bytes((PENDING,)), bytes((ACKED,)))
 _UNACKED = re.compile(b"[^%c]" % ACKED, re.DOTALL)

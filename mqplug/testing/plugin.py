@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from mqplug.memory import MemoryClient
 
 # Modules of the core whose clock callers wait by.
-MODULES_WITH_A_CLOCK = ("_base.deadline", "_model.position", "_consume.ack_tracker")
+MODULES_WITH_A_CLOCK = ("_base.deadline", "_model.position", "_consume.nacked_messages")
 
 
 @pytest.fixture

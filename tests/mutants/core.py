@@ -23,9 +23,10 @@ from mqplug import (
 from mqplug._base import deadline
 from mqplug._client import topics
 from mqplug._consume import dead_letters, driver_session, opening, seeking, start_positions as starts
-from mqplug._consume.ack_tracker import NackedMessages, Tracker
+from mqplug._consume.ack_tracker import Tracker
 from mqplug._consume.acking import Acknowledgements
 from mqplug._consume.assignment import Assignment
+from mqplug._consume.nacked_messages import NackedMessages
 from mqplug._consume.seeking import Seeker
 from mqplug._model import ids, message, text
 from mqplug._model.batch import Batch
