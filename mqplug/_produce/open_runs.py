@@ -23,6 +23,13 @@ class OpenRuns:
         """Return the open runs of a topic. They stay in this dictionary."""
         return self._by_topic.setdefault(topic, {})
 
+    def that_may_overlap(self, topic: str, partition: int) -> list[CollectedRun]:
+        """Return the open runs whose records may be for the same partition as those of a new run.
+
+        Where the driver chooses the partition, which is -1 then, that may be any.
+        """
+        return [run for run in self.of_topic(topic).values() if (run.partition < 0) != (partition < 0)]
+
     def add(self, run: CollectedRun) -> None:
         """Add a run that was opened."""
         self._all[run] = None

@@ -121,6 +121,8 @@ class SendQueue:
             if run.has_room(size):
                 return run
             self._hand_over_collected(run)
+        for other in self.open_runs.that_may_overlap(topic, partition):
+            self._hand_over_collected(other)
         if not self._makes_room(1, size):
             return None
         most = min(self._run_messages, (self.max_messages - self._messages - self.open_runs.messages) // 2)

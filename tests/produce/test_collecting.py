@@ -10,13 +10,14 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+import attrs
 import pytest
 from held_backend import HeldBackend, HeldRuns, held_client
 from waiting import wait_until
 
 import mqplug
 from mqplug._produce.linger import LingerThread
-from mqplug.spi import Run, Sending
+from mqplug.spi import Descriptor, Run, Sending, hookimpl
 
 LONG_S = 3600.0  # a linger that no test waits for
 
@@ -283,3 +284,24 @@ def test_asyncio_has_runs_too() -> None:
     sizes = [len(values) for values in driver.values]
     assert (sum(sizes), len(ids)) == (21, 20)
     assert max(sizes) > 1
+
+
+def test_what_the_driver_places_keeps_its_order_with_what_names_a_partition() -> None:
+    """Where the driver places keys, a record for a named partition comes behind the keyed ones before it."""
+
+    class Placing(HeldBackend):
+        @hookimpl
+        def mqplug_describe(self) -> Descriptor:
+            return attrs.evolve(super().mqplug_describe(), name="placing", partitioners=("murmur2",))
+
+    driver = Storing()
+    with mqplug.register("placing", Placing(driver)), mqplug.connect("placing") as mq:
+        mq.create_topic("orders", partitions=3)
+        driver.log = mq.partitions("orders")[0]
+        with mq.producer("orders") as out:
+            for number in range(6):
+                if number % 3 == 1:
+                    out.submit(b"%d" % number, partition=1)
+                else:
+                    out.submit(b"%d" % number, key=b"k")
+    assert driver.values == [[b"0"], [b"1"], [b"2", b"3"], [b"4"], [b"5"]]

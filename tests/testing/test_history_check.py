@@ -138,7 +138,17 @@ def test_a_smaller_run_that_still_fails_is_named():
     with mutant(StoresInReverse("mutant")) as harness:
         verdict = check_history(harness, 0.5, 5, plan=IMPATIENT, faults=False)
     assert verdict.smaller.startswith("it still fails in 0.5 s with 1 producers, 1 members, 0 readers and 1 partitions")
-    assert str(verdict).endswith(verdict.smaller)
+    assert verdict.smaller in str(verdict).splitlines()
+
+
+def test_what_was_found_is_also_said_last():
+    """Whoever keeps only the end of a long output has the worst anomaly, the verdict, and how to repeat the run."""
+    with mutant(DropsEveryTenth) as harness:
+        verdict = check_history(harness, 0.7, 5, plan=IMPATIENT, faults=False, rerun=False)
+    lines = str(verdict).splitlines()
+    assert lines[0] == lines[-2] == verdict.line
+    assert lines[-3] == str(verdict.anomalies[0])
+    assert lines[-1] == "repeat it with seed 5"
 
 
 def test_the_seed_fixes_the_lots():

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 
+import mqplug
 from mqplug.testing.history._events import events as did
 from mqplug.testing.history._events.events import Event, SeekTarget
 from mqplug.testing.history._events.history import to_json
 from mqplug.testing.history._run.processes import parse_report
+from mqplug.testing.history._run.worker import _connected
 
 SENT = did.RecordSent("producer-0#1", 0, "producer-0#1.0", 0)
 TOLD = did.RecordSent("producer-0#1", 0, "producer-0#1.0", 0, (7,))
@@ -46,3 +48,16 @@ def test_nobody_is_open_after_a_kill():
     events, _ = parse_report([begins("reader-0", OPENED), ended("reader-0", OPENED)], 99)
     assert [event.did for event in events] == [OPENED, did.ConsumerClosed("reader-0#1")]
     assert (events[1].outcome, events[1].ended) == ("unknown", 99)
+
+
+def test_a_process_that_starts_while_the_backend_is_away_waits_for_it():
+    """A process that takes a killed one's place may find the backend killed too: it connects when that is back."""
+    tries = iter([mqplug.ConnectError("away"), mqplug.Timeout("away"), "connected"])
+
+    def connect():
+        answer = next(tries)
+        if isinstance(answer, mqplug.Error):
+            raise answer
+        return answer
+
+    assert _connected(connect) == "connected"

@@ -10,12 +10,15 @@ from pathlib import Path
 
 import jsonschema
 import pytest
+from written_histories import Story
 
 import mqplug
 from mqplug.cli._app import run_command as mqplug_command
 from mqplug.testing import CASES, Harness, Waiting, prove, run
 from mqplug.testing._case_tools.run_settings import PROFILES, RunSettings
 from mqplug.testing._running.running_alone import SHARED_DIRECTORY_VARIABLE, running
+from mqplug.testing.history import History, Verdict, check
+from mqplug.testing.history._run.verdict import RunCounts
 
 pytestmark = pytest.mark.kit
 pytest_plugins = "pytester"
@@ -326,6 +329,17 @@ def test_the_command_refuses(capfd, arguments, code, said):
     """Wrong arguments have an exit code of their own, and one line that says what is wrong."""
     assert mqplug_command(["test", *arguments]) == code
     assert said in "".join(capfd.readouterr())
+
+
+def test_the_command_keeps_a_history_with_an_anomaly(capfd, tmp_path, monkeypatch):
+    """What the history check found can be looked at afterwards, though nobody asked for a file."""
+    found = Story().sent(a=1, b=2).final(b=2).history
+    verdict = Verdict(found, check(found), RunCounts.of(found))
+    monkeypatch.setattr("mqplug.testing.check_history", lambda *_, **__: verdict)
+    monkeypatch.chdir(tmp_path)
+    assert mqplug_command(["test", "memory://", "--history", "1s", "--seed", "5"]) == 1
+    assert check(History.load("history-5.jsonl")) == verdict.anomalies
+    assert "history-5.jsonl" in capfd.readouterr().out
 
 
 def test_the_command_searches_a_history(capfd, tmp_path):

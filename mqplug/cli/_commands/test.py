@@ -38,7 +38,7 @@ file_type = click.Path(dir_okay=False, path_type=Path)
     "--history-file",
     type=file_type,
     metavar="FILE",
-    help="Save the history to this file before the search.",
+    help="Save the history to this file before the search. [default: history-SEED.jsonl, if it shows an anomaly]",
 )
 @timeout_option
 @click.pass_context
@@ -91,4 +91,10 @@ def _search_history(url: str, options: dict[str, Any]) -> int:
     with harness_for(url) as harness:
         verdict = check_history(harness, seconds=options["history"], seed=options["seed"], keep=options["history_file"])
     click.echo(str(verdict))
-    return FAILED if verdict.anomalies else 0
+    if not verdict.anomalies:
+        return 0
+    if options["history_file"] is None:
+        kept = Path(f"history-{options['seed']}.jsonl")
+        verdict.history.save(kept)
+        click.echo(f"the history is in {kept}, and what it shows above")
+    return FAILED

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import time
 from concurrent.futures import ThreadPoolExecutor
 
@@ -64,6 +65,20 @@ def test_keys_go_where_the_java_client_puts_them(mq):
         for key in keys:
             assert native.send(b"v", key=key).log is ours.send(b"v", key=key).log
             assert native.send(b"v", key=key, partition=3).log.partition == 3
+
+
+def test_each_way_to_a_partition_keeps_its_order(mq):
+    """Records that a key, a number and the producer's turn send to a partition are there in the order of the sends."""
+    name = new_name()
+    mq.create_topic(name, partitions=3)
+    draw = random.Random(7)
+    with mq.producer(name) as out:
+        for number in range(600):
+            way = draw.choice([{"key": b"k%d" % draw.randrange(8)}, {"partition": draw.randrange(3)}, {}])
+            out.submit(b"%d" % number, **way)
+    found = [[int(m.value) for m in mq.read(name, partitions=[each])] for each in range(3)]
+    assert found == [sorted(each) for each in found]
+    assert sum(map(len, found)) == 600
 
 
 def test_producers_share_one_native_client(kafka_server, mq, topic):

@@ -104,9 +104,15 @@ class Verdict:
         )
 
     def __str__(self) -> str:
+        """Return the line, and the examples. After these it comes again: the end of a long output is what is kept."""
+        if not self.anomalies:
+            return self.line
         more = len(self.anomalies) - len(self.examples)
         rest = [f"and {more} more"] if more > 0 and self.examples else []
-        return "\n".join([self.line, *map(str, self.examples), *rest, *([self.smaller] if self.smaller else [])])
+        rest += [self.smaller] if self.smaller else []
+        worst = [str(self.anomalies[0])] if self.examples else []
+        again = ["the worst, again:", *worst, self.line, f"repeat it with seed {self.history.seed}"]
+        return "\n".join([self.line, *map(str, self.examples), *rest, *again])
 
 
 def events_around(history: History, anomaly: Anomaly) -> tuple[Event, ...]:

@@ -9,22 +9,26 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
 from threading import Lock, Thread
-from typing import Any
+from typing import Any, Final
 
 import attrs
 
 import mqplug
-from mqplug import Client
+from mqplug import Client, Error
+from mqplug.spi import Deadline
 from mqplug.testing._harness.harness import Harness
 from mqplug.testing.history._actors.actors import all_actors, planned_groups
 from mqplug.testing.history._actors.faults import call_faults
 from mqplug.testing.history._actors.plan import Plan
-from mqplug.testing.history._actors.run_context import RunContext
-from mqplug.testing.history._events.events import Event, RecordSent, RunAction
+from mqplug.testing.history._actors.run_context import SESSION_RETRY_S, RunContext
+from mqplug.testing.history._events.events import Event, RecordSent, RunAction, UnexpectedError
 from mqplug.testing.history._events.history import to_json
 from mqplug.testing.history._events.recorder import HistoryRecorder
+
+FIRST_CONNECT_S: Final = 60.0  # for a backend that was killed when the process started
 
 
 @attrs.frozen
@@ -82,7 +86,18 @@ def main() -> None:
     faults = call_faults(f"{task.plan.seed}/{task.share}.{task.life}", (), legal=True)
     context = RunContext(Harness(connect=connect, extended=connect), task.plan, task.topic, [faults])
     context.recorder = reporter = PipeRecorder(task.plan.limit // task.of, task.origin)
-    with connect() as client:  # keeps the store open
+    try:
+        _act(context, task, connect)
+    except Exception as error:
+        what = f"a worker process failed with {type(error).__name__}: {error}"
+        reporter.add(f"worker-{task.share}", UnexpectedError(what))
+        raise
+    reporter.end(len(faults.happened))
+
+
+def _act(context: RunContext, task: WorkerTask, connect: Callable[[], Client]) -> None:
+    """Let the actors of a task work until the input ends."""
+    with _connected(connect) as client:  # keeps the store open
         able = client.capabilities
         actors = all_actors(context, planned_groups(able), able, task.life)[task.share :: task.of]
         threads = [Thread(target=context.perform, args=(actor,), name=actor.name, daemon=True) for actor in actors]
@@ -92,4 +107,15 @@ def main() -> None:
         context.end()
         for thread in threads:
             thread.join()
-    reporter.end(len(faults.happened))
+
+
+def _connected(connect: Callable[[], Client]) -> Client:
+    """Connect as soon as the backend answers: a process may start while it is killed, paused or cut off."""
+    deadline = Deadline(FIRST_CONNECT_S)
+    while True:
+        try:
+            return connect()
+        except Error:
+            if deadline.expired:
+                raise
+        time.sleep(SESSION_RETRY_S)
