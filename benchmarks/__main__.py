@@ -21,25 +21,33 @@ ROCKSMQ_SUITES = [
     "rocksmq_curves",
     "rocksmq_queue",
 ]
-SUITES = {**{name: [name] for name in ("core", "kafka", *ROCKSMQ_SUITES)}, "rocksmq": ROCKSMQ_SUITES}
+PARTITIONS_SUITE = "kafka_partitions"
+SUITES = {
+    **{name: [name] for name in ("core", "kafka", PARTITIONS_SUITE, *ROCKSMQ_SUITES)},
+    "rocksmq": ROCKSMQ_SUITES,
+}
 """The modules of each suite of contests. Each module defines ``contests``."""
-LARGE_SUITE = "rocksmq_large"
-"""The suite that yields findings, not contests."""
+FINDING_SUITES = {"rocksmq_large": 10.0, "kafka_memory": 1.0}
+"""The suites that yield findings, not contests, and how many GiB they write."""
 
 
 def main() -> None:
     """Run one suite and print its results."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
-    parser.add_argument("suite", choices=[*SUITES, LARGE_SUITE])
+    parser.add_argument("suite", choices=[*SUITES, *FINDING_SUITES])
     parser.add_argument("--quick", action="store_true", help="use few messages and rounds, only to check that it runs")
     parser.add_argument("--rounds", type=int, help="number of rounds (default 7; 2 with --quick)")
     parser.add_argument("--only", default="", metavar="TEXT", help="run only contests whose name contains this text")
-    parser.add_argument("--gib", type=float, help=f"GiB that {LARGE_SUITE} writes (default 10; 0.05 with --quick)")
+    defaults = ", ".join(f"{gib:g} of {name}" for name, gib in FINDING_SUITES.items())
+    parser.add_argument("--gib", type=float, help=f"GiB that are written (default {defaults}; 0.05 with --quick)")
+    parser.add_argument("--partitions", type=int, help=f"partitions of {PARTITIONS_SUITE} (default 2000)")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write every sample to this file as JSON")
     parser.add_argument("--markdown", type=Path, metavar="FILE", help="write tables to this file as Markdown")
     given = parser.parse_args()
+    if given.partitions is not None and given.suite != PARTITIONS_SUITE:
+        parser.error(f"--partitions is for {PARTITIONS_SUITE}")
     print(describe_machine())
-    data, page = _run_large(given) if given.suite == LARGE_SUITE else _run_contests(given)
+    data, page = _run_findings(given) if given.suite in FINDING_SUITES else _run_contests(given)
     if given.json:
         given.json.write_text(json.dumps({"suite": given.suite, **machine_as_data(), **data}, indent=2) + "\n")
     if given.markdown:
@@ -49,17 +57,18 @@ def main() -> None:
 def _run_contests(given: argparse.Namespace) -> tuple[dict[str, Any], str]:
     print(UNITS)
     results, rounds = [], given.rounds or (2 if given.quick else 7)
+    options = {} if given.partitions is None else {"partitions": given.partitions}
     for module in SUITES[given.suite]:
-        with importlib.import_module(f"benchmarks.{module}").contests(quick=given.quick) as contests:
+        with importlib.import_module(f"benchmarks.{module}").contests(quick=given.quick, **options) as contests:
             results += measure([contest for contest in contests if given.only in contest.name], rounds, print_contest)
     return {"contests": contests_as_data(results)}, contests_as_markdown(given.suite, results, rounds)
 
 
-def _run_large(given: argparse.Namespace) -> tuple[dict[str, Any], str]:
-    from benchmarks.rocksmq_large import findings
-
+def _run_findings(given: argparse.Namespace) -> tuple[dict[str, Any], str]:
+    suite = importlib.import_module(f"benchmarks.{given.suite}")
+    gib = given.gib or (0.05 if given.quick else FINDING_SUITES[given.suite])
     found = []
-    for each in findings(gib=given.gib or (0.05 if given.quick else 10), quick=given.quick):
+    for each in suite.findings(gib=gib, quick=given.quick):
         found.append(each)
         print_finding(each)
     return {"findings": findings_as_data(found)}, findings_as_markdown(given.suite, found)

@@ -1,4 +1,4 @@
-"""Contests of consuming from Kafka."""
+"""Contests of consuming from Kafka: messages of two sizes, from one partition and four."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ from confluent_kafka import Consumer, Message, TopicPartition
 
 import mqplug
 from benchmarks._contests import Contest, Side, Work
-from benchmarks._load import BATCH_MESSAGES
+from benchmarks._kafka_java import JavaTools
+from benchmarks._load import BATCH_MESSAGES, Load
 
 CONSUMER_OPTIONS = {
     "fetch.wait.max.ms": 200,
@@ -34,8 +35,14 @@ ARROW_COLUMNS = {
 }
 
 
-def receiving_contests(mq: mqplug.Client, bootstrap: str, topic: str, messages: int) -> list[Contest]:
+def topic_of(load: Load) -> str:
+    """Return the name of the topic that holds the messages of a load."""
+    return f"full-{load.size}-{load.partitions}"
+
+
+def receiving_contests(mq: mqplug.Client, bootstrap: str, load: Load, java: JavaTools) -> list[Contest]:
     """Return the contests: in batches, message by message, and with acks. The first message is not timed."""
+    topic, messages = topic_of(load), load.messages
 
     def ours(words: str, loop: Callable[[mqplug.Consumer, int], int], *, grouped: bool = False) -> Side:
         @contextmanager
@@ -57,7 +64,7 @@ def receiving_contests(mq: mqplug.Client, bootstrap: str, topic: str, messages: 
             consumer = Consumer(
                 {**CONSUMER_OPTIONS, **commits, "bootstrap.servers": bootstrap, "group.id": f"raw-{uuid4().hex}"}
             )
-            consumer.assign([TopicPartition(topic, 0, 0)])
+            consumer.assign([TopicPartition(topic, partition, 0) for partition in range(load.partitions)])
             assert consumer.poll(30) is not None
             yield lambda: loop(consumer, messages - 1)
             consumer.close()
@@ -65,27 +72,30 @@ def receiving_contests(mq: mqplug.Client, bootstrap: str, topic: str, messages: 
         return Side(name, words, prepare)
 
     to_arrow = Contest(
-        name="kafka: consume to Arrow", min_speed_ratios={"consume": 0.9},
+        name=f"kafka: consume to Arrow; {load.name}", min_speed_ratios={"consume": 0.9},
         ours=ours("receive_many(1000).to_arrow() of six columns", _arrow_batches),
         rivals=[raw("consume", "confluent-kafka: consume(1000), the getters of six columns, Arrow", _raw_arrow)],
     )  # fmt: skip
     polled = raw("poll", "confluent-kafka: poll() a message, value() and key() read", _raw_poll)
     return [
         Contest(
-            name="kafka: consume in batches", min_speed_ratios={"consume": 0.95},
+            name=f"kafka: consume in batches; {load.name}", min_speed_ratios={"consume": 0.95},
             ours=ours("receive_many(1000).values", _batches),
-            rivals=[raw("consume", "confluent-kafka: consume(1000), value() of each", _raw_batches)],
+            rivals=[
+                raw("consume", "confluent-kafka: consume(1000), value() of each", _raw_batches),
+                *java.consuming(topic, messages),
+            ],
         ),
         to_arrow,
         Contest(
-            name="kafka: consume message by message", min_speed_ratios={"poll": 0.8},
+            name=f"kafka: consume message by message; {load.name}", min_speed_ratios={"poll": 0.8},
             ours=ours("for message in consumer: message.value, message.key", _iterate),
             rivals=[
                 polled, raw("consume", "confluent-kafka: a loop over consume(1000), value() and key() read", _raw_loop),
             ],
         ),
         Contest(
-            name="kafka: consume message by message, and ack", min_speed_ratios={"poll": 0.7},
+            name=f"kafka: consume message by message, and ack; {load.name}", min_speed_ratios={"poll": 0.7},
             ours=ours("value and key read, consumer.ack(message)", _ack, grouped=True),
             rivals=[raw("poll", "confluent-kafka: the same with store_offsets(message)", _raw_ack, grouped=True)],
         ),

@@ -14,7 +14,17 @@ from benchmarks._findings import BenchmarkFinding
 from benchmarks._report import judge_aims
 
 _CONTEST_HEAD = "| contest | ours, k/s | p50 / p99 µs | rival | k/s | p50 / p99 µs | of its speed | by CPU | aim |"
-_PACKAGES = ("mqplug", "mqplug-rocksmq", "rocksdict", "pyarrow", "persist-queue", "litequeue", "diskcache")
+_PACKAGES = (
+    "mqplug",
+    "mqplug-rocksmq",
+    "mqplug-kafka",
+    "confluent-kafka",
+    "rocksdict",
+    "pyarrow",
+    "persist-queue",
+    "litequeue",
+    "diskcache",
+)
 
 
 def contests_as_markdown(suite: str, results: Sequence[ContestResult], rounds: int) -> str:

@@ -8,25 +8,31 @@ from itertools import product
 
 import mqplug
 from benchmarks._contests import Contest
-from benchmarks._kafka_receiving import receiving_contests
-from benchmarks._kafka_sending import SendLoad, produce_messages, sending_contests
+from benchmarks._kafka_java import JavaTools
+from benchmarks._kafka_receiving import receiving_contests, topic_of
+from benchmarks._kafka_sending import SendLoad, fill_topic, sending_contests
+from benchmarks._load import loads
 from mqplug_devbrokers import KafkaServer
 
-FILLED_TOPIC = "full"
-SEND_SIZES, SEND_PARTITIONS = (128, 1024), (1, 4)
+SEND_SIZES, SEND_PARTITIONS, SENT_MESSAGES = (128, 1024), (1, 4), 50_000
 
 
 @contextmanager
 def contests(*, quick: bool) -> Iterator[Sequence[Contest]]:
     """Yield the contests; the broker runs within the block."""
-    messages = 5_000 if quick else 200_000
+    messages = 1_000 if quick else SENT_MESSAGES
     with KafkaServer() as server, mqplug.connect(server.url) as mq:
-        mq.create_topic(FILLED_TOPIC)
-        produce_messages(server.bootstrap, FILLED_TOPIC, messages)
-        loads = [SendLoad(*each, messages // 4) for each in product(SEND_SIZES, SEND_PARTITIONS)]
-        for load in loads:
-            mq.create_topic(load.topic, partitions=load.partitions, exist_ok=True)
+        java = JavaTools(server)
+        if java.missing:
+            print(f"Java's performance tools are omitted: {java.missing}")
+        sends = [SendLoad(*each, messages) for each in product(SEND_SIZES, SEND_PARTITIONS)]
+        for send in sends:
+            mq.create_topic(send.topic, partitions=send.partitions, exist_ok=True)
+        reads = list(loads(quick=quick))
+        for load in reads:
+            mq.create_topic(topic_of(load), partitions=load.partitions)
+            fill_topic(server.bootstrap, topic_of(load), load)
         yield [
-            *receiving_contests(mq, server.bootstrap, FILLED_TOPIC, messages),
-            *(each for load in loads for each in sending_contests(mq, server.bootstrap, load)),
+            *(each for load in reads for each in receiving_contests(mq, server.bootstrap, load, java)),
+            *(each for load in sends for each in sending_contests(mq, server.bootstrap, load, java)),
         ]
