@@ -53,10 +53,9 @@ def look_up(
         while True:
             cause: Error | None = None
             try:
-                offsets = {
-                    log: connection.requests.wait("offsets", asked[0][each], deadline.remaining()).offset
-                    for each, log in wanted.items()
-                }
+                futures = list(map(asked[0].__getitem__, wanted)) if wanted else []
+                found = connection.requests.wait_for_all("offsets", futures, deadline.remaining())
+                offsets = {log: each.offset for log, each in zip(wanted.values(), found, strict=True)}
                 # A broker that has just come back may answer -1 for an end that every log has.
                 if spec not in (LOG_START, LOG_END) or all(offset >= 0 for offset in offsets.values()):
                     return offsets

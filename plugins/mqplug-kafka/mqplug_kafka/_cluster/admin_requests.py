@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, TimeoutError as FutureTimeout
 from threading import Lock, Thread
 from typing import Any, TypeVar
@@ -120,6 +120,19 @@ class AdminRequests:
                 time.sleep(RETRY_PAUSE_S)
             else:
                 return answer
+
+    def wait_for_all(self, what: str, futures: Sequence[Future[T]], timeout: float) -> list[T]:
+        """Return the results of the futures of one request, as ``wait`` does. One answer sets all, usually in order.
+
+        So only the last is waited for: a wait for each would change between two threads each time.
+        """
+        deadline = Deadline(max(timeout, MIN_TIMEOUT_S))
+        for future in futures[-1:]:
+            self.wait(what, future, deadline.remaining())
+        try:
+            return [future.result(0) for future in futures]
+        except (FutureTimeout, KafkaException):
+            return [self.wait(what, future, deadline.remaining()) for future in futures]
 
     def wait(self, what: str, future: Future[T], timeout: float, outage_limit: float = math.inf) -> T:
         """Return a future's result, or raise a typed error that says why none came.

@@ -113,7 +113,8 @@ class KafkaConnection:
     def take_in(self, topic: TopicDescription) -> TopicInfo:
         """Remember and return a topic as it was described."""
         self._missing_ids.look(topic)
-        logs = [self.log(topic.name, each.id, incarnation(topic)) for each in topic.partitions]
+        its_id = incarnation(topic)
+        logs = [self.log(topic.name, each.id, its_id) for each in topic.partitions]
         info = self._topics[topic.name] = TopicInfo(topic.name, tuple(sorted(logs, key=lambda log: log.partition)))
         return info
 
@@ -121,8 +122,9 @@ class KafkaConnection:
         """Raise ``TopicNotFound`` unless each log still exists, and not another one of the same name."""
         logs = list(logs)
         found = self.describe({log.topic for log in logs}, timeout)
+        same = {log for topic in found.values() for log in topic.logs}
         for log in logs:
-            if not any(_continues(each, log) for each in found[log.topic].logs):
+            if log not in same and not any(_continues(each, log) for each in found[log.topic].logs):
                 raise TopicNotFound(f"the topic {log.topic!r} was deleted and created again", topic=log.topic)
 
     def known(self, topic: str) -> TopicInfo | None:
