@@ -27,7 +27,7 @@ RETRY_PAUSE_S = 0.02  # before a request is repeated that a broker was not ready
 MIN_TIMEOUT_S = 0.01  # the native client refuses a request timeout of 0
 MIN_CLIENT_AGE_S = 10.0  # an outage makes a new native admin client no more often than this
 REPLACED_CLIENT_S = 90.0  # until a replaced client is released: by then its requests have ended, earlier is unsafe
-OUTAGE_LIMIT_S = 0.9  # a connect gives up when all brokers have been down this long: it is told after a second
+OUTAGE_LIMIT_S = 0.9  # a connect gives up when all brokers fail for this long: it is told after a second
 
 _NO_ANSWER = {
     KafkaError._TIMED_OUT,
@@ -44,6 +44,7 @@ class AdminRequests:
     def __init__(self, options: Mapping[str, Any], credentials: Credentials) -> None:
         self.failures = ConnectionFailures()
         self._options = options
+        self._servers = len(set(options["bootstrap.servers"].split(",")))
         self._credentials = credentials
         self._lock = Lock()
         self._former: deque[tuple[float, AdminClient]] = deque()  # replaced clients, and when
@@ -137,7 +138,7 @@ class AdminRequests:
     def wait(self, what: str, future: Future[T], timeout: float, outage_limit: float = math.inf) -> T:
         """Return a future's result, or raise a typed error that says why none came.
 
-        Give up early when all brokers have been down for ``outage_limit`` seconds.
+        Give up early when all brokers fail again, ``outage_limit`` seconds after all had failed.
         """
         began = time.monotonic()
         deadline = Deadline(max(timeout, MIN_TIMEOUT_S))
@@ -146,7 +147,7 @@ class AdminRequests:
                 return future.result(deadline.remaining(WAIT_SLICE_S))
             except FutureTimeout:
                 self._admin.poll(0)
-                if deadline.expired or self.failures.hopeless(began, outage_limit):
+                if deadline.expired or self.failures.hopeless(began, outage_limit, self._servers):
                     self.note_unanswered()
                     raise self.failures.explain(what, began) from None
             except KafkaException as error:

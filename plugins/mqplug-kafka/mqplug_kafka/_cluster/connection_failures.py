@@ -23,6 +23,7 @@ _FIXES = {
 _SILENT = "the brokers closed each connection without giving a reason, or none could be opened"
 _SILENT_FIX = "Check servers=, and whether this port expects tls=True or username= and password="
 
+REFUSAL_S = 1.0  # so long a refusal is not replaced by what follows from it, which does not say why
 _REFUSED = {KafkaError._AUTHENTICATION, KafkaError._SSL}
 
 
@@ -32,25 +33,42 @@ class ConnectionFailures:
     def __init__(self) -> None:
         self._last: KafkaError | None = None
         self._moment = 0.0
+        self._failed_at: dict[str, float] = {}
         self._down_since: float | None = None
         self.down_at = -math.inf
         """When all brokers were last down, in monotonic time."""
 
     def __call__(self, error: KafkaError) -> None:
         """Remember an error. Serves as ``error_cb``."""
+        now = time.monotonic()
         if error.code() == KafkaError._ALL_BROKERS_DOWN:
-            self.down_at = time.monotonic()
+            self.down_at = now
             self._down_since = self._down_since or self.down_at
             if self._last is not None:
                 return  # it says less than the error before it
-        self._last, self._moment = error, time.monotonic()
+        else:
+            self._failed_at[error.str().partition(": ")[0]] = now
+        if error.code() in _REFUSED or not self._was_refused(now - REFUSAL_S):
+            self._last, self._moment = error, now
 
-    def hopeless(self, since: float, outage_limit: float) -> bool:
+    def _was_refused(self, since: float) -> bool:
+        return self._last is not None and self._last.code() in _REFUSED and self._moment > since
+
+    def hopeless(self, since: float, outage_limit: float, servers: int) -> bool:
         """Return whether waiting is pointless: credentials or certificates refused, or all brokers down too long."""
         if self._last is None or self._moment < since:
             return False
-        down = self._down_since is not None and time.monotonic() - self._down_since > outage_limit
-        return down or self._last.code() in _REFUSED
+        return self._last.code() in _REFUSED or self._failed_again(outage_limit, servers)
+
+    def _failed_again(self, after: float, servers: int) -> bool:
+        """Return whether each of so many servers failed again, ``after`` seconds after all had failed.
+
+        One that is silent since then may be slow, and about to answer.
+        """
+        if self._down_since is None:
+            return False
+        end = self._down_since + after
+        return self.down_at > end or sum(moment > end for moment in self._failed_at.values()) >= servers
 
     def explain(self, what: str, since: float, cause: BaseException | None = None) -> Error:
         """Return the error for an operation that got no answer."""
