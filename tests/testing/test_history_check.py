@@ -14,13 +14,15 @@ from mutants.groups import AcksNothing
 from mutants.producing import StoresInReverse
 from mutants.reading import DropsEveryTenth, SwapsNeighbours
 from mutants.seeking import HighIsShort
+from written_histories import Story
 
 import mqplug
 from mqplug.faults import Rule
 from mqplug.memory import Store
 from mqplug.testing import Harness
-from mqplug.testing.history import Plan, check_history
+from mqplug.testing.history import Plan, Verdict, check, check_history
 from mqplug.testing.history._events import events as did
+from mqplug.testing.history._run.verdict import Example, RunCounts
 
 pytestmark = pytest.mark.kit
 
@@ -143,12 +145,13 @@ def test_a_smaller_run_that_still_fails_is_named():
 
 def test_what_was_found_is_also_said_last():
     """Whoever keeps only the end of a long output has the worst anomaly, the verdict, and how to repeat the run."""
-    with mutant(DropsEveryTenth) as harness:
-        verdict = check_history(harness, 0.7, 5, plan=IMPATIENT, faults=False, rerun=False)
+    found = Story().sent(a=1, b=2).final(b=2).history
+    anomalies = check(found)
+    verdict = Verdict(found, anomalies, RunCounts.of(found), examples=[Example(anomalies[0], found.events, ())])
     lines = str(verdict).splitlines()
     assert lines[0] == lines[-2] == verdict.line
-    assert lines[-3] == str(verdict.anomalies[0])
-    assert lines[-1] == "repeat it with seed 5"
+    assert lines[-3] == str(anomalies[0])
+    assert lines[-1] == "repeat it with seed by hand"
 
 
 def test_the_seed_fixes_the_lots():
