@@ -10,7 +10,7 @@ import pytest
 import mqplug
 from mqplug.spi import Address, Url
 from mqplug_kafka import KafkaSettings
-from mqplug_kafka._cluster.native_options import common
+from mqplug_kafka._cluster.native_options import common, transacting
 from mqplug_kafka._settings import PROTECTED, from_url
 
 
@@ -160,3 +160,21 @@ def test_importing_the_plugin_imports_no_client():
     """The client library is imported when a connection is made, not before."""
     code = "import sys, mqplug_kafka; mqplug_kafka.mqplug_describe(); assert 'confluent_kafka' not in sys.modules"
     subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
+
+
+def test_native_timeouts_stay_within_a_transaction():
+    """Native timeouts that exceed the transaction's, or have no end, are bounded by it; batches are small."""
+    native = {"message.timeout.ms": "0", "socket.timeout.ms": "90000"}
+    options = transacting(KafkaSettings(servers=["broker:9092"], transaction_timeout=5, native=native), "biller")
+    assert (options["message.timeout.ms"], options["socket.timeout.ms"]) == (5000, 5000)
+    assert (options["transactional.id"], options["transaction.timeout.ms"]) == ("biller", 5000)
+    assert options["batch.size"] == 131_072
+    chosen = KafkaSettings(servers=["broker:9092"], native={"batch.size": "50000"})
+    assert transacting(chosen, "biller")["batch.size"] == "50000"
+
+
+@pytest.mark.parametrize("seconds", [0.5, 0, 1e9])
+def test_a_transaction_timeout_out_of_range_is_refused(seconds):
+    """A timeout that Kafka does not take is a ``ConfigError`` before any connection."""
+    with pytest.raises(mqplug.ConfigError, match="transaction_timeout"):
+        KafkaSettings(servers=["broker:9092"], transaction_timeout=seconds)
