@@ -76,6 +76,27 @@ def receiving(mq: mqplug.Client) -> None:
     mq.consumer("orders", group="billing", mode="some")  # type: ignore[arg-type]
 
 
+def choosing_topics(mq: mqplug.Client) -> None:
+    orders = mq.consumer(mqplug.matching(r"orders\..*"), group="billing")
+    assert_type(orders, mqplug.Consumer)
+    assert_type(mq.read(mqplug.matching("orders")), Iterator[mqplug.Message])
+    orders.run(print, threads=64, order="key")
+    orders.run(print, order="topic")  # type: ignore[arg-type]
+    mqplug.matching(3)  # type: ignore[arg-type]
+
+
+def transacting(mq: mqplug.Client, orders: mqplug.Consumer) -> None:
+    with mq.transaction("biller", "invoices", consumer=orders, number=7) as step:
+        assert_type(step, mqplug.Transaction)
+        assert_type(step.repeated, bool)
+        assert_type(step.send(b"value", key=b"key", topic="audit"), mqplug.SendHandle)
+        assert_type(step.send_many([b"value"]), mqplug.BatchHandle)
+        assert_type(step.send_many([b"value"]).result(), Sequence[mqplug.MessageId])
+        step.send("text")  # type: ignore[arg-type]
+    mq.transaction(7)  # type: ignore[arg-type]
+    mq.transaction("biller", consumer="orders")  # type: ignore[arg-type]
+
+
 def places(mq: mqplug.Client, message: mqplug.Message, position: mqplug.Position) -> None:
     starts: list[mqplug.Start] = [
         mqplug.EARLIEST,

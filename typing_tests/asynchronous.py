@@ -28,6 +28,18 @@ async def sending(out: mqplug.aio.AsyncProducer) -> None:
     await out.send("text")  # type: ignore[arg-type]
 
 
+async def transacting(mq: mqplug.aio.AsyncClient, orders: mqplug.aio.AsyncConsumer) -> None:
+    async with mq.transaction("biller", "invoices", consumer=orders) as step:
+        assert_type(step, mqplug.aio.AsyncTransaction)
+        handle = await step.send(b"value")
+        await step.send("text")  # type: ignore[arg-type]
+    assert_type(await handle.result(), mqplug.MessageId)
+    await orders.run(receiving_one, concurrency=8, order="key")
+
+
+async def receiving_one(message: mqplug.Message) -> None: ...
+
+
 async def receiving(mq: mqplug.aio.AsyncClient, orders: mqplug.aio.AsyncConsumer) -> None:
     assert_type(await orders.receive(), mqplug.Message | None)
     async for message in orders:

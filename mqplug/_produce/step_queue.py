@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from mqplug._model.errors import Closed, Error, NotCommitted, QueueFull
@@ -76,20 +74,20 @@ class StepQueue(SendQueue):
         when_full: WhenFull = "raise", single: SingleSend | None = None,
     ) -> RowHandle:  # fmt: skip
         """Collect a record, as ``SendQueue.collect``; ``QueueFull`` at once."""
-        with _step_too_large():
+        try:
             return super().collect(topic, partition, row, size, deadline, "raise", single)
+        except QueueFull as error:
+            raise _step_too_large(error) from None
 
     def accept(self, unit: SendUnit, deadline: Deadline, when_full: WhenFull = "raise") -> None:
         """Hand a record or a run over, as ``SendQueue.accept``; ``QueueFull`` at once."""
-        with _step_too_large():
+        try:
             super().accept(unit, deadline, "raise")
+        except QueueFull as error:
+            raise _step_too_large(error) from None
 
 
-@contextmanager
-def _step_too_large() -> Iterator[None]:
-    try:
-        yield
-    except QueueFull as error:
-        error.fix = "Commit smaller steps, or pass larger queue_messages= and queue_bytes="
-        error.retryable = False
-        raise
+def _step_too_large(error: QueueFull) -> QueueFull:
+    error.fix = "Commit smaller steps, or pass larger queue_messages= and queue_bytes="
+    error.retryable = False
+    return error

@@ -160,6 +160,21 @@ def test_a_refused_record_dooms_the_transaction(mq, name):
     assert values(mq, narrow) == [b"next"]
 
 
+def test_a_step_fits_small_topics_when_it_is_repeated(mq, name):
+    """A step whose batches are too large for its topic fails as a whole, is retryable, and succeeds when repeated."""
+    small = new_name()
+    mq.create_topic(small, options={"max.message.bytes": 20_000})
+    records = [b"%0128d" % number for number in range(2000)]
+    with pytest.raises(mqplug.Error) as caught, mq.transaction(name, small) as first:
+        first.send_many(records)
+    refusals = getattr(caught.value, "results", [caught.value])  # told by the records, or by the commit
+    assert {each.retryable for each in refusals if isinstance(each, mqplug.MessageTooLarge)} == {True}
+    with mq.transaction(name, small) as again:
+        sent = again.send_many(records)
+    assert [each.coordinates[0] for each in sent.result()] == sorted(each.coordinates[0] for each in sent.result())
+    assert values(mq, small) == records
+
+
 def step(holder, topic, value):
     """One whole transaction."""
     holder.begin()

@@ -15,6 +15,9 @@ TRANSACTION_BATCH_BYTES = 131_072
 WITHIN_TRANSACTION = {"message.timeout.ms", "delivery.timeout.ms", "socket.timeout.ms"}
 """Native options that a transaction's timeout bounds."""
 
+ALONE = 1
+"""The batch size with which each record is alone in its batch."""
+
 
 def common(settings: KafkaSettings) -> dict[str, Any]:
     """Return the native options of every client."""
@@ -53,11 +56,21 @@ def producing(settings: KafkaSettings) -> dict[str, Any]:
     }
 
 
-def transacting(settings: KafkaSettings, name: str) -> dict[str, Any]:
-    """Return the native options of the producer that holds a transaction name."""
+def batching(batch_bytes: int) -> dict[str, int]:
+    """Return the native options of a producer whose batches are not larger than this."""
+    if batch_bytes > ALONE:
+        return {"batch.size": batch_bytes}
+    # Some of these records are refused, and those behind them wait this long before they are sent again.
+    return {"batch.size": ALONE, "batch.num.messages": 1, "retry.backoff.ms": 1}
+
+
+def transacting(settings: KafkaSettings, name: str, batch_bytes: int | None = None) -> dict[str, Any]:
+    """Return the native options of the producer that holds a transaction name, and makes batches of this size."""
     limit = round(settings.transaction_timeout * 1000)
     options = {**producing(settings), "transactional.id": name, "transaction.timeout.ms": limit}
-    if "batch.size" not in settings.native:
+    if batch_bytes is not None:
+        options |= batching(batch_bytes)
+    elif "batch.size" not in settings.native:
         options["batch.size"] = min(options["batch.size"], TRANSACTION_BATCH_BYTES)
     for key in WITHIN_TRANSACTION & options.keys():  # the native client refuses longer ones, and 0
         options[key] = min(int(options[key]) or limit, limit)

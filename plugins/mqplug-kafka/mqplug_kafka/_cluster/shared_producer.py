@@ -20,10 +20,9 @@ from mqplug import Closed, Error
 from mqplug_kafka._cluster.credentials import Credentials
 from mqplug_kafka._cluster.errors import error_from_native, native as native_error
 from mqplug_kafka._cluster.log_throttle import logger
+from mqplug_kafka._cluster.native_options import batching
 
 METADATA_TIMEOUT_S = 5.0
-ALONE = 1
-"""The batch size with which each record is alone in its batch."""
 FLUSH_SLICE_S = 0.02  # within this time the native client's threads have seen that records shall not linger
 
 
@@ -160,7 +159,7 @@ class SharedProducers:
             return shared
 
     def _create(self, batch_bytes: int) -> SharedProducer:
-        options = {**self._options, **_batching(batch_bytes)}
+        options = {**self._options, **batching(batch_bytes)}
         return SharedProducer(options, self._credentials, partial(self._on_error, batch_bytes))
 
     def _renewed(self, batch_bytes: int, former: SharedProducer) -> SharedProducer:
@@ -186,10 +185,3 @@ class SharedProducers:
         self._failures(error)
         if error.fatal():  # it sends no more
             self._current.pop(batch_bytes, None)
-
-
-def _batching(batch_bytes: int) -> dict[str, int]:
-    if batch_bytes > ALONE:
-        return {"batch.size": batch_bytes}
-    # Some of these records are refused, and those behind them wait this long before they are sent again.
-    return {"batch.size": ALONE, "batch.num.messages": 1, "retry.backoff.ms": 1}

@@ -21,13 +21,15 @@ from mqplug_kafka._cluster.admin_requests import WAIT_SLICE_S
 from mqplug_kafka._cluster.connection import KafkaConnection
 from mqplug_kafka._cluster.errors import FENCED_CODES, code_of, error_from_native, native
 from mqplug_kafka._cluster.log_throttle import logger
-from mqplug_kafka._cluster.native_options import transacting
+from mqplug_kafka._cluster.native_options import ALONE, transacting
 from mqplug_kafka._cluster.shared_producer import SharedProducer
 from mqplug_kafka._cluster.worker import NativeWorker
 
 NO_REASON_CODES = {KafkaError._INCONSISTENT, KafkaError.OUT_OF_ORDER_SEQUENCE_NUMBER}
 """Codes that say only that a record was lost, or one of the transaction before."""
 
+BATCH_DIVISOR = 8  # of the size of batches, after one was too large for its topic
+SMALLEST_BATCH_BYTES = 2048  # smaller ones are of one record
 NATIVE_SLICE_S = 1.0  # a native call is resumed this often, to see whether the client was closed
 RESUME_PAUSE_S = 0.02  # before a native call is resumed that returned early
 CHECK_EVERY_S = 1.0  # while records are delivered
@@ -47,10 +49,11 @@ class TransactionalClient:
         self._closing = Event()
         self._claiming: Future[None] | None = None
         self._strangers: dict[str, bytes] = {}
+        self._batch_bytes: int | None = None  # as the settings say
         self._create()
 
     def _create(self) -> None:
-        options = transacting(self._connection.settings, self.name)
+        options = transacting(self._connection.settings, self.name, self._batch_bytes)
         self.producer = SharedProducer(options, self._connection.credentials, self._failures)
         """The native producer, with the threads that wait for its reports."""
         self._native = self.producer.native
@@ -64,6 +67,12 @@ class TransactionalClient:
         """
         self._end_native()
         self._create()
+
+    def make_smaller_batches(self) -> bool:
+        """Have the next native producer make batches of an eighth. Return False if each record is alone already."""
+        before = self.producer.batch_bytes
+        self._batch_bytes = before // BATCH_DIVISOR if before > SMALLEST_BATCH_BYTES else ALONE
+        return before > ALONE
 
     def close(self) -> None:
         """End the native producer. What it has not sent is dropped."""

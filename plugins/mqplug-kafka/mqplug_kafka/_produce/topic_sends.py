@@ -19,7 +19,8 @@ from mqplug import Closed, OutcomeUnknown
 from mqplug.spi import Run, Sending
 from mqplug_kafka._cluster.connection import KafkaConnection
 from mqplug_kafka._cluster.errors import INVALID_RECORD_CODES, invalid_record, not_stored, refused_with_batch
-from mqplug_kafka._cluster.shared_producer import ALONE, SharedProducer
+from mqplug_kafka._cluster.native_options import ALONE
+from mqplug_kafka._cluster.shared_producer import SharedProducer
 from mqplug_kafka._produce.current_logs import CurrentLogs
 from mqplug_kafka._produce.delivery_reports import DeliveryReports, Refused
 from mqplug_kafka._produce.native_producers import NativeProducers

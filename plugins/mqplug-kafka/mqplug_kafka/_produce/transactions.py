@@ -18,6 +18,7 @@ from mqplug_kafka._admin import transaction_marks
 from mqplug_kafka._admin.group_positions import as_native
 from mqplug_kafka._admin.log_offsets import readable, wait_until_readable
 from mqplug_kafka._cluster.connection import KafkaConnection
+from mqplug_kafka._cluster.errors import BATCH_TOO_LARGE_CODES, code_of
 from mqplug_kafka._cluster.transactional_client import TransactionalClient
 from mqplug_kafka._produce.pending_records import PendingRecords
 from mqplug_kafka._produce.producer import LINGER_S
@@ -222,8 +223,17 @@ class KafkaTransactions:
         """Settle the records as not stored, and begin to abort."""
         self._open = False
         self._tainted = self._tainted or self._records.doomed
+        self._note_refusal(self._records.failure)
         self._abort = self._client.abort()
         self._records.failed(error)
+
+    def _note_refusal(self, refusal: Error | None) -> None:
+        """Make smaller batches from the next transaction on, if one was too large for its topic."""
+        if refusal is None or code_of(refusal) not in BATCH_TOO_LARGE_CODES:
+            return
+        if self._client.make_smaller_batches():
+            refusal.retryable = True
+            refusal.fix = "Repeat the step: its batches are smaller from now on. A record may also be too large itself"
 
     def _finish_abort(self, deadline: Deadline) -> None:
         """Wait for the abort under way. Then replace a native producer that cannot go on after it.
