@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import socket
 import struct
+import time
 from typing import TYPE_CHECKING, NamedTuple
 
 from mqplug_devbrokers._errors import BrokerError
@@ -23,8 +24,9 @@ OPERATIONS = {
 }  # fmt: skip
 RESOURCES = {"topic": 2, "group": 3, "cluster": 4, "transaction": 5}
 ANY, LITERAL, PREFIXED, ALLOW = 1, 3, 4, 3
-TOPIC_EXISTS = 36
+UNKNOWN_TOPIC, TOPIC_EXISTS = 3, 36
 REQUEST_TIMEOUT_MS = 5000
+RETRY_PAUSE_S = 0.02
 
 
 class AclRule(NamedTuple):
@@ -41,6 +43,7 @@ class KafkaWire:
     """A connection to a broker, for one request at a time."""
 
     def __init__(self, port: int, timeout: float) -> None:
+        self._timeout = timeout
         self._socket = socket.create_connection(("127.0.0.1", port), timeout)
 
     def __enter__(self) -> Self:
@@ -61,11 +64,17 @@ class KafkaWire:
         _raise_for(_number(answer, ">h", 4 + 4 + len(_text(name))), "delete a topic")
 
     def produce(self, topic: str, value: bytes) -> None:
-        """Append one message to partition 0 and wait until it is stored."""
+        """Append one message to partition 0 and wait until it is stored. A new topic may not be known at once."""
         records = kafka_record_batch(value)
         data = _array(_text(topic) + _array(struct.pack(">ii", 0, len(records)) + records))
-        answer = self.ask(PRODUCE, struct.pack(">hhi", -1, -1, REQUEST_TIMEOUT_MS) + data)
-        _raise_for(_number(answer, ">h", 4 + len(_text(topic)) + 4 + 4), "produce")
+        end = time.monotonic() + self._timeout
+        while True:
+            answer = self.ask(PRODUCE, struct.pack(">hhi", -1, -1, REQUEST_TIMEOUT_MS) + data)
+            code = _number(answer, ">h", 4 + len(_text(topic)) + 4 + 4)
+            if code != UNKNOWN_TOPIC or time.monotonic() > end:
+                break
+            time.sleep(RETRY_PAUSE_S)
+        _raise_for(code, "produce")
 
     def create_acls(self, rules: Sequence[AclRule]) -> None:
         """Give users these rights."""

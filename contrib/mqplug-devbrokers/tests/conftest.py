@@ -1,4 +1,4 @@
-"""What several test modules need."""
+"""What several test modules need. Each worker of pytest-xdist has servers of its own, for tests here disturb them."""
 
 from __future__ import annotations
 
@@ -12,8 +12,32 @@ from pathlib import Path
 import psutil
 import pytest
 
+from mqplug_devbrokers import KafkaCluster, KafkaServer, PulsarServer
+from mqplug_devbrokers.pytest_plugin import started
+
 Wait = Callable[[Callable[[], bool]], None]
 Owner = Callable[[str], "subprocess.Popen[str]"]
+
+
+@pytest.fixture(scope="session")
+def kafka_server() -> Iterator[KafkaServer]:
+    """A broker of this worker."""
+    with started(KafkaServer) as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def kafka_cluster() -> Iterator[KafkaCluster]:
+    """A cluster of this worker."""
+    with started(KafkaCluster) as cluster:
+        yield cluster
+
+
+@pytest.fixture(scope="session")
+def pulsar_server() -> Iterator[PulsarServer]:
+    """A Pulsar of this worker."""
+    with started(PulsarServer) as server:
+        yield server
 
 
 @pytest.fixture
@@ -40,6 +64,13 @@ def gone() -> Callable[[int], bool]:
             return True
 
     return ended
+
+
+@pytest.fixture
+def outside(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the test starts takes itself for no part of this run."""
+    for name in [name for name in os.environ if name.startswith("PYTEST_")]:
+        monkeypatch.delenv(name)
 
 
 @pytest.fixture

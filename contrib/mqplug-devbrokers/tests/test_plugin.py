@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.usefixtures("outside")
 TEST = "def test_it(kafka_server): raise AssertionError('never reached')\n"
 
 
@@ -20,7 +21,7 @@ def run_without_java(folder: Path, **environment: str) -> subprocess.CompletedPr
     command = [sys.executable, "-m", "pytest", "-rsE", "-p", "no:cacheprovider", f"--rootdir={folder}", "test_it.py"]
     return subprocess.run(
         command, cwd=folder, env={**clean, **environment, "PATH": ""},
-        stdout=subprocess.PIPE, text=True, check=False, timeout=60,
+        stdout=subprocess.PIPE, text=True, check=False, timeout=100,
     )  # fmt: skip
 
 
@@ -49,7 +50,7 @@ def test_one_server_serves_the_whole_run(tmp_path: Path) -> None:
         "def test_dir(kafka_server): Path('dir').write_text(str(kafka_server.directory))\n"
     )
     command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", f"--rootdir={tmp_path}", "test_it.py"]
-    done = subprocess.run(command, cwd=tmp_path, stdout=subprocess.PIPE, text=True, check=False, timeout=60)
+    done = subprocess.run(command, cwd=tmp_path, stdout=subprocess.PIPE, text=True, check=False, timeout=100)
     assert done.returncode == 0, done.stdout
     assert (tmp_path / "one").read_text() == (tmp_path / "two").read_text()
     assert not Path((tmp_path / "dir").read_text()).exists()

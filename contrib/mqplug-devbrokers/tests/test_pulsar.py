@@ -157,3 +157,13 @@ def test_a_missing_namespace_is_an_http_error(pulsar_server: PulsarServer) -> No
         urlopen(f"{pulsar_server.admin_url}/admin/v2/namespaces/public/missing", timeout=20)
     with refusal.value as answer:
         assert answer.code == 404
+
+
+def test_it_is_attached_to(pulsar_server: PulsarServer) -> None:
+    """A running server is used through its handle, and closing the attached one leaves it running."""
+    attached = PulsarServer()
+    attached.attach(pulsar_server.handle())
+    with attached:
+        assert attached.running
+        assert attached.url == pulsar_server.url
+    assert pulsar_server.running

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from mqplug_devbrokers import KafkaCluster, KafkaServer, PulsarServer
+from mqplug_devbrokers import KafkaServer
 
 TESTS = """
 import time, pytest
@@ -90,18 +90,6 @@ def test_a_killed_run_leaves_no_broker(
         process.wait(20)
         pid, directory = shared(tmp_path)
         eventually(lambda: gone(pid) and not directory.exists())
-
-
-@pytest.mark.parametrize("kind", [KafkaCluster, PulsarServer])
-def test_other_servers_are_attached_to_as_well(kind: type[KafkaCluster | PulsarServer]) -> None:
-    """A cluster and a Pulsar are used through their handle, and closing the attached one leaves them running."""
-    with kind() as server:
-        attached = kind()
-        attached.attach(server.handle())
-        with attached:
-            assert attached.running
-            assert attached.url == server.url
-        assert server.running
 
 
 def test_an_attached_server_notices_that_it_is_gone(eventually: Wait) -> None:
