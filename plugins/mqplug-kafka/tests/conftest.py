@@ -1,4 +1,7 @@
-"""One broker for all tests, with a second listener that asks for a password; a client and a topic for each test."""
+"""One broker for each worker, with a second listener that asks for a password; a client and a topic for each test.
+
+Workers of pytest-xdist do not share brokers here, since tests stop, kill and freeze them.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,7 @@ import pytest
 from kafka_driver import free_ports, new_name
 
 import mqplug
-from mqplug_devbrokers import KafkaSecurity, KafkaServer, TokenServer
+from mqplug_devbrokers import KafkaCluster, KafkaSecurity, KafkaServer, TokenServer
 from mqplug_devbrokers.pytest_plugin import started
 
 USERS = {"alice": "alice-pw", "bob": "bob-pw", "carol": "carol-pw"}
@@ -30,6 +33,13 @@ def _login(port):
         "listener.name.login.sasl.enabled.mechanisms": "PLAIN",
         "listener.name.login.plain.sasl.jaas.config": f'{module} required user_bob="bob-pw";',
     }
+
+
+@pytest.fixture(scope="session")
+def kafka_cluster():
+    """A running cluster of three nodes."""
+    with started(KafkaCluster) as cluster:
+        yield cluster
 
 
 @pytest.fixture(scope="session")

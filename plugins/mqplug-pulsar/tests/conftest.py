@@ -1,4 +1,4 @@
-"""One broker for all tests, and a client with a topic of its own for each."""
+"""One broker for each worker, as tests stop and freeze it, and a client with a topic of its own for each test."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ from urllib.request import ProxyHandler, Request, build_opener
 import pytest
 
 import mqplug
+from mqplug_devbrokers import PulsarServer
+from mqplug_devbrokers.pytest_plugin import started
 
 _numbers = itertools.count()
 
@@ -66,6 +68,13 @@ class Rest:
 
     def path(self, topic):
         return f"persistent/public/default/{topic}"
+
+
+@pytest.fixture(scope="session")
+def pulsar_server():
+    """A running broker."""
+    with started(PulsarServer) as server:
+        yield server
 
 
 @pytest.fixture(scope="session")
