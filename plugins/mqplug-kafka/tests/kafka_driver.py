@@ -50,6 +50,12 @@ def _is_free(port):
         return probe.connect_ex(("127.0.0.1", port)) != 0
 
 
+def time_limit(server, milliseconds):
+    """Return the options of a topic whose messages may lie so far ahead."""
+    older = server.version.startswith(("3.3.", "3.4.", "3.5."))
+    return {f"message.timestamp.{'difference' if older else 'after'}.max.ms": str(milliseconds)}
+
+
 Seam = partial(driver_seam.Seam, mqplug_kafka, prefetch_bytes=1 << 20)
 
 

@@ -8,7 +8,7 @@ import time
 import confluent_kafka
 import pyarrow as pa
 import pytest
-from kafka_driver import fill, new_name, take
+from kafka_driver import fill, new_name, take, time_limit
 
 import mqplug
 import mqplug.aio
@@ -19,10 +19,10 @@ TIMES = [1_700_000_000_000_000, 1_700_000_000_000_000_000, -5, -(10**15), 1_700_
 
 
 @pytest.fixture
-def topic(mq):
+def topic(kafka_server, mq):
     """A topic that stores any time."""
     name = new_name()
-    mq.create_topic(name, options={"message.timestamp.after.max.ms": 2**63 - 1})
+    mq.create_topic(name, options=time_limit(kafka_server, 2**63 - 1))
     return name
 
 

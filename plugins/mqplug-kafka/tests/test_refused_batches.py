@@ -9,7 +9,7 @@ from concurrent.futures import Future
 import confluent_kafka
 import pytest
 from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource
-from kafka_driver import new_name
+from kafka_driver import new_name, time_limit
 
 import mqplug
 
@@ -147,9 +147,9 @@ def test_an_invalid_record_fails_alone(mq, topic_with, bad):
     assert values(mq, topic) == [b"%d" % row for row in stored]
 
 
-def test_an_invalid_time_fails_alone(mq, topic_with):
+def test_an_invalid_time_fails_alone(kafka_server, mq, topic_with):
     """A record whose time the topic refuses fails; those with headers beside it are stored in order."""
-    topic = topic_with({"message.timestamp.after.max.ms": "1000"})
+    topic = topic_with(time_limit(kafka_server, 1000))
     later = int(time.time() * 1000) + 1_800_000
     with mq.producer(topic) as out:
         handles = [
