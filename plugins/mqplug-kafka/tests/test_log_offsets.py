@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from concurrent.futures import Future
+from threading import Timer
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from confluent_kafka import KafkaError, KafkaException
 
-from mqplug import Log, Timeout
+from mqplug import AccessDenied, Log, Timeout
 from mqplug_kafka._admin.log_offsets import LOG_END, LOG_START, look_up
+from mqplug_kafka._cluster.admin_requests import AdminRequests
 
 ORDERS = Log("kafka", "cluster", "orders", 0)
 
@@ -24,8 +28,8 @@ class ReturningBroker:
         offset = self._offsets.pop(0) if len(self._offsets) > 1 else self._offsets[0]
         return dict.fromkeys(wanted, SimpleNamespace(offset=offset))
 
-    def wait(self, _: str, answer: Any, timeout: float) -> Any:
-        return answer
+    def wait_for_all(self, _: str, answers: Any, timeout: float) -> Any:
+        return answers
 
 
 @pytest.mark.parametrize("spec", [LOG_START, LOG_END], ids=["start", "end"])
@@ -40,3 +44,27 @@ def test_negative_for_ever() -> None:
     broker: Any = ReturningBroker(-1)
     with pytest.raises(Timeout, match="do not all have a leader"):
         look_up(broker, [ORDERS], LOG_END)(0.1)
+
+
+def test_answers_may_come_in_any_order() -> None:
+    """The results of one request are complete and in order, also if the last of its futures is set first."""
+    requests: Any = object.__new__(AdminRequests)
+    first, last = Future[int](), Future[int]()
+    last.set_result(2)
+    later = Timer(0.05, first.set_result, (1,))
+    later.start()
+    requests._admin = SimpleNamespace(poll=lambda _: 0)
+    requests.failures = SimpleNamespace(hopeless=lambda *_: False)
+    assert requests.wait_for_all("offsets", [first, last], 30) == [1, 2]
+    later.join()
+
+
+def test_a_refusal_among_the_answers_is_typed() -> None:
+    """If the answer for one of many partitions is a refusal, it is raised as an error of ours."""
+    requests: Any = object.__new__(AdminRequests)
+    requests._admin = SimpleNamespace(poll=lambda _: 0)
+    refused, answered = Future[int](), Future[int]()
+    refused.set_exception(KafkaException(KafkaError(KafkaError.TOPIC_AUTHORIZATION_FAILED)))
+    answered.set_result(1)
+    with pytest.raises(AccessDenied, match="offsets"):
+        requests.wait_for_all("offsets", [refused, answered], 30)
