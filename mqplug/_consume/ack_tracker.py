@@ -272,7 +272,19 @@ class Tracker:
         """Mark the taken state as not stored."""
         self.dirty = True
 
+    def let_go(self) -> None:
+        """Forget the deliveries that nobody acks any more. ``committing`` is held."""
+        if self._keeps:
+            self._forget_acked()
+        else:
+            self._forget_exhausted()
+
     def _advance(self) -> None:
+        self._forget_acked()
+        if self.folds:
+            self._fold()
+
+    def _forget_acked(self) -> None:
         self.returned.settle()
         while self._deliveries:
             delivery = self._deliveries[0]
@@ -282,8 +294,6 @@ class Tracker:
                     self._position = Position(delivery.batch.log, delivery.batch.coordinates[first])
                 break
             self._forget_first()
-        if self.folds:
-            self._fold()
 
     def _fold(self) -> None:
         """Let go of the messages of neighbouring deliveries that are wholly acked: only their range is needed."""
@@ -306,8 +316,9 @@ class Tracker:
             self._forget_first()
 
     def _forget_first(self) -> None:
-        delivery = self._deliveries.popleft()
-        self._position = delivery.end
+        delivery = self._deliveries[0]
+        self._position = delivery.end  # first: other threads ask for it without a lock
+        self._deliveries.popleft()
         self.kept -= len(delivery.batch)
         delivery.part_from_batch(self.passed)
 

@@ -78,6 +78,7 @@ class Fetcher:
                     return delivery
                 if self._assignment.finished:
                     return None
+                self._let_go()
                 self._poll(most, deadline.remaining(min(POLL_SLICE_S, self._until_due())))
                 if delivery := self._take(most):
                     return delivery
@@ -130,13 +131,34 @@ class Fetcher:
 
     def _hand_out(self, delivery: Delivery) -> Delivery:
         self.current = delivery
-        counting, self._counting = self._counting, [delivery]
+        self._count([delivery])
+        return delivery
+
+    def _count(self, begun: list[Delivery]) -> None:
+        counting, self._counting = self._counting, begun
         for each in counting:
             if each.live and each.left:
                 self._counting.append(each)
             else:
                 self._counted += each.handed_out
-        return delivery
+
+    def _let_go(self) -> None:
+        """Let go of the last delivery if nothing of it is left to hand out or to ack: the next one takes its memory.
+
+        Otherwise a fast consumer of a group would keep all messages from one commit to the next.
+        """
+        delivery = self.current
+        if delivery is None or delivery.left or not delivery.live:
+            return
+        tracker, committing = delivery.tracker, self._assignment.committing
+        if isinstance(tracker, Tracker) and committing.acquire(blocking=False):
+            try:
+                tracker.let_go()
+            finally:
+                committing.release()
+            if delivery.batch.delivery is not delivery:
+                self.current = None
+                self._count([])
 
     @property
     def received(self) -> int:

@@ -359,6 +359,29 @@ def test_what_was_read_is_freed_at_once(mq: mqplug.Client) -> None:
         gc.enable()
 
 
+def test_what_was_read_is_freed_before_more_is_fetched(mq: mqplug.Client) -> None:
+    """An acked batch does not wait for the commit, and one read without a group not for the next that is delivered."""
+    ids = fill(mq, 8, partitions=1)
+    gc.collect()
+    gc.disable()
+    try:
+        with mq.consumer("orders", start=EARLIEST) as reader, mq.consumer("orders", group="g") as member:
+            read, received = weakref.ref(reader.receive_many(8, timeout=5)), member.receive_many(8, timeout=5)
+            for message in received:
+                member.ack(message)
+            settled = weakref.ref(received)
+            del received, message
+            wait_until(lambda: (list(reader.receive_many(1, timeout=0)), read()) == ([], None))
+            wait_until(lambda: (list(member.receive_many(1, timeout=0)), settled()) == ([], None))
+            assert reader.statistics().received == member.statistics().received == 8
+            member.ack(ids[-1])
+            assert member.late_acks == 1
+            member.commit()
+            assert mq.lag("orders", group="g")[0] == 0
+    finally:
+        gc.enable()
+
+
 def test_an_ack_of_what_is_long_settled_is_counted(mq: mqplug.Client) -> None:
     """A message whose whole batch was acked and stored may be acked, nacked or acked through once more: counted."""
     fill(mq, 2, partitions=1)
