@@ -208,6 +208,17 @@ def test_the_backend_is_stopped_cleanly_when_all_have_left():
     assert verdict.counts.faults > 1
 
 
+def test_nodes_are_killed_and_started():
+    """Where a harness can kill one of several nodes, the check does so, and starts it again each time."""
+    done = []
+    hooks = {name: partial(done.append, name) for name in ("kill_node", "start_node")}
+    with memory() as inner:
+        verdict = check_history(Harness(connect=inner.connect, **hooks), 2.5, 1, plan=QUICK)
+    assert not verdict.anomalies, str(verdict)
+    assert done[:2] == ["kill_node", "start_node"]
+    assert done.count("kill_node") == done.count("start_node") == verdict.counts.faults
+
+
 def test_an_error_that_is_none_of_ours_is_an_anomaly():
     """What no caller should ever see ends an actor, and is told."""
     with memory() as inner:

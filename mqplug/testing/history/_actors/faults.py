@@ -63,6 +63,7 @@ def backend_faults(harness: Harness) -> list[BackendFault]:
     """Return the faults of this harness, with clients connected or while they are away."""
     hooks = [
         ("kill", harness.kill, harness.start),
+        ("kill of a node", harness.kill_node, harness.start_node),
         ("pause", harness.pause, harness.unpause),
         ("cut", harness.cut_network, harness.heal_network),
     ]

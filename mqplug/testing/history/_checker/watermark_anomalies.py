@@ -19,6 +19,7 @@ from mqplug.testing.history._events.events import (
 from mqplug.testing.history._events.history import History
 
 LAG_LOOK_BACK_MESSAGES = 20  # checked before the end at a lag of 0
+UNDOING_TRIMS = (BackendDisturbed("kill"), BackendDisturbed("kill of a node"))
 
 
 class StoredSoFar:
@@ -51,7 +52,7 @@ def wrong_watermarks(history: History, logs: SeenLogs) -> Iterator[Anomaly]:
     first: dict[int, Coordinates] = {}
     for partition, place in logs.final or ():
         first[partition] = min(place, first.get(partition, place))
-    kills = [event for event in history.events if event.did == BackendDisturbed("kill")]
+    kills = [event for event in history.events if event.did in UNDOING_TRIMS]
     asked = [event for event in history.events if isinstance(event.did, WatermarksRead) and event.ok]
     for event in sorted(asked, key=lambda each: each.began):
         assert isinstance(event.did, WatermarksRead)
