@@ -21,7 +21,10 @@ PROTECTED = {
     "enable.partition.eof": "reads up to a watermark need it",
     "group.id": "say group= when you open a consumer",
     "group.instance.id": "say instance_id=",
-    "group.protocol": "groups use the classic protocol; the page of mqplug-kafka says why",
+    "group.protocol": "say group_protocol=",
+    "group.protocol.type": "groups are groups of consumers",
+    "group.remote.assignor": "say assignor=",
+    "heartbeat.interval.ms": "it follows the session's length",
     "isolation.level": "only committed messages are read",
     "message.max.bytes": "say message_max_bytes=",
     "metadata.broker.list": "say servers=",
@@ -49,8 +52,12 @@ PROTECTED = {
 }
 """Native options that would break mqplug's promises, with the reason or the setting to use instead."""
 
-Assignor = Literal["cooperative-sticky", "range", "roundrobin"]
-EAGER = frozenset({"range", "roundrobin"})  # all members give all partitions away at each rebalance
+GroupProtocol = Literal["classic", "consumer"]
+Assignor = Literal["cooperative-sticky", "range", "roundrobin", "uniform"]
+ASSIGNORS: Mapping[GroupProtocol, tuple[Assignor, ...]] = {
+    "classic": ("cooperative-sticky", "range", "roundrobin"),
+    "consumer": ("uniform", "range"),
+}
 INSTANCE_ID = re.compile(r"[A-Za-z0-9._-]{1,200}")  # up to 249 for Kafka: room for a number behind it
 DEFAULT_PORT = 9092
 MIN_TRANSACTION_TIMEOUT_S = 1.0
@@ -73,8 +80,11 @@ class KafkaSettings:
 
     ``tls`` encrypts; ``ca_file`` or ``ca_pem`` holds certificates to trust. ``cert_file`` and ``key_file``, or
     ``cert_pem`` and ``key_pem``, are this client's own certificate; ``key_password`` decrypts the key.
-    A dead member keeps its partitions for ``session_timeout`` seconds. ``assignor`` shares a group's partitions out:
-    ``range`` or ``roundrobin`` where other members of the group do so. ``instance_id`` names this process for good:
+    ``group_protocol`` is ``classic``, or ``consumer`` for the protocol of KIP-848, in which the brokers rebalance.
+    A dead member keeps its partitions for ``session_timeout`` seconds, by default 10; in the consumer protocol, for the
+    brokers' ``group.consumer.session.timeout.ms``. ``assignor`` shares a group's partitions out: by default
+    ``cooperative-sticky``, or ``range`` or ``roundrobin`` where other members of the group do so; in the consumer
+    protocol ``uniform`` or ``range``, by default what the brokers prefer. ``instance_id`` names this process for good:
     its members are static, and keep their partitions while it restarts. ``message_max_bytes`` is the
     size of the largest message. ``future_max`` is the broker's ``message.timestamp.after.max.ms``, in seconds.
     After ``transaction_timeout`` seconds the brokers abort a transaction that is still open; readers wait behind it
@@ -101,8 +111,9 @@ class KafkaSettings:
     key_file: str | None = None
     key_pem: str | None = attrs.field(default=None, repr=False)
     key_password: str | None = attrs.field(default=None, repr=False)
-    session_timeout: float = 10.0
-    assignor: Assignor = "cooperative-sticky"
+    group_protocol: GroupProtocol = "classic"
+    session_timeout: float | None = None
+    assignor: Assignor | None = None
     instance_id: str | None = None
     message_max_bytes: int = 1_000_000
     future_max: float = 3600.0
@@ -139,21 +150,48 @@ def _check(settings: KafkaSettings) -> None:
         raise ConfigError(f"the credentials are incomplete: {missing} is missing", fix="Give both, or neither")
     _check_oauth(settings)
     _check_certificates(settings)
-    if settings.session_timeout <= 0 or settings.message_max_bytes <= 0:
-        raise ConfigError("session_timeout and message_max_bytes must be above 0")
+    if settings.message_max_bytes <= 0:
+        raise ConfigError("message_max_bytes must be above 0")
+    _check_groups(settings)
     if not MIN_TRANSACTION_TIMEOUT_S <= settings.transaction_timeout <= MAX_TRANSACTION_TIMEOUT_S:
         raise ConfigError(
             f"transaction_timeout is {settings.transaction_timeout:g} s",
             fix="Give 1 s or more, and no more than the brokers' transaction.max.timeout.ms",
         )
+    for key in settings.native:
+        if key in PROTECTED:
+            raise ConfigError(f"native option {key!r} may not be set", fix=f"Leave it out: {PROTECTED[key]}")
+
+
+def _check_groups(settings: KafkaSettings) -> None:
+    """Check the settings of group members against each other."""
+    if settings.session_timeout is not None and settings.session_timeout <= 0:
+        raise ConfigError("session_timeout must be above 0")
     if settings.instance_id is not None and not INSTANCE_ID.fullmatch(settings.instance_id):
         raise ConfigError(
             f"instance_id={settings.instance_id!r} is no name of a member",
             fix="Write 1 to 200 letters, digits, dots, underscores or hyphens, such as a pod's name",
         )
-    for key in settings.native:
-        if key in PROTECTED:
-            raise ConfigError(f"native option {key!r} may not be set", fix=f"Leave it out: {PROTECTED[key]}")
+    fitting = ASSIGNORS[settings.group_protocol]
+    if settings.assignor not in {None, *fitting}:
+        raise ConfigError(
+            f"groups of the {settings.group_protocol} protocol have no assignor {settings.assignor!r}",
+            fix=f"Say one of {', '.join(fitting)}, or leave assignor= out",
+        )
+    if settings.group_protocol == "classic":
+        return
+    if settings.session_timeout is not None:
+        raise ConfigError(
+            "the consumer protocol takes no session_timeout: the brokers set it",
+            fix="Leave it out, and set group.consumer.session.timeout.ms of the brokers, or "
+            "consumer.session.timeout.ms of the group",
+        )
+    if settings.instance_id is not None:
+        raise ConfigError(
+            "the consumer protocol takes no instance_id: a static member that was killed could not return before its "
+            "session ended",
+            fix="Leave it out, or say group_protocol='classic'",
+        )
 
 
 def _check_certificates(settings: KafkaSettings) -> None:

@@ -13,6 +13,8 @@ from mqplug_kafka import KafkaSettings
 from mqplug_kafka._cluster.native_options import common, transacting
 from mqplug_kafka._settings import PROTECTED, from_url
 
+CONSUMER = {"servers": ["h:1"], "group_protocol": "consumer"}
+
 
 @pytest.mark.parametrize("key", sorted(PROTECTED))
 def test_protected_native_options_are_refused(key):
@@ -47,6 +49,11 @@ def test_protected_native_options_are_refused(key):
         ({"servers": ["h:1"], "ca_pem": "-----BEGIN C"}, "TLS is off"),
         ({"servers": ["h:1"], "mechanism": "OAUTHBEARER", "username": "u", "password": "p"}, "takes no username"),
         ({"servers": ["h:1"], "assignor": "sticky"}, "assignor.*cooperative-sticky"),
+        ({"servers": ["h:1"], "assignor": "uniform"}, "have no assignor 'uniform'.*cooperative-sticky"),
+        ({**CONSUMER, "assignor": "cooperative-sticky"}, "consumer protocol have no assignor .*uniform, range"),
+        ({**CONSUMER, "session_timeout": 10}, "takes no session_timeout.*group.consumer.session.timeout.ms"),
+        ({**CONSUMER, "instance_id": "pod"}, "takes no instance_id.*group_protocol='classic'"),
+        ({"servers": ["h:1"], "group_protocol": "new"}, "group_protocol.*classic"),
         ({"servers": ["h:1"], "instance_id": "pod 1"}, "instance_id='pod 1'.*letters, digits"),
         ({"servers": ["h:1"], "instance_id": ""}, "instance_id=''"),
         ({"servers": ["h:1"], "server": "x"}, "servers"),

@@ -6,13 +6,14 @@ import warnings
 from concurrent.futures import Future
 from typing import Any, cast
 
-from confluent_kafka import TopicPartition
+from confluent_kafka import ConsumerGroupState, TopicPartition
 
 from mqplug.spi import Deadline, GroupInfo
 from mqplug_kafka._admin.transaction_marks import check_group_name, keeps_marks
 from mqplug_kafka._cluster.connection import KafkaConnection
 from mqplug_kafka._cluster.errors import TRANSIENT_CODES, error_from_native
 
+DEAD = "Dead"  # what the list says of groups that are not classic
 CONCURRENT_GROUPS = 16  # groups asked about at a time: each takes a connection
 
 
@@ -38,15 +39,22 @@ def delete(connection: KafkaConnection, group: str, timeout: float) -> None:
 def _members(connection: KafkaConnection, deadline: Deadline) -> dict[str, int]:
     """Return the number of members of each group, as each broker lists it.
 
-    Do not ask the groups' coordinators through the admin client: that can abort the process if a connection breaks at
-    that moment (librdkafka issue 4605).
+    The list has groups of the consumer protocol (KIP-848) without their members, as if they were dead: their
+    coordinators are asked. Do not ask them through the connection's admin client: that can abort the process if a
+    connection breaks at that moment (librdkafka issue 4605).
     """
 
     def ask(left: float) -> Future[list[Any]]:
         return connection.worker.run(lambda: _list_groups(connection.admin, left))
 
     listed = connection.requests.ask("list groups", ask, _left(deadline), _complete)
-    return {each.id: len(each.members) for each in listed if each.protocol_type in {"consumer", ""}}
+    listed = [each for each in listed if each.protocol_type in {"consumer", ""}]
+    members = {each.id: len(each.members) for each in listed if each.state != DEAD}
+    others = [each.id for each in listed if each.state == DEAD]
+    for name, group in connection.coordinators.describe(others, _left(deadline)).items():
+        if group.state is not ConsumerGroupState.DEAD:  # a share group, or deleted meanwhile
+            members[name] = len(group.members)
+    return members
 
 
 def _list_groups(admin: Any, timeout: float) -> list[Any]:

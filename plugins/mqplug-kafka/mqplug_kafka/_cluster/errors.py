@@ -83,6 +83,15 @@ _CODE_FIXES: dict[int, str] = {
 }
 """Fixes that a single code tells more exactly than its kind."""
 
+_FATAL_FIXES: dict[int, str] = {
+    K.GROUP_ID_NOT_FOUND: "The group has classic members, with another assignor than range or roundrobin: close them "
+    "first, or say group_protocol='classic'",
+    K.UNSUPPORTED_VERSION: "Say group_protocol='classic', or let group.coordinator.rebalance.protocols of the brokers "
+    "have consumer",
+    K.UNSUPPORTED_ASSIGNOR: "Say an assignor= that group.consumer.assignors of the brokers has",
+}
+"""Fixes of what ends a member of the consumer protocol."""
+
 _FIXES: dict[type[Error], str] = {
     AuthError: "Check username, password and mechanism",
     ConnectError: "Check servers=, and whether the brokers expect TLS and SASL",
@@ -155,6 +164,16 @@ def error_from_native(error: KafkaError | KafkaException, what: str, kind: type[
         made.retryable = inner.retriable() or inner.code() in TRANSIENT_CODES
     made.__cause__ = error if isinstance(error, KafkaException) else KafkaException(error)
     return made
+
+
+def ended(error: KafkaError) -> Error:
+    """Return the error of a member whose native client ended for good. Only the text says the cause."""
+    for code, fix in _FATAL_FIXES.items():
+        if KafkaError(code).str() in error.str():
+            made = error_from_native(error, "receive", ConfigError)
+            made.fix = fix
+            return made
+    return error_from_native(error, "receive", Fenced)
 
 
 def not_stored(error: KafkaError | KafkaException) -> Error:

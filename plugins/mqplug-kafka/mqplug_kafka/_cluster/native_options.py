@@ -12,6 +12,11 @@ MESSAGE_OVERHEAD_BYTES = 48_576
 TRANSACTION_BATCH_BYTES = 131_072
 """The size of batches in a transaction: a batch that is too large for its topic would fail the whole transaction."""
 
+DEFAULT_SESSION_TIMEOUT_S = 10.0
+DEFAULT_ASSIGNOR = "cooperative-sticky"
+EAGER = frozenset({"range", "roundrobin"})
+"""Assignors of the classic protocol with which all members give all partitions away at each rebalance."""
+
 WITHIN_TRANSACTION = {"message.timeout.ms", "delivery.timeout.ms", "socket.timeout.ms"}
 """Native options that a transaction's timeout bounds."""
 
@@ -99,20 +104,29 @@ def consuming(settings: KafkaSettings, group: str, prefetch_bytes: int) -> dict[
 
 def membership(settings: KafkaSettings, instance: str | None = None) -> dict[str, Any]:
     """Return the native options of a group's member, a static one if it has the name of an instance."""
-    session = round(settings.session_timeout * 1000)
+    if settings.group_protocol == "consumer":
+        chosen = {} if settings.assignor is None else {"group.remote.assignor": settings.assignor}
+        return {"group.protocol": "consumer", **chosen}
+    session = round((settings.session_timeout or DEFAULT_SESSION_TIMEOUT_S) * 1000)
     static = {} if instance is None else {"group.instance.id": instance}
     return {
         **static,
-        "partition.assignment.strategy": settings.assignor,
+        "group.protocol": "classic",  # the default of coming native clients is another one
+        "partition.assignment.strategy": settings.assignor or DEFAULT_ASSIGNOR,
         "session.timeout.ms": session,
         "heartbeat.interval.ms": min(1000, max(1, session // 3)),  # members learn of a rebalance within this time
     }
 
 
+def rebalances_eagerly(settings: KafkaSettings) -> bool:
+    """Return whether members give all their partitions away at each rebalance, not only those that move."""
+    return settings.group_protocol == "classic" and settings.assignor in EAGER
+
+
 def inquiring(settings: KafkaSettings) -> dict[str, Any]:
     """Return the native options of a consumer that only asks for its group's stored offsets."""
-    quiet = {"log_level": 0, "enable.auto.commit": False}
-    return {**common(settings), **membership(settings), **quiet}
+    # Classic, for a consumer of the other protocol shows itself to the coordinator as a member when it asks.
+    return {**common(settings), "group.protocol": "classic", "log_level": 0, "enable.auto.commit": False}
 
 
 def _security(settings: KafkaSettings) -> dict[str, Any]:

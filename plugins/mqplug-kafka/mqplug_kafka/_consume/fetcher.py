@@ -9,10 +9,10 @@ from typing import Any
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message
 
-from mqplug import Batch, Error, Fenced, Log, NotAssigned, Position, PositionLost
+from mqplug import Batch, Error, Log, NotAssigned, Position, PositionLost
 from mqplug_kafka._admin.log_offsets import LOG_END, LOG_START, look_up
 from mqplug_kafka._cluster.connection import KafkaConnection
-from mqplug_kafka._cluster.errors import error_from_native
+from mqplug_kafka._cluster.errors import ended, error_from_native
 from mqplug_kafka._cluster.log_throttle import logger
 from mqplug_kafka._consume.message_columns import Name, batch, messages_by_partition, name_of
 from mqplug_kafka._consume.native_assignment import IncrementalAssignment, NativeAssignment, WholeAssignment
@@ -278,7 +278,9 @@ class PartitionFetcher:
             return None
         if code == KafkaError.GROUP_AUTHORIZATION_FAILED and self.ignores_group_access:
             return None
-        return error_from_native(error, "receive", Fenced if code == KafkaError._FATAL else None)
+        if code == KafkaError._FATAL:
+            return ended(error)
+        return error_from_native(error, "receive")
 
     def _out_of_range(self, name: Name) -> Error | None:
         """Return ``PositionLost`` for a position below the first message. Wait for one beyond the end."""

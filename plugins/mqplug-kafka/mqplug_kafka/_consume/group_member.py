@@ -12,10 +12,10 @@ from mqplug.spi import ConsumerOptions, Deadline, GroupPosition, Listener
 from mqplug_kafka._admin.group_positions import as_native, begin_group, stored_group_positions
 from mqplug_kafka._admin.log_offsets import LOG_START, look_up
 from mqplug_kafka._cluster.connection import KafkaConnection
-from mqplug_kafka._cluster.native_options import consuming, membership
+from mqplug_kafka._cluster.native_options import consuming, membership, rebalances_eagerly
+from mqplug_kafka._consume.admission import Admission
 from mqplug_kafka._consume.committer import Committer, excluded, handing_over
 from mqplug_kafka._consume.fetcher import PartitionFetcher
-from mqplug_kafka._settings import EAGER
 
 LEAVE_TIMEOUT_S = 3.0  # a close waits this long until the group has released the member
 REBALANCE_IO_TIMEOUT_S = 10.0  # for reading positions, and storing the first ones, during a rebalance
@@ -31,13 +31,15 @@ class KafkaGroupMember:
         self._starts = begin_group(connection, group, options, timeout)
         settings = connection.settings
         self._instance = connection.instances.take(group)
+        self._is_classic = settings.group_protocol == "classic"
         native_options = consuming(settings, group, options.prefetch_bytes) | membership(settings, self._instance)
-        self._fetcher = PartitionFetcher(connection, native_options, options.logs, eager=settings.assignor in EAGER)
+        self._fetcher = PartitionFetcher(connection, native_options, options.logs, eager=rebalances_eagerly(settings))
         self._committer = Committer(self._fetcher.native)
         self._connection = connection
         self._group = group
         self._listener = listener
         self._closing = False
+        self._admission = Admission(connection, group)
         self._fault: Exception | None = None
         self._unplaced: list[Log] = []  # assigned, but their positions are not known yet
         self._subscribed = sorted({log.topic for log in options.logs})
@@ -54,6 +56,7 @@ class KafkaGroupMember:
             batches = self._fetcher.poll(most, timeout)
             if not batches:
                 self._check()
+                self._admission.check()
             return batches
 
     def wake(self) -> None:
@@ -153,10 +156,26 @@ class KafkaGroupMember:
         self._subscribe()
 
     def _poll_until_left(self, native: Consumer, left_by: Deadline) -> None:
-        """Poll until the group has released this member. A static member does not leave, but hands its logs back."""
-        while not left_by.expired and (native.memberid() if self._instance is None else self._holds()):
-            with suppress(KafkaException, SystemError):  # partitions never assigned natively cannot be revoked
-                native.poll(0.02)
+        """Poll until the group has released this member. A static member does not leave, but hands its logs back.
+
+        A member of the consumer protocol chose its id and keeps it. It polls before and after, for a rebalance that
+        native.close() would find waiting can hang it (librdkafka issue 4884).
+        """
+        if not self._is_classic:
+            self._poll_shortly(native)
+        while not left_by.expired and self._is_member(native):
+            self._poll_shortly(native)
+        if not self._is_classic:
+            self._poll_shortly(native)
+
+    def _poll_shortly(self, native: Consumer) -> None:
+        with suppress(KafkaException, SystemError):  # partitions never assigned natively cannot be revoked
+            native.poll(0.02)
+
+    def _is_member(self, native: Consumer) -> bool:
+        if not self._is_classic:
+            return bool(native.assignment())
+        return bool(native.memberid()) if self._instance is None else self._holds()
 
     def _holds(self) -> bool:
         return bool(self._fetcher.logs) and not self._closing
@@ -172,6 +191,7 @@ class KafkaGroupMember:
     def _on_assign(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
         if self._closing:
             return
+        self._admission.granted()
         self._unplaced += [self._log(each) for each in partitions]
         with self._committer.rebalancing(), self._noting_faults():
             self._fetcher.assignment.accept()
