@@ -14,6 +14,7 @@ from confluent_kafka.admin import AdminClient, TopicDescription  # pyright: igno
 from mqplug import Capabilities, ConnectError, Error, Log, MessageId, Position, Timeout, TopicNotFound
 from mqplug.spi import Deadline, Numbers, TopicInfo
 from mqplug_kafka._cluster.admin_requests import OUTAGE_LIMIT_S, AdminRequests
+from mqplug_kafka._cluster.cluster_identity import ClusterIdentity
 from mqplug_kafka._cluster.coordinators import Coordinators
 from mqplug_kafka._cluster.credentials import Credentials
 from mqplug_kafka._cluster.errors import error_from_native
@@ -50,13 +51,18 @@ class KafkaConnection:
         self.instances = Instances(settings.instance_id)
         self._topics: dict[str, TopicInfo] = {}
         self._missing_ids = MissingIds()
-        self.cluster = self._cluster_id(timeout)
+        self._identity = ClusterIdentity(lambda: requests.admin)
+        try:
+            self.cluster = self._cluster_id(timeout)
+        except BaseException:
+            self._identity.end()
+            raise
 
     def _cluster_id(self, timeout: float) -> str:
         """Return the cluster's id, with the first request."""
-        found = self.admin.describe_cluster(request_timeout=timeout)
+        found = self._identity.ask(timeout)
         try:
-            return str(self.requests.wait("connect", found, timeout, OUTAGE_LIMIT_S).cluster_id)
+            return self.requests.wait("connect", found, timeout, OUTAGE_LIMIT_S)
         except (ConnectError, Timeout) as error:
             servers = ", ".join(self.settings.servers)
             raise ConnectError(f"no Kafka broker answered at {servers}: {error.message}", fix=error.fix) from error
@@ -77,7 +83,7 @@ class KafkaConnection:
     def health(self, timeout: float) -> None:
         """Return if the cluster answers, else raise why not."""
         deadline = Deadline(timeout)
-        self.requests.ask("health", lambda left: self.admin.describe_cluster(request_timeout=left), timeout)
+        self.requests.ask("health", self._identity.ask, timeout)
         if not self._missing_ids.looked:
             with suppress(Error):  # the cluster answers, which was the question
                 self._look_at_any_topic(deadline)
@@ -95,6 +101,7 @@ class KafkaConnection:
     def close(self, timeout: float) -> None:
         """End what belongs to the connection. The native admin client ends when it is released."""
         self.worker.stop()
+        self._identity.end()
         self.group_offsets.close()
         self.coordinators.close()
 
@@ -103,6 +110,8 @@ class KafkaConnection:
     def describe(self, names: Iterable[str], timeout: float) -> dict[str, TopicInfo]:
         """Return these topics as the cluster describes them now. Raise ``TopicNotFound`` if one is missing."""
         wanted = sorted(set(names))
+        if not wanted:
+            return {}
         asked = self.admin.describe_topics(TopicCollection(wanted), request_timeout=max(timeout, 0.01))
         return {name: self.take_in(self.requests.wait(f"topic {name!r}", asked[name], timeout)) for name in wanted}
 
