@@ -9,7 +9,7 @@ before a commit.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from concurrent.futures import Future, TimeoutError as FutureTimeout
 
 from confluent_kafka import KafkaException, TopicCollection
@@ -28,8 +28,6 @@ TOPIC_CHECK_S = 1.5  # between two checks, so that a deletion is reported within
 MISSES_UNTIL_GONE = 2  # in a row: the broker that is asked may be the last to learn of a new topic
 CONFIRMED_FOR_S = 0.1  # after a check, positions are stored without another: no topic is created again faster
 
-DescribeAll = Callable[[], "dict[str, Future[TopicDescription]]"]
-
 
 class TopicWatch:
     """The topics of one consumer, checked to be the same as when it was opened."""
@@ -37,9 +35,6 @@ class TopicWatch:
     def __init__(self, connection: KafkaConnection, logs: Iterable[Log]) -> None:
         self._ids = {log.topic: log.incarnation for log in logs}
         self._names = sorted(self._ids)
-        self._look: DescribeAll = lambda: connection.admin.describe_topics(
-            TopicCollection(self._names), request_timeout=5
-        )
         self._under_way: dict[str, Future[TopicDescription]] = {}
         self._begun = self._opened = time.monotonic()
         self._heard: dict[Name, float] = {}
@@ -125,7 +120,8 @@ class TopicWatch:
 
     def _begin(self) -> None:
         self._begun = time.monotonic()
-        self._under_way = self._look()
+        # No function of its own for this: it would hold the watch, and so the connection until a garbage collection.
+        self._under_way = self._connection.admin.describe_topics(TopicCollection(self._names), request_timeout=5)
 
     def _judge(self, timeout: float) -> None:
         """Evaluate the answers to the check under way, waiting up to ``timeout`` seconds for each."""
