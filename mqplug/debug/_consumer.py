@@ -37,6 +37,14 @@ class WatchedListener(ListenerProxy):
         """Continue reading at these positions."""
         self.reading_at |= {log: position.coordinates for log, position in positions.items()}
 
+    def follow(self, options: ConsumerOptions) -> None:
+        """Hold just these logs, without a group; with one, the driver says when it gets and loses them."""
+        if self._group is None and isinstance(options.start, Mapping):
+            new = set(options.logs) - self.held
+            self._forget(list(self.held - set(options.logs)))
+            self.held |= new
+            self.move({log: position for log, position in options.start.items() if log in new})
+
     def assigned(self, positions: Mapping[Log, GroupPosition]) -> None:
         self._check()
         rules = self.calls.rules
@@ -183,6 +191,11 @@ class WatchedConsumer(ConsumerProxy):
             self._listener.move(positions)
             for log in positions:
                 self._unsettled.pop(log, None)
+
+    def follow(self, options: ConsumerOptions, timeout: float) -> None:
+        with self._calls.call("seek"):
+            super().follow(options, timeout)
+            self._listener.follow(options)
 
     def pass_over(self, positions: Mapping[Log, Position], timeout: float) -> None:
         with self._calls.call("seek"):
