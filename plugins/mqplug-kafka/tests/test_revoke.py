@@ -153,3 +153,33 @@ def test_a_member_that_failed_to_take_a_new_topic_tries_again(mq, monkeypatch):
             assert [log.topic for log in second.assignment()] == [new]
     assert len(failures) == 1
     assert mq.lag(new, group=group) == {0: 0}
+
+
+def test_a_close_tells_that_a_hand_over_stored_nothing(mq, monkeypatch):
+    """Where acks could not be stored in a hand-over that no receive came after, close raises CloseIncomplete."""
+    topic, group = new_name(), new_name()
+    mq.create_topic(topic, partitions=2)
+    with mq.producer(topic) as out:
+        out.send_many([mqplug.Record(b"x", partition=number % 2) for number in range(10)])
+    refused = threading.Event()
+    commit = group_member.KafkaGroupMember.commit
+
+    def refuse_once(member, positions, timeout):
+        if timeout == group_member.REVOKE_TIMEOUT_S and not refused.is_set():
+            refused.set()
+            raise mqplug.Timeout("no broker answers")
+        commit(member, positions, timeout)
+
+    first = mq.consumer(topic, group=group)
+    messages = take(first, 10)
+    monkeypatch.setattr("mqplug._consume.session.COMMIT_INTERVAL_S", 1000.0)  # the hand-over alone stores these acks
+    for message in messages:
+        first.ack(message)
+    monkeypatch.setattr(group_member.KafkaGroupMember, "commit", refuse_once)
+    with mq.consumer(topic, group=group) as second:
+        end = time.monotonic() + 60
+        while not refused.is_set() and time.monotonic() < end:
+            second.receive(0.05)
+        assert refused.is_set()
+        with pytest.raises(mqplug.CloseIncomplete, match="handed over"):
+            first.close()

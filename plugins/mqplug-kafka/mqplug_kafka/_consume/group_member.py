@@ -7,7 +7,7 @@ from contextlib import contextmanager, suppress
 
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 
-from mqplug import Batch, Log, NotAssigned, Position
+from mqplug import Batch, CloseIncomplete, Error, Log, NotAssigned, Position
 from mqplug.spi import ConsumerOptions, Deadline, GroupPosition, Listener
 from mqplug_kafka._admin.group_positions import as_native, begin_group, stored_group_positions
 from mqplug_kafka._admin.log_offsets import LOG_START, look_up
@@ -133,6 +133,12 @@ class KafkaGroupMember:
         native.close()
         self._committer.stop()
         self._connection.instances.release(self._group, self._instance)
+        fault, self._fault = self._fault, None
+        if isinstance(fault, Error):  # of a hand-over since the last poll
+            raise CloseIncomplete(
+                f"positions could not be stored when partitions were handed over: {fault.message}",
+                fix="What was acked just before may come again",
+            ) from fault
 
     def _subscribe(self) -> None:
         self._fetcher.native.subscribe(
