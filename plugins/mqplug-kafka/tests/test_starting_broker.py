@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
+import socketserver
 import struct
 import subprocess
 import sys
 import threading
 
 import pytest
-from kafka_driver import free_ports
 
 API_VERSIONS, METADATA = 18, 3
 UNSUPPORTED_VERSION = 35
@@ -28,45 +27,18 @@ for _ in range(2):
 KNOWN_FOR = 2  # answers
 
 
-class StartingBroker:
+class StartingBroker(socketserver.ThreadingTCPServer):
     """Answers as a broker does that was restarted: its metadata name itself first, and then no broker, and no topic."""
 
-    def __init__(self, port):
-        self.asked = 0
-        self._port = port
-        self._loop = asyncio.new_event_loop()
-        self._tasks = set()
-        self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
-        self._thread.start()
-        self._server = self._run(asyncio.start_server(self._serve, "127.0.0.1", port))
+    daemon_threads = allow_reuse_address = True
+    asked = 0
 
-    def _run(self, step):
-        return asyncio.run_coroutine_threadsafe(step, self._loop).result(20)
+    def __init__(self):
+        super().__init__(("127.0.0.1", 0), Conversation)
+        threading.Thread(target=self.serve_forever, daemon=True).start()
 
-    def close(self):
-        self._run(self._end())
-        self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join(20)
-        self._loop.close()
-
-    async def _end(self):
-        self._server.close()
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
-
-    async def _serve(self, reader, writer):
-        self._tasks.add(asyncio.current_task())
-        try:
-            while True:
-                (size,) = struct.unpack(">i", await reader.readexactly(4))
-                key, version, number = struct.unpack_from(">hhi", await reader.readexactly(size))
-                answer = struct.pack(">i", number) + self._answer(key, version)
-                writer.write(struct.pack(">i", len(answer)) + answer)
-        except (asyncio.IncompleteReadError, OSError):
-            writer.close()
-
-    def _answer(self, key, version):
+    def answer(self, key, version):
+        """Return the answer to a request."""
         if key == API_VERSIONS:
             apis = [(API_VERSIONS, 0, 0), (METADATA, 0, 8)]
             error = 0 if version == 0 else UNSUPPORTED_VERSION
@@ -76,8 +48,18 @@ class StartingBroker:
         throttled = struct.pack(">i", 0) if version >= 3 else b""
         if self.asked > KNOWN_FOR:
             return throttled + struct.pack(">ihii", 0, -1, -1, 0) + rights
-        itself = struct.pack(">ii", 1, 1) + _text("127.0.0.1") + struct.pack(">ih", self._port, -1)
+        itself = struct.pack(">ii", 1, 1) + _text("127.0.0.1") + struct.pack(">ih", self.server_address[1], -1)
         return throttled + itself + _text("cluster") + struct.pack(">ii", 1, 0) + rights
+
+
+class Conversation(socketserver.StreamRequestHandler):
+    """A connection of a client."""
+
+    def handle(self):
+        while size := self.rfile.read(4):
+            key, version, number = struct.unpack_from(">hhi", self.rfile.read(*struct.unpack(">i", size)))
+            answer = struct.pack(">i", number) + self.server.answer(key, version)
+            self.wfile.write(struct.pack(">i", len(answer)) + answer)
 
 
 def _text(text):
@@ -87,10 +69,9 @@ def _text(text):
 @pytest.fixture
 def starting():
     """A broker that knows of no broker yet, and its URL."""
-    (port,) = free_ports(1)
-    broker = StartingBroker(port)
-    yield broker, f"kafka://127.0.0.1:{port}"
-    broker.close()
+    with StartingBroker() as broker:
+        yield broker, f"kafka://127.0.0.1:{broker.server_address[1]}"
+        broker.shutdown()
 
 
 def test_a_broker_that_knows_of_no_broker_ends_nobody(starting):
