@@ -31,6 +31,7 @@ RIGHT: dict[str, Call] = {
     "stage": lambda mq: mq.stage("orders").finish(),
     "ingest": lambda mq: mq.ingest([STAGED], writer="job", number=0),
     "discard": lambda mq: mq.discard(STAGED),
+    "transaction": lambda mq: mq.transaction("biller", "orders").abort(),
     "consumer": lambda mq: mq.consumer("orders", start=EARLIEST).close(),
     "read": lambda mq: list(mq.read("orders")),
     "groups": lambda mq: mq.groups(),
@@ -52,6 +53,7 @@ TOPIC_CALLS: dict[str, Callable[[Client, Any], Any]] = {
     "trim": lambda mq, topic: mq.trim(topic, {}),
     "producer": lambda mq, topic: mq.producer(topic),
     "stage": lambda mq, topic: mq.stage(topic),
+    "transaction": lambda mq, topic: mq.transaction("biller", topic),
     "consumer": lambda mq, topic: mq.consumer(topic, start=EARLIEST),
     "read": lambda mq, topic: mq.read(topic),
     "groups": lambda mq, topic: mq.groups(topic),
@@ -85,6 +87,7 @@ TIMED_CALLS: dict[str, Callable[[Client, Any], Any]] = {
     "stage": lambda mq, timeout: mq.stage("orders", timeout=timeout),
     "ingest": lambda mq, timeout: mq.ingest(STAGED, writer="job", number=0, timeout=timeout),
     "discard": lambda mq, timeout: mq.discard(STAGED, timeout=timeout),
+    "transaction": lambda mq, timeout: mq.transaction("biller", "orders", timeout=timeout).abort(),
     "consumer": lambda mq, timeout: mq.consumer("orders", start=EARLIEST, timeout=timeout),
     "read": lambda mq, timeout: mq.read("orders", timeout=timeout),
     "groups": lambda mq, timeout: mq.groups(timeout=timeout),
@@ -127,6 +130,10 @@ WRONG: list[tuple[str, Call, type[Exception], str]] = [
     ("reset of a number", lambda mq: mq.reset_group("billing", "orders", {0: 3}), TypeError, "a Position is wanted"),
     ("reset elsewhere", lambda mq: mq.reset_group("billing", "orders", strange()), mqplug.InvalidMessageId, "expect"),
     ("reset to an id", lambda mq: mq.reset_group("billing", "orders", strange_id()), mqplug.InvalidMessageId, "expect"),
+    ("a transaction's name", lambda mq: mq.transaction(7), TypeError, "named by a str"),
+    ("number without topic", lambda mq: mq.transaction("biller", number=1), TypeError, "number= needs a topic"),
+    ("number -1", lambda mq: mq.transaction("biller", "orders", number=-1), ValueError, "is 0 to"),
+    ("consumer of text", lambda mq: mq.transaction("biller", consumer="orders"), TypeError, "not str"),
     ("ingest of nothing", lambda mq: mq.ingest([], writer="job", number=0), ValueError, "no staged messages"),
     ("ingest of a text", lambda mq: mq.ingest("staged", writer="job", number=0), TypeError, "Stage.finish"),
     ("writer 5", lambda mq: mq.ingest(STAGED, writer=5, number=0), TypeError, "a str"),
@@ -213,8 +220,8 @@ def test_a_closed_client_says_so(mq, name):
 def test_a_topic_is_a_str(store, name, topic):
     """What is no str is a TypeError, and reaches no driver."""
     mq, asked = store
-    if topic is None and name in {"groups", "producer"}:
-        return  # None is all topics
+    if topic is None and name in {"groups", "producer", "transaction"}:
+        return  # None is all topics, or any
     with pytest.raises(TypeError):
         TOPIC_CALLS[name](mq, topic)
     assert asked == []
