@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, TopicPartition
-from confluent_kafka.admin import AdminClient, OffsetSpec
+from confluent_kafka.admin import AdminClient, OffsetSpec  # pyright: ignore[reportPrivateImportUsage]
 
 import mqplug
 from benchmarks._contests import Contest, Side, Work
@@ -85,7 +85,8 @@ def _raw_lag(admin: AdminClient, consumer: Consumer, every: Sequence[TopicPartit
 
 
 def _raw_ranges(admin: AdminClient, every: Sequence[TopicPartition]) -> dict[TopicPartition, tuple[int, int]]:
-    first, end = OffsetSpec.earliest(), OffsetSpec.latest()  # type: ignore[no-untyped-call]
+    first: OffsetSpec = OffsetSpec.earliest()  # type: ignore[no-untyped-call]
+    end: OffsetSpec = OffsetSpec.latest()  # type: ignore[no-untyped-call]
     low = admin.list_offsets(dict.fromkeys(every, first), request_timeout=TIMEOUT_S)
     high = admin.list_offsets(dict.fromkeys(every, end), request_timeout=TIMEOUT_S)
     return {each: (low[each].result().offset, high[each].result().offset) for each in every}
