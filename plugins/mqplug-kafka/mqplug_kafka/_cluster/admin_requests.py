@@ -17,7 +17,7 @@ from mqplug import Error
 from mqplug.spi import Deadline
 from mqplug_kafka._cluster.connection_failures import ConnectionFailures
 from mqplug_kafka._cluster.credentials import Credentials
-from mqplug_kafka._cluster.errors import TRANSIENT_CODES, code_of, error_from_native, native
+from mqplug_kafka._cluster.errors import error_from_native, is_transient, native
 from mqplug_kafka._cluster.log_throttle import logger
 
 T = TypeVar("T")
@@ -116,7 +116,7 @@ class AdminRequests:
                 if check is not None:
                     check(answer)
             except Error as error:
-                if code_of(error) not in TRANSIENT_CODES or deadline.remaining() <= RETRY_PAUSE_S:
+                if not is_transient(error) or deadline.remaining() <= RETRY_PAUSE_S:
                     raise
                 time.sleep(RETRY_PAUSE_S)
             else:

@@ -154,6 +154,14 @@ def code_of(error: Error) -> int | None:
     return native(cause).code() if isinstance(cause, KafkaException) else None
 
 
+def is_transient(error: Error) -> bool:
+    """Return whether a broker refused a request because it is not ready yet, or no longer the right one."""
+    code = code_of(error)
+    if code == K.INVALID_REPLICATION_FACTOR:  # also while the brokers, which are starting or slow, are no candidates
+        return "currently fenced" in error.message
+    return code in TRANSIENT_CODES
+
+
 def error_from_native(error: KafkaError | KafkaException, what: str, kind: type[Error] | None = None) -> Error:
     """Return the typed error for a native one; ``kind`` overrides the table."""
     inner = native(error)
