@@ -12,6 +12,7 @@ from kafka_driver import Seam, fill, new_name, take
 import mqplug
 from mqplug import spi
 from mqplug_kafka._admin.commit_metadata import MAX_RANGES, MAX_SPAN_OFFSETS, unpack_acked
+from mqplug_kafka._consume import group_member
 from mqplug_kafka._consume.committer import Committer, excluded, handing_over
 
 
@@ -245,3 +246,20 @@ def test_a_member_that_leaves_while_it_joins_is_let_go_at_once(mq):
         while len(staying.assignment()) < 2 and time.monotonic() < end:
             staying.receive(timeout=0.1)
         assert len(staying.assignment()) == 2
+
+
+def test_a_member_whose_group_does_not_answer_joins_again_anew(mq, topic, monkeypatch):
+    """A member that lost its partitions and gets none, while brokers answer, joins with a new native client."""
+    monkeypatch.setattr(group_member, "REJOIN_LIMIT_S", 1.0)
+    fill(mq, topic, 3)
+    with mq.consumer(topic, group=new_name()) as consumer:
+        for message in take(consumer, 2):
+            consumer.ack(message)
+        consumer.commit()
+        member = consumer._session.driver_session.driver
+        stuck = member._fetcher.native
+        stuck.unsubscribe()  # as far as the group is concerned, it is gone and does not come back
+        with consumer._session.driver_session.entering(spi.Deadline(10)):
+            member._on_lost(stuck, [TopicPartition(topic, 0)])
+        assert [message.value for message in take(consumer, 1)] == [b"m2"]
+        assert member._fetcher.native is not stuck

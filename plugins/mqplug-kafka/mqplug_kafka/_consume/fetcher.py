@@ -65,6 +65,10 @@ class PartitionFetcher:
         if credentials.generation == self._generation:
             return None
         self._generation = credentials.generation
+        return self.another()
+
+    def another(self) -> Consumer | None:
+        """Return a new native client with the same options, and None if none can be made."""
         try:
             return _create(self._connection, self._options)
         except Error as error:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 
@@ -12,6 +13,7 @@ from mqplug.spi import ConsumerOptions, Deadline, GroupPosition, Listener
 from mqplug_kafka._admin.group_positions import as_native, begin_group, stored_group_positions
 from mqplug_kafka._admin.log_offsets import LOG_START, look_up
 from mqplug_kafka._cluster.connection import KafkaConnection
+from mqplug_kafka._cluster.log_throttle import logger
 from mqplug_kafka._cluster.native_options import consuming, membership, rebalances_eagerly
 from mqplug_kafka._consume.admission import Admission
 from mqplug_kafka._consume.committer import Committer, excluded, handing_over
@@ -19,6 +21,7 @@ from mqplug_kafka._consume.fetcher import PartitionFetcher
 
 LEAVE_TIMEOUT_S = 3.0  # a close waits this long until the group has released the member
 REBALANCE_IO_TIMEOUT_S = 10.0  # for reading positions, and storing the first ones, during a rebalance
+REJOIN_LIMIT_S = 15.0  # with brokers that answer; then a new native client joins in place of one that cannot
 REVOKE_TIMEOUT_S = 5.0  # for storing positions before partitions are handed over
 
 
@@ -41,6 +44,7 @@ class KafkaGroupMember:
         self._closing = False
         self._admission = Admission(connection, group)
         self._fault: Exception | None = None
+        self._lost_at: float | None = None  # when the partitions were lost, until the group assigns some again
         self._unplaced: list[Log] = []  # assigned, but their positions are not known yet
         self._subscribed = sorted({log.topic for log in options.logs})
         self._subscribe()
@@ -148,8 +152,13 @@ class KafkaGroupMember:
     def _renew(self) -> None:
         """Leave the group and join it again if certificates were renewed: a hand-over stores the positions."""
         native = self._fetcher.renewed()
+        if native is None and self._is_forgotten():
+            logger.warning("group %r: rejoining with a new native client, for the last one found no way back to its"
+                           " coordinator in %g s", self._group, REJOIN_LIMIT_S)  # fmt: skip
+            native = self._fetcher.another()
         if native is None:
             return
+        self._lost_at = None
         former = self._fetcher.native
         with suppress(KafkaException):  # after a fatal error: another member took this one's place
             former.unsubscribe()
@@ -160,6 +169,14 @@ class KafkaGroupMember:
         self._fetcher.move_to(native)
         self._committer.move_to(native)
         self._subscribe()
+
+    def _is_forgotten(self) -> bool:
+        """Return whether the group has not answered since the partitions were lost, though the brokers have for long.
+
+        After all brokers were down, librdkafka 2.16 now and then waits forever for the coordinator that it knew.
+        """
+        lost_at = self._lost_at
+        return lost_at is not None and self._fetcher.topics.answered - lost_at > REJOIN_LIMIT_S
 
     def _poll_until_left(self, native: Consumer, left_by: Deadline) -> None:
         """Poll until the group has released this member. A static member does not leave, but hands its logs back.
@@ -198,6 +215,7 @@ class KafkaGroupMember:
         if self._closing:
             return
         self._admission.granted()
+        self._lost_at = None
         self._unplaced += [self._log(each) for each in partitions]
         with self._committer.rebalancing(), self._noting_faults():
             self._fetcher.assignment.accept()
@@ -217,6 +235,7 @@ class KafkaGroupMember:
     def _on_lost(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
         if self._closing:
             return
+        self._lost_at = time.monotonic()
         logs = [self._log(each) for each in partitions]
         with self._committer.rebalancing(excluded), self._noting_faults():
             self._give_up(logs)

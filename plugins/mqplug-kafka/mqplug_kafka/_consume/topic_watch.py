@@ -38,6 +38,8 @@ class TopicWatch:
         self._under_way: dict[str, Future[TopicDescription]] = {}
         self._begun = self._opened = time.monotonic()
         self._heard: dict[Name, float] = {}
+        self.answered = 0.0
+        """When a broker last answered a check, in the time of ``time.monotonic``."""
         self._missed = 0
         self._gone: TopicNotFound | None = None
         self._connection = connection
@@ -138,6 +140,8 @@ class TopicWatch:
         except KafkaException:
             self._begun = 0.0  # no answer: ask again
             self._connection.requests.note_unanswered()
+        else:
+            self.answered = time.monotonic()
         self._under_way = {}
         self._missed = self._missed + 1 if missing else 0
         if missing and self._missed >= MISSES_UNTIL_GONE:
