@@ -63,7 +63,8 @@ def test_tls_where_the_broker_has_none_is_a_connect_error(kafka_server):
     assert time.monotonic() - began < 20
     assert isinstance(error, mqplug.ConnectError)
     assert kafka_server.bootstrap in str(error)
-    assert "PLAINTEXT" in str(error)
+    assert "SSL" in str(error)
+    assert "tls=False" in str(error)
 
 
 def test_an_outage_is_told_after_a_second(monkeypatch):

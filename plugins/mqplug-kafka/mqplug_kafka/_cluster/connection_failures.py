@@ -17,6 +17,7 @@ _FIXES = {
     "write its host as the certificate does",
     "PLAINTEXT broker listener": "Say tls=False, or use the port at which the broker expects TLS",
     "alert": "Set cert_file and key_file to a certificate that is valid now and that the broker trusts",
+    "in state SSL_HANDSHAKE": "Say tls=False if the broker expects no TLS at this port, and check the certificates",
     "SASL authentication": "Check username, password and mechanism, or the token",
 }
 """What to do, by what the native client says."""
