@@ -39,6 +39,7 @@ def create(connection: KafkaConnection, action: CreateTopic, timeout: float) -> 
         lambda left: connection.admin.create_topics([topic], request_timeout=left)[action.topic],
         timeout,
     )
+    connection.created(action.topic)
     _until_described(connection, action.topic, action.partitions, deadline)
     return describe(connection, action.topic, deadline.remaining())
 
@@ -84,6 +85,10 @@ def _until_described(connection: KafkaConnection, topic: str, partitions: int, d
 
 def describe(connection: KafkaConnection, topic: str, timeout: float) -> TopicInfo:
     """Return a topic, with its retention if the broker lets this client read its configuration."""
+    return connection.while_new([topic], timeout, lambda left: _describe(connection, topic, left))
+
+
+def _describe(connection: KafkaConnection, topic: str, timeout: float) -> TopicInfo:
     wanted = ConfigResource(ConfigResource.Type.TOPIC, topic)
     config = connection.admin.describe_configs([wanted], request_timeout=max(timeout, 0.01))[wanted]
     info = connection.describe([topic], timeout)[topic]

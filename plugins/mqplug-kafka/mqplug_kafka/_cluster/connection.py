@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import time
+from collections.abc import Callable, Iterable
 from concurrent.futures import Future
 from contextlib import suppress
-from typing import Any
+from typing import Any, TypeVar
 
 import attrs
 from confluent_kafka import KafkaException, TopicCollection
@@ -27,8 +28,12 @@ from mqplug_kafka._cluster.topic_limits import LimitsOfTopics
 from mqplug_kafka._cluster.worker import NativeWorker
 from mqplug_kafka._settings import KafkaSettings
 
+T = TypeVar("T")
+
 MAX_LOG_OFFSET = 2**63 - 1
 DESCRIBE_TIMEOUT_S = 5.0
+NEW_TOPIC_S = 3.0  # within this time all brokers know of a new topic
+NEW_TOPIC_PAUSE_S = 0.02
 
 
 class KafkaConnection:
@@ -50,6 +55,7 @@ class KafkaConnection:
         self.limits = LimitsOfTopics(lambda: requests.admin)
         self.instances = Instances(settings.instance_id)
         self._topics: dict[str, TopicInfo] = {}
+        self._created: dict[str, float] = {}  # when this client created topics
         self._missing_ids = MissingIds()
         self._identity = ClusterIdentity(lambda: requests.admin)
         try:
@@ -112,6 +118,21 @@ class KafkaConnection:
         wanted = sorted(set(names))
         if not wanted:
             return {}
+        return self.while_new(wanted, timeout, lambda left: self._describe(wanted, left))
+
+    def while_new(self, topics: Iterable[str], timeout: float, ask: Callable[[float], T]) -> T:
+        """Ask about topics, and again while one is missing that this client just created: some brokers learn late."""
+        deadline, topics = Deadline(timeout), list(topics)
+        while True:
+            try:
+                return ask(deadline.remaining())
+            except TopicNotFound:
+                new = time.monotonic() - NEW_TOPIC_S
+                if deadline.expired or not any(self._created.get(topic, new) > new for topic in topics):
+                    raise
+                time.sleep(NEW_TOPIC_PAUSE_S)
+
+    def _describe(self, wanted: list[str], timeout: float) -> dict[str, TopicInfo]:
         asked = self.admin.describe_topics(TopicCollection(wanted), request_timeout=max(timeout, 0.01))
         return {name: self.take_in(self.requests.wait(f"topic {name!r}", asked[name], timeout)) for name in wanted}
 
@@ -140,8 +161,13 @@ class KafkaConnection:
         """Return a topic as it was last described, or None. No I/O."""
         return self._topics.get(topic)
 
+    def created(self, topic: str) -> None:
+        """Note that this client just created a topic."""
+        self._created[topic] = time.monotonic()
+
     def forget(self, topic: str) -> None:
         """Forget a deleted topic."""
+        self._created.pop(topic, None)
         self._topics.pop(topic, None)
         self.limits.forget(topic)
 
