@@ -9,15 +9,7 @@ from collections import deque
 from collections.abc import Sequence
 from operator import itemgetter
 
-from mqplug._consume.delivery import (
-    ACKED,
-    OPEN,
-    PENDING,
-    Decide,
-    Delivery,
-    StillHolds,
-    nothing,
-)
+from mqplug._consume.delivery import ACKED, OPEN, PENDING, Decide, Delivery, StillHolds, nothing
 from mqplug._consume.nacked_messages import NackedMessages
 from mqplug._model.batch import Batch, empty_batch
 from mqplug._model.ids import MessageId
@@ -292,7 +284,7 @@ class Tracker:
             if first < len(delivery.flags):
                 if first > 0:
                     self._position = Position(delivery.batch.log, delivery.batch.coordinates[first])
-                break
+                return
             self._forget_first()
 
     def _fold(self) -> None:

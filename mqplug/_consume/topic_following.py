@@ -77,7 +77,7 @@ class TopicFollower:
         session, before = self._session, set(self._session.logs)
         if session.closed:
             return
-        gone = [log for log in before if log not in set(logs)]
+        gone = list(before.difference(logs))
         new = [log for log in logs if log not in before]
         logger.info("%s: %d partitions more, %d fewer", self._pattern, len(new), len(gone))
         self._assignment.lost(gone)

@@ -47,7 +47,7 @@ class MemoryConsumer:
                 self._connection.start_group(options.group or "", options)
                 self._seat.want(options.logs)
                 return
-            self._drop([log for log in self._positions if log not in options.logs])
+            self._drop(self._positions.keys() - set(options.logs))
             start = options.start if isinstance(options.start, Mapping) else {}
             self._positions |= {log: start[log].coordinates for log in options.logs if log not in self._positions}
 

@@ -126,7 +126,8 @@ def rebalances_eagerly(settings: KafkaSettings) -> bool:
 def inquiring(settings: KafkaSettings) -> dict[str, Any]:
     """Return the native options of a consumer that only asks for its group's stored offsets."""
     # Classic, for a consumer of the other protocol shows itself to the coordinator as a member when it asks.
-    classic = {"group.protocol": "classic", "session.timeout.ms": 10_000, "max.poll.interval.ms": 300_000}
+    session = round(DEFAULT_SESSION_TIMEOUT_S * 1000)
+    classic = {"group.protocol": "classic", "session.timeout.ms": session, "max.poll.interval.ms": 300_000}
     return {**common(settings), **classic, "log_level": 0, "enable.auto.commit": False}
 
 

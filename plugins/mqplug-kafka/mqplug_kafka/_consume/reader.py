@@ -47,7 +47,7 @@ class KafkaReader:
         """Read these logs from now on."""
         start = options.start if isinstance(options.start, Mapping) else {}
         self._fetcher.topics.follow(options.logs)
-        self._fetcher.drop([log for log in self._fetcher.logs if log not in options.logs])
+        self._fetcher.drop(set(self._fetcher.logs).difference(options.logs))
         self._fetcher.take({log: start[log] for log in options.logs if log not in self._fetcher})
 
     def seek(self, positions: Mapping[Log, Position], timeout: float) -> None:

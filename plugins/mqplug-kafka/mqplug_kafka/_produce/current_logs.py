@@ -8,6 +8,7 @@ the same time.
 
 from __future__ import annotations
 
+import time
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future, TimeoutError as FutureTimeout
@@ -18,6 +19,7 @@ from confluent_kafka.admin import TopicDescription  # pyright: ignore[reportPriv
 
 from mqplug import Log
 from mqplug_kafka._cluster.connection import KafkaConnection
+from mqplug_kafka._cluster.shared_producer import SharedProducer
 
 DESCRIBE_EVERY_S = 1.0
 
@@ -27,17 +29,25 @@ class CurrentLogs:
 
     def __init__(self, connection: KafkaConnection) -> None:
         self._connection = connection
-        self.due: dict[str, float] = {}
-        """When to describe each topic again."""
+        self._due: dict[str, float] = {}  # when to describe each topic again
         self._pending: dict[str, Future[TopicDescription]] = {}  # requests under way
         self._waiting: deque[tuple[str, Callable[[], None]]] = deque()  # stored records whose log is not known yet
 
-    def refresh(self, topic: str, now: float) -> None:
+    def prepare(self, native: SharedProducer, topic: str, partition: int) -> None:
+        """Describe the topic of a record again if that is due, and make the native client learn of its partition."""
+        now = time.monotonic()
+        if now >= self._due.get(topic, 0.0):
+            self._refresh(topic, now)
+        known = self._connection.known(topic)
+        if known is not None:
+            native.learn(topic, partition, len(known.logs))
+
+    def _refresh(self, topic: str, now: float) -> None:
         """Begin to describe a topic that is due. The first time, the core has described it just before."""
-        if topic in self.due and topic not in self._pending:
+        if topic in self._due and topic not in self._pending:
             with suppress(KafkaException):  # no broker answers: keep the last description
                 self._pending[topic] = self._connection.look(topic)
-        self.due[topic] = now + DESCRIBE_EVERY_S
+        self._due[topic] = now + DESCRIBE_EVERY_S
 
     def when_known(self, topic: str, settle: Callable[[], None]) -> None:
         """Settle stored records of a topic now, or when its logs are known again; always in order."""

@@ -8,7 +8,6 @@ partition has overtaken have failed. The others are sent again, and when they ar
 
 from __future__ import annotations
 
-import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from threading import RLock
@@ -54,7 +53,6 @@ class TopicSends:
         self, topic: str, connection: KafkaConnection, current_logs: CurrentLogs, natives: NativeProducers
     ) -> None:
         self._topic = topic
-        self._connection = connection
         self._limits = connection.limits
         self._current_logs = current_logs
         self._natives = natives
@@ -71,7 +69,7 @@ class TopicSends:
         self._asked = self.holds
         if self.holds:
             self._limits.ask(topic)
-            self._learn(self._native, 0)  # connects in the meantime
+            current_logs.prepare(self._native, topic, 0)  # connects in the meantime
         else:
             self._native = natives.of(self._limits.of(topic).batch_bytes)
 
@@ -105,7 +103,7 @@ class TopicSends:
             self._native = self._natives.of(self._limits.of(self._topic).batch_bytes)
 
     def _send(self, sending: Sending, native: SharedProducer) -> None:
-        self._learn(native, sending.partition)
+        self._current_logs.prepare(native, self._topic, sending.partition)
         hand_over = self._new_hand_over(native)
         try:
             SingleReport(sending, self._current_logs, hand_over).produce(native.native)
@@ -114,7 +112,7 @@ class TopicSends:
             raise
 
     def _send_run(self, run: Run) -> None:
-        self._learn(self._native, run.partition)
+        self._current_logs.prepare(self._native, self._topic, run.partition)
         hand_over = self._new_hand_over(self._native)
         try:
             DeliveryReports(run, self._current_logs, hand_over).produce(self._native.native)
@@ -126,15 +124,6 @@ class TopicSends:
         self._last += 1
         self._on_the_way.add(self._last)
         return HandOver(self, self._last, native.batch_bytes)
-
-    def _learn(self, native: SharedProducer, partition: int) -> None:
-        """Refresh the logs of the topic if they are due, and make the native client learn of the partition."""
-        now = time.monotonic()
-        if now >= self._current_logs.due.get(self._topic, 0.0):
-            self._current_logs.refresh(self._topic, now)
-        known = self._connection.known(self._topic)
-        if known is not None:
-            native.learn(self._topic, partition, len(known.logs))
 
     # outcomes ----------------------------------------------------------------------------------------------
 

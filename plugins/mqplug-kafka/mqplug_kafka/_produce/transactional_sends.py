@@ -5,7 +5,6 @@ Unlike a usual producer it never sends a refused record again: a transaction tha
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 
 from mqplug.spi import Run, Sending
@@ -22,7 +21,6 @@ class TransactionalSends:
     """Hands records to the native producer of a transaction name, and takes its delivery reports."""
 
     def __init__(self, connection: KafkaConnection, client: TransactionalClient) -> None:
-        self._connection = connection
         self._client = client
         self._future_max = connection.settings.future_max
         self._current_logs = CurrentLogs(connection)
@@ -37,25 +35,16 @@ class TransactionalSends:
         if run.headers is not None or run.timestamps is not None:
             self.send(run.sendings(), records)
             return
-        self._prepare(run.topic, run.partition)
+        self._current_logs.prepare(self._client.producer, run.topic, run.partition)
         DeliveryReports(PendingRun(run, records), self._current_logs).produce(self._client.producer.native)
 
     def settle(self, timeout: float) -> None:
         """Learn of the logs to which records went."""
         self._current_logs.settle(timeout)
 
-    def _prepare(self, topic: str, partition: int) -> None:
-        """Refresh the logs of a topic if they are due, and make the native client learn of the partition."""
-        now = time.monotonic()
-        if now >= self._current_logs.due.get(topic, 0.0):
-            self._current_logs.refresh(topic, now)
-        known = self._connection.known(topic)
-        if known is not None:
-            self._client.producer.learn(topic, partition, len(known.logs))
-
     def _send(self, sending: Sending) -> None:
         if (error := unstorable(sending, self._future_max)) is not None:
             sending.failed(error)
             return
-        self._prepare(sending.topic, sending.partition)
+        self._current_logs.prepare(self._client.producer, sending.topic, sending.partition)
         SingleReport(sending, self._current_logs).produce(self._client.producer.native)

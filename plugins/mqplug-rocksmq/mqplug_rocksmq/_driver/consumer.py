@@ -52,7 +52,7 @@ class LogConsumer:
 
     def follow(self, options: ConsumerOptions, timeout: float) -> None:
         start = options.start if isinstance(options.start, Mapping) else {}
-        self._let_go([log for log in self._offsets if log not in options.logs])
+        self._let_go(self._offsets.keys() - set(options.logs))
         self._hold({log: start[log] for log in options.logs if log not in self._offsets})
 
     def poll(self, most: int, timeout: float) -> Sequence[Batch]:

@@ -178,8 +178,7 @@ class FollowingConsumer:
         """Read these logs from now on. If the owner is gone, so does the consumer that the next poll opens."""
         self._options = options
         if options.group is None and isinstance(options.start, Mapping):
-            self._positions = {log: self._positions.get(log, start) for log, start in options.start.items()}
-            self._positions = {log: position for log, position in self._positions.items() if log in options.logs}
+            self._positions = {log: self._positions.get(log, options.start[log]) for log in options.logs}
         inner: Any = self._inner
         self._try(lambda: inner.follow(options, timeout))
 

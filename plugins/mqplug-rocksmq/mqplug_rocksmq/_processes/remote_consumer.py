@@ -203,7 +203,7 @@ class RemoteConsumer:
 
     def follow(self, options: ConsumerOptions, timeout: float) -> None:
         """Read these logs from now on."""
-        self._drop([batch.log for batch in self._here if batch.log not in options.logs])
+        self._drop(list({batch.log for batch in self._here}.difference(options.logs)))
         self._ask_there({"call": "follow", "options": to_wire(options), "timeout": timeout}, timeout)
 
     def pass_over(self, positions: Mapping[Log, Position], timeout: float) -> None:
