@@ -30,7 +30,30 @@ LOG_TAIL_LINES = 25
 PROBE_TOPIC = "mqplug-devbrokers-ready"
 
 
-class BrokerServer(ABC):
+class StartedInBlock(ABC):
+    """A server or a cluster that a `with` block starts and closes. If it cannot be started, it is closed as well."""
+
+    @abstractmethod
+    def start(self) -> None:
+        """Start it, and wait until it is ready."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """End it, and release everything."""
+
+    def __enter__(self) -> Self:
+        try:
+            self.start()
+        except BaseException:
+            self.close()
+            raise
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+class BrokerServer(StartedInBlock):
     """A broker of one node on loopback, which ends with this process.
 
     `port` is for clients (0: a free one). `directory` keeps the data, which are otherwise deleted at the end.
@@ -58,17 +81,6 @@ class BrokerServer(ABC):
         self._network: Proxy | None = None
         self._ports: dict[str, int] = {}
         self._pid: int | None = None
-
-    def __enter__(self) -> Self:
-        try:
-            self.start()
-        except BaseException:
-            self.close()
-            raise
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     def __repr__(self) -> str:
         state = f"127.0.0.1:{self.port}, pid {self._pid}" if self._process else "not started"
@@ -105,7 +117,7 @@ class BrokerServer(ABC):
     def _command(self) -> list[str]:
         """Write the configuration and return the command that starts the broker."""
 
-    def _recover(self) -> None:  # noqa: B027  most servers have nothing to do
+    def _recover(self) -> None:
         """Repair what a kill left behind, before the next start."""
 
     @abstractmethod

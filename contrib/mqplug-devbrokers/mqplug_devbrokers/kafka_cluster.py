@@ -11,11 +11,11 @@ from mqplug_devbrokers import _kafka_cluster_wire as wire
 from mqplug_devbrokers._errors import BrokerError
 from mqplug_devbrokers._kafka_files import new_cluster_id
 from mqplug_devbrokers._kafka_node import KafkaNode
+from mqplug_devbrokers._server import StartedInBlock
 from mqplug_devbrokers.kafka import KafkaServer
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
-    from typing import Self
 
     from mqplug_devbrokers._server import BrokerHooks
 
@@ -50,7 +50,7 @@ POLL_S = 0.05
 T = TypeVar("T")
 
 
-class KafkaCluster:
+class KafkaCluster(StartedInBlock):
     """A real Kafka of several nodes for tests: `with KafkaCluster() as kafka: mqplug.connect(kafka.url)`.
 
     Topics have three replicas, of which two must store a message, unless they are created with others. Nodes have the
@@ -83,17 +83,6 @@ class KafkaCluster:
             )
             for number in range(1, nodes + 1)
         }  # fmt: skip
-
-    def __enter__(self) -> Self:
-        try:
-            self.start()
-        except BaseException:
-            self.close()
-            raise
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     def __repr__(self) -> str:
         return f"<KafkaCluster {', '.join(f'{number}: {node!r}' for number, node in self.nodes.items())}>"
