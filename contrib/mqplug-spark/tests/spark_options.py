@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mqplug_spark._options import ReadOptions, parse_options
+from mqplug_spark._options.read_options import ReadOptions, parse_options
 
 
 def options(**given: str) -> ReadOptions:

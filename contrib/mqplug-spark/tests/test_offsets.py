@@ -8,7 +8,7 @@ import pytest
 
 import mqplug
 from mqplug import ConfigError, Position
-from mqplug_spark._offsets import parse_offsets
+from mqplug_spark._options.points import parse_offsets
 
 
 def points(value: object, option: str = "startingOffsets") -> object:

@@ -6,7 +6,7 @@ import pytest
 from spark_options import options
 
 from mqplug import ConfigError
-from mqplug_spark._options import parse_options
+from mqplug_spark._options.read_options import parse_options
 
 
 def test_defaults_read_all_that_is_stored() -> None:

@@ -9,8 +9,9 @@ from spark_options import options
 
 import mqplug
 from mqplug import ConfigError, Log, Position, PositionLost, Watermarks
-from mqplug_spark._options import parse_options
-from mqplug_spark._planning import ReadRange, plan_ranges
+from mqplug_spark._batch_read.planning import plan_ranges
+from mqplug_spark._options.read_options import parse_options
+from mqplug_spark._ranges.read_range import ReadRange
 
 
 def at(partition: int, *coordinates: int, topic: str = "orders", incarnation: str = "") -> Position:

@@ -7,9 +7,11 @@ from spark_options import options
 
 import mqplug
 from mqplug import ConnectError, Position, PositionLost, Timeout, Unsupported
-from mqplug_spark._options import ReadOptions
-from mqplug_spark._planning import ReadRange, plan_ranges
-from mqplug_spark._reading import connect, read_planned
+from mqplug_spark._batch_read.planning import plan_ranges
+from mqplug_spark._clients.connecting import connect
+from mqplug_spark._options.read_options import ReadOptions
+from mqplug_spark._ranges.read_range import ReadRange
+from mqplug_spark._ranges.reading import read_planned
 
 
 def another() -> mqplug.Client:

@@ -10,8 +10,8 @@ from pathlib import Path
 from spark_options import options
 
 import mqplug
-from mqplug_spark._planning import plan_ranges
-from mqplug_spark._reading import read_planned
+from mqplug_spark._batch_read.planning import plan_ranges
+from mqplug_spark._ranges.reading import read_planned
 
 OWNER = """
 import sys, mqplug

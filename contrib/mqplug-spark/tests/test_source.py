@@ -9,8 +9,9 @@ from pyspark.sql.datasource import InputPartition
 from spark_options import options
 
 from mqplug import ConnectError, Error
-from mqplug_spark._columns import all_columns
-from mqplug_spark._source import MqplugDataSource, MqplugReader
+from mqplug_spark._batch_read.reader import MqplugReader
+from mqplug_spark._rows.columns import all_columns
+from mqplug_spark._source import MqplugDataSource
 
 
 @pytest.mark.parametrize("nothing", [None, InputPartition(None)])
@@ -33,7 +34,7 @@ def test_errors_are_cut_short(monkeypatch: pytest.MonkeyPatch) -> None:
     def connect(url: str) -> None:
         raise ConnectError("nobody is there") from native
 
-    monkeypatch.setattr("mqplug_spark._reading.connect", connect)
+    monkeypatch.setattr("mqplug_spark._batch_read.reader.connect", connect)
     with pytest.raises(ConnectError) as refused:
         MqplugReader(options(), all_columns(include_headers=False)).partitions()
     assert "native words" not in "".join(traceback.format_exception(refused.value))

@@ -6,26 +6,12 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Literal
 
-import mqplug
-from mqplug import Batch, Client, ConnectError, Consumer, Position, PositionLost, Timeout, Unsupported
-from mqplug_spark._options import ReadOptions
-from mqplug_spark._planning import ReadRange
+from mqplug import Batch, Client, ConnectError, Consumer, Position, PositionLost, Timeout
+from mqplug_spark._options.read_options import ReadOptions
+from mqplug_spark._ranges.read_range import ReadRange
 
 MAX_BATCH_ROWS = 10_000  # of a record batch, as in Spark itself
 RECONNECT_PAUSE_S = 0.2
-
-
-def connect(url: str) -> Client:
-    """Return a client of a backend that other processes can reach. Raise ``Unsupported`` for any other."""
-    client = mqplug.connect(url)
-    able = client.capabilities
-    if able.persistent or able.multi_node:
-        return client
-    client.close()
-    raise Unsupported(
-        "persistent", f"{client.backend} keeps its messages in one process; Spark's tasks run in others",
-        backend=client.backend, operation="plan a Spark read", fix="Use a backend such as rocksmq, kafka or pulsar",
-    )  # fmt: skip
 
 
 def read_planned(opening: Callable[[], Client], planned: ReadRange, options: ReadOptions) -> Iterator[Batch]:

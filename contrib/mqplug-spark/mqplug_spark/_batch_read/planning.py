@@ -4,21 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-import attrs
-
 from mqplug import ConfigError, Position, PositionLost, Watermarks
-from mqplug_spark._offsets import EARLIEST_OFFSET, LATEST_OFFSET, OffsetsOption, Point
-from mqplug_spark._options import ReadOptions
-
-
-@attrs.frozen
-class ReadRange:
-    """The messages of one partition that one task reads: from ``start`` to just before ``until``, as text."""
-
-    topic: str
-    partition: int
-    start: str
-    until: str
+from mqplug_spark._options.points import EARLIEST_OFFSET, LATEST_OFFSET, OffsetsOption, Point
+from mqplug_spark._options.read_options import ReadOptions
+from mqplug_spark._ranges.read_range import ReadRange
 
 
 def plan_ranges(options: ReadOptions, marks: Mapping[str, Mapping[int, Watermarks]]) -> list[ReadRange]:

@@ -9,7 +9,7 @@ from typing import Final
 import attrs
 
 from mqplug import ConfigError
-from mqplug_spark._offsets import OffsetsOption, parse_offsets
+from mqplug_spark._options.points import OffsetsOption, parse_offsets
 
 _NAMES: Final = {
     name.lower(): name

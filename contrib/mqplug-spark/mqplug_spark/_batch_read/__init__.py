@@ -1,0 +1,1 @@
+"""Batch reads: planned once, at the driver."""

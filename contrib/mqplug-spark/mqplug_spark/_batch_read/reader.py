@@ -1,0 +1,43 @@
+"""A batch read: planned once, at the driver; each task reads one range of one partition."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+from typing import TYPE_CHECKING
+
+from pyspark.sql.datasource import DataSourceReader, InputPartition
+
+from mqplug_spark._batch_read.planning import plan_ranges
+from mqplug_spark._clients.connecting import connect
+from mqplug_spark._errors import cut_short, cut_short_while_reading
+from mqplug_spark._options.read_options import ReadOptions
+from mqplug_spark._ranges.reading import read_planned
+from mqplug_spark._rows.columns import ReadColumns
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+class MqplugReader(DataSourceReader):
+    """What Spark pickles and sends to its tasks: it holds only settings."""
+
+    def __init__(self, options: ReadOptions, columns: ReadColumns) -> None:
+        self._options = options
+        self._columns = columns
+
+    @cut_short
+    def partitions(self) -> list[InputPartition]:
+        """Return a range for each partition that has messages. Only this asks for the topics' watermarks."""
+        options = self._options
+        with connect(options.url) as client:
+            marks = {topic: client.watermarks(topic) for topic in options.topics}
+        return [InputPartition(planned) for planned in plan_ranges(options, marks)]
+
+    @cut_short_while_reading
+    def read(self, partition: InputPartition | None) -> Iterator[pa.RecordBatch]:
+        """Yield the rows of one range. If none is planned, Spark passes None, or a partition of None."""
+        if partition is None or partition.value is None:
+            return
+        for batch in read_planned(partial(connect, self._options.url), partition.value, self._options):
+            yield self._columns.record_batch(batch)

@@ -1,0 +1,1 @@
+"""Clients of the backends, in the processes of Spark."""
