@@ -15,6 +15,7 @@ from mqplug_devbrokers._token_server import TokenServer
 from mqplug_devbrokers.kafka import KafkaServer
 from mqplug_devbrokers.kafka_cluster import KafkaCluster
 from mqplug_devbrokers.pulsar import PulsarServer
+from mqplug_devbrokers.spark_kafka import spark_kafka_jars
 
 __all__ = [
     "BrokerError",
@@ -27,4 +28,5 @@ __all__ = [
     "PulsarServer",
     "SecuredListeners",
     "TokenServer",
+    "spark_kafka_jars",
 ]

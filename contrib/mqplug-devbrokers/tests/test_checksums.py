@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from mqplug_devbrokers import BrokerError, KafkaServer, _kafka_files
+from mqplug_devbrokers import BrokerError, KafkaServer, _kafka_files, spark_kafka_jars
 from mqplug_devbrokers._cache import cache_root
 from mqplug_devbrokers._checksums import check_jars
 from mqplug_devbrokers._kafka_files import VERSIONS
@@ -53,6 +53,17 @@ def test_a_missing_or_an_added_jar_is_an_error(jars: Path) -> None:
     (jars / "added.jar").write_bytes(b"x")
     with pytest.raises(BrokerError, match="2 files"):
         check_jars(jars, "kafka-4.3.1")
+
+
+def test_the_jars_of_the_connector_of_spark() -> None:
+    """They are those that Spark needs beside its own, and no others."""
+    names = [jar.name.rpartition("-")[0] for jar in spark_kafka_jars()]
+    assert names == [
+        "commons-pool2",
+        "kafka-clients",
+        "spark-sql-kafka-0-10_2.13",
+        "spark-token-provider-kafka-0-10_2.13",
+    ]
 
 
 def test_a_wrong_download_is_not_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
