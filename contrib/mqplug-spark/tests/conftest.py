@@ -1,4 +1,4 @@
-"""What several test modules need: a memory backend, one Spark for the whole run, and backends that Spark can reach."""
+"""What the tests share: a memory backend, one Spark session for the whole run, and real backends beside it."""
 
 from __future__ import annotations
 
@@ -6,12 +6,13 @@ import os
 import shutil
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import attrs
 import pytest
+from clusters import BACKENDS, Cluster
 
 import mqplug
 
@@ -28,13 +29,7 @@ SETTINGS = {
     "spark.ui.enabled": "false",
 }
 
-
-@attrs.frozen
-class Cluster:
-    """A backend: where it is, and a client of it."""
-
-    url: str
-    client: mqplug.Client
+_numbers = count()
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -80,12 +75,33 @@ def _need_java() -> None:
     pytest.skip(reason)
 
 
-@pytest.fixture(scope="session", params=["rocksmq", "kafka"])
+@pytest.fixture(scope="session", params=BACKENDS)
 def cluster(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    """A RocksMQ store that this process owns, and a real Kafka."""
+    """Yield a RocksMQ store that this process owns, a real Kafka and a real Pulsar: a test runs over each of them.
+
+    What only some of them can do is marked with ``over`` from ``clusters``.
+    """
     if request.param == "rocksmq":
         url = f"rocksmq://{tmp_path_factory.mktemp('rocksmq')}"
     else:
-        url = request.getfixturevalue("kafka_server").url
+        url = request.getfixturevalue(f"{request.param}_server").url
     with mqplug.connect(url) as client:
         yield Cluster(url, client)
+
+
+@pytest.fixture(scope="session")
+def make_topic(cluster: Cluster) -> Callable[..., str]:
+    """Return a function that creates a topic with a name of its own, and takes what ``create_topic`` takes."""
+
+    def make(partitions: int = 2, **settings: object) -> str:
+        name = f"orders-{next(_numbers)}"
+        cluster.client.create_topic(name, partitions=partitions, **settings)  # type: ignore[arg-type]
+        return name
+
+    return make
+
+
+@pytest.fixture
+def topic(make_topic: Callable[..., str]) -> str:
+    """An empty topic of two partitions."""
+    return make_topic()

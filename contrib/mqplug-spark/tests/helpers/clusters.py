@@ -1,0 +1,55 @@
+"""The backends that a test runs over, and what tests do to their topics."""
+
+from __future__ import annotations
+
+import json
+
+import attrs
+import pytest
+
+import mqplug
+from mqplug import Position, Record
+
+BACKENDS = ("rocksmq", "kafka", "pulsar")
+
+
+@attrs.frozen
+class Cluster:
+    """A backend: where it is, and a client of it."""
+
+    url: str
+    client: mqplug.Client
+
+    @property
+    def backend(self) -> str:
+        """Its name: ``rocksmq``, ``kafka`` or ``pulsar``."""
+        return self.client.backend
+
+    @property
+    def has_offsets(self) -> bool:
+        """Whether one number is the place of a message. Ids of Pulsar have several parts."""
+        return self.backend != "pulsar"
+
+
+def over(*backends: str) -> pytest.MarkDecorator:
+    """Return a mark for tests of what only these backends can do."""
+    return pytest.mark.parametrize("cluster", backends, indirect=True)
+
+
+def send(cluster: Cluster, topic: str, amount: int, partition: int = 0) -> list[mqplug.MessageId]:
+    """Send the numbers from 0 on to one partition, as text. Return their ids."""
+    with cluster.client.producer(topic) as out:
+        sent = out.send_many([Record(str(number).encode(), partition=partition) for number in range(amount)])
+    assert all(isinstance(each, mqplug.MessageId) for each in sent)
+    return sent  # type: ignore[return-value]
+
+
+def trim(cluster: Cluster, message_id: mqplug.MessageId) -> None:
+    """Remove what lies before a message."""
+    position = Position(message_id.log, message_id.coordinates)
+    cluster.client.trim(message_id.log.topic, {message_id.log.partition: position})
+
+
+def points(topic: str, *partitions: object) -> str:
+    """Return the JSON of a point for each partition, for ``startingOffsets`` and ``endingOffsets``."""
+    return json.dumps({topic: dict(enumerate(partitions))})
