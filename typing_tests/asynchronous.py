@@ -52,6 +52,8 @@ async def receiving(mq: mqplug.aio.AsyncClient, orders: mqplug.aio.AsyncConsumer
     async for message in mq.read("orders"):
         assert_type(message, mqplug.Message)
     assert_type(await mq.lag(["orders"], group="g"), dict[str, dict[int, int]])
+    assert_type(await mq.resolve("orders", mqplug.LATEST), dict[int, mqplug.Position])
+    assert_type(await mq.resolve(("orders", "audit"), mqplug.LATEST), dict[str, dict[int, mqplug.Position]])
 
 
 async def running(mq: mqplug.aio.AsyncClient, orders: mqplug.aio.AsyncConsumer) -> None:

@@ -7,12 +7,14 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
 
 from mqplug._base.closing import Closable
 from mqplug._base.deadline import Deadline
+from mqplug._client.advancing import advance, check_position, distance
 from mqplug._client.session import ClientSession
 from mqplug._client.topics import check_partitions, new_topic
-from mqplug._model.checks import check_missing
+from mqplug._consume.start_positions import check_start
+from mqplug._model.checks import check_missing, whole_number
 from mqplug._model.log import Log
 from mqplug._model.matching import Matching
-from mqplug._model.names import TopicNames, check_group, check_topics
+from mqplug._model.names import TopicNames, check_group, check_partition_list, check_topics
 from mqplug._model.position import EARLIEST, LATEST, Position, Start
 from mqplug._model.retention import Retention
 from mqplug._model.watermarks import Bounds, Watermarks
@@ -380,6 +382,72 @@ class Client(Closable):
         with self._session.using("lag", needs="groups"):
             found = self._session.queries.lag(check_topics(topic), check_group(group), deadline)
         return found[topic] if isinstance(topic, str) else found
+
+    @overload
+    def resolve(
+        self,
+        topic: str,
+        start: Start,
+        *,
+        partitions: Sequence[int] | None = None,
+        missing: Literal["error", "next"] = "error",
+        timeout: float | None = 30,
+    ) -> dict[int, Position]: ...
+    @overload
+    def resolve(
+        self,
+        topic: TopicNames,
+        start: Start,
+        *,
+        partitions: Sequence[int] | None = None,
+        missing: Literal["error", "next"] = "error",
+        timeout: float | None = 30,
+    ) -> dict[str, dict[int, Position]]: ...
+    def resolve(
+        self,
+        topic: str | TopicNames,
+        start: Start,
+        *,
+        partitions: Sequence[int] | None = None,
+        missing: Literal["error", "next"] = "error",
+        timeout: float | None = 30,
+    ) -> dict[int, Position] | dict[str, dict[int, Position]]:
+        """Return the position that a start means now in each partition, or in ``partitions``; of many topics, by topic.
+
+        Nothing is moved, and no trace is left. ``before(id)``, ``after(id)`` and a position are those of their own
+        partition alone: the answer has one entry. If retention removed messages behind one, that is ``PositionLost``;
+        with ``missing="next"`` it is the position of the first retained message.
+        """
+        deadline = Deadline(timeout)
+        check_start(start)
+        check_missing(missing)
+        check_partition_list(partitions)
+        with self._session.using("resolve"):
+            names, lenient = check_topics(topic), missing == "next"
+            found = self._session.queries.resolve(names, start, partitions, lenient=lenient, deadline=deadline)
+        return found[topic] if isinstance(topic, str) else found
+
+    def advance(self, position: Position, count: int) -> Position:
+        """Return the position ``count`` messages further along its log, which may lie beyond the end. No I/O.
+
+        At most ``count`` messages lie between the two, and exactly so many where ids have no gaps, as those that
+        compaction or transactions leave. The result lies behind ``position`` if ``count`` is more than 0.
+        """
+        check_position("position", position)
+        whole_number("count", count, 0)
+        with self._session.using("advance", needs="advance"):
+            return advance(self._connection, position, count)
+
+    def distance(self, start: Position, until: Position) -> int:
+        """Return how many messages lie between two positions of one log at most; 0 if ``until`` is not behind
+        ``start``. No I/O.
+
+        The number is exact where ids have no gaps. Positions of different logs are a ``TypeError``.
+        """
+        check_position("start", start)
+        check_position("until", until)
+        with self._session.using("distance", needs="advance"):
+            return distance(self._connection, start, until)
 
     # ending ------------------------------------------------------------------------------------------------
 

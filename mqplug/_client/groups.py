@@ -92,7 +92,7 @@ class Groups:
         if isinstance(target, Mapping):
             named = {log: _place(each) for log, each in by_log(self._connection, target, logs).items()}
         else:
-            named = _plain(resolve(self._backend, self._connection, target, logs, deadline))
+            named = _plain(resolve(self._backend, self._connection, target, logs, deadline, whole=True))
             if not isinstance(target, Before | After | Position):
                 return named  # resolved to what is there: never lost
         if lenient:

@@ -1,10 +1,13 @@
-"""Queries about stored messages: watermarks, bounds and lag. They move nothing."""
+"""Queries about stored messages: watermarks, bounds, lag, and the positions of starts. They move nothing."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from mqplug._client.topics import only
+from mqplug._consume.start_positions import refuse_lost, resolve, retained
+from mqplug._model.position import After, Before, Position, Start
 from mqplug._model.watermarks import Bounds, Watermarks
 
 if TYPE_CHECKING:
@@ -12,7 +15,6 @@ if TYPE_CHECKING:
     from mqplug._client.groups import Groups
     from mqplug._client.topics import Topics
     from mqplug._model.log import Log
-    from mqplug._model.position import Position
     from mqplug._plugins.backend import Backend
     from mqplug.spi._drivers import Connection
 
@@ -45,6 +47,44 @@ class Queries:
         since = {log: place.position for log, place in stored.items()}
         marks = self._marks(logs, since, deadline)
         return {topic: {log.partition: _behind(since.get(log), marks[log]) for log in logs[topic]} for topic in topics}
+
+    def resolve(
+        self,
+        topics: Sequence[str],
+        start: Start,
+        partitions: Sequence[int] | None,
+        *,
+        lenient: bool,
+        deadline: Deadline,
+    ) -> dict[str, dict[int, Position]]:
+        """Return the position that a start means in each partition of each topic, or in those that are named."""
+        if not topics:
+            return {}
+        logs = self._topics.find_all(topics, deadline)
+        every = [log for each in logs.values() for log in each]
+        wanted = only(partitions, topics, every)
+        if isinstance(start, Before | After | Position):
+            found = self._named(start, every, wanted, lenient, deadline)
+        else:
+            found = resolve(self._backend, self._connection, start, wanted, deadline)
+        return {topic: {log.partition: found[log] for log in logs[topic] if log in found} for topic in topics}
+
+    def _named(
+        self,
+        start: Before | After | Position,
+        every: Sequence[Log],
+        wanted: Sequence[Log],
+        lenient: bool,
+        deadline: Deadline,
+    ) -> dict[Log, Position]:
+        """Return the position of a start that names one partition, which is to be one of those that are wanted."""
+        found = resolve(self._backend, self._connection, start, every, deadline, whole=True)
+        for log in found.keys() - set(wanted):
+            raise ValueError(f"the start {start!r} is of partition {log.partition}, which partitions= does not name")
+        if lenient:
+            return retained(self._backend, self._connection, found, deadline)
+        refuse_lost(self._backend, self._connection, found, deadline)
+        return found
 
     def _marks(
         self, logs: Mapping[str, Sequence[Log]], since: Mapping[Log, Position] | None, deadline: Deadline

@@ -61,12 +61,7 @@ class Topics:
         if not topics:
             raise ValueError("a consumer reads at least one topic")
         every = [log for topic in topics for log in self.find_or_create(topic, create, deadline).logs]
-        if partitions is None:
-            return every
-        missing = set(partitions) - {log.partition for log in every}
-        if missing:
-            raise ValueError(f"{topics[0]!r} has no partition {missing.pop()!r}: it has {len(every)}")
-        return [log for log in every if log.partition in set(partitions)]
+        return only(partitions, topics, every)
 
     def matching(self, pattern: Matching, deadline: Deadline) -> list[Log]:
         """Return the logs of all topics that match. One that is deleted meanwhile is left out."""
@@ -116,6 +111,14 @@ class Topics:
         wanted = by_log(self._connection, before, self.find(topic, deadline).logs)
         if wanted:
             self._backend.trim(self._connection, wanted, deadline)
+
+
+def only(partitions: Sequence[int] | None, topics: Sequence[str], every: Sequence[Log]) -> list[Log]:
+    """Return those logs of these topics whose partitions are named, or all; ``ValueError`` for one that none has."""
+    wanted = {log.partition for log in every} if partitions is None else set(partitions)
+    if missing := wanted - {log.partition for log in every}:
+        raise ValueError(f"{topics[0]!r} has no partition {missing.pop()!r}: it has {len(every)}")
+    return [log for log in every if log.partition in wanted]
 
 
 def new_topic(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import attrs
@@ -20,7 +20,7 @@ from mqplug._consume.start_positions import check_start, everywhere, group_start
 from mqplug._consume.topic_following import FindLogs, TopicFollower
 from mqplug._model.checks import check_missing, number, whole_number
 from mqplug._model.errors import Unsupported
-from mqplug._model.names import check_group, check_partition, check_topic
+from mqplug._model.names import check_group, check_partition_list, check_topic
 from mqplug._model.position import EARLIEST, After, Before, Position, Start
 from mqplug.spi._actions import SHARED_MODES, ConsumerOptions, Mode
 
@@ -87,8 +87,7 @@ class ConsumerRequest:
             if start is not None:
                 check_start(start)
         check_missing(self.missing)
-        if self.partitions is not None:
-            _check_partitions(self.partitions)
+        check_partition_list(self.partitions)
         for name, callback in (("on_assigned", self.on_assigned), ("on_revoked", self.on_revoked)):
             if callback is not None and not callable(callback):
                 raise TypeError(f"{name} is called with logs; {type(callback).__name__} cannot be called")
@@ -211,12 +210,3 @@ def _begin(
         refuse_lost(backend, connection, positions, deadline)
     assignment.hold(positions, lenient=wanted.lenient)
     return positions
-
-
-def _check_partitions(partitions: object) -> None:
-    if isinstance(partitions, str | bytes) or not isinstance(partitions, Collection):
-        raise TypeError(f"partitions is a list of whole numbers, as in [0, 1], not {type(partitions).__name__}")
-    if not partitions:
-        raise ValueError("partitions names at least one; leave it out to read all")
-    for each in partitions:
-        check_partition(each)

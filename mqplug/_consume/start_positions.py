@@ -66,8 +66,11 @@ def _meant(start: object) -> str:
     return ""
 
 
-def check_log(log: Log, logs: Sequence[Log]) -> None:
-    """Raise ``InvalidMessageId`` for an id or position of another backend, topic or incarnation."""
+def check_log(log: Log, logs: Sequence[Log], *, whole: bool = False) -> None:
+    """Raise ``InvalidMessageId`` for an id or position of another backend, topic or incarnation.
+
+    With ``whole`` the logs are those of whole topics, otherwise those that a consumer holds.
+    """
     if log in logs:
         return
     for mine in logs:
@@ -79,6 +82,11 @@ def check_log(log: Log, logs: Sequence[Log]) -> None:
                 topic=log.topic, fix="Take ids and positions from the present topic",
             )  # fmt: skip
     if any((mine.backend, mine.cluster, mine.topic) == (log.backend, log.cluster, log.topic) for mine in logs):
+        if whole:
+            raise InvalidMessageId(
+                f"the topic {log.topic!r} has no partition {log.partition}, which this id or position belongs to",
+                topic=log.topic, fix="Take ids and positions from the present topic",
+            )  # fmt: skip
         raise NotAssigned(f"partition {log.partition} of {log.topic!r} is not held by this consumer", topic=log.topic)
     raise InvalidMessageId(
         f"this id or position belongs to {log.backend} topic {log.topic!r}; "
@@ -89,7 +97,7 @@ def check_log(log: Log, logs: Sequence[Log]) -> None:
 
 
 def by_log(connection: Connection, places: Mapping[int, AnyPosition], logs: Sequence[Log]) -> dict[Log, AnyPosition]:
-    """Return positions by log, from positions by partition. Raise unless each belongs to one of these logs."""
+    """Return positions by log, from positions by partition. Raise unless each belongs to one of the topic's logs."""
     if not isinstance(places, Mapping):
         raise TypeError(f"positions come as a mapping of partition to Position, not as {type(places).__name__}")
     found: dict[Log, AnyPosition] = {}
@@ -97,7 +105,7 @@ def by_log(connection: Connection, places: Mapping[int, AnyPosition], logs: Sequ
         position: object = place.position if isinstance(place, GroupPosition) else place
         if not isinstance(position, Position):
             raise TypeError(f"for partition {partition} a Position is wanted, not {type(position).__name__}")
-        check_log(position.log, logs)
+        check_log(position.log, logs, whole=True)
         if position.log.partition != partition:
             raise ValueError(f"for partition {partition} a position of it is wanted, not {position!r}")
         check_place(connection, position)
@@ -114,10 +122,12 @@ def check_place(connection: Connection, place: MessageId | Position) -> None:
         )  # fmt: skip
 
 
-def position_of(connection: Connection, start: Before | After | Position, logs: Sequence[Log]) -> Position:
+def position_of(
+    connection: Connection, start: Before | After | Position, logs: Sequence[Log], *, whole: bool = False
+) -> Position:
     """Return the position of a start with an id; ``InvalidMessageId`` if it is of another log."""
     place = start if isinstance(start, Position) else start.id
-    check_log(place.log, logs)
+    check_log(place.log, logs, whole=whole)
     check_place(connection, place)
     match start:
         case Before(message_id):
@@ -129,11 +139,17 @@ def position_of(connection: Connection, start: Before | After | Position, logs: 
 
 
 def resolve(
-    backend: Backend, connection: Connection, start: Start, logs: Sequence[Log], deadline: Deadline
+    backend: Backend,
+    connection: Connection,
+    start: Start,
+    logs: Sequence[Log],
+    deadline: Deadline,
+    *,
+    whole: bool = False,
 ) -> dict[Log, Position]:
-    """Return a position for each log that the start names."""
+    """Return a position for each log that the start names. ``whole`` is that of ``check_log``."""
     if isinstance(start, Before | After | Position):
-        position = position_of(connection, start, logs)
+        position = position_of(connection, start, logs, whole=whole)
         return {position.log: position}
     return dict(backend.resolve(connection, symbolic(connection, start), logs, deadline))
 
@@ -180,3 +196,11 @@ def refuse_lost(
                 log=log, low=low, backend=backend.name, topic=log.topic,
                 fix="Say missing='next' to go on with the first retained message",
             )  # fmt: skip
+
+
+def retained(
+    backend: Backend, connection: Connection, positions: Mapping[Log, Position], deadline: Deadline
+) -> dict[Log, Position]:
+    """Return the positions; where retention removed one, that of the first retained message."""
+    marks = backend.watermarks(connection, list(positions), None, deadline)
+    return {log: max(position, marks[log].low) for log, position in positions.items()}

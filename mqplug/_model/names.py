@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from mqplug._model.checks import whole_number
 from mqplug._model.errors import InvalidName
@@ -48,6 +48,18 @@ def check_topics(names: object) -> list[str]:
 def check_partition(number: int) -> int:
     """Return the number if a partition may have it."""
     return whole_number("a partition", number)
+
+
+def check_partition_list(numbers: object) -> None:
+    """Raise ``TypeError`` or ``ValueError`` unless this is a list of one or more partitions, or None for all."""
+    if numbers is None:
+        return
+    if isinstance(numbers, str | bytes) or not isinstance(numbers, Collection):
+        raise TypeError(f"partitions is a list of whole numbers, as in [0, 1], not {type(numbers).__name__}")
+    if not numbers:
+        raise ValueError("partitions names at least one; leave it out to read all")
+    for each in numbers:
+        check_partition(each)
 
 
 def check_group(name: str) -> str:

@@ -311,6 +311,50 @@ class AsyncClient(AsyncClosable):
         lag: Callable[..., Any] = self.sync.lag
         return await self._loop.call(partial(lag, topic, group=group, timeout=timeout))
 
+    @overload
+    async def resolve(
+        self,
+        topic: str,
+        start: Start,
+        *,
+        partitions: Sequence[int] | None = None,
+        missing: Literal["error", "next"] = "error",
+        timeout: float | None = 30,
+    ) -> dict[int, Position]: ...
+    @overload
+    async def resolve(
+        self,
+        topic: TopicNames,
+        start: Start,
+        *,
+        partitions: Sequence[int] | None = None,
+        missing: Literal["error", "next"] = "error",
+        timeout: float | None = 30,
+    ) -> dict[str, dict[int, Position]]: ...
+    async def resolve(
+        self,
+        topic: str | TopicNames,
+        start: Start,
+        *,
+        partitions: Sequence[int] | None = None,
+        missing: Literal["error", "next"] = "error",
+        timeout: float | None = 30,
+    ) -> dict[int, Position] | dict[str, dict[int, Position]]:
+        """As ``Client.resolve``."""
+        resolve: Callable[..., Any] = self.sync.resolve
+        resolved = partial(resolve, topic, start, partitions=partitions, missing=missing, timeout=timeout)
+        return await self._loop.call(resolved)
+
+    async def advance(self, position: Position, count: int) -> Position:
+        """As ``Client.advance``."""
+        self._loop.check()
+        return self.sync.advance(position, count)
+
+    async def distance(self, start: Position, until: Position) -> int:
+        """As ``Client.distance``."""
+        self._loop.check()
+        return self.sync.distance(start, until)
+
     # ending ------------------------------------------------------------------------------------------------
 
     async def close(self, timeout: float | None = 30) -> None:

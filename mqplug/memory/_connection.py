@@ -48,6 +48,16 @@ class MemoryConnection:
     def is_possible(self, coordinates: Numbers) -> bool:
         return self.store.personality.numbering.is_possible(coordinates)
 
+    def owns(self, log: Log) -> bool:
+        return (log.backend, log.cluster) == ("memory", self.store.name)
+
+    def advance(self, position: Position, count: int) -> Position:
+        advance = self.store.personality.numbering.advance
+        return Position(position.log, advance(position.coordinates, count))
+
+    def distance(self, start: Position, until: Position) -> int:
+        return until.coordinates[0] - start.coordinates[0]
+
     def health(self, timeout: float) -> None:
         """Do nothing: memory always answers."""
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Protocol
 
+from mqplug._model.errors import Unsupported
 from mqplug.spi import Numbers
 
 
@@ -36,6 +37,11 @@ class Numbering(Protocol):
     @staticmethod
     def is_possible(coordinates: Numbers) -> bool:
         """Return whether an id or a position can have these coordinates."""
+        ...
+
+    @staticmethod
+    def advance(coordinates: Numbers, count: int) -> Numbers:
+        """Return the position ``count`` messages further along; ``Unsupported`` where that cannot be computed."""
         ...
 
     def removable(self, places: Sequence[Numbers], wanted: int) -> int:
@@ -78,6 +84,10 @@ class Dense:
     def is_possible(coordinates: Numbers) -> bool:
         return len(coordinates) == 1 and coordinates[0] >= 0
 
+    @staticmethod
+    def advance(coordinates: Numbers, count: int) -> Numbers:
+        return (coordinates[0] + count,)
+
     def removable(self, places: Sequence[Numbers], wanted: int) -> int:
         return wanted
 
@@ -99,6 +109,10 @@ class Marked(Dense):
     @staticmethod
     def is_possible(coordinates: Numbers) -> bool:
         return len(coordinates) == 1 and 0 <= coordinates[0] < MAX_COORDINATE
+
+    @staticmethod
+    def advance(coordinates: Numbers, count: int) -> Numbers:
+        return (min(coordinates[0] + count, MAX_COORDINATE - 1),)
 
     def count(self, places: Sequence[Numbers], begin: Numbers) -> int:
         return max(0, self._next - begin[0]) if places else 0
@@ -160,6 +174,10 @@ class Entries:
             case (ledger, entry, index):
                 return 0 <= ledger < MAX_COORDINATE and 0 <= entry < MAX_COORDINATE and -1 <= index < MAX_COORDINATE
         return False
+
+    @staticmethod
+    def advance(coordinates: Numbers, count: int) -> Numbers:  # noqa: ARG004 - ledgers end where the broker wants
+        raise Unsupported("advance")
 
     def removable(self, places: Sequence[Numbers], wanted: int) -> int:
         kept = places[wanted][0] if wanted < len(places) else self._ledger

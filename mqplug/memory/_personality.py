@@ -72,6 +72,7 @@ FULL: Final = Personality(
         timestamps_producer=True, individual_ack=True, cumulative_ack=True, commit=True, assignment_events=True,
         header_duplicates=True, idempotent_producer=True, batch_index=True, time_index=True, count_exact=True,
         multi_client=True, exactly_once=True, staged_ingest=True, transactions=True, durable_delivery_count=True,
+        advance=True,
     ),
 )  # fmt: skip
 
@@ -85,7 +86,7 @@ KAFKA: Final = Personality(
         ordered=True, seek_time=True, trim=True, retention=True, pause_resume=True, null_payload=True, headers=True,
         keys=True, partitions=True, timestamps_producer=True, individual_ack=True, cumulative_ack=True, commit=True,
         assignment_events=True, header_duplicates=True, idempotent_producer=True, batch_index=True, time_index=True,
-        multi_client=True, acked_ranges_max=KAFKA_ACKED_RANGES_MAX, transactions=True,
+        multi_client=True, acked_ranges_max=KAFKA_ACKED_RANGES_MAX, transactions=True, advance=True,
     ),
 )  # fmt: skip
 

@@ -10,7 +10,7 @@ Read in this order:
    ``Sending`` or ``Run``; a consumer returns each ``Batch`` of ``Columns`` (``ListColumns`` makes them from lists), and
    calls its ``Listener``. ``SharedConsumerDriver`` is for backends with shared modes, ``StageDriver`` for those that
    declare ``staged_ingest``, ``TransactionDriver`` and ``TransactionalConsumerDriver`` for those that declare
-   ``transactions``.
+   ``transactions``, ``AdvancingConnection`` for those that declare ``advance``.
 4. ``CheckingConnection``, ``RunProducerDriver``, ``CollectingProducerDriver``, ``StoringProducerDriver``,
    ``LossAwareConsumerDriver``, ``PassingConsumerDriver`` and ``ColumnsWithArrow`` are optional: a driver that is one
    has one more member.
@@ -85,6 +85,7 @@ from mqplug.spi._actions import (
 )
 from mqplug.spi._descriptor import API_VERSION, Address, Capabilities, Descriptor, Url
 from mqplug.spi._drivers import (
+    AdvancingConnection,
     CheckingConnection,
     CollectingProducerDriver,
     Connection,
@@ -111,6 +112,7 @@ __all__ = [
     "Action",
     "AddPartitions",
     "Address",
+    "AdvancingConnection",
     "AtTime",
     "Batch",
     "Bell",

@@ -36,6 +36,7 @@ class Capabilities:
     nack: bool = False
     dead_letter: bool = False
     seek_time: bool = False
+    advance: bool = False
     transactions: bool = False
     compression: bool = False
     trim: bool = False

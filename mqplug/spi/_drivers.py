@@ -5,9 +5,9 @@ deadlines and the order of closing. Every ``timeout`` is in seconds, the rest of
 raise ``mqplug.Timeout``. The driver rules (docs/driver-rules.md) say who may call what, and when.
 
 A backend implements ``Connection``, ``ProducerDriver`` and ``ConsumerDriver``, also ``SharedConsumerDriver``,
-``StageDriver`` and ``TransactionDriver`` where it declares ``shared``, ``key_shared``, ``staged_ingest`` or
-``transactions``. The core implements ``Sending``, ``Run`` and ``Listener``. A protocol that is called optional has one
-more member, which makes a driver faster or more exact.
+``StageDriver``, ``TransactionDriver`` and ``AdvancingConnection`` where it declares ``shared``, ``key_shared``,
+``staged_ingest``, ``transactions`` or ``advance``. The core implements ``Sending``, ``Run`` and ``Listener``. A
+protocol that is called optional has one more member, which makes a driver faster or more exact.
 """
 
 from __future__ import annotations
@@ -62,6 +62,30 @@ class CheckingConnection(Connection, Protocol):
 
     def is_possible(self, coordinates: Numbers) -> bool:
         """Return whether an id or a position can have these coordinates: as many numbers, none out of range. Pure."""
+        ...
+
+
+class AdvancingConnection(Connection, Protocol):
+    """A connection that computes with positions. Required of a backend that declares ``advance``. All of it is pure:
+    a position may lie beyond the end, and its topic may be gone.
+    """
+
+    def owns(self, log: Log) -> bool:
+        """Return whether a log is one of this cluster or store, of any topic. The core asks before the other two."""
+        ...
+
+    def advance(self, position: Position, count: int) -> Position:
+        """Return the position ``count`` messages further along: at most that many messages can lie between the two.
+
+        It lies behind *position* where ``count`` is more than 0, and is *position* where it is 0. Where coordinates
+        have an upper limit, it is the last possible position at most.
+        """
+        ...
+
+    def distance(self, start: Position, until: Position) -> int:
+        """Return how many messages can lie between two positions of one log at most. ``until`` lies behind
+        ``start``.
+        """
         ...
 
 

@@ -103,7 +103,11 @@ def test_a_client_answers_questions() -> None:
             ids = await filled(mq, 3)
             assert (mq.backend, await mq.topics(), await mq.groups()) == ("memory", ["orders"], [])
             assert (await mq.bounds("orders"))[0].last_id == ids[-1]
-            assert (await mq.watermarks(["orders"]))["orders"][0].count == 3
+            marks = (await mq.watermarks(["orders"]))["orders"][0]
+            assert marks.count == await mq.distance(marks.low, marks.high) == 3
+            assert await mq.advance(marks.low, 3) == marks.high
+            assert await mq.resolve("orders", mqplug.LATEST) == {0: marks.high}
+            assert await mq.resolve(["orders"], mqplug.EARLIEST, partitions=[0]) == {"orders": {0: marks.low}}
             await mq.reset_group("g", "orders", ids[1])
             assert await mq.lag("orders", group="g") == {0: 2}
             assert (await mq.positions("orders", group="g"))[0].position < (await mq.watermarks("orders"))[0].high

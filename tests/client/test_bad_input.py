@@ -41,6 +41,9 @@ RIGHT: dict[str, Call] = {
     "watermarks": lambda mq: mq.watermarks("orders"),
     "bounds": lambda mq: mq.bounds("orders"),
     "lag": lambda mq: mq.lag("orders", group="billing"),
+    "resolve": lambda mq: mq.resolve("orders", EARLIEST),
+    "advance": lambda mq: mq.advance(here(mq), 3),
+    "distance": lambda mq: mq.distance(here(mq), here(mq)),
     "close": lambda mq: mq.close(),
 }
 
@@ -64,6 +67,8 @@ TOPIC_CALLS: dict[str, Callable[[Client, Any], Any]] = {
     "bounds": lambda mq, topic: mq.bounds(topic),
     "lag": lambda mq, topic: mq.lag(topic, group="billing"),
     "lag of many": lambda mq, topic: mq.lag(["orders", topic], group="billing"),
+    "resolve": lambda mq, topic: mq.resolve(topic, EARLIEST),
+    "resolve of many": lambda mq, topic: mq.resolve(["orders", topic], EARLIEST),
 }
 
 GROUP_CALLS: dict[str, Callable[[Client, Any], Any]] = {
@@ -97,6 +102,7 @@ TIMED_CALLS: dict[str, Callable[[Client, Any], Any]] = {
     "watermarks": lambda mq, timeout: mq.watermarks("orders", timeout=timeout),
     "bounds": lambda mq, timeout: mq.bounds("orders", timeout=timeout),
     "lag": lambda mq, timeout: mq.lag("orders", group="billing", timeout=timeout),
+    "resolve": lambda mq, timeout: mq.resolve("orders", EARLIEST, timeout=timeout),
     "close": lambda mq, timeout: mq.close(timeout),
 }
 
@@ -146,6 +152,29 @@ WRONG: list[tuple[str, Call, type[Exception], str]] = [
     ("watermarks of a number", lambda mq: mq.watermarks(7), TypeError, "a list of str"),
     ("watermarks of a set", lambda mq: mq.watermarks({"orders"}), TypeError, "a list of str"),
     ("lag of bytes", lambda mq: mq.lag(b"orders", group="billing"), TypeError, "a list of str"),
+    ("resolve a text", lambda mq: mq.resolve("orders", "earliest"), TypeError, "say mqplug.EARLIEST"),
+    ("resolve an id", lambda mq: mq.resolve("orders", an_id(mq)), TypeError, "say before"),
+    ("resolve None", lambda mq: mq.resolve("orders", None), TypeError, "a start is EARLIEST"),
+    ("resolve elsewhere", lambda mq: mq.resolve("orders", strange()), mqplug.InvalidMessageId, "expected one of"),
+    ("resolve a partition", lambda mq: mq.resolve("orders", wide(mq)), mqplug.InvalidMessageId, "has no partition 7"),
+    ("resolve in 7", lambda mq: mq.resolve("orders", EARLIEST, partitions=[7]), ValueError, "no partition 7"),
+    ("resolve in none", lambda mq: mq.resolve("orders", EARLIEST, partitions=[]), ValueError, "at least one"),
+    ("resolve in a text", lambda mq: mq.resolve("orders", EARLIEST, partitions="0"), TypeError, "whole numbers"),
+    ("resolve in a number", lambda mq: mq.resolve("orders", EARLIEST, partitions=0), TypeError, "whole numbers"),
+    ("resolve missing", lambda mq: mq.resolve("orders", EARLIEST, missing="low"), ValueError, "'error' or"),
+    ("resolve of a number", lambda mq: mq.resolve(7, EARLIEST), TypeError, "a list of str"),
+    ("advance an id", lambda mq: mq.advance(an_id(mq), 1), TypeError, "after"),
+    ("advance a text", lambda mq: mq.advance("p1~x", 1), TypeError, "Position.parse"),
+    ("advance by -1", lambda mq: mq.advance(here(mq), -1), ValueError, "at least 0"),
+    ("advance by 1.0", lambda mq: mq.advance(here(mq), 1.0), TypeError, "whole number"),
+    ("advance by True", lambda mq: mq.advance(here(mq), True), TypeError, "whole number"),
+    ("advance elsewhere", lambda mq: mq.advance(strange(), 1), mqplug.InvalidMessageId, "another backend or cluster"),
+    ("advance nowhere", lambda mq: mq.advance(here(mq, 0, 0), 1), mqplug.InvalidMessageId, "never given out"),
+    ("distance from None", lambda mq: mq.distance(None, here(mq)), TypeError, "start is a Position"),
+    ("distance to an id", lambda mq: mq.distance(here(mq), an_id(mq)), TypeError, "until is a Position"),
+    ("distance elsewhere", lambda mq: mq.distance(strange(), strange()), mqplug.InvalidMessageId, "another backend"),
+    ("distance to elsewhere", lambda mq: mq.distance(here(mq), strange()), TypeError, "different logs"),
+    ("distance nowhere", lambda mq: mq.distance(here(mq), here(mq, 1, 0)), mqplug.InvalidMessageId, "never given out"),
     ("support of nothing", lambda mq: mq.support("flying"), ValueError, "'flying' is not an operation or property"),
     ("support of a number", lambda mq: mq.support("message_max_bytes"), ValueError, "is not an operation or property"),
     ("unwrap of a text", lambda mq: mq.unwrap("Store"), TypeError, "unwrap"),
@@ -176,6 +205,17 @@ def low(mq):
 def an_id(mq):
     """An id of the topic's first partition."""
     return MessageId(mq.partitions("orders")[0], (0,))
+
+
+def here(mq, *coordinates):
+    """A position of the client's own store, made without asking it."""
+    return Position(mqplug.Log("memory", mq._connection.store.name, "orders", 0), coordinates or (0,))
+
+
+def wide(mq):
+    """A position of a partition that the topic does not have."""
+    log = mq.partitions("orders")[0]
+    return Position(mqplug.Log(log.backend, log.cluster, log.topic, 7, log.incarnation), (0,))
 
 
 def strange():

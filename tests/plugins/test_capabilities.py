@@ -199,6 +199,7 @@ CALLS = {
     "shared": lambda mq: mq.consumer("orders", group="billing", mode="shared"),
     "key_shared": lambda mq: mq.consumer("orders", group="billing", mode="key_shared"),
     "seek_time": lambda mq: mq.consumer("orders", start=mqplug.at_time(0)),
+    "advance": lambda mq: mq.advance(mq.watermarks("orders")[0].low, 1),
     "null_payload": lambda mq: send(mq, None),
     "headers": lambda mq: send(mq, b"x", headers={"a": b"b"}),
     "keys": lambda mq: send(mq, b"x", key=b"k"),
@@ -215,6 +216,8 @@ MORE_CALLS = [
     ("staged_ingest", lambda mq: mq.ingest(STAGED, writer="job", number=0)),
     ("staged_ingest", lambda mq: mq.discard(STAGED)),
     ("seek_time", lambda mq: mq.reset_group("billing", "orders", mqplug.ago(hours=1))),
+    ("seek_time", lambda mq: mq.resolve("orders", mqplug.at_time(0))),
+    ("advance", lambda mq: mq.distance(mq.watermarks("orders")[0].low, mq.watermarks("orders")[0].high)),
 ]
 
 

@@ -86,7 +86,16 @@ def _trimmed(bench: Bench, topic: str) -> list[OperationCall]:
 
 
 def _sought(bench: Bench, topic: str) -> list[OperationCall]:
-    return [lambda: bench.reader(topic).seek(at_time(0)), lambda: bench.reader(topic, at_time(0))]
+    return [
+        lambda: bench.reader(topic).seek(at_time(0)),
+        lambda: bench.reader(topic, at_time(0)),
+        lambda: bench.client.resolve(topic, at_time(0)),
+    ]
+
+
+def _advanced(bench: Bench, topic: str) -> list[OperationCall]:
+    low = bench.marks(topic).low
+    return [lambda: bench.client.advance(low, 1), lambda: bench.client.distance(low, low)]
 
 
 def _paused(bench: Bench, topic: str) -> list[OperationCall]:
@@ -184,6 +193,7 @@ OPERATION_CALLS: Final[Mapping[str, OperationCalls]] = {
     "retention": _retained,
     "auto_create_topics": _made_when_asked,
     "seek_time": _sought,
+    "advance": _advanced,
     "pause_resume": _paused,
     "groups": _listed,
     "durable_groups": _stored,

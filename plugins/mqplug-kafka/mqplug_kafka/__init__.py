@@ -45,7 +45,7 @@ _CAPABILITIES = Capabilities(
     timestamps_producer=True, auth=True, individual_ack=True, cumulative_ack=True, commit=True, assignment_events=True,
     header_duplicates=True, idempotent_producer=True, batch_index=True, time_index=True, multi_client=True,
     multi_node=True, persistent=True, add_partitions=True, pause_resume=True, multi_process=True, transactions=True,
-    acked_ranges_max=MAX_RANGES,
+    advance=True, acked_ranges_max=MAX_RANGES,
 )  # fmt: skip
 
 

@@ -46,7 +46,7 @@ _CAPABILITIES = Capabilities(
     ack_timeout=True, pause_resume=True, individual_ack=True, cumulative_ack=True, commit=True, assignment_events=True,
     header_duplicates=True, idempotent_producer=True, batch_index=True, time_index=True, multi_client=True,
     multi_process=True, persistent=True, exactly_once=True, durable_delivery_count=True, staged_ingest=True,
-    transactions=True, acked_ranges_max=MAX_ACKED_RANGES,
+    transactions=True, advance=True, acked_ranges_max=MAX_ACKED_RANGES,
 )  # fmt: skip
 
 

@@ -68,6 +68,10 @@ def test_a_guest_asks(mq: mqplug.Client) -> None:
     assert [message.id for message in mq.read("orders", start=mqplug.at_time(7000), partitions=[0])] == sent[7:]
     assert mq.lag("orders", group="g") == {0: 6, 1: 0}
     assert [(group.name, group.members) for group in mq.groups()] == [("g", 0)]
+    low, high = mq.watermarks("orders")[0].low, mq.watermarks("orders")[0].high
+    assert mq.resolve("orders", mqplug.at_time(6500), partitions=[0]) == {0: mqplug.Position(sent[7].log, (7,))}
+    assert mq.resolve(["orders"], mqplug.last(10**6)) == {"orders": mq.resolve("orders", mqplug.EARLIEST)}
+    assert (mq.distance(low, high), mq.advance(low, 10)) == (10, high)
     mq.trim("orders", {0: mqplug.Position(sent[5].log, (5,))})
     with pytest.raises(mqplug.PositionLost) as lost:
         mq.consumer("orders", start=mqplug.before(sent[2])).receive(5)

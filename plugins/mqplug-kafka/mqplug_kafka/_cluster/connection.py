@@ -86,6 +86,18 @@ class KafkaConnection:
         """Return whether this is one offset of 64 bits that another offset can follow."""
         return len(coordinates) == 1 and 0 <= coordinates[0] < MAX_LOG_OFFSET
 
+    def owns(self, log: Log) -> bool:
+        """Return whether a log is one of this cluster."""
+        return (log.backend, log.cluster) == ("kafka", self.cluster)
+
+    def advance(self, position: Position, count: int) -> Position:
+        """Return the position this many offsets further along. No more messages than offsets lie between."""
+        return Position(position.log, (min(position.coordinates[0] + count, MAX_LOG_OFFSET - 1),))
+
+    def distance(self, start: Position, until: Position) -> int:
+        """Return the number of offsets between two positions, some of which may be no messages."""
+        return until.coordinates[0] - start.coordinates[0]
+
     def health(self, timeout: float) -> None:
         """Return if the cluster answers, else raise why not."""
         deadline = Deadline(timeout)

@@ -63,6 +63,10 @@ class StoreConnection(OffsetArithmetic):
         self.capabilities = capabilities
         self._close = close
 
+    @property
+    def store_id(self) -> str:
+        return self.store.id
+
     def health(self, timeout: float) -> None:
         """Return if the store can be used."""
         self.store.check()

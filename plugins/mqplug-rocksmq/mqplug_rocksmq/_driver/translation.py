@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from functools import lru_cache
 from typing import Final
 
@@ -63,8 +64,13 @@ def group_position(log: Log, place: StoredPosition) -> GroupPosition:
     return GroupPosition(position_at(log, place.offset), acked)
 
 
-class OffsetArithmetic:
-    """A connection's knowledge of ids: what it can tell without asking the store."""
+class OffsetArithmetic(ABC):
+    """A connection's knowledge of ids and positions: what it can tell without asking the store."""
+
+    @property
+    @abstractmethod
+    def store_id(self) -> str:
+        """The id of the store."""
 
     def after(self, message_id: MessageId) -> Position:
         return position_at(message_id.log, message_id.coordinates[0] + 1)
@@ -72,3 +78,12 @@ class OffsetArithmetic:
     def is_possible(self, coordinates: Numbers) -> bool:
         """Return whether an id or a position can have these: one offset, with room for the next."""
         return len(coordinates) == 1 and 0 <= coordinates[0] < OFFSET_LIMIT
+
+    def owns(self, log: Log) -> bool:
+        return (log.backend, log.cluster) == (BACKEND, self.store_id)
+
+    def advance(self, position: Position, count: int) -> Position:
+        return position_at(position.log, min(offset_of(position) + count, OFFSET_LIMIT - 1))
+
+    def distance(self, start: Position, until: Position) -> int:
+        return offset_of(until) - offset_of(start)

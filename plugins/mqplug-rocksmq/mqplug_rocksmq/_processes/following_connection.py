@@ -28,6 +28,10 @@ UNWRAP_S: Final = 30.0
 class FollowingConnection(OffsetArithmetic, StoreLocator):
     """A connection whose producers and consumers go on when the store gets another owner."""
 
+    @property
+    def store_id(self) -> str:
+        return self._id
+
     def unwrap(self, kind: type[Any]) -> Any | None:
         return self.at_store(lambda access, _: access.unwrap(kind), UNWRAP_S)
 

@@ -1,0 +1,80 @@
+"""What starts mean on a broker, without a consumer; and positions that are computed."""
+
+from __future__ import annotations
+
+import pytest
+from kafka_driver import new_name
+
+import mqplug
+from mqplug import EARLIEST, LATEST, Log, Position, Record, after, at_time, before, last
+
+START_MS = 1_700_000_000_000
+
+
+def test_many_topics_at_once(mq):
+    """Starts of many topics and partitions are looked up together, and are those of each by itself."""
+    topics = [new_name() for _ in range(5)]
+    for topic in topics:
+        mq.create_topic(topic, partitions=3)
+        with mq.producer(topic) as out:
+            out.send_many(
+                [Record(b"x", partition=1, timestamp=START_MS + 1000 * number) for number in range(5)]
+                + [Record(b"y", partition=2)]
+            )
+    for start in (EARLIEST, LATEST, last(2), at_time(START_MS + 1500), at_time(START_MS + 10**10)):
+        together = mq.resolve(topics, start)
+        assert together == {topic: mq.resolve(topic, start) for topic in topics}
+        for topic in topics:
+            with mq.consumer(topic, start=start) as reader:
+                assert together[topic] == reader.position()
+    found = mq.resolve(topics[0], at_time(START_MS + 1500))
+    assert [position.coordinates[0] for position in found.values()] == [0, 2, 0]
+    assert mq.groups() == []
+    for topic in topics:
+        mq.delete_topic(topic)
+
+
+def test_markers_count(mq, topic):
+    """The markers of transactions take offsets: at most so many messages lie between, and advance goes by offsets."""
+    ids = []
+    for number in range(3):
+        with mq.transaction(new_name(), topic) as step:
+            sent = [step.send(b"%d" % number) for _ in range(2)]
+        ids += [each.result() for each in sent]
+    assert [each.coordinates[0] for each in ids] == [0, 1, 3, 4, 6, 7]
+    low, high = mq.watermarks(topic)[0].low, mq.watermarks(topic)[0].high
+    assert mq.distance(low, high) == 9
+    assert mq.resolve(topic, last(2)) == {0: Position(low.log, (6,))}
+    end = mq.advance(low, 4)
+    assert [message.id for message in mq.read(topic, until=end)] == ids[:3]
+    assert mq.distance(end, high) == 5
+
+
+def test_what_retention_removed(mq, topic):
+    """A position before the first offset is lost, and with missing="next" it is the first offset."""
+    with mq.producer(topic) as out:
+        ids = [out.send(b"x") for _ in range(6)]
+    low = Position(ids[3].log, (3,))
+    mq.trim(topic, {0: low})
+    with pytest.raises(mqplug.PositionLost) as caught:
+        mq.resolve(topic, before(ids[1]))
+    assert caught.value.low == low
+    assert mq.resolve(topic, before(ids[1]), missing="next") == mq.resolve(topic, after(ids[2])) == {0: low}
+    far = Position(low.log, (100,))
+    assert mq.resolve(topic, far) == {0: far}
+
+
+def test_limits_of_positions(mq, topic):
+    """Offsets end at 64 bits, and positions of another cluster, or of another topic's id, are refused."""
+    low = mq.watermarks(topic)[0].low
+    end = mq.advance(low, 2**64)
+    assert mq.resolve(topic, end) == {0: end}
+    assert mq.advance(end, 1) == end
+    elsewhere = Position(Log("kafka", "elsewhere", topic, 0, low.log.incarnation), (0,))
+    for call in (mq.advance, mq.distance):
+        with pytest.raises(mqplug.InvalidMessageId, match="another backend or cluster"):
+            call(elsewhere, 1 if call == mq.advance else elsewhere)
+    mq.delete_topic(topic)
+    mq.create_topic(topic)
+    with pytest.raises(mqplug.InvalidMessageId, match="created again"):
+        mq.resolve(topic, low)
