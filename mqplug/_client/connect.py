@@ -19,6 +19,7 @@ def connect(
     *,
     timeout: float | None = 30,
     extensions: Sequence[object] | None = None,
+    must_exist: bool = False,
     **settings: Any,
 ) -> Client:
     """Connect to a backend.
@@ -26,20 +27,15 @@ def connect(
     ``target`` is a backend's name, a URL such as ``kafka://host:9092``, a mapping, or the path of a file. Without
     it the environment and a configuration file decide; the page on configuration says how. Keywords win over
     everything. ``extensions`` are names or objects, the first outermost. Everything is checked before any I/O.
+
+    With ``must_exist`` a backend that creates a missing store raises instead, unless a setting asks it to create one.
     """
     from mqplug._config.plan import plan  # reading configurations takes its time: not at `import mqplug`
 
     deadline = Deadline(timeout)
     made = plan(target, settings, extensions)
-    return Client(made.backend, made.connect(deadline))
-
-
-def look(target: Target, timeout: float | None) -> Client:
-    """Connect to an existing store. Create nothing, unless *target* itself says so."""
-    from mqplug._config.plan import plan
-
-    deadline = Deadline(timeout)
-    made = plan(target, {}).looking()
+    if must_exist:
+        made = made.looking()
     return Client(made.backend, made.connect(deadline))
 
 

@@ -21,10 +21,13 @@ def connect(
     *,
     timeout: float | None = 30,
     extensions: Sequence[object] | None = None,
+    must_exist: bool = False,
     **settings: Any,
 ) -> Opening[AsyncClient]:
     """As ``mqplug.connect``; ``await`` it, or enter it with ``async with``."""
-    return connecting(partial(connect_now, target, timeout=timeout, extensions=extensions, **settings))
+    return connecting(
+        partial(connect_now, target, timeout=timeout, extensions=extensions, must_exist=must_exist, **settings)
+    )
 
 
 def connecting(connected: Callable[[], Client]) -> Opening[AsyncClient]:

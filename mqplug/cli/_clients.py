@@ -29,11 +29,9 @@ def open_client(url: str, timeout: float = 30, *, creates: bool = False) -> Iter
 
     A command that only reads does not create a missing store: a misspelt path is an error, and leaves no trace.
     """
-    from mqplug._client.connect import look  # not at `mqplug --help`
-    from mqplug._config.targets import target_of
+    from mqplug._config.targets import target_of  # not at `mqplug --help`
 
-    connect = mqplug.connect if creates else look
-    client = connect(target_of(url), timeout=timeout)
+    client = mqplug.connect(target_of(url), timeout=timeout, must_exist=not creates)
     try:
         yield client
     except BaseException:

@@ -129,3 +129,38 @@ def test_a_stray_exception_of_a_driver_is_wrapped(monkeypatch: pytest.MonkeyPatc
         mqplug.connect("stray")
     assert isinstance(caught.value.__cause__, KeyError)
     assert caught.value.operation == "connect"
+
+
+@attrs.frozen(kw_only=True)
+class StoreSettings:
+    """The settings of a backend that creates what is missing."""
+
+    create: bool = attrs.field(default=True, metadata={"creates": True})
+
+
+@pytest.mark.parametrize(
+    ("settings", "must_exist", "creates"), [({}, True, False), ({}, False, True), ({"create": True}, True, True)]
+)
+def test_a_store_that_must_exist_is_not_created(
+    monkeypatch: pytest.MonkeyPatch, settings: dict[str, bool], must_exist: bool, creates: bool
+) -> None:
+    """With must_exist the setting that creates a missing store is false, unless it is given."""
+    asked = []
+
+    class Plugin:
+        @hookimpl
+        def mqplug_describe(self) -> Descriptor:
+            return Descriptor(
+                name="storing", settings=StoreSettings, capabilities=Capabilities(), from_url=lambda url: {}
+            )
+
+        @hookimpl
+        def mqplug_connect(self, settings: StoreSettings) -> None:
+            asked.append(settings.create)
+            raise mqplug.ConnectError("that was all")
+
+    monkeypatch.setattr("mqplug._plugins.discovery._registered", {})
+    mqplug.register("storing", Plugin())
+    with pytest.raises(mqplug.ConnectError, match="that was all"):
+        mqplug.connect("storing", must_exist=must_exist, **settings)
+    assert asked == [creates]

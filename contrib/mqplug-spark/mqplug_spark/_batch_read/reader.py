@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
 from mqplug_spark._batch_read.planning import plan_ranges
-from mqplug_spark._clients.connecting import connect
+from mqplug_spark._clients.process_clients import ask, drop_client, process_client
 from mqplug_spark._errors import cut_short, cut_short_while_reading
 from mqplug_spark._options.read_options import ReadOptions
 from mqplug_spark._ranges.reading import read_planned
@@ -30,8 +30,7 @@ class MqplugReader(DataSourceReader):
     def partitions(self) -> list[InputPartition]:
         """Return a range for each partition that has messages. Only this asks for the topics' watermarks."""
         options = self._options
-        with connect(options.url) as client:
-            marks = {topic: client.watermarks(topic) for topic in options.topics}
+        marks = ask(options.backend, lambda client: client.watermarks(options.topics))
         return [InputPartition(planned) for planned in plan_ranges(options, marks)]
 
     @cut_short_while_reading
@@ -39,5 +38,7 @@ class MqplugReader(DataSourceReader):
         """Yield the rows of one range. If none is planned, Spark passes None, or a partition of None."""
         if partition is None or partition.value is None:
             return
-        for batch in read_planned(partial(connect, self._options.url), partition.value, self._options):
+        options = self._options
+        get, drop = partial(process_client, options.backend), partial(drop_client, options.backend)
+        for batch in read_planned(get, drop, partition.value, options):
             yield self._columns.record_batch(batch)

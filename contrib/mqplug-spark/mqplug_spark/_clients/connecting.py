@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import mqplug
 from mqplug import Client, Unsupported
+from mqplug_spark._options.backend_settings import BackendSettings
 
 
-def connect(url: str) -> Client:
+def connect(settings: BackendSettings) -> Client:
     """Return a client of a backend that other processes can reach. Raise ``Unsupported`` for any other."""
-    client = mqplug.connect(url)
+    client = settings.connect()
     able = client.capabilities
     if able.persistent or able.multi_node:
         return client
     client.close()
     raise Unsupported(
         "persistent", f"{client.backend} keeps its messages in one process; Spark's tasks run in others",
-        backend=client.backend, operation="plan a Spark read", fix="Use a backend such as rocksmq, kafka or pulsar",
+        backend=client.backend, operation="connect for Spark", fix="Use a backend such as rocksmq, kafka or pulsar",
     )  # fmt: skip

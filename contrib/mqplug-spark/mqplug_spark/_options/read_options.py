@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from difflib import get_close_matches
 from typing import Final
 
 import attrs
 
 from mqplug import ConfigError
+from mqplug_spark._options.backend_settings import BackendSettings, parse_backend
 from mqplug_spark._options.points import OffsetsOption, parse_offsets
 
 _NAMES: Final = {
     name.lower(): name
     for name in (
-        "url",
         "subscribe",
         "topic",
         "startingOffsets",
@@ -28,9 +27,9 @@ _NAMES: Final = {
 
 @attrs.frozen(kw_only=True)
 class ReadOptions:
-    """The options of a read. The URL is never shown, because it may contain a password."""
+    """The options of a read."""
 
-    url: str = attrs.field(repr=False)
+    backend: BackendSettings
     topics: tuple[str, ...]
     starting: OffsetsOption
     ending: OffsetsOption
@@ -42,11 +41,12 @@ class ReadOptions:
 def parse_options(given: Mapping[str, str]) -> ReadOptions:
     """Return the options that Spark passes, whose names ignore case. Raise ``ConfigError`` for invalid ones."""
     found = {name.lower(): text for name, text in given.items()}
-    for name in found:
-        _check_known(name)
+    if found.keys() & {"path", "paths"} and not found.get("backend"):
+        raise ConfigError("load() was given a path", fix="Name the topic with option('subscribe', ...), and load()")
+    backend = parse_backend(found, _NAMES)
     topics = _topics(found)
     return ReadOptions(
-        url=_required(found, "url", "kafka://host:9092"),
+        backend=backend,
         topics=topics,
         starting=parse_offsets("startingOffsets", found.get("startingoffsets", "earliest"), topics),
         ending=parse_offsets("endingOffsets", found.get("endingoffsets", "latest"), topics),
@@ -54,16 +54,6 @@ def parse_options(given: Mapping[str, str]) -> ReadOptions:
         fail_on_data_loss=_flag(found, "failOnDataLoss", default=True),
         poll_timeout=_milliseconds(found, "pollTimeoutMs", default=120_000) / 1000,
     )
-
-
-def _check_known(name: str) -> None:
-    if name in _NAMES:
-        return
-    if name in {"path", "paths"}:
-        raise ConfigError("load() was given a path", fix="Name the topic with option('subscribe', ...), and load()")
-    near = get_close_matches(name, _NAMES, n=1)
-    hint = f"Did you mean {_NAMES[near[0]]!r}?" if near else f"Choose from {', '.join(_NAMES.values())}"
-    raise ConfigError(f"there is no option {name!r}", fix=hint)
 
 
 def _required(found: Mapping[str, str], name: str, example: str) -> str:

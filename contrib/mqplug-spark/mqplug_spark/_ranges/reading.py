@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Literal
 
-from mqplug import Batch, Client, ConnectError, Consumer, Position, PositionLost, Timeout
+from mqplug import Batch, Client, Closed, ConnectError, Consumer, Position, PositionLost, Timeout
 from mqplug_spark._options.read_options import ReadOptions
 from mqplug_spark._ranges.read_range import ReadRange
 
@@ -14,8 +14,12 @@ MAX_BATCH_ROWS = 10_000  # of a record batch, as in Spark itself
 RECONNECT_PAUSE_S = 0.2
 
 
-def read_planned(opening: Callable[[], Client], planned: ReadRange, options: ReadOptions) -> Iterator[Batch]:
+def read_planned(
+    get: Callable[[], Client], drop: Callable[[Client], None], planned: ReadRange, options: ReadOptions
+) -> Iterator[Batch]:
     """Yield the messages of a range in batches. After a lost connection, connect again and go on.
+
+    ``get`` returns the client of this process, and ``drop`` closes it, so that the next ``get`` connects anew.
 
     Raise ``PositionLost`` if retention overtook the range, unless ``failOnDataLoss`` is false. If nothing comes within
     ``pollTimeoutMs``, raise the last error, or ``Timeout``.
@@ -23,14 +27,17 @@ def read_planned(opening: Callable[[], Client], planned: ReadRange, options: Rea
     position, until = Position.parse(planned.start), Position.parse(planned.until)
     heard = time.monotonic()
     while position < until:
+        client = None
         try:
-            with opening() as client:
-                for batch in _read(client, position, until, options):
-                    position = batch.next_position
-                    yield batch
-                    heard = time.monotonic()
-                return
-        except ConnectError:
+            client = get()
+            for batch in _read(client, position, until, options):
+                position = batch.next_position
+                yield batch
+                heard = time.monotonic()
+            return
+        except (Closed, ConnectError):
+            if client is not None:
+                drop(client)
             if time.monotonic() - heard > options.poll_timeout:
                 raise
             time.sleep(RECONNECT_PAUSE_S)

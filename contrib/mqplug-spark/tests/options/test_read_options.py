@@ -37,7 +37,6 @@ def test_topic_is_another_name_for_subscribe() -> None:
 @pytest.mark.parametrize(
     ("given", "says"),
     [
-        ({"subscribe": "orders"}, "'url' is missing"),
         ({"url": "kafka://localhost"}, "'subscribe' is missing"),
         ({"url": "kafka://localhost", "topic": ""}, "an empty topic name"),
         ({"url": "kafka://localhost", "subscribe": "orders,,audit"}, "an empty topic name"),
@@ -55,7 +54,7 @@ def test_what_is_missing_or_contradicts_is_named(given: dict[str, str], says: st
     ("given", "says"),
     [
         ({"startingOfsets": "earliest"}, "'startingofsets'.*Did you mean 'startingOffsets'"),
-        ({"assign": "{}"}, "no option 'assign'.*Choose from url, subscribe"),
+        ({"assing": "{}"}, "no option .assing."),
         ({"includeHeaders": "yes"}, "includeHeaders must be true or false, not 'yes'"),
         ({"failOnDataLoss": ""}, "failOnDataLoss must be true or false"),
         ({"pollTimeoutMs": "0"}, "pollTimeoutMs must be a number of milliseconds"),

@@ -33,8 +33,6 @@ def test_a_range_that_ends_in_a_transaction_marker_ends(kafka_server: KafkaServe
                 native.commit_transaction(30)
         (planned,) = plan_ranges(hasty, {"payments": mq.watermarks("payments")})
         values = [
-            value
-            for batch in read_planned(lambda: mqplug.connect(kafka_server.url), planned, hasty)
-            for value in batch.values
+            value for batch in read_planned(lambda: mq, mqplug.Client.close, planned, hasty) for value in batch.values
         ]
     assert values == [b"0", b"2"]

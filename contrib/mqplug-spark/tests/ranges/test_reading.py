@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import pytest
 from spark_options import options
 
 import mqplug
-from mqplug import ConnectError, Position, PositionLost, Timeout, Unsupported
+from mqplug import ConnectError, Position, PositionLost, Timeout
 from mqplug_spark._batch_read.planning import plan_ranges
-from mqplug_spark._clients.connecting import connect
 from mqplug_spark._options.read_options import ReadOptions
 from mqplug_spark._ranges.read_range import ReadRange
 from mqplug_spark._ranges.reading import read_planned
@@ -17,6 +18,12 @@ from mqplug_spark._ranges.reading import read_planned
 def another() -> mqplug.Client:
     """One more client of the store that the fixture ``mq`` keeps."""
     return mqplug.connect("memory://orders")
+
+
+def read(wanted: ReadRange, made: ReadOptions) -> Iterator[mqplug.Batch]:
+    """The batches of a range, by a client of its own."""
+    with another() as client:
+        yield from read_planned(lambda: client, mqplug.Client.close, wanted, made)
 
 
 def send(mq: mqplug.Client, count: int, partition: int = 0) -> list[mqplug.MessageId]:
@@ -33,7 +40,7 @@ def planned(mq: mqplug.Client, made: ReadOptions) -> ReadRange:
 
 def values(wanted: ReadRange, made: ReadOptions) -> list[int]:
     """The numbers of a range."""
-    return [int(value) for batch in read_planned(another, wanted, made) for value in batch.values]
+    return [int(value) for batch in read(wanted, made) for value in batch.values]
 
 
 def trim(mq: mqplug.Client, message_id: mqplug.MessageId) -> None:
@@ -96,7 +103,7 @@ def test_retention_overtakes_a_reader(mq: mqplug.Client, allowed: bool) -> None:
     """What is removed between two batches is an error, or is stepped over where that was allowed."""
     made = options(failOnDataLoss=str(not allowed))
     sent = [message_id for _ in range(3) for message_id in send(mq, 15_000)]
-    batches = read_planned(another, planned(mq, made), made)
+    batches = read(planned(mq, made), made)
     seen = len(next(batches))
     trim(mq, sent[44_990])
     if allowed:
@@ -121,14 +128,29 @@ def test_a_connection_that_fails_is_tried_again(mq: mqplug.Client) -> None:
     send(mq, 5)
     failures = [ConnectError("nobody is there"), ConnectError("still nobody")]
 
-    def opening() -> mqplug.Client:
+    def get() -> mqplug.Client:
         if failures:
             raise failures.pop()
-        return another()
+        return mq
 
-    batches = read_planned(opening, planned(mq, options()), options())
+    batches = read_planned(get, mqplug.Client.close, planned(mq, options()), options())
     assert [int(value) for batch in batches for value in batch.values] == [0, 1, 2, 3, 4]
     assert failures == []
+
+
+def test_a_client_that_is_closed_meanwhile_is_replaced(mq: mqplug.Client) -> None:
+    """A task whose client is closed under it asks for another one, and neither loses nor repeats a message."""
+    for _ in range(3):
+        send(mq, 9_000)
+    dropped: list[mqplug.Client] = []
+    closed, fresh = another(), another()
+    batches = read_planned(lambda: fresh if dropped else closed, dropped.append, planned(mq, options()), options())
+    seen = list(next(batches).values)
+    closed.close()
+    seen += [value for batch in batches for value in batch.values]
+    fresh.close()
+    assert [int(value) for value in seen] == [*range(9_000)] * 3
+    assert dropped == [closed]
 
 
 def test_a_connection_that_goes_on_failing_is_an_error(mq: mqplug.Client) -> None:
@@ -136,14 +158,8 @@ def test_a_connection_that_goes_on_failing_is_an_error(mq: mqplug.Client) -> Non
     hasty = options(pollTimeoutMs="300")
     send(mq, 1)
 
-    def opening() -> mqplug.Client:
+    def get() -> mqplug.Client:
         raise ConnectError("nobody is there")
 
     with pytest.raises(ConnectError, match="nobody is there"):
-        list(read_planned(opening, planned(mq, hasty), hasty))
-
-
-def test_a_store_in_one_process_is_refused() -> None:
-    """The memory backend cannot be read by other processes, and the error says so."""
-    with pytest.raises(Unsupported, match="keeps its messages in one process; Spark's tasks run in others"):
-        connect("memory://shared")
+        list(read_planned(get, mqplug.Client.close, planned(mq, hasty), hasty))

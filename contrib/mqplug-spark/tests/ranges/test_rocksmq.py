@@ -11,6 +11,8 @@ from spark_options import options
 
 import mqplug
 from mqplug_spark._batch_read.planning import plan_ranges
+from mqplug_spark._clients.process_clients import drop_client, process_client
+from mqplug_spark._options.backend_settings import BackendSettings
 from mqplug_spark._ranges.reading import read_planned
 
 OWNER = """
@@ -34,9 +36,11 @@ def test_the_owner_of_a_store_dies_while_it_is_read(tmp_path: Path) -> None:
         assert owner.stdout.readline() == "ready\n"
         with mqplug.connect(url) as mq:
             (planned,) = plan_ranges(options(), {"orders": mq.watermarks("orders")})
-        batches = read_planned(partial(mqplug.connect, url), planned, options())
+        backend = BackendSettings(url=url)
+        batches = read_planned(partial(process_client, backend), partial(drop_client, backend), planned, options())
         values = list(next(batches).values)
         owner.kill()
         owner.wait()
         values += [value for batch in batches for value in batch.values]
+        drop_client(backend)
     assert values == [str(number).encode() for number in range(60_000)]

@@ -10,6 +10,7 @@ from spark_options import options
 
 from mqplug import ConnectError, Error
 from mqplug_spark._batch_read.reader import MqplugReader
+from mqplug_spark._options.backend_settings import BackendSettings
 from mqplug_spark._rows.columns import all_columns
 from mqplug_spark._source import MqplugDataSource
 
@@ -31,10 +32,10 @@ def test_errors_are_cut_short(monkeypatch: pytest.MonkeyPatch) -> None:
     """Spark prints the whole chain of an error, so what lies below our own error is left out."""
     native = OSError("native words")
 
-    def connect(url: str) -> None:
+    def connect(settings: BackendSettings) -> None:
         raise ConnectError("nobody is there") from native
 
-    monkeypatch.setattr("mqplug_spark._batch_read.reader.connect", connect)
+    monkeypatch.setattr("mqplug_spark._clients.process_clients.connect", connect)
     with pytest.raises(ConnectError) as refused:
         MqplugReader(options(), all_columns(include_headers=False)).partitions()
     assert "native words" not in "".join(traceback.format_exception(refused.value))

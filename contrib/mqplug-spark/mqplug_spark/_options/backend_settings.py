@@ -1,0 +1,110 @@
+"""How a process connects: named by a URL, by a configuration file, by options, or found by mqplug itself."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any, Final
+from urllib.parse import urlencode
+
+import attrs
+
+import mqplug
+from mqplug import Client, ConfigError
+from mqplug_spark._options.kafka_names import KAFKA_PREFIX, SERVERS, kafka_settings
+
+BACKEND_NAMES: Final = ("url", "config", "backend")
+SPARKS_OWN: Final = frozenset({"provider"})  # what Spark itself passes, as for CREATE TABLE ... USING mqplug
+
+Pairs = tuple[tuple[str, str], ...]
+
+
+@attrs.frozen(kw_only=True)
+class BackendSettings:
+    """How a process connects to a backend. Its repr shows no values, because they may be secrets.
+
+    Without ``url``, ``config`` and ``backend``, each process finds its own configuration, as ``mqplug.connect()`` does.
+    """
+
+    url: str | None = attrs.field(default=None, repr=False)
+    config: str | None = None
+    backend: str | None = None
+    settings: Pairs = attrs.field(default=(), repr=False)
+    native: Pairs = attrs.field(default=(), repr=False)
+
+    def connect(self, timeout: float | None = 30) -> Client:
+        """Return a client. A store that does not exist is not created, but an error."""
+        keywords: dict[str, Any] = {"native": dict(self.native)} if self.native else {}
+        return mqplug.connect(self._target(), timeout=timeout, must_exist=True, **keywords)
+
+    def _target(self) -> str | Path | dict[str, Any] | None:
+        if self.config is not None:
+            return Path(self.config)
+        if self.url is not None:
+            return self.url
+        if self.settings:  # in a URL, texts are converted to the types of the settings
+            return f"{self.backend}://?{urlencode(self.settings)}"
+        return self.backend
+
+
+def parse_backend(found: Mapping[str, str], names: Mapping[str, str]) -> BackendSettings:
+    """Return the backend that the options name, whose own names are in lower case.
+
+    ``names`` are the other options that exist: from lower case to their spelling. What is neither is a setting of the
+    named backend, or a ``ConfigError``.
+    """
+    others = {name: text for name, text in found.items() if name not in names and name not in SPARKS_OWN}
+    kafka = {name: others.pop(name) for name in list(others) if name.startswith(KAFKA_PREFIX)}
+    url, config, backend = (others.pop(name, None) or None for name in BACKEND_NAMES)
+    if others and (backend is None or url is not None or config is not None):
+        raise _unknown(min(others), names)
+    for name in others:
+        _check_misspelt(name, names)
+    _check_one_way(url, config, backend, kafka)
+    if config is not None and backend is not None:
+        raise ConfigError("'config' and 'backend' are both given", fix="Write backend = ... into the file")
+    if not kafka:
+        return BackendSettings(url=url, config=config, backend=backend, settings=tuple(sorted(others.items())))
+    settings, native = kafka_settings(kafka)
+    return _of_kafka(url, {**others, **settings}, native)
+
+
+def _check_one_way(url: str | None, config: str | None, backend: str | None, kafka: Mapping[str, str]) -> None:
+    """Raise ``ConfigError`` unless the backend is named once, and is Kafka if there are ``kafka.`` options."""
+    ways = [name for name, given in (("url", url), ("config", config), (SERVERS, kafka.get(SERVERS))) if given]
+    if len(ways) > 1 or (url is not None and backend is not None):
+        both = ways if len(ways) > 1 else ["url", "backend"]
+        raise ConfigError(f"{both[0]!r} and {both[1]!r} both name the backend", fix="Leave one out")
+    if not kafka:
+        return
+    scheme = backend or ("kafka" if SERVERS in kafka else "" if url is None else url.partition("://")[0].lower())
+    if scheme == "kafka":
+        return
+    if scheme:
+        raise ConfigError(f"{min(kafka)!r} is an option of kafka, but the backend is {scheme}", fix="Leave it out")
+    where = "Write it into the file" if config is not None else f"Name the brokers with option({SERVERS!r}, ...)"
+    raise ConfigError(f"{min(kafka)!r} is given, but no option says that the backend is kafka", fix=where)
+
+
+def _of_kafka(url: str | None, settings: Mapping[str, str], native: Mapping[str, str]) -> BackendSettings:
+    if url is None:
+        return BackendSettings(
+            backend="kafka", settings=tuple(sorted(settings.items())), native=tuple(sorted(native.items()))
+        )
+    if settings:
+        joined = f"{url}{'&' if '?' in url else '?'}{urlencode(sorted(settings.items()))}"
+        return BackendSettings(url=joined, native=tuple(sorted(native.items())))
+    return BackendSettings(url=url, native=tuple(sorted(native.items())))
+
+
+def _check_misspelt(name: str, names: Mapping[str, str]) -> None:
+    if get_close_matches(name, names, n=1, cutoff=0.85):
+        raise _unknown(name, names)
+
+
+def _unknown(name: str, names: Mapping[str, str]) -> ConfigError:
+    known = {**{each: each for each in (*BACKEND_NAMES, SERVERS)}, **names}
+    near = get_close_matches(name, known, n=1)
+    hint = f"Did you mean {known[near[0]]!r}?" if near else f"Choose from {', '.join(known.values())}"
+    return ConfigError(f"there is no option {name!r}", fix=hint)
