@@ -70,9 +70,14 @@ def _array(stored: pa.RecordBatch, name: str, rows: int) -> pa.Array:
 
 def _shown_times(column: pa.Array) -> pa.Array:
     """Return times with null for those outside the years that Spark has. Foreign producers may store any number."""
-    milliseconds = column.cast(pa.int64())
-    inside = pc.and_(pc.greater_equal(milliseconds, _FIRST_TIME_MS), pc.less_equal(milliseconds, _LAST_TIME_MS))
-    return pc.if_else(inside, column, None)
+    milliseconds = column.view(pa.int64())
+    found = pc.min_max(milliseconds).as_py()
+    if not len(column) or (found["min"] >= _FIRST_TIME_MS and found["max"] <= _LAST_TIME_MS):  # as almost everywhere
+        return column
+    # Scalars of their type: given plain numbers, pyarrow would look for pandas each time.
+    first, last = pa.scalar(_FIRST_TIME_MS, pa.int64()), pa.scalar(_LAST_TIME_MS, pa.int64())
+    inside = pc.and_(pc.greater_equal(milliseconds, first), pc.less_equal(milliseconds, last))
+    return pc.if_else(inside, column, pa.scalar(None, column.type))
 
 
 def all_columns(*, include_headers: bool) -> ReadColumns:
