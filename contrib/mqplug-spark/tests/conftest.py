@@ -50,22 +50,23 @@ def mq() -> Iterator[mqplug.Client]:
 
 
 @pytest.fixture(scope="session")
-def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
-    """A Spark session on two threads. Without Java a skip; where the variable CI is ``true``, a failure."""
-    _need_java()
+def spark(java: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+    """A Spark session on two threads, or on the master that ``MQPLUG_SPARK_MASTER`` names."""
     from pyspark.sql import SparkSession
 
     with pytest.MonkeyPatch.context() as environment:
         environment.setenv("PYSPARK_PYTHON", sys.executable)
         environment.setenv("SPARK_LOCAL_IP", "127.0.0.1")
-        builder = SparkSession.builder.master("local[2]").config(map=SETTINGS)
+        builder = SparkSession.builder.master(os.environ.get("MQPLUG_SPARK_MASTER", "local[2]")).config(map=SETTINGS)
         builder = builder.config("spark.sql.warehouse.dir", str(tmp_path_factory.mktemp("warehouse")))
         session = builder.getOrCreate()
         yield session
         session.stop()
 
 
-def _need_java() -> None:
+@pytest.fixture(scope="session")
+def java() -> None:
+    """Java, for Spark. Without it a skip; where the variable CI is ``true``, a failure."""
     home = os.environ.get("JAVA_HOME")
     if shutil.which("java") or (home and (Path(home) / "bin" / "java").is_file()):
         return

@@ -1,0 +1,127 @@
+"""A RocksMQ store on Spark, whoever owns it: the driver's Python, ``mqplug rocksmq serve``, or none of them.
+
+``test_local_cluster.py`` runs this module again, with executors of their own.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from waiting import wait_until
+
+import mqplug
+from mqplug import Record
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import DataFrame, DataFrameReader, SparkSession
+
+pytestmark = pytest.mark.timeout(240)  # the first test that asks for Spark starts it
+
+OWNERS = ("driver", "served", "nobody")
+PARTITIONS = 2
+ROWS = 40_000  # of each partition, 1 KiB each: more than the pipes between processes hold
+
+
+@pytest.fixture(scope="module")
+def url(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """A store with a topic of two partitions, that no process has open."""
+    url = f"rocksmq://{tmp_path_factory.mktemp('store')}"
+    with mqplug.connect(url, sync="os") as mq:
+        mq.create_topic("orders", partitions=PARTITIONS)
+        with mq.producer("orders") as out:
+            for partition in range(PARTITIONS):
+                for first in range(0, ROWS, 1_000):
+                    out.send_many([row(number, partition) for number in range(first, first + 1_000)])
+    return url
+
+
+@pytest.fixture
+def orders(spark: SparkSession, url: str) -> DataFrameReader:
+    """A read of the topic."""
+    return spark.read.format("mqplug").option("url", url).option("subscribe", "orders")
+
+
+def row(number: int, partition: int) -> Record:
+    """A record of 1 KiB that begins with its number."""
+    return Record(b"%-1024d" % number, partition=partition)
+
+
+@contextmanager
+def owned(url: str, owner: str) -> Iterator[Callable[[], None]]:
+    """Let the owner have the store open. Yield what ends the owner at once, without a farewell."""
+    if owner == "driver":
+        with mqplug.connect(url) as client:
+            yield client.close
+    elif owner == "served":
+        command = [sys.executable, "-m", "mqplug.cli", "rocksmq", "serve", url.removeprefix("rocksmq://")]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as process:
+            assert process.stdout is not None
+            assert process.stdout.readline()
+            try:
+                yield process.kill
+            finally:
+                process.kill()
+    else:
+        yield lambda: None
+
+
+def numbers_by_partition(frame: DataFrame) -> dict[int, list[int]]:
+    """The numbers of the rows of each partition, in their order."""
+    found: dict[int, list[int]] = {partition: [] for partition in range(PARTITIONS)}
+    for partition, number in frame.selectExpr("partition", "int(trim(string(value))) AS number").collect():
+        found[partition].append(number)
+    return found
+
+
+def held_up(frame: DataFrame, folder: Path) -> DataFrame:
+    """The same rows, but each task waits before its first until the file ``go`` is there."""
+    holding, go = folder / "holding", folder / "go"
+
+    def hold(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        import time
+        import uuid
+
+        for number, batch in enumerate(batches):
+            if number == 0:
+                (holding / uuid.uuid4().hex).touch()
+                end = time.monotonic() + 100
+                while not go.exists():
+                    assert time.monotonic() < end, "nobody let go"
+                    time.sleep(0.01)
+            yield batch
+
+    return frame.mapInArrow(hold, frame.schema)
+
+
+@contextmanager
+def in_the_middle(folder: Path, act: Callable[[], None]) -> Iterator[None]:
+    """Act when each task is held up, then let them go."""
+    (folder / "holding").mkdir()
+
+    def act_and_let_go() -> None:
+        try:
+            wait_until(lambda: len(list((folder / "holding").iterdir())) >= PARTITIONS, 90)
+            act()
+        finally:
+            (folder / "go").touch()
+
+    with ThreadPoolExecutor(1) as other:
+        acted = other.submit(act_and_let_go)
+        yield
+        acted.result()
+
+
+@pytest.mark.parametrize("owner", OWNERS)
+def test_a_store_is_read_while_its_owner_ends(orders: DataFrameReader, url: str, owner: str, tmp_path: Path) -> None:
+    """Tasks read through the owner's socket, or own the store for a while; when the owner is killed they go on."""
+    with owned(url, owner) as end, in_the_middle(tmp_path, end):
+        found = numbers_by_partition(held_up(orders.load(), tmp_path))
+    assert found == {partition: list(range(ROWS)) for partition in range(PARTITIONS)}
