@@ -13,6 +13,7 @@ import attrs
 import mqplug
 from mqplug import Client, ConfigError
 from mqplug_spark._options.kafka_names import KAFKA_PREFIX, SERVERS, kafka_settings
+from mqplug_spark._options.references import is_reference, resolve, resolve_url
 
 BACKEND_NAMES: Final = ("url", "config", "backend")
 SPARKS_OWN: Final = frozenset({"provider"})  # what Spark itself passes, as for CREATE TABLE ... USING mqplug
@@ -24,6 +25,7 @@ Pairs = tuple[tuple[str, str], ...]
 class BackendSettings:
     """How a process connects to a backend. Its repr shows no values, because they may be secrets.
 
+    ``settings`` are of the backend, or added to the URL. Values may hold references: only ``connect`` resolves them.
     Without ``url``, ``config`` and ``backend``, each process finds its own configuration, as ``mqplug.connect()`` does.
     """
 
@@ -35,17 +37,19 @@ class BackendSettings:
 
     def connect(self, timeout: float | None = 30) -> Client:
         """Return a client. A store that does not exist is not created, but an error."""
-        keywords: dict[str, Any] = {"native": dict(self.native)} if self.native else {}
+        native = {name: resolve(name, text) for name, text in self.native}
+        keywords: dict[str, Any] = {"native": native} if native else {}
         return mqplug.connect(self._target(), timeout=timeout, must_exist=True, **keywords)
 
     def _target(self) -> str | Path | dict[str, Any] | None:
         if self.config is not None:
             return Path(self.config)
-        if self.url is not None:
-            return self.url
-        if self.settings:  # in a URL, texts are converted to the types of the settings
-            return f"{self.backend}://?{urlencode(self.settings)}"
-        return self.backend
+        if self.url is None and not self.settings:
+            return self.backend
+        # Settings go into a URL, where texts are converted to their types.
+        url = f"{self.backend}://" if self.url is None else resolve_url(self.url)
+        query = urlencode([(name, resolve(name, text)) for name, text in self.settings])
+        return url + (f"{'&' if '?' in url else '?'}{query}" if query else "")
 
 
 def parse_backend(found: Mapping[str, str], names: Mapping[str, str]) -> BackendSettings:
@@ -67,7 +71,12 @@ def parse_backend(found: Mapping[str, str], names: Mapping[str, str]) -> Backend
     if not kafka:
         return BackendSettings(url=url, config=config, backend=backend, settings=tuple(sorted(others.items())))
     settings, native = kafka_settings(kafka)
-    return _of_kafka(url, {**others, **settings}, native)
+    return BackendSettings(
+        url=url,
+        backend="kafka" if url is None else None,
+        settings=tuple(sorted({**others, **settings}.items())),
+        native=tuple(sorted(native.items())),
+    )
 
 
 def _check_one_way(url: str | None, config: str | None, backend: str | None, kafka: Mapping[str, str]) -> None:
@@ -78,7 +87,7 @@ def _check_one_way(url: str | None, config: str | None, backend: str | None, kaf
         raise ConfigError(f"{both[0]!r} and {both[1]!r} both name the backend", fix="Leave one out")
     if not kafka:
         return
-    scheme = backend or ("kafka" if SERVERS in kafka else "" if url is None else url.partition("://")[0].lower())
+    scheme = backend or ("kafka" if SERVERS in kafka else _scheme(url))
     if scheme == "kafka":
         return
     if scheme:
@@ -87,15 +96,9 @@ def _check_one_way(url: str | None, config: str | None, backend: str | None, kaf
     raise ConfigError(f"{min(kafka)!r} is given, but no option says that the backend is kafka", fix=where)
 
 
-def _of_kafka(url: str | None, settings: Mapping[str, str], native: Mapping[str, str]) -> BackendSettings:
-    if url is None:
-        return BackendSettings(
-            backend="kafka", settings=tuple(sorted(settings.items())), native=tuple(sorted(native.items()))
-        )
-    if settings:
-        joined = f"{url}{'&' if '?' in url else '?'}{urlencode(sorted(settings.items()))}"
-        return BackendSettings(url=joined, native=tuple(sorted(native.items())))
-    return BackendSettings(url=url, native=tuple(sorted(native.items())))
+def _scheme(url: str | None) -> str:
+    """Return the backend that a URL names; none if the whole URL is a reference, which only ``connect`` resolves."""
+    return "" if url is None or is_reference(url) else url.partition("://")[0].lower()
 
 
 def _check_misspelt(name: str, names: Mapping[str, str]) -> None:

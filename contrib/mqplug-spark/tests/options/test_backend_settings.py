@@ -46,7 +46,7 @@ def dotted(name: str) -> str:
         ),
         (
             {"url": "kafka://host", "kafka_security_protocol": "SSL", "kafka_client_id": "me"},
-            BackendSettings(url="kafka://host?tls=true", native=(("client.id", "me"),)),
+            BackendSettings(url="kafka://host", settings=(("tls", "true"),), native=(("client.id", "me"),)),
         ),
         (
             {
