@@ -9,6 +9,7 @@ import time
 import confluent_kafka
 import pytest
 from kafka_driver import fill, new_name, take
+from waiting import wait_until
 
 import mqplug
 import mqplug.aio
@@ -82,6 +83,19 @@ def test_latest_is_behind_what_was_confirmed(mq, topic, begin, commit):
             messages = take(consumer, len(wanted))
             assert values_of(messages) == wanted
             assert [messages[0].id, messages[1].id, messages[-1].id] == [*later, *behind]
+
+
+@both_ends
+def test_a_read_up_to_readable_waits_for_nothing(mq, topic, begin, commit):
+    """Watermarks say how far a read comes beside an open transaction: there it ends at once, with all before it."""
+    fill(mq, topic, 2, "before")
+    transaction = begin(b"held")
+    fill(mq, topic, 1, "confirmed")
+    marks = mq.watermarks(topic)[0]
+    assert (marks.readable.coordinates, marks.high.coordinates) == ((2,), (4,))
+    assert values_of(mq.read(topic, until=marks.readable, timeout=5)) == [b"before0", b"before1"]
+    transaction.end(commit=commit)
+    wait_until(lambda: (marks := mq.watermarks(topic)[0]).readable == marks.high)
 
 
 @both_ends

@@ -59,7 +59,7 @@ def _what_is_left(wanted: Position, mark: Watermarks, options: ReadOptions) -> P
 def _resolve(option: str, point: Point, mark: Watermarks) -> Position:
     """Return the position that a point means. Raise ``ConfigError`` beyond the end of the log."""
     if isinstance(point, int) and point < 0:
-        return mark.low if point == EARLIEST_OFFSET else mark.high
+        return mark.low if point == EARLIEST_OFFSET else mark.readable
     position = _offset(option, point, mark) if isinstance(point, int) else _same_log(option, point, mark)
     if position > mark.high:
         raise ConfigError(

@@ -113,9 +113,16 @@ def watermarks(
     connection: KafkaConnection, logs: Sequence[Log], since: Mapping[Log, Position], timeout: float
 ) -> dict[Log, Watermarks]:
     """Return the watermarks. They count offsets, in which compaction and transactions leave gaps."""
+    deadline = Deadline(timeout)
+    committed = look_up(connection, logs, LOG_END, committed=True)
     low, high = range_of(connection, logs, timeout)
-    begin = {log: max(low[log], since[log].coordinates[0] if log in since else 0) for log in logs}
-    return {log: Watermarks(_at(log, low[log]), _at(log, high[log]), max(0, high[log] - begin[log])) for log in logs}
+    readable = committed(deadline.remaining())
+    found = {}
+    for log in logs:
+        begin = max(low[log], since[log].coordinates[0] if log in since else 0)
+        end, count = _at(log, high[log]), max(0, high[log] - begin)
+        found[log] = Watermarks(_at(log, low[log]), end, count, readable=min(_at(log, readable[log]), end))
+    return found
 
 
 def resolve_start(
