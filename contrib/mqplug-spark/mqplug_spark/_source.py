@@ -26,12 +26,12 @@ class MqplugDataSource(DataSource):
 
     @cut_short
     def schema(self) -> StructType:
-        """Return all columns, with ``headers`` if the option ``includeHeaders`` is true."""
+        """Return all columns; ``headers`` and ``id`` only if ``includeHeaders`` and ``includeId`` are true."""
         from mqplug_spark._options.read_options import parse_options
         from mqplug_spark._rows.columns import all_columns
 
         options = parse_options(self.options)
-        return all_columns(include_headers=options.include_headers).spark_schema()
+        return all_columns(include_headers=options.include_headers, include_id=options.include_id).spark_schema()
 
     @cut_short
     def reader(self, schema: StructType) -> DataSourceReader:
@@ -40,7 +40,7 @@ class MqplugDataSource(DataSource):
         from mqplug_spark._options.read_options import parse_options
         from mqplug_spark._rows.columns import chosen_columns
 
-        return MqplugReader(parse_options(self.options), chosen_columns(schema))
+        return MqplugReader(parse_options(self.options, "batch"), chosen_columns(schema))
 
     @cut_short
     def writer(self, schema: StructType, overwrite: bool) -> NoReturn:

@@ -28,10 +28,10 @@ class MqplugReader(DataSourceReader):
 
     @cut_short
     def partitions(self) -> list[InputPartition]:
-        """Return a range for each partition that has messages. Only this asks for the topics' watermarks."""
+        """Return a range for each partition that has messages. Only this asks what the topics hold."""
         options = self._options
-        marks = ask(options.backend, lambda client: client.watermarks(options.topics))
-        return [InputPartition(planned) for planned in plan_ranges(options, marks)]
+        ranges = ask(options.backend, lambda client: plan_ranges(client, options))
+        return [InputPartition(planned) for planned in ranges]
 
     @cut_short_while_reading
     def read(self, partition: InputPartition | None) -> Iterator[pa.RecordBatch]:

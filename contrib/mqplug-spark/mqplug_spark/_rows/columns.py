@@ -80,9 +80,10 @@ def _shown_times(column: pa.Array) -> pa.Array:
     return pc.if_else(inside, column, pa.scalar(None, column.type))
 
 
-def all_columns(*, include_headers: bool) -> ReadColumns:
+def all_columns(*, include_headers: bool = False, include_id: bool = False) -> ReadColumns:
     """Return the columns of a read without a schema."""
-    return ReadColumns(tuple(name for name in _TYPES if include_headers or name != "headers"))
+    left_out = {name for name, wanted in (("headers", include_headers), ("id", include_id)) if not wanted}
+    return ReadColumns(tuple(name for name in _TYPES if name not in left_out))
 
 
 def chosen_columns(schema: StructType) -> ReadColumns:

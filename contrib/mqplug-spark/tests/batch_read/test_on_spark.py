@@ -29,7 +29,7 @@ def test_rows_are_the_messages(source: DataFrameReader, cluster: Cluster, topic:
         out.send(b"v", key=b"k", headers=[("a", b"1"), ("b", b"\xff"), ("a", None)], timestamp=1_700_000_000_123)
         out.send(None, key=b"\x00\xff", timestamp=1_700_000_000_124)
         out.send(b"", timestamp=1_700_000_000_125)
-    rows = source.option("includeHeaders", "true").load().collect()
+    rows = source.options(includeHeaders="true", includeId="true").load().collect()
     expected = {str(message.id): message for message in cluster.client.read(topic)}
     assert len(rows) == len(expected) == 3
     for row in rows:
@@ -41,11 +41,10 @@ def test_rows_are_the_messages(source: DataFrameReader, cluster: Cluster, topic:
         assert [tuple(header) for header in row.headers] == list(message.headers)
 
 
-def test_the_schema_is_that_of_spark_sql_kafka_and_the_id(source: DataFrameReader) -> None:
-    """Spark sees the columns of spark-sql-kafka, and the id."""
+def test_the_schema_is_that_of_spark_sql_kafka(source: DataFrameReader) -> None:
+    """Spark sees the columns of spark-sql-kafka."""
     assert source.load().schema.simpleString() == (
-        "struct<key:binary,value:binary,topic:string,partition:int,offset:bigint,timestamp:timestamp,"
-        "timestampType:int,id:string>"
+        "struct<key:binary,value:binary,topic:string,partition:int,offset:bigint,timestamp:timestamp,timestampType:int>"
     )
 
 
@@ -104,7 +103,8 @@ def test_a_data_frame_is_bounded_when_it_is_first_used(source: DataFrameReader, 
 def test_a_view_in_sql(spark: SparkSession, cluster: Cluster, topic: str) -> None:
     """SQL makes a view of a topic with the same options."""
     send(cluster, topic, 3)
-    spark.sql(f"CREATE OR REPLACE TEMPORARY VIEW orders USING mqplug OPTIONS (url '{cluster.url}', topic '{topic}')")
+    given = f"url '{cluster.url}', topic '{topic}', includeId 'true'"
+    spark.sql(f"CREATE OR REPLACE TEMPORARY VIEW orders USING mqplug OPTIONS ({given})")
     assert spark.sql("SELECT count(*), count(DISTINCT id) FROM orders").first() == (3, 3)
 
 

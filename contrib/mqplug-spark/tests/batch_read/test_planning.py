@@ -1,32 +1,19 @@
-"""From options and watermarks to ranges."""
+"""From options and what the topics hold to ranges."""
 
 from __future__ import annotations
 
 import json
+import logging
 
 import pytest
+from planned_marks import at, client
 from spark_options import options
 
 import mqplug
-from mqplug import ConfigError, Log, Position, PositionLost, Watermarks
+from mqplug import ConfigError, Log, Position, PositionLost, Record, TopicNotFound, Unsupported, Watermarks
 from mqplug_spark._batch_read.planning import plan_ranges
 from mqplug_spark._options.read_options import parse_options
 from mqplug_spark._ranges.read_range import ReadRange
-
-
-def at(partition: int, *coordinates: int, topic: str = "orders", incarnation: str = "") -> Position:
-    """A position in a partition of a topic."""
-    return Position(Log("kafka", "here", topic, partition, incarnation), coordinates)
-
-
-def marks(*lows_and_highs: tuple[int, int], topic: str = "orders") -> dict[str, dict[int, Watermarks]]:
-    """The watermarks of a topic, partition by partition."""
-    return {
-        topic: {
-            partition: Watermarks(at(partition, low, topic=topic), at(partition, high, topic=topic), high - low)
-            for partition, (low, high) in enumerate(lows_and_highs)
-        }
-    }
 
 
 def offsets(**partitions: object) -> str:
@@ -44,26 +31,57 @@ def spans(ranges: list[ReadRange]) -> list[tuple[str, int, int, int]]:
 
 def test_everything_is_one_range_for_each_partition() -> None:
     """By default each partition is read from low to high."""
-    assert spans(plan_ranges(options(), marks((0, 7), (3, 9)))) == [("orders", 0, 0, 7), ("orders", 1, 3, 9)]
+    assert spans(plan_ranges(client((0, 7), (3, 9)), options())) == [("orders", 0, 0, 7), ("orders", 1, 3, 9)]
 
 
 def test_an_empty_partition_has_no_range() -> None:
     """Nothing is planned where nothing is stored."""
-    assert spans(plan_ranges(options(), marks((0, 0), (3, 9), (5, 5)))) == [("orders", 1, 3, 9)]
+    assert spans(plan_ranges(client((0, 0), (3, 9), (5, 5)), options())) == [("orders", 1, 3, 9)]
 
 
 def test_a_read_from_the_latest_is_empty() -> None:
     """What a batch read finds behind the latest is nothing."""
-    assert plan_ranges(options(startingOffsets="latest"), marks((0, 7))) == []
+    assert plan_ranges(client((0, 7)), options(startingOffsets="latest")) == []
 
 
 def test_several_topics_keep_their_order() -> None:
     """Ranges come in the order in which topics were named."""
     made = parse_options({"url": "kafka://localhost", "subscribe": "orders,audit"})
-    assert spans(plan_ranges(made, marks((0, 2), topic="audit") | marks((0, 1), topic="orders"))) == [
+    assert spans(plan_ranges(client(audit=[(0, 2)], orders=[(0, 1)]), made)) == [
         ("orders", 0, 0, 1),
         ("audit", 0, 0, 2),
     ]
+
+
+def test_a_pattern_selects_topics_by_their_whole_names() -> None:
+    """A pattern selects the topics whose whole name matches; that none does is an error."""
+    held = client(**{"orders-1": [(0, 2)], "old-orders-1": [(0, 1)], "orders-2": [(0, 3)], "orders": [(0, 1)]})
+    made = parse_options({"url": "kafka://localhost", "subscribePattern": "orders-."})
+    assert spans(plan_ranges(held, made)) == [("orders-1", 0, 0, 2), ("orders-2", 0, 0, 3)]
+    none = parse_options({"url": "kafka://localhost", "subscribePattern": "order"})
+    with pytest.raises(TopicNotFound, match="no topic matches subscribePattern, 'order'"):
+        plan_ranges(held, none)
+
+
+def test_points_of_a_pattern_name_exactly_its_topics() -> None:
+    """JSON beside a pattern has to name the topics that match it when the read is planned."""
+    given = {"url": "kafka://localhost", "subscribePattern": "a.", "startingOffsets": '{"a1": {"0": 1}}'}
+    assert spans(plan_ranges(client(a1=[(0, 2)]), parse_options(given))) == [("a1", 0, 1, 2)]
+    with pytest.raises(ConfigError, match="startingOffsets does not name the topic 'a2'"):
+        plan_ranges(client(a1=[(0, 2)], a2=[(0, 2)]), parse_options(given))
+
+
+def test_assigned_partitions_alone_are_read() -> None:
+    """With assign, only the partitions that are named are read, and JSON names exactly those."""
+    given = {"url": "kafka://localhost", "assign": '{"orders": [2, 0]}'}
+    held = client((0, 7), (3, 9), (4, 10))
+    assert spans(plan_ranges(held, parse_options(given))) == [("orders", 0, 0, 7), ("orders", 2, 4, 10)]
+    started = given | {"startingOffsets": offsets(p0=1, p2=5)}
+    assert spans(plan_ranges(held, parse_options(started))) == [("orders", 0, 1, 7), ("orders", 2, 5, 10)]
+    with pytest.raises(ConfigError, match="startingOffsets names partition 1 of 'orders', which is not read"):
+        plan_ranges(held, parse_options(given | {"startingOffsets": offsets(p0=1, p1=3, p2=5)}))
+    with pytest.raises(ConfigError, match="assign names partition 3 of 'orders', which has 3"):
+        plan_ranges(held, parse_options({"url": "kafka://localhost", "assign": '{"orders": [3]}'}))
 
 
 def test_points_begin_and_end_ranges() -> None:
@@ -71,7 +89,7 @@ def test_points_begin_and_end_ranges() -> None:
     made = options(
         startingOffsets=offsets(p0=2, p1=-2, p2=str(at(2, 5))), endingOffsets=offsets(p0=6, p1=str(at(1, 8)), p2=-1)
     )
-    assert spans(plan_ranges(made, marks((0, 7), (3, 9), (4, 10)))) == [
+    assert spans(plan_ranges(client((0, 7), (3, 9), (4, 10)), made)) == [
         ("orders", 0, 2, 6),
         ("orders", 1, 3, 8),
         ("orders", 2, 5, 10),
@@ -80,14 +98,14 @@ def test_points_begin_and_end_ranges() -> None:
 
 def test_the_end_of_the_log_is_a_legal_point() -> None:
     """An offset just behind the last message is no error: nothing is read from there."""
-    assert plan_ranges(options(startingOffsets=offsets(p0=7)), marks((0, 7))) == []
+    assert plan_ranges(client((0, 7)), options(startingOffsets=offsets(p0=7))) == []
 
 
 @pytest.mark.parametrize(
     ("given", "says"),
     [
-        ({"startingOffsets": offsets(p0=0)}, "startingOffsets does not name partition 1 of 'orders', which has 2"),
-        ({"endingOffsets": offsets(p0=1, p1=1, p2=1)}, "endingOffsets names partition 2 of 'orders', which has 2"),
+        ({"startingOffsets": offsets(p0=0)}, "startingOffsets does not name partition 1 of 'orders'.*is read: 0, 1"),
+        ({"endingOffsets": offsets(p0=1, p1=1, p2=1)}, "endingOffsets names partition 2 of 'orders'.*2 partitions are"),
         ({"startingOffsets": offsets(p0=8, p1=0)}, "startingOffsets is .* 8\\), which lies beyond the end"),
         ({"endingOffsets": offsets(p0=-1, p1=99)}, "endingOffsets is .* 99\\), which lies beyond the end"),
         (
@@ -102,38 +120,101 @@ def test_the_end_of_the_log_is_a_legal_point() -> None:
 def test_points_that_do_not_fit_are_named(given: dict[str, str], says: str) -> None:
     """Points of other partitions, other topics or beyond the end are a ConfigError, and nothing is planned."""
     with pytest.raises(ConfigError, match=says):
-        plan_ranges(options(**given), marks((0, 7), (0, 9)))
+        plan_ranges(client((0, 7), (0, 9)), options(**given))
 
 
-def test_an_offset_means_nothing_where_ids_have_several_parts() -> None:
+def test_an_offset_means_nothing_where_ids_have_several_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     """A number is refused where one number does not name a message."""
     log = Log("pulsar", "here", "orders", 0)
     high = Watermarks(Position(log, (5, 0, 0)), Position(log, (9, 4, 0)), 30)
+    held = client((0, 1))
+    monkeypatch.setattr(type(held), "watermarks", lambda self, topics: {"orders": {0: high}})
     with pytest.raises(ConfigError, match="pulsar has none: its ids have several parts"):
-        plan_ranges(options(startingOffsets=offsets(p0=3)), {"orders": {0: high}})
+        plan_ranges(held, options(startingOffsets=offsets(p0=3)))
 
 
 def test_a_lost_start_is_an_error() -> None:
     """A start that retention removed is PositionLost, with where the log begins now."""
-    with pytest.raises(PositionLost, match="failOnDataLoss=false") as lost:
-        plan_ranges(options(startingOffsets=offsets(p0=2)), marks((4, 7)))
+    with pytest.raises(PositionLost, match=r"orders\[0\].*failOnDataLoss=false") as lost:
+        plan_ranges(client((4, 7)), options(startingOffsets=offsets(p0=2)))
     assert lost.value.low == at(0, 4)
 
 
-def test_a_lost_start_is_stepped_over_where_allowed() -> None:
-    """With failOnDataLoss=false a read begins with the first message that is left."""
+def test_a_lost_start_is_stepped_over_where_allowed(caplog: pytest.LogCaptureFixture) -> None:
+    """With failOnDataLoss=false a read begins with the first message that is left, and the log counts what is lost."""
     made = options(startingOffsets=offsets(p0=2), failOnDataLoss="false")
-    assert spans(plan_ranges(made, marks((4, 7)))) == [("orders", 0, 4, 7)]
+    with caplog.at_level(logging.WARNING, "mqplug.spark"):
+        assert spans(plan_ranges(client((4, 7)), made)) == [("orders", 0, 4, 7)]
+    assert "2 messages of orders[0] are lost" in caplog.text
 
 
 def test_a_range_that_is_lost_as_a_whole_is_empty_where_allowed() -> None:
     """With failOnDataLoss=false a range of which nothing is left is not read; it is no error."""
     made = options(startingOffsets=offsets(p0=2), endingOffsets=offsets(p0=3), failOnDataLoss="false")
-    assert plan_ranges(made, marks((4, 7))) == []
+    assert plan_ranges(client((4, 7)), made) == []
+
+
+def test_the_earliest_may_lie_behind_the_end() -> None:
+    """A read of what is left up to a message that is gone has no rows."""
+    assert plan_ranges(client((4, 7)), options(endingOffsets=offsets(p0=3))) == []
 
 
 def test_the_watermarks_of_a_backend_are_planned(mq: mqplug.Client) -> None:
     """What a client's watermarks say is what is planned."""
     with mq.producer("orders") as out:
         out.send(b"one", partition=1)
-    assert spans(plan_ranges(options(), {"orders": mq.watermarks("orders")})) == [("orders", 1, 0, 1)]
+    assert spans(plan_ranges(mq, options())) == [("orders", 1, 0, 1)]
+
+
+def send_at(mq: mqplug.Client, *times: int, partition: int = 0) -> None:
+    """Send a message of each time to a partition."""
+    with mq.producer("orders") as out:
+        out.send_many([Record(b"x", timestamp=each, partition=partition) for each in times])
+
+
+def test_times_begin_and_end_ranges(mq: mqplug.Client) -> None:
+    """A time is the first message as late as it; an end behind all messages is the latest."""
+    send_at(mq, 1000, 2000, 3000)
+    send_at(mq, 2500, 3500, partition=1)
+    for given in (
+        {"startingTimestamp": "2000", "endingTimestamp": "3001"},
+        {
+            "startingOffsetsByTimestamp": offsets(p0=2000, p1=2000),
+            "endingOffsetsByTimestamp": offsets(p0=3001, p1=3001),
+        },
+    ):
+        assert spans(plan_ranges(mq, options(**given))) == [("orders", 0, 1, 3), ("orders", 1, 0, 1)]
+    uneven = options(startingOffsetsByTimestamp=offsets(p0=3000, p1=0))
+    assert spans(plan_ranges(mq, uneven)) == [("orders", 0, 2, 3), ("orders", 1, 0, 2)]
+
+
+def test_a_start_behind_all_messages_is_an_error_or_the_latest(mq: mqplug.Client) -> None:
+    """As in spark-sql-kafka the strategy is error, unless latest is said; a relative time means the latest."""
+    send_at(mq, 1000, 2000)
+    send_at(mq, 1000, partition=1)
+    with pytest.raises(ConfigError, match=r"startingTimestamp: no message of orders\[1\] is as late.*Strategy=latest"):
+        plan_ranges(mq, options(startingTimestamp="1500"))
+    lenient = options(startingTimestamp="1500", startingOffsetsByTimestampStrategy="latest")
+    assert spans(plan_ranges(mq, lenient)) == [("orders", 0, 1, 2)]
+    assert plan_ranges(mq, options(startingTimestamp="-10 minutes")) == []
+    with pytest.raises(ConfigError, match="no message"):
+        plan_ranges(mq, options(startingTimestamp="-1h", startingOffsetsByTimestampStrategy="error"))
+
+
+def test_relative_times_are_counted_from_the_planning(mq: mqplug.Client) -> None:
+    """A relative time begins and ends a read, also inside JSON."""
+    send_at(mq, 1000)
+    with mq.producer("orders") as out:
+        out.send(b"now", partition=0)
+    assert spans(plan_ranges(mq, options(startingOffsets="-10 minutes"))) == [("orders", 0, 1, 2)]
+    mixed = options(startingOffsets=offsets(p0="-1 day", p1=-2), endingOffsets=offsets(p0=-1, p1="-5s"))
+    assert spans(plan_ranges(mq, mixed)) == [("orders", 0, 1, 2)]
+    assert spans(plan_ranges(mq, options(endingTimestamp="-10 minutes"))) == [("orders", 0, 0, 1)]
+
+
+def test_ranges_are_split_where_it_is_asked_for() -> None:
+    """More tasks than partitions are made of the same messages."""
+    planned = spans(plan_ranges(client((0, 7), (3, 9)), options(minPartitions="3")))
+    assert planned == [("orders", 0, 0, 3), ("orders", 0, 3, 7), ("orders", 1, 3, 9)]
+    with pytest.raises(Unsupported, match="minPartitions needs positions that can be counted"):
+        plan_ranges(client((0, 7), able=False), options(minPartitions="3"))

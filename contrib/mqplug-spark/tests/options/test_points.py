@@ -7,19 +7,30 @@ import json
 import pytest
 
 import mqplug
-from mqplug import ConfigError, Position
-from mqplug_spark._options.points import parse_offsets
+from mqplug import EARLIEST, LATEST, ConfigError, Position
+from mqplug_spark._options.bounds import Bound, Side, parse_bound
+from mqplug_spark._options.points import Offset, Point
+from mqplug_spark._options.times import Time
+
+
+def bound(option: str, text: str) -> Bound:
+    """What one option means."""
+    side: Side = "starting" if option.startswith("starting") else "ending"
+    return parse_bound(side, {option.lower(): text}, LATEST)
 
 
 def points(value: object, option: str = "startingOffsets") -> object:
     """What JSON with one point means."""
-    return parse_offsets(option, json.dumps({"orders": {"0": value}}), ["orders"])
+    return bound(option, json.dumps({"orders": {"0": value}})).each
 
 
-@pytest.mark.parametrize("value", [-2, -1, 0, 2**63])
-def test_numbers_are_offsets(value: int) -> None:
-    """A number is an offset, -1 the latest and -2 the earliest."""
-    assert points(value) == {"orders": {0: value}}
+@pytest.mark.parametrize(
+    ("value", "point"),
+    [(-2, EARLIEST), (-1, LATEST), (0, Offset(0)), (2**63, Offset(2**63)), ("-2 h", Time(7_200_000, True))],
+)
+def test_numbers_are_offsets(value: object, point: Point) -> None:
+    """A number is an offset, -1 the latest and -2 the earliest; a text may be a relative time."""
+    assert points(value) == {"orders": {0: point}}
 
 
 def test_a_position_is_read_from_its_text(mq: mqplug.Client) -> None:
@@ -78,4 +89,33 @@ def test_an_end_is_never_the_earliest() -> None:
 def test_a_wrong_text_is_named(option: str, text: str, says: str) -> None:
     """A text of another shape is a ConfigError that names the option and the place."""
     with pytest.raises(ConfigError, match=says):
-        parse_offsets(option, text, ["orders"])
+        bound(option, text).check_topics(["orders"])
+
+
+def test_a_time_wins_over_times_and_they_over_offsets() -> None:
+    """As in spark-sql-kafka: startingTimestamp, then startingOffsetsByTimestamp, then startingOffsets."""
+    given = {"startingoffsets": "earliest"}
+    assert parse_bound("starting", given, LATEST) == Bound("startingOffsets", EARLIEST)
+    given["startingoffsetsbytimestamp"] = '{"orders": {"0": 5, "1": "-1 week"}}'
+    times = {"orders": {0: Time(5), 1: Time(604_800_000, relative=True)}}
+    assert parse_bound("starting", given, LATEST) == Bound("startingOffsetsByTimestamp", each=times)
+    given["startingtimestamp"] = "7"
+    assert parse_bound("starting", given, LATEST) == Bound("startingTimestamp", Time(7))
+    assert parse_bound("ending", given, LATEST) == Bound("endingOffsets", LATEST)
+
+
+@pytest.mark.parametrize(
+    ("text", "milliseconds"),
+    [("-10 minutes", 600_000), ("- 1 hour", 3_600_000), ("-90S", 90_000), ("-2d", 172_800_000), ("-5 ms", 5)],
+)
+def test_relative_times(text: str, milliseconds: int) -> None:
+    """How long ago is a number and a unit behind a minus sign."""
+    for option in ("startingTimestamp", "startingOffsets", "endingTimestamp", "endingOffsets"):
+        assert bound(option, text).everywhere == Time(milliseconds, relative=True)
+
+
+@pytest.mark.parametrize("text", ["yesterday", "-5", "1.5", "-10 fortnights", "", "9" * 20, "-9999999999 weeks"])
+def test_a_wrong_time_is_named(text: str) -> None:
+    """What is no time is a ConfigError that names its option."""
+    with pytest.raises(ConfigError, match=r"startingTimestamp.*(no time|no duration)"):
+        bound("startingTimestamp", text)

@@ -5,15 +5,21 @@ from __future__ import annotations
 import pytest
 from spark_options import options
 
-from mqplug import ConfigError
-from mqplug_spark._options.read_options import parse_options
+from mqplug import EARLIEST, LATEST, ConfigError
+from mqplug_spark._options.bounds import Bound
+from mqplug_spark._options.read_options import Kind, parse_options
+from mqplug_spark._options.topic_selection import TopicSelection
+
+URL = {"url": "kafka://localhost"}
 
 
 def test_defaults_read_all_that_is_stored() -> None:
-    """Without more options a read goes from the earliest to the latest, and fails on loss."""
+    """Without more options a read goes from the earliest to the latest, and fails on loss; a stream from the latest."""
     made = options()
-    assert (made.starting, made.ending) == ("earliest", "latest")
-    assert (made.include_headers, made.fail_on_data_loss, made.poll_timeout) == (False, True, 120.0)
+    assert (made.starting, made.ending) == (Bound("startingOffsets", EARLIEST), Bound("endingOffsets", LATEST))
+    assert (made.include_headers, made.include_id, made.fail_on_data_loss) == (False, False, True)
+    assert (made.poll_timeout, made.max_trigger_delay) == (120.0, 900.0)
+    assert parse_options({**URL, "subscribe": "orders"}, "stream").starting == Bound("startingOffsets", LATEST)
 
 
 def test_names_of_options_have_no_case() -> None:
@@ -23,49 +29,108 @@ def test_names_of_options_have_no_case() -> None:
     )
 
 
-def test_several_topics() -> None:
-    """Topics are separated by commas; spaces around them and repetitions do not count."""
-    made = parse_options({"url": "kafka://localhost", "subscribe": "orders, audit,orders"})
-    assert made.topics == ("orders", "audit")
-
-
-def test_topic_is_another_name_for_subscribe() -> None:
-    """The option ``topic`` means what ``subscribe`` means."""
-    assert parse_options({"url": "kafka://localhost", "topic": "orders"}).topics == ("orders",)
+@pytest.mark.parametrize(
+    ("given", "selection"),
+    [
+        ({"subscribe": "orders, audit,orders"}, TopicSelection(("orders", "audit"))),
+        ({"topic": "orders"}, TopicSelection(("orders",))),
+        ({"subscribePattern": "orders-[0-9]+"}, TopicSelection(pattern="orders-[0-9]+")),
+        ({"assign": '{"orders": [3, 1]}'}, TopicSelection(("orders",), partitions={"orders": (1, 3)})),
+    ],
+)
+def test_topics_are_named_in_four_ways(given: dict[str, str], selection: TopicSelection) -> None:
+    """By name with commas between them, where spaces and repetitions do not count; by a pattern; or by partition."""
+    assert parse_options({**URL, **given}).topics == selection
 
 
 @pytest.mark.parametrize(
     ("given", "says"),
     [
-        ({"url": "kafka://localhost"}, "'subscribe' is missing"),
-        ({"url": "kafka://localhost", "topic": ""}, "an empty topic name"),
-        ({"url": "kafka://localhost", "subscribe": "orders,,audit"}, "an empty topic name"),
-        ({"url": "kafka://localhost", "subscribe": "orders", "topic": "orders"}, "are the same option"),
-        ({"url": "kafka://localhost", "path": "orders"}, "load\\(\\) was given a path"),
+        ({}, "no topic is named: the option 'subscribe' is missing"),
+        ({"topic": ""}, "topic is '', with an empty topic name"),
+        ({"subscribe": "orders,,audit"}, "with an empty topic name"),
+        ({"subscribe": "orders", "topic": "orders"}, "'subscribe' and 'topic' both name the topics"),
+        ({"subscribePattern": "a", "assign": "{}"}, "'subscribePattern' and 'assign' both name the topics"),
+        ({"subscribe": "orders", "path": "orders"}, "load\\(\\) was given a path"),
+        ({"subscribePattern": "orders["}, "subscribePattern: 'orders\\[' is not a regular expression"),
+        ({"assign": "orders"}, "assign is not JSON"),
+        ({"assign": "{}"}, "assign names no topic"),
+        ({"assign": '{"orders": {"0": 1}}'}, "'orders' must have a list of partitions"),
+        ({"assign": '{"orders": []}'}, "'orders' must have a list of partitions"),
+        ({"assign": '{"orders": [true]}'}, "'orders' must have a list of partitions"),
+        ({"assign": '{"orders": [0, 0]}'}, "assign names a partition of 'orders' twice"),
+        ({"assign": '{"orders": [0], "orders": [1]}'}, "assign names 'orders' twice"),
     ],
 )
 def test_what_is_missing_or_contradicts_is_named(given: dict[str, str], says: str) -> None:
     """A missing or contradictory option is a ConfigError that names it."""
     with pytest.raises(ConfigError, match=says):
-        parse_options(given)
+        parse_options({**URL, **given})
 
 
 @pytest.mark.parametrize(
     ("given", "says"),
     [
         ({"startingOfsets": "earliest"}, "'startingofsets'.*Did you mean 'startingOffsets'"),
-        ({"assing": "{}"}, "no option .assing."),
+        ({"assing": "{}"}, "no option 'assing'. Did you mean 'assign'"),
         ({"includeHeaders": "yes"}, "includeHeaders must be true or false, not 'yes'"),
         ({"failOnDataLoss": ""}, "failOnDataLoss must be true or false"),
         ({"pollTimeoutMs": "0"}, "pollTimeoutMs must be a number of milliseconds"),
         ({"pollTimeoutMs": "-5"}, "pollTimeoutMs must be a number of milliseconds"),
-        ({"pollTimeoutMs": "1.5"}, "pollTimeoutMs must be a number of milliseconds"),
+        ({"kafkaConsumer.pollTimeoutMs": "1.5"}, "kafkaConsumer.pollTimeoutMs must be a number of milliseconds"),
+        ({"pollTimeoutMs": "5", "kafkaConsumer.pollTimeoutMs": "5"}, "are the same option"),
+        ({"minPartitions": "0"}, "minPartitions must be a whole number greater than 0, not '0'"),
+        ({"maxRecordsPerPartition": "many"}, "maxRecordsPerPartition must be a whole number"),
+        ({"maxOffsetsPerTrigger": "²"}, "maxOffsetsPerTrigger must be a whole number"),
+        (
+            {"minOffsetsPerTrigger": "5", "maxOffsetsPerTrigger": "4"},
+            "is 5, more than maxOffsetsPerTrigger, which is 4",
+        ),
+        ({"maxTriggerDelay": "soon"}, "maxTriggerDelay is 'soon', which is no duration"),
+        ({"commitGroup": " "}, "commitGroup is empty"),
+        ({"startingOffsetsByTimestampStrategy": "earliest"}, "must be error or latest, not 'earliest'"),
+        ({"startingOffsets": "checkpoint:"}, "names a checkpoint, but its path is missing"),
+        ({"startingOffsets": "checkpoint:/c", "startingTimestamp": "1"}, "'startingTimestamp' is given, too"),
+        ({"fetchOffset.numRetries": "3"}, "'fetchOffset.numRetries' is not taken: a request is repeated"),
+        ({"groupIdPrefix": "me"}, "'groupIdPrefix' is not taken: reads use no group"),
+        ({"startingOffsets": '{"audit": {"0": 1}}'}, "startingOffsets does not name the topic 'orders'"),
     ],
 )
 def test_a_wrong_option_is_named(given: dict[str, str], says: str) -> None:
     """An unknown option, or a wrong value, is a ConfigError that names it and what would be right."""
     with pytest.raises(ConfigError, match=says):
         options(**given)
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "text"),
+    [
+        ("batch", "maxOffsetsPerTrigger", "5"),
+        ("batch", "minOffsetsPerTrigger", "5"),
+        ("batch", "maxTriggerDelay", "5m"),
+        ("batch", "commitGroup", "me"),
+        ("batch", "startingOffsets", "checkpoint:/c"),
+        ("stream", "endingOffsets", "latest"),
+        ("stream", "endingTimestamp", "5"),
+        ("stream", "endingOffsetsByTimestamp", '{"orders": {"0": 5}}'),
+    ],
+)
+def test_an_option_of_the_other_kind_of_read_is_refused(kind: Kind, name: str, text: str) -> None:
+    """Options of streams are refused in a batch, and the other way round; where only columns are asked for, neither."""
+    given = {**URL, "subscribe": "orders", name: text}
+    with pytest.raises(ConfigError, match=f"{name}.*(is an option of|which is for streams)"):
+        parse_options(given, kind)
+    assert parse_options(given)
+
+
+def test_the_limits_of_a_stream() -> None:
+    """What a trigger takes, how long it waits, the group and the checkpoint are parsed for streams."""
+    given = {"minOffsetsPerTrigger": "5", "maxOffsetsPerTrigger": "50", "maxTriggerDelay": "30s", "commitGroup": "me"}
+    given |= {"startingOffsets": "checkpoint:/some/path", "minPartitions": "3", "maxRecordsPerPartition": "7"}
+    made = parse_options({**URL, "subscribe": "orders", **given}, "stream")
+    assert (made.min_offsets_per_trigger, made.max_offsets_per_trigger, made.max_trigger_delay) == (5, 50, 30.0)
+    assert (made.commit_group, made.checkpoint) == ("me", "/some/path")
+    assert (made.min_partitions, made.max_records_per_partition) == (3, 7)
 
 
 def test_the_url_is_not_shown() -> None:

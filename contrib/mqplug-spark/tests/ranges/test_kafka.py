@@ -31,7 +31,7 @@ def test_a_range_that_ends_in_a_transaction_marker_ends(kafka_server: KafkaServe
                 native.abort_transaction(30)
             else:
                 native.commit_transaction(30)
-        (planned,) = plan_ranges(hasty, {"payments": mq.watermarks("payments")})
+        (planned,) = plan_ranges(mq, hasty)
         values = [
             value for batch in read_planned(lambda: mq, mqplug.Client.close, planned, hasty) for value in batch.values
         ]

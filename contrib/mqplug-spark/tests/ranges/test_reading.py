@@ -35,7 +35,7 @@ def send(mq: mqplug.Client, count: int, partition: int = 0) -> list[mqplug.Messa
 
 def planned(mq: mqplug.Client, made: ReadOptions) -> ReadRange:
     """The first range that is planned now."""
-    return plan_ranges(made, {"orders": mq.watermarks("orders")})[0]
+    return plan_ranges(mq, made)[0]
 
 
 def values(wanted: ReadRange, made: ReadOptions) -> list[int]:

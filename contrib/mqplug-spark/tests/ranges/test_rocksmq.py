@@ -35,7 +35,7 @@ def test_the_owner_of_a_store_dies_while_it_is_read(tmp_path: Path) -> None:
         assert owner.stdout is not None
         assert owner.stdout.readline() == "ready\n"
         with mqplug.connect(url) as mq:
-            (planned,) = plan_ranges(options(), {"orders": mq.watermarks("orders")})
+            (planned,) = plan_ranges(mq, options())
         backend = BackendSettings(url=url)
         batches = read_planned(partial(process_client, backend), partial(drop_client, backend), planned, options())
         values = list(next(batches).values)

@@ -23,17 +23,16 @@ def received(mq: mqplug.Client) -> mqplug.Batch:
         return consumer.receive_many(10, timeout=10).detached()
 
 
-def test_the_columns_are_those_of_spark_sql_kafka_and_the_id() -> None:
-    """Spark is told the columns of spark-sql-kafka, and the id behind them."""
-    assert all_columns(include_headers=False).spark_schema().simpleString() == (
-        "struct<key:binary,value:binary,topic:string,partition:int,offset:bigint,timestamp:timestamp,"
-        "timestampType:int,id:string>"
-    )
+def test_the_columns_are_those_of_spark_sql_kafka_and_on_request_the_id() -> None:
+    """Spark is told the columns of spark-sql-kafka; the id only if it is asked for, behind them."""
+    known = "key:binary,value:binary,topic:string,partition:int,offset:bigint,timestamp:timestamp,timestampType:int"
+    assert all_columns().spark_schema().simpleString() == f"struct<{known}>"
+    assert all_columns(include_id=True).spark_schema().simpleString() == f"struct<{known},id:string>"
 
 
 def test_headers_are_a_column_where_they_are_asked_for() -> None:
     """The option includeHeaders adds one column, before the id."""
-    schema = all_columns(include_headers=True).spark_schema()
+    schema = all_columns(include_headers=True, include_id=True).spark_schema()
     assert schema.names[-2:] == ["headers", "id"]
     assert schema["headers"].dataType.simpleString() == "array<struct<key:string,value:binary>>"
 
@@ -52,14 +51,14 @@ def test_a_batch_has_exactly_the_types_that_spark_wants(mq: mqplug.Client) -> No
         "headers": pa.list_(pa.field("element", header)),
         "id": pa.string(),
     }
-    made = all_columns(include_headers=True).record_batch(received(mq))
+    made = all_columns(include_headers=True, include_id=True).record_batch(received(mq))
     assert str(made.schema) == str(pa.schema(wanted))  # `==` does not compare the names inside a list
 
 
 def test_each_message_is_a_row(mq: mqplug.Client) -> None:
     """A row holds what its message holds; a tombstone's value and a missing key are null."""
     batch = received(mq)
-    rows = all_columns(include_headers=True).record_batch(batch).to_pylist()
+    rows = all_columns(include_headers=True, include_id=True).record_batch(batch).to_pylist()
     assert [(row["key"], row["value"], row["offset"]) for row in rows] == [(b"k", b"v", 0), (None, None, 1)]
     assert rows[0]["headers"] == [{"key": "a", "value": b"1"}, {"key": "a", "value": None}]
     assert rows[1]["headers"] == []

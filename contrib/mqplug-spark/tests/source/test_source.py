@@ -18,7 +18,7 @@ from mqplug_spark._source import MqplugDataSource
 @pytest.mark.parametrize("nothing", [None, InputPartition(None)])
 def test_nothing_planned_is_nothing_read(nothing: InputPartition | None) -> None:
     """Where no range was planned, releases of Spark hand over None or a partition of None: both have no rows."""
-    assert list(MqplugReader(options(), all_columns(include_headers=False)).read(nothing)) == []
+    assert list(MqplugReader(options(), all_columns()).read(nothing)) == []
 
 
 def test_making_a_source_checks_nothing() -> None:
@@ -37,5 +37,5 @@ def test_errors_are_cut_short(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr("mqplug_spark._clients.process_clients.connect", connect)
     with pytest.raises(ConnectError) as refused:
-        MqplugReader(options(), all_columns(include_headers=False)).partitions()
+        MqplugReader(options(), all_columns()).partitions()
     assert "native words" not in "".join(traceback.format_exception(refused.value))

@@ -1,0 +1,74 @@
+"""Which topics are read: by their names, by a pattern, or partition by partition."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+import attrs
+
+from mqplug import ConfigError, matching
+from mqplug_spark._options.json_values import load_object, short
+
+SELECTING: Final = ("subscribe", "topic", "subscribePattern", "assign")
+
+
+@attrs.frozen
+class TopicSelection:
+    """The topics of a read: ``names``, or those whose whole name matches ``pattern``, a regular expression of Python.
+
+    ``partitions`` holds those of each name that are read, if they were assigned one by one; otherwise all are.
+    """
+
+    names: tuple[str, ...] = ()
+    pattern: str | None = None
+    partitions: Mapping[str, tuple[int, ...]] | None = None
+
+
+def parse_selection(found: Mapping[str, str]) -> TopicSelection:
+    """Return what the options select, whose names are in lower case. Exactly one of them has to be given."""
+    given = [name for name in SELECTING if name.lower() in found]
+    if not given:
+        raise ConfigError(
+            "no topic is named: the option 'subscribe' is missing", fix="Write option('subscribe', 'orders,payments')"
+        )
+    if len(given) > 1:
+        raise ConfigError(f"{given[0]!r} and {given[1]!r} both name the topics", fix="Leave one out")
+    name, text = given[0], found[given[0].lower()]
+    if name == "subscribePattern":
+        return TopicSelection(pattern=_pattern(text))
+    return _assigned(text) if name == "assign" else TopicSelection(names=_names(name, text))
+
+
+def _names(option: str, text: str) -> tuple[str, ...]:
+    names = tuple(dict.fromkeys(name.strip() for name in text.split(",")))
+    if not all(names):
+        raise ConfigError(f"{option} is {text!r}, with an empty topic name", fix="Separate topics by single commas")
+    return names
+
+
+def _pattern(text: str) -> str:
+    try:
+        return matching(text).pattern
+    except ValueError as error:
+        raise ConfigError(f"subscribePattern: {error}", fix="Write a regular expression of Python") from None
+
+
+def _assigned(text: str) -> TopicSelection:
+    named = load_object("assign", text)
+    if not named:
+        raise ConfigError("assign names no topic", fix='Write JSON such as {"orders": [0, 1]}')
+    partitions = {topic: _partitions(topic, each) for topic, each in named.items()}
+    return TopicSelection(names=tuple(partitions), partitions=partitions)
+
+
+def _partitions(topic: str, value: object) -> tuple[int, ...]:
+    numbers = value if isinstance(value, list) else []
+    if not topic or not numbers or not all(type(number) is int and number >= 0 for number in numbers):
+        raise ConfigError(
+            f"assign: the topic {topic!r} must have a list of partitions, not {short(value)}",
+            fix='Write JSON such as {"orders": [0, 1]}',
+        )
+    if len(set(numbers)) < len(numbers):
+        raise ConfigError(f"assign names a partition of {topic!r} twice")
+    return tuple(sorted(numbers))

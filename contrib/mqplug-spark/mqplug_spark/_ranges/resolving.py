@@ -1,0 +1,130 @@
+"""Resolves the starts and ends of options to positions, in the partitions that a read selects."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+
+from mqplug import Client, ConfigError, Position, Start, Watermarks
+from mqplug.spi import Earliest, Latest
+from mqplug_spark._options.bounds import Bound
+from mqplug_spark._options.points import Offset, Point
+from mqplug_spark._options.read_options import Strategy
+from mqplug_spark._options.times import Time
+from mqplug_spark._ranges.selected_watermarks import TopicMarks
+
+TopicPositions = Mapping[str, Mapping[int, Position]]
+
+
+def resolve_bound(client: Client, bound: Bound, marks: TopicMarks, strategy: Strategy | None = None) -> TopicPositions:
+    """Return the position that a bound means in each partition. It may lie before the low watermark.
+
+    The latest is the point up to which readers may read: on Kafka, before the first open transaction. A time behind all
+    messages is the latest. For a start it is a ``ConfigError`` unless the strategy is "latest", or there is none and
+    the time is relative.
+    """
+    bound.check_topics(list(marks))
+    points = {topic: _points(bound, topic, marks[topic]) for topic in marks}
+    at_times = _at_times(client, points)
+    return {
+        topic: {
+            partition: _of_time(bound, point, marks[topic][partition], at_times[topic, partition], strategy)
+            if isinstance(point, Time)
+            else _at(bound, point, marks[topic][partition])
+            for partition, point in points[topic].items()
+        }
+        for topic in marks
+    }
+
+
+def _points(bound: Bound, topic: str, marks: Mapping[int, Watermarks]) -> Mapping[int, Point]:
+    """Return a point for each partition. JSON has to name exactly those that are read."""
+    if bound.everywhere is not None:
+        return dict.fromkeys(marks, bound.everywhere)
+    points = bound.each[topic]
+    missing, extra = set(marks) - set(points), set(points) - set(marks)
+    if missing:
+        raise ConfigError(
+            f"{bound.option} does not name partition {min(missing)} of {topic!r}",
+            topic=topic, fix=f"Name every partition that is read: {', '.join(map(str, sorted(marks)[:20]))}",
+        )  # fmt: skip
+    if extra:
+        raise ConfigError(
+            f"{bound.option} names partition {min(extra)} of {topic!r}, which is not read: "
+            f"{len(marks)} partitions are", topic=topic, fix="Leave it out",
+        )  # fmt: skip
+    return {partition: points[partition] for partition in marks}
+
+
+def _at_times(client: Client, points: Mapping[str, Mapping[int, Point]]) -> dict[tuple[str, int], Position]:
+    """Return the position of each partition whose point is a time. Asks once for each time of a topic."""
+    now_ms = time.time_ns() // 1_000_000
+    wanted: dict[Start, dict[str, list[int]]] = {}
+    for topic, each in points.items():
+        for partition, point in each.items():
+            if isinstance(point, Time):
+                wanted.setdefault(point.start(now_ms), {}).setdefault(topic, []).append(partition)
+    return {
+        (topic, partition): position
+        for start, topics in wanted.items()
+        for topic, partitions in topics.items()
+        for partition, position in client.resolve(topic, start, partitions=partitions).items()
+    }
+
+
+def _at(bound: Bound, point: Earliest | Latest | Offset | Position, mark: Watermarks) -> Position:
+    match point:
+        case Earliest():
+            return mark.low
+        case Latest():
+            return mark.readable
+        case Offset():
+            return _not_beyond(bound, _offset(bound, point.number, mark), mark)
+        case Position():
+            return _not_beyond(bound, _same_log(bound, point, mark), mark)
+
+
+def _of_time(bound: Bound, point: Time, mark: Watermarks, found: Position, strategy: Strategy | None) -> Position:
+    if found.log is not mark.high.log:
+        raise ConfigError(
+            f"the topic {mark.high.log.topic!r} was deleted and created again meanwhile",
+            topic=mark.high.log.topic, fix="Read it again",
+        )  # fmt: skip
+    if found < mark.readable:
+        return found
+    if bound.option.startswith("starting") and strategy != "latest" and (strategy == "error" or not point.relative):
+        log = mark.high.log
+        raise ConfigError(
+            f"{bound.option}: no message of {log.topic}[{log.partition}] is as late as the time given",
+            topic=log.topic, fix="Give an earlier time, or say startingOffsetsByTimestampStrategy=latest",
+        )  # fmt: skip
+    return mark.readable
+
+
+def _not_beyond(bound: Bound, position: Position, mark: Watermarks) -> Position:
+    if position > mark.high:
+        raise ConfigError(
+            f"{bound.option} is {position!r}, which lies beyond the end of the log, {mark.high!r}",
+            topic=mark.high.log.topic, fix="Name a stored message; -1 is the latest",
+        )  # fmt: skip
+    return position
+
+
+def _offset(bound: Bound, offset: int, mark: Watermarks) -> Position:
+    log = mark.high.log
+    if len(mark.high.coordinates) != 1:
+        raise ConfigError(
+            f"{bound.option} is the offset {offset}, but {log.backend} has none: its ids have several parts",
+            backend=log.backend, topic=log.topic, fix="Write the text of a position or of a message id",
+        )  # fmt: skip
+    return Position(log, (offset,))
+
+
+def _same_log(bound: Bound, position: Position, mark: Watermarks) -> Position:
+    if position.log is not mark.high.log:
+        raise ConfigError(
+            f"{bound.option} has {position!r} for {mark.high.log!r}: it belongs to another log, "
+            f"or to a topic that was deleted and created again",
+            topic=mark.high.log.topic, fix="Take positions and ids from this topic as it is now",
+        )  # fmt: skip
+    return position

@@ -1,0 +1,56 @@
+"""A client that knows nothing but watermarks, for planning without a backend."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import attrs
+
+from mqplug import Capabilities, Log, Position, Watermarks
+
+
+def at(partition: int, *coordinates: int, topic: str = "orders", incarnation: str = "") -> Position:
+    """A position in a partition of a topic."""
+    return Position(Log("kafka", "here", topic, partition, incarnation), coordinates)
+
+
+@attrs.frozen
+class MarksClient:
+    """What planning asks of a client, answered from watermarks by topic: pairs of low and high for each partition."""
+
+    lows_and_highs: Mapping[str, Sequence[tuple[int, int]]]
+    able: bool = True
+    backend: str = "kafka"
+
+    @property
+    def capabilities(self) -> Capabilities:
+        """Whether positions can be counted."""
+        return Capabilities(advance=self.able)
+
+    def topics(self) -> list[str]:
+        """The names of all topics."""
+        return list(self.lows_and_highs)
+
+    def watermarks(self, topics: Sequence[str]) -> dict[str, dict[int, Watermarks]]:
+        """The watermarks of topics."""
+        return {
+            topic: {
+                partition: Watermarks(at(partition, low, topic=topic), at(partition, high, topic=topic), high - low)
+                for partition, (low, high) in enumerate(self.lows_and_highs[topic])
+            }
+            for topic in topics
+        }
+
+    def advance(self, position: Position, count: int) -> Position:
+        """The position so many messages further."""
+        return Position(position.log, (position.coordinates[0] + count,))
+
+    def distance(self, start: Position, until: Position) -> int:
+        """The number of messages between two positions."""
+        return max(0, until.coordinates[0] - start.coordinates[0])
+
+
+def client(*lows_and_highs: tuple[int, int], able: bool = True, **topics: Sequence[tuple[int, int]]) -> Any:
+    """A client of the topic ``orders``, or of ``topics``."""
+    return MarksClient(topics or {"orders": lows_and_highs}, able)

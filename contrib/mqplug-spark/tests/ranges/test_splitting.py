@@ -1,0 +1,76 @@
+"""Ranges in parts."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings, strategies as st
+from planned_marks import at, client
+from spark_options import options
+
+from mqplug import Position, Unsupported
+from mqplug_spark._ranges.read_range import ReadRange
+from mqplug_spark._ranges.splitting import split_ranges
+
+
+def ranges(*spans: tuple[int, int]) -> list[ReadRange]:
+    """A range for each partition."""
+    return [
+        ReadRange("orders", partition, str(at(partition, start)), str(at(partition, until)))
+        for partition, (start, until) in enumerate(spans)
+    ]
+
+
+def edges(parts: list[ReadRange]) -> list[tuple[int, int, int]]:
+    """The parts as numbers."""
+    return [
+        (each.partition, Position.parse(each.start).coordinates[0], Position.parse(each.until).coordinates[0])
+        for each in parts
+    ]
+
+
+def test_without_options_ranges_stay_as_they_are() -> None:
+    """A partition is a task, and nothing is asked of the backend."""
+    whole = ranges((0, 7), (3, 9))
+    assert split_ranges(client(able=False), whole, options()) == whole
+
+
+def test_no_part_has_more_than_the_most() -> None:
+    """MaxRecordsPerPartition bounds each part; the parts of a range are of equal size."""
+    parts = split_ranges(client(), ranges((0, 7), (3, 9)), options(maxRecordsPerPartition="3"))
+    assert edges(parts) == [(0, 0, 2), (0, 2, 4), (0, 4, 7), (1, 3, 6), (1, 6, 9)]
+
+
+def test_there_are_no_fewer_parts_than_the_least() -> None:
+    """MinPartitions splits the larger ranges more often; where there are enough, none is split."""
+    parts = split_ranges(client(), ranges((0, 80), (0, 20)), options(minPartitions="5"))
+    assert edges(parts) == [(0, 0, 20), (0, 20, 40), (0, 40, 60), (0, 60, 80), (1, 0, 20)]
+    assert len(split_ranges(client(), ranges((0, 80), (0, 20)), options(minPartitions="2"))) == 2
+
+
+def test_a_backend_without_arithmetic_refuses() -> None:
+    """Where positions cannot be counted, both options are refused by name."""
+    for name in ("minPartitions", "maxRecordsPerPartition"):
+        with pytest.raises(Unsupported, match=f"{name} needs positions.*each partition is a task"):
+            split_ranges(client(able=False), ranges((0, 7)), options(**{name: "3"}))
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    spans=st.lists(st.tuples(st.integers(0, 50), st.integers(1, 300)), max_size=6),
+    least=st.none() | st.integers(1, 40),
+    most=st.none() | st.integers(1, 40),
+)
+def test_parts_are_the_same_messages(spans: list[tuple[int, int]], least: int | None, most: int | None) -> None:
+    """Whatever is asked for, the parts of a range follow each other without gap, and keep to both bounds."""
+    whole = ranges(*((start, start + size) for start, size in spans))
+    wanted = {"minPartitions": least, "maxRecordsPerPartition": most}
+    made = options(**{name: str(each) for name, each in wanted.items() if each is not None})
+    parts = split_ranges(client(), whole, made)
+    for each in whole:
+        mine = [part for part in parts if part.partition == each.partition]
+        assert (mine[0].start, mine[-1].until) == (each.start, each.until)
+        assert [part.until for part in mine[:-1]] == [part.start for part in mine[1:]]
+    sizes = [until - start for _, start, until in edges(parts)]
+    assert min(sizes, default=1) > 0
+    assert most is None or max(sizes, default=0) <= most
+    assert least is None or len(parts) >= min(least, sum(size for _, size in spans))
