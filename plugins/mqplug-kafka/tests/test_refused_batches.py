@@ -138,25 +138,60 @@ def test_a_record_too_large_by_itself_fails_alone(right, request, mq, topic_with
     assert values(mq, topic) == [*sent[:150], *sent[151:], b"after"]
 
 
+@pytest.fixture
+def unhurried(kafka_server):
+    """A client that collects the records of a hand-over in one batch, so that none is sent behind a refused one."""
+    with mqplug.connect(kafka_server.url, native={"linger.ms": "500"}) as client:
+        yield client
+
+
 @pytest.mark.parametrize(
     "bad", [{500}, {0, 500, 999}, set(range(400, 600)), {999}], ids=["one", "three", "many", "last"]
 )
-def test_an_invalid_record_fails_alone(mq, topic_with, bad):
+def test_an_invalid_record_fails_alone(unhurried, mq, topic_with, bad):
     """A record without a key on a compacted topic fails with what is wrong; its neighbours are stored in order."""
     topic = topic_with(COMPACTED_TOPIC)
     sent = [mqplug.Record(b"%d" % row, key=None if row in bad else b"k") for row in range(1000)]
-    with mq.producer(topic, partitioner="round_robin") as out:
+    with unhurried.producer(topic, partitioner="round_robin") as out:
         with pytest.raises(mqplug.SendFailed) as caught:
             out.send_many(sent)
         results = caught.value.results
     assert {row for row, each in enumerate(results) if isinstance(each, Exception)} == bad
+    check_invalid(results, bad)
+    stored = [row for row in range(1000) if row not in bad]
+    assert [results[row].coordinates[0] for row in stored] == list(range(len(stored)))
+    assert values(mq, topic) == [b"%d" % row for row in stored]
+
+
+@pytest.mark.parametrize("batch", [1, 7, 100])
+def test_an_invalid_record_that_was_overtaken_is_told_as_such(kafka_server, mq, topic_with, batch):
+    """If later batches were stored natively before the refusal is known, the invalid records still say what they are.
+
+    Their neighbours in a batch that was overtaken have failed, too: they may be sent again.
+    """
+    bad = {0, 500, 999}
+    topic = topic_with(COMPACTED_TOPIC)
+    sent = [mqplug.Record(b"%d" % row, key=None if row in bad else b"k") for row in range(1000)]
+    with (
+        mqplug.connect(kafka_server.url, native={"batch.num.messages": str(batch)}) as client,
+        client.producer(topic, partitioner="round_robin") as out,
+        pytest.raises(mqplug.SendFailed) as caught,
+    ):
+        out.send_many(sent)
+    results = caught.value.results
+    check_invalid(results, bad)
+    failed = {row for row, each in enumerate(results) if isinstance(each, Exception)}
+    assert all(results[row].retryable for row in failed - bad)
+    assert len(failed) <= len(bad) * batch
+    assert values(mq, topic) == [b"%d" % row for row in range(1000) if row not in failed]
+
+
+def check_invalid(results, bad):
+    """Check that these results are of records that lack a key."""
     for row in bad:
         assert isinstance(results[row], mqplug.InvalidRecord)
         assert "key" in results[row].fix
         assert "compacted" in results[row].fix
-    stored = [row for row in range(1000) if row not in bad]
-    assert [results[row].coordinates[0] for row in stored] == list(range(len(stored)))
-    assert values(mq, topic) == [b"%d" % row for row in stored]
 
 
 def test_an_invalid_time_fails_alone(kafka_server, mq, topic_with):

@@ -1,4 +1,4 @@
-"""What the brokers accept for the topics in use: how large a batch may be, and whether records need a key.
+"""What the brokers accept for the topics in use: the size of batches, records without a key, and times of records.
 
 Each topic's configuration is read when the topic is first sent to, and again when the broker refused something. A
 client that may not read it finds the size by smaller and smaller batches.
@@ -20,6 +20,7 @@ from confluent_kafka.admin import (
 
 READ_TIMEOUT_S = 5.0
 MAX_BYTES, CLEANUP_POLICY = "max.message.bytes", "cleanup.policy"
+TIME_BEFORE, TIME_AFTER = "message.timestamp.before.max.ms", "message.timestamp.after.max.ms"
 
 
 @attrs.frozen
@@ -30,6 +31,8 @@ class TopicLimits:
     guessed: bool = False
     """Whether the size is a guess, because this client may not read it."""
     compacted: bool | None = None
+    times: tuple[int, int] | None = None
+    """How many milliseconds the time of a record may lie before and after the broker's."""
 
 
 class LimitsOfTopics:
@@ -82,4 +85,7 @@ class LimitsOfTopics:
 def _limits_from_config(config: Mapping[str, ConfigEntry]) -> TopicLimits:
     size = int(str(config[MAX_BYTES].value))
     power_of_two = 1 << max(0, size.bit_length() - 1)  # so that few native producers serve all topics
-    return TopicLimits(power_of_two, compacted="compact" in str(config[CLEANUP_POLICY].value))
+    times = None
+    if TIME_BEFORE in config and TIME_AFTER in config:  # not before Kafka 3.6
+        times = int(str(config[TIME_BEFORE].value)), int(str(config[TIME_AFTER].value))
+    return TopicLimits(power_of_two, compacted="compact" in str(config[CLEANUP_POLICY].value), times=times)

@@ -3,7 +3,8 @@
 A broker refuses a batch as a whole, if it is too large for the topic or if one of its records is invalid. None of its
 records is stored then, so they may be sent again in smaller batches. To keep the order inside each partition, nothing
 more of the topic is handed to the native client until all reports are in. Refused records that a later one of their
-partition has overtaken have failed. The others are sent again, and when they are settled, the held ones follow.
+partition has overtaken have failed: as invalid if they are so by themselves, else as part of a refused batch. The
+others are sent again, and when they are settled, the held ones follow.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from threading import RLock
 
 import attrs
 
-from mqplug import Closed, OutcomeUnknown
+from mqplug import Closed, Error, OutcomeUnknown
 from mqplug.spi import Run, Sending
 from mqplug_kafka._cluster.connection import KafkaConnection
 from mqplug_kafka._cluster.errors import INVALID_RECORD_CODES, invalid_record, not_stored, refused_with_batch
@@ -23,6 +24,7 @@ from mqplug_kafka._cluster.shared_producer import SharedProducer
 from mqplug_kafka._produce.current_logs import CurrentLogs
 from mqplug_kafka._produce.delivery_reports import DeliveryReports, Refused
 from mqplug_kafka._produce.native_producers import NativeProducers
+from mqplug_kafka._produce.record_checks import is_itself_invalid
 from mqplug_kafka._produce.single_report import SingleReport
 
 SMALLEST_GUESS_BYTES = 1024  # where the limit is not known and this is too large, each record goes alone
@@ -166,14 +168,21 @@ class TopicSends:
         sending, error = refused.sending, refused.error
         invalid = error.code() in INVALID_RECORD_CODES
         if hand_over.batch_bytes <= ALONE or (not invalid and _size(sending) >= hand_over.batch_bytes):
-            compacted = self._limits.of(self._topic).compacted
-            sending.failed(invalid_record(error, sending, compacted) if invalid else not_stored(error))
+            sending.failed(self._invalid(refused) if invalid else not_stored(error))
             return True  # it was alone in its batch
         stored = max(self._stored.get(refused.partition, NOTHING), self._in_doubt)
         if stored > (hand_over.number, refused.row):
-            sending.failed(refused_with_batch(error))
+            self._give_up(refused)
             return True
         return False
+
+    def _give_up(self, refused: Refused) -> None:
+        """Settle a refused record that is not sent again."""
+        is_invalid = is_itself_invalid(refused.error, refused.sending, self._limits.of(self._topic))
+        refused.sending.failed(self._invalid(refused) if is_invalid else refused_with_batch(refused.error))
+
+    def _invalid(self, refused: Refused) -> Error:
+        return invalid_record(refused.error, refused.sending, self._limits.of(self._topic).compacted)
 
     def _send_again(self, refused: Sequence[tuple[HandOver, Refused]]) -> None:
         if not refused:
@@ -219,7 +228,7 @@ class TopicSends:
                 unit.failed(Closed("the producer was closed before the record was sent"))
             self._held.clear()
             for _, each in self._refused:
-                each.sending.failed(refused_with_batch(each.error))
+                self._give_up(each)
             self._refused.clear()
 
 
