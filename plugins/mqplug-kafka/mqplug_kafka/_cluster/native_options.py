@@ -20,6 +20,14 @@ EAGER = frozenset({"range", "roundrobin"})
 WITHIN_TRANSACTION = {"message.timeout.ms", "delivery.timeout.ms", "socket.timeout.ms"}
 """Native options that a transaction's timeout bounds."""
 
+TRANSACTION_IDLE_MS = 6_000
+"""After this time without traffic, a connection of a transaction name is closed.
+
+To store positions, librdkafka 2.16 waits for the group coordinator that it knew before, even if that has been away, and
+beyond any timeout. It looks for the present one only when the state of a connection changes (librdkafka issue 5511). So
+a state has to change now and then. Twice this time may pass, for a connection may be needed to look for it.
+"""
+
 ALONE = 1
 """The batch size with which each record is alone in its batch."""
 
@@ -72,7 +80,12 @@ def batching(batch_bytes: int) -> dict[str, int]:
 def transacting(settings: KafkaSettings, name: str, batch_bytes: int | None = None) -> dict[str, Any]:
     """Return the native options of the producer that holds a transaction name, and makes batches of this size."""
     limit = round(settings.transaction_timeout * 1000)
-    options = {**producing(settings), "transactional.id": name, "transaction.timeout.ms": limit}
+    options = {
+        "connections.max.idle.ms": TRANSACTION_IDLE_MS,
+        **producing(settings),
+        "transactional.id": name,
+        "transaction.timeout.ms": limit,
+    }
     if batch_bytes is not None:
         options |= batching(batch_bytes)
     elif "batch.size" not in settings.native:
