@@ -1,7 +1,7 @@
 """Benchmarks: the speed of mqplug compared with native clients, bare loops and other libraries, in one run.
 
-Run ``python -m benchmarks core``, ``kafka`` or ``rocksmq``. ``--quick`` only checks that a suite runs; ``--json FILE``
-writes every sample.
+Run ``python -m benchmarks core``, ``kafka``, ``rocksmq`` or ``spark``. ``--quick`` only checks that a suite runs;
+``--json FILE`` writes every sample.
 """
 
 from __future__ import annotations

@@ -35,6 +35,12 @@ Work = Callable[[], int | TimedMessages]
 PrepareWork = Callable[[], AbstractContextManager[Work]]
 
 
+def process_cpu_s() -> float:
+    """Return the seconds of CPU time of all threads and of ended child processes."""
+    used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    return sum(each.ru_utime + each.ru_stime for each in used)
+
+
 @attrs.frozen
 class Side:
     """One of the programs that a contest compares. ``prepare`` sets up and cleans up, which is not timed."""
@@ -51,6 +57,8 @@ class Contest:
     ``max_added_cpu_us``: CPU time for each message above that of the first rival.
     ``min_speed_ratios``: our speed as a share of that of each rival named.
     ``max_p50_us``: the median latency, where the work times each message.
+
+    ``cpu_time`` is the clock of CPU time, where that of this process does not see all of the work.
     """
 
     name: str
@@ -60,6 +68,7 @@ class Contest:
     max_added_cpu_us: float | None = None
     min_speed_ratios: Mapping[str, float] = attrs.field(factory=dict)
     max_p50_us: float | None = None
+    cpu_time: Callable[[], float] = process_cpu_s
 
     @property
     def sides(self) -> list[Side]:
@@ -118,7 +127,7 @@ def measure(contests: Sequence[Contest], rounds: int, report: Callable[[ContestR
         samples: dict[str, list[TurnSample]] = {side.name: [] for side in contest.sides}
         for number in range(-1, rounds):
             for side in contest.sides if number % 2 else reversed(contest.sides):
-                sample = _take(side)
+                sample = _take(side, contest.cpu_time)
                 if number >= 0:
                     samples[side.name].append(sample)
         results.append(ContestResult(contest, samples))
@@ -126,12 +135,12 @@ def measure(contests: Sequence[Contest], rounds: int, report: Callable[[ContestR
     return results
 
 
-def _take(side: Side) -> TurnSample:
+def _take(side: Side, cpu_time: Callable[[], float]) -> TurnSample:
     with side.prepare() as work:
         gc.collect()
-        wall, cpu = time.perf_counter(), _cpu_time()
+        wall, cpu = time.perf_counter(), cpu_time()
         handled = work()
-        wall, cpu = time.perf_counter() - wall, _cpu_time() - cpu
+        wall, cpu = time.perf_counter() - wall, cpu_time() - cpu
     return _sample(side, handled, wall * 1e6, cpu * 1e6)
 
 
@@ -143,9 +152,3 @@ def _sample(side: Side, handled: int | TimedMessages, wall: float, cpu: float) -
         return TurnSample(wall / messages, cpu / messages)
     percentiles = handled.percentiles()
     return TurnSample(percentiles["p50"] if handled.paced else wall / messages, cpu / messages, percentiles)
-
-
-def _cpu_time() -> float:
-    """Return the seconds of CPU time of all threads and of ended child processes."""
-    used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
-    return sum(each.ru_utime + each.ru_stime for each in used)

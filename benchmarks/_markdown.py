@@ -18,6 +18,8 @@ _PACKAGES = (
     "mqplug",
     "mqplug-rocksmq",
     "mqplug-kafka",
+    "mqplug-spark",
+    "pyspark",
     "confluent-kafka",
     "rocksdict",
     "pyarrow",
