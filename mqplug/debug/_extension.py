@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
 from mqplug._model.ids import MessageId
 from mqplug._model.log import Log
@@ -15,6 +15,7 @@ from mqplug.debug._rules import Rules
 from mqplug.debug._transactions import WatchedTransactions
 from mqplug.spi import (
     Action,
+    AdvancingConnection,
     Connection,
     ConsumerDriver,
     ConsumerOptions,
@@ -122,6 +123,19 @@ class WatchedConnection(ConnectionProxy):
         if position.coordinates <= message_id.coordinates:
             self._rules.breach("behind", f"{position!r} does not lie after {message_id!r}")
         return position
+
+    def advance(self, position: Position, count: int) -> Position:
+        further = cast("AdvancingConnection", self.inner).advance(position, count)
+        self._rules.check_position("further", position.log, further)
+        if further < position or (not count and further != position):
+            self._rules.breach("further", f"{further!r} does not lie {count} messages after {position!r}")
+        return further
+
+    def distance(self, start: Position, until: Position) -> int:
+        between = cast("AdvancingConnection", self.inner).distance(start, until)
+        if between < 0:
+            self._rules.breach("further", f"the distance from {start!r} to {until!r}, which lies behind, is {between}")
+        return between
 
     def unwrap(self, kind: type[Any]) -> Any | None:
         return self._rules if kind is Rules else self.inner.unwrap(kind)

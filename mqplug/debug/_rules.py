@@ -46,7 +46,7 @@ CORE_RULES: Final = frozenset(
 DRIVER_RULES: Final = frozenset(
     {"listener", "settled-once", "stored-log", "ascending", "most", "next-position", "delivers-held", "paused",
      "after-seek", "position-lost", "attempts", "still-holds", "assigned-once", "acked-ranges", "possible", "behind",
-     "answers", "settled-by-end"}
+     "further", "answers", "settled-by-end"}
 )  # fmt: skip
 
 

@@ -196,6 +196,21 @@ class Beside(ConnectionProxy):
         return Position(message_id.log, message_id.coordinates)
 
 
+class Backward(ConnectionProxy):
+    def advance(self, position, count):
+        return Position(position.log, (position.coordinates[0] - count,))
+
+
+class Restless(ConnectionProxy):
+    def advance(self, position, count):
+        return Position(position.log, (position.coordinates[0] + count + 1,))
+
+
+class LessThanNone(ConnectionProxy):
+    def distance(self, start, until):
+        return start.coordinates[0] - until.coordinates[0]
+
+
 # what the user does ----------------------------------------------------------------------------------------
 
 
@@ -268,6 +283,13 @@ def looks(mq):
     mq.bounds("orders")
 
 
+def advances(mq):
+    """Move a position, and count between."""
+    high = mq.watermarks("orders")[0].high
+    mq.advance(high, 0)
+    mq.distance(high, mq.advance(high, 2))
+
+
 def swapped(found):
     """Put the end before the beginning."""
     return {log: attrs.evolve(each, low=each.high, high=each.low) for log, each in found.items()}
@@ -295,6 +317,9 @@ BREACHES = [
     ("possible", sends, {"connection": RefusesAll}),
     ("possible", sends, {"connection": TakesAll}),
     ("behind", seeks_behind, {"connection": Beside}),
+    ("further", advances, {"connection": Backward}),
+    ("further", advances, {"connection": Restless}),
+    ("further", advances, {"connection": LessThanNone}),
     ("settled-by-end", steps, {"transactions": ForgetsRecords}),
     ("answers", looks, {"watermarks": swapped}),
     ("answers", looks, {"bounds": lambda found: {}}),
@@ -330,7 +355,9 @@ def test_every_promise_of_a_driver_is_proven():
     assert {rule for rule, _, _ in BREACHES} == DRIVER_RULES
 
 
-@pytest.mark.parametrize("story", [sends, sends_many, steps, reads, joins, shares, pauses, seeks, seeks_behind, looks])
+@pytest.mark.parametrize(
+    "story", [sends, sends_many, steps, reads, joins, shares, pauses, seeks, seeks_behind, looks, advances]
+)
 def test_a_sound_driver_is_told_nothing(stored, story):
     """The same stories over the memory backend as it is break no rule."""
     with mqplug.connect("memory", name=stored, extensions=[Debug(), Broken()]) as mq:

@@ -18,6 +18,7 @@ from mutants import (
     producing,
     rare_conditions,
     reading,
+    resolving,
     seeking,
     staging,
     transactions,
@@ -29,7 +30,7 @@ from mutants.core import CORE_MUTANTS
 SECTIONS = (
     lost_answers, reading, seeking, groups, nacking, members, producing, durability, misread_requests, large,
     asynchronous, disks, edge_cases, group_edge_cases, staging, unusual_input, hand_overs, rare_conditions,
-    transactions,
+    transactions, resolving,
 )  # fmt: skip
 
 

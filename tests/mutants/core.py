@@ -21,7 +21,7 @@ from mqplug import (
     Unsupported,
 )
 from mqplug._base import deadline
-from mqplug._client import topics
+from mqplug._client import queries, topics
 from mqplug._consume import dead_letters, driver_session, opening, seeking, start_positions as starts
 from mqplug._consume.ack_tracker import Tracker
 from mqplug._consume.acking import Acknowledgements
@@ -95,13 +95,15 @@ WRONG = [
     ("LIF-17", topics, "retention_seconds", lambda retention: retention),
     ("SEEK-07", seeking, "refuse_lost", lambda *anything: None),
     ("SEEK-08", seeking, "refuse_lost", lambda *anything: None),
+    ("WM-28", queries, "refuse_lost", lambda *anything: None),
+    ("WM-29", queries, "only", lambda partitions, topics, every: list(every)),
     ("LIF-04", Client, "health", lambda client, timeout=30: None),
     ("PRO-08", Producer, "send_many", lambda producer, records: records[0]),
     ("PRO-24", SendQueue, "unseen", _calls_the_unknown_failed),
     ("KEY-06", routing, "cycle", lambda order: repeat(order[0])),
     ("TOP-02", topics, "_differences", lambda wanted, there: []),
     ("ERR-06", urls, "shown", lambda url: url),
-    ("SEEK-26", starts, "check_log", lambda log, logs: None),
+    ("SEEK-26", starts, "check_log", lambda log, logs, *, whole=False: None),
     ("SEEK-27", Seeker, "_positions", lambda seeker, start, partition, deadline: {}),
     ("CC-02", driver_session, "_Receiving", lambda lock: contextlib.nullcontext(), "receiving"),
     ("TO-02", deadline, "check_timeout", lambda timeout: None),

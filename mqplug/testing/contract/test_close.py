@@ -36,6 +36,7 @@ def calls_of_client(client: Client, topic: str, group: str) -> list[Callable[[],
         client.health, lambda: client.create_topic(topic), lambda: client.partitions(topic),
         lambda: client.producer(topic), lambda: client.consumer(topic, start=EARLIEST), lambda: client.bounds(topic),
         lambda: client.watermarks(topic), lambda: list(client.read(topic)), lambda: client.watermarks([topic]),
+        lambda: client.resolve(topic, LATEST),
     ]  # fmt: skip
 
 

@@ -111,6 +111,7 @@ def test_wrong_types(bench: Bench) -> None:
         lambda: client.producer(7),  # type: ignore[arg-type]
         lambda: client.partitions(None),  # type: ignore[arg-type]
         lambda: client.watermarks(b"topic"),  # type: ignore[call-overload]
+        lambda: client.resolve(topic, ids[0]),  # type: ignore[call-overload]
         lambda: producer.send("text"),  # type: ignore[arg-type]
         lambda: producer.submit(7),  # type: ignore[arg-type]
         lambda: producer.send_many(["text"]),  # type: ignore[list-item]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 
-from mqplug import EARLIEST, ConcurrentUse, ForkedClient
+from mqplug import EARLIEST, LATEST, ConcurrentUse, ForkedClient
 from mqplug.aio import AsyncClient, AsyncConsumer, AsyncProducer
 from mqplug.testing._case_tools.asyncio_cases import heartbeat, run_in_loop
 from mqplug.testing._case_tools.bench import Bench
@@ -54,6 +54,7 @@ def calls(bench: Bench, mq: AsyncClient, topic: str, out: AsyncProducer, reader:
     return {
         "create_topic": lambda: mq.create_topic(name), "partitions": lambda: mq.partitions(name),
         "watermarks": lambda: mq.watermarks(topic), "bounds": lambda: mq.bounds(topic),
+        "resolve": lambda: mq.resolve(topic, LATEST),
         "producer": lambda: mq.producer(topic), "consumer": lambda: mq.consumer(topic, start=EARLIEST),
         "send": lambda: out.send(b"x", partition=0), "submit": lambda: out.submit(b"x", partition=0),
         "send_many": lambda: out.send_many([b"x"] * 10), "flush": out.flush,

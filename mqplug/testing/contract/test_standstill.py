@@ -84,13 +84,14 @@ def _receivers(bench: Bench, topic: str) -> dict[str, Consumer]:
 
 def _asking(bench: Bench, topic: str) -> dict[str, Call]:
     """Questions, each of another client."""
-    (health, partitions, marks, bounds, create, lag), new = (
-        (bench.connect() for _ in range(6)),
+    (health, partitions, marks, bounds, starts, create, lag), new = (
+        (bench.connect() for _ in range(7)),
         bench.owned(bench.name()),
     )
     found: dict[str, Call] = {
         "health": health.health, "partitions": lambda t: partitions.partitions(topic, timeout=t),
         "watermarks": lambda t: marks.watermarks(topic, timeout=t), "bounds": lambda t: bounds.bounds(topic, timeout=t),
+        "resolve": lambda t: starts.resolve(topic, LATEST, timeout=t),
         "create_topic": lambda t: create.create_topic(new, exist_ok=True, timeout=t),
     }  # fmt: skip
     if bench.client.capabilities.durable_groups:

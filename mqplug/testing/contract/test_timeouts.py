@@ -11,7 +11,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from mqplug import EARLIEST
+from mqplug import EARLIEST, LATEST
 from mqplug.testing._case_tools.bench import Bench
 from mqplug.testing._case_tools.registry import Registry
 
@@ -26,6 +26,7 @@ def blocking_calls(bench: Bench, topic: str) -> list[Call]:
     calls: list[Call] = [
         client.health, lambda t: client.partitions(topic, timeout=t), reader.receive,
         lambda t: client.watermarks(topic, timeout=t), lambda t: client.bounds(topic, timeout=t),
+        lambda t: client.resolve(topic, LATEST, timeout=t),
         lambda t: client.producer(topic, timeout=t), lambda t: client.consumer(topic, start=EARLIEST, timeout=t),
         lambda t: client.create_topic(topic, exist_ok=True, timeout=t), lambda t: reader.receive_many(5, t),
         lambda t: reader.seek(EARLIEST, timeout=t), lambda t: producer.send(b"x", timeout=t),

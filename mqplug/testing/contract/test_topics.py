@@ -130,6 +130,7 @@ def uses(bench: Bench, name: str) -> list[Callable[[], object]]:
     calls: list[Callable[[], object]] = [
         lambda: client.partitions(name), lambda: client.watermarks(name), lambda: client.watermarks([name]),
         lambda: client.bounds(name), lambda: client.read(name), lambda: client.producer(name),
+        lambda: client.resolve(name, LATEST), lambda: client.resolve([name], EARLIEST),
         lambda: client.consumer(name, start=EARLIEST), lambda: client.consumer([name], start=LATEST),
         lambda: roaming.send(b"x", topic=name), lambda: roaming.submit(b"x", topic=name),
     ]  # fmt: skip

@@ -26,6 +26,7 @@ def calls(bench: Bench, topic: str) -> dict[str, Call]:
         "partitions": lambda t: client.partitions(topic, timeout=t),
         "watermarks": lambda t: client.watermarks(topic, timeout=t),
         "bounds": lambda t: client.bounds(topic, timeout=t),
+        "resolve": lambda t: client.resolve(topic, LATEST, timeout=t),
         "producer": lambda t: client.producer(topic, timeout=t).close(),
         "consumer": lambda t: client.consumer(topic, start=LATEST, timeout=t).close(),
         "send": lambda t: producer.send(b"x", partition=0, timeout=t),
