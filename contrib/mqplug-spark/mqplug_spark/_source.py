@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NoReturn
 
-from pyspark.sql.datasource import DataSource, DataSourceReader
+from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader
 
 from mqplug_spark._errors import cut_short
 
@@ -48,9 +48,13 @@ class MqplugDataSource(DataSource):
         _refuse("write", "mqplug-spark does not write yet", "Send from foreachPartition with mqplug.connect")
 
     @cut_short
-    def streamReader(self, schema: StructType) -> NoReturn:  # noqa: N802
-        """Raise ``Unsupported``."""
-        _refuse("readStream", "mqplug-spark does not read streams yet", "Use spark.read in batches")
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802
+        """Return a streaming read of these columns, with limits if this PySpark has them."""
+        from mqplug_spark._options.read_options import parse_options
+        from mqplug_spark._rows.columns import chosen_columns
+        from mqplug_spark._stream_read.making import make_stream_reader
+
+        return make_stream_reader(parse_options(self.options, "stream"), chosen_columns(schema))
 
     @cut_short
     def streamWriter(self, schema: StructType, overwrite: bool) -> NoReturn:  # noqa: N802

@@ -52,11 +52,3 @@ def test_writing_is_refused(spark: SparkSession) -> None:
     writer = spark.range(1).write.format("mqplug").option("url", "kafka://localhost").option("topic", "orders")
     with pytest.raises(PySparkException, match="mqplug-spark does not write yet"):
         writer.mode("append").save()
-
-
-def test_streams_are_refused(spark: SparkSession) -> None:
-    """There is no streaming read yet, and the error says so."""
-    stream = spark.readStream.format("mqplug").option("url", "kafka://localhost").option("topic", "orders").load()
-    query = stream.writeStream.format("noop").start()
-    with pytest.raises(PySparkException, match="mqplug-spark does not read streams yet"):
-        query.awaitTermination(60)

@@ -1,0 +1,76 @@
+"""What a query has yet to read, from the offset that it has reached and the watermarks of its topics."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+import attrs
+
+from mqplug import Position, Watermarks
+from mqplug_spark._stream_read.data_loss import LossReports, made_again
+from mqplug_spark._stream_read.stream_offsets import Partition, StreamOffset
+
+Marks = Mapping[Partition, Watermarks]
+Count = Callable[[Position, Position], int]
+
+
+@attrs.frozen
+class Backlog:
+    """What a query has yet to read of one partition: from ``begin`` to ``until``, before any open transaction."""
+
+    begin: Position
+    until: Position
+
+
+def backlogs(
+    start: StreamOffset, marks: Marks, losses: LossReports, count: Count | None = None
+) -> dict[Partition, Backlog]:
+    """Return what there is to read behind an offset. A partition that is not in it is read from its earliest message.
+
+    A partition that is gone, or ends before the offset, has no backlog: the query keeps its place there.
+    """
+    for partition in sorted(start.reached.keys() - marks.keys()):
+        losses.gone(partition, start.reached[partition])
+    found = {}
+    for partition, mark in sorted(marks.items()):
+        reached_or_none = start.reached.get(partition)
+        if reached_or_none is None:
+            found[partition] = Backlog(mark.low, mark.readable)
+        elif backlog := _behind(partition, reached_or_none, mark, losses, count):
+            found[partition] = backlog
+    return found
+
+
+def _behind(
+    partition: Partition, reached: Position, mark: Watermarks, losses: LossReports, count: Count | None
+) -> Backlog | None:
+    if reached.log is not mark.high.log:
+        raise made_again(partition, reached)
+    if reached > mark.high:
+        what = f"{partition} ends at {mark.high!r}, before {reached!r}, up to which the query has read it"
+        losses.report(partition, what, log=reached.log, low=mark.low)
+        return None
+    if reached < mark.low:
+        losses.removed(partition, reached, mark.low, count and count(reached, mark.low))
+        return Backlog(mark.low, mark.readable)
+    return Backlog(reached, max(reached, mark.readable))
+
+
+def not_beyond(found: Mapping[Partition, Backlog], target: Mapping[Partition, Position]) -> dict[Partition, Backlog]:
+    """Return what lies before a target. Partitions that the target does not name are left for the next query."""
+    return {
+        partition: attrs.evolve(backlog, until=max(backlog.begin, min(backlog.until, target[partition])))
+        for partition, backlog in found.items()
+        if partition in target
+    }
+
+
+def offset_behind(
+    start: StreamOffset, ends: Mapping[Partition, Position], found: Mapping[Partition, Backlog]
+) -> StreamOffset:
+    """Return the offset of a batch that reads up to ``ends``; ``start`` itself if it reads nothing."""
+    if all(start.reached.get(partition) == end for partition, end in ends.items()):
+        return start
+    begins = {partition: found[partition].begin for partition in ends}
+    elsewhere = {each: begin for each, begin in begins.items() if start.reached.get(each) != begin}
+    return StreamOffset({**start.reached, **ends}, elsewhere)

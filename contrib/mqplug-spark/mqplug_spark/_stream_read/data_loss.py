@@ -1,0 +1,49 @@
+"""Says what a query can no longer read: an error, or with ``failOnDataLoss=false`` a line in the log."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+from mqplug import InvalidMessageId, Position, PositionLost
+from mqplug_spark._stream_read.stream_offsets import Partition
+
+log = logging.getLogger("mqplug.spark")
+
+
+class LossReports:
+    """Raises what is lost, or logs it: each loss once, though a query that waits meets it again and again."""
+
+    def __init__(self, *, fail: bool) -> None:
+        self._fail = fail
+        self._logged: dict[Partition, str] = {}
+
+    def gone(self, partition: Partition, reached: Position) -> None:
+        """Report a partition that is not there any more."""
+        self.report(partition, f"{partition} is gone; the query has read it up to {reached!r}", log=reached.log)
+
+    def removed(self, partition: Partition, reached: Position, low: Position, count: int | None = None) -> None:
+        """Report messages that retention removed, and how many at most if that can be counted."""
+        amount = "" if count is None else f"{count} "
+        what = f"retention removed {amount}messages of {partition} from {reached!r} to {low!r} before they were read"
+        self.report(partition, what, log=reached.log, low=low)
+
+    def report(self, partition: Partition, what: str, **where: Any) -> None:
+        """Raise ``PositionLost``, or log the loss if the query may go on."""
+        if self._fail:
+            raise PositionLost(
+                what, topic=partition.topic, operation="plan a stream",
+                fix="Say failOnDataLoss=false to go on with what remains, or start a query with a new checkpoint",
+                **where,
+            )  # fmt: skip
+        if self._logged.get(partition) != what:
+            self._logged[partition] = what
+            log.warning("failOnDataLoss=false: %s", what)
+
+
+def made_again(partition: Partition, reached: Position) -> InvalidMessageId:
+    """Return the error for a topic that was deleted and created again. No option lets a query jump to the new one."""
+    return InvalidMessageId(
+        f"{partition.topic!r} was deleted and created again since the query read {partition} up to {reached!r}",
+        topic=partition.topic, operation="plan a stream", fix="Read the new topic by a query with a new checkpoint",
+    )  # fmt: skip

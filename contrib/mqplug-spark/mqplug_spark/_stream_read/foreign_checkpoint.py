@@ -1,0 +1,107 @@
+"""Takes over the place of a stopped query of spark-sql-kafka from its checkpoint: ``startingOffsets=checkpoint:PATH``.
+
+Spark writes ``offsets/N`` when it plans batch N and ``commits/N`` when that is done. The query goes on behind the last
+batch that is done; one that was planned and not done is planned anew. If none is done, it begins where the old query
+began, which ``sources/0/0`` tells.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, Final
+
+from mqplug import ConfigError
+from mqplug_spark._stream_read.stream_offsets import Partition
+
+if TYPE_CHECKING:
+    from pyarrow.fs import FileSystem
+
+Places = dict[Partition, int]
+
+_BATCH: Final = re.compile(r"(?:.*/)?([0-9]+)", re.ASCII)
+_HADOOP_SCHEME: Final = re.compile("s3[an]://")
+_NAMED_SOURCE: Final = re.compile(r"[^{\s]*:(?=\{)")  # newer logs name the source of a line
+
+
+def read_places(path: str) -> Places:
+    """Return the offsets at which the query of a checkpoint goes on. Raise ``ConfigError`` if it has none of Kafka."""
+    from pyarrow import ArrowException
+
+    try:
+        files, folder = _file_system(path)
+        return _Checkpoint(path, files, folder.rstrip("/")).places()
+    except (OSError, ArrowException) as error:
+        raise _unusable(path, f"cannot be read by the driver's Python: {error}") from None
+
+
+def _file_system(path: str) -> tuple[FileSystem, str]:
+    from pyarrow.fs import FileSystem, LocalFileSystem
+
+    if path.startswith("/"):
+        return LocalFileSystem(), path
+    found: tuple[FileSystem, str] = FileSystem.from_uri(_HADOOP_SCHEME.sub("s3://", path))
+    return found
+
+
+class _Checkpoint:
+    """The files of one checkpoint."""
+
+    def __init__(self, path: str, files: FileSystem, folder: str) -> None:
+        self._path = path
+        self._files = files
+        self._folder = folder
+
+    def places(self) -> Places:
+        done = self._batches("commits")
+        if done:
+            return self._of_sources(self._read(f"offsets/{max(done)}").splitlines()[2:])
+        if not self._batches("offsets"):
+            raise _unusable(self._path, "holds no batch: there is no file in its folder offsets")
+        lines = [self._read(f"sources/{number}/0") for number in self._batches("sources")]
+        return self._of_sources([line[line.find("{") :] for line in lines])
+
+    def _of_sources(self, lines: list[str]) -> Places:
+        """Return the offsets of all sources of a query, of which those of Kafka name topics and partitions."""
+        found: Places = {}
+        for line in lines:
+            for partition, offset in _kafka_offsets(_NAMED_SOURCE.sub("", line, count=1)):
+                if partition in found:
+                    raise _unusable(self._path, f"reads {partition} by two sources")
+                found[partition] = offset
+        if not found:
+            raise _unusable(self._path, "holds no offsets of Kafka")
+        return found
+
+    def _batches(self, folder: str) -> list[int]:
+        from pyarrow.fs import FileSelector
+
+        listed = self._files.get_file_info(FileSelector(f"{self._folder}/{folder}", allow_not_found=True))
+        return sorted(int(match[1]) for each in listed if (match := _BATCH.fullmatch(each.path)))
+
+    def _read(self, name: str) -> str:
+        with self._files.open_input_stream(f"{self._folder}/{name}") as file:
+            return bytes(file.read()).decode()
+
+
+def _kafka_offsets(line: str) -> Iterator[tuple[Partition, int]]:
+    try:
+        stored: Any = json.loads(line)
+    except json.JSONDecodeError:
+        return
+    if not isinstance(stored, dict):
+        return
+    for topic, partitions in stored.items():
+        if not isinstance(partitions, dict):
+            continue
+        for number, offset in partitions.items():
+            if number.isascii() and number.isdigit() and isinstance(offset, int):
+                yield Partition(topic, int(number)), offset
+
+
+def _unusable(path: str, why: str) -> ConfigError:
+    return ConfigError(
+        f"startingOffsets: the checkpoint {path!r} {why}", operation="plan a stream",
+        fix="Name the folder that the stopped query had as checkpointLocation",
+    )  # fmt: skip

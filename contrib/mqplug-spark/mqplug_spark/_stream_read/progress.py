@@ -1,0 +1,105 @@
+"""A query's way through its topics, in the one process that plans its batches."""
+
+from __future__ import annotations
+
+from mqplug import Client
+from mqplug_spark._options.read_options import ReadOptions
+from mqplug_spark._ranges.read_range import ReadRange
+from mqplug_spark._ranges.splitting import split_ranges
+from mqplug_spark._stream_read.admission import at_most, check_countable, counting, everything, is_held, limits_of
+from mqplug_spark._stream_read.asking import Asking
+from mqplug_spark._stream_read.backlog import Marks, backlogs, not_beyond, offset_behind
+from mqplug_spark._stream_read.data_loss import LossReports
+from mqplug_spark._stream_read.group_commits import GroupCommits
+from mqplug_spark._stream_read.initial import initial_offset
+from mqplug_spark._stream_read.limits import BatchDelay
+from mqplug_spark._stream_read.planning import plan_batch
+from mqplug_spark._stream_read.stream_offsets import StreamOffset
+from mqplug_spark._stream_read.subscription import present
+
+NOTHING = StreamOffset({})
+
+
+class Progress:
+    """Plans the batches of one query. Making it asks nothing: Spark makes readers for tasks too."""
+
+    def __init__(self, options: ReadOptions) -> None:
+        self._options = options
+        self._ask = Asking(options.backend, options.poll_timeout)
+        self._losses = LossReports(fail=options.fail_on_data_loss)
+        self._group = GroupCommits(options.commit_group) if options.commit_group else None
+        self._delay = BatchDelay(options.min_offsets_per_trigger or 0, options.max_trigger_delay)
+        self._initial: StreamOffset | None = None
+        self._target: StreamOffset | None = None
+        self._planned = NOTHING
+        self.seen: StreamOffset | None = None
+
+    def initial(self) -> StreamOffset:
+        """Return where a new query begins: the same whenever it is asked for, and never behind a planned batch."""
+        if self._initial is None:
+            found = self._ask(self._find_initial)
+            self._initial = found if self.seen is None else _not_behind(found, self.seen)
+        return self._initial
+
+    def set_target(self) -> None:
+        """Note the present end: no batch of this run reads beyond it."""
+        self._target = _ends(self._ask(lambda client: self._marks(client, NOTHING)))
+
+    def next(self, start: StreamOffset, *, most: int | None = None, limited: bool = False) -> StreamOffset:
+        """Return the offset of the next batch, within limits if it is ``limited``; ``start`` if there is none now."""
+        return self._ask(lambda client: self._next(client, start, most, limited))
+
+    def latest(self) -> StreamOffset:
+        """Return the present end, where Spark does not tell what the query has reached."""
+        self._planned = self.next(self._planned)
+        return self._planned
+
+    def processed(self, offset: StreamOffset) -> None:
+        """Move ``commitGroup`` to an offset whose batch is processed."""
+        if group := self._group:
+            self._ask(lambda client: group.move(client, offset.reached))
+
+    def ranges(self, start: StreamOffset, end: StreamOffset) -> list[ReadRange]:
+        """Return what the tasks of a batch read. It follows from the offsets and the options alone."""
+        ranges, options = plan_batch(start, end, self._losses), self._options
+        if options.min_partitions is None and options.max_records_per_partition is None:
+            return ranges
+        return self._ask(lambda client: split_ranges(client, ranges, options))
+
+    def _find_initial(self, client: Client) -> StreamOffset:
+        self._check(client)
+        return initial_offset(client, self._options, self._losses)
+
+    def _next(self, client: Client, start: StreamOffset, most: int | None, limited: bool) -> StreamOffset:
+        marks = self._marks(client, start)
+        found = backlogs(start, marks, self._losses, counting(client))
+        if self._group:
+            places = {partition: at for partition, at in start.reached.items() if partition in found}
+            self._group.move(client, places)
+        if self._target is not None:
+            found = not_beyond(found, self._target.reached)
+        elif limited and self._options.min_offsets_per_trigger and is_held(client, found, self._delay):
+            return start
+        ends = everything(found) if most is None else at_most(client, found, most)
+        return offset_behind(start, ends, found)
+
+    def _check(self, client: Client) -> None:
+        """Raise ``Unsupported`` for limits that this backend cannot keep, before the first batch."""
+        check_countable(client, limits_of(self._options))
+
+    def _marks(self, client: Client, start: StreamOffset) -> Marks:
+        self._check(client)
+        marks = present(client, self._options.topics, {each.topic for each in start.reached})
+        self.seen = _ends(marks)
+        return marks
+
+
+def _ends(marks: Marks) -> StreamOffset:
+    return StreamOffset({partition: mark.readable for partition, mark in marks.items()})
+
+
+def _not_behind(found: StreamOffset, planned: StreamOffset) -> StreamOffset:
+    """Return where a query begins for which older Sparks asked only after they had planned its first batch."""
+    return StreamOffset(
+        {partition: min(at, planned.reached.get(partition, at)) for partition, at in found.reached.items()}
+    )

@@ -1,0 +1,64 @@
+"""A streaming read: what every supported PySpark calls. Each batch reads all that is stored when it is planned."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
+
+from mqplug_spark._clients.process_clients import drop_client, process_client
+from mqplug_spark._errors import cut_short, cut_short_while_reading
+from mqplug_spark._options.read_options import ReadOptions
+from mqplug_spark._ranges.reading import read_planned
+from mqplug_spark._rows.columns import ReadColumns
+from mqplug_spark._stream_read.progress import Progress
+from mqplug_spark._stream_read.stream_offsets import StoredOffset, StreamOffset
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+class StreamReader(DataSourceStreamReader):
+    """What Spark calls in the one process of a query, and pickles for the tasks, which call ``read`` alone."""
+
+    def __init__(self, options: ReadOptions, columns: ReadColumns) -> None:
+        self._options = options
+        self._columns = columns
+        self._progress = Progress(options)
+
+    @cut_short
+    def initialOffset(self) -> StoredOffset:  # noqa: N802
+        """Return where a new query begins. Spark asks twice: the answer stays the same."""
+        return self._progress.initial().to_store()
+
+    @cut_short
+    def partitions(self, start: Mapping[str, Any], end: Mapping[str, Any]) -> list[InputPartition]:
+        """Return the ranges between two offsets, which tell all that is needed."""
+        ranges = self._progress.ranges(StreamOffset.from_stored(start), StreamOffset.from_stored(end))
+        return [InputPartition(each) for each in ranges]
+
+    @cut_short_while_reading
+    def read(self, partition: InputPartition | None) -> Iterator[pa.RecordBatch]:
+        """Yield the rows of one range, in a task."""
+        if partition is None or partition.value is None:
+            return
+        backend = self._options.backend
+        get, drop = partial(process_client, backend), partial(drop_client, backend)
+        for batch in read_planned(get, drop, partition.value, self._options):
+            yield self._columns.record_batch(batch)
+
+
+class UnlimitedStreamReader(StreamReader):
+    """The reader for PySpark before 4.2, which does not tell where a batch begins, and knows no limits."""
+
+    @cut_short
+    def latestOffset(self) -> StoredOffset:  # type: ignore[override]  # noqa: N802
+        """Return the end of all that is stored."""
+        return self._progress.latest().to_store()
+
+    @cut_short
+    def commit(self, end: Mapping[str, Any]) -> None:
+        """Move ``commitGroup`` to the end of a batch that is processed."""
+        self._progress.processed(StreamOffset.from_stored(end))

@@ -1,0 +1,128 @@
+"""Streaming queries: one without Spark, which calls a reader as Spark does, and starting one on Spark."""
+
+from __future__ import annotations
+
+import json
+import pickle
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+import attrs
+from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit
+from pyspark.sql.types import BinaryType, IntegerType, StringType, StructField, StructType
+from waiting import wait_until
+
+from mqplug_spark._options.read_options import parse_options
+from mqplug_spark._rows.columns import chosen_columns
+from mqplug_spark._stream_read.limited_reader import LimitedStreamReader
+
+if TYPE_CHECKING:
+    from pyspark.sql.streaming import StreamingQuery
+
+SCHEMA = StructType(
+    [StructField("topic", StringType()), StructField("partition", IntegerType()), StructField("value", BinaryType())]
+)
+
+Row = tuple[str, int, int]  # topic, partition, and the number that is the value
+
+
+@attrs.define
+class Query:
+    """Calls a reader in the order in which Spark calls it. ``planned`` and ``done`` are what its checkpoint holds."""
+
+    options: Mapping[str, str]
+    planned: list[str] = attrs.field(factory=list)
+    done: int = 0
+    _reader: LimitedStreamReader | None = None
+    _limit: ReadLimit = attrs.field(factory=ReadAllAvailable)
+    _first: str | None = None
+
+    def start(self, *, available_now: bool = False) -> Query:
+        """Begin a run, as a new process does. A batch that was planned and not done is read first."""
+        options = parse_options(self.options, "stream")
+        self._reader = LimitedStreamReader(options, chosen_columns(SCHEMA))
+        self._limit = self._reader.getDefaultReadLimit()
+        if available_now:
+            self._reader.prepareForTriggerAvailableNow()
+        return self
+
+    def batch(self, *, once: bool = False, fail: bool = False) -> list[Row] | None:
+        """Run the next trigger. Return its rows, or None if there is no batch. With ``fail`` the batch is not done."""
+        reader = self._reader
+        assert reader is not None
+        if self.done == len(self.planned):
+            start = self.planned[-1] if self.planned else self._initial()
+            end = _json(reader.latestOffset(json.loads(start), ReadAllAvailable() if once else self._limit))
+            reader.reportLatestOffset()
+            if end == start:
+                return None
+            self.planned.append(end)
+            if len(self.planned) > 1:
+                reader.commit(json.loads(start))
+        return self._run(fail)
+
+    def to_the_end(self) -> list[list[Row]]:
+        """Run triggers until there is no batch."""
+        batches = []
+        while (rows := self.batch()) is not None:
+            batches.append(rows)
+        return batches
+
+    def _initial(self) -> str:
+        assert self._reader is not None
+        found = _json(self._reader.initialOffset())
+        assert self._first in {None, found}, "Spark asks several times, and goes by the last answer"
+        self._first = found
+        return found
+
+    def _run(self, fail: bool) -> list[Row]:
+        assert self._reader is not None
+        start = self.planned[-2] if len(self.planned) > 1 else self._first or self._initial()
+        task = pickle.loads(pickle.dumps(LimitedStreamReader(self._reader._options, self._reader._columns)))
+        ranges = self._reader.partitions(json.loads(start), json.loads(self.planned[-1]))
+        rows = [row for each in pickle.loads(pickle.dumps(ranges)) for batch in task.read(each) for row in _rows(batch)]
+        self.done += not fail
+        return rows
+
+
+def _json(offset: Any) -> str:
+    return json.dumps(offset)
+
+
+def _rows(batch: Any) -> list[Row]:
+    return [
+        (topic, partition, int(value))
+        for topic, partition, value in zip(
+            batch["topic"].to_pylist(), batch["partition"].to_pylist(), batch["value"].to_pylist(), strict=True
+        )
+    ]
+
+
+def numbers(rows: list[Row] | None, partition: int = 0) -> list[int]:
+    """Return the numbers of one partition, in order."""
+    return [number for _, found, number in rows or [] if found == partition]
+
+
+def started(begin: Callable[[], StreamingQuery]) -> StreamingQuery:
+    """Return a query that runs, or has ended. Begin it again where Spark's own start-up ran out of time.
+
+    Spark gives the Python process of a source ten seconds to connect back, before any code of ours is imported; on a
+    busy machine that is not enough.
+    """
+    while True:
+        query = begin()
+        wait_until(lambda: not query.isActive or query.lastProgress is not None or _waits(query))  # noqa: B023
+        if query.isActive or "failed to connect back" not in str(query.exception()):
+            return query
+
+
+def _waits(query: StreamingQuery) -> bool:
+    return "Waiting for" in query.status["message"]
+
+
+def finished(begin: Callable[[], StreamingQuery]) -> None:
+    """Run a query to its end. Raise what ended it."""
+    query = started(begin)
+    wait_until(lambda: not query.isActive, 120)
+    if (error := query.exception()) is not None:
+        raise error

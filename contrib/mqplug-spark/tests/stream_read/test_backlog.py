@@ -1,0 +1,106 @@
+"""What a query has yet to read, and what it can no longer read."""
+
+from __future__ import annotations
+
+import logging
+
+import pytest
+from places import at, mark, orders, reached
+
+from mqplug import InvalidMessageId, PositionLost
+from mqplug_spark._stream_read.backlog import Backlog, backlogs, not_beyond, offset_behind
+from mqplug_spark._stream_read.data_loss import LossReports
+from mqplug_spark._stream_read.stream_offsets import StreamOffset
+
+
+def strict() -> LossReports:
+    """Losses are errors."""
+    return LossReports(fail=True)
+
+
+def test_a_query_reads_on_from_where_it_is_and_new_partitions_from_their_start() -> None:
+    """What the query has read is left out; a partition it does not know begins at EARLIEST."""
+    found = backlogs(reached(5), {orders(0): mark(0, 2, 9), orders(1): mark(1, 3, 4)}, strict())
+    assert found == {orders(0): Backlog(at(0, 5), at(0, 9)), orders(1): Backlog(at(1, 3), at(1, 4))}
+
+
+def test_the_batch_of_a_new_partition_stores_where_it_began() -> None:
+    """The offset behind the batch names the first position of the partition that joins, once."""
+    marks = {orders(0): mark(0, 2, 9), orders(1): mark(1, 3, 4)}
+    found = backlogs(reached(9), marks, strict())
+    behind = offset_behind(reached(9), {key: each.until for key, each in found.items()}, found)
+    assert behind == reached(9, 4, begun={1: 3})
+    again = backlogs(behind, marks, strict())
+    assert offset_behind(behind, {key: each.until for key, each in again.items()}, again) is behind
+
+
+def test_an_empty_new_partition_joins_at_once() -> None:
+    """Its place is stored though it holds nothing, so that retention cannot pass by unseen."""
+    found = backlogs(reached(9), {orders(0): mark(0, 2, 9), orders(1): mark(1, 0, 0)}, strict())
+    assert offset_behind(reached(9), {key: each.until for key, each in found.items()}, found) == reached(
+        9, 0, begun={1: 0}
+    )
+
+
+def test_a_target_is_not_passed() -> None:
+    """With availableNow neither later messages nor later partitions are read, and no batch goes back."""
+    marks = {orders(0): mark(0, 0, 9), orders(1): mark(1, 0, 9), orders(2): mark(2, 0, 9)}
+    found = backlogs(reached(2, 8), marks, strict())
+    assert not_beyond(found, reached(5, 6).reached) == {
+        orders(0): Backlog(at(0, 2), at(0, 5)),
+        orders(1): Backlog(at(1, 8), at(1, 8)),
+    }
+
+
+def test_what_retention_took_is_an_error_with_topic_and_range() -> None:
+    """The error names the partition, what is missing, and where the log begins."""
+    with pytest.raises(PositionLost, match=r"of orders\[0\] from .* 2\) to .* 4\) before they were read") as lost:
+        backlogs(reached(2), {orders(0): mark(0, 4, 9)}, strict())
+    assert lost.value.low == at(0, 4)
+    assert lost.value.topic == "orders"
+
+
+def test_losses_that_are_allowed_are_logged_once(caplog: pytest.LogCaptureFixture) -> None:
+    """A query that waits meets the same loss at each trigger: the log says it once."""
+    losses = LossReports(fail=False)
+    with caplog.at_level(logging.WARNING, "mqplug.spark"):
+        for _ in range(3):
+            found = backlogs(reached(2, 2), {orders(0): mark(0, 4, 9)}, losses)
+    assert found == {orders(0): Backlog(at(0, 4), at(0, 9))}
+    assert len(caplog.records) == 2
+
+
+def test_a_range_that_is_lost_as_a_whole_is_stepped_over() -> None:
+    """Where nothing is left the offset moves on, so that the loss is met once."""
+    losses = LossReports(fail=False)
+    found = backlogs(reached(2), {orders(0): mark(0, 9, 9)}, losses)
+    assert offset_behind(reached(2), {orders(0): found[orders(0)].until}, found) == reached(9, begun={0: 9})
+
+
+def test_a_log_that_ends_before_the_query_is_a_loss() -> None:
+    """A log that lost its end is no place to wait silently."""
+    with pytest.raises(PositionLost, match=r"orders\[0\] ends at .* 3\), before .* 5\)"):
+        backlogs(reached(5), {orders(0): mark(0, 0, 3)}, strict())
+    assert backlogs(reached(5), {orders(0): mark(0, 0, 3)}, LossReports(fail=False)) == {}
+
+
+@pytest.mark.parametrize("fail", [True, False])
+def test_a_topic_made_again_is_an_error(fail: bool) -> None:
+    """No query jumps to a new topic of the same name, also where losses are allowed."""
+    with pytest.raises(InvalidMessageId, match="deleted and created again"):
+        backlogs(reached(5), {orders(0): mark(0, 0, 9, incarnation="new")}, LossReports(fail=fail))
+
+
+def test_a_partition_that_is_gone_keeps_its_place() -> None:
+    """It stays in the offset, so that a topic made again later is noticed."""
+    found = backlogs(reached(5, 6), {orders(0): mark(0, 0, 9)}, LossReports(fail=False))
+    assert offset_behind(reached(5, 6), {orders(0): at(0, 9)}, found) == reached(9, 6)
+    with pytest.raises(PositionLost, match=r"orders\[1\] is gone"):
+        backlogs(reached(5, 6), {orders(0): mark(0, 0, 9)}, strict())
+
+
+def test_nothing_new_is_the_same_offset() -> None:
+    """Spark plans no batch for an offset that is what it was."""
+    start = StreamOffset({orders(0): at(0, 9)})
+    found = backlogs(start, {orders(0): mark(0, 0, 9)}, strict())
+    assert offset_behind(start, {orders(0): at(0, 9)}, found) is start

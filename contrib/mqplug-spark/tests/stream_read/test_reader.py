@@ -1,0 +1,317 @@
+"""A stream's reader, called as Spark calls it, over each backend."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Callable, Iterator
+from itertools import chain
+
+import pytest
+from clusters import Cluster, over, points, send, trim
+from queries import Query, numbers
+
+from mqplug import ConsumerBusy, InvalidMessageId, Position, PositionLost, TopicNotFound, Unsupported
+from mqplug_spark._clients.process_clients import drop_client
+from mqplug_spark._options.read_options import parse_options
+
+pytestmark = pytest.mark.timeout(180)  # the first test that asks for a broker starts it
+
+COUNTING = ("rocksmq", "kafka")
+TRIMMING = ("rocksmq", "kafka")
+
+
+@pytest.fixture
+def query(cluster: Cluster, topic: str) -> Iterator[Callable[..., Query]]:
+    """Return a function that makes a query of the topic from the earliest, with more options."""
+    base = {"url": cluster.url, "subscribe": topic, "startingOffsets": "earliest", "pollTimeoutMs": "30000"}
+
+    def make(**options: str) -> Query:
+        return Query({name: text for name, text in {**base, **options}.items() if text})
+
+    yield make
+    drop_client(parse_options(base).backend)
+
+
+def test_a_query_reads_everything_once(query: Callable[..., Query], cluster: Cluster, topic: str) -> None:
+    """Batches join without gap or overlap, over a restart too; where nothing came there is no batch."""
+    made = query().start()
+    assert made.batch() is None or made.done
+    send(cluster, topic, 100, partition=0)
+    send(cluster, topic, 50, partition=1)
+    assert Counter(made.batch()) == Counter(
+        [*((topic, 0, number) for number in range(100)), *((topic, 1, number) for number in range(50))]
+    )
+    assert made.batch() is None
+    send(cluster, topic, 10)
+    made.start()
+    assert numbers(made.batch()) == list(range(10))
+    assert made.batch() is None
+
+
+def test_a_batch_that_was_not_done_is_read_again_as_it_was(
+    query: Callable[..., Query], cluster: Cluster, topic: str
+) -> None:
+    """After a crash the planned batch comes again, with the same ranges, before anything new."""
+    send(cluster, topic, 100)
+    made = query().start()
+    first = made.batch(fail=True)
+    send(cluster, topic, 100)
+    made.start()
+    assert made.batch() == first
+    assert numbers(made.batch()) == list(range(100))
+
+
+def test_a_query_begins_at_the_latest_and_loses_nothing(
+    query: Callable[..., Query], cluster: Cluster, topic: str
+) -> None:
+    """The default is latest. Spark asks twice where a query begins: what comes between is read."""
+    send(cluster, topic, 5)
+    made = query(startingOffsets="").start()
+    assert made.batch() is None
+    sent = send(cluster, topic, 7)
+    assert numbers(made.batch()) == list(range(7))
+    begun = query(startingOffsets=points(topic, str(sent[3]), -1)).start()
+    assert numbers(begun.batch()) == [3, 4, 5, 6]
+
+
+@over(*COUNTING)
+def test_a_limit_is_split_by_lag_and_exact(query: Callable[..., Query], cluster: Cluster, topic: str) -> None:
+    """80,000 messages with 20,000 for each trigger are four batches, each split as the partitions lag."""
+    send(cluster, topic, 60_000, partition=0)
+    send(cluster, topic, 20_000, partition=1)
+    made = query(maxOffsetsPerTrigger="20000").start(available_now=True)
+    batches = made.to_the_end()
+    assert [(len(numbers(rows, 0)), len(numbers(rows, 1))) for rows in batches] == [(15_000, 5_000)] * 4
+    assert numbers(list(chain(*batches))) == list(range(60_000))
+
+
+@over(*COUNTING)
+def test_available_now_ends_at_what_was_there(
+    query: Callable[..., Query], cluster: Cluster, topic: str, make_topic: Callable[..., str]
+) -> None:
+    """Neither messages nor partitions that come during the run belong to it; the next run reads them."""
+    send(cluster, topic, 100)
+    made = query(maxOffsetsPerTrigger="60", minOffsetsPerTrigger="50").start(available_now=True)
+    assert numbers(made.batch()) == list(range(60))
+    send(cluster, topic, 100)
+    cluster.client.add_partitions(topic, 3)
+    send(cluster, topic, 5, partition=2)
+    assert numbers(made.batch()) == list(range(60, 100))
+    assert made.batch() is None
+    made.start(available_now=True)
+    rows = list(chain(*made.to_the_end()))
+    assert (numbers(rows), numbers(rows, 2)) == (list(range(100)), list(range(5)))
+
+
+@over(*COUNTING)
+def test_a_trigger_that_takes_all_ignores_limits(query: Callable[..., Query], cluster: Cluster, topic: str) -> None:
+    """Trigger.Once asks for all there is."""
+    send(cluster, topic, 500)
+    made = query(maxOffsetsPerTrigger="60").start()
+    assert numbers(made.batch(once=True)) == list(range(500))
+
+
+@over("rocksmq")
+def test_a_batch_waits_for_enough_messages(query: Callable[..., Query], cluster: Cluster, topic: str) -> None:
+    """After the first batch of a run, one waits for minOffsetsPerTrigger, at most for maxTriggerDelay."""
+    send(cluster, topic, 3)
+    made = query(minOffsetsPerTrigger="10", maxTriggerDelay="1h").start()
+    assert numbers(made.batch()) == [0, 1, 2]
+    send(cluster, topic, 9)
+    assert made.batch() is None
+    send(cluster, topic, 1)
+    assert numbers(made.batch()) == [*range(9), 0]
+    hasty = query(minOffsetsPerTrigger="10", maxTriggerDelay="1ms").start()
+    hasty.batch()
+    send(cluster, topic, 1)
+    assert numbers(hasty.batch()) == [0]
+
+
+@over("pulsar")
+@pytest.mark.parametrize("limit", ["maxOffsetsPerTrigger", "minOffsetsPerTrigger"])
+def test_limits_are_refused_by_name_where_positions_cannot_be_counted(query: Callable[..., Query], limit: str) -> None:
+    """Pulsar's positions cannot be advanced: the option is named before the first batch."""
+    with pytest.raises(Unsupported, match=f"{limit} needs positions that can be counted"):
+        query(**{limit: "10"}).start().batch()
+
+
+def test_partitions_and_topics_that_come_later_begin_at_their_first_message(
+    query: Callable[..., Query], cluster: Cluster, make_topic: Callable[..., str]
+) -> None:
+    """Also when they come while the query is stopped, and when their first batch is read again."""
+    first = make_topic(partitions=1)
+    send(cluster, first, 3)
+    made = query(subscribe="", subscribePattern=f"{first}.*", startingOffsets="latest").start()
+    assert made.batch() is None or made.done
+    cluster.client.add_partitions(first, 2)
+    send(cluster, first, 4, partition=1)
+    assert numbers(made.batch(), 1) == [0, 1, 2, 3]
+    other = f"{first}-later"
+    cluster.client.create_topic(other)
+    send(cluster, other, 5)
+    made.start()
+    rows = made.batch(fail=True)
+    assert rows == [(other, 0, number) for number in range(5)]
+    if cluster.backend in TRIMMING:
+        trim(cluster, send(cluster, other, 1)[0])
+        with pytest.raises(PositionLost):
+            made.start().batch()
+    else:
+        assert made.start().batch() == rows
+
+
+@over(*TRIMMING)
+def test_retention_that_overtakes_a_query_is_an_error_or_a_step(
+    query: Callable[..., Query], cluster: Cluster, topic: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The error names topic and range; where losses are allowed, the log counts them and the rest is read."""
+    sent = send(cluster, topic, 100)
+    made = query(maxOffsetsPerTrigger="10").start()
+    assert numbers(made.batch()) == list(range(10))
+    trim(cluster, sent[40])
+    with pytest.raises(PositionLost, match=rf"retention removed 30 messages of {topic}\[0\] from .* 10\) to .* 40\)"):
+        made.batch()
+    with pytest.raises(PositionLost, match="failOnDataLoss=false"):
+        made.start().batch()
+    lenient = query(maxOffsetsPerTrigger="10", failOnDataLoss="false")
+    lenient.planned, lenient.done = made.planned, made.done
+    lenient.start()
+    assert numbers(lenient.batch()) == list(range(40, 50))
+    assert [record.getMessage() for record in caplog.records if "removed 30 messages" in record.getMessage()]
+    assert numbers(list(chain(*lenient.to_the_end()))) == list(range(50, 100))
+
+
+@over(*TRIMMING)
+def test_retention_that_overtakes_a_planned_batch_is_an_error_in_its_task(
+    query: Callable[..., Query], cluster: Cluster, topic: str
+) -> None:
+    """A batch that was planned and not done is not silently shorter when it is read again."""
+    sent = send(cluster, topic, 100)
+    made = query().start()
+    made.batch(fail=True)
+    trim(cluster, sent[40])
+    with pytest.raises(PositionLost):
+        made.start().batch()
+    lenient = query(failOnDataLoss="false")
+    lenient.planned = made.planned
+    assert numbers(lenient.start().batch()) == list(range(40, 100))
+
+
+@over("rocksmq", "kafka")
+@pytest.mark.parametrize("lenient", ["true", "false"])
+def test_a_topic_made_again_is_an_error(
+    query: Callable[..., Query], cluster: Cluster, make_topic: Callable[..., str], lenient: str
+) -> None:
+    """In a running query, and in one that starts again from its checkpoint."""
+    again = make_topic()
+    send(cluster, again, 5)
+    made = query(subscribe=again, failOnDataLoss=lenient).start()
+    made.batch()
+    cluster.client.delete_topic(again)
+    cluster.client.create_topic(again, partitions=2)
+    send(cluster, again, 50)
+    for _ in range(2):
+        with pytest.raises(InvalidMessageId, match=f"'{again}' was deleted and created again"):
+            made.start().batch()
+
+
+@over("pulsar")
+def test_a_topic_made_again_on_pulsar_is_a_loss(
+    query: Callable[..., Query], cluster: Cluster, make_topic: Callable[..., str]
+) -> None:
+    """Its positions do not tell a new topic from an old one that retention has emptied: both are a loss."""
+    again = make_topic()
+    send(cluster, again, 5)
+    made = query(subscribe=again).start()
+    made.batch()
+    cluster.client.delete_topic(again)
+    cluster.client.create_topic(again, partitions=2)
+    send(cluster, again, 50)
+    for _ in range(2):
+        with pytest.raises(PositionLost):
+            made.start().batch()
+    lenient = query(subscribe=again, failOnDataLoss="false")
+    lenient.planned, lenient.done = made.planned, made.done
+    assert numbers(lenient.start().batch()) == list(range(50))
+
+
+@over(*TRIMMING)
+def test_a_deleted_topic_is_a_loss(
+    query: Callable[..., Query], cluster: Cluster, topic: str, make_topic: Callable[..., str]
+) -> None:
+    """It is an error; where losses are allowed the others are read, and its place is kept."""
+    gone = make_topic()
+    send(cluster, gone, 5)
+    made = query(subscribe=f"{topic},{gone}", failOnDataLoss="false").start()
+    made.batch()
+    cluster.client.delete_topic(gone)
+    send(cluster, topic, 5)
+    assert made.batch() == [(topic, 0, number) for number in range(5)]
+    strict = query(subscribe=f"{topic},{gone}")
+    strict.planned, strict.done = made.planned, made.done
+    with pytest.raises(PositionLost, match=rf"{gone}\[0\] is gone"):
+        strict.start().batch()
+
+
+def test_a_topic_that_was_never_there_is_named(query: Callable[..., Query]) -> None:
+    """A new query does not wait for a topic that does not exist."""
+    with pytest.raises(TopicNotFound, match="nowhere"):
+        query(subscribe="nowhere").start().batch()
+
+
+def behind(cluster: Cluster, topic: str) -> int:
+    """The lag of the group that follows a query. Pulsar counts batches of messages."""
+    lag = sum(cluster.client.lag(topic, group=f"lag-{topic}").values())
+    return lag if cluster.has_offsets or lag == 0 else 5
+
+
+def test_a_group_follows_the_query(query: Callable[..., Query], cluster: Cluster, topic: str) -> None:
+    """The lag of commitGroup is that of the query when the last batch was planned, over restarts too."""
+    send(cluster, topic, 5)
+    made = query(commitGroup=f"lag-{topic}").start()
+    made.batch()
+    assert behind(cluster, topic) == 5
+    assert made.batch() is None
+    assert behind(cluster, topic) == 0
+    send(cluster, topic, 5)
+    made.batch(fail=True)
+    made.start()
+    made.batch()
+    assert behind(cluster, topic) == 5
+    made.batch()
+    assert behind(cluster, topic) == 0
+
+
+def test_a_group_with_consumers_of_its_own_is_refused(
+    query: Callable[..., Query], cluster: Cluster, topic: str
+) -> None:
+    """A query that starts does not move a group that somebody uses; one that runs goes on."""
+    send(cluster, topic, 3)
+    with cluster.client.consumer(topic, group=f"used-{topic}") as consumer:
+        assert consumer.receive(20) is not None
+        with pytest.raises(ConsumerBusy, match=f"commitGroup: the group 'used-{topic}' has consumers of its own"):
+            query(commitGroup=f"used-{topic}").start().batch()
+    made = query(commitGroup=f"used-{topic}").start()
+    assert numbers(made.batch()) == [0, 1, 2]
+    with cluster.client.consumer(topic, group=f"used-{topic}") as consumer:
+        consumer.receive(5)
+        send(cluster, topic, 3)
+        assert numbers(made.batch()) == [0, 1, 2]
+
+
+@over(*COUNTING)
+def test_tasks_follow_from_the_offsets(query: Callable[..., Query], cluster: Cluster, topic: str) -> None:
+    """The options minPartitions and maxRecordsPerPartition split a batch, and the same batch always in the same way."""
+    send(cluster, topic, 100)
+    made = query(maxRecordsPerPartition="30").start()
+    made.batch(fail=True)
+    again = query(maxRecordsPerPartition="30").start()._reader
+    assert again is not None
+    assert made._reader is not None
+    offsets = json.loads(made._first or ""), json.loads(made.planned[0])
+    ranges = [each.value for each in made._reader.partitions(*offsets)]
+    assert ranges == [each.value for each in again.partitions(*offsets)]
+    sizes = [Position.parse(each.until).coordinates[0] - Position.parse(each.start).coordinates[0] for each in ranges]
+    assert sum(sizes) == 100
+    assert max(sizes) <= 30
