@@ -20,12 +20,13 @@ EAGER = frozenset({"range", "roundrobin"})
 WITHIN_TRANSACTION = {"message.timeout.ms", "delivery.timeout.ms", "socket.timeout.ms"}
 """Native options that a transaction's timeout bounds."""
 
-TRANSACTION_IDLE_MS = 6_000
-"""After this time without traffic, a connection of a transaction name is closed.
+LOOKING_AGAIN = {"connections.max.idle.ms": 6_000, "topic.metadata.refresh.interval.ms": 2_000}
+"""Makes a transaction name look for the coordinator of a group again, if the one that it knew is away.
 
 To store positions, librdkafka 2.16 waits for the group coordinator that it knew before, even if that has been away, and
 beyond any timeout. It looks for the present one only when the state of a connection changes (librdkafka issue 5511). So
-a state has to change now and then. Twice this time may pass, for a connection may be needed to look for it.
+idle connections are closed, the one to the transaction's coordinator among them. Another one is needed to look, so it
+is kept busy: some broker is asked for metadata more often than that.
 """
 
 ALONE = 1
@@ -81,7 +82,7 @@ def transacting(settings: KafkaSettings, name: str, batch_bytes: int | None = No
     """Return the native options of the producer that holds a transaction name, and makes batches of this size."""
     limit = round(settings.transaction_timeout * 1000)
     options = {
-        "connections.max.idle.ms": TRANSACTION_IDLE_MS,
+        **LOOKING_AGAIN,
         **producing(settings),
         "transactional.id": name,
         "transaction.timeout.ms": limit,
