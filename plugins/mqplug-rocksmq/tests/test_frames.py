@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from hypothesis import given, settings, strategies as st
 from rocksmq_stores import eventually, store_settings
@@ -24,7 +25,7 @@ from mqplug_rocksmq._format.page import Page, PageColumns, encode_page
 from mqplug_rocksmq._processes import server_connection
 from mqplug_rocksmq._processes.client_connection import ClientConnection
 from mqplug_rocksmq._processes.codec import error_from_wire, error_to_wire, from_wire, to_wire
-from mqplug_rocksmq._processes.frames import MAX_BODY, PROTOCOL, FrameReader, pack_frame
+from mqplug_rocksmq._processes.frames import LARGE_BODY, MAX_BODY, PROTOCOL, FrameReader, pack_frame
 from mqplug_rocksmq._processes.open_stores import close_store, open_store
 from mqplug_rocksmq._store.store import Store
 
@@ -114,6 +115,32 @@ def test_frames_are_bounded() -> None:
     inbox.feed(struct.pack("<4sII", b"MQF1", 2, MAX_BODY + 1))
     with pytest.raises(ConnectError, match="says too much"):
         inbox.take()
+
+
+@given(st.binary(max_size=50), st.dictionaries(texts, numbers, max_size=3), st.data())
+def test_large_frames_come_back(before: bytes, header: dict[str, int], data: st.DataObject) -> None:
+    """A large frame gets memory of its own, in which its body is aligned. Frames before and behind it come whole."""
+    large = os.urandom(LARGE_BODY)
+    raw = pack_frame({}, before) + pack_frame(header, large) + pack_frame({"behind": 1})
+    inbox, split = FrameReader(), data.draw(st.integers(1, len(raw) - LARGE_BODY // 2))
+    inbox.feed(raw[:split])
+    found: list[tuple[dict[str, Any], bytes]] = []
+    while len(found) < 3:
+        if frame := inbox.take():
+            found.append((frame[0], bytes(frame[1])))
+        elif rest := inbox.large_frame():
+            while size := min(len(rest.rest), 10_000):
+                rest.rest[:size] = raw[split : split + size]
+                rest.received(size)
+                split += size
+            words, body = rest.take()
+            assert body.readonly
+            assert pa.py_buffer(body).address % 8 == 0
+            found.append((words, bytes(body)))
+        else:
+            inbox.feed(raw[split : split + 5])
+            split += 5
+    assert found == [({}, before), (header, large), ({"behind": 1}, b"")]
 
 
 # against a live owner ------------------------------------------------------------------------------------------

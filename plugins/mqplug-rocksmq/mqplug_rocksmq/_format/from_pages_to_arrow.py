@@ -25,7 +25,7 @@ _NO_BYTES: Final = pa.py_buffer(b"")  # Arrow requires a data buffer wherever th
 class ArrowPage(Protocol):
     """The part of a page that Arrow needs: its bytes, its message count, and the places of its buffers."""
 
-    raw: bytes
+    raw: bytes | memoryview
     count: int
 
     def places(self, first: int, end: int, /) -> Sequence[tuple[int, int]]: ...

@@ -240,15 +240,16 @@ class Page:
 
     count: int
     before: int
+    raw: bytes | memoryview
 
-    def __init__(self, raw: bytes) -> None:
+    def __init__(self, raw: bytes | memoryview) -> None:
         if len(raw) < _HEAD.size:
             raise Corrupt(f"a page of {len(raw)} bytes is shorter than its header")
         magic, flags, buffers, self.count, checksum, self.before, _, times = _START.unpack_from(raw)
         if magic != MAGIC or flags or buffers != _BUFFER_COUNT:
             raise Corrupt(f"a value is not a page of format 1: it starts with {raw[:8].hex()}")
         if crc32c(memoryview(raw)[_CRC_AT + 4 :], crc32c(raw[:_CRC_AT])) != checksum:
-            raise Corrupt("a page of {len(raw)} bytes does not match its checksum")
+            raise Corrupt(f"a page of {len(raw)} bytes does not match its checksum")
         if not self.count or times != 8 * self.count:
             raise Corrupt(f"a page of {self.count} messages has {times} bytes of timestamps")
         self.raw = raw
@@ -272,7 +273,7 @@ class Page:
         newest = max(self.buffer(_TIME).cast("Q").tolist())  # unsigned, so that a negative timestamp is too large
         if newest > _MAX_TIME_MS:
             raise Corrupt("a timestamp in a page lies outside the years 1970 to 9999")
-        return PageBody(self.count, newest, self.raw[_DIRECTORY_AT : _HEAD.size], self.raw[_HEAD.size :])
+        return PageBody(self.count, newest, bytes(self.raw[_DIRECTORY_AT : _HEAD.size]), bytes(self.raw[_HEAD.size :]))
 
     def _examine(self, first: int, count: int) -> None:
         """Raise ``Corrupt`` unless three buffers, from *first* on, are a column of *count* values."""

@@ -33,7 +33,7 @@ def _whole(slices: Sequence[Slice]) -> bool:
 
 
 def _as_stored(batch: PageBatch, pages: list[bytes]) -> FrameHeader:
-    found = [part.as_page().raw for part in batch.slices]
+    found = [bytes(part.as_page().raw) for part in batch.slices]  # of an owner: they are bytes
     slices = [(part.base, part.start, part.stop, len(raw)) for part, raw in zip(batch.slices, found, strict=True)]
     pages += found
     return {"log": to_wire(batch.log), "slices": slices}
@@ -49,7 +49,7 @@ def _encoded(batch: Batch, pages: list[bytes], *, attempts: bool) -> FrameHeader
     return header | {"attempts": list(batch.attempts)} if attempts else header
 
 
-def unpack_batches(headers: Sequence[FrameHeader], body: bytes) -> list[Batch]:
+def unpack_batches(headers: Sequence[FrameHeader], body: bytes | memoryview) -> list[Batch]:
     """Return the batches that were sent. Raise ``Corrupt`` if a page was changed on its way."""
     batches: list[Batch] = []
     at = 0
@@ -68,7 +68,7 @@ def unpack_batches(headers: Sequence[FrameHeader], body: bytes) -> list[Batch]:
     return batches
 
 
-def _decoded(log: Log, header: FrameHeader, raw: bytes) -> Batch:
+def _decoded(log: Log, header: FrameHeader, raw: bytes | memoryview) -> Batch:
     offsets: list[int] = header.get("offsets", [])
     behind = position_at(log, header["next"])
     page = Page(raw) if raw else None

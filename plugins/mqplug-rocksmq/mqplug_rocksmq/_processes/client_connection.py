@@ -15,8 +15,11 @@ from mqplug.spi import Deadline
 from mqplug_rocksmq._engine.directory import OWNER
 from mqplug_rocksmq._engine.ownership import read_owner
 from mqplug_rocksmq._processes.codec import error_from_wire
-from mqplug_rocksmq._processes.frames import PROTOCOL, Frame, FrameHeader, FrameReader, pack_frame
+from mqplug_rocksmq._processes.frames import PROTOCOL, FrameHeader, FrameReader, LargeFrame, pack_frame
 from mqplug_rocksmq._processes.peer import user_of
+
+AnswerFrame = tuple[FrameHeader, bytes | memoryview]
+"""The header and the body of a frame from the owner."""
 
 RECEIVE_BYTES: Final = 1 << 18
 ANSWER_GRACE_S: Final = 0.1  # for an answer to arrive, beyond the timeout of its request
@@ -60,6 +63,7 @@ class ClientConnection:
 
     def __init__(self, address: str, path: Path, timeout: float) -> None:
         self._reader = FrameReader()
+        self._large: LargeFrame | None = None  # the frame being received, if it is large
         self._sending = threading.Lock()
         self.usable = True  # no answer is overdue
         self.socket = socket.socket(socket.AF_UNIX)
@@ -104,13 +108,13 @@ class ClientConnection:
             raise TooManyConnections(path, frame[0])
         return frame[0]
 
-    def ask(self, request: FrameHeader, *body: bytes, timeout: float) -> Frame:
+    def ask(self, request: FrameHeader, *body: bytes, timeout: float) -> AnswerFrame:
         """Send a request and wait for its answer. Raise the error in the answer, if it is one."""
         answer = self.exchange(request, *body, timeout=timeout)
         raise_error_in(answer[0])
         return answer
 
-    def exchange(self, request: FrameHeader, *body: bytes, timeout: float) -> Frame:
+    def exchange(self, request: FrameHeader, *body: bytes, timeout: float) -> AnswerFrame:
         """Send a request and return its answer, which may be an error."""
         deadline = Deadline(timeout)
         self.send_frame(request, *body, timeout=timeout)
@@ -142,21 +146,40 @@ class ClientConnection:
             finally:
                 self._sending.release()
 
-    def receive_frame(self, timeout: float) -> Frame | None:
+    def receive_frame(self, timeout: float) -> AnswerFrame | None:
         """Return the next frame, or None if none comes in time."""
         deadline = Deadline(timeout)
-        while not (frame := self._reader.take()):
+        while not (frame := self._take_frame()):
             try:
                 self.socket.settimeout(max(0.000_001, deadline.remaining()))
-                data = self.socket.recv(RECEIVE_BYTES)
+                came = self._receive()
             except (TimeoutError, BlockingIOError):
                 return None
             except OSError as error:
                 raise OwnerGone from error
-            if not data:
+            if not came:
                 raise OwnerGone
-            self._reader.feed(data)
         return frame
+
+    def _take_frame(self) -> AnswerFrame | None:
+        if self._large is None:
+            if frame := self._reader.take():
+                return frame
+            self._large = self._reader.large_frame()
+        if self._large is None or self._large.rest:
+            return None
+        large, self._large = self._large, None
+        return large.take()
+
+    def _receive(self) -> int:
+        """Return how many bytes came; 0 at the end of the connection."""
+        if self._large is not None:
+            came = self.socket.recv_into(self._large.rest)
+            self._large.received(came)
+            return came
+        data = self.socket.recv(RECEIVE_BYTES)
+        self._reader.feed(data)
+        return len(data)
 
     def close(self) -> None:
         """Hang up."""

@@ -14,6 +14,7 @@ from mqplug import ConnectError
 
 PROTOCOL: Final = 5
 MAX_HEADER: Final = 64 << 20
+LARGE_BODY: Final = 1 << 16  # from here on a frame is worth a piece of memory of its own
 MAX_BODY: Final = (1 << 29) + (1 << 26)  # the largest message, and room for what comes with it
 
 _LENGTHS: Final = Struct("<4sII")
@@ -84,11 +85,49 @@ class FrameReader:
         middle = start + _LENGTHS.size + header
         return _object(held[start + _LENGTHS.size : middle]), held[middle : start + length]
 
+    def large_frame(self) -> LargeFrame | None:
+        """Return the frame being received if it is large. The rest of its bytes goes into it, and is not fed."""
+        if self._wanted < LARGE_BODY:
+            return None
+        large = LargeFrame(self._joined()[self._at :], self._wanted)
+        self._pieces, self._at, self._size, self._wanted = [], 0, 0, _LENGTHS.size
+        return large
+
     def _joined(self) -> bytes:
         if len(self._pieces) > 1:
             self._pieces[0] = self._pieces[0][self._at :]
             self._pieces, self._at = [b"".join(self._pieces)], 0
         return self._pieces[0]
+
+
+class LargeFrame:
+    """A frame that is received into one piece of memory, of which its body is a part: no byte is copied again.
+
+    The body begins at a multiple of eight bytes there, because Arrow takes the buffers of its pages as they are.
+    """
+
+    def __init__(self, begun: bytes, length: int) -> None:
+        _, header, _ = _LENGTHS.unpack_from(begun)
+        start = -(_LENGTHS.size + header) % 8
+        self._header_at = start + _LENGTHS.size
+        self._body_at = self._header_at + header
+        self._memory = memoryview(bytearray(start + length))
+        self._memory[start : start + len(begun)] = begun
+        self._at = start + len(begun)
+
+    @property
+    def rest(self) -> memoryview:
+        """The memory for the bytes that have not come yet; empty when the frame is complete."""
+        return self._memory[self._at :]
+
+    def received(self, size: int) -> None:
+        """Note that these bytes of the rest have come."""
+        self._at += size
+
+    def take(self) -> tuple[FrameHeader, memoryview]:
+        """Return the complete frame."""
+        memory = self._memory.toreadonly()
+        return _object(bytes(memory[self._header_at : self._body_at])), memory[self._body_at :]
 
 
 def _object(text: bytes) -> FrameHeader:
