@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from mqplug._model.errors import ConfigError
@@ -51,7 +52,14 @@ def _times(milliseconds: Sequence[int]) -> pa.Array:
 
 
 def _same(value: Any, kind: pa.DataType, batch: Batch) -> pa.Array:
-    return pa.repeat(pa.scalar(value, kind), len(batch))
+    rows = len(batch)
+    return _repeated(value, kind, 1 << rows.bit_length()).slice(0, rows)
+
+
+@lru_cache(maxsize=16)
+def _repeated(value: Any, kind: pa.DataType, rows: int) -> pa.Array:
+    """Return the same value in each row. Most batches of a consumer share two such arrays, of topic and partition."""
+    return pa.repeat(pa.scalar(value, kind), rows)
 
 
 _MAKERS: dict[str, Callable[[Batch], pa.Array]] = {

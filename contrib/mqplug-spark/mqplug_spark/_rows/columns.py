@@ -65,7 +65,9 @@ def _array(stored: pa.RecordBatch, name: str, rows: int) -> pa.Array:
     if name == "timestampType":
         return pa.nulls(rows, kind)
     column = stored.column(name)
-    return (_shown_times(column) if name == "timestamp" else column).cast(kind)
+    if name == "timestamp":
+        return _shown_times(column).cast(kind)
+    return column if column.type == kind else column.cast(kind)
 
 
 def _shown_times(column: pa.Array) -> pa.Array:
