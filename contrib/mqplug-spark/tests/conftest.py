@@ -15,6 +15,7 @@ import pytest
 from clusters import BACKENDS, Cluster
 
 import mqplug
+from mqplug_spark import MqplugDataSource
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -51,15 +52,22 @@ def mq() -> Iterator[mqplug.Client]:
 
 @pytest.fixture(scope="session")
 def spark(java: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
-    """A Spark session on two threads, or on the master that ``MQPLUG_SPARK_MASTER`` names."""
+    """A Spark session on two threads, or as variables say: see ``tests/deploying/test_sessions.py``."""
     from pyspark.sql import SparkSession
 
     with pytest.MonkeyPatch.context() as environment:
         environment.setenv("PYSPARK_PYTHON", sys.executable)
         environment.setenv("SPARK_LOCAL_IP", "127.0.0.1")
-        builder = SparkSession.builder.master(os.environ.get("MQPLUG_SPARK_MASTER", "local[2]")).config(map=SETTINGS)
-        builder = builder.config("spark.sql.warehouse.dir", str(tmp_path_factory.mktemp("warehouse")))
+        if "MQPLUG_SPARK_REMOTE" in os.environ:
+            builder = SparkSession.builder.remote(os.environ["MQPLUG_SPARK_REMOTE"])
+        else:
+            builder = SparkSession.builder.master(os.environ.get("MQPLUG_SPARK_MASTER", "local[2]"))
+            builder = builder.config(map=SETTINGS)
+            builder = builder.config("spark.sql.warehouse.dir", str(tmp_path_factory.mktemp("warehouse")))
         session = builder.getOrCreate()
+        if "MQPLUG_SPARK_BUNDLE" in os.environ:
+            session.addArtifacts(os.environ["MQPLUG_SPARK_BUNDLE"], pyfile=True)
+            session.dataSource.register(MqplugDataSource)
         yield session
         session.stop()
 

@@ -1,6 +1,6 @@
 """A RocksMQ store on Spark, whoever owns it: the driver's Python, ``mqplug rocksmq serve``, or none of them.
 
-``test_local_cluster.py`` runs this module again, with executors of their own.
+``test_sessions.py`` runs this module again, with executors of their own.
 """
 
 from __future__ import annotations
