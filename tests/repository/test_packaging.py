@@ -36,12 +36,16 @@ def test_requirements_are_three():
     assert sorted(line.partition(">=")[0] for line in needed) == ["attrs", "cattrs", "pluggy"]
 
 
-def test_lowest_kafka_has_the_oldest_client():
-    """The environment `lowest-kafka` tests the oldest confluent-kafka that mqplug-kafka takes, in its first release."""
+@pytest.mark.parametrize(
+    ("package", "folder"),
+    [("confluent-kafka", "plugins/mqplug-kafka"), ("pyspark", "contrib/mqplug-spark")],
+)
+def test_lowest_environments_have_the_oldest(package: str, folder: str):
+    """`lowest-kafka` and `lowest-spark` test the oldest client and PySpark that are taken, in their first release."""
     if not (ROOT / "tox.ini").exists():
         pytest.skip("only the checkout has it")
-    floor = re.search(r"confluent-kafka>=([\d.]+)", (ROOT / "plugins/mqplug-kafka/setup.cfg").read_text())
-    tested = re.search(r"confluent-kafka==([\d.]+)", (ROOT / "tox.ini").read_text())
+    floor = re.search(rf"{package}>=([\d.]+)", (ROOT / folder / "setup.cfg").read_text())
+    tested = re.search(rf"{package}==([\d.]+)", (ROOT / "tox.ini").read_text())
     assert floor
     assert tested
     assert tested[1] == f"{floor[1]}.0"

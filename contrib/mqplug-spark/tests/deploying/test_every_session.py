@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from importlib.util import find_spec
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 from clusters import Cluster, send
+from continuous import process_all
 from pyspark.errors import PySparkException
 
 import mqplug
@@ -14,7 +17,9 @@ import mqplug
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = pytest.mark.timeout(240)  # the first test that asks for Spark starts it
+HAS_LIMITS = find_spec("pyspark.sql.streaming.datasource") is not None  # since PySpark 4.2
+
+pytestmark = pytest.mark.timeout(360)  # the first test that asks for Spark starts it
 
 
 @pytest.fixture(scope="module")
@@ -37,6 +42,30 @@ def test_a_batch_is_read(spark: SparkSession, store: Cluster) -> None:
         (0, 1_000, 999),
         (1, 1_000, 999),
     }
+
+
+def test_a_stream_goes_on_where_it_was(spark: SparkSession, store: Cluster, tmp_path: Path) -> None:
+    """A stream reads all messages; started again it reads those that came since."""
+    store.client.create_topic("followed", partitions=2)
+    source = spark.readStream.format("mqplug").option("url", store.url).option("subscribe", "followed")
+    frame = source.option("startingOffsets", "earliest").load().selectExpr("partition", "string(value) AS number")
+    out = frame.writeStream.format("parquet").option("checkpointLocation", str(tmp_path / "checkpoint"))
+    for amount in (200, 300):
+        for partition in (0, 1):
+            send(store, "followed", amount, partition)
+        process_all(lambda: out.start(str(tmp_path / "out")))
+    read = spark.read.parquet(str(tmp_path / "out")).groupBy("partition").count().collect()
+    assert {tuple(row) for row in read} == {(0, 500), (1, 500)}
+
+
+@pytest.mark.skipif(HAS_LIMITS, reason="this PySpark has limits, and stream_read/test_on_spark.py tests them")
+def test_limits_are_refused_where_pyspark_has_none(spark: SparkSession, store: Cluster, tmp_path: Path) -> None:
+    """Before PySpark 4.2 an option that limits a batch is an error that names it, and what to do."""
+    source = spark.readStream.format("mqplug").option("url", store.url).option("subscribe", "orders")
+    frame = source.option("maxOffsetsPerTrigger", "10").load()
+    out = frame.writeStream.format("noop").option("checkpointLocation", str(tmp_path / "checkpoint"))
+    with pytest.raises(PySparkException, match=r"maxOffsetsPerTrigger needs PySpark 4\.2 or newer"):
+        process_all(out.start)
 
 
 def test_an_error_says_what_is_wrong(spark: SparkSession, store: Cluster) -> None:

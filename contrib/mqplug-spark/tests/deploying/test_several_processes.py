@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame, DataFrameReader, SparkSession
 
-pytestmark = pytest.mark.timeout(240)  # the first test that asks for Spark starts it
+pytestmark = pytest.mark.timeout(360)  # the first test that asks for Spark starts it
 
 OWNERS = ("driver", "served", "nobody")
 PARTITIONS = 2

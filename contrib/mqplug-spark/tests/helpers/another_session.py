@@ -21,7 +21,7 @@ def run_again(module: str, scratch: Path, *arguments: str, **variables: str) -> 
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
-        timeout=380,
+        timeout=600,
     )
     assert ran.returncode == 0, ran.stdout
     assert "skipped" not in ran.stdout.splitlines()[-1], ran.stdout
