@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 
 import attrs
 
@@ -23,22 +23,32 @@ class Backlog:
 
 
 def backlogs(
-    start: StreamOffset, marks: Marks, losses: LossReports, count: Count | None = None
+    start: StreamOffset,
+    marks: Marks,
+    losses: LossReports,
+    count: Count | None = None,
+    at_end: Collection[Partition] = (),
 ) -> dict[Partition, Backlog]:
     """Return what there is to read behind an offset. A partition that is not in it is read from its earliest message.
 
-    A partition that is gone, or ends before the offset, has no backlog: the query keeps its place there.
+    A partition that is gone, or ends before the offset, has no backlog: the query keeps its place there. Where it was
+    ``at_end`` at the last look, nothing is lost if the log begins later now: some backends begin a new part of a log
+    after an outage, and drop the one before if it holds nothing.
     """
     for partition in sorted(start.reached.keys() - marks.keys()):
         losses.gone(partition, start.reached[partition])
     found = {}
     for partition, mark in sorted(marks.items()):
         reached_or_none = start.reached.get(partition)
-        if reached_or_none is None:
+        if reached_or_none is None or (partition in at_end and _begins_behind(reached_or_none, mark)):
             found[partition] = Backlog(mark.low, mark.readable)
         elif backlog := _behind(partition, reached_or_none, mark, losses, count):
             found[partition] = backlog
     return found
+
+
+def _begins_behind(reached: Position, mark: Watermarks) -> bool:
+    return reached.log is mark.low.log and reached < mark.low
 
 
 def _behind(
@@ -66,9 +76,15 @@ def not_beyond(found: Mapping[Partition, Backlog], target: Mapping[Partition, Po
 
 
 def offset_behind(
-    start: StreamOffset, ends: Mapping[Partition, Position], found: Mapping[Partition, Backlog]
+    start: StreamOffset, ends: Mapping[Partition, Position], found: Mapping[Partition, Backlog], *, first: bool = False
 ) -> StreamOffset:
-    """Return the offset of a batch that reads up to ``ends``; ``start`` itself if it reads nothing."""
+    """Return the offset of a batch that reads up to ``ends``; ``start`` itself if it reads nothing.
+
+    The ``first`` batch of a query is one in any case, and tells where each partition began: Spark does not.
+    """
+    if first:
+        begun = {**start.reached, **{partition: found[partition].begin for partition in ends}}
+        return StreamOffset({**start.reached, **ends}, begun)
     if all(start.reached.get(partition) == end for partition, end in ends.items()):
         return start
     begins = {partition: found[partition].begin for partition in ends}

@@ -22,7 +22,7 @@ Places = dict[Partition, int]
 
 _BATCH: Final = re.compile(r"(?:.*/)?([0-9]+)", re.ASCII)
 _HADOOP_SCHEME: Final = re.compile("s3[an]://")
-_NAMED_SOURCE: Final = re.compile(r"[^{\s]*:(?=\{)")  # newer logs name the source of a line
+_NAMED_SOURCE: Final = re.compile(r"^[^{\s]*:(?=\{)")  # newer logs name the source of a line
 
 
 def read_places(path: str) -> Places:

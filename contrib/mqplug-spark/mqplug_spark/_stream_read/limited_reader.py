@@ -21,6 +21,8 @@ from mqplug_spark._stream_read.stream_offsets import StoredOffset, StreamOffset
 class LimitedStreamReader(StreamReader, SupportsTriggerAvailableNow):
     """Plans batches within limits. Spark names the limit, or none where its trigger takes all at once."""
 
+    knows_starts = True
+
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
         """Return the limit of the options. Spark knows no pair: with both, the least is applied here."""
         options = self._options

@@ -23,8 +23,9 @@ NOTHING = StreamOffset({})
 class Progress:
     """Plans the batches of one query. Making it asks nothing: Spark makes readers for tasks too."""
 
-    def __init__(self, options: ReadOptions) -> None:
+    def __init__(self, options: ReadOptions, *, knows_starts: bool) -> None:
         self._options = options
+        self._knows_starts = knows_starts
         self._ask = Asking(options.backend, options.poll_timeout)
         self._losses = LossReports(fail=options.fail_on_data_loss)
         self._group = GroupCommits(options.commit_group) if options.commit_group else None
@@ -61,7 +62,7 @@ class Progress:
 
     def ranges(self, start: StreamOffset, end: StreamOffset) -> list[ReadRange]:
         """Return what the tasks of a batch read. It follows from the offsets and the options alone."""
-        ranges, options = plan_batch(start, end, self._losses), self._options
+        ranges, options = plan_batch(start, end, self._losses, compared=self._knows_starts), self._options
         if options.min_partitions is None and options.max_records_per_partition is None:
             return ranges
         return self._ask(lambda client: split_ranges(client, ranges, options))
@@ -71,17 +72,20 @@ class Progress:
         return initial_offset(client, self._options, self._losses)
 
     def _next(self, client: Client, start: StreamOffset, most: int | None, limited: bool) -> StreamOffset:
-        marks = self._marks(client, start)
-        found = backlogs(start, marks, self._losses, counting(client))
+        before, marks = self.seen, self._marks(client, start)
+        count = counting(client)
+        at_end = frozenset() if count or not before else start.common(before)
+        found = backlogs(start, marks, self._losses, count, at_end)
         if self._group:
             places = {partition: at for partition, at in start.reached.items() if partition in found}
             self._group.move(client, places)
+        first = start == self._initial
         if self._target is not None:
             found = not_beyond(found, self._target.reached)
-        elif limited and self._options.min_offsets_per_trigger and is_held(client, found, self._delay):
+        elif limited and self._options.min_offsets_per_trigger and is_held(client, found, self._delay) and not first:
             return start
         ends = everything(found) if most is None else at_most(client, found, most)
-        return offset_behind(start, ends, found)
+        return offset_behind(start, ends, found, first=first)
 
     def _check(self, client: Client) -> None:
         """Raise ``Unsupported`` for limits that this backend cannot keep, before the first batch."""

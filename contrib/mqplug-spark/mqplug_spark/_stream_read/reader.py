@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 
@@ -23,10 +23,13 @@ if TYPE_CHECKING:
 class StreamReader(DataSourceStreamReader):
     """What Spark calls in the one process of a query, and pickles for the tasks, which call ``read`` alone."""
 
+    knows_starts: ClassVar[bool]
+    """Whether Spark tells where a batch begins when it asks where it ends."""
+
     def __init__(self, options: ReadOptions, columns: ReadColumns) -> None:
         self._options = options
         self._columns = columns
-        self._progress = Progress(options)
+        self._progress = Progress(options, knows_starts=self.knows_starts)
 
     @cut_short
     def initialOffset(self) -> StoredOffset:  # noqa: N802
@@ -52,6 +55,8 @@ class StreamReader(DataSourceStreamReader):
 
 class UnlimitedStreamReader(StreamReader):
     """The reader for PySpark before 4.2, which does not tell where a batch begins, and knows no limits."""
+
+    knows_starts = False
 
     @cut_short
     def latestOffset(self) -> StoredOffset:  # type: ignore[override]  # noqa: N802

@@ -1,8 +1,9 @@
 """The offset of a stream, which Spark stores as it is: ``{topic: {partition: text of a position}}``.
 
 A partition that does not begin where the offset before ended has two positions with a space between: where its batch
-begins, and where it ends. That is one that has joined, or whose next messages were lost. So a batch that is read again
-after a crash begins where it began at first.
+begins, and where it ends. That is one that has joined, or whose next messages were lost; and in the first batch of a
+query each, because Spark stores its start nowhere. So a batch that is read again after a crash begins where it began at
+first.
 """
 
 from __future__ import annotations
@@ -46,6 +47,10 @@ class StreamOffset:
             if between:
                 begun[partition] = _position(partition, first)
         return cls(reached, begun)
+
+    def common(self, other: StreamOffset) -> frozenset[Partition]:
+        """Return the partitions that both have read equally far."""
+        return frozenset(each for each, at in self.reached.items() if other.reached.get(each) == at)
 
     def to_store(self) -> StoredOffset:
         """Return what Spark stores. Equal offsets have equal JSON, by which Spark compares them."""

@@ -42,6 +42,7 @@ class Query:
         options = parse_options(self.options, "stream")
         self._reader = LimitedStreamReader(options, chosen_columns(SCHEMA))
         self._limit = self._reader.getDefaultReadLimit()
+        self._first = None
         if available_now:
             self._reader.prepareForTriggerAvailableNow()
         return self

@@ -60,6 +60,13 @@ def test_what_retention_took_is_an_error_with_topic_and_range() -> None:
     assert lost.value.topic == "orders"
 
 
+def test_a_log_that_begins_anew_behind_a_query_at_its_end_is_no_loss() -> None:
+    """After an outage Pulsar begins a new ledger, and drops the one before if it is empty."""
+    found = backlogs(reached(2), {orders(0): mark(0, 4, 9)}, strict(), at_end={orders(0)})
+    assert found == {orders(0): Backlog(at(0, 4), at(0, 9))}
+    assert offset_behind(reached(2), {orders(0): at(0, 9)}, found) == reached(9, begun={0: 4})
+
+
 def test_losses_that_are_allowed_are_logged_once(caplog: pytest.LogCaptureFixture) -> None:
     """A query that waits meets the same loss at each trigger: the log says it once."""
     losses = LossReports(fail=False)

@@ -22,7 +22,7 @@ def write(folder: Path, name: str, *lines: str) -> None:
 
 def offsets(*numbers: int, topic: str = "orders") -> str:
     """The offsets of a topic as the connector stores them."""
-    return json.dumps({topic: dict(enumerate(numbers))})
+    return json.dumps({topic: dict(enumerate(numbers))}, separators=(",", ":"))
 
 
 @pytest.fixture

@@ -5,18 +5,38 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from itertools import chain
+from pathlib import Path
+from random import Random
+from shutil import copytree, rmtree
+from typing import TYPE_CHECKING
+from urllib.parse import parse_qs, urlsplit
+from urllib.request import Request, urlopen
 
 import pytest
 from clusters import Cluster, over, points, send, trim
 from queries import Query, numbers
 
-from mqplug import ConsumerBusy, InvalidMessageId, Position, PositionLost, TopicNotFound, Unsupported
+from mqplug import (
+    ConfigError,
+    ConsumerBusy,
+    InvalidMessageId,
+    Position,
+    PositionLost,
+    Record,
+    TopicNotFound,
+    Unsupported,
+)
 from mqplug_spark._clients.process_clients import drop_client
 from mqplug_spark._options.read_options import parse_options
 
+if TYPE_CHECKING:
+    from mqplug_devbrokers import KafkaServer
+
 pytestmark = pytest.mark.timeout(180)  # the first test that asks for a broker starts it
 
+CHECKPOINT = Path(__file__).parent / "spark-sql-kafka-4.2.0"
 COUNTING = ("rocksmq", "kafka")
 TRIMMING = ("rocksmq", "kafka")
 
@@ -68,10 +88,12 @@ def test_a_query_begins_at_the_latest_and_loses_nothing(
     """The default is latest. Spark asks twice where a query begins: what comes between is read."""
     send(cluster, topic, 5)
     made = query(startingOffsets="").start()
-    assert made.batch() is None
+    assert made.batch(fail=True) == [], "the first batch stores where the query began, which Spark does not"
     sent = send(cluster, topic, 7)
+    cluster.client.add_partitions(topic, 3)
+    assert made.start().batch() == []
     assert numbers(made.batch()) == list(range(7))
-    begun = query(startingOffsets=points(topic, str(sent[3]), -1)).start()
+    begun = query(startingOffsets=points(topic, str(sent[3]), -1, -1)).start()
     assert numbers(begun.batch()) == [3, 4, 5, 6]
 
 
@@ -298,6 +320,105 @@ def test_a_group_with_consumers_of_its_own_is_refused(
         consumer.receive(5)
         send(cluster, topic, 3)
         assert numbers(made.batch()) == [0, 1, 2]
+
+
+@pytest.mark.parametrize("scheme", ["", "file://"])
+@over("kafka")
+def test_a_checkpoint_of_spark_sql_kafka_is_taken_over(
+    query: Callable[..., Query], cluster: Cluster, topic: str, tmp_path: Path, scheme: str
+) -> None:
+    """The files are of a real query of the connector: batch 1 ended at 3000 and 1000, and batch 2 was not done."""
+    checkpoint = tmp_path / "checkpoint"
+    copytree(CHECKPOINT, checkpoint)
+    for file in (checkpoint / "offsets").iterdir():
+        file.write_text(file.read_text().replace('{"t":', f'{{"{topic}":'))
+    send(cluster, topic, 6_000, partition=0)
+    send(cluster, topic, 2_000, partition=1)
+    cluster.client.add_partitions(topic, 3)
+    send(cluster, topic, 10, partition=2)
+    made = query(startingOffsets=f"checkpoint:{scheme}{checkpoint}").start()
+    rows = made.batch()
+    assert [numbers(rows, each) for each in range(3)] == [
+        list(range(3_000, 6_000)), list(range(1_000, 2_000)), list(range(10)),
+    ]  # fmt: skip
+    rmtree(checkpoint)
+    send(cluster, topic, 5)
+    assert numbers(made.start().batch()) == list(range(5)), "then the query has a checkpoint of its own"
+    copytree(CHECKPOINT, checkpoint)
+    with pytest.raises(ConfigError, match="is of a query that reads 't', too"):
+        query(startingOffsets=f"checkpoint:{checkpoint}").start().batch()
+
+
+@over("kafka")
+def test_a_broker_that_is_killed_and_comes_back(
+    query: Callable[..., Query], cluster: Cluster, topic: str, kafka_server: KafkaServer
+) -> None:
+    """A query plans its next batch while the broker is away: it gets what is stored when that is back."""
+    send(cluster, topic, 100)
+    made = query().start()
+    made.batch()
+    send(cluster, topic, 50)
+    kafka_server.kill()
+    with ThreadPoolExecutor(1) as pool:
+        back = pool.submit(kafka_server.start)
+        assert numbers(made.batch()) == list(range(50))
+        back.result()
+
+
+@over("pulsar")
+def test_a_new_ledger_is_no_loss(query: Callable[..., Query], cluster: Cluster, topic: str) -> None:
+    """When a broker loads a topic anew, positions move on without messages, and an empty ledger is dropped."""
+    send(cluster, topic, 5)
+    made = query(pollTimeoutMs="15000").start()
+    made.batch()
+    assert made.batch() is None
+    for partition in (0, 1):
+        unload(cluster, topic, partition)
+    while made.batch() is not None:
+        pass
+    send(cluster, topic, 3)
+    send(cluster, topic, 4, partition=1)
+    rows = made.batch()
+    assert (numbers(rows), numbers(rows, 1)) == ([0, 1, 2], [0, 1, 2, 3])
+
+
+def unload(cluster: Cluster, topic: str, partition: int) -> None:
+    """Make Pulsar's broker let go of a partition, as it does when it ends."""
+    admin = parse_qs(urlsplit(cluster.url).query)["admin_url"][0]
+    url = f"{admin}/admin/v2/persistent/public/default/{topic}-partition-{partition}/unload"
+    with urlopen(Request(url, method="PUT")) as answer:
+        assert answer.status == 204
+
+
+def test_starting_again_and_again_loses_and_repeats_nothing(
+    query: Callable[..., Query], cluster: Cluster, topic: str
+) -> None:
+    """Twenty runs, each ended in the midst of a batch, while somebody sends: each number is in exactly one batch."""
+    chance = Random(15)
+    made, batches = query(maxOffsetsPerTrigger="70" if cluster.has_offsets else ""), {}
+    with ThreadPoolExecutor(1) as pool:
+        sending = pool.submit(lambda: [send_from(cluster, topic, 50 * each, 50) for each in range(40)])
+        for _ in range(20):
+            made.start()
+            for fail in [False] * chance.randint(0, 3) + [True]:
+                rows = made.batch(fail=fail)
+                if rows is not None:
+                    batches[len(made.planned)] = rows
+        sending.result()
+    made.start()
+    while (rows := made.batch()) is not None:
+        batches[made.done] = rows
+    assert sorted(batches) == list(range(1, len(made.planned) + 1))
+    every = [row for number in sorted(batches) for row in batches[number]]
+    assert [numbers(every, partition) for partition in (0, 1)] == [list(range(2_000))] * 2
+
+
+def send_from(cluster: Cluster, topic: str, first: int, amount: int) -> None:
+    """Send numbers to both partitions."""
+    with cluster.client.producer(topic) as out:
+        out.send_many(
+            [Record(str(first + each).encode(), partition=partition) for each in range(amount) for partition in (0, 1)]
+        )
 
 
 @over(*COUNTING)
