@@ -31,6 +31,13 @@ def topic_with(mq):
 
 
 @pytest.fixture
+def unhurried(kafka_server):
+    """A client that collects the records of a hand-over in one batch, so that none is sent behind a refused one."""
+    with mqplug.connect(kafka_server.url, native={"linger.ms": "500"}) as client:
+        yield client
+
+
+@pytest.fixture
 def may_not_read_configuration(monkeypatch):
     """A client without the right to read the configuration of topics."""
 
@@ -63,10 +70,10 @@ def test_small_records_fit_a_topic_of_small_batches(mq, topic_with):
     assert values(mq, topic) == numbered(5000)
 
 
-def test_without_the_right_to_read_the_limit_it_is_found(may_not_read_configuration, mq, topic_with):
+def test_without_the_right_to_read_the_limit_it_is_found(may_not_read_configuration, unhurried, mq, topic_with):
     """A client that may not read the topic's configuration sends what was refused again, in smaller batches."""
     topic = topic_with({"max.message.bytes": "20000"})
-    with mq.producer(topic) as out:
+    with unhurried.producer(topic) as out:
         first = out.send_many(numbered(2000))
         second = out.send_many(numbered(2000))
     assert [each.coordinates[0] for each in [*first, *second]] == list(range(4000))
@@ -85,14 +92,14 @@ def test_a_limit_that_is_lowered_meanwhile_is_learned(mq, topic_with):
     assert values(mq, topic)[-3000:] == numbered(3000)
 
 
-def test_keys_that_the_native_client_places_keep_their_order(mq, topic_with):
+def test_keys_that_the_native_client_places_keep_their_order(unhurried, mq, topic_with):
     """Records with keys on several partitions, refused and sent again, keep their ids and the order of their keys.
 
     Those that were overtaken natively in the meantime have failed, and are not stored.
     """
     topic = topic_with({}, partitions=3)
     sent = [mqplug.Record(value, key=b"%d" % (number % 10)) for number, value in enumerate(numbered(5000))]
-    with mq.producer(topic) as out:
+    with unhurried.producer(topic) as out:
         out.send_many([mqplug.Record(b"first", key=b"%d" % number) for number in range(10)])
         lower(mq, topic, 50_000)
         try:
@@ -121,14 +128,14 @@ def lower(mq, topic, size):
 
 
 @pytest.mark.parametrize("right", [True, False], ids=["limit-read", "limit-guessed"])
-def test_a_record_too_large_by_itself_fails_alone(right, request, mq, topic_with):
+def test_a_record_too_large_by_itself_fails_alone(right, request, unhurried, mq, topic_with):
     """Among small records one that the topic cannot hold fails, and it alone."""
     if not right:
         request.getfixturevalue("may_not_read_configuration")
     topic = topic_with({"max.message.bytes": "20000"})
     sent = numbered(300)
     sent[150] = b"x" * 30_000
-    with mq.producer(topic) as out:
+    with unhurried.producer(topic) as out:
         with pytest.raises(mqplug.SendFailed) as caught:
             out.send_many(sent)
         assert out.send(b"after").coordinates == (299,)
@@ -136,13 +143,6 @@ def test_a_record_too_large_by_itself_fails_alone(right, request, mq, topic_with
     assert failed == [150]
     assert isinstance(caught.value.results[150], mqplug.MessageTooLarge)
     assert values(mq, topic) == [*sent[:150], *sent[151:], b"after"]
-
-
-@pytest.fixture
-def unhurried(kafka_server):
-    """A client that collects the records of a hand-over in one batch, so that none is sent behind a refused one."""
-    with mqplug.connect(kafka_server.url, native={"linger.ms": "500"}) as client:
-        yield client
 
 
 @pytest.mark.parametrize(
@@ -194,11 +194,11 @@ def check_invalid(results, bad):
         assert "compacted" in results[row].fix
 
 
-def test_an_invalid_time_fails_alone(kafka_server, mq, topic_with):
+def test_an_invalid_time_fails_alone(kafka_server, unhurried, topic_with):
     """A record whose time the topic refuses fails; those with headers beside it are stored in order."""
     topic = topic_with(time_limit(kafka_server, 1000))
     later = int(time.time() * 1000) + 1_800_000
-    with mq.producer(topic) as out:
+    with unhurried.producer(topic) as out:
         handles = [
             out.submit(b"%d" % row, headers=[("h", b"v")], timestamp=later if row == 30 else None) for row in range(60)
         ]
