@@ -177,6 +177,7 @@ class Client(Closable):
         *,
         consumer: Consumer | None = None,
         number: int | None = None,
+        partitioner: PartitionerName | Partitioner = "murmur2",
         queue_messages: int = 100_000,
         queue_bytes: int = 64 * 1024 * 1024,
         timeout: float | None = 30,
@@ -189,12 +190,13 @@ class Client(Closable):
         ``topic`` is that of messages that name none. ``consumer`` is a member of a group in ordered mode, of this
         client: what it acks in the block is stored by the commit, and comes again after an abort. ``number`` marks the
         step, and the numbers of one name and topic only grow: if this number or a higher one was committed before, the
-        step is ``repeated``, and sends nothing. ``timeout`` is for beginning, and again for the commit or abort.
+        step is ``repeated``, and sends nothing. ``partitioner`` is as for a producer. ``timeout`` is for the begin,
+        and again for the commit or abort.
         """
         from mqplug._client.transaction import check_transaction
 
         limits = check_transaction(name, topic, consumer, number, (queue_messages, queue_bytes))
-        return self._session.begin_transaction(name, topic, consumer, number, limits, timeout)
+        return self._session.begin_transaction(name, topic, consumer, number, partitioner, limits, timeout)
 
     def stage(
         self, topic: str, *, partitioner: PartitionerName | Partitioner = "murmur2", timeout: float | None = 30

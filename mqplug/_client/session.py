@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from mqplug._consume.opening import ConsumerRequest
     from mqplug._consume.session import ConsumerSession
     from mqplug._produce.producer import Producer
-    from mqplug._produce.routing import Partitioner, PartitionerName
+    from mqplug._produce.routing import Partitioner, PartitionerName, Router
     from mqplug._produce.session import ProducerSession
     from mqplug._produce.transaction_session import TransactionSession
     from mqplug.spi._descriptor import Capabilities
@@ -98,6 +98,7 @@ class ClientSession(Session):
         topic: str | None,
         consumer: Consumer | None,
         number: int | None,
+        partitioner: PartitionerName | Partitioner,
         limits: tuple[int, int],
         timeout: float | None,
     ) -> Transaction:
@@ -105,28 +106,32 @@ class ClientSession(Session):
         from mqplug._client.transaction import Transaction
         from mqplug._consume.consumer import session_of
         from mqplug._consume.step_acks import StepAcks
+        from mqplug._produce.routing import Router
 
         deadline = Deadline(timeout)
         with self.using("transaction", needs="transactions"):
             if consumer is not None and session_of(consumer).driver_session.connection is not self.connection:
                 raise ValueError("the consumer of a transaction belongs to the same client: this is another client's")
-            holder = self._hold_transaction(name, limits, deadline)
+            router = Router(self.topics, partitioner, ())
+            holder = self._hold_transaction(name, router, limits, deadline)
+            holder.choose_by(router)
             mark = None
             if topic is not None:
                 route = holder.routes.get(topic) or holder.look_up(topic, deadline)
                 mark = None if number is None else TransactionMark(route.topic, number)
             acks = None if consumer is None else StepAcks(session_of(consumer), name)
             try:
-                repeated = holder.begin(mark, limits, deadline)
+                known = holder.begin(mark, limits, deadline)
             except BaseException:
                 if acks is not None:
                     acks.cancel()
                 raise
-        return Transaction(holder, topic, acks, timeout, repeated=repeated)
+        return Transaction(holder, topic, acks, timeout, numbered=number is not None, known=known)
 
-    def _hold_transaction(self, name: str, limits: tuple[int, int], deadline: Deadline) -> TransactionSession:
+    def _hold_transaction(
+        self, name: str, router: Router, limits: tuple[int, int], deadline: Deadline
+    ) -> TransactionSession:
         """Return the holder of a transaction name. The first call for a name takes it over from other clients."""
-        from mqplug._produce.routing import Router
         from mqplug._produce.transaction_session import TransactionSession
 
         if not self._opening_transactions.acquire(timeout=deadline.remaining(NO_TIMEOUT_S)):
@@ -137,7 +142,6 @@ class ClientSession(Session):
                 return held
             options = TransactionOptions(name=name, queue_bytes=limits[1])
             driver = self.backend.open_transactions(self.connection, options, deadline)
-            router = Router(self.topics, "murmur2", ())
             forget = self.open_objects.forget
             opened = TransactionSession(self.backend, driver, name, router, limits, self.capabilities, forget)
             self._add(opened, self.open_objects.producers)

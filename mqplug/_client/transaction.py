@@ -18,6 +18,7 @@ from mqplug._produce.columns import Records
 from mqplug._produce.handle import SendHandle
 from mqplug._produce.queue import check_limits
 from mqplug._produce.record import HeadersArgument, check_record
+from mqplug.spi._actions import MAX_NOTE_BYTES
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from mqplug._consume.step_acks import StepAcks
     from mqplug._produce.results import SentBatch
     from mqplug._produce.transaction_session import TransactionSession
+    from mqplug.spi._actions import TransactionMark
 
 State = Literal["open", "ending", "committed", "aborted", "unknown"]
 
@@ -70,19 +72,32 @@ class Transaction:
         acks: StepAcks | None,
         timeout: float | None,
         *,
-        repeated: bool,
+        numbered: bool,
+        known: TransactionMark | None,
     ) -> None:
         self.name = holder.name
         """The name of the transaction."""
         self.topic = topic
         """The topic of messages that name none."""
-        self.repeated = repeated
+        self.repeated = known is not None
         """Whether a step with this number, or a higher one, was committed before: nothing is sent again."""
+        self._note = known.note if known is not None else ""
+        self._numbered = numbered
         self._holder = holder
         self._acks = acks
         self._timeout = timeout
         self._state: State = "open"
         self._lock = Lock()
+
+    @property
+    def note(self) -> str:
+        """A text that is stored with the number: set it before the commit. In a repeated step, what was committed."""
+        return self._note
+
+    @note.setter
+    def note(self, note: str) -> None:
+        self._check_open()
+        self._note = check_note(note, numbered=self._numbered, repeated=self.repeated)
 
     # sending -----------------------------------------------------------------------------------------------
 
@@ -132,6 +147,15 @@ class Transaction:
             self._holder.accept_all(batch.runs, deadline)
         return BatchHandle(batch)
 
+    def flush(self, *, timeout: float | None = 30) -> None:
+        """Make room for more, where the backend takes messages before the commit: wait until it has what was sent.
+
+        Their handles have their ids then, which mean nothing if the step is aborted. Elsewhere this does nothing. An
+        error means that the step cannot be committed.
+        """
+        self._check_open()
+        self._holder.hand_over_sent(Deadline(timeout))
+
     def _topic(self, topic: str | None) -> str:
         topic = self.topic if topic is None else topic
         if topic is None:
@@ -149,7 +173,7 @@ class Transaction:
         self._begin_end()
         try:
             with self._acks.storing(deadline) if self._acks is not None else nullcontext(()) as moves:
-                self._holder.commit(moves, deadline)
+                self._holder.commit(moves, "" if self.repeated else self._note, deadline)
         except BaseException:
             if self._holder.in_doubt:
                 self._state = "unknown"
@@ -213,6 +237,19 @@ def _stored_before() -> OutcomeUnknown:
         "an earlier step with this number, or a higher one, stored it; its id is not known",
         operation="send", fix="Look at repeated before sending", retryable=False,
     )  # fmt: skip
+
+
+def check_note(note: str, *, numbered: bool, repeated: bool) -> str:
+    """Return a note for a step. Raise ``TypeError`` or ``ValueError`` for one that cannot be stored."""
+    if not isinstance(note, str):
+        raise TypeError(f"a note is a str, not {type(note).__name__}")
+    if not numbered:
+        raise ValueError("a note is stored with the number of a step: pass number=")
+    if repeated:
+        raise ValueError("this step was committed before, and its note stays as it is")
+    if len(note.encode()) > MAX_NOTE_BYTES or "\0" in note:
+        raise ValueError(f"a note has at most {MAX_NOTE_BYTES} bytes in UTF-8, and no NUL")
+    return note
 
 
 def check_transaction(

@@ -185,7 +185,7 @@ class Router:
         self, topics: FindsTopics, partitioner: PartitionerName | Partitioner, natively: Collection[str]
     ) -> None:
         self.name = _name(partitioner)
-        self._partitioner: PartitionerName | Partitioner = partitioner
+        self.partitioner: PartitionerName | Partitioner = partitioner
         self._native = self.name in natively
         self._topics = topics
         chooser(partitioner, 1)  # raises for an unknown partitioner
@@ -196,7 +196,7 @@ class Router:
 
     def route_of(self, info: TopicInfo) -> Route:
         """Return the route to a topic that was looked up."""
-        return Route(info.name, len(info.logs), chooser(self._partitioner, len(info.logs), native=self._native))
+        return Route(info.name, len(info.logs), chooser(self.partitioner, len(info.logs), native=self._native))
 
 
 def _name(partitioner: object) -> str:

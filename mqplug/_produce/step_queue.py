@@ -40,6 +40,16 @@ class StepQueue(SendQueue):
             self._retire_at = self.max_messages = -1  # each sender then checks first whether a step is open
             self._hand_over_all_collected()
 
+    def hand_over(self) -> None:
+        """Hand over what was collected."""
+        with self.lock:
+            self._hand_over_all_collected()
+
+    def forget_settled(self) -> None:
+        """Make room: keep nothing of what is settled."""
+        with self.lock:
+            self._sweep()
+
     def failure(self) -> Error | None:
         """Return the errors of this step's records that failed already, as one; None if there are none."""
         with self.lock:

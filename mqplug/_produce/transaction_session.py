@@ -66,8 +66,10 @@ class TransactionSession(ProducerSession):
         self.routes.setdefault(topic, self.routes[route.topic])
         return route
 
-    def begin(self, mark: TransactionMark | None, limits: tuple[int, int], deadline: Deadline) -> bool:
-        """Begin a step. Return whether its number was committed before."""
+    def begin(
+        self, mark: TransactionMark | None, limits: tuple[int, int], deadline: Deadline
+    ) -> TransactionMark | None:
+        """Begin a step. Return its mark, or that of a higher number, if it was committed before."""
         self.check_usable()
         if not self._step.acquire(blocking=False):
             raise ConcurrentUse(
@@ -84,7 +86,20 @@ class TransactionSession(ProducerSession):
         self.queue.begin(*limits)
         return repeated
 
-    def commit(self, moves: Sequence[GroupMove], deadline: Deadline) -> None:
+    def choose_by(self, router: Router) -> None:
+        """Have this router choose the partitions from now on."""
+        if router.partitioner != self._router.partitioner:
+            self._router = router
+            self.routes.clear()
+
+    def hand_over_sent(self, deadline: Deadline) -> None:
+        """Have the backend take what was sent in the open step. If it raises, the step is to be aborted."""
+        self.queue.hand_over()
+        with self._calling("flush"):
+            self._transactions.hand_over(deadline.remaining(NO_TIMEOUT_S))
+        self.queue.forget_settled()
+
+    def commit(self, moves: Sequence[GroupMove], note: str, deadline: Deadline) -> None:
         """Commit the open step. If it raises and is not ``in_doubt``, the step is to be aborted."""
         self.queue.seal()
         self.check_usable()
@@ -93,6 +108,8 @@ class TransactionSession(ProducerSession):
         self.in_doubt = True
         try:
             with self._calling("commit"):
+                if note:
+                    self._transactions.annotate(note)
                 self._transactions.commit(moves, deadline.remaining(NO_TIMEOUT_S))
         except BaseException as error:
             self.in_doubt = not _proves_abort(error)

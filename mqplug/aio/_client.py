@@ -164,6 +164,7 @@ class AsyncClient(AsyncClosable):
         *,
         consumer: AsyncConsumer | None = None,
         number: int | None = None,
+        partitioner: PartitionerName | Partitioner = "murmur2",
         queue_messages: int = 100_000,
         queue_bytes: int = 64 * 1024 * 1024,
         timeout: float | None = 30,
@@ -173,7 +174,7 @@ class AsyncClient(AsyncClosable):
             self._begin(
                 partial(
                     self.sync.transaction, name, topic, consumer=_beneath(consumer), number=number,
-                    queue_messages=queue_messages, queue_bytes=queue_bytes, timeout=timeout,
+                    partitioner=partitioner, queue_messages=queue_messages, queue_bytes=queue_bytes, timeout=timeout,
                 )
             )
         )  # fmt: skip

@@ -72,6 +72,15 @@ class AsyncTransaction:
         """As ``Transaction.repeated``."""
         return self.sync.repeated
 
+    @property
+    def note(self) -> str:
+        """As ``Transaction.note``."""
+        return self.sync.note
+
+    @note.setter
+    def note(self, note: str) -> None:
+        self.sync.note = note
+
     async def send(
         self,
         value: bytes | None,
@@ -94,6 +103,10 @@ class AsyncTransaction:
         """As ``Transaction.send_many``."""
         send_many = partial(self.sync.send_many, snapshot(records), timeout=timeout)
         return AsyncStepHandle(self._loop, await self._loop.call(send_many))
+
+    async def flush(self, *, timeout: float | None = 30) -> None:
+        """As ``Transaction.flush``."""
+        await self._loop.call(partial(self.sync.flush, timeout=timeout))
 
     async def commit(self, *, timeout: float | None = 30) -> None:
         """As ``Transaction.commit``. Cancelled, it still runs to its end."""

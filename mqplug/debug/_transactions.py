@@ -17,7 +17,7 @@ class WatchedTransactions(WatchedProducer, TransactionProxy):
         super().__init__(inner, rules)
         self._is_open = False
 
-    def begin(self, mark: TransactionMark | None, timeout: float) -> bool:
+    def begin(self, mark: TransactionMark | None, timeout: float) -> TransactionMark | None:
         self._check("begin", is_open=False)
         with self._call("begin"):
             repeated = self.inner.begin(mark, timeout)

@@ -18,7 +18,7 @@ class FaultyTransactions(FaultyProducer, TransactionProxy):
     def __init__(self, inner: TransactionDriver, picker: FaultPicker) -> None:
         super().__init__(inner, picker)
 
-    def begin(self, mark: TransactionMark | None, timeout: float) -> bool:
+    def begin(self, mark: TransactionMark | None, timeout: float) -> TransactionMark | None:
         rule = self._picker.pick("begin_transaction", [(mark.topic, None)] if mark else ())
         repeated = self.inner.begin(mark, before_call(rule, timeout))
         try:

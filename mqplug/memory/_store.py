@@ -15,7 +15,7 @@ from mqplug.memory._groups import Group
 from mqplug.memory._partition import MemoryRetention, Partition
 from mqplug.memory._personality import FULL, Personality
 from mqplug.memory._staging import MemoryStaging
-from mqplug.spi import GroupInfo, GroupPosition, TopicInfo
+from mqplug.spi import GroupInfo, GroupPosition, TopicInfo, TransactionMark
 from mqplug.spi.groups import Roster
 
 DEFAULT_RETENTION_S = 7 * 24 * 3600.0
@@ -34,7 +34,7 @@ class Store:
         self.staging = MemoryStaging(name, self.partition)
         self.holders: dict[str, object] = {}
         """The driver that holds each transaction name."""
-        self.marks: dict[tuple[str, str], int] = {}
+        self.marks: dict[tuple[str, str], TransactionMark] = {}
         """The highest committed number of each transaction name and topic."""
         self._ledgers: Iterator[int] = count(1)
 
@@ -82,7 +82,7 @@ class Store:
         for group in self._groups.values():
             group.forget(logs)
         del self._topics[topic]
-        self.marks = {key: number for key, number in self.marks.items() if key[1] != topic}
+        self.marks = {key: mark for key, mark in self.marks.items() if key[1] != topic}
         self.changed.notify_all()
 
     def names(self) -> list[str]:

@@ -6,6 +6,8 @@ from collections.abc import Iterator, Sequence
 from itertools import groupby
 from typing import TYPE_CHECKING
 
+import attrs
+
 from mqplug._model.errors import Error, Fenced, NotAssigned, NotCommitted
 from mqplug.memory._partition import Partition, Written
 from mqplug.memory._store import Store
@@ -33,11 +35,19 @@ class MemoryTransactions:
     def send_run(self, run: Run) -> None:
         self._units.append(run)
 
-    def begin(self, mark: TransactionMark | None, timeout: float) -> bool:
+    def begin(self, mark: TransactionMark | None, timeout: float) -> TransactionMark | None:
         with self._store.changed:
             self._check_holder()
             self._mark = mark
-            return mark is not None and mark.number <= self._store.marks.get((self._name, mark.topic), -1)
+            known = None if mark is None else self._store.marks.get((self._name, mark.topic))
+            return known if known is not None and mark is not None and mark.number <= known.number else None
+
+    def annotate(self, note: str) -> None:
+        if self._mark is not None:
+            self._mark = attrs.evolve(self._mark, note=note)
+
+    def hand_over(self, timeout: float) -> None:
+        """Do nothing: records are kept until the commit."""
 
     def commit(self, moves: Sequence[GroupMove], timeout: float) -> None:
         with self._store.changed:
@@ -68,7 +78,9 @@ class MemoryTransactions:
     def _store_mark(self) -> None:
         if self._mark is not None:
             key = self._name, self._mark.topic
-            self._store.marks[key] = max(self._mark.number, self._store.marks.get(key, -1))
+            known = self._store.marks.get(key)
+            if known is None or known.number < self._mark.number:
+                self._store.marks[key] = self._mark
 
     def abort(self, timeout: float) -> None:
         units, self._units = self._units, []

@@ -16,7 +16,7 @@ class RecordedTransactions(RecordedProducer, TransactionProxy):
     def __init__(self, inner: TransactionDriver, recording: Recording, member: str) -> None:
         super().__init__(inner, recording, member)
 
-    def begin(self, mark: TransactionMark | None, timeout: float) -> bool:
+    def begin(self, mark: TransactionMark | None, timeout: float) -> TransactionMark | None:
         with self._recording.call(self._member, "begin_transaction", topic=None if mark is None else mark.topic):
             return self.inner.begin(mark, timeout)
 

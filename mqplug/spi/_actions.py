@@ -250,12 +250,20 @@ class TransactionOptions:
     queue_bytes: int = 64 * 1024 * 1024
 
 
+MAX_NOTE_BYTES: Final = 1000
+"""The size of a mark's note, in UTF-8."""
+
+
 @attrs.frozen
 class TransactionMark:
-    """The mark of a step: its number, which lies with a topic under the name of the driver. Numbers only grow."""
+    """The mark of a step: its number, which lies with a topic under the name of the driver. Numbers only grow.
+
+    ``note`` is a text that is stored with it, of up to ``MAX_NOTE_BYTES``.
+    """
 
     topic: str
     number: int
+    note: str = ""
 
 
 @attrs.frozen

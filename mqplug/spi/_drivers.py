@@ -231,13 +231,22 @@ class TransactionDriver(ProducerDriver, Protocol):
     client has taken the name over, ``begin`` too where it can know. Its records fail with it, too.
     """
 
-    def begin(self, mark: TransactionMark | None, timeout: float) -> bool:
-        """Begin a transaction. Return whether this number or a higher one was committed before, in this topic, under
-        this name: then no record is sent, and ``commit`` leaves the mark as it is.
+    def begin(self, mark: TransactionMark | None, timeout: float) -> TransactionMark | None:
+        """Begin a transaction. Return the mark with this number, or a higher one, if it was committed before, in this
+        topic, under this name: then no record is sent, and ``commit`` leaves the mark as it is.
 
         After a commit of unknown outcome, learn the outcome first, and abort what is still open.
         """
         ...
+
+    def annotate(self, note: str) -> None:
+        """Store this note with the mark of the open transaction. Called before ``commit``, unless it is repeated."""
+
+    def hand_over(self, timeout: float) -> None:
+        """Settle the accepted records as stored that can be delivered before the commit, so that nothing is kept of
+        them. If one cannot be, raise why: the transaction is aborted then. Do nothing if records are kept until the
+        commit.
+        """
 
     def commit(self, moves: Sequence[GroupMove], timeout: float) -> None:
         """Commit the records, the positions and the mark, all or nothing. Then settle the records.

@@ -10,6 +10,7 @@ from mqplug._client.session import ClientSession
 from mqplug._consume.acking import Acknowledgements
 from mqplug._consume.step_acks import StepAcks
 from mqplug._produce.step_queue import StepQueue
+from mqplug._produce.transaction_session import TransactionSession
 from mqplug.aio._transaction import AsyncTransaction
 from mqplug.memory import _transactions
 from mqplug.memory._transactions import MemoryTransactions
@@ -203,6 +204,33 @@ class IgnoresHandOvers(Mutant):
     )
 
 
+class ForgetsNotes(Mutant):
+    """A step's note is not stored."""
+
+    case = "TX-24"
+    patches = ((MemoryTransactions, "annotate", lambda driver, note: None),)
+
+
+class ShowsWhatWasFlushed(Mutant):
+    """Messages that were flushed are there before the commit."""
+
+    case = "TX-25"
+
+    def hand_over(self, timeout):
+        units, self._units = self._units, []
+        for unit in units:
+            _store_now(self, unit)
+
+    patches = ((MemoryTransactions, "hand_over", hand_over),)
+
+
+class KeepsItsPartitioner(Mutant):
+    """A name chooses partitions as in its first step, whatever the next ones say."""
+
+    case = "TX-26"
+    patches = ((TransactionSession, "choose_by", lambda holder, router: None),)
+
+
 class SeeksInAStep(Mutant):
     case = "TX-21"
     patches = ((Acknowledgements, "check_no_step", lambda acks, operation: None),)
@@ -215,6 +243,5 @@ class SendsRepeatedSteps(Mutant):
 
     def begin(self, mark, timeout):
         _begin(self, mark, timeout)
-        return False
 
     patches = ((MemoryTransactions, "begin", begin),)

@@ -108,8 +108,14 @@ class TransactionProxy(ProducerProxy):
     def __init__(self, inner: TransactionDriver) -> None:
         super().__init__(inner)
 
-    def begin(self, mark: TransactionMark | None, timeout: float) -> bool:
+    def begin(self, mark: TransactionMark | None, timeout: float) -> TransactionMark | None:
         return self.inner.begin(mark, timeout)
+
+    def annotate(self, note: str) -> None:
+        self.inner.annotate(note)
+
+    def hand_over(self, timeout: float) -> None:
+        self.inner.hand_over(timeout)
 
     def commit(self, moves: Sequence[GroupMove], timeout: float) -> None:
         self.inner.commit(moves, timeout)

@@ -225,6 +225,75 @@ def test_numbers(bench: Bench) -> None:
     bench.equal(values(bench, other), [b"1"])
 
 
+@case(24, needs=NEEDS)
+def test_notes(bench: Bench) -> None:
+    """The note of a step is stored with its number, and told to those who repeat it; only then is it stored."""
+    topic, name, client = bench.topic(), bench.name(), bench.client
+    for number, note in ((1, "rows=5 ✓"), (2, ""), (3, "x" * 1000)):
+        with client.transaction(name, topic, number=number) as step:
+            bench.equal((step.repeated, step.note), (False, ""))
+            step.note = "overwritten"
+            step.note = note
+        for again in (client, bench.connect()):
+            with again.transaction(name, topic, number=number) as step:
+                bench.equal((step.repeated, step.note), (True, note))
+                with bench.raises(ValueError):
+                    step.note = "changed"
+        client = again
+    with client.transaction(name, topic, number=4) as step:
+        step.note = "dropped"
+        step.abort()
+    with client.transaction(name, topic, number=0) as step:
+        bench.equal((step.repeated, step.note), (True, "x" * 1000), "the note is that of the highest number")
+    with client.transaction(name, topic, number=5) as step:
+        for wrong, refusal in ((b"5", TypeError), ("ä" * 501, ValueError), ("a\0b", ValueError)):
+            with bench.raises(refusal):
+                step.note = wrong  # type: ignore[assignment]
+        step.abort()
+    with client.transaction(name, topic) as step, bench.raises(ValueError):
+        step.note = "without a number"
+
+
+@case(25, needs=NEEDS)
+def test_flushed(bench: Bench) -> None:
+    """A flush makes room in a step for more than its queue holds, where that can be; nothing is seen before the commit.
+
+    Also after a flush, an abort leaves nothing.
+    """
+    topic = bench.topic()
+    for end in ("commit", "abort"):
+        with bench.client.transaction(bench.name(), topic, queue_messages=10) as step:
+            handle = step.send(b"0")
+            step.flush()
+            step.send_many([b"%d" % number for number in range(1, 10)])
+            step.flush()
+            if handle.done:
+                step.send_many([b"more"] * 10)
+            bench.rests(bench.reader(topic))
+            if end == "abort":
+                step.abort()
+                break
+            step.commit()
+        seen = values(bench, topic)
+        bench.equal(seen[:10], [b"%d" % number for number in range(10)])
+        bench.equal(seen[10:], [b"more"] * (len(seen) - 10))
+        topic = bench.topic()
+    bench.equal(values(bench, topic), [])
+
+
+@case(26, needs=(*NEEDS, "keys", "partitions"))
+def test_partitioners(bench: Bench) -> None:
+    """A step sends to the partitions that a producer with the same partitioner would choose."""
+    topic, name = bench.topic(5), bench.name()
+    keys = [b"key %d" % number for number in range(20)]
+    for chosen in ("crc32", "murmur2"):
+        with bench.client.producer(topic, partitioner=chosen) as out:
+            wanted = [out.send(b"", key=key).log.partition for key in keys]
+        with bench.client.transaction(name, topic, partitioner=chosen) as step:
+            sent = [step.send(b"", key=key) for key in keys]
+        bench.equal([handle.result().log.partition for handle in sent], wanted, chosen)
+
+
 @case(9, needs=NEEDS)
 def test_numbers_outlive(bench: Bench) -> None:
     """The numbers are known when all clients were closed, and a step without messages uses up its number, too."""

@@ -1,7 +1,8 @@
 """Marks of transactions: the number of a name's last step on a topic, stored in the transaction itself.
 
-Kafka has no place for it but the offsets of groups. So the mark is the offset ``number`` of partition 0 in a group
-named after the transaction, which has no members and which no other operation of mqplug shows or takes.
+Kafka has no place for it but the offsets of groups. So the mark is the offset ``number`` of partition 0, with the
+note as its metadata, in a group named after the transaction. That has no members, and no other operation of mqplug
+shows or takes it.
 """
 
 from __future__ import annotations
@@ -36,12 +37,14 @@ def check_group_name(group: str) -> None:
 
 def as_offset(mark: TransactionMark) -> TopicPartition:
     """Return a mark as the native client stores it."""
-    return TopicPartition(mark.topic, 0, mark.number)
+    return TopicPartition(mark.topic, 0, mark.number, mark.note)
 
 
-def was_reached(connection: KafkaConnection, name: str, mark: TransactionMark, deadline: Deadline) -> bool:
-    """Return whether a step with this number or a higher one was committed."""
+def reached(
+    connection: KafkaConnection, name: str, mark: TransactionMark, deadline: Deadline
+) -> TransactionMark | None:
+    """Return the mark that was committed with this number or a higher one."""
     group = mark_group(name)
     what = f"the mark of the transaction {name!r}"
     (stored,) = connection.stored_offsets(what, group, [TopicPartition(mark.topic, 0)], deadline.remaining())
-    return stored.offset >= mark.number
+    return TransactionMark(mark.topic, stored.offset, stored.metadata or "") if stored.offset >= mark.number else None

@@ -65,6 +65,10 @@ class PendingRecords:
         """Note that a record was not confirmed."""
         self.doubt = self.doubt or error
 
+    def delivered(self) -> None:
+        """Settle those that are reported as stored, though the transaction may still be aborted."""
+        self._outcomes = [each for each in self._outcomes if not each.deliver()]
+
     def committed(self, missing: Error) -> None:
         """Settle all as they were reported; ``missing`` is for a record without a report."""
         self._end(None, missing)
@@ -111,6 +115,13 @@ class Outcome:
     def unknown(self, error: Error) -> None:
         """Take note that it may be stored; the transaction will be aborted."""
         self._records.doubted(error)
+
+    def deliver(self) -> bool:
+        """Settle it if it is reported as stored. Return whether it is settled."""
+        if not self.settled and self._report is not None:
+            self.settled = True
+            self._report()
+        return self.settled
 
     def end(self, settle: Settle | None, missing: Error) -> None:
         """Settle it at the end of the transaction."""

@@ -12,6 +12,8 @@ from collections.abc import Sequence
 from concurrent.futures import Future
 from contextlib import suppress
 
+import attrs
+
 from mqplug import ConnectError, Error, Fenced, NotCommitted, OutcomeUnknown, Timeout
 from mqplug.spi import Deadline, GroupMove, Run, Sending, TransactionMark, TransactionOptions
 from mqplug_kafka._admin import transaction_marks
@@ -83,7 +85,7 @@ class KafkaTransactions:
 
     # transactions -------------------------------------------------------------------------------------------
 
-    def begin(self, mark: TransactionMark | None, timeout: float) -> bool:
+    def begin(self, mark: TransactionMark | None, timeout: float) -> TransactionMark | None:
         """Begin a transaction, when it is known how the one before ended."""
         deadline = Deadline(timeout)
         if isinstance(error := self._client.broken, Fenced):
@@ -92,12 +94,22 @@ class KafkaTransactions:
         if (error := self._client.broken) is not None:
             raise error
         name = self._client.name
-        repeated = mark is not None and transaction_marks.was_reached(self._connection, name, mark, deadline)
+        known = None if mark is None else transaction_marks.reached(self._connection, name, mark, deadline)
         self._client.begin(deadline)
         self._records = self._fresh()
-        self._mark = None if repeated else mark
+        self._mark = mark if known is None else None
         self._open = True
-        return repeated
+        return known
+
+    def annotate(self, note: str) -> None:
+        """Store this note with the mark."""
+        if self._mark is not None:
+            self._mark = attrs.evolve(self._mark, note=note)
+
+    def hand_over(self, timeout: float) -> None:
+        """Wait until the brokers have the records, which readers see after the commit. Keep nothing of them."""
+        self._deliver(Deadline(timeout))
+        self._records.delivered()
 
     def commit(self, moves: Sequence[GroupMove], timeout: float) -> None:
         """Commit in three stages."""

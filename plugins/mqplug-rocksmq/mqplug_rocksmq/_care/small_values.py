@@ -39,6 +39,7 @@ from mqplug_rocksmq._format.keys import (
     read_log_value,
     read_mark,
     read_position,
+    read_step_mark,
 )
 from mqplug_rocksmq._store.ingest import Intent
 from mqplug_rocksmq._store.topics import Topic
@@ -137,7 +138,7 @@ class SmallValues:
         self.other[key] = value
 
     def _step_mark(self, key: bytes, value: bytes) -> None:
-        read_count(value)
+        read_step_mark(value)
         self.other[key] = value
 
     def _record(self, key: bytes, value: bytes) -> None:

@@ -147,8 +147,8 @@ class StoreConnection(OffsetArithmetic):
 
     def begin_transaction(
         self, name: str, holder: str, unsettled: int | None, mark: TransactionMark | None, timeout: float
-    ) -> bool:
-        """Return whether the mark was committed before. Make sure that *unsettled* is committed, or never will be."""
+    ) -> TransactionMark | None:
+        """Return the mark if it was committed before. Make sure that *unsettled* is committed, or never will be."""
         if unsettled is not None:
             self.store.transactions.give_up(StepId(name, holder, unsettled), timeout)
         return self.store.transactions.begin(name, holder, mark)

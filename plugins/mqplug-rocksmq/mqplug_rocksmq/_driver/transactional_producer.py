@@ -10,6 +10,8 @@ import uuid
 from collections.abc import Sequence
 from typing import Final, NamedTuple, Protocol
 
+import attrs
+
 from mqplug import Closed, Error, Log, MessageTooLarge, NotCommitted, OutcomeUnknown, PluginError, Timeout
 from mqplug.spi import Bell, GroupMove, Run, Sending, TransactionMark
 from mqplug_rocksmq._driver.send_units import BatchSend, SingleSends
@@ -45,8 +47,8 @@ class TransactionDesk(Protocol):
 
     def begin_transaction(
         self, name: str, holder: str, unsettled: int | None, mark: TransactionMark | None, timeout: float
-    ) -> bool:
-        """Return whether the mark was committed before. Make sure that *unsettled* is committed, or never will be."""
+    ) -> TransactionMark | None:
+        """Return the mark if it was committed before. Make sure that *unsettled* is committed, or never will be."""
         ...
 
     def commit_transaction(self, commit: StepCommit, timeout: float) -> PlacedParts | Error:
@@ -76,15 +78,22 @@ class TransactionalProducer:
 
     # one transaction ---------------------------------------------------------------------------------------
 
-    def begin(self, mark: TransactionMark | None, timeout: float) -> bool:
+    def begin(self, mark: TransactionMark | None, timeout: float) -> TransactionMark | None:
         self.abort(timeout)
-        repeated = self._desk.begin_transaction(self._name, self._holder, self._unsettled, mark, timeout)
+        known = self._desk.begin_transaction(self._name, self._holder, self._unsettled, mark, timeout)
         with self._lock:
             self._unsettled = self._refused = None
             self._step += 1
-            self._mark = None if repeated else mark
+            self._mark = mark if known is None else None
             self._open = True
-        return repeated
+        return known
+
+    def annotate(self, note: str) -> None:
+        if self._mark is not None:
+            self._mark = attrs.evolve(self._mark, note=note)
+
+    def hand_over(self, timeout: float) -> None:
+        """Do nothing: the records are kept here until their commit."""
 
     def commit(self, moves: Sequence[GroupMove], timeout: float) -> None:
         parts = self._take()

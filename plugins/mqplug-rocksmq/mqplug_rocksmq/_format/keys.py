@@ -213,6 +213,16 @@ def step_mark_key(log: int, name: str) -> bytes:
     return log_key(log, STEP_MARK) + name.encode()
 
 
+def step_mark_value(number: int, note: str) -> bytes:
+    """Encode the mark of a transaction name."""
+    return _COUNT.pack(number) + note.encode()
+
+
+def read_step_mark(value: bytes) -> tuple[int, str]:
+    """Decode the mark of a transaction name: its number and its note."""
+    return int(_COUNT.unpack_from(value)[0]), value[_COUNT.size :].decode()
+
+
 def topic_key(name: str) -> bytes:
     """Return the key of a topic."""
     return TOPIC + name.encode()

@@ -20,13 +20,13 @@ from mqplug_rocksmq._engine.log_state import LogState
 from mqplug_rocksmq._engine.rocks import Changes
 from mqplug_rocksmq._format.keys import (
     StoredPosition,
-    count_value,
     group_key,
     json_value,
     position_value,
-    read_count,
     read_json,
+    read_step_mark,
     step_mark_key,
+    step_mark_value,
     transaction_key,
 )
 from mqplug_rocksmq._format.page import PageBody
@@ -127,12 +127,13 @@ class Transactions:
 
         self._engine.change(plan, timeout)
 
-    def begin(self, name: str, holder: str, mark: TransactionMark | None) -> bool:
-        """Return whether this mark, or a higher one of the name and topic, was committed. Raise ``Fenced``."""
+    def begin(self, name: str, holder: str, mark: TransactionMark | None) -> TransactionMark | None:
+        """Return this mark, or a higher one of the name and topic, if it was committed. Raise ``Fenced``."""
         with self._engine.lock:
             self._engine.check()
             self._held(name, holder)
-            return mark is not None and mark.number <= self._marked(name, mark.topic)
+            known = None if mark is None else self._marked(name, mark.topic)
+            return known if known is not None and mark is not None and mark.number <= known.number else None
 
     def give_up(self, step: StepId, timeout: float | None) -> bool:
         """Return whether a transaction was committed. If not, it cannot be any more, should its commit still arrive."""
@@ -228,13 +229,17 @@ class Transactions:
                 changes.put(group_key(self._topics.log(log).number, group), position_value(place))
 
     def _add_mark(self, changes: Changes, name: str, mark: TransactionMark | None) -> None:
-        if mark is not None and mark.number > self._marked(name, mark.topic):
-            changes.put(step_mark_key(self._log(mark.topic, 0).number, name), count_value(mark.number))
+        if mark is None:
+            return
+        known = self._marked(name, mark.topic)
+        if known is None or known.number < mark.number:
+            key = step_mark_key(self._log(mark.topic, 0).number, name)
+            changes.put(key, step_mark_value(mark.number, mark.note))
 
-    def _marked(self, name: str, topic: str) -> int:
-        """Return the highest number of this name in this topic, or -1."""
+    def _marked(self, name: str, topic: str) -> TransactionMark | None:
+        """Return the mark with the highest number of this name in this topic."""
         stored = self._engine.pages.get(step_mark_key(self._log(topic, 0).number, name))
-        return -1 if stored is None else read_count(stored)
+        return None if stored is None else TransactionMark(topic, *read_step_mark(stored))
 
     def _find(self, name: str) -> HeldName | None:
         stored = self._engine.pages.get(transaction_key(name))
