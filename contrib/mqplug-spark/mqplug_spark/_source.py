@@ -8,7 +8,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NoReturn
 
-from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceReader,
+    DataSourceStreamReader,
+    DataSourceStreamWriter,
+    DataSourceWriter,
+)
 
 from mqplug_spark._errors import cut_short
 
@@ -43,9 +49,19 @@ class MqplugDataSource(DataSource):
         return MqplugReader(parse_options(self.options, "batch"), chosen_columns(schema))
 
     @cut_short
-    def writer(self, schema: StructType, overwrite: bool) -> NoReturn:
-        """Raise ``Unsupported``."""
-        _refuse("write", "mqplug-spark does not write yet", "Send from foreachPartition with mqplug.connect")
+    def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
+        """Return a batch write of rows with this schema. Raise ``Unsupported`` for the mode ``overwrite``."""
+        from mqplug_spark._options.write_options import parse_write_options
+        from mqplug_spark._rows.written_columns import check_written_schema
+        from mqplug_spark._write.batch_writer import MqplugWriter
+        from mqplug_spark._write.driver import check_backend
+
+        if overwrite:
+            _refuse("overwrite", "a topic cannot be overwritten: messages are only added", "Say mode('append')")
+        options = parse_write_options(self.options)
+        check_written_schema(schema, options.topic)
+        check_backend(options)
+        return MqplugWriter(options)
 
     @cut_short
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802
@@ -57,9 +73,20 @@ class MqplugDataSource(DataSource):
         return make_stream_reader(parse_options(self.options, "stream"), chosen_columns(schema))
 
     @cut_short
-    def streamWriter(self, schema: StructType, overwrite: bool) -> NoReturn:  # noqa: N802
-        """Raise ``Unsupported``."""
-        _refuse("writeStream", "mqplug-spark does not write streams yet", "Send from foreachBatch with mqplug.connect")
+    def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:  # noqa: N802
+        """Return a streaming write of rows with this schema. Raise ``Unsupported`` for the mode ``complete``."""
+        from mqplug_spark._options.write_options import parse_stream_write_options
+        from mqplug_spark._rows.written_columns import check_written_schema
+        from mqplug_spark._write.stream_writer import MqplugStreamWriter
+
+        if overwrite:
+            _refuse(
+                "complete", "a topic cannot be overwritten: messages are only added",
+                "Say outputMode('append') or outputMode('update')",
+            )  # fmt: skip
+        options = parse_stream_write_options(self.options)
+        check_written_schema(schema, options.topic)
+        return MqplugStreamWriter(options)
 
 
 def _refuse(capability: str, message: str, fix: str) -> NoReturn:

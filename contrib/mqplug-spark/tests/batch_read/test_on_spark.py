@@ -109,15 +109,18 @@ def test_a_view_in_sql(spark: SparkSession, cluster: Cluster, topic: str) -> Non
 
 
 def test_the_readme_runs(spark: SparkSession, cluster: Cluster) -> None:
-    """The example of the README does what it says."""
-    cluster.client.create_topic("orders", partitions=2)
+    """The examples of the README do what they say."""
+    for topic in ("orders", "copies"):
+        cluster.client.create_topic(topic, partitions=2)
     send(cluster, "orders", 3)
     readme = (Path(__file__).parents[2] / "README.md").read_text()
-    (example,) = re.findall(r"```python\n(.*?)```", readme, re.DOTALL)
-    assert "kafka://broker:9092" in example
+    examples = re.findall(r"```python\n(.*?)```", readme, re.DOTALL)
     names = {"spark": spark}
-    exec(example.replace("kafka://broker:9092", cluster.url), names)
+    for example in examples:
+        assert "kafka://broker:9092" in example
+        exec(example.replace("kafka://broker:9092", cluster.url), names)
     assert names["orders"].count() == 3
+    assert sum(1 for _ in cluster.client.read("copies")) == 3
 
 
 def test_a_schema_chooses_columns(source: DataFrameReader, cluster: Cluster, topic: str) -> None:

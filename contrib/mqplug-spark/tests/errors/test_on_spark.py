@@ -45,10 +45,3 @@ def test_a_password_is_never_shown(spark: SparkSession, silent_port: int) -> Non
         frame.collect()
     assert "hunter2" not in str(refused.value)
     assert "hunter2" not in frame._jdf.queryExecution().toString()  # type: ignore[operator]
-
-
-def test_writing_is_refused(spark: SparkSession) -> None:
-    """There is no sink yet, and the error says so."""
-    writer = spark.range(1).write.format("mqplug").option("url", "kafka://localhost").option("topic", "orders")
-    with pytest.raises(PySparkException, match="mqplug-spark does not write yet"):
-        writer.mode("append").save()

@@ -1,0 +1,102 @@
+"""The options of a write, checked before any request to a broker."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final, Literal, get_args
+
+import attrs
+
+from mqplug import ConfigError
+from mqplug_spark._options.backend_settings import BackendSettings, parse_backend
+
+Partitioner = Literal["murmur2", "crc32", "pulsar-java", "round_robin"]
+
+MAX_WRITER_LENGTH: Final = 200  # names of transactions have more behind it
+
+_NAMES: Final = {
+    name.lower(): name for name in ("topic", "partitioner", "writer", "number", "includeHeaders", "checkpointLocation")
+}
+
+
+@attrs.frozen
+class WriteMark:
+    """What makes a write idempotent: what this writer wrote under this number is not written again."""
+
+    writer: str
+    number: int
+
+
+@attrs.frozen(kw_only=True)
+class WriteOptions:
+    """The options of a write."""
+
+    backend: BackendSettings
+    topic: str | None
+    partitioner: Partitioner
+    mark: WriteMark | None
+
+
+def parse_write_options(given: Mapping[str, str]) -> WriteOptions:
+    """Return the options that Spark passes, whose names ignore case. Raise ``ConfigError`` for invalid ones."""
+    found = {name.lower(): text for name, text in given.items()}
+    if found.keys() & {"path", "paths"} and not found.get("backend"):
+        raise ConfigError("save() was given a path", fix="Name the topic with option('topic', ...), and save()")
+    backend = parse_backend(found, _NAMES)
+    _check_flag(found, "includeHeaders")
+    return WriteOptions(backend=backend, topic=_topic(found), partitioner=_partitioner(found), mark=_mark(found))
+
+
+def parse_stream_write_options(given: Mapping[str, str]) -> WriteOptions:
+    """Return the options of a streaming write, as ``parse_write_options`` does."""
+    options = parse_write_options(given)
+    if options.mark is not None:
+        raise ConfigError(
+            "a streaming write has no options 'writer' and 'number': they are the query's id and the batch's",
+            fix="Leave both out; or write with foreachBatch, where they can be given",
+        )
+    return options
+
+
+def _check_flag(found: Mapping[str, str], name: str) -> None:
+    text = found.get(name.lower(), "true")
+    if text.lower() not in {"true", "false"}:
+        raise ConfigError(f"{name} must be true or false, not {text!r}")
+
+
+def _topic(found: Mapping[str, str]) -> str | None:
+    topic = found.get("topic")
+    if topic is None:
+        return None
+    if not topic.strip() or "," in topic:
+        raise ConfigError(
+            f"the option 'topic' is {topic!r}: a write has one topic, or a column of them",
+            fix="Name one topic, or leave the option out and let the column 'topic' name the topic of each row",
+        )
+    return topic
+
+
+def _partitioner(found: Mapping[str, str]) -> Partitioner:
+    text = found.get("partitioner", "murmur2")
+    for name in get_args(Partitioner):
+        if text.lower() == name:
+            chosen: Partitioner = name
+            return chosen
+    raise ConfigError(f"there is no partitioner {text!r}", fix=f"Choose from {', '.join(get_args(Partitioner))}")
+
+
+def _mark(found: Mapping[str, str]) -> WriteMark | None:
+    writer, number = found.get("writer"), found.get("number")
+    if writer is None and number is None:
+        return None
+    if writer is None or number is None:
+        given, missing = ("writer", "number") if number is None else ("number", "writer")
+        raise ConfigError(
+            f"the option {given!r} is given without {missing!r}",
+            fix="Give both: the name of this job, and the number of this write among those of the job",
+        )
+    if not 1 <= len(writer) <= MAX_WRITER_LENGTH or not writer.isprintable():
+        raise ConfigError(f"the option 'writer' must be a name of 1 to {MAX_WRITER_LENGTH} printable characters")
+    if not (number.isascii() and number.isdigit() and int(number) < 1 << 63):
+        raise ConfigError(f"the option 'number' must be a whole number from 0 to {(1 << 63) - 1}, not {number!r}")
+    return WriteMark(writer, int(number))

@@ -1,0 +1,66 @@
+"""The open stages of one task, one for each topic."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import TYPE_CHECKING, Self
+
+import pyarrow as pa
+
+from mqplug import Client, Error, Stage, Staged
+from mqplug_spark._options.write_options import Partitioner
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+MAX_OPEN_STAGES = 8  # each may hold a file's worth of messages in memory
+
+
+class StagesOfTopics:
+    """Stages rows by topic. Leaving the block by an exception discards all of them."""
+
+    def __init__(self, client: Client, partitioner: Partitioner) -> None:
+        self._client = client
+        self._partitioner = partitioner
+        self._open: dict[str, Stage] = {}  # the one that was used last is the last
+        self._finished: list[Staged] = []
+
+    def write(self, topic: str, columns: pa.RecordBatch) -> None:
+        """Stage rows of a topic."""
+        stage = self._open.pop(topic, None) or self._another(topic)
+        self._open[topic] = stage
+        stage.write(columns)
+
+    def finish(self) -> tuple[Staged, ...]:
+        """Put all rows on disk."""
+        while self._open:
+            self._finish_oldest()
+        return tuple(self._finished)
+
+    def _another(self, topic: str) -> Stage:
+        if len(self._open) >= MAX_OPEN_STAGES:
+            self._finish_oldest()
+        return self._client.stage(topic, partitioner=self._partitioner)
+
+    def _finish_oldest(self) -> None:
+        topic = next(iter(self._open))
+        self._finished.append(self._open.pop(topic).finish())
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if error is not None:
+            for stage in self._open.values():
+                stage.discard()
+            discard(self._client, self._finished)
+
+
+def discard(client: Client, staged: Sequence[Staged]) -> None:
+    """Remove what is staged. The backend removes later what cannot be removed now."""
+    if staged:
+        with suppress(Error):
+            client.discard(staged)

@@ -1,0 +1,41 @@
+"""The task of Spark that runs in this process, and the streaming query that it belongs to."""
+
+from __future__ import annotations
+
+import attrs
+from pyspark import TaskContext
+
+from mqplug_spark._options.write_options import WriteMark
+
+
+@attrs.frozen
+class Task:
+    """A task: its number among those of the write, and the mark of the write.
+
+    ``once``: what was written under the mark before is not written again, so that the mark has to outlive the write.
+    """
+
+    number: int
+    mark: WriteMark
+    once: bool
+
+
+def batch_task(write: str, mark: WriteMark | None) -> Task:
+    """Return the task of a batch write that runs here. Without a mark, the name of the write is one, used only once."""
+    return Task(_context().partitionId(), mark or WriteMark(f"spark-{write}", 0), mark is not None)
+
+
+def stream_task() -> Task:
+    """Return the task of a streaming write that runs here. Its mark is made of the query and its batch."""
+    context = _context()
+    query, batch = context.getLocalProperty("sql.streaming.queryId"), context.getLocalProperty("streaming.sql.batchId")
+    if query is None or batch is None:
+        raise RuntimeError("Spark does not tell this task which streaming query and batch it belongs to")
+    return Task(context.partitionId(), WriteMark(f"spark-{query}", int(batch)), once=True)
+
+
+def _context() -> TaskContext:
+    context = TaskContext.get()
+    if context is None:
+        raise RuntimeError("a write runs in tasks of Spark only")
+    return context

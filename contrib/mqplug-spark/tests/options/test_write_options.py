@@ -1,0 +1,64 @@
+"""Options of writes, before anything is asked of a broker."""
+
+from __future__ import annotations
+
+import pytest
+
+from mqplug import ConfigError
+from mqplug_spark._options.write_options import (
+    WriteMark,
+    WriteOptions,
+    parse_stream_write_options,
+    parse_write_options,
+)
+
+
+def options(**given: str) -> WriteOptions:
+    """Options of a batch write."""
+    return parse_write_options({"url": "kafka://localhost:9092", **given})
+
+
+def test_a_write_needs_no_options_but_its_backend() -> None:
+    """Without options rows name their topics, go where send_many puts them, and are written once for each call."""
+    made = options()
+    assert (made.topic, made.partitioner, made.mark) == (None, "murmur2", None)
+
+
+def test_options_are_taken() -> None:
+    """Names ignore case; includeHeaders and checkpointLocation are taken as spark-sql-kafka takes them."""
+    made = options(
+        TOPIC="orders", partitioner="CRC32", Writer="import", number="7", includeHeaders="true", checkpointLocation="/c"
+    )
+    assert (made.topic, made.partitioner, made.mark) == ("orders", "crc32", WriteMark("import", 7))
+
+
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        ({"topik": "orders"}, "no option 'topik'.*Did you mean 'topic'"),
+        ({"path": "orders"}, "save\\(\\) was given a path"),
+        ({"subscribe": "orders"}, "no option 'subscribe'"),
+        ({"topic": ""}, "the option 'topic' is ''"),
+        ({"topic": "orders,audit"}, "a write has one topic, or a column of them"),
+        ({"partitioner": "random"}, "no partitioner 'random'.*Choose from murmur2"),
+        ({"kafka.partitioner.class": "x.Y"}, "it names a class of Java"),
+        ({"includeHeaders": "yes"}, "includeHeaders must be true or false"),
+        ({"writer": "import"}, "'writer' is given without 'number'"),
+        ({"number": "1"}, "'number' is given without 'writer'"),
+        ({"writer": "", "number": "1"}, "'writer' must be a name"),
+        ({"writer": "w" * 201, "number": "1"}, "'writer' must be a name"),
+        ({"writer": "import", "number": "-1"}, "'number' must be a whole number"),
+        ({"writer": "import", "number": "1.0"}, "'number' must be a whole number"),
+        ({"writer": "import", "number": str(2**63)}, "'number' must be a whole number"),
+    ],
+)
+def test_a_wrong_option_is_named(given: dict[str, str], says: str) -> None:
+    """An unknown option, or a wrong value, is a ConfigError that names it and what would be right."""
+    with pytest.raises(ConfigError, match=says):
+        options(**given)
+
+
+def test_a_stream_has_a_mark_of_its_own() -> None:
+    """A streaming write is marked by its query and batch, so the options that mark a batch write are refused."""
+    with pytest.raises(ConfigError, match="foreachBatch"):
+        parse_stream_write_options({"url": "kafka://localhost", "writer": "import", "number": "1"})

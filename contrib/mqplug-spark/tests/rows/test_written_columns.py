@@ -1,0 +1,77 @@
+"""The schema of rows to be written."""
+
+from __future__ import annotations
+
+import pytest
+from pyspark.sql.types import (
+    ArrayType,
+    BinaryType,
+    DataType,
+    IntegerType,
+    LongType,
+    MapType,
+    StringType,
+    StructType,
+    TimestampType,
+)
+
+from mqplug import ConfigError
+from mqplug_spark._rows.columns import all_columns
+from mqplug_spark._rows.written_columns import check_written_schema
+
+TEXT, BYTES, INT, LONG = StringType(), BinaryType(), IntegerType(), LongType()
+
+
+def headers(value: DataType) -> DataType:
+    """Headers with values of this type."""
+    return ArrayType(StructType().add("key", "string").add("value", value))
+
+
+def schema(**columns: DataType) -> StructType:
+    """A schema of named columns."""
+    made = StructType()
+    for name, kind in columns.items():
+        made = made.add(name, kind)
+    return made
+
+
+def test_the_columns_of_spark_sql_kafka_and_timestamp_are_taken() -> None:
+    """Value and key may be strings or binary."""
+    check_written_schema(schema(value=TEXT), "orders")
+    check_written_schema(
+        schema(key=BYTES, value=BYTES, topic=TEXT, partition=INT, timestamp=TimestampType(), headers=headers(BYTES)),
+        None,
+    )
+
+
+def test_what_was_read_can_be_written() -> None:
+    """All columns of a read are taken: offset, timestampType and id mean nothing to a write."""
+    check_written_schema(all_columns(include_headers=True).spark_schema(), "orders")
+
+
+@pytest.mark.parametrize(
+    ("columns", "topic", "says"),
+    [
+        ({"key": TEXT}, "orders", "the column 'value' is missing"),
+        ({"value": TEXT}, None, "no topic is named"),
+        ({"value": TEXT, "keys": TEXT}, "orders", "'keys' cannot be written: did you mean 'key'"),
+        ({"value": TEXT, "Value": TEXT}, "orders", "'Value' cannot be written: did you mean 'value'"),
+        ({"value": INT}, "orders", "'value' must be binary or string, not int"),
+        ({"value": TEXT, "key": LONG}, "orders", "'key' must be binary or string, not bigint"),
+        ({"value": TEXT, "topic": BYTES}, None, "'topic' must be string, not binary"),
+        ({"value": TEXT, "partition": LONG}, "orders", r"must be int, not bigint.*cast\('int'\)"),
+        ({"value": TEXT, "timestamp": LONG}, "orders", "'timestamp' must be timestamp, not bigint"),
+        ({"value": TEXT, "headers": MapType(TEXT, BYTES)}, "orders", "'headers' must be array<struct<key:"),
+        ({"value": TEXT, "headers": headers(TEXT)}, "orders", "'headers' must be"),
+    ],
+)
+def test_other_columns_are_named(columns: dict[str, DataType], topic: str | None, says: str) -> None:
+    """A column that is unknown, missing or of another type is a ConfigError that names it."""
+    with pytest.raises(ConfigError, match=says):
+        check_written_schema(schema(**columns), topic)
+
+
+def test_two_columns_of_one_name_are_refused() -> None:
+    """Spark allows two columns of one name; here nobody could say which one is meant."""
+    with pytest.raises(ConfigError, match="two columns 'value'"):
+        check_written_schema(schema(value=TEXT).add("value", "binary"), "orders")

@@ -1,0 +1,235 @@
+"""Writing on Spark, whose tasks run in processes of their own."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from clusters import Cluster, over
+from pyspark.errors import PySparkException, StreamingQueryException
+
+import mqplug
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, DataFrameWriter, SparkSession
+
+pytestmark = pytest.mark.timeout(240)  # the first test that asks for Spark or Kafka starts it
+
+Writing = Callable[["DataFrame"], "DataFrameWriter"]
+
+
+@pytest.fixture
+def writing(cluster: Cluster) -> Writing:
+    """A write of a frame that needs no more options, but a topic."""
+    return lambda frame: frame.write.format("mqplug").mode("append").option("url", cluster.url)
+
+
+def stored(cluster: Cluster, topic: str) -> Counter[str]:
+    """How often readers see each value."""
+    return Counter((message.value or b"").decode() for message in cluster.client.read(topic))
+
+
+def numbers(spark: SparkSession, amount: int, tasks: int = 2) -> DataFrame:
+    """The numbers from 0 on, as text."""
+    return spark.range(0, amount, 1, tasks).selectExpr("cast(id as string) as value")
+
+
+def test_every_column_is_written(
+    spark: SparkSession, cluster: Cluster, writing: Writing, make_topic: Callable[..., str]
+) -> None:
+    """Each message has the value, key, headers, timestamp, topic and partition of its row."""
+    one, two = make_topic(), make_topic()
+    moment = datetime(2024, 5, 6, 7, 8, 9, 123_000, UTC)
+    rows: list[tuple[Any, ...]] = [
+        (b"v", b"k", one, 1, moment, [("a", b"1"), ("b", b"\xff"), ("a", b"")]),
+        (None, b"\x00\xff", two, 0, moment, None),
+        (b"", None, two, 1, moment, []),
+        (b"by key", b"customer-17", one, None, moment, None),
+    ]
+    schema = (
+        "value binary, key binary, topic string, partition int, timestamp timestamp,"
+        "headers array<struct<key:string,value:binary>>"
+    )
+    writing(spark.createDataFrame(rows, schema)).save()
+    written = {
+        (message.value, message.key, message.topic, message.partition, message.timestamp, tuple(message.headers))
+        for topic in (one, two)
+        for message in cluster.client.read(topic)
+    }
+    with cluster.client.producer(one) as out:
+        by_key = out.send(b"", key=b"customer-17").log.partition
+    assert written == {
+        (value, key, topic, by_key if partition is None else partition, moment, tuple(headers or ()))
+        for value, key, topic, partition, moment, headers in rows
+    }
+
+
+def test_many_rows_of_many_tasks(spark: SparkSession, cluster: Cluster, writing: Writing, topic: str) -> None:
+    """Nothing is lost or repeated, and the rows of a task keep their order in a partition."""
+    frame = numbers(spark, 60_000, tasks=3).selectExpr("value", "'k' as key", "timestamp_millis(5) as timestamp")
+    writing(frame).option("topic", topic).save()
+    seen = [int(message.value or b"") for message in cluster.client.read(topic)]
+    assert sorted(seen) == list(range(60_000))
+    for task in range(3):
+        mine = [number for number in seen if number // 20_000 == task]
+        assert mine == sorted(mine)
+
+
+@over("kafka")
+def test_what_was_read_is_written_as_it_is(
+    spark: SparkSession, cluster: Cluster, writing: Writing, topic: str, make_topic: Callable[..., str]
+) -> None:
+    """A frame that was read can be written to another topic: key, value, headers, timestamp and partition stay."""
+    copy = make_topic()
+    with cluster.client.producer(topic) as out:
+        for number in range(10):
+            out.send(b"%d" % number, key=b"k", headers=[("h", b"1")], partition=number % 2, timestamp=1_700_000_000_000)
+    read = spark.read.format("mqplug").option("url", cluster.url).option("includeHeaders", "true")
+    writing(read.option("subscribe", topic).load()).option("topic", copy).save()
+
+    def content(name: str) -> list[tuple[Any, ...]]:
+        return sorted(
+            (each.partition, each.value, each.key, tuple(each.headers), each.timestamp)
+            for each in cluster.client.read(name)
+        )
+
+    assert content(copy) == content(topic)
+
+
+def test_a_task_that_fails(spark: SparkSession, cluster: Cluster, writing: Writing, topic: str) -> None:
+    """A task that fails in the middle leaves nothing where it stages or has a transaction; stages appear as one."""
+    spark.conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", "1000")
+    try:
+        value = "if(id = 9000, raise_error('the rows cannot be computed'), cast(id as string)) as value"
+        frame = spark.range(0, 10_000, 1, 2).selectExpr(value)
+        with pytest.raises(PySparkException, match="the rows cannot be computed"):
+            writing(frame).option("topic", topic).save()
+    finally:
+        spark.conf.unset("spark.sql.execution.arrow.maxRecordsPerBatch")
+    seen = stored(cluster, topic)
+    able = cluster.client.capabilities
+    if able.staged_ingest:
+        assert not seen
+    elif able.transactions:
+        assert not [value for value in seen if int(value) >= 5_000]
+
+
+@over("kafka")
+@pytest.mark.parametrize(
+    ("columns", "says"),
+    [
+        ("'hunter2' as value, 7 as partition, '{topic}' as topic", "'partition' of row 0 of task 0 is 7"),
+        ("'x' as value, 'nowhere' as topic", "TopicNotFound.*nowhere"),
+        ("repeat('x', 30000000) as value, '{topic}' as topic", "MessageTooLarge.*'value' of row 0"),
+        ("1 as value, '{topic}' as topic", "'value' must be binary or string, not int"),
+    ],
+)
+def test_a_bad_row_is_named(
+    spark: SparkSession, cluster: Cluster, writing: Writing, topic: str, columns: str, says: str
+) -> None:
+    """What is wrong with a row or a column is said in one error, without its content; nothing is written."""
+    frame = spark.range(1).coalesce(1).selectExpr(*columns.format(topic=topic).split(", "))
+    with pytest.raises(PySparkException, match=says) as refused:
+        writing(frame).save()
+    assert "hunter2" not in str(refused.value)
+    assert not stored(cluster, topic)
+
+
+@over("rocksmq")
+def test_modes_other_than_append_are_refused(
+    spark: SparkSession, cluster: Cluster, writing: Writing, topic: str
+) -> None:
+    """A topic is never overwritten, and Spark itself refuses its default mode."""
+    frame = numbers(spark, 1)
+    with pytest.raises(PySparkException, match="a topic cannot be overwritten: messages are only added"):
+        writing(frame).mode("overwrite").option("topic", topic).save()
+    with pytest.raises(PySparkException, match="UNSUPPORTED_DATA_SOURCE_SAVE_MODE"):
+        writing(frame).mode("error").option("topic", topic).save()
+
+
+def test_writer_and_number_make_foreach_batch_idempotent(
+    spark: SparkSession, cluster: Cluster, writing: Writing, topic: str
+) -> None:
+    """A write that is repeated under its number stores nothing more; Pulsar refuses the options."""
+
+    def write(batch: DataFrame, number: int) -> None:
+        writing(batch).option("topic", topic).option("writer", topic).option("number", str(number)).save()
+
+    if not cluster.client.capabilities.transactions:
+        with pytest.raises(PySparkException, match="cannot store rows once under the options 'writer' and 'number'"):
+            write(numbers(spark, 10), 0)
+        return
+    for number in (0, 0, 1):
+        write(numbers(spark, 100), number)
+    assert stored(cluster, topic) == Counter({str(number): 2 for number in range(100)})
+
+
+@pytest.fixture
+def queue(spark: SparkSession, tmp_path: Path) -> Path:
+    """A folder with three files of 50 numbers, which a stream reads one by one."""
+    folder = tmp_path / "queue"
+    folder.mkdir()
+    for number in range(3):
+        (folder / f"{number}.txt").write_text("".join(f"{number * 50 + line}\n" for line in range(50)))
+    return folder
+
+
+def run(spark: SparkSession, cluster: Cluster, topic: str, queue: Path) -> None:
+    """Run a query until it has written all that is queued."""
+    frame = spark.readStream.format("text").option("maxFilesPerTrigger", 1).load(str(queue))
+    sink = frame.writeStream.format("mqplug").option("url", cluster.url).option("topic", topic)
+    query = sink.option("checkpointLocation", str(queue.parent / "checkpoint")).trigger(availableNow=True).start()
+    query.awaitTermination()
+
+
+def uncommit(queue: Path, batch: int) -> None:
+    """Make Spark repeat a batch: forget that it was committed, as a kill just before would have done."""
+    commits = queue.parent / "checkpoint" / "commits"
+    for name in (str(batch), f".{batch}.crc"):
+        (commits / name).unlink(missing_ok=True)
+
+
+def test_a_batch_that_is_repeated(spark: SparkSession, cluster: Cluster, topic: str, queue: Path) -> None:
+    """A stream that Spark restarts with a batch that was written already stores nothing twice, except on Pulsar."""
+    once = Counter({str(number): 1 for number in range(150)})
+    run(spark, cluster, topic, queue)
+    assert stored(cluster, topic) == once
+    uncommit(queue, 2)
+    run(spark, cluster, topic, queue)
+    repeated = Counter() if cluster.client.capabilities.transactions else Counter(map(str, range(100, 150)))
+    assert stored(cluster, topic) == once + repeated
+    (queue / "3.txt").write_text("last\n")
+    run(spark, cluster, topic, queue)
+    assert stored(cluster, topic) == once + repeated + Counter(["last"])
+
+
+@over("rocksmq")
+def test_options_of_a_batch_write_are_refused_on_a_stream(
+    spark: SparkSession, cluster: Cluster, topic: str, queue: Path
+) -> None:
+    """A stream is marked by its query, and a topic is never overwritten."""
+    frame = spark.readStream.format("text").load(str(queue))
+    sink = frame.writeStream.format("mqplug").option("url", cluster.url).option("topic", topic)
+    sink = sink.option("checkpointLocation", str(queue.parent / "checkpoint")).trigger(availableNow=True)
+    with pytest.raises(StreamingQueryException, match="foreachBatch"):
+        sink.option("writer", "mine").option("number", "1").start().awaitTermination()
+
+
+def test_the_page_runs(spark: SparkSession, tmp_path: Path) -> None:
+    """The examples of the page about writing do what they say."""
+    page = (Path(__file__).parents[2] / "docs" / "writing.md").read_text()
+    url = f"rocksmq://{tmp_path}"
+    with mqplug.connect(url) as client:
+        client.create_topic("orders", partitions=2)
+        names = {"spark": spark}
+        for example in re.findall(r"```python\n(.*?)```", page, re.DOTALL):
+            exec(example.replace("kafka://broker:9092", url), names)
+        seen = stored(Cluster(url, client), "orders")
+    assert seen.pop("3 apples") == seen.pop("1 melon") == 2
+    assert set(seen.values()) == {2}
+    assert len(seen) % 10 == 0
