@@ -38,7 +38,7 @@ class IdsOfThreeNumbers(Mutant):
     patches = (_like(numbering=Entries),)
 
     def capabilities(self, sound):
-        return attrs.evolve(sound, count_exact=False)
+        return attrs.evolve(sound, count_exact=False, advance=False)
 
     def hooks(self, connect):
         return {**super().hooks(connect), "roll": _roll}
