@@ -33,7 +33,7 @@ class SparkPeer:
     name: str
     words: str
     format: str
-    options: Mapping[str, str]
+    options: Mapping[str, str] = attrs.field(hash=False)
 
 
 @attrs.frozen

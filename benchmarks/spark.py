@@ -10,9 +10,12 @@ from benchmarks._load import Load
 from benchmarks._spark_backends import PARTITIONS, constant_peer, running_kafka, running_rocksmq
 from benchmarks._spark_reading import reading_contests
 from benchmarks._spark_session import spark_session
+from benchmarks._spark_streaming import available_now_contest, latency_contest
 
-BATCHES = {128: 4000, 1024: 1600}
+READ_BATCHES = {128: 4000, 1024: 1600}
 """How many thousand rows of each size the contests read."""
+PACED_MESSAGES = 200
+
 ROCKSMQ_AIMS: Mapping[int, Mapping[str, float]] = {128: {"constant": 0.6}, 1024: {"constant": 0.85}}
 KAFKA_AIMS: Mapping[int, Mapping[str, float]] = {128: {"connector": 1.5}, 1024: {"connector": 1.7}}
 
@@ -24,13 +27,17 @@ def contests(*, quick: bool) -> Iterator[Sequence[Contest]]:
         session = stack.enter_context(spark_session())
         rocksmq = stack.enter_context(running_rocksmq())
         kafka, connectors = stack.enter_context(running_kafka())
+        backends = ((rocksmq, ROCKSMQ_AIMS), (kafka, KAFKA_AIMS))
         found: list[Contest] = []
-        for size, batches in BATCHES.items():
+        for size, batches in READ_BATCHES.items():
             load = Load(size, PARTITIONS, PARTITIONS if quick else batches)
-            rivals = [constant_peer(load), *connectors]
-            topic = kafka.fill(load)
-            for backend, aims in ((rocksmq, ROCKSMQ_AIMS), (kafka, KAFKA_AIMS)):
-                if backend is not kafka:
-                    backend.fill(load)
-                found += reading_contests(session, backend.name, topic, load, [backend.peer, *rivals], aims[size])
+            for backend, aims in backends:
+                name, peers = backend.name, [backend.peer, *connectors]
+                topic = backend.fill(load)
+                rivals = [constant_peer(load), *connectors]
+                found += reading_contests(session, name, topic, load, [backend.peer, *rivals], aims[size])
+                found.append(available_now_contest(session, name, topic, load, peers))
+        for backend, _ in backends:
+            clients = {backend.peer: backend.client, connectors[0]: kafka.client}
+            found.append(latency_contest(session, backend.name, clients, 10 if quick else PACED_MESSAGES))
         yield found
