@@ -61,7 +61,12 @@ class Progress:
             self._ask(lambda client: group.move(client, offset.reached))
 
     def ranges(self, start: StreamOffset, end: StreamOffset) -> list[ReadRange]:
-        """Return what the tasks of a batch read. It follows from the offsets and the options alone."""
+        """Return what the tasks of a batch read. It follows from the offsets and the options alone.
+
+        If the first batch of a query runs again, its start is new, and may have partitions that its end did not have.
+        """
+        if start == self._initial:
+            start = StreamOffset({each: at for each, at in start.reached.items() if each in end.reached})
         ranges, options = plan_batch(start, end, self._losses, compared=self._knows_starts), self._options
         if options.min_partitions is None and options.max_records_per_partition is None:
             return ranges

@@ -94,6 +94,19 @@ def test_retention_that_overtakes_a_stopped_query_is_noticed(
     assert rows(lenient, first, lenient.latestOffset()) == [(0, 1), (0, 2)]
 
 
+def test_a_first_batch_runs_again_though_partitions_joined(
+    start: Callable[..., UnlimitedStreamReader], cluster: Cluster, topic: str
+) -> None:
+    """Its start is asked for again, and has a partition that its end does not have: that is for the next batch."""
+    send(cluster, topic, 3)
+    first = start().latestOffset()
+    cluster.client.add_partitions(topic, 3)
+    send(cluster, topic, 1, partition=2)
+    reader = start()
+    assert rows(reader, reader.initialOffset(), first) == [(0, 0), (0, 1), (0, 2)]
+    assert rows(reader, first, reader.latestOffset()) == [(2, 0)]
+
+
 @pytest.mark.parametrize("limit", ["maxOffsetsPerTrigger", "minOffsetsPerTrigger"])
 def test_limits_are_refused_by_name(start: Callable[..., UnlimitedStreamReader], limit: str) -> None:
     """Without a start there are no limits, and the error names the PySpark that has them."""
