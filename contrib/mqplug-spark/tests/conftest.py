@@ -27,7 +27,9 @@ SETTINGS = {
     "spark.log.level": "OFF",
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.shuffle.partitions": "2",
-    "spark.ui.enabled": "false",
+    "spark.eventLog.compress": "false",
+    "spark.eventLog.enabled": "true",
+    "spark.ui.port": "0",
 }
 
 _numbers = count()
@@ -63,6 +65,7 @@ def spark(java: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Spar
         else:
             builder = SparkSession.builder.master(os.environ.get("MQPLUG_SPARK_MASTER", "local[2]"))
             builder = builder.config(map=SETTINGS)
+            builder = builder.config("spark.eventLog.dir", str(tmp_path_factory.mktemp("events")))
             builder = builder.config("spark.sql.warehouse.dir", str(tmp_path_factory.mktemp("warehouse")))
         session = builder.getOrCreate()
         if "MQPLUG_SPARK_BUNDLE" in os.environ:
