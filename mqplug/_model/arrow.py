@@ -7,6 +7,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from mqplug._model.errors import ConfigError
+from mqplug._model.text import encode_texts
 
 try:
     import pyarrow as pa
@@ -23,11 +24,12 @@ _HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
 def to_record_batch(batch: Batch, columns: Sequence[str] | None = None) -> pa.RecordBatch:
     """Return the chosen columns of a batch, or all of them."""
     chosen = list(_MAKERS) if columns is None else list(columns)
-    unknown = [name for name in chosen if name not in _MAKERS]
+    makers = _MAKERS | _ON_REQUEST
+    unknown = [name for name in chosen if name not in makers]
     if unknown:
-        raise ValueError(f"no column {unknown[0]!r}: there are {', '.join(_MAKERS)}")
+        raise ValueError(f"no column {unknown[0]!r}: there are {', '.join(makers)}")
     ready = batch.arrow_columns(chosen)
-    arrays = [ready[name] if name in ready else _MAKERS[name](batch) for name in chosen]
+    arrays = [ready[name] if name in ready else makers[name](batch) for name in chosen]
     return pa.record_batch(arrays, names=chosen)
 
 
@@ -37,6 +39,14 @@ def _offsets(batch: Batch) -> pa.Array:
     if any(len(numbers) != 1 for numbers in coordinates):
         return pa.nulls(len(batch), pa.int64())
     return pa.array([numbers[0] for numbers in coordinates], pa.int64())
+
+
+def _ids(batch: Batch) -> pa.Array:
+    """Return the text of each id. The head and its checksum are made once for all."""
+    if len(batch) == 0:
+        return pa.array([], pa.string())
+    details = batch.details if any(batch.details) else None
+    return pa.array(encode_texts("m", batch.log, batch.coordinates, details), pa.binary()).cast(pa.string())
 
 
 def _headers(batch: Batch) -> pa.Array:
@@ -68,9 +78,12 @@ _MAKERS: dict[str, Callable[[Batch], pa.Array]] = {
     "topic": lambda batch: _same(batch.log.topic, pa.string(), batch),
     "partition": lambda batch: _same(batch.log.partition, pa.int32(), batch),
     "offset": _offsets,
-    "id": lambda batch: pa.array([str(message_id) for message_id in batch.ids], pa.string()),
+    "id": _ids,
     "headers": _headers,
     "timestamp": lambda batch: _times(batch.timestamps),
     "log_time": lambda batch: _times(batch.log_times),
     "attempt": lambda batch: pa.array(batch.attempts, pa.int32()),
+}
+_ON_REQUEST: dict[str, Callable[[Batch], pa.Array]] = {
+    "timestamp_type": lambda batch: pa.nulls(len(batch), pa.int32()),  # unless the driver has it
 }

@@ -254,7 +254,9 @@ class Batch(Sequence[Message]):
     def to_arrow(self, columns: Sequence[str] | None = None) -> pyarrow.RecordBatch:
         """Return the messages as an Arrow record batch; needs ``pip install mqplug[arrow]``.
 
-        ``columns`` chooses among key, value, topic, partition, offset, id, headers, timestamp, log_time, attempt.
+        ``columns`` chooses among key, value, topic, partition, offset, id, headers, timestamp, log_time, attempt; and
+        timestamp_type, which is there only if it is named: 0 where the producer set the timestamp, 1 where the log did,
+        null where the backend does not tell.
         """
         from mqplug._model import arrow as _arrow
 

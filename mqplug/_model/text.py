@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import re
 from base64 import urlsafe_b64decode, urlsafe_b64encode
+from collections.abc import Sequence
+from itertools import repeat
 from zlib import crc32
 
 from mqplug._model.errors import InvalidMessageId
@@ -26,6 +28,20 @@ def encode_text(kind: str, log: Log, coordinates: Numbers, detail: Numbers = ())
     head, check = _head(kind, log)
     body = f"{'.'.join(map(str, coordinates))}~{'.'.join(map(str, detail))}~"
     return f"{head}{body}{crc32(body.encode(), check):08x}"
+
+
+def encode_texts(kind: str, log: Log, coordinates: Sequence[Numbers], details: Sequence[Numbers] | None) -> list[bytes]:
+    """Return the texts of many ids or positions of one log, as ASCII. As ``encode_text``, and several times faster."""
+    head, check = _head(kind, log)
+    start = head.encode()
+    if details is None and all(len(numbers) == 1 for numbers in coordinates):
+        bodies = [b"%d~~" % number for (number,) in coordinates]
+    else:
+        bodies = [
+            f"{'.'.join(map(str, numbers))}~{'.'.join(map(str, detail))}~".encode()
+            for numbers, detail in zip(coordinates, details or repeat(()), strict=details is not None)
+        ]
+    return [b"%b%b%08x" % (start, body, crc32(body, check)) for body in bodies]
 
 
 def decode_text(kind: str, text: str) -> tuple[Log, Numbers, Numbers]:

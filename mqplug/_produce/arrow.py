@@ -20,7 +20,13 @@ from mqplug._produce.arrow_types import NORMAL
 
 pc: Any = functions  # they are made when that is imported: type checkers know few of them
 
-_RECEIVED = ("offset", "id", "log_time", "attempt")  # columns of received messages that are not sent on
+_RECEIVED = (
+    "offset",
+    "id",
+    "log_time",
+    "timestamp_type",
+    "attempt",
+)  # columns of received messages that are not sent on
 
 
 class ArrowColumns:

@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from mqplug import EARLIEST, LATEST, InvalidMessageId, Log, MessageId, Position, after, before
+from mqplug import EARLIEST, LATEST, Batch, InvalidMessageId, Log, MessageId, Position, after, before
+from mqplug.spi import ListColumns
 
 settings.register_profile("laws", deadline=None, database=None)  # a busy machine proves nothing about a law
 settings.load_profile("laws")
@@ -198,3 +199,12 @@ def test_comparison_with_strangers(each, stranger):
         assert getattr(Position(each.log, each.coordinates), name)(stranger) is NotImplemented
     with pytest.raises(TypeError):
         after(stranger)
+
+
+@given(of_one_log(5), st.none() | st.lists(details, min_size=5, max_size=5))
+def test_the_texts_of_a_batch_are_those_of_its_ids(made, known):
+    """The column of ids in Arrow holds the text of each, with and without details."""
+    log = made[0].log
+    columns = ListColumns([each.coordinates for each in made], [b""] * 5, [None] * 5, [()] * 5, [0] * 5, [0] * 5, known)
+    batch = Batch(log, Position(log, made[-1].coordinates), 5, columns)
+    assert batch.to_arrow(["id"]).column("id").to_pylist() == [str(message_id) for message_id in batch.ids]

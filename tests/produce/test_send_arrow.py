@@ -145,8 +145,9 @@ def test_what_was_read_can_be_sent_on(mq: mqplug.Client, topic: str) -> None:
         out.send_many([mqplug.Record(b"%d" % number, partition=2) for number in range(5)])
     mq.create_topic("copy", partitions=3)
     with mq.consumer("wide", start=mqplug.EARLIEST) as consumer, mq.producer() as out:
-        read = consumer.receive_many(5, timeout=1).to_arrow()
-        ids = out.send_many(read.set_column(2, "topic", pa.array(["copy"] * 5)))
+        read = consumer.receive_many(5, timeout=1)
+        columns = read.to_arrow().set_column(2, "topic", pa.array(["copy"] * 5))
+        ids = out.send_many(columns.append_column("timestamp_type", read.to_arrow(["timestamp_type"]).column(0)))
     assert {each.log for each in ids} == {mq.partitions("copy")[2]}
 
 

@@ -111,3 +111,15 @@ def test_they_become_dead_letters(kafka_server, mq, topic, ids):
     assert kept == [*(b"%d" % each for each in TIMES[:4]), None, None, b"%d" % ahead]
     assert found[4].timestamp.timestamp() * 1000 == TIMES[4]
     assert abs(found[-1].timestamp.timestamp() - time.time()) < 3600
+
+
+@pytest.mark.parametrize(("setting", "kind"), [("CreateTime", 0), ("LogAppendTime", 1)])
+def test_a_batch_tells_who_set_its_timestamps(mq, setting, kind):
+    """The column timestamp_type is 0 where the producer set the time, and 1 where the log did, as in Kafka."""
+    name = new_name()
+    mq.create_topic(name, options={"message.timestamp.type": setting})
+    fill(mq, name, 3)
+    with mq.consumer(name, start=mqplug.EARLIEST) as consumer:
+        batch = consumer.receive_many(3, timeout=30)
+    assert batch.to_arrow(["timestamp_type", "value"]).column("timestamp_type").to_pylist() == [kind] * len(batch)
+    assert batch[1:].to_arrow(["timestamp_type"]).column("timestamp_type").to_pylist() == [kind] * (len(batch) - 1)

@@ -88,13 +88,20 @@ class MessageColumns:
         """Return None: Kafka does not count deliveries."""
 
     def arrow(self, names: Sequence[str]) -> Mapping[str, pyarrow.Array]:
-        """Return the columns of numbers as arrays: no tuple is made for an offset, and both times are one array."""
+        """Return the columns of numbers as arrays: no tuple is made for an offset, and both times are one array.
+
+        The client counts the types of timestamps from 1, and Kafka itself from 0.
+        """
         import pyarrow as pa
 
         arrays: dict[str, pyarrow.Array] = {}
         if "offset" in names:
             arrays["offset"] = pa.array(list(map(Message.offset, self._messages)), pa.int64())
-        if "timestamp" in names or "log_time" in names:
-            times = pa.array(self.timestamps(), pa.int64()).view(pa.timestamp("ms", tz="UTC"))
-            arrays |= {name: times for name in ("timestamp", "log_time") if name in names}
+        if {"timestamp", "log_time", "timestamp_type"}.isdisjoint(names):
+            return arrays
+        stamps = list(map(Message.timestamp, self._messages))
+        times = pa.array(list(map(_SECOND, stamps)), pa.int64()).view(pa.timestamp("ms", tz="UTC"))
+        arrays |= {name: times for name in ("timestamp", "log_time") if name in names}
+        if "timestamp_type" in names:
+            arrays["timestamp_type"] = pa.array([kind - 1 for kind, _ in stamps], pa.int32())
         return arrays
