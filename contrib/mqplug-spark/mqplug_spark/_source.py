@@ -16,7 +16,7 @@ from pyspark.sql.datasource import (
     DataSourceWriter,
 )
 
-from mqplug_spark._errors import cut_short
+from mqplug_spark._errors import cut_short, cut_short_at_first_use
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
@@ -63,7 +63,7 @@ class MqplugDataSource(DataSource):
         check_backend(options)
         return MqplugWriter(options)
 
-    @cut_short
+    @cut_short_at_first_use
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802
         """Return a streaming read of these columns, with limits if this PySpark has them."""
         from mqplug_spark._options.read_options import parse_options

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from mqplug import Client, ConfigError, Position, TopicNotFound
+from mqplug_spark._batch_read.filters import RowFilter, narrow
 from mqplug_spark._options.read_options import ReadOptions
 from mqplug_spark._ranges.lost import what_is_left
 from mqplug_spark._ranges.read_range import ReadRange
@@ -11,8 +12,11 @@ from mqplug_spark._ranges.selected_watermarks import selected_watermarks
 from mqplug_spark._ranges.splitting import split_ranges
 
 
-def plan_ranges(client: Client, options: ReadOptions) -> list[ReadRange]:
-    """Return the ranges to read, ordered by topic and partition; none for a partition without messages to read."""
+def plan_ranges(client: Client, options: ReadOptions, asked: RowFilter | None = None) -> list[ReadRange]:
+    """Return the ranges to read, ordered by topic and partition; none for a partition without messages to read.
+
+    Ranges may leave out what ``asked``, a query's filters, cannot match.
+    """
     marks = selected_watermarks(client, options.topics)
     if not marks:
         raise TopicNotFound(
@@ -31,7 +35,7 @@ def plan_ranges(client: Client, options: ReadOptions) -> list[ReadRange]:
             start = what_is_left(client, wanted, mark, options)
             if start < until:
                 ranges.append(ReadRange(topic, partition, str(start), str(until)))
-    return split_ranges(client, ranges, options)
+    return split_ranges(client, ranges if asked is None else narrow(client, ranges, asked), options)
 
 
 def _check_order(start: Position, until: Position) -> None:

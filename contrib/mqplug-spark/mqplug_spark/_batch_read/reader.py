@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
+from mqplug_spark._batch_read.filters import RowFilter, use_filters
 from mqplug_spark._batch_read.planning import plan_ranges
 from mqplug_spark._clients.process_clients import ask, drop_client, process_client
 from mqplug_spark._errors import cut_short, cut_short_while_reading
@@ -25,12 +26,19 @@ class MqplugReader(DataSourceReader):
     def __init__(self, options: ReadOptions, columns: ReadColumns) -> None:
         self._options = options
         self._columns = columns
+        self._asked: RowFilter | None = None
+        self.pushFilters = _PushFilters(self)  # type: ignore[method-assign]
+
+    def use(self, filters: Iterable[Any]) -> list[Any]:
+        """Use the filters of a query, and return those that Spark has to apply itself."""
+        self._asked, remaining = use_filters(filters)
+        return remaining
 
     @cut_short
     def partitions(self) -> list[InputPartition]:
         """Return a range for each partition that has messages. Only this asks what the topics hold."""
         options = self._options
-        ranges = ask(options.backend, lambda client: plan_ranges(client, options))
+        ranges = ask(options.backend, lambda client: plan_ranges(client, options, self._asked))
         return [InputPartition(planned) for planned in ranges]
 
     @cut_short_while_reading
@@ -42,3 +50,19 @@ class MqplugReader(DataSourceReader):
         get, drop = partial(process_client, options.backend), partial(drop_client, options.backend)
         for batch in read_planned(get, drop, partition.value, options):
             yield self._columns.record_batch(batch)
+
+
+class _PushFilters:
+    """``pushFilters`` of a reader, which Spark calls only while ``spark.sql.python.filterPushdown.enabled`` is true.
+
+    While it is false, Spark refuses a reader whose class defines the method: it compares ``__func__``.
+    """
+
+    __func__ = staticmethod(getattr(DataSourceReader, "pushFilters", print))  # it came with PySpark 4.1
+
+    def __init__(self, reader: MqplugReader) -> None:
+        self._reader = reader
+
+    @cut_short
+    def __call__(self, filters: Iterable[Any]) -> list[Any]:
+        return self._reader.use(filters)

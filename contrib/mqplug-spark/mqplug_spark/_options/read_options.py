@@ -39,6 +39,11 @@ _REFUSED: Final = {
 }
 _NAMES: Final = {name.lower(): name for name in (*_OF_BOTH, *_OF_BATCHES, *_OF_STREAMS, *_REFUSED)}
 
+_OF_TABLES: Final = frozenset(
+    {"provider", "path", "paths", "location", "owner", "external", "comment", "collation", "serialization.format"}
+)
+"""What Spark itself says of a table in its catalog."""
+
 DEFAULT_POLL_TIMEOUT_MS: Final = 120_000
 DEFAULT_MAX_TRIGGER_DELAY: Final = "15m"
 MAX_COUNT: Final = 2**63 - 1
@@ -72,7 +77,9 @@ def parse_options(given: Mapping[str, str], kind: Kind | None = None) -> ReadOpt
     ``kind`` is None where Spark asks for the columns, and does not say which read is to come.
     """
     found = {name.lower(): text for name, text in given.items()}
-    if found.keys() & {"path", "paths"} and not found.get("backend"):
+    if "provider" in found:
+        found = _of_catalog(found)
+    elif found.keys() & {"path", "paths"} and not found.get("backend"):
         raise ConfigError("load() was given a path", fix="Name the topic with option('subscribe', ...), and load()")
     backend = parse_backend(found, _NAMES)
     _check_meaning(found, kind)
@@ -98,6 +105,15 @@ def parse_options(given: Mapping[str, str], kind: Kind | None = None) -> ReadOpt
         max_offsets_per_trigger=most,
         max_trigger_delay=parse_span("maxTriggerDelay", found.get("maxtriggerdelay", DEFAULT_MAX_TRIGGER_DELAY)) / 1000,
     )  # fmt: skip
+
+
+def _of_catalog(found: Mapping[str, str]) -> dict[str, str]:
+    """Return the options that the user gave in ``CREATE TABLE ... USING mqplug OPTIONS (...)``.
+
+    Spark adds properties of the table, such as its place, and may hand over an option a second time as ``option.NAME``.
+    """
+    given = {name.removeprefix("option."): text for name, text in found.items()}
+    return {name: text for name, text in given.items() if name not in _OF_TABLES}
 
 
 def _check_meaning(found: Mapping[str, str], kind: Kind | None) -> None:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
-from typing import Literal
 
-from mqplug import Batch, Client, Closed, ConnectError, Consumer, Position, PositionLost, Timeout
+from mqplug import Batch, Client, Closed, ConnectError, Position, PositionLost, Timeout
 from mqplug_spark._options.read_options import ReadOptions
+from mqplug_spark._ranges.lost import log_loss
 from mqplug_spark._ranges.read_range import ReadRange
 
 MAX_BATCH_ROWS = 10_000  # of a record batch, as in Spark itself
@@ -21,8 +21,8 @@ def read_planned(
 
     ``get`` returns the client of this process, and ``drop`` closes it, so that the next ``get`` connects anew.
 
-    Raise ``PositionLost`` if retention overtook the range, unless ``failOnDataLoss`` is false. If nothing comes within
-    ``pollTimeoutMs``, raise the last error, or ``Timeout``.
+    Raise ``PositionLost`` if retention overtook the range. With ``failOnDataLoss=false`` log what is lost, and go on
+    behind it. If nothing comes within ``pollTimeoutMs``, raise the last error, or ``Timeout``.
     """
     position, until = Position.parse(planned.start), Position.parse(planned.until)
     heard = time.monotonic()
@@ -35,6 +35,11 @@ def read_planned(
                 yield batch
                 heard = time.monotonic()
             return
+        except PositionLost as error:
+            if options.fail_on_data_loss or client is None or error.low is None or error.low <= position:
+                raise
+            log_loss(client, position, min(error.low, until))
+            position = error.low
         except (Closed, ConnectError):
             if client is not None:
                 drop(client)
@@ -46,10 +51,9 @@ def read_planned(
 def _read(client: Client, start: Position, until: Position, options: ReadOptions) -> Iterator[Batch]:
     """Yield the batches of one connection."""
     log = start.log
-    missing: Literal["error", "next"] = "error" if options.fail_on_data_loss else "next"
-    with client.consumer(log.topic, start=start, until=until, partitions=[log.partition], missing=missing) as consumer:
+    with client.consumer(log.topic, start=start, until=until, partitions=[log.partition]) as consumer:
         while consumer.position()[log.partition] < until:
-            batch = _receive(consumer, options)
+            batch = consumer.receive_many(MAX_BATCH_ROWS, options.poll_timeout)
             if len(batch):
                 yield batch
             elif consumer.position()[log.partition] < until:
@@ -58,14 +62,3 @@ def _read(client: Client, start: Position, until: Position, options: ReadOptions
                     f"though messages are stored there",
                     topic=log.topic, operation="read", fix="Check that the backend is up, or raise pollTimeoutMs",
                 )  # fmt: skip
-
-
-def _receive(consumer: Consumer, options: ReadOptions) -> Batch:
-    """Return the next messages. Skip lost ones if ``failOnDataLoss`` is false."""
-    while True:
-        try:
-            return consumer.receive_many(MAX_BATCH_ROWS, options.poll_timeout)
-        except PositionLost as error:
-            if options.fail_on_data_loss or error.low is None:
-                raise
-            consumer.seek(error.low, missing="next")

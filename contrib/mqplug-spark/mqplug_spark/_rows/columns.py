@@ -40,6 +40,7 @@ _TYPES: Final[dict[str, tuple[DataType, pa.DataType]]] = {
     "headers": (_HEADERS, _ARROW_HEADERS),
     "id": (StringType(), pa.string()),
 }
+_CORE_NAMES: Final = {"timestampType": "timestamp_type"}
 
 
 @attrs.frozen
@@ -54,20 +55,27 @@ class ReadColumns:
 
     def record_batch(self, batch: Batch) -> pa.RecordBatch:
         """Return these columns of a batch."""
-        stored = batch.to_arrow([name for name in self.names if name != "timestampType"])
-        arrays = [_array(stored, name, len(batch)) for name in self.names]
+        stored = batch.to_arrow([_CORE_NAMES.get(name, name) for name in self.names])
+        arrays = [_array(stored.column(number), name) for number, name in enumerate(self.names)]
         return pa.record_batch(arrays, schema=pa.schema([(name, _TYPES[name][1]) for name in self.names]))
 
 
-def _array(stored: pa.RecordBatch, name: str, rows: int) -> pa.Array:
-    """Return a column in Spark's type. ``timestampType`` is null, for backends do not report who set a timestamp."""
+def _array(column: pa.Array, name: str) -> pa.Array:
+    """Return a column in Spark's type."""
     kind = _TYPES[name][1]
-    if name == "timestampType":
-        return pa.nulls(rows, kind)
-    column = stored.column(name)
     if name == "timestamp":
         return _shown_times(column).cast(kind)
+    if name == "headers":
+        return _without_empty(column).cast(kind)
     return column if column.type == kind else column.cast(kind)
+
+
+def _without_empty(column: pa.Array) -> pa.Array:
+    """Return headers with null where a message has none, as spark-sql-kafka does."""
+    sizes = pc.list_value_length(column)
+    if not pc.max(sizes).as_py():
+        return pa.nulls(len(column), column.type)
+    return pc.if_else(pc.greater(sizes, pa.scalar(0, pa.int32())), column, pa.scalar(None, column.type))
 
 
 def _shown_times(column: pa.Array) -> pa.Array:

@@ -37,8 +37,9 @@ def test_rows_are_the_messages(source: DataFrameReader, cluster: Cluster, topic:
         assert (row.key, row.value, row.topic, row.partition) == (message.key, message.value, topic, message.partition)
         assert row.offset == (message.id.coordinates[0] if cluster.has_offsets else None)
         assert row.timestamp.timestamp() == message.timestamp.timestamp()
-        assert row.timestampType is None
-        assert [tuple(header) for header in row.headers] == list(message.headers)
+        assert row.timestampType == (0 if cluster.backend == "kafka" else None)
+        assert [tuple(header) for header in row.headers or []] == list(message.headers)
+        assert row.headers is None or row.headers
 
 
 def test_the_schema_is_that_of_spark_sql_kafka(source: DataFrameReader) -> None:

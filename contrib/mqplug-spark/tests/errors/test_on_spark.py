@@ -2,17 +2,66 @@
 
 from __future__ import annotations
 
+import re
 import socket
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import pytest
+from clusters import Cluster, send
 from pyspark.errors import PySparkException
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 pytestmark = pytest.mark.timeout(180)  # the first test that asks for Spark starts it
+
+
+def only_line(raised: pytest.ExceptionInfo[PySparkException]) -> str:
+    """The text of an error, in which no traceback may be."""
+    text = str(raised.value)
+    assert "Traceback" not in text
+    assert 'File "' not in text
+    return text
+
+
+def test_a_plan_that_fails_shows_one_line(spark: SparkSession, cluster: Cluster) -> None:
+    """The first line of an error of a plan names the error of mqplug and how to fix it; there is no traceback."""
+    frame = spark.read.format("mqplug").option("url", cluster.url).option("subscribe", "nowhere").load()
+    with pytest.raises(PySparkException) as refused:
+        frame.count()
+    assert re.search(r"TopicNotFound: .*'nowhere'", only_line(refused).splitlines()[0])
+
+
+def test_a_task_that_fails_shows_one_line(spark: SparkSession, cluster: Cluster, topic: str) -> None:
+    """A topic that is made again between plan and task is an error of the task, which shows no frames of Python."""
+    send(cluster, topic, 10)
+    frame = spark.read.format("mqplug").option("url", cluster.url).option("subscribe", topic).load()
+    assert frame.count() == 10
+    cluster.client.delete_topic(topic)
+    cluster.client.create_topic(topic, partitions=2)
+    send(cluster, topic, 20)
+    with pytest.raises(PySparkException) as refused:
+        frame.count()
+    assert re.search(rf"mqplug\S*(InvalidMessageId|PositionLost|TopicNotFound): .*{topic}", only_line(refused))
+
+
+def test_a_stream_that_fails_shows_one_line(spark: SparkSession, cluster: Cluster) -> None:
+    """The first line of an error of a stream names the error of mqplug; there is no traceback."""
+    frame = spark.readStream.format("mqplug").option("url", cluster.url).option("topic", "nowhere").load()
+    query = frame.writeStream.format("noop").start()
+    with pytest.raises(PySparkException) as refused:
+        query.awaitTermination(60)
+    assert re.search(r"mqplug\S*(TopicNotFound|Unsupported): ", only_line(refused).splitlines()[0])
+
+
+def test_errors_of_other_code_keep_their_traceback(spark: SparkSession, cluster: Cluster) -> None:
+    """Where Python functions fail after a read failed, Spark shows their frames as ever."""
+    with pytest.raises(PySparkException):
+        spark.read.format("mqplug").option("url", cluster.url).option("subscribe", "nowhere").load().count()
+    with pytest.raises(PySparkException, match=r'File ".*in <lambda>') as failed:
+        spark.range(2).rdd.map(lambda row: 1 // row.id).collect()
+    assert "ZeroDivisionError" in str(failed.value)
 
 
 @pytest.fixture

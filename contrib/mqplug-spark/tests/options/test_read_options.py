@@ -123,6 +123,15 @@ def test_an_option_of_the_other_kind_of_read_is_refused(kind: Kind, name: str, t
     assert parse_options(given)
 
 
+def test_a_table_of_the_catalog_may_have_a_path() -> None:
+    """CREATE TABLE ... USING mqplug hands over a provider and the table's place, which name nothing here."""
+    given = {**URL, "subscribe": "orders"}
+    table = {**given, "provider": "mqplug", "path": "file:/warehouse/orders"}
+    assert parse_options(table) == parse_options(given)
+    twice = {f"option.{name}": text for name, text in given.items()}
+    assert parse_options({**table, **twice, "owner": "me"}) == parse_options(given)
+
+
 def test_the_limits_of_a_stream() -> None:
     """What a trigger takes, how long it waits, the group and the checkpoint are parsed for streams."""
     given = {"minOffsetsPerTrigger": "5", "maxOffsetsPerTrigger": "50", "maxTriggerDelay": "30s", "commitGroup": "me"}

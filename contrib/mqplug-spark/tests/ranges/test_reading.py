@@ -79,16 +79,17 @@ def test_what_retention_took_since_the_planning_is_an_error(mq: mqplug.Client) -
         values(wanted, options())
 
 
-def test_what_retention_took_is_stepped_over_where_allowed(mq: mqplug.Client) -> None:
-    """With failOnDataLoss=false what is left of the range is read."""
+def test_what_retention_took_is_stepped_over_where_allowed(mq: mqplug.Client, caplog: pytest.LogCaptureFixture) -> None:
+    """With failOnDataLoss=false what is left of the range is read, and what is lost is counted in the log."""
     lenient = options(failOnDataLoss="false")
     sent = send(mq, 5)
     wanted = planned(mq, lenient)
     trim(mq, sent[2])
     assert values(wanted, lenient) == [2, 3, 4]
+    assert "2 messages of orders[0] are lost" in caplog.text
 
 
-def test_a_range_of_which_nothing_is_left_ends(mq: mqplug.Client) -> None:
+def test_a_range_of_which_nothing_is_left_ends(mq: mqplug.Client, caplog: pytest.LogCaptureFixture) -> None:
     """With failOnDataLoss=false a range that is gone as a whole is empty, though more messages follow it."""
     lenient = options(failOnDataLoss="false")
     send(mq, 5)
@@ -96,6 +97,7 @@ def test_a_range_of_which_nothing_is_left_ends(mq: mqplug.Client) -> None:
     later = send(mq, 5)
     trim(mq, later[1])
     assert values(wanted, lenient) == []
+    assert "5 messages of orders[0] are lost" in caplog.text
 
 
 @pytest.mark.parametrize("allowed", [True, False])

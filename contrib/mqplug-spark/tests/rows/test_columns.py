@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pyarrow as pa
 import pytest
 from pyspark.sql.types import ArrayType, BinaryType, StringType, StructField, StructType, TimestampType
@@ -61,7 +63,7 @@ def test_each_message_is_a_row(mq: mqplug.Client) -> None:
     rows = all_columns(include_headers=True, include_id=True).record_batch(batch).to_pylist()
     assert [(row["key"], row["value"], row["offset"]) for row in rows] == [(b"k", b"v", 0), (None, None, 1)]
     assert rows[0]["headers"] == [{"key": "a", "value": b"1"}, {"key": "a", "value": None}]
-    assert rows[1]["headers"] == []
+    assert rows[1]["headers"] is None
     assert rows[0]["timestamp"] == batch[0].timestamp
     assert [row["id"] for row in rows] == [str(message_id) for message_id in batch.ids]
     assert [row["timestampType"] for row in rows] == [None, None]
@@ -114,3 +116,28 @@ def test_a_time_that_spark_does_not_have_is_null(mq: mqplug.Client) -> None:
     )
     found = made.column("timestamp").cast(pa.int64()).to_pylist()
     assert found == [None, times[1] * 1000, None, -5000, times[4] * 1000]
+
+
+def test_batches_without_headers_and_rows_are_read(mq: mqplug.Client) -> None:
+    """Headers are null where there are none, in a batch without any and in one without messages."""
+    with mq.producer("orders") as out:
+        out.send(b"v", partition=1)
+    with mq.consumer("orders", start=mqplug.EARLIEST, partitions=[1]) as consumer:
+        batch = consumer.receive_many(10, timeout=10)
+    columns = all_columns(include_headers=True, include_id=True)
+    assert columns.record_batch(batch).column("headers").to_pylist() == [None]
+    assert columns.record_batch(batch[:0]).num_rows == 0
+
+
+def test_who_set_a_timestamp_is_told_where_the_backend_knows() -> None:
+    """The column timestampType is that of the batch: 0 for the producer, 1 for the log, null if it is not known."""
+    log = Log("kafka", "here", "orders", 0)
+
+    class Typed(ListColumns):
+        def arrow(self, names: Sequence[str]) -> dict[str, pa.Array]:
+            return {name: pa.array([0, 1], pa.int32()) for name in names if name == "timestamp_type"}
+
+    for kind, found in ((Typed, [0, 1]), (ListColumns, [None, None])):
+        columns = kind([(0,), (1,)], [b"v"] * 2, [None] * 2, [()] * 2, [0] * 2, [0] * 2)
+        made = ReadColumns(("timestampType",)).record_batch(Batch(log, Position(log, (2,)), 2, columns))
+        assert made.column("timestampType").to_pylist() == found

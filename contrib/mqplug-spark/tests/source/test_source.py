@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import gc
+import os
 import traceback
+from functools import partial
 
 import pytest
-from pyspark.sql.datasource import InputPartition
+from pyspark.serializers import CloudPickleSerializer
+from pyspark.sql.datasource import DataSourceReader, EqualTo, InputPartition
+from pyspark.sql.types import BinaryType, StructField, StructType
 from spark_options import options
 
 from mqplug import ConnectError, Error
 from mqplug_spark._batch_read.reader import MqplugReader
+from mqplug_spark._errors import HIDE_TRACEBACK, cut_short
 from mqplug_spark._options.backend_settings import BackendSettings
 from mqplug_spark._rows.columns import all_columns
 from mqplug_spark._source import MqplugDataSource
@@ -19,6 +25,15 @@ from mqplug_spark._source import MqplugDataSource
 def test_nothing_planned_is_nothing_read(nothing: InputPartition | None) -> None:
     """Where no range was planned, releases of Spark hand over None or a partition of None: both have no rows."""
     assert list(MqplugReader(options(), all_columns()).read(nothing)) == []
+
+
+def test_a_reader_takes_filters_and_does_not_define_the_method() -> None:
+    """Spark refuses a reader that defines pushFilters while pushdown is off: it sees only the inherited one."""
+    reader = MqplugReader(options(), all_columns())
+    assert getattr(reader.pushFilters, "__func__", None) is DataSourceReader.pushFilters
+    sent: MqplugReader = CloudPickleSerializer().loads(CloudPickleSerializer().dumps(reader))
+    given = [EqualTo(("partition",), 1), EqualTo(("value",), b"x")]
+    assert list(sent.pushFilters(given)) == given[1:]
 
 
 def test_making_a_source_checks_nothing() -> None:
@@ -39,3 +54,44 @@ def test_errors_are_cut_short(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(ConnectError) as refused:
         MqplugReader(options(), all_columns()).partitions()
     assert "native words" not in "".join(traceback.format_exception(refused.value))
+
+
+def test_tracebacks_are_hidden_as_long_as_an_error_lives(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Spark leaves tracebacks out while a variable is set: it goes with our last error, so others keep theirs."""
+    monkeypatch.delenv(HIDE_TRACEBACK, raising=False)
+
+    @cut_short
+    def fail() -> None:
+        raise ConnectError("nobody is there")
+
+    errors = []
+    for _ in range(2):
+        with pytest.raises(ConnectError) as refused:
+            fail()
+        errors.append(refused)
+    del refused
+    assert os.environ[HIDE_TRACEBACK] == "1"
+    errors.pop()
+    gc.collect()
+    assert os.environ[HIDE_TRACEBACK] == "1"
+    errors.pop()
+    gc.collect()
+    assert HIDE_TRACEBACK not in os.environ
+
+
+def test_a_user_who_hides_tracebacks_keeps_them_hidden(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A variable that Spark has set is left as it is."""
+    monkeypatch.setenv(HIDE_TRACEBACK, "true")
+    with pytest.raises(Error, match="no option 'nonsense'"):
+        MqplugDataSource({"nonsense": "1"}).schema()
+    gc.collect()
+    assert os.environ[HIDE_TRACEBACK] == "true"
+
+
+def test_a_stream_reader_that_cannot_be_made_says_so_when_it_is_used() -> None:
+    """Spark hides an error of streamReader behind its own: the first call of the reader raises it instead."""
+    source = MqplugDataSource({"url": "kafka://localhost", "topic": "orders", "endingOffsets": "latest"})
+    reader = source.streamReader(StructType([StructField("value", BinaryType())]))
+    for call in (reader.initialOffset, reader.latestOffset, partial(reader.partitions, {}, {})):
+        with pytest.raises(Error, match="stream"):
+            call()
