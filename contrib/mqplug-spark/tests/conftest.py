@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import shutil
 import sys
@@ -11,14 +12,18 @@ from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import pyspark
 import pytest
 from clusters import BACKENDS, Cluster
+from peers import Peer
 
 import mqplug
 from mqplug_spark import MqplugDataSource
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+    from mqplug_devbrokers import KafkaServer
 
 SETTINGS = {
     "spark.driver.bindAddress": "127.0.0.1",
@@ -67,6 +72,7 @@ def spark(java: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Spar
             builder = builder.config(map=SETTINGS)
             builder = builder.config("spark.eventLog.dir", str(tmp_path_factory.mktemp("events")))
             builder = builder.config("spark.sql.warehouse.dir", str(tmp_path_factory.mktemp("warehouse")))
+            builder = builder.config("spark.jars", ",".join(map(str, _connector_jars())))
         session = builder.getOrCreate()
         if "MQPLUG_SPARK_BUNDLE" in os.environ:
             session.addArtifacts(os.environ["MQPLUG_SPARK_BUNDLE"], pyfile=True)
@@ -85,6 +91,32 @@ def java() -> None:
     if os.environ.get("CI", "").lower() == "true":
         pytest.fail(reason)
     pytest.skip(reason)
+
+
+@functools.cache
+def _connector_jars() -> list[Path]:
+    """Return the jars of Spark's own connector for Kafka. Without Maven none; where CI is ``true``, a failure.
+
+    They are made for PySpark 4.2, and are taken by newer ones.
+    """
+    from mqplug_devbrokers import MissingTool, spark_kafka_jars
+
+    if tuple(map(int, pyspark.__version__.split(".")[:2])) < (4, 2):
+        return []
+    try:
+        return spark_kafka_jars()
+    except MissingTool:
+        if os.environ.get("CI", "").lower() == "true":
+            raise
+        return []
+
+
+@pytest.fixture(scope="session")
+def peer(spark: SparkSession, kafka_server: KafkaServer) -> Peer:
+    """The same Kafka read and written by mqplug and by spark-sql-kafka."""
+    if not _connector_jars() or "MQPLUG_SPARK_REMOTE" in os.environ:
+        pytest.skip("no spark-sql-kafka to compare with: it needs Maven, PySpark 4.2, and a session of this process")
+    return Peer(spark, kafka_server.url, kafka_server.bootstrap)
 
 
 @pytest.fixture(scope="session", params=BACKENDS)
