@@ -78,8 +78,9 @@ class Holder:
         self.driver.close(10)
 
     def begin(self, topic=None, number=None, timeout=30):
-        """Begin, with a mark if there is a number."""
-        return self.driver.begin(None if number is None else spi.TransactionMark(topic, number), timeout)
+        """Begin, with a mark if there is a number; return whether that number or a higher one was committed before."""
+        mark = None if number is None else spi.TransactionMark(topic, number)
+        return self.driver.begin(mark, timeout) is not None
 
     def send(self, topic, *values):
         """Send records one by one."""
