@@ -52,7 +52,7 @@ def test_topics_partitions_and_times_are_selected(
     first, second = make_topic(partitions=2), make_topic(partitions=1)
     for topic in (first, second):
         with cluster.client.producer(topic) as out:
-            out.send_many([Record(str(each).encode(), timestamp=1_000 * each, partition=0) for each in range(10)])
+            out.send_many([Record(str(each).encode(), timestamp=1_000 * each + 1, partition=0) for each in range(10)])
     send(cluster, first, 4, partition=1)
     matching = {"subscribePattern": f"({first}|{second})"}
     assert dict(read(**matching).groupBy("topic").count().collect()) == {first: 14, second: 10}
@@ -64,7 +64,7 @@ def test_topics_partitions_and_times_are_selected(
     if cluster.client.capabilities.advance:
         split = read(**assigned, minPartitions="6")
         assert (split.rdd.getNumPartitions(), split.count()) == (6, 14)
-        timed = read(assign=json.dumps({first: [0]}), startingTimestamp="4000", endingTimestamp="6500")
+        timed = read(assign=json.dumps({first: [0]}), startingTimestamp="4001", endingTimestamp="6500")
         assert [int(row.value) for row in timed.collect()] == [4, 5, 6]
 
 

@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.timeout(360)  # the first test that asks for Spark starts it
 
-PASSWORD = "hunter2-of-alice"
-KEY = "-----BEGIN PRIVATE KEY----- hunter3 -----END PRIVATE KEY-----"
+PASSWORD = "moonstone-of-alice"
+KEY = "-----BEGIN PRIVATE KEY----- moonstone -----END PRIVATE KEY-----"
 
 
 @pytest.fixture(scope="module")
@@ -108,7 +108,7 @@ class Shown:
     def check(self) -> None:
         """Fail if a secret is in one of them, or the event log in none."""
         assert any("SparkListenerApplicationStart" in text for text in self.texts)
-        found = [text[max(0, at.start() - 200) : at.end()] for text in self.texts for at in re.finditer("hunter", text)]
+        found = [text[max(0, at.start() - 200) : at.end()] for text in self.texts for at in re.finditer("moonstone", text)]
         assert not found, found[:3]
 
 
