@@ -108,7 +108,9 @@ class Shown:
     def check(self) -> None:
         """Fail if a secret is in one of them, or the event log in none."""
         assert any("SparkListenerApplicationStart" in text for text in self.texts)
-        found = [text[max(0, at.start() - 200) : at.end()] for text in self.texts for at in re.finditer("moonstone", text)]
+        found = [
+            text[max(0, at.start() - 200) : at.end()] for text in self.texts for at in re.finditer("moonstone", text)
+        ]
         assert not found, found[:3]
 
 

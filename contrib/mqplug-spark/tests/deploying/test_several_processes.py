@@ -30,10 +30,10 @@ PARTITIONS = 2
 ROWS = 40_000  # of each partition, 1 KiB each: more than the pipes between processes hold
 
 
-@pytest.fixture(scope="module")
-def url(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """A store with a topic of two partitions, that no process has open."""
-    url = f"rocksmq://{tmp_path_factory.mktemp('store')}"
+@pytest.fixture
+def url(tmp_path: Path) -> str:
+    """A store with a topic of two partitions, that no process has open: idle workers of Spark may keep another open."""
+    url = f"rocksmq://{tmp_path}"
     with mqplug.connect(url, sync="os") as mq:
         mq.create_topic("orders", partitions=PARTITIONS)
         with mq.producer("orders") as out:
