@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import re
+import time
 from collections import Counter
 from collections.abc import Callable
 from datetime import UTC, datetime
@@ -133,7 +135,7 @@ def test_a_bad_row_is_named(
     spark: SparkSession, cluster: Cluster, writing: Writing, topic: str, columns: str, says: str
 ) -> None:
     """What is wrong with a row or a column is said in one error, without its content; nothing is written."""
-    frame = spark.range(1).coalesce(1).selectExpr(*columns.format(topic=topic).split(", "))
+    frame = spark.sql(f"select {columns.format(topic=topic)}")
     with pytest.raises(PySparkException, match=says) as refused:
         writing(frame).save()
     assert "hunter2" not in str(refused.value)
@@ -171,11 +173,14 @@ def test_writer_and_number_make_foreach_batch_idempotent(
 
 @pytest.fixture
 def queue(spark: SparkSession, tmp_path: Path) -> Path:
-    """A folder with three files of 50 numbers, which a stream reads one by one."""
+    """A folder with three files of 50 numbers, which a stream reads one by one, the oldest first."""
     folder = tmp_path / "queue"
     folder.mkdir()
+    now = time.time()
     for number in range(3):
-        (folder / f"{number}.txt").write_text("".join(f"{number * 50 + line}\n" for line in range(50)))
+        file = folder / f"{number}.txt"
+        file.write_text("".join(f"{number * 50 + line}\n" for line in range(50)))
+        os.utime(file, (now, now - 60 + number))
     return folder
 
 
