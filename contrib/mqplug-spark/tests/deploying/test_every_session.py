@@ -44,6 +44,14 @@ def test_a_batch_is_read(spark: SparkSession, store: Cluster) -> None:
     }
 
 
+def test_a_batch_is_written(spark: SparkSession, store: Cluster) -> None:
+    """A data frame is appended to a topic, each row once."""
+    store.client.create_topic("written", partitions=2)
+    rows = spark.range(500).selectExpr("string(id) AS value", "string(id % 7) AS key").repartition(2)
+    rows.write.format("mqplug").mode("append").option("url", store.url).option("topic", "written").save()
+    assert sorted(int(message.value or b"") for message in store.client.read("written")) == list(range(500))
+
+
 def test_a_stream_goes_on_where_it_was(spark: SparkSession, store: Cluster, tmp_path: Path) -> None:
     """A stream reads all messages; started again it reads those that came since."""
     store.client.create_topic("followed", partitions=2)
