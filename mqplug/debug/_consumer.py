@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
@@ -90,6 +91,7 @@ class WatchedConsumer(ConsumerProxy):
         self._group = options.group
         self._shares = options.shares
         self._unsettled: dict[Log, Counter[Numbers]] = {}  # deliveries of each message that are not settled yet
+        self._counting = threading.Lock()  # of the unsettled: polls and settles may overlap
         self._lost_at: int | None = None  # the listener's calls_received when still_holds last returned False
         self._rules.opened(self)
 
@@ -111,7 +113,8 @@ class WatchedConsumer(ConsumerProxy):
         for batch in batches:
             self._check_batch(batch)
             if self._shares:
-                self._unsettled.setdefault(batch.log, Counter()).update(batch.coordinates)
+                with self._counting:
+                    self._unsettled.setdefault(batch.log, Counter()).update(batch.coordinates)
         return batches
 
     def _check_batch(self, batch: Batch) -> None:
@@ -189,8 +192,9 @@ class WatchedConsumer(ConsumerProxy):
                 self._listener.reading_at.pop(log, None)  # unknown if the seek fails
             self.inner.seek(positions, timeout)
             self._listener.move(positions)
-            for log in positions:
-                self._unsettled.pop(log, None)
+            with self._counting:
+                for log in positions:
+                    self._unsettled.pop(log, None)
 
     def follow(self, options: ConsumerOptions, timeout: float) -> None:
         with self._calls.call("seek"):
@@ -218,13 +222,15 @@ class WatchedConsumer(ConsumerProxy):
             if not self._shares:
                 self._rules.breach("settle-shared", "settle was called outside the modes shared and key_shared")
             named = {log: Counter([*each.acked, *(at for at, _ in each.returned)]) for log, each in settled.items()}
-            for log, messages in named.items():
-                if not messages <= self._unsettled.setdefault(log, Counter()):
-                    excess = list((messages - self._unsettled[log]).elements())
-                    self._rules.breach("settle-once", f"settle names {excess} of {log!r}, which are not unsettled")
+            with self._counting:
+                for log, messages in named.items():
+                    if not messages <= self._unsettled.setdefault(log, Counter()):
+                        excess = list((messages - self._unsettled[log]).elements())
+                        self._rules.breach("settle-once", f"settle names {excess} of {log!r}, which are not unsettled")
             super().settle(settled, timeout)
-            for log, messages in named.items():
-                self._unsettled[log] -= messages
+            with self._counting:
+                for log, messages in named.items():
+                    self._unsettled[log] -= messages
 
     def close(self, timeout: float) -> None:
         try:
