@@ -76,6 +76,7 @@ class Shown:
     """All texts that Spark showed of what a test did."""
 
     spark: SparkSession
+    since: int  # the first query of the test; Spark drops pages of older ones
     texts: list[str] = attrs.field(factory=list)
 
     def of_frame(self, frame: DataFrame) -> None:
@@ -96,12 +97,12 @@ class Shown:
 
     def of_session(self) -> None:
         """Add what the web UI and its REST API answer, and the event log."""
-        ui = f"http://127.0.0.1:{urlsplit(self.spark.sparkContext.uiWebUrl).port}"
-        app = f"api/v1/applications/{self.spark.sparkContext.applicationId}"
+        app = rest_api(self.spark)
         pages = ["jobs/", "SQL/", "environment/", "executors/", f"{app}/jobs", f"{app}/stages", f"{app}/environment"]
-        self.texts.extend(read(f"{ui}/{page}") for page in pages)
-        queries = json.loads(read(f"{ui}/{app}/sql?details=true&planDescription=true&length=10000"))
-        self.texts.extend([json.dumps(queries), *(read(f"{ui}/SQL/execution/?id={each['id']}") for each in queries)])
+        self.texts.extend(read(self.spark, page) for page in pages)
+        shown = queries(self.spark)
+        own = [each["id"] for each in shown if each["id"] >= self.since]
+        self.texts.extend([json.dumps(shown), *(read(self.spark, f"SQL/execution/?id={each}") for each in own)])
         events = Path(urlsplit(self.spark.conf.get("spark.eventLog.dir")).path)
         self.texts.extend(path.read_text() for path in events.rglob("*") if path.is_file() and path.suffix != ".crc")
 
@@ -114,16 +115,26 @@ class Shown:
         assert not found, found[:3]
 
 
-def read(url: str) -> str:
-    """What an HTTP server answers."""
-    with urlopen(url, timeout=30) as answer:
+def rest_api(spark: SparkSession) -> str:
+    """The path of the session's REST API."""
+    return f"api/v1/applications/{spark.sparkContext.applicationId}"
+
+
+def queries(spark: SparkSession) -> list[dict[str, Any]]:
+    """The queries that the REST API lists, with their plans."""
+    return json.loads(read(spark, f"{rest_api(spark)}/sql?details=true&planDescription=true&length=10000"))
+
+
+def read(spark: SparkSession, page: str) -> str:
+    """A page of the session's web UI."""
+    with urlopen(f"http://127.0.0.1:{urlsplit(spark.sparkContext.uiWebUrl).port}/{page}", timeout=30) as answer:
         return answer.read().decode()
 
 
 @pytest.fixture
 def shown(spark: SparkSession) -> Shown:
-    """Texts that Spark shows."""
-    return Shown(spark)
+    """Texts that Spark shows from now on."""
+    return Shown(spark, since=1 + max((each["id"] for each in queries(spark)), default=-1))
 
 
 @pytest.mark.parametrize("way", WAYS)
