@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
 from mqplug_spark._batch_read.filters import RowFilter, use_filters
 from mqplug_spark._batch_read.planning import plan_ranges
-from mqplug_spark._clients.process_clients import ask, drop_client, process_client
+from mqplug_spark._clients.process_clients import ask
 from mqplug_spark._errors import cut_short, cut_short_while_reading
 from mqplug_spark._options.read_options import ReadOptions
-from mqplug_spark._ranges.reading import read_planned
+from mqplug_spark._ranges.task_rows import task_rows
 from mqplug_spark._rows.columns import ReadColumns
 
 if TYPE_CHECKING:
@@ -43,13 +42,8 @@ class MqplugReader(DataSourceReader):
 
     @cut_short_while_reading
     def read(self, partition: InputPartition | None) -> Iterator[pa.RecordBatch]:
-        """Yield the rows of one range. If none is planned, Spark passes None, or a partition of None."""
-        if partition is None or partition.value is None:
-            return
-        options = self._options
-        get, drop = partial(process_client, options.backend), partial(drop_client, options.backend)
-        for batch in read_planned(get, drop, partition.value, options):
-            yield self._columns.record_batch(batch)
+        """Return the rows of one range, in a task."""
+        return task_rows(partition, self._options, self._columns)
 
 
 class _PushFilters:

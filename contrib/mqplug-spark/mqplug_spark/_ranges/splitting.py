@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from mqplug import Client, Position, Unsupported
+from mqplug import Client, Position
 from mqplug_spark._options.read_options import ReadOptions
+from mqplug_spark._ranges.countable import check_countable
 from mqplug_spark._ranges.read_range import ReadRange
 
 
@@ -21,7 +22,8 @@ def split_ranges(client: Client, ranges: Sequence[ReadRange], options: ReadOptio
     least, most = options.min_partitions, options.max_records_per_partition
     if least is None and most is None:
         return list(ranges)
-    _check_able(client, "minPartitions" if least is not None else "maxRecordsPerPartition")
+    option = "minPartitions" if least is not None else "maxRecordsPerPartition"
+    check_countable(client, option, operation="split a Spark read", fix=f"Leave {option} out: each partition is a task")
     sizes = [_size(client, each) for each in ranges]
     parts = [1 if most is None else -(-size // most) for size in sizes]
     if least is not None and sum(parts) < least:
@@ -29,14 +31,6 @@ def split_ranges(client: Client, ranges: Sequence[ReadRange], options: ReadOptio
     return [
         part for each, size, count in zip(ranges, sizes, parts, strict=True) for part in _cut(client, each, size, count)
     ]
-
-
-def _check_able(client: Client, option: str) -> None:
-    if not client.capabilities.advance:
-        raise Unsupported(
-            "advance", f"{option} needs positions that can be counted, and those of {client.backend} cannot",
-            backend=client.backend, operation="split a Spark read", fix=f"Leave {option} out: each partition is a task",
-        )  # fmt: skip
 
 
 def _size(client: Client, planned: ReadRange) -> int:

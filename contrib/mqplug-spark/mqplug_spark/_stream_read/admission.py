@@ -5,8 +5,9 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 
-from mqplug import Client, Position, Unsupported
+from mqplug import Client, Position
 from mqplug_spark._options.read_options import ReadOptions
+from mqplug_spark._ranges.countable import check_countable
 from mqplug_spark._stream_read.backlog import Backlog, Count
 from mqplug_spark._stream_read.limits import BatchDelay, shares
 from mqplug_spark._stream_read.stream_offsets import Partition
@@ -40,13 +41,10 @@ def limits_of(options: ReadOptions) -> list[str]:
     return [name for name, limit in limits.items() if limit is not None]
 
 
-def check_countable(client: Client, limits: list[str]) -> None:
-    """Raise ``Unsupported`` with the name of a limit if the backend cannot count messages by their positions."""
-    if limits and not client.capabilities.advance:
-        raise Unsupported(
-            "advance", f"{limits[0]} needs positions that can be counted, and those of {client.backend} cannot",
-            backend=client.backend, operation="plan a stream", fix=f"Leave {' and '.join(limits)} out",
-        )  # fmt: skip
+def check_limits(client: Client, options: ReadOptions) -> None:
+    """Raise ``Unsupported`` with the name of a limit that this backend cannot keep."""
+    if limits := limits_of(options):
+        check_countable(client, limits[0], operation="plan a stream", fix=f"Leave {' and '.join(limits)} out")
 
 
 def counting(client: Client) -> Count | None:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from mqplug import Client
+from mqplug_spark._clients.asking import Asking
 from mqplug_spark._options.read_options import ReadOptions
 from mqplug_spark._ranges.read_range import ReadRange
 from mqplug_spark._ranges.splitting import split_ranges
-from mqplug_spark._stream_read.admission import at_most, check_countable, counting, everything, is_held, limits_of
-from mqplug_spark._stream_read.asking import Asking
+from mqplug_spark._stream_read.admission import at_most, check_limits, counting, everything, is_held
 from mqplug_spark._stream_read.backlog import Marks, backlogs, not_beyond, offset_behind
 from mqplug_spark._stream_read.data_loss import LossReports
 from mqplug_spark._stream_read.group_commits import GroupCommits
@@ -73,7 +73,7 @@ class Progress:
         return self._ask(lambda client: split_ranges(client, ranges, options))
 
     def _find_initial(self, client: Client) -> StreamOffset:
-        self._check(client)
+        check_limits(client, self._options)
         return initial_offset(client, self._options, self._losses)
 
     def _next(self, client: Client, start: StreamOffset, most: int | None, limited: bool) -> StreamOffset:
@@ -92,12 +92,8 @@ class Progress:
         ends = everything(found) if most is None else at_most(client, found, most)
         return offset_behind(start, ends, found, first=first)
 
-    def _check(self, client: Client) -> None:
-        """Raise ``Unsupported`` for limits that this backend cannot keep, before the first batch."""
-        check_countable(client, limits_of(self._options))
-
     def _marks(self, client: Client, start: StreamOffset) -> Marks:
-        self._check(client)
+        check_limits(client, self._options)
         marks = present(client, self._options.topics, {each.topic for each in start.reached})
         self.seen = _ends(marks)
         return marks

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 
-from mqplug_spark._clients.process_clients import drop_client, process_client
 from mqplug_spark._errors import cut_short, cut_short_while_reading
 from mqplug_spark._options.read_options import ReadOptions
-from mqplug_spark._ranges.reading import read_planned
+from mqplug_spark._ranges.task_rows import task_rows
 from mqplug_spark._rows.columns import ReadColumns
 from mqplug_spark._stream_read.progress import Progress
 from mqplug_spark._stream_read.stream_offsets import StoredOffset, StreamOffset
@@ -44,13 +42,8 @@ class StreamReader(DataSourceStreamReader):
 
     @cut_short_while_reading
     def read(self, partition: InputPartition | None) -> Iterator[pa.RecordBatch]:
-        """Yield the rows of one range, in a task."""
-        if partition is None or partition.value is None:
-            return
-        backend = self._options.backend
-        get, drop = partial(process_client, backend), partial(drop_client, backend)
-        for batch in read_planned(get, drop, partition.value, self._options):
-            yield self._columns.record_batch(batch)
+        """Return the rows of one range, in a task."""
+        return task_rows(partition, self._options, self._columns)
 
 
 class UnlimitedStreamReader(StreamReader):

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 
-from mqplug import Client, Closed, ConnectError, OutcomeUnknown, Staged, Timeout
-from mqplug_spark._clients.process_clients import drop_client, process_client
+from mqplug import Client, OutcomeUnknown, Staged
+from mqplug_spark._clients.asking import AWAY, Asking
 from mqplug_spark._options.backend_settings import BackendSettings
 from mqplug_spark._options.write_options import Partitioner, WriteMark
 from mqplug_spark._rows.written_rows import WrittenRows
 from mqplug_spark._write.stages_of_topics import StagesOfTopics
 
 INGEST_RETRY_S = 120.0  # for which an ingest is repeated whose outcome is not known
-RETRY_PAUSE_S = 0.5
 
 
 def stage_rows(client: Client, rows: WrittenRows, partitioner: Partitioner) -> tuple[Staged, ...]:
@@ -26,17 +24,5 @@ def stage_rows(client: Client, rows: WrittenRows, partitioner: Partitioner) -> t
 
 def ingest_all(backend: BackendSettings, staged: Sequence[Staged], mark: WriteMark) -> None:
     """Make the staged rows of all tasks visible, at once and once. While the outcome is not known, repeat it."""
-    began = time.monotonic()
-    while True:
-        try:
-            client = process_client(backend)
-            try:
-                client.ingest(staged, writer=mark.writer, number=mark.number)
-            except (Closed, ConnectError):
-                drop_client(backend, client)
-                raise
-            return
-        except (Closed, ConnectError, OutcomeUnknown, Timeout):
-            if time.monotonic() - began > INGEST_RETRY_S:
-                raise
-            time.sleep(RETRY_PAUSE_S)
+    ask = Asking(backend, INGEST_RETRY_S, repeatable=(*AWAY, OutcomeUnknown))
+    ask(lambda client: client.ingest(staged, writer=mark.writer, number=mark.number))

@@ -1,4 +1,4 @@
-"""Asks the backend in the process of a query, which ends with the first error: so a lost connection is tried again."""
+"""Asks a backend where the first error would end a query or a write: so a lost connection is tried again."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Final, TypeVar
 
 import attrs
 
-from mqplug import Client, Closed, ConnectError, Timeout
+from mqplug import Client, Closed, ConnectError, Error, Timeout
 from mqplug_spark._clients.process_clients import drop_client, process_client
 from mqplug_spark._options.backend_settings import BackendSettings
 
@@ -16,14 +16,20 @@ R = TypeVar("R")
 Question = Callable[[Client], R]
 
 PAUSE_S: Final = 0.2
+AWAY: Final[tuple[type[Error], ...]] = (ConnectError, Closed, Timeout)
+"""What is raised while a backend is away."""
 
 
 @attrs.frozen
 class Asking:
-    """Asks by the client of this process, again and again for ``patience`` seconds while the backend is away."""
+    """Asks by the client of this process, again and again for ``patience`` seconds while the backend is away.
+
+    ``repeatable`` are the errors after which the question may be asked again.
+    """
 
     backend: BackendSettings
     patience: float
+    repeatable: tuple[type[Error], ...] = AWAY
 
     def __call__(self, question: Question[R]) -> R:
         """Return the answer to a question, which calls a client. Raise the last error at the end."""
@@ -33,8 +39,8 @@ class Asking:
             try:
                 client = process_client(self.backend)
                 return question(client)
-            except (ConnectError, Closed, Timeout) as error:
-                if client is not None and not isinstance(error, Timeout):
+            except self.repeatable as error:
+                if client is not None and isinstance(error, ConnectError | Closed):
                     drop_client(self.backend, client)
                 if time.monotonic() + PAUSE_S > deadline:
                     raise
