@@ -16,8 +16,8 @@ from mqplug.spi import ConsumerOptions, Deadline, GroupPosition, Latest, Listene
 from mqplug_pulsar._admin import subscriptions
 from mqplug_pulsar._cluster.connection import PulsarConnection
 from mqplug_pulsar._consume.added_partitions import AddedPartitions
+from mqplug_pulsar._consume.committer import Committer
 from mqplug_pulsar._consume.partition_feed import PartitionFeed
-from mqplug_pulsar._consume.unacked import Unacked
 from mqplug_pulsar._consume.unwanted_messages import drop_unwanted
 from mqplug_pulsar._format import message_ids
 
@@ -44,7 +44,7 @@ class PulsarConsumer:
         self._ready: SimpleQueue[PartitionFeed | None] = SimpleQueue()
         self._paused: set[Log] = set()
         self._set_aside: dict[Log, PartitionFeed] = {}  # paused feeds that have messages
-        self._unacked: dict[Log, Unacked] = {}
+        self._committer = Committer(connection, self._group, self._name) if self._group is not None else None
         self._begin: dict[Log, GroupPosition] | None = None  # assigned, but not reported to the listener yet
         self._next_look = time.monotonic() + CONNECTION_CHECK_S
         self._feeds = self._open(timeout)
@@ -132,7 +132,7 @@ class PulsarConsumer:
 
     def _batch(self, feed: PartitionFeed, most: int) -> Batch | None:
         """Return the messages of a feed that are to be delivered; None if there are none."""
-        unacked = self._unacked[feed.log] if self._group is not None else None
+        unacked = self._committer.unacked(feed.log) if self._committer is not None else None
         run = drop_unwanted(self._connection, feed, feed.take(min(most, MAX_QUEUE_MESSAGES)), unacked)
         if run is None:
             return None
@@ -197,28 +197,8 @@ class PulsarConsumer:
         self._connection.calls.each(moves, timeout)
 
     def commit(self, positions: Mapping[Log, GroupPosition], timeout: float) -> None:
-        if self._group is None:
-            return
-        deadline = Deadline(timeout)
-        stores = {
-            log: partial(self._store, self._group, log, state, deadline)
-            for log, state in positions.items()
-            if log in self._feeds and self._unacked[log].take(state)
-        }
-        self._connection.calls.complete(stores.values(), timeout)
-
-    def _store(self, group: str, log: Log, state: GroupPosition, deadline: Deadline) -> None:
-        consumer, unacked = self._feeds[log].native, self._unacked[log]
-        ack = partial(unacked.ack, consumer)
-        if self._connection.admin is None:
-            ack()
-        else:
-            subscriptions.ack_and_wait(self._connection, log, group, self._name, ack, deadline)
-            if unacked.moved and state.position.coordinates[2] > 0:
-                left = max(0.1, deadline.remaining())
-                subscriptions.note_batch_position(self._connection, group, state.position, left)
-        if not deadline.expired:  # later, the next commit may be under way
-            unacked.stored()
+        if self._committer is not None:
+            self._committer.commit(positions, timeout)
 
     def close(self, timeout: float) -> None:
         self._growth.stop()
@@ -237,7 +217,8 @@ class PulsarConsumer:
     def _feed(self, log: Log, native: Any, position: Position | None) -> PartitionFeed:
         feed = PartitionFeed(log, native, position.coordinates if position else None, self._ready.put)
         feed.floor = _inside_a_batch(position) if position and self._group is not None else None
-        self._unacked[log] = Unacked()
+        if self._committer is not None:
+            self._committer.opened(log, native)
         return feed
 
     def _opening(self, log: Log, position: Position | None) -> Callable[[], Any]:
