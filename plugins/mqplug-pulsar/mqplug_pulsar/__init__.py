@@ -29,7 +29,8 @@ from mqplug_pulsar._settings import PulsarSettings, from_url
 
 if TYPE_CHECKING:
     from mqplug_pulsar._cluster.connection import PulsarConnection
-    from mqplug_pulsar._consume.consumer import PulsarConsumer
+    from mqplug_pulsar._consume.group_member import PulsarGroupMember
+    from mqplug_pulsar._consume.reader import PulsarReader
     from mqplug_pulsar._produce.producer import PulsarProducer
 
 __all__ = ["PulsarSettings"]
@@ -69,10 +70,13 @@ def mqplug_open_producer(connection: PulsarConnection, options: ProducerOptions)
 @hookimpl
 def mqplug_open_consumer(
     connection: PulsarConnection, options: ConsumerOptions, listener: Listener, timeout: float
-) -> PulsarConsumer:
-    from mqplug_pulsar._consume.consumer import PulsarConsumer
+) -> PulsarReader | PulsarGroupMember:
+    from mqplug_pulsar._consume.group_member import PulsarGroupMember
+    from mqplug_pulsar._consume.reader import PulsarReader
 
-    return PulsarConsumer(connection, options, listener, timeout)
+    if options.group is None:
+        return PulsarReader(connection, options, timeout)
+    return PulsarGroupMember(connection, options.group, options, listener, timeout)
 
 
 @hookimpl

@@ -19,16 +19,12 @@ from mqplug_pulsar._format import message_ids
 LEDGERS_TIMEOUT_S = 10.0
 
 
-def drop_unwanted(
-    connection: PulsarConnection, feed: PartitionFeed, messages: list[Any], unacked: Unacked | None
-) -> ReceivedMessages | None:
-    """Return the messages to deliver, ascending. ``unacked`` holds the deliveries of a group member."""
+def wanted_by_reader(connection: PulsarConnection, feed: PartitionFeed, messages: list[Any]) -> ReceivedMessages | None:
+    """Return the messages to deliver without a group, ascending. Raise ``PositionLost`` for a gap."""
     run = ReceivedMessages(messages)
     places = run.coordinates()
     if not places:
         return None
-    if unacked is not None:
-        return _of_group(feed, run, unacked)
     wanted = feed.wanted or message_ids.LOG_BEGIN
     if places[0][0] > wanted[0] > 0:
         _check_gap(connection, feed, wanted, messages)
@@ -59,8 +55,11 @@ def _check_gap(connection: PulsarConnection, feed: PartitionFeed, wanted: Number
     feed.keep([])
 
 
-def _of_group(feed: PartitionFeed, run: ReceivedMessages, unacked: Unacked) -> ReceivedMessages | None:
+def wanted_by_member(feed: PartitionFeed, messages: list[Any], unacked: Unacked) -> ReceivedMessages | None:
     """Drop messages before a position inside a batch, and unacked deliveries that a reconnect repeats."""
+    if not messages:
+        return None
+    run = ReceivedMessages(messages)
     if feed.floor is not None:
         run = _above_floor(feed, feed.floor, run)
     places = run.coordinates()

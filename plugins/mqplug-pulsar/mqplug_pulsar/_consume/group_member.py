@@ -1,0 +1,147 @@
+"""The consumer of a group, in order: a member with Failover or Exclusive subscriptions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
+from typing import Any
+from uuid import uuid4
+
+from mqplug import Batch, Log, Position
+from mqplug.spi import ConsumerOptions, Deadline, GroupPosition, Latest, Listener, Numbers
+from mqplug_pulsar._admin import subscriptions
+from mqplug_pulsar._cluster.connection import PulsarConnection
+from mqplug_pulsar._consume.added_partitions import AddedPartitions
+from mqplug_pulsar._consume.committer import Committer
+from mqplug_pulsar._consume.partition_feed import PartitionFeed
+from mqplug_pulsar._consume.partition_feeds import PartitionFeeds, queue_length
+from mqplug_pulsar._consume.received_messages import ReceivedMessages
+from mqplug_pulsar._consume.unwanted_messages import wanted_by_member
+from mqplug_pulsar._format import message_ids
+
+
+class PulsarGroupMember:
+    """A member of a group. Pulsar does not report the active member, so each member holds all logs."""
+
+    def __init__(
+        self, connection: PulsarConnection, group: str, options: ConsumerOptions, listener: Listener, timeout: float
+    ) -> None:
+        self._connection = connection
+        self._group = group
+        self._options = options
+        self._listener = listener
+        # The same name on all partitions: the broker sorts members by it, and so distributes partitions evenly.
+        self._name = f"mqplug-{uuid4().hex[:16]}"
+        self._queue = queue_length(options)
+        self._feeds = PartitionFeeds(connection, self._receive)
+        self._committer = Committer(connection, group, self._name)
+        self._unreported: Mapping[Log, GroupPosition] = {}  # assigned, but not reported to the listener yet
+        self._join(timeout)
+        self._growth = AddedPartitions(connection, options.logs, self._subscribe)
+
+    def _join(self, timeout: float) -> None:
+        deadline = Deadline(timeout)
+        subscriptions.prepare_group(self._connection, self._options, timeout)
+        self._subscribe_all(self._options.logs, deadline.remaining())
+        try:
+            self._unreported = self._stored(deadline.remaining())
+        except BaseException:
+            self._feeds.close_all(max(1.0, deadline.remaining()))
+            raise
+        for log, begin in self._unreported.items():
+            self._feeds[log].floor = _inside_a_batch(begin.position)
+
+    def _stored(self, timeout: float) -> dict[Log, GroupPosition]:
+        """Return where reading begins, as far as it is known. The broker skips acked messages behind it."""
+        begin = {log: GroupPosition(Position(log, message_ids.LOG_BEGIN)) for log in self._options.logs}
+        if self._connection.admin is not None:
+            stored = subscriptions.subscription_positions(self._connection, self._options.logs, self._group, timeout)
+            begin |= {log: GroupPosition(each.position) for log, each in stored.items()}
+        return begin
+
+    # receiving ---------------------------------------------------------------------------------------------
+
+    def poll(self, most: int, timeout: float) -> Sequence[Batch]:
+        """Return batches as they arrive."""
+        self._report_assigned()
+        return self._feeds.poll(most, timeout)
+
+    def wake(self) -> None:
+        """End a poll that waits."""
+        self._feeds.wake()
+
+    def tend(self, timeout: float) -> None:
+        """Report new logs. The native client keeps up the membership by itself."""
+        self._report_assigned()
+
+    def pause(self, logs: Sequence[Log]) -> None:
+        """Deliver nothing of these logs."""
+        self._feeds.pause(logs)
+
+    def resume(self, logs: Sequence[Log]) -> None:
+        """Deliver these logs again."""
+        self._feeds.resume(logs)
+
+    def _report_assigned(self) -> None:
+        if self._unreported:
+            begin, self._unreported = self._unreported, {}
+            self._listener.assigned(begin)
+        if opened := self._growth.opened():
+            for log, native in opened.items():
+                self._add(log, native, None)
+            self._listener.assigned({log: GroupPosition(Position(log, message_ids.LOG_BEGIN)) for log in opened})
+
+    def _receive(self, feed: PartitionFeed, most: int) -> ReceivedMessages | None:
+        unacked = self._committer.unacked(feed.log)
+        run = wanted_by_member(feed, feed.take(most), unacked)
+        if run is not None:
+            unacked.add(run)
+        return run
+
+    # positions ---------------------------------------------------------------------------------------------
+
+    def seek(self, positions: Mapping[Log, Position], timeout: float) -> None:
+        """Move the group's cursors, then subscribe again: so nothing that was prefetched is delivered."""
+        self._feeds.check_held(positions)
+        deadline = Deadline(timeout)
+        moves = {
+            log: partial(subscriptions.move_cursor, self._connection, self._feeds[log].native, self._group, to, timeout)
+            for log, to in positions.items()
+        }
+        self._connection.calls.each(moves, timeout)
+        self._feeds.close([self._feeds[log] for log in positions], deadline.remaining())
+        self._subscribe_all(positions, deadline.remaining(), positions)
+
+    def commit(self, positions: Mapping[Log, GroupPosition], timeout: float) -> None:
+        """Store positions and acked ranges."""
+        self._committer.commit(positions, timeout)
+
+    def close(self, timeout: float) -> None:
+        """Leave the group."""
+        self._growth.stop()
+        self._feeds.close_all(timeout)
+
+    # native consumers --------------------------------------------------------------------------------------
+
+    def _subscribe_all(
+        self, logs: Iterable[Log], timeout: float, positions: Mapping[Log, Position] | None = None
+    ) -> None:
+        opened = self._feeds.open({log: partial(self._subscribe, log) for log in logs}, timeout)
+        for log, native in opened.items():
+            self._add(log, native, positions[log] if positions is not None else None)
+
+    def _subscribe(self, log: Log) -> Any:
+        return subscriptions.subscribe(
+            self._connection, log, self._group,
+            latest=isinstance(self._options.start, Latest), queue=self._queue,
+            member=self._name, mode=self._options.mode,
+        )  # fmt: skip
+
+    def _add(self, log: Log, native: Any, position: Position | None) -> None:
+        self._committer.opened(log, native)
+        feed = self._feeds.add(log, native, position)
+        feed.floor = _inside_a_batch(position) if position is not None else None
+
+
+def _inside_a_batch(position: Position) -> Numbers | None:
+    return position.coordinates if position.coordinates[2] > 0 else None

@@ -1,0 +1,165 @@
+"""The partitions of a consumer: one feed for each, a queue of those that have messages, and those that are paused."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from queue import Empty, SimpleQueue
+from typing import Any
+
+import mqplug
+from mqplug import Batch, Log, Position
+from mqplug.spi import ConsumerOptions
+from mqplug_pulsar._cluster.connection import PulsarConnection
+from mqplug_pulsar._consume.partition_feed import PartitionFeed
+from mqplug_pulsar._consume.received_messages import ReceivedMessages
+from mqplug_pulsar._format import message_ids
+
+ASSUMED_MESSAGE_BYTES = 16 * 1024  # turns prefetch_bytes into the length of a native queue, which counts messages
+MAX_QUEUE_MESSAGES = 1000
+CONNECTION_CHECK_S = 2.0  # between two checks whether topics still exist
+
+Receive = Callable[[PartitionFeed, int], "ReceivedMessages | None"]
+"""Returns up to so many messages of a feed that are to be delivered; None if there are none."""
+
+
+def queue_length(options: ConsumerOptions) -> int:
+    """Return how many messages the native client may prefetch of each partition."""
+    share = options.prefetch_bytes // ASSUMED_MESSAGE_BYTES // max(1, len(options.logs))
+    return max(1, min(MAX_QUEUE_MESSAGES, share))
+
+
+class PartitionFeeds:
+    """The feeds of a consumer. One thread at a time polls."""
+
+    def __init__(self, connection: PulsarConnection, receive: Receive) -> None:
+        self._connection = connection
+        self._receive = receive
+        self._feeds: dict[Log, PartitionFeed] = {}
+        self._ready: SimpleQueue[PartitionFeed | None] = SimpleQueue()
+        self._paused: set[Log] = set()
+        self._set_aside: dict[Log, PartitionFeed] = {}  # paused feeds that have messages
+        self._next_check = time.monotonic() + CONNECTION_CHECK_S
+
+    def __contains__(self, log: Log) -> bool:
+        return log in self._feeds
+
+    def __getitem__(self, log: Log) -> PartitionFeed:
+        return self._feeds[log]
+
+    def check_held(self, logs: Iterable[Log]) -> None:
+        """Raise ``NotAssigned`` unless there is a feed for each log."""
+        if missing := [log for log in logs if log not in self._feeds]:
+            raise mqplug.NotAssigned(
+                f"{missing[0]!r} is not held by this consumer",
+                topic=missing[0].topic, fix="Seek logs that assignment() lists",
+            )  # fmt: skip
+
+    # receiving ---------------------------------------------------------------------------------------------
+
+    def poll(self, most: int, timeout: float) -> Sequence[Batch]:
+        """Return batches as they arrive. Raise if a topic is gone, or no broker can be reached."""
+        away = self._check_connected() if timeout > 0 else None
+        batches: list[Batch] = []
+        feed = self._next_ready(timeout)
+        while feed is not None:
+            try:
+                batch = self._batch(feed, most)
+            except mqplug.Error as error:
+                self._ready.put(feed)  # it will raise again
+                if batches:
+                    return batches
+                error.at(topic=feed.log.topic)
+                raise
+            if batch is not None:
+                batches.append(batch)
+                most -= len(batch)
+            feed = self._next_ready(0) if most > 0 else None
+        if away is not None and not batches:
+            raise mqplug.Timeout(
+                f"the broker cannot be reached, the client tries again: {away.message}",
+                fix="Check that the broker is up, or receive again",
+            ) from away
+        return batches
+
+    def wake(self) -> None:
+        """End a poll that waits."""
+        self._ready.put(None)
+
+    def pause(self, logs: Iterable[Log]) -> None:
+        """Deliver nothing of these logs. The native client fetches on until its queue is full."""
+        self._paused |= set(logs)
+
+    def resume(self, logs: Iterable[Log]) -> None:
+        """Deliver these logs again."""
+        for log in logs:
+            self._paused.discard(log)
+            if (feed := self._set_aside.pop(log, None)) is not None:
+                self._ready.put(feed)
+
+    def _next_ready(self, timeout: float) -> PartitionFeed | None:
+        """Return a feed that has messages; None if none has in time, or when woken."""
+        end = time.monotonic() + timeout
+        while True:
+            try:
+                feed = self._ready.get(timeout > 0, max(0.0, end - time.monotonic()))
+            except Empty:
+                return None
+            if feed is not None and feed.log in self._paused:
+                self._set_aside[feed.log] = feed
+            elif feed is None or not feed.closed:
+                return feed
+
+    def _batch(self, feed: PartitionFeed, most: int) -> Batch | None:
+        run = self._receive(feed, min(most, MAX_QUEUE_MESSAGES))
+        if run is None:
+            return None
+        feed.wanted = message_ids.position_behind(run.coordinates()[-1], message_ids.detail(run.ids[-1]))
+        return Batch(feed.log, Position(feed.log, feed.wanted), len(run.messages), run)
+
+    def _check_connected(self) -> mqplug.Error | None:
+        """Check at intervals whether the topics exist: a native consumer of a deleted topic stays silent forever.
+
+        Return the error if that cannot be checked now. The native client goes on by itself.
+        """
+        if time.monotonic() < self._next_check:
+            return None
+        self._next_check = time.monotonic() + CONNECTION_CHECK_S
+        for topic in {log.topic for log, feed in self._feeds.items() if feed.closed or not feed.native.is_connected()}:
+            try:
+                self._connection.describe(topic, CONNECTION_CHECK_S)
+            except (mqplug.Timeout, mqplug.ConnectError) as error:
+                return error
+            except mqplug.Error as error:
+                error.at(topic=topic)  # one of several
+                raise
+        if closed := [log for log, feed in self._feeds.items() if feed.closed]:
+            raise mqplug.ConnectError(f"the native client stopped reading {closed[0]!r}", fix="Open another consumer")
+        return None
+
+    # native readers and consumers --------------------------------------------------------------------------
+
+    def open(self, openings: Mapping[Log, Callable[[], Any]], timeout: float) -> dict[Log, Any]:
+        """Open native readers or consumers, and return them. If one cannot be opened, open none."""
+        return self._connection.calls.each(openings, timeout, discard=_close_native)
+
+    def add(self, log: Log, native: Any, position: Position | None) -> PartitionFeed:
+        """Read a log through this native reader or consumer. It takes the place of another one, which is not closed."""
+        feed = PartitionFeed(log, native, position.coordinates if position else None, self._ready.put)
+        self._feeds[log] = feed
+        return feed
+
+    def close(self, feeds: Iterable[PartitionFeed], timeout: float) -> None:
+        """Close these feeds."""
+        with suppress(mqplug.Error):  # closes that the broker does not answer in time go on by themselves
+            self._connection.calls.each({feed: feed.close for feed in feeds}, timeout)
+
+    def close_all(self, timeout: float) -> None:
+        """Close the feeds, and hold none any more."""
+        feeds, self._feeds = self._feeds, {}
+        self.close(feeds.values(), timeout)
+
+
+def _close_native(native: Any) -> None:
+    native.close()
