@@ -52,10 +52,11 @@ class Side:
 
 @attrs.frozen(kw_only=True)
 class Contest:
-    """Our side and one or more rivals that do the same work, with up to three kinds of aims.
+    """Our side and one or more rivals that do the same work, with up to four kinds of aims.
 
     ``max_added_cpu_us``: CPU time for each message above that of the first rival.
     ``min_speed_ratios``: our speed as a share of that of each rival named.
+    ``min_cpu_ratios``: the same by CPU time, where a broker on the same machine disturbs the wall time.
     ``max_p50_us``: the median latency, where the work times each message.
 
     ``cpu_time`` is the clock of CPU time, where that of this process does not see all of the work.
@@ -67,6 +68,7 @@ class Contest:
     unit: str = "message"
     max_added_cpu_us: float | None = None
     min_speed_ratios: Mapping[str, float] = attrs.field(factory=dict)
+    min_cpu_ratios: Mapping[str, float] = attrs.field(factory=dict)
     max_p50_us: float | None = None
     cpu_time: Callable[[], float] = process_cpu_s
 

@@ -73,6 +73,10 @@ def judge_aims(result: ContestResult) -> list[JudgedAim]:
         JudgedAim(f"at least {least:.2f} of the speed of {name}", result.speed_ratio(rivals[name]) >= least, name)
         for name, least in contest.min_speed_ratios.items()
     ]
+    aims += [
+        JudgedAim(f"at least {least:.2f} of {name} by CPU", result.processor_ratio(rivals[name]) >= least, name)
+        for name, least in contest.min_cpu_ratios.items()
+    ]
     if (most := contest.max_added_cpu_us) is not None:
         aims.append(JudgedAim(f"at most {most:+.2f} us of CPU", result.added(first)[0] <= most, first.name))
     if (most := contest.max_p50_us) is not None:

@@ -1,0 +1,84 @@
+"""Java's ``pulsar-perf`` as a rival. Each turn is a whole process, so it includes the start of its JVM."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from uuid import uuid4
+
+from benchmarks._contests import Side, Work
+from mqplug_devbrokers import PulsarServer
+from mqplug_devbrokers.pulsar import PULSAR_JAVA_OPTIONS, _classes
+
+TOOL = "org.apache.pulsar.testclient.PulsarPerfTestTool"
+TURN_TIMEOUT_S = 300
+SENT_MESSAGES = 200_000  # more than the other sides send, so that the start of the JVM weighs less
+UNLIMITED = str(10**7)  # messages a second
+LOG_TO_STDOUT = """\
+appender.console.type=Console
+appender.console.name=console
+appender.console.layout.type=PatternLayout
+appender.console.layout.pattern=%m%n
+rootLogger.level=info
+rootLogger.appenderRef.console.ref=console
+"""
+DONE = "DONE (reached the maximum number"  # what the tool logs, some seconds before it ends
+
+
+class JavaTools:
+    """``pulsar-perf produce`` and ``consume``. Without Java there are no rivals."""
+
+    def __init__(self, server: PulsarServer, *, quick: bool) -> None:
+        self._server = server
+        self._quick = quick
+        self.missing = "" if shutil.which("java") else "java is not on the search path"
+        """Why the tools are missing; empty if they are there."""
+
+    def producing(self, topic: str, size: int) -> Sequence[Side]:
+        """Return the rival that sends messages of one size in batches."""
+        messages = SENT_MESSAGES // 10 if self._quick else SENT_MESSAGES
+        options = ("-au", self._server.admin_url, "-s", str(size), "-r", UNLIMITED, "-bm", "1000", "-o", "10000")
+        return self._side("produce", lambda: (*options, "-m", str(messages), topic), messages)
+
+    def consuming(self, topic: str, messages: int) -> Sequence[Side]:
+        """Return the rival that reads messages, with a subscription that acks each."""
+        options = ("-sp", "Earliest", "-q", "1000", "-m", str(messages))
+        return self._side("consume", lambda: (*options, "-ss", f"perf-{uuid4().hex}", topic), messages)
+
+    def _side(self, tool: str, options: Callable[[], Sequence[str]], messages: int) -> Sequence[Side]:
+        if self.missing:
+            return ()
+
+        @contextmanager
+        def prepare() -> Iterator[Work]:
+            with TemporaryDirectory() as folder:
+                command = [*_start(Path(folder)), tool, "-u", self._server.service_url, *options()]
+                yield lambda: _run_until_done(command, messages)
+
+        return (Side("java", f"Java's pulsar-perf {tool}, a process of its own with the start of its JVM", prepare),)
+
+
+def _start(folder: Path) -> list[str]:
+    logging, config = folder / "log4j2.properties", folder / "empty.conf"
+    logging.write_text(LOG_TO_STDOUT)
+    config.write_text("")
+    heap = ("-Xmx512m", "-XX:+UseSerialGC", "-XX:-UsePerfData")
+    options = (*heap, *PULSAR_JAVA_OPTIONS, f"-Dlog4j.configurationFile={logging}")
+    return ["java", *options, "-cp", _classes(), TOOL, str(config)]
+
+
+def _run_until_done(command: Sequence[str], messages: int) -> int:
+    """Run the tool until it says that it is done: its report, ten seconds after its start, is not waited for."""
+    lines = []
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:
+        assert process.stdout is not None
+        for line in process.stdout:
+            lines.append(line)
+            if DONE in line:
+                process.kill()
+                return messages
+    raise RuntimeError(f"pulsar-perf ended without sending or reading all messages:\n{''.join(lines[-20:])}")

@@ -1,0 +1,35 @@
+"""The suite of Pulsar: mqplug compared with pulsar-client, same settings and fields, on a broker of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager
+
+import pulsar as pulsar_client
+
+import mqplug
+from benchmarks._contests import Contest
+from benchmarks._pulsar_java import JavaTools
+from benchmarks._pulsar_sending import SendLoad, sending_contests
+from mqplug_devbrokers import PulsarServer
+
+SIZES, SENT_MESSAGES = (128, 1024), 50_000
+OPERATION_TIMEOUT_S = 30  # the first producer on a busy machine takes seconds
+
+
+@contextmanager
+def contests(*, quick: bool) -> Iterator[Sequence[Contest]]:
+    """Yield the contests; the broker runs within the block."""
+    with PulsarServer() as server, mqplug.connect(server.url) as mq, closing(_native_client(server)) as client:
+        java = JavaTools(server, quick=quick)
+        if java.missing:
+            print(f"Java's pulsar-perf is omitted: {java.missing}")
+        sends = [SendLoad(size, 2_000 if quick else SENT_MESSAGES) for size in SIZES]
+        for send in sends:
+            mq.create_topic(send.topic, partitions=1)
+        yield [each for load in sends for each in sending_contests(mq, client, load, java)]
+
+
+def _native_client(server: PulsarServer) -> pulsar_client.Client:
+    logger = pulsar_client.ConsoleLogger(pulsar_client.LoggerLevel.Error)
+    return pulsar_client.Client(server.service_url, operation_timeout_seconds=OPERATION_TIMEOUT_S, logger=logger)
