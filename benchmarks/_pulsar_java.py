@@ -12,7 +12,8 @@ from uuid import uuid4
 
 from benchmarks._contests import Side, Work
 from mqplug_devbrokers import PulsarServer
-from mqplug_devbrokers.pulsar import PULSAR_JAVA_OPTIONS, _classes
+from mqplug_devbrokers._pulsar_files import ARCHIVED, classes
+from mqplug_devbrokers.pulsar import PULSAR_JAVA_OPTIONS
 
 TOOL = "org.apache.pulsar.testclient.PulsarPerfTestTool"
 TURN_TIMEOUT_S = 300
@@ -68,7 +69,7 @@ def _start(folder: Path) -> list[str]:
     config.write_text("")
     heap = ("-Xmx512m", "-XX:+UseSerialGC", "-XX:-UsePerfData")
     options = (*heap, *PULSAR_JAVA_OPTIONS, f"-Dlog4j.configurationFile={logging}")
-    return ["java", *options, "-cp", _classes(), TOOL, str(config)]
+    return ["java", *options, "-cp", classes(ARCHIVED[0]), TOOL, str(config)]
 
 
 def _run_until_done(command: Sequence[str], messages: int) -> int:

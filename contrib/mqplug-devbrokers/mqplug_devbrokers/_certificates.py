@@ -54,7 +54,7 @@ class CertificateAuthority:
 
     def __init__(self, directory: Path, name: str = "mqplug-devbrokers") -> None:
         self._folder = directory
-        self._openssl = _find_openssl()
+        self._openssl = find_openssl()
         self.ca_file = directory / "ca.pem"
         """The certificate that clients have to trust."""
         if not self.ca_file.exists():
@@ -111,7 +111,8 @@ def _moment(moment: datetime) -> str:
     return moment.strftime("%Y%m%d%H%M%SZ")
 
 
-def _find_openssl() -> str:
+def find_openssl() -> str:
+    """Return the path of the program."""
     openssl = shutil.which("openssl")
     if openssl is None:
         raise MissingTool(

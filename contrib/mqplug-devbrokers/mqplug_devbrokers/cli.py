@@ -10,9 +10,9 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from mqplug_devbrokers import _kafka_files, _pulsar_files
 from mqplug_devbrokers._cache import cache_root
 from mqplug_devbrokers._errors import BrokerError
-from mqplug_devbrokers._kafka_files import VERSIONS
 from mqplug_devbrokers.kafka import KafkaServer
 from mqplug_devbrokers.pulsar import PulsarServer
 
@@ -21,15 +21,18 @@ if TYPE_CHECKING:
 
     from mqplug_devbrokers._server import BrokerServer
 
-SERVERS: dict[str, type[BrokerServer]] = {"kafka": KafkaServer, "pulsar": PulsarServer}
+SERVERS: dict[str, type[KafkaServer | PulsarServer]] = {"kafka": KafkaServer, "pulsar": PulsarServer}
+VERSIONS = {"kafka": _kafka_files.VERSIONS, "pulsar": _pulsar_files.VERSIONS}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command. Return its exit status: 0 for success, 1 for a broker's failure, 2 for wrong usage."""
     parser = _parser()
     asked = parser.parse_args(arguments)
-    if asked.version and asked.broker != "kafka":
-        parser.error("--version chooses a version of Kafka: name kafka as the broker")
+    if asked.version and asked.broker is None:
+        parser.error("--version chooses a version of one broker: name it")
+    if asked.version and asked.version not in (known := VERSIONS[asked.broker]):
+        parser.error(f"no {asked.broker} {asked.version}: choose one of {', '.join(known)}")
     # SIGTERM unwinds as Ctrl-C does, so that the broker is stopped cleanly and its directory deleted.
     before = signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
@@ -48,7 +51,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _server(asked: argparse.Namespace, **how: Any) -> BrokerServer:
-    return KafkaServer(version=asked.version, **how) if asked.broker == "kafka" else SERVERS[asked.broker](**how)
+    return SERVERS[asked.broker](version=asked.version, **how)
 
 
 def _up(server: BrokerServer) -> None:
@@ -85,7 +88,8 @@ def _parser() -> argparse.ArgumentParser:
     fetch = verbs.add_parser("fetch", help="fill the cache, so that later starts need no network")
     fetch.add_argument("broker", nargs="?", choices=SERVERS)
     for verb in (up, fetch):
-        verb.add_argument("--version", choices=VERSIONS, help="the version of Kafka (default: the newest)")
+        shown = "; ".join(f"{broker}: {', '.join(known)}" for broker, known in VERSIONS.items())
+        verb.add_argument("--version", help=f"the broker's version (default: the first; {shown})")
     return parser
 
 

@@ -7,14 +7,19 @@ from pathlib import Path
 
 import pytest
 
-from mqplug_devbrokers import BrokerError, KafkaServer, _kafka_files, spark_kafka_jars
+from mqplug_devbrokers import BrokerError, KafkaServer, _kafka_files, _pulsar_files, spark_kafka_jars
 from mqplug_devbrokers._cache import cache_root
 from mqplug_devbrokers._checksums import check_jars
 from mqplug_devbrokers._kafka_files import VERSIONS
 from mqplug_devbrokers._tools import template
 
+NAMES = [
+    *(f"kafka-{version}" for version in VERSIONS.values()),
+    *(f"pulsar-{version}" for version in _pulsar_files.VERSIONS.values()),
+]
 
-@pytest.mark.parametrize("name", [*(f"kafka-{version}" for version in VERSIONS.values()), "pulsar-4.0.8"])
+
+@pytest.mark.parametrize("name", NAMES)
 def test_each_version_has_its_checksums(name: str) -> None:
     """One for each jar, and none is missing."""
     lines = template(f"{name}.sha256").splitlines()

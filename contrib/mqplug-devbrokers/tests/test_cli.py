@@ -69,12 +69,13 @@ def test_fetch_fills_the_cache_for_both(monkeypatch: pytest.MonkeyPatch, capsys:
     fetched: list[str] = []
     monkeypatch.delenv("MQPLUG_DEVBROKERS_KAFKA", raising=False)
     monkeypatch.setattr(KafkaServer, "fetch", lambda server: fetched.append(f"kafka {server.version}"))
-    monkeypatch.setattr(PulsarServer, "fetch", lambda _: fetched.append("pulsar"))
+    monkeypatch.delenv("MQPLUG_DEVBROKERS_PULSAR", raising=False)
+    monkeypatch.setattr(PulsarServer, "fetch", lambda server: fetched.append(f"pulsar {server.version}"))
     assert cli.main(["fetch"]) == 0
-    assert fetched == ["kafka 4.3.1", "pulsar"]
-    assert cli.main(["fetch", "pulsar"]) == 0
+    assert fetched == ["kafka 4.3.1", "pulsar 4.0.8"]
+    assert cli.main(["fetch", "pulsar", "--version", "4.2"]) == 0
     assert cli.main(["fetch", "kafka", "--version", "3.9"]) == 0
-    assert fetched == ["kafka 4.3.1", "pulsar", "pulsar", "kafka 3.9.2"]
+    assert fetched == ["kafka 4.3.1", "pulsar 4.0.8", "pulsar 4.2.4", "kafka 3.9.2"]
     assert "pulsar is ready to start" in capsys.readouterr().out
 
 
@@ -86,6 +87,7 @@ def test_fetch_fills_the_cache_for_both(monkeypatch: pytest.MonkeyPatch, capsys:
         ["up", "rabbit"],
         ["up", "kafka", "--port=99999"],
         ["up", "kafka", "--version=2.8"],
+        ["up", "pulsar", "--version=4.3"],
         ["fetch", "--version=3.9"],
     ],
 )

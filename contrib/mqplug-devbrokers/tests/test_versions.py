@@ -1,15 +1,17 @@
-"""Kafka in several versions: each starts, and keeps its data."""
+"""Kafka and Pulsar in several versions: each starts, and keeps its data."""
 
 from __future__ import annotations
 
 import os
 
+import pulsar
 import pytest
 from confluent_kafka import Consumer
 
-from mqplug_devbrokers import KafkaSecurity, KafkaServer
+from mqplug_devbrokers import KafkaSecurity, KafkaServer, PulsarServer, _pulsar_files
 from mqplug_devbrokers._kafka_files import VERSIONS
 from mqplug_devbrokers._kafka_wire import KafkaWire
+from mqplug_devbrokers._pulsar_rest import PulsarRest
 
 AT_NIGHT = os.environ.get("MQPLUG_PROFILE") == "full"
 
@@ -18,6 +20,8 @@ def test_an_unknown_version_is_refused_before_anything_starts() -> None:
     """The error names the versions that work."""
     with pytest.raises(ValueError, match=r"no Kafka '2\.8': choose one of 4\.3, 3\.9, 3\.3"):
         KafkaServer(version="2.8")
+    with pytest.raises(ValueError, match=r"no Pulsar '5\.0': choose one of 4\.0, 4\.2"):
+        PulsarServer(version="5.0")
 
 
 def test_security_needs_a_version_that_knows_users() -> None:
@@ -36,6 +40,33 @@ def test_the_newest_version_is_the_default_unless_the_variable_says_another(monk
     monkeypatch.setenv("MQPLUG_DEVBROKERS_KAFKA", "1.0")
     with pytest.raises(ValueError, match=r"no Kafka '1\.0'"):
         KafkaServer()
+
+
+def test_the_oldest_pulsar_is_the_default_unless_the_variable_says_another(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the call says comes first, then the variable; the default is the release with long-term support."""
+    monkeypatch.delenv("MQPLUG_DEVBROKERS_PULSAR", raising=False)
+    assert PulsarServer().version == "4.0.8"
+    monkeypatch.setenv("MQPLUG_DEVBROKERS_PULSAR", "4.2")
+    assert PulsarServer().version == "4.2.4"
+    assert PulsarServer(version="4.0").version == "4.0.8"
+    assert PulsarServer().recorder().version == "4.2.4"
+
+
+@pytest.mark.timeout(300)  # it may have to download and to record a class archive first
+@pytest.mark.skipif(not AT_NIGHT, reason="MQPLUG_PROFILE=full fetches and tries each version of Pulsar")
+@pytest.mark.parametrize("version", _pulsar_files.VERSIONS)
+def test_each_version_of_pulsar_keeps_its_data_through_a_kill(version: str) -> None:
+    """A message sent before SIGKILL is read after the next start."""
+    with PulsarServer(version=version) as server:
+        client = pulsar.Client(
+            server.service_url, operation_timeout_seconds=30, logger=pulsar.ConsoleLogger(pulsar.LoggerLevel.Error)
+        )
+        PulsarRest(server.admin_url, timeout=30).create_topic("orders")
+        client.create_producer("orders").send(b"kept")
+        server.kill()
+        server.start()
+        assert client.create_reader("orders", pulsar.MessageId.earliest).read_next(20000).data() == b"kept"
+        client.close()
 
 
 @pytest.mark.parametrize("version", VERSIONS if AT_NIGHT else ["4.3", "3.3"])

@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import json
 import os
-import time
 from urllib.request import ProxyHandler, Request, build_opener
 
 import pytest
@@ -31,20 +30,6 @@ class Rest:
             answer = response.read()
         return json.loads(answer) if answer else None
 
-    def roll(self, topic, partition=0):
-        """Close the open ledger."""
-        self.ask("PUT", f"{self.path(topic)}-partition-{partition}/unload")
-
-    def trim(self, topic, partition=0):
-        """Delete all closed ledgers that no group needs."""
-        self.ask("POST", f"{self.path(topic)}/retention", {"retentionTimeInMinutes": 0, "retentionSizeInMB": 0})
-        before, end = self.ledgers(topic, partition), time.monotonic() + 20
-        while self.ledgers(topic, partition) == before:  # the policy reaches the ledgers a little later
-            assert time.monotonic() < end, f"{before} were not trimmed"
-            self.ask("POST", f"{self.path(topic)}-partition-{partition}/trim")
-            time.sleep(0.05)
-        self.ask("POST", f"{self.path(topic)}/retention", {"retentionTimeInMinutes": 10080, "retentionSizeInMB": -1})
-
     def expire(self, topic, before):
         """End the time that is given to groups for what lies before a position, as the broker does before it trims."""
         ledger, entry, _ = before.coordinates
@@ -56,11 +41,6 @@ class Rest:
     def enforce(self, topic, partition=0):
         """Have the retention looked after now."""
         self.ask("POST", f"{self.path(topic)}-partition-{partition}/trim")
-
-    def ledgers(self, topic, partition=0):
-        """The numbers of the ledgers of a partition."""
-        stats = self.ask("GET", f"{self.path(topic)}-partition-{partition}/internalStats")
-        return [each["ledgerId"] for each in stats["ledgers"]]
 
     def cursors(self, topic, partition=0):
         """The subscriptions of a partition."""

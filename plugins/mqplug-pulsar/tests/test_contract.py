@@ -16,14 +16,14 @@ def harness(pulsar_server, rest):
 
     def trim(client, topic, before):
         rest.expire(topic, before)
-        rest.trim(topic, before.log.partition)
+        pulsar_server.trim(f"{topic}-partition-{before.log.partition}")
 
     with shipped(pulsar_server.url) as over_any_broker:
         yield attrs.evolve(
             over_any_broker,
             absent={},
             trim_before=trim,
-            roll=lambda client, topic: rest.roll(topic),
+            roll=lambda client, topic: pulsar_server.unload(topic),
             process_behind_network=pulsar_server.relayed_url,
             behind_network=lambda: mqplug.connect(pulsar_server.relayed_url),
             **pulsar_server.hooks(),

@@ -51,10 +51,10 @@ def test_acks_before_acks_of_others(mq, topic):
         assert take(member, 1)[0].id == fresh[0]
 
 
-def test_place_in_the_first_batch_of_a_ledger(mq, topic, rest):
+def test_place_in_the_first_batch_of_a_ledger(mq, topic, pulsar_server):
     """A group that stands inside the first batch behind a closed ledger is told to stand there, and goes on there."""
     fill(mq, topic, 2)
-    rest.roll(topic)
+    pulsar_server.unload(topic)
     ids = fill(mq, topic, 3)
     mq.reset_group("g", topic, after(ids[0]))
     assert mq.positions(topic, group="g")[0].position.coordinates == ids[1].coordinates

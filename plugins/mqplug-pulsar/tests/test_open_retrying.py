@@ -95,7 +95,7 @@ def test_closed_meanwhile():
         open_with_retries(Client(9).open, closed)
 
 
-def test_opened_while_the_topic_moves(mq, topic, rest):
+def test_opened_while_the_topic_moves(mq, topic, pulsar_server):
     """A reader is opened in time also while the broker closes the topic again and again."""
     with mq.producer(topic) as out:
         out.send(b"x")
@@ -103,7 +103,7 @@ def test_opened_while_the_topic_moves(mq, topic, rest):
 
     def move():
         while not ended.wait(0.1):  # about as long as an opening takes: none would ever end if it were closed each time
-            rest.roll(topic)
+            pulsar_server.unload(topic)
 
     moving = Thread(target=move)
     moving.start()

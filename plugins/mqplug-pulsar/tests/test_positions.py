@@ -71,11 +71,11 @@ def test_reading_as_fast_as_the_client(mq, topic):
             reader.seek(EARLIEST)
 
 
-def test_end_of_a_closed_ledger(mq, topic, rest):
+def test_end_of_a_closed_ledger(mq, topic, pulsar_server):
     """The end of a ledger is a position like any other: what comes in the next one is delivered."""
     batch(mq, topic, b"a")
     high = mq.watermarks(topic)[0].high
-    rest.roll(topic)
+    pulsar_server.unload(topic)
     assert mq.watermarks(topic)[0].high == high
     with mq.consumer(topic, start=high) as reader:
         assert reader.receive(0) is None
@@ -84,12 +84,12 @@ def test_end_of_a_closed_ledger(mq, topic, rest):
         assert sent[0].coordinates[0] > high.coordinates[0]
 
 
-def test_silent_trim(mq, topic, rest):
+def test_silent_trim(mq, topic, pulsar_server):
     """The broker goes on behind what was removed and says nothing; mqplug says ``PositionLost``, and where low is."""
     ids = batch(mq, topic, b"a", b"b")
-    rest.roll(topic)
+    pulsar_server.unload(topic)
     left = batch(mq, topic, b"c")
-    rest.trim(topic)
+    pulsar_server.trim(topic)
     low = mq.watermarks(topic)[0].low
     with pytest.raises(PositionLost) as caught:
         mq.consumer(topic, start=after(ids[0]))
@@ -98,15 +98,15 @@ def test_silent_trim(mq, topic, rest):
         assert reader.receive(DEADLINE).id == left[0]
 
 
-def test_overtaken_without_admin(mq, plain, topic, rest):
+def test_overtaken_without_admin(mq, plain, topic, pulsar_server):
     """A reader that was overtaken says so also where only the broker's own port is known."""
     for _ in range(60):  # more than the client fetches ahead
         batch(mq, topic, *[bytes(20_000)] * 5)
     with plain.consumer(topic, start=EARLIEST, prefetch_bytes=1) as reader:
         assert len(reader.receive_many(1, DEADLINE)) == 1
-        rest.roll(topic)
+        pulsar_server.unload(topic)
         rest_ids = batch(mq, topic, b"new")
-        rest.trim(topic)
+        pulsar_server.trim(topic)
         with pytest.raises(PositionLost) as caught:  # and not in the midst of what comes together
             list(iter(lambda: reader.receive(DEADLINE).id, rest_ids[0]))
         assert caught.value.low.precedes(rest_ids[0])
@@ -114,10 +114,10 @@ def test_overtaken_without_admin(mq, plain, topic, rest):
         assert reader.receive(DEADLINE).id == rest_ids[0]
 
 
-def test_both_ways_to_watermarks_agree(mq, plain, topic, rest):
+def test_both_ways_to_watermarks_agree(mq, plain, topic, rest, pulsar_server):
     """With the admin interface and without it, low, high and bounds are the same."""
     batch(mq, topic, b"a", b"b")
-    rest.roll(topic)
+    pulsar_server.unload(topic)
     batch(mq, topic, b"c", b"d", b"e")
     one, other = mq.watermarks(topic)[0], plain.watermarks(topic)[0]
     assert (one.low, one.high) == (other.low, other.high)
@@ -155,10 +155,10 @@ def test_latest_on_an_empty_topic(mq, plain, topic):
         assert one.receive(DEADLINE).id == other.receive(DEADLINE).id == ids[0]
 
 
-def test_last_over_ledgers(mq, topic, rest):
+def test_last_over_ledgers(mq, topic, pulsar_server):
     """``last(n)`` counts messages, not entries, and crosses ledgers."""
     batch(mq, topic, b"a", b"b", b"c")
-    rest.roll(topic)
+    pulsar_server.unload(topic)
     batch(mq, topic, b"d", b"e")
     assert [values(mq.read(topic, start=last(n))) for n in (0, 1, 3, 9)] == [
         [], [b"e"], [b"c", b"d", b"e"], [b"a", b"b", b"c", b"d", b"e"],

@@ -1,0 +1,161 @@
+"""A secured Pulsar: it knows its clients by token, password and certificate, and rights are given and taken."""
+
+from __future__ import annotations
+
+import ssl
+from collections.abc import Iterator
+from typing import Any
+from urllib.error import HTTPError
+from urllib.request import urlopen
+
+import pulsar
+import pytest
+
+from mqplug_devbrokers import BrokerError, PulsarSecurity, PulsarServer, SecuredPulsar
+from mqplug_devbrokers._pulsar_rest import PulsarRest
+from mqplug_devbrokers.pytest_plugin import started
+
+REFUSED = (pulsar.Timeout, pulsar.AuthenticationError, pulsar.ConnectError)  # by the native client, which tells little
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[PulsarServer]:
+    """A broker on which roles may do only what they were allowed to, with the topics `t`, and `p` of two partitions."""
+    with started(lambda: PulsarServer(security=PulsarSecurity(authorize=True))) as server:
+        rest = PulsarRest(server.admin_url, timeout=30, token=server.secured.admin_token)
+        rest.create_topic("t")
+        rest.ask("PUT", "persistent/public/default/p/partitions", 2)
+        yield server
+
+
+@pytest.fixture(scope="module")
+def secured(server: PulsarServer) -> SecuredPulsar:
+    """Its addresses, credentials and rights. The role alice may send to all topics."""
+    server.secured.allow("alice", "produce", namespace="public/default")
+    return server.secured
+
+
+def produce(url: str, authentication: Any, topic: str = "t", **settings: Any) -> None:
+    """Send one message, or raise what the native client raises."""
+    logger = pulsar.ConsoleLogger(pulsar.LoggerLevel.Error)
+    client = pulsar.Client(
+        url, authentication=authentication, operation_timeout_seconds=settings.pop("timeout", 20), logger=logger,
+        **settings,
+    )  # fmt: skip
+    try:
+        client.create_producer(topic).send(b"hello")
+    finally:
+        client.close()
+
+
+def consume(url: str, authentication: Any, topic: str = "t") -> None:
+    """Subscribe, or raise what the native client raises."""
+    logger = pulsar.ConsoleLogger(pulsar.LoggerLevel.Error)
+    client = pulsar.Client(url, authentication=authentication, operation_timeout_seconds=20, logger=logger)
+    try:
+        client.subscribe(topic, "s")
+    finally:
+        client.close()
+
+
+def test_a_token_names_the_role(secured: SecuredPulsar) -> None:
+    """A client with a token of alice may do what alice may, on the plain address and over TLS."""
+    alice = pulsar.AuthenticationToken(secured.token("alice", lifetime=60))
+    produce(secured.address("plain"), alice)
+    tls = {"tls_trust_certs_file_path": str(secured.ca_file), "tls_validate_hostname": True}
+    produce(secured.address("tls"), alice, **tls)
+
+
+def test_a_certificate_names_the_role(secured: SecuredPulsar) -> None:
+    """A client with a certificate for alice is alice, and needs no token."""
+    files = secured.issue("alice")
+    own = pulsar.AuthenticationTLS(str(files.cert_file), str(files.key_file))
+    produce(secured.address("tls"), own, tls_trust_certs_file_path=str(secured.ca_file))
+
+
+def test_a_password_names_the_role(secured: SecuredPulsar) -> None:
+    """A client with the password of alice is alice, and a wrong password is refused."""
+    produce(secured.address("plain"), pulsar.AuthenticationBasic("alice", "alice-pw"))
+    with pytest.raises(REFUSED):
+        produce(secured.address("plain"), pulsar.AuthenticationBasic("alice", "guessed"), timeout=2)
+
+
+@pytest.mark.parametrize("wrong", ["none", "expired", "garbage", "of another server"])
+def test_a_client_that_is_not_known_is_refused(secured: SecuredPulsar, wrong: str) -> None:
+    """Without a valid token neither the broker nor its administration answers."""
+    tokens = {
+        "expired": secured.token("alice", lifetime=-10),
+        "garbage": "garbage",
+        "of another server": secured.token("alice").rpartition(".")[0] + "." + "A" * 43,
+    }
+    authentication = pulsar.AuthenticationToken(tokens[wrong]) if wrong in tokens else None
+    with pytest.raises(REFUSED):
+        produce(secured.address("plain"), authentication, timeout=2)
+    with pytest.raises(BrokerError, match="401"):
+        PulsarRest(secured.address("admin"), 20, tokens.get(wrong)).ask("GET", "tenants")
+
+
+def test_the_administration_has_tls(secured: SecuredPulsar) -> None:
+    """It answers over https, with the certificate of its own authority: here with 401, as the client is not known."""
+    context = ssl.create_default_context(cafile=secured.ca_file)
+    with pytest.raises(HTTPError) as refusal:
+        urlopen(f"{secured.address('admin_tls')}/admin/v2/tenants", timeout=20, context=context)
+    with refusal.value as answer:
+        assert answer.code == 401
+
+
+@pytest.mark.parametrize("topic", ["t", "p"])
+def test_rights_are_given_and_taken(secured: SecuredPulsar, topic: str) -> None:
+    """Each action on a topic needs its right, which comes beside others and goes with all."""
+    bob, plain = pulsar.AuthenticationToken(secured.token("bob")), secured.address("plain")
+    with pytest.raises(pulsar.AuthorizationError):
+        produce(plain, bob, topic)
+    secured.allow("bob", "produce", topic=topic)
+    produce(plain, bob, topic)
+    with pytest.raises(pulsar.AuthorizationError):
+        consume(plain, bob, topic)
+    secured.allow("bob", "consume", topic=topic)
+    produce(plain, bob, topic)
+    consume(plain, bob, topic)
+    secured.forbid("bob")
+    with pytest.raises(pulsar.AuthorizationError):
+        produce(plain, bob, topic)
+
+
+def test_a_tenant_gets_an_administrator(secured: SecuredPulsar) -> None:
+    """It may create topics, until it is forbidden."""
+    carol = PulsarRest(secured.address("admin"), 20, secured.token("carol"))
+    with pytest.raises(BrokerError, match=r"40[13]"):
+        carol.create_topic("of-carol")
+    secured.allow("carol", "admin", tenant="public")
+    carol.create_topic("of-carol")
+    secured.forbid("carol")
+    with pytest.raises(BrokerError, match=r"40[13]"):
+        carol.delete_topic("of-carol")
+
+
+def test_the_url_of_the_server_is_the_administrators(server: PulsarServer) -> None:
+    """Whoever connects by it may do everything, also over the network that can be cut."""
+    for url in (server.url, server.relayed_url):
+        assert url.startswith(f"pulsar://:{server.secured.admin_token}@127.0.0.1:")
+    assert server.secured.admin_token in server.toml
+    assert server.secured.admin_token not in repr(server)
+
+
+def test_it_is_secured_after_a_kill_too(server: PulsarServer, secured: SecuredPulsar) -> None:
+    """Tokens, rights and addresses outlive the process."""
+    alice, before = pulsar.AuthenticationToken(secured.token("alice")), secured.address("tls")
+    server.kill()
+    server.start()
+    assert secured.address("tls") == before
+    produce(before, alice, tls_trust_certs_file_path=str(secured.ca_file), timeout=30)
+
+
+def test_what_cannot_be_meant_is_refused(secured: SecuredPulsar) -> None:
+    """An unknown action, a right on a tenant, and a plain server's security, are errors that say what to do."""
+    with pytest.raises(BrokerError, match="choose from produce, consume"):
+        secured.allow("bob", "prodcue", topic="t")
+    with pytest.raises(BrokerError, match='allow\\(role, "admin", tenant='):
+        secured.allow("bob", "produce", tenant="public")
+    with pytest.raises(BrokerError, match="security=PulsarSecurity"):
+        _ = PulsarServer().secured
