@@ -23,6 +23,19 @@ class OffsetsOf32Bits(Mutant):
             self.inner.seek(short, timeout)
 
 
+class GroupsMoveToTheEndAtMost(Mutant):
+    """A group that is moved beyond the end is moved to the end, and delivers what comes there."""
+
+    case = "SEEK-39"
+
+    class Consumer(Proxy):
+        def seek(self, positions, timeout):
+            if self.inner._group is not None:
+                high = {log: Position(log, self.inner._store.partition(log).high) for log in positions}
+                positions = {log: min(at, high[log]) for log, at in positions.items()}
+            self.inner.seek(positions, timeout)
+
+
 class OffsetsOf64Bits(Mutant):
     """What does not fit is taken to the server, and is what that says of it."""
 

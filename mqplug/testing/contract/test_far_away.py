@@ -58,6 +58,30 @@ def test_no_place(bench: Bench) -> None:
         _trims(bench)
 
 
+@case(39, needs=("durable_groups",), timeout=180)
+def test_group_far_beyond_the_end(bench: Bench) -> None:
+    """A group sought far beyond the end stands there, or is left where it was: its members get nothing before it."""
+    topic, ids = bench.filled(4)
+    group = bench.name()
+    member = bench.member(topic, group)
+    position = elsewhere(ids[0], 2**53 + ids[2].coordinates[0])
+    try:
+        member.seek(position)
+    except InvalidMessageId:
+        bench.delivers(member, ids, "what is refused moves nothing")
+        return
+    for _ in range(2):
+        ids += bench.fill(topic, 1)
+        bench.rests(member)
+        bench.equal(member.position()[0], position)
+        member.close()
+        member = bench.member(topic, group)
+    bench.rests(member)
+    bench.equal(bench.client.positions(topic, group=group)[0].position, position)
+    member.seek(EARLIEST)
+    bench.delivers(member, ids, f"after {position!r}")
+
+
 def _takes(bench: Bench, call: Callable[[], object]) -> bool:
     """Whether this is done; nothing but ``InvalidMessageId`` may say that it is not."""
     bench.comparisons += 1

@@ -294,3 +294,86 @@ def test_positions_beyond_the_end_wait(mq, topic):
         batch(mq, topic, b"b")
         batch(mq, topic, b"c")
         assert reader.receive(DEADLINE).value == b"c"
+
+
+@pytest.mark.parametrize("admin", [True, False])
+@pytest.mark.parametrize("group", [None, "g"])
+@pytest.mark.parametrize("way", ["entry", "ledger"])
+def test_seek_beyond_the_end_waits(mq, plain, topic, rest, group, admin, way):
+    """A seek beyond the end, in this ledger or a later one, delivers nothing that comes before the position."""
+    ids = batch(mq, topic, b"a")
+    ledger, entry, _ = ids[0].coordinates
+    position = Position(ids[0].log, (ledger, entry + 3, -1) if way == "entry" else (ledger + 1, 0, -1))
+    client = mq if admin else plain
+    with client.consumer(topic, start=EARLIEST, group=group) as consumer:
+        assert consumer.receive(DEADLINE).id == ids[0]
+        consumer.seek(position)
+        batch(mq, topic, b"before")
+        batch(mq, topic, b"before")
+        assert consumer.receive(0.5) is None
+        assert consumer.position()[0] == position
+        if way == "ledger":
+            rest.roll(topic)
+        first = batch(mq, topic, b"there")
+        assert first[0].coordinates > position.coordinates
+        assert consumer.receive(DEADLINE).id == first[0]
+
+
+@pytest.mark.parametrize("group", [None, "g"])
+def test_seek_behind_the_last_entry_of_a_closed_ledger(mq, topic, rest, group):
+    """A position behind the last entry of a closed ledger is the start of the next ledger."""
+    ids = batch(mq, topic, b"a")
+    rest.roll(topic)
+    later = batch(mq, topic, b"b", b"c")
+    with mq.consumer(topic, start=EARLIEST, group=group) as consumer:
+        assert consumer.receive(DEADLINE).id == ids[0]
+        consumer.seek(Position(ids[0].log, (ids[0].coordinates[0], 99, -1)))
+        assert consumer.receive(DEADLINE).id == later[0]
+
+
+def test_the_next_member_waits_beyond_the_end_too(mq, topic):
+    """A group at a position beyond the end is reported there, and its next member gets nothing before it."""
+    ids = batch(mq, topic, b"a")
+    ledger, entry, _ = ids[0].coordinates
+    position = Position(ids[0].log, (ledger, entry + 3, -1))
+    with mq.consumer(topic, group="g") as member:
+        member.seek(position)
+        assert member.committed()[0] == position
+    batch(mq, topic, b"before")
+    with mq.consumer(topic, group="g") as member:
+        assert member.receive(0) is None
+        assert member.position()[0] == position
+        batch(mq, topic, b"before")
+        there = batch(mq, topic, b"there")
+        assert member.receive(DEADLINE).id == there[0]
+        member.seek(ids[0])
+        assert member.receive(DEADLINE).id == ids[0]
+        assert member.committed()[0].precedes(ids[0])
+
+
+@pytest.mark.parametrize("how", ["start", "reset"])
+def test_groups_begin_beyond_the_end(mq, topic, how):
+    """A group that begins beyond the end, or is reset there, gets nothing before that position."""
+    ids = batch(mq, topic, b"a")
+    ledger, entry, _ = ids[0].coordinates
+    position = Position(ids[0].log, (ledger, entry + 2, -1))
+    if how == "reset":
+        mq.reset_group("g", topic, position)
+    with mq.consumer(topic, group="g", start=position) as member:
+        batch(mq, topic, b"before")
+        there = batch(mq, topic, b"there")
+        assert member.receive(DEADLINE).id == there[0]
+
+
+def test_a_group_moved_back_while_it_waits_beyond_the_end(mq, topic, pulsar_server):
+    """Another member's seek backwards counts, though this member was sought beyond the end."""
+    ids = batch(mq, topic, b"a", b"b")
+    ledger, entry, _ = ids[0].coordinates
+    with mq.consumer(topic, group="g") as member, mqplug.connect(pulsar_server.url) as other:
+        member.seek(Position(ids[0].log, (ledger, entry + 99, -1)))
+        second = other.consumer(topic, group="g")
+        second.seek(EARLIEST)
+        found, end = set(), time.monotonic() + DEADLINE
+        while found != {*ids}:
+            assert time.monotonic() < end
+            found |= {message.id for each in (member, second) if (message := each.receive(0.1)) is not None}

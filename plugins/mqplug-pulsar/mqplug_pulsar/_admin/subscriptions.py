@@ -15,12 +15,21 @@ from mqplug import Log, Position
 from mqplug.spi import ConsumerOptions, Deadline, Earliest, GroupPosition, Latest, Mode
 from mqplug_pulsar._admin.log_positions import start_positions
 from mqplug_pulsar._cluster.admin_interface import AdminRefused, error_from_refusal, group_path, topic_path
-from mqplug_pulsar._cluster.broker_statistics import WITHIN_PROPERTY, AckProgress, Cursor, Ledgers, cursor_of_group
-from mqplug_pulsar._cluster.connection import PulsarConnection
+from mqplug_pulsar._cluster.broker_statistics import (
+    BEYOND_PROPERTY,
+    WITHIN_PROPERTY,
+    AckProgress,
+    Cursor,
+    Ledgers,
+    Skipped,
+    cursor_of_group,
+)
+from mqplug_pulsar._cluster.connection import PulsarConnection, last_message
 from mqplug_pulsar._cluster.native_calls import retry_while_cursor_moves
 from mqplug_pulsar._format import message_ids
 
 _TYPES = {"ordered": pulsar.ConsumerType.Failover, "exclusive": pulsar.ConsumerType.Exclusive}
+NOTED_PROPERTIES = {WITHIN_PROPERTY, BEYOND_PROPERTY}
 END_OF_LOG = 2**63 - 1  # as ledger and entry: behind all messages
 CURSOR_CHECK_S = 0.02  # between two checks of a cursor that is about to move
 ACK_RESEND_S = 2.0  # then an ack counts as lost, with a broken connection
@@ -107,28 +116,42 @@ def subscription_positions(
     return {log: _group_position(log, each) for log, each in cursors(connection, logs, group, timeout).items()}
 
 
-def move_cursor(connection: PulsarConnection, consumer: Any, group: str, position: Position, timeout: float) -> None:
-    """Move the group's stored position and drop acks behind it; without the admin interface exact to the entry."""
+def move_cursor(
+    connection: PulsarConnection, consumer: Any, group: str, position: Position, timeout: float
+) -> Skipped | None:
+    """Move the group's stored position and drop acks behind it; without the admin interface exact to the entry.
+
+    The broker moves it to the end at most. Return what is to be skipped then, up to a position beyond the end.
+    """
     deadline = Deadline(timeout)
     ledger, entry, index = message_ids.start_of(position.coordinates)
+    last = last_message(consumer)
+    end = message_ids.LOG_BEGIN if last is None else message_ids.position_behind(*last)
+    skipped = (end, position.coordinates) if position.coordinates > end else None
     if connection.admin is None:
         retry_while_cursor_moves(partial(consumer.seek, pulsar.MessageId(-1, ledger, entry, index)), deadline)
-        return
+        return skipped
     path = f"{group_path(connection.native_topic(position.log), group)}/resetcursor"
     try:
         connection.admin.post(path, _place(ledger, entry, index), timeout)
     except AdminRefused as error:
         raise error_from_refusal(error, position.log.topic) from error
-    note_batch_position(connection, group, position, deadline.remaining())
+    note_position(connection, group, position, deadline.remaining(), skipped)
+    return skipped
 
 
-def note_batch_position(connection: PulsarConnection, group: str, position: Position, timeout: float) -> None:
-    """Note a position inside a batch, which the broker keeps but does not report."""
+def note_position(
+    connection: PulsarConnection, group: str, position: Position, timeout: float, skipped: Skipped | None = None
+) -> None:
+    """Note a position inside a batch, which the broker keeps but does not report, or one beyond the end."""
     there = cursor(connection, position.log, group, timeout)
     if connection.admin is None or there is None or there.position == position.coordinates:
         return
-    properties = {name: text for name, text in there.properties.items() if name != WITHIN_PROPERTY}
-    if position.coordinates[2] > 0:
+    properties = {name: text for name, text in there.properties.items() if name not in NOTED_PROPERTIES}
+    if skipped is not None:
+        (ledger, entry, *_), beyond = skipped
+        properties[BEYOND_PROPERTY] = f"{ledger}:{entry}..{':'.join(map(str, beyond[:3]))}"
+    elif position.coordinates[2] > 0:
         properties[WITHIN_PROPERTY] = ":".join(map(str, position.coordinates[:3]))
     if properties == there.properties:
         return
@@ -207,13 +230,16 @@ def _create(connection: PulsarConnection, group: str, position: Position, timeou
         return
     topic = connection.native_topic(position.log)
     ledger, entry, index = message_ids.start_of(position.coordinates)
-    if position.coordinates >= connection.ledgers(position.log, timeout).high:
+    high = connection.ledgers(position.log, timeout).high
+    if position.coordinates >= high:
         ledger = entry = END_OF_LOG
     try:
         connection.admin.put(group_path(topic, group), _place(ledger, entry, index), timeout)
-        if index > 0:
+        if position.coordinates > high:
+            note_position(connection, group, position, timeout, (high, position.coordinates))
+        elif index > 0:
             connection.admin.post(f"{group_path(topic, group)}/resetcursor", _place(ledger, entry, index), timeout)
-            note_batch_position(connection, group, position, timeout)
+            note_position(connection, group, position, timeout)
     except AdminRefused as error:
         if error.status != HTTPStatus.CONFLICT:
             raise error_from_refusal(error, position.log.topic) from error

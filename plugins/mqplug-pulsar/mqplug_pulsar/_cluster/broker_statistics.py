@@ -12,6 +12,10 @@ import attrs
 from mqplug.spi import Numbers
 
 WITHIN_PROPERTY = "mqplug.within"  # a property of the subscription: a group's position inside a batch
+BEYOND_PROPERTY = "mqplug.beyond"  # likewise: a group's position beyond the end, and the end at that time
+Skipped = tuple[Numbers, Numbers]
+"""What a group skips: from the end of the log at the time to a position beyond it."""
+_BEYOND = re.compile(r"(\d+):(\d+)\.\.(\d+):(\d+):(-?\d+)")
 _RANGE = re.compile(r"\((-?\d+):(-?\d+)\.\.(-?\d+):(-?\d+)\]")
 
 
@@ -79,8 +83,25 @@ class Cursor:
         return cls((ledger, entry), ledgers.entry_at(ledger, entry + 1), acked, properties)
 
     @property
+    def skipped(self) -> Skipped | None:
+        """What the group skips because it was moved beyond the end, where the broker keeps no position.
+
+        None if it was not, has come there, or was moved elsewhere since.
+        """
+        noted = _BEYOND.fullmatch(self.properties.get(BEYOND_PROPERTY, ""))
+        if noted is None:
+            return None
+        ledger, entry, *beyond = map(int, noted.groups())
+        behind = (self.mark[0], self.mark[1] + 1)
+        if not (ledger, entry) <= max(behind, self.next) < tuple(beyond):
+            return None
+        return (ledger, entry, -1), tuple(beyond)
+
+    @property
     def position(self) -> Numbers:
-        """The position behind the mark; inside a batch if that was noted, which the statistics do not contain."""
+        """The position behind the mark; inside a batch or beyond the end if that was noted."""
+        if self.skipped is not None:
+            return self.skipped[1]
         ledger, number, index = map(int, self.properties.get(WITHIN_PROPERTY, "-1:-1:-1").split(":"))
         if (ledger, number) == self.next:
             return (ledger, number, index)

@@ -135,13 +135,9 @@ class PulsarConnection:
         """Return coordinates and detail of the last message, through a temporary subscription; None without one."""
         consumer = self.opener.consumer(topic, f"{PROBE_NAME}-{uuid4().hex[:16]}")
         try:
-            native = consumer.get_last_message_id()
+            return last_message(consumer)
         finally:
             consumer.unsubscribe()
-        if native.entry_id() < 0:
-            return None
-        index = native.batch_index()
-        return message_ids.coordinates(native), (index + 1,) if index >= 0 else ()
 
     def reading(self, topic: str, start: Numbers, use: Callable[[Any], T], *, queue: int = 10) -> T:
         """Return the result of ``use`` with a temporary reader from a position on."""
@@ -155,6 +151,15 @@ class PulsarConnection:
         """Return a native reader whose first message lies at the position, or behind it."""
         native = pulsar.MessageId(-1, *message_ids.start_of(start))
         return self.opener.reader(topic, native, receiver_queue_size=queue, start_message_id_inclusive=True)
+
+
+def last_message(consumer: Any) -> tuple[Numbers, Numbers] | None:
+    """Return coordinates and detail of the last message in a native consumer's topic; None without one."""
+    native = consumer.get_last_message_id()
+    if native.entry_id() < 0:
+        return None
+    index = native.batch_index()
+    return message_ids.coordinates(native), (index + 1,) if index >= 0 else ()
 
 
 def _first_position(reader: Any, timeout: float) -> Numbers | None:

@@ -51,6 +51,6 @@ class Committer:
             subscriptions.ack_and_wait(self._connection, log, self._group, self._member, ack, deadline)
             if unacked.moved and state.position.coordinates[2] > 0:
                 left = max(0.1, deadline.remaining())
-                subscriptions.note_batch_position(self._connection, self._group, state.position, left)
+                subscriptions.note_position(self._connection, self._group, state.position, left)
         if not deadline.expired:  # later, the next commit may be under way
             unacked.stored()

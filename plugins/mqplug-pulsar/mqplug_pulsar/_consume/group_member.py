@@ -48,15 +48,16 @@ class PulsarGroupMember:
         except BaseException:
             self._feeds.close_all(max(1.0, deadline.remaining()))
             raise
-        for log, begin in self._unreported.items():
-            self._feeds[log].floor = _inside_a_batch(begin.position)
 
     def _stored(self, timeout: float) -> dict[Log, GroupPosition]:
         """Return where reading begins, as far as it is known. The broker skips acked messages behind it."""
         begin = {log: GroupPosition(Position(log, message_ids.LOG_BEGIN)) for log in self._options.logs}
         if self._connection.admin is not None:
-            stored = subscriptions.subscription_positions(self._connection, self._options.logs, self._group, timeout)
-            begin |= {log: GroupPosition(each.position) for log, each in stored.items()}
+            stored = subscriptions.cursors(self._connection, self._options.logs, self._group, timeout)
+            for log, cursor in stored.items():
+                position = Position(log, cursor.position)
+                begin[log] = GroupPosition(position)
+                self._feeds[log].floor, self._feeds[log].skipped = _inside_a_batch(position), cursor.skipped
         return begin
 
     # receiving ---------------------------------------------------------------------------------------------
@@ -88,7 +89,7 @@ class PulsarGroupMember:
             self._listener.assigned(begin)
         if opened := self._growth.opened():
             for log, native in opened.items():
-                self._add(log, native, None)
+                self._add(log, native)
             self._listener.assigned({log: GroupPosition(Position(log, message_ids.LOG_BEGIN)) for log in opened})
 
     def _receive(self, feed: PartitionFeed, most: int) -> ReceivedMessages | None:
@@ -108,9 +109,12 @@ class PulsarGroupMember:
             log: partial(subscriptions.move_cursor, self._connection, self._feeds[log].native, self._group, to, timeout)
             for log, to in positions.items()
         }
-        self._connection.calls.each(moves, timeout)
+        skipped = self._connection.calls.each(moves, timeout)
         self._feeds.close([self._feeds[log] for log in positions], deadline.remaining())
-        self._subscribe_all(positions, deadline.remaining(), positions)
+        self._subscribe_all(positions, deadline.remaining())
+        for log, position in positions.items():
+            feed = self._feeds[log]
+            feed.wanted, feed.floor, feed.skipped = position.coordinates, _inside_a_batch(position), skipped[log]
 
     def commit(self, positions: Mapping[Log, GroupPosition], timeout: float) -> None:
         """Store positions and acked ranges."""
@@ -123,12 +127,10 @@ class PulsarGroupMember:
 
     # native consumers --------------------------------------------------------------------------------------
 
-    def _subscribe_all(
-        self, logs: Iterable[Log], timeout: float, positions: Mapping[Log, Position] | None = None
-    ) -> None:
+    def _subscribe_all(self, logs: Iterable[Log], timeout: float) -> None:
         opened = self._feeds.open({log: partial(self._subscribe, log) for log in logs}, timeout)
         for log, native in opened.items():
-            self._add(log, native, positions[log] if positions is not None else None)
+            self._add(log, native)
 
     def _subscribe(self, log: Log) -> Any:
         return subscriptions.subscribe(
@@ -137,10 +139,9 @@ class PulsarGroupMember:
             member=self._name, mode=self._options.mode,
         )  # fmt: skip
 
-    def _add(self, log: Log, native: Any, position: Position | None) -> None:
+    def _add(self, log: Log, native: Any) -> None:
         self._committer.opened(log, native)
-        feed = self._feeds.add(log, native, position)
-        feed.floor = _inside_a_batch(position) if position is not None else None
+        self._feeds.add(log, native)
 
 
 def _inside_a_batch(position: Position) -> Numbers | None:

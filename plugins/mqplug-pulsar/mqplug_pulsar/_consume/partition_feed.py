@@ -19,6 +19,7 @@ import _pulsar
 
 from mqplug import Log
 from mqplug.spi import Numbers
+from mqplug_pulsar._cluster.broker_statistics import Skipped
 
 Native = Any  # a pulsar.Reader or a pulsar.Consumer
 
@@ -37,6 +38,8 @@ class PartitionFeed:
         """The next coordinates to deliver; earlier messages are dropped. None if not known yet."""
         self.floor: Numbers | None = None
         """With a group, a position inside a batch: the broker may send the whole batch, but those before are acked."""
+        self.skipped: Skipped | None = None
+        """With a group at a position beyond the end: messages in between are not delivered, but count as acked."""
         self.closed = False
         self._kept: list[Any] = []
         self._arrived: list[Any] = []

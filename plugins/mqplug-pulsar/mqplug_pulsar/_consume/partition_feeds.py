@@ -144,11 +144,10 @@ class PartitionFeeds:
         """Open native readers or consumers, and return them. If one cannot be opened, open none."""
         return self._connection.calls.each(openings, timeout, discard=_close_native)
 
-    def add(self, log: Log, native: Any, position: Position | None) -> PartitionFeed:
+    def add(self, log: Log, native: Any, position: Position | None = None) -> None:
         """Read a log through this native reader or consumer. It takes the place of another one, which is not closed."""
-        feed = PartitionFeed(log, native, position.coordinates if position else None, self._ready.put)
-        self._feeds[log] = feed
-        return feed
+        wanted = None if position is None else position.coordinates
+        self._feeds[log] = PartitionFeed(log, native, wanted, self._ready.put)
 
     def close(self, feeds: Iterable[PartitionFeed], timeout: float) -> None:
         """Close these feeds."""

@@ -10,6 +10,7 @@ from typing import Any
 
 from mqplug import Position, PositionLost
 from mqplug.spi import Numbers
+from mqplug_pulsar._cluster.broker_statistics import Skipped
 from mqplug_pulsar._cluster.connection import PulsarConnection
 from mqplug_pulsar._consume.partition_feed import PartitionFeed
 from mqplug_pulsar._consume.received_messages import ReceivedMessages
@@ -60,7 +61,9 @@ def wanted_by_member(feed: PartitionFeed, messages: list[Any], unacked: Unacked)
     if not messages:
         return None
     run = ReceivedMessages(messages)
-    if feed.floor is not None:
+    if feed.skipped is not None:
+        run = _behind_skipped(feed, feed.skipped, run)
+    if run.messages and feed.floor is not None:
         run = _above_floor(feed, feed.floor, run)
     places = run.coordinates()
     if places and feed.wanted is not None and places[0] < feed.wanted:
@@ -82,6 +85,19 @@ def _above_floor(feed: PartitionFeed, floor: Numbers, run: ReceivedMessages) -> 
     if below < len(run.messages):
         feed.floor = None
     return ReceivedMessages(run.messages[below:])
+
+
+def _behind_skipped(feed: PartitionFeed, skipped: Skipped, run: ReceivedMessages) -> ReceivedMessages:
+    """Ack the messages between what was the end and a position beyond it, and return the others."""
+    end, beyond = skipped
+    places = run.coordinates()
+    if places[0] < end:  # the group was moved back meanwhile
+        feed.skipped = None
+        return run
+    for native, place in zip(run.ids, places, strict=True):
+        if place < beyond:
+            feed.native.acknowledge(native)
+    return _rows(run, [row for row, place in enumerate(places) if place >= beyond]) or ReceivedMessages([])
 
 
 def _rows(run: ReceivedMessages, rows: list[int]) -> ReceivedMessages | None:
