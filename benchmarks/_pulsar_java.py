@@ -27,7 +27,7 @@ appender.console.layout.pattern=%m%n
 rootLogger.level=info
 rootLogger.appenderRef.console.ref=console
 """
-DONE = "DONE (reached the maximum number"  # what the tool logs, some seconds before it ends
+DONE = "--- DONE "  # what the tool logs, some seconds before it ends
 
 
 class JavaTools:

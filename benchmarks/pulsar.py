@@ -9,11 +9,14 @@ import pulsar as pulsar_client
 
 import mqplug
 from benchmarks._contests import Contest
+from benchmarks._load import Load
 from benchmarks._pulsar_java import JavaTools
-from benchmarks._pulsar_sending import SendLoad, sending_contests
+from benchmarks._pulsar_receiving import receiving_contests, topic_of
+from benchmarks._pulsar_sending import SendLoad, fill_topic, sending_contests
 from mqplug_devbrokers import PulsarServer
 
-SIZES, SENT_MESSAGES = (128, 1024), 50_000
+SENT_MESSAGES = 50_000
+READ_BATCHES = {128: 200, 1024: 60}
 OPERATION_TIMEOUT_S = 30  # the first producer on a busy machine takes seconds
 
 
@@ -24,10 +27,17 @@ def contests(*, quick: bool) -> Iterator[Sequence[Contest]]:
         java = JavaTools(server, quick=quick)
         if java.missing:
             print(f"Java's pulsar-perf is omitted: {java.missing}")
-        sends = [SendLoad(size, 2_000 if quick else SENT_MESSAGES) for size in SIZES]
+        sends = [SendLoad(size, 2_000 if quick else SENT_MESSAGES) for size in READ_BATCHES]
         for send in sends:
             mq.create_topic(send.topic, partitions=1)
-        yield [each for load in sends for each in sending_contests(mq, client, load, java)]
+        reads = [Load(size, 1, 4 if quick else batches) for size, batches in READ_BATCHES.items()]
+        for load in reads:
+            mq.create_topic(topic_of(load), partitions=1)
+            fill_topic(client, topic_of(load), load)
+        yield [
+            *(each for load in sends for each in sending_contests(mq, client, load, java)),
+            *(each for load in reads for each in receiving_contests(mq, client, load, java)),
+        ]
 
 
 def _native_client(server: PulsarServer) -> pulsar_client.Client:

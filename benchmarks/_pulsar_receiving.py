@@ -1,0 +1,224 @@
+"""Contests of consuming from Pulsar: messages of two sizes, from one partition."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+from uuid import uuid4
+
+import pulsar
+import pyarrow as pa
+
+import mqplug
+from benchmarks._contests import Contest, Side, Work
+from benchmarks._load import BATCH_MESSAGES, Load
+from benchmarks._pulsar_java import JavaTools
+from benchmarks._pulsar_sending import native_topic
+
+TIMEOUT_MS = 30_000
+MEMBER_OPTIONS = {
+    "consumer_type": pulsar.ConsumerType.Failover,
+    "start_message_id_inclusive": True,
+    "batch_index_ack_enabled": True,
+}
+"""The options that mqplug passes for the member of a group."""
+
+ARROW_COLUMNS = {
+    "key": pa.binary(),
+    "value": pa.binary(),
+    "headers": pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())])),
+    "partition": pa.int32(),
+    "timestamp": pa.timestamp("ms", tz="UTC"),
+    "log_time": pa.timestamp("ms", tz="UTC"),
+}
+
+
+def topic_of(load: Load) -> str:
+    """Return the name of the topic that holds the messages of a load."""
+    return f"full-{load.size}"
+
+
+def receiving_contests(mq: mqplug.Client, client: pulsar.Client, load: Load, java: JavaTools) -> list[Contest]:
+    """Return the contests: message by message, with acks, and in batches. The first message is not timed."""
+    topic, messages = topic_of(load), load.messages
+
+    def ours(words: str, loop: Callable[[mqplug.Consumer, int], int], *, grouped: bool = False) -> Side:
+        @contextmanager
+        def prepare() -> Iterator[Work]:
+            group = f"ours-{uuid4().hex}" if grouped else None
+            with mq.consumer(topic, group=group, start=mqplug.EARLIEST) as consumer:
+                first = consumer.receive(30)
+                assert first is not None
+                if grouped:
+                    consumer.ack(first)
+                yield lambda: loop(consumer, messages - 1)
+
+        return Side("mqplug", words, prepare)
+
+    def reader(words: str, loop: Callable[[Any, int], int]) -> Side:
+        @contextmanager
+        def prepare() -> Iterator[Work]:
+            start = pulsar.MessageId.earliest
+            native = client.create_reader(native_topic(topic), start, start_message_id_inclusive=True)
+            native.read_next(TIMEOUT_MS)
+            yield lambda: loop(native, messages - 1)
+            native.close()
+
+        return Side("read_next", f"pulsar-client: {words}", prepare)
+
+    def member(name: str, words: str, loop: Callable[[Any, int], int], **options: Any) -> Side:
+        @contextmanager
+        def prepare() -> Iterator[Work]:
+            start = pulsar.InitialPosition.Earliest
+            native = client.subscribe(native_topic(topic), f"raw-{uuid4().hex}", initial_position=start, **options)
+            native.acknowledge(native.receive(TIMEOUT_MS))
+            yield lambda: loop(native, messages - 1)
+            native.unsubscribe()
+
+        return Side(name, f"pulsar-client: {words}", prepare)
+
+    def in_batches(words: str, work: Callable[[Iterator[list[Any]]], int]) -> list[Side]:
+        policy = pulsar.ConsumerBatchReceivePolicy(BATCH_MESSAGES, -1, 100)
+        return [
+            reader(f"1000 read_next(), {words}", lambda native, most: work(_read(native, most))),
+            member("batch_receive", f"batch_receive() of 1000, {words}",
+                   lambda native, most: work(_received(native, most)), batch_receive_policy=policy),
+        ]  # fmt: skip
+
+    return [
+        Contest(
+            name=f"pulsar: consume message by message; {load.size} B", min_cpu_ratios={"read_next": 0.6},
+            ours=ours("for message in consumer: message.value, message.key", _iterate),
+            rivals=[reader("read_next(), data() and partition_key()", _raw_loop)],
+        ),
+        Contest(
+            name=f"pulsar: consume message by message, and ack; {load.size} B", min_cpu_ratios={"receive": 0.6},
+            ours=ours("value and key read, consumer.ack(message)", _ack, grouped=True),
+            rivals=[
+                member("receive", "mqplug's options: receive(), both read, acknowledge()", _raw_ack, **MEMBER_OPTIONS),
+                member("as it comes", "its own options: receive(), both read, acknowledge()", _raw_ack),
+                *java.consuming(native_topic(topic), messages),
+            ],
+        ),
+        Contest(
+            name=f"pulsar: consume in batches, values; {load.size} B", min_cpu_ratios={"read_next": 0.8},
+            ours=ours("receive_many(1000).values", _values),
+            rivals=in_batches("data() of each", _raw_values),
+        ),
+        Contest(
+            name=f"pulsar: consume in batches, all fields; {load.size} B", min_cpu_ratios={"read_next": 0.8},
+            ours=ours("receive_many(1000): ids, keys, values, headers, times, attempts", _fields),
+            rivals=in_batches("the getters of the same", _raw_fields),
+        ),
+        Contest(
+            name=f"pulsar: consume to Arrow; {load.size} B", min_cpu_ratios={"read_next": 0.7},
+            ours=ours("receive_many(1000).to_arrow() of six columns", _arrow),
+            rivals=in_batches("the getters of six columns, Arrow", _raw_arrow),
+        ),
+    ]  # fmt: skip
+
+
+def _iterate(consumer: mqplug.Consumer, messages: int) -> int:
+    count = 0
+    for message in consumer:
+        _ = message.value, message.key
+        count += 1
+        if count == messages:
+            break
+    return count
+
+
+def _ack(consumer: mqplug.Consumer, messages: int) -> int:
+    count = 0
+    for message in consumer:
+        _ = message.value, message.key
+        consumer.ack(message)
+        count += 1
+        if count == messages:
+            break
+    consumer.commit()
+    return count
+
+
+def _values(consumer: mqplug.Consumer, messages: int) -> int:
+    count = 0
+    while count < messages:
+        count += len(consumer.receive_many(BATCH_MESSAGES, 30).values)
+    return count
+
+
+def _fields(consumer: mqplug.Consumer, messages: int) -> int:
+    count = 0
+    while count < messages:
+        batch = consumer.receive_many(BATCH_MESSAGES, 30)
+        _ = batch.ids, batch.keys, batch.headers, batch.timestamps, batch.log_times, batch.attempts
+        count += len(batch.values)
+    return count
+
+
+def _arrow(consumer: mqplug.Consumer, messages: int) -> int:
+    count = 0
+    while count < messages:
+        count += consumer.receive_many(BATCH_MESSAGES, 30).to_arrow(list(ARROW_COLUMNS)).num_rows
+    return count
+
+
+def _raw_loop(reader: Any, messages: int) -> int:
+    for _ in range(messages):
+        message = reader.read_next(TIMEOUT_MS)
+        _ = message.data(), message.partition_key()
+    return messages
+
+
+def _raw_ack(consumer: Any, messages: int) -> int:
+    for _ in range(messages):
+        message = consumer.receive(TIMEOUT_MS)
+        _ = message.data(), message.partition_key()
+        consumer.acknowledge(message)
+    return messages
+
+
+def _read(reader: Any, messages: int) -> Iterator[list[Any]]:
+    """Yield the messages in lists of up to 1000."""
+    for first in range(0, messages, BATCH_MESSAGES):
+        yield [reader.read_next(TIMEOUT_MS) for _ in range(min(BATCH_MESSAGES, messages - first))]
+
+
+def _received(consumer: Any, messages: int) -> Iterator[list[Any]]:
+    count = 0
+    while count < messages:
+        found = consumer.batch_receive()
+        yield found
+        count += len(found)
+
+
+def _raw_values(batches: Iterator[list[Any]]) -> int:
+    return sum(len([each.data() for each in found]) for found in batches)
+
+
+def _raw_fields(batches: Iterator[list[Any]]) -> int:
+    count = 0
+    for found in batches:
+        _ = (
+            [each.message_id() for each in found], [each.partition_key() for each in found],
+            [each.properties() for each in found], [each.event_timestamp() for each in found],
+            [each.publish_timestamp() for each in found], [each.redelivery_count() for each in found],
+        )  # fmt: skip
+        count += len([each.data() for each in found])
+    return count
+
+
+def _raw_arrow(batches: Iterator[list[Any]]) -> int:
+    return sum(map(_to_arrow, batches))
+
+
+def _to_arrow(found: list[Any]) -> int:
+    times = [each.publish_timestamp() for each in found]
+    columns: list[list[Any]] = [
+        [each.partition_key().encode() for each in found], [each.data() for each in found],
+        [[{"key": name, "value": value.encode()} for name, value in each.properties().items()] for each in found],
+        [0] * len(found), [each.event_timestamp() or time for each, time in zip(found, times, strict=True)], times,
+    ]  # fmt: skip
+    arrays = [pa.array(each, kind) for each, kind in zip(columns, ARROW_COLUMNS.values(), strict=True)]
+    return int(pa.record_batch(arrays, names=list(ARROW_COLUMNS)).num_rows)
