@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from functools import partial
 from threading import Lock
 from typing import TYPE_CHECKING
@@ -21,6 +21,7 @@ from mqplug._model.names import check_topics
 from mqplug._plugins.backend import NO_TIMEOUT_S, Backend
 from mqplug._plugins.capabilities import public
 from mqplug.spi._actions import ProducerOptions, TransactionMark, TransactionOptions
+from mqplug.spi._drivers import gives_advice
 
 if TYPE_CHECKING:
     from mqplug._client.transaction import Transaction
@@ -60,9 +61,22 @@ class ClientSession(Session):
         self.fork.check()
         if self.closed:
             raise Closed(f"{self!r} was closed", backend=self.backend.name, operation=operation, fix="Connect again")
-        if needs is not None and not getattr(self.capabilities, needs):
-            raise Unsupported(needs, backend=self.backend.name, operation=operation)
-        return self.backend.context(operation)
+        return self._using(operation, needs)
+
+    @contextmanager
+    def _using(self, operation: str, needs: str | None) -> Iterator[None]:
+        with self.backend.context(operation):
+            try:
+                self._check_capability(needs)
+                yield
+            except Unsupported as error:
+                if error.fix == Unsupported.fix and gives_advice(self.connection):
+                    error.fix = self.connection.advice(error.capability) or error.fix
+                raise
+
+    def _check_capability(self, name: str | None) -> None:
+        if name is not None and not getattr(self.capabilities, name):
+            raise Unsupported(name)
 
     def open_producer(
         self,

@@ -73,7 +73,7 @@ def is_configured(name: str, configuration: Configuration) -> bool:
         url = layer.key("url")
         if url is not None:
             parts = split_url(url.value)[0]
-            if parts.scheme == name and (parts.hosts or parts.path):
+            if parts.backend == name and (parts.hosts or parts.path):
                 return True
     known = ADDRESS_SETTINGS.get(name)
     addresses = (known,) if known else _addresses(name, configuration)

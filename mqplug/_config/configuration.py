@@ -76,12 +76,12 @@ class Configuration:
                 if backend is not None:
                     return str(backend.value), backend
                 continue
-            scheme = split_url(url.value)[0].scheme
-            if backend is not None and str(backend.value) != scheme:
+            name = split_url(url.value)[0].backend
+            if backend is not None and str(backend.value) != name:
                 raise ConfigError(
-                    f"{quoted(backend.place)} says {backend.value!r}, but {quoted(url.place)} names {scheme!r}"
+                    f"{quoted(backend.place)} says {backend.value!r}, but {quoted(url.place)} names {name!r}"
                 )
-            return scheme, backend or url
+            return name, backend or url
         return None
 
     def rules(self) -> PluginRules:
@@ -101,7 +101,7 @@ class Configuration:
         found: dict[str, Given] = {}
         for layer in self.layers:
             url = layer.key("url")
-            at = None if url is None or descriptor.name != split_url(url.value)[0].scheme else url
+            at = None if url is None or descriptor.name != split_url(url.value)[0].backend else url
             spread = {} if at is None else dict(_from_url(descriptor, at))
             found = {**layer.section(descriptor.name), **spread, **layer.loose(), **found}
             if at is not None:
@@ -139,6 +139,9 @@ def _from_url(descriptor: Descriptor, given: Given) -> Iterator[tuple[str, Given
 
 def _parts(descriptor: Descriptor, url: Url, text: str) -> Mapping[str, Any]:
     """Return the settings that the plugin reads from a URL. Turn any error into a ``ConfigError`` without secrets."""
+    if url.scheme not in {descriptor.name, *descriptor.schemes}:
+        known = " or ".join(f"{scheme}://" for scheme in (descriptor.name, *sorted(descriptor.schemes)))
+        raise ConfigError(f"there is no {url.scheme}://", backend=descriptor.name, fix=f"Write {known}")
     login = [each for each in (url.user, url.password) if each]
     try:
         return dict(descriptor.from_url(url))

@@ -14,6 +14,7 @@ import attrs
 
 from mqplug._config.configuration import CoreSettings, Plugins, TopLevel
 from mqplug._settings.fields import Field, fields_of
+from mqplug._settings.reading import is_function
 
 Schema = dict[str, Any]
 
@@ -84,7 +85,8 @@ def _value(kind: Any) -> Schema:
     if isinstance(kind, type) and attrs.has(kind):
         return _table(kind)
     if isinstance(kind, UnionType) or origin is typing.Union:
-        return {"anyOf": [_value(each) for each in inner if each is not type(None)]}
+        kinds = [_value(each) for each in inner if each is not type(None) and not is_function(each)]
+        return kinds[0] if len(kinds) == 1 else {"anyOf": kinds}
     if isinstance(origin, type) and issubclass(origin, Mapping):
         return {"type": "object", "additionalProperties": _value(inner[1])}
     if origin in {list, tuple, set, frozenset}:

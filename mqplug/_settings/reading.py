@@ -63,6 +63,7 @@ def converter() -> Converter:
     made.register_structure_hook_factory(_is_mapping, _mappings)
     made.register_structure_hook_factory(_is_choice, _choices)
     made.register_structure_hook_factory(_is_union, _unions)
+    made.register_structure_hook_func(is_function, _functions)
     return made
 
 
@@ -177,6 +178,12 @@ def _durations(value: Any, kind: Any) -> timedelta:
     raise WrongValue("expected a shorter duration")
 
 
+def _functions(value: Any, kind: Any) -> Any:
+    if callable(value):
+        return value
+    raise WrongValue(f"expected a function, not {_spoken(value)}")
+
+
 def _unions(kind: Any, made: Converter) -> Hook:
     kinds = typing.get_args(kind)
 
@@ -203,6 +210,11 @@ def _is_choice(kind: Any) -> bool:
     return typing.get_origin(kind) is typing.Literal
 
 
+def is_function(kind: Any) -> bool:
+    """Return whether a setting of this type takes a function, which only a program can give."""
+    return typing.get_origin(kind) is Callable
+
+
 def _is_union(kind: Any) -> bool:
     """Return whether this is a union of several types. One type or None is not: its own error is clearer."""
     if not isinstance(kind, UnionType) and typing.get_origin(kind) is not typing.Union:
@@ -211,6 +223,8 @@ def _is_union(kind: Any) -> bool:
 
 
 def _name(kind: Any) -> str:
+    if is_function(kind):
+        return "a function"
     return "nothing" if kind is type(None) else getattr(kind, "__name__", str(kind))
 
 

@@ -11,9 +11,9 @@ Read in this order:
    calls its ``Listener``. ``SharedConsumerDriver`` is for backends with shared modes, ``StageDriver`` for those that
    declare ``staged_ingest``, ``TransactionDriver`` and ``TransactionalConsumerDriver`` for those that declare
    ``transactions``, ``AdvancingConnection`` for those that declare ``advance``.
-4. ``CheckingConnection``, ``RunProducerDriver``, ``CollectingProducerDriver``, ``StoringProducerDriver``,
-   ``LossAwareConsumerDriver``, ``PassingConsumerDriver`` and ``ColumnsWithArrow`` are optional: a driver that is one
-   has one more member.
+4. ``AdvisingConnection``, ``CheckingConnection``, ``RunProducerDriver``, ``CollectingProducerDriver``,
+   ``StoringProducerDriver``, ``LossAwareConsumerDriver``, ``PassingConsumerDriver`` and ``ColumnsWithArrow`` are
+   optional: a driver that is one has one more member.
 5. ``ProducerOptions`` and ``ConsumerOptions``, the actions and the data in them, cross the seam.
 6. ``Deadline`` and ``Bell`` are tools; so are the packages ``mqplug.spi.groups``, for backends that keep groups
    themselves, and ``mqplug.spi.proxies``, for extensions.
@@ -86,6 +86,7 @@ from mqplug.spi._actions import (
 from mqplug.spi._descriptor import API_VERSION, Address, Capabilities, Descriptor, Url
 from mqplug.spi._drivers import (
     AdvancingConnection,
+    AdvisingConnection,
     CheckingConnection,
     CollectingProducerDriver,
     Connection,
@@ -113,6 +114,7 @@ __all__ = [
     "AddPartitions",
     "Address",
     "AdvancingConnection",
+    "AdvisingConnection",
     "AtTime",
     "Batch",
     "Bell",

@@ -147,6 +147,11 @@ class Url:
     user: str | None
     password: str | None = attrs.field(repr=False)
 
+    @property
+    def backend(self) -> str:
+        """The backend that the scheme names: ``pulsar`` for ``pulsar+ssl://``."""
+        return self.scheme.partition("+")[0]
+
 
 @attrs.frozen(kw_only=True)
 class Descriptor:
@@ -159,6 +164,7 @@ class Descriptor:
     only read set it to False.
     ``from_url`` turns the parts of a URL into settings, without I/O; the query's keys are added to its result.
     Every error that it raises becomes a ``ConfigError`` that names the URL without its secrets.
+    ``schemes`` are the schemes that it takes beside the backend's name: each is that name, a ``+`` and a word.
     ``partitioners`` names the partitioners that the driver applies itself, exactly as the core would.
     """
 
@@ -168,3 +174,4 @@ class Descriptor:
     from_url: Callable[[Url], Mapping[str, Any]]
     api_version: int = API_VERSION
     partitioners: frozenset[str] = frozenset()
+    schemes: frozenset[str] = frozenset()

@@ -65,6 +65,14 @@ class CheckingConnection(Connection, Protocol):
         ...
 
 
+class AdvisingConnection(Connection, Protocol):
+    """A connection that knows how to get a capability that its settings rule out. Optional."""
+
+    def advice(self, capability: str) -> str | None:
+        """Return what to do for this capability, in a sentence without a full stop; None if nothing helps. Pure."""
+        ...
+
+
 class AdvancingConnection(Connection, Protocol):
     """A connection that computes with positions. Required of a backend that declares ``advance``. All of it is pure:
     a position may lie beyond the end, and its topic may be gone.
@@ -387,6 +395,11 @@ class StageDriver(Protocol):
 
     def discard(self) -> None:
         """Remove everything that was written; this cannot fail."""
+
+
+def gives_advice(connection: Connection) -> TypeGuard[AdvisingConnection]:
+    """Return whether this is an ``AdvisingConnection``."""
+    return getattr(connection, "advice", None) is not None
 
 
 def checks_coordinates(connection: Connection) -> TypeGuard[CheckingConnection]:

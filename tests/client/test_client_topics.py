@@ -27,6 +27,19 @@ def fill(mq, topic, count, partition=0):
         return list(out.send_many([mqplug.Record(b"%d" % number, partition=partition) for number in range(count)]))
 
 
+def test_an_operation_that_settings_rule_out_says_how_to_get_it():
+    """A connection's advice is the fix of ``Unsupported``, and where it has none the fix stays as it was."""
+    with narrowed(list_topics=False, delete_topic=False, retention=False) as (mq, _):
+        connection = mq._connection
+        connection.advice = {"list_topics": "Say door=", "retention": "Say clock="}.get
+        with pytest.raises(mqplug.Unsupported, match="Say door="):
+            mq.topics()
+        with pytest.raises(mqplug.Unsupported, match="Say clock="):
+            mq.create_topic("orders", retention=90)
+        with pytest.raises(mqplug.Unsupported, match=r"Check client\.capabilities"):
+            mq.delete_topic("orders")
+
+
 # topics ----------------------------------------------------------------------------------------------------
 
 

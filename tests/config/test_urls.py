@@ -54,6 +54,31 @@ def hosts_of(text: str) -> Any:
         return seen[0].hosts
 
 
+class Encrypting(Reading):
+    """A backend that has a second scheme."""
+
+    @hookimpl
+    def mqplug_describe(self) -> Any:
+        return attrs.evolve(super().mqplug_describe(), schemes=frozenset({"reading+ssl"}))
+
+
+def test_a_backend_has_schemes_beside_its_name() -> None:
+    """What follows a plus names no other backend: the plugin reads the scheme, and the backend is configured."""
+    seen: list[Url] = []
+    plugin = Encrypting(lambda url: {"address": seen.append(url) or url.scheme})  # type: ignore[func-returns-value]
+    with mqplug.register("reading", plugin):
+        with mqplug.connect("reading+ssl://h") as client:
+            assert (client.backend, seen[0].scheme, seen[0].backend) == ("reading", "reading+ssl", "reading")
+        assert mqplug.configured("reading", {"url": "reading+ssl://h"})
+        with pytest.raises(
+            mqplug.ConfigError, match=r"there is no reading\+tls://.*Write reading:// or reading\+ssl://"
+        ):
+            mqplug.connect("reading+tls://h")
+    plain = mqplug.register("reading", Reading(lambda url: {"address": "x"}))
+    with plain, pytest.raises(mqplug.ConfigError, match=r"there is no reading\+ssl://.*Write reading://$"):
+        mqplug.connect("reading+ssl://h")
+
+
 @pytest.mark.parametrize(
     ("authority", "hosts"),
     [

@@ -47,7 +47,10 @@ _CAPABILITIES = Capabilities(
 
 @hookimpl
 def mqplug_describe() -> Descriptor:
-    return Descriptor(name="pulsar", settings=PulsarSettings, capabilities=_CAPABILITIES, from_url=from_url)
+    return Descriptor(
+        name="pulsar", settings=PulsarSettings, capabilities=_CAPABILITIES, from_url=from_url,
+        schemes=frozenset({"pulsar+ssl"}),
+    )  # fmt: skip
 
 
 # The first call that needs the native client imports it, not this module.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import attrs
@@ -46,8 +46,8 @@ def _is_url(pattern: re.Pattern[str], example: str) -> Any:
     return check
 
 
-def _one_line(settings: Any, attribute: attrs.Attribute[Any], value: str | None) -> None:
-    if value is not None and (not value or not value.isprintable()):
+def _one_line(settings: Any, attribute: attrs.Attribute[Any], value: object) -> None:
+    if isinstance(value, str) and (not value or not value.isprintable()):
         raise ValueError(f"{attribute.name} must be one line of text")  # without the value, which is a secret
 
 
@@ -59,12 +59,13 @@ class PulsarSettings:
     creating, deleting and listing topics, and for the stored positions of groups. With ``admin_optional`` the client
     goes on without it, with a warning, if no Pulsar answers there. ``tenant`` and ``namespace`` complete short topic
     names. ``cluster`` is part of every id, and comes from the admin interface; set it if there is no admin interface
-    and ids are shared with clients that have one. ``token`` is for authentication by token; ``token_file`` holds one,
-    and is read when connecting. ``username`` and ``password`` are for basic authentication. ``tls_ca`` is a file of
+    and ids are shared with clients that have one. ``token`` is for authentication by token; a program may give a
+    function that returns one. ``token_file`` holds one. File and function are asked again whenever a token is needed.
+    ``username`` and ``password`` are for basic authentication. ``tls_ca`` is a file of
     certificates to trust, in PEM. ``tls_certificate`` and ``tls_key`` are this client's own. ``tls_validate_hostname``
     checks the name in the broker's certificate. ``tls_allow_insecure`` accepts any certificate. ``listener_name``
     selects one of the broker's advertised addresses. The native client writes its errors to ``log_file``.
-    ``message_max_bytes`` is the size of the largest message, if the broker's limit is not the default.
+    ``message_max_bytes`` is the size of the largest message, if it is to be less than the broker's limit.
     """
 
     service_url: str = attrs.field(
@@ -77,7 +78,7 @@ class PulsarSettings:
     tenant: str = attrs.field(default="public", validator=_matches(_NAME, "public"))
     namespace: str = attrs.field(default="default", validator=_matches(_NAME, "default"))
     cluster: str | None = attrs.field(default=None, validator=_matches(_NAME, "my-cluster"))
-    token: str | None = attrs.field(default=None, repr=False, validator=_one_line)
+    token: str | Callable[[], str] | None = attrs.field(default=None, repr=False, validator=_one_line)
     token_file: str | None = None
     username: str | None = attrs.field(default=None, validator=_one_line)
     password: str | None = attrs.field(default=None, repr=False, validator=_one_line)
@@ -116,10 +117,12 @@ class PulsarSettings:
 
 
 def from_url(url: Url) -> Mapping[str, Any]:
-    """Return the settings in ``pulsar://:token@host:6650/tenant/namespace``."""
+    """Return the settings in ``pulsar://:token@host:6650/tenant/namespace``, or with ``pulsar+ssl://``."""
     given: dict[str, Any] = {}
-    if url.hosts:
-        given["service_url"] = "pulsar://" + ",".join(host.at(PORT) for host in url.hosts)
+    port = PORT if url.scheme == "pulsar" else TLS_PORT
+    hosts = ",".join(host.at(port) for host in url.hosts)
+    if hosts or port == TLS_PORT:
+        given["service_url"] = f"{url.scheme}://{hosts or f'127.0.0.1:{port}'}"
     parts = [part for part in url.path.split("/") if part]
     if len(parts) not in {0, 2}:
         raise ConfigError(

@@ -8,9 +8,10 @@ import sys
 import pytest
 
 import mqplug
+from mqplug._config.plan import plan
 from mqplug.spi import Address, Capabilities, Url
 from mqplug_pulsar import PulsarSettings
-from mqplug_pulsar._cluster.credentials import authentication, header, with_token
+from mqplug_pulsar._cluster.credentials import Credentials
 from mqplug_pulsar._format.topic_names import NamespaceTopics
 from mqplug_pulsar._settings import from_url
 
@@ -38,6 +39,26 @@ def test_hosts_of_a_url(hosts, service_url, addresses):
     assert (settings.service_url, settings.addresses) == (service_url, addresses)
 
 
+@pytest.mark.parametrize(
+    ("url", "service_url"),
+    [
+        ("pulsar+ssl://a,b:1/acme/prod", "pulsar+ssl://a:6651,b:1"),
+        ("pulsar+ssl://", "pulsar+ssl://127.0.0.1:6651"),
+        ("PULSAR+SSL://a", "pulsar+ssl://a:6651"),
+    ],
+)
+def test_a_url_with_tls(url, service_url):
+    """``pulsar+ssl://`` is a URL of this backend; its port is 6651."""
+    assert plan(url, {}, None).settings.service_url == service_url
+
+
+def test_a_url_with_tls_configures():
+    """``pulsar+ssl://`` in a configuration counts as one of this backend."""
+    assert mqplug.configured("pulsar", {"url": "pulsar+ssl://a"})
+    with pytest.raises(mqplug.ConfigError, match=r"there is no pulsar\+tls://.*Write pulsar:// or pulsar\+ssl://"):
+        mqplug.connect("pulsar+tls://a")
+
+
 @pytest.mark.parametrize("url", ["pulsar://me:s3/cret@h", "pulsar://h:1?service_url=pulsar://me:s3cret@h"])
 def test_no_error_about_an_address_shows_a_login(url):
     """What is wrong with an address is told without it."""
@@ -61,6 +82,8 @@ def test_no_error_about_an_address_shows_a_login(url):
         {"token_file": "/dev/null"},
         {"token": "a\nb"},
         {"token": ""},
+        {"token": 1},
+        {"token": lambda: "t", "token_file": "f"},
         {"service_url": "pulsar://x:y"},
         {"service_url": "pulsar://x:65536"},
         {"service_url": "pulsar://x,:6650"},
@@ -77,11 +100,16 @@ def test_wrong_settings(settings):
 
 
 def test_the_largest_message_can_be_said():
-    """Without an admin interface nobody tells what the broker takes."""
-    from mqplug_pulsar._cluster.connect import _ask_cluster
+    """The broker says how large a message may be; settings may say less, or say it where the broker does not."""
+    from mqplug_pulsar._cluster.connect import _limited
+    from mqplug_pulsar._cluster.handshake import Greeting
 
-    facts = _ask_cluster(PulsarSettings(message_max_bytes=1000), None, Capabilities(), 1)
-    assert facts.capabilities.message_max_bytes == 1000
+    silent, speaking = Greeting("", None), Greeting("", 20 * 1024)
+    settings, declared = PulsarSettings(message_max_bytes=1000), Capabilities(message_max_bytes=5000)
+    assert _limited(settings, declared, silent).message_max_bytes == 1000
+    assert _limited(settings, declared, speaking).message_max_bytes == 1000
+    assert _limited(PulsarSettings(), declared, silent).message_max_bytes == 5000
+    assert _limited(PulsarSettings(), declared, speaking).message_max_bytes == 10 * 1024
 
 
 def test_a_user_in_a_url_is_basic_authentication():
@@ -91,17 +119,21 @@ def test_a_user_in_a_url_is_basic_authentication():
 
 
 def test_each_way_to_authenticate(tmp_path):
-    """A token, a file with one, user and password, a certificate: to the broker, and to the admin interface."""
+    """A token, a file or a function with one, user and password, a certificate: to the broker and over HTTP."""
     (tmp_path / "token").write_text("t0ken\n")
     ways = [
-        (with_token(PulsarSettings(token_file=str(tmp_path / "token"))), "AuthenticationToken", "Bearer t0ken"),
-        (PulsarSettings(token="t0ken"), "AuthenticationToken", "Bearer t0ken"),
-        (PulsarSettings(username="me", password="pw"), "AuthenticationBasic", "Basic bWU6cHc="),
-        (PulsarSettings(tls_certificate="c", tls_key="k"), "AuthenticationTLS", None),
+        (PulsarSettings(token_file=str(tmp_path / "token")), "token", b"t0ken", "AuthenticationToken", "Bearer t0ken"),
+        (PulsarSettings(token=lambda: "t0ken"), "token", b"t0ken", "AuthenticationToken", "Bearer t0ken"),
+        (PulsarSettings(token="t0ken"), "token", b"t0ken", "AuthenticationToken", "Bearer t0ken"),
+        (PulsarSettings(username="me", password="pw"), "basic", b"me:pw", "AuthenticationBasic", "Basic bWU6cHc="),
+        (PulsarSettings(tls_certificate="c", tls_key="k"), "tls", b"", "AuthenticationTLS", None),
     ]
-    for settings, kind, wanted in ways:
-        assert (type(authentication(settings)).__name__, header(settings)) == (kind, wanted)
-    assert (authentication(PulsarSettings()), header(PulsarSettings())) == (None, None)
+    for settings, method, data, kind, header in ways:
+        login = Credentials(settings)
+        assert (login.method, login.data(), login.header()) == (method, data, header)
+        assert type(login.native()).__name__ == kind
+    none = Credentials(PulsarSettings())
+    assert (none.method, none.data(), none.header(), none.native()) == (None, b"", None, None)
 
 
 def test_no_secret_in_repr():

@@ -10,7 +10,13 @@ from typing import Any
 import mqplug
 from mqplug.spi import Deadline, GroupInfo
 from mqplug_pulsar._admin import topics
-from mqplug_pulsar._cluster.admin_interface import AdminRefused, error_from_refusal, group_path, topic_path
+from mqplug_pulsar._cluster.admin_interface import (
+    ADMIN_URL_FIX,
+    AdminRefused,
+    error_from_refusal,
+    group_path,
+    topic_path,
+)
 from mqplug_pulsar._cluster.connection import PROBE_NAME, PulsarConnection
 
 MembersByGroup = dict[str, set[str]]
@@ -45,7 +51,7 @@ def delete(connection: PulsarConnection, group: str, timeout: float) -> None:
 def _by_topic(connection: PulsarConnection, topic: str | None, deadline: Deadline) -> dict[str, MembersByGroup]:
     if connection.admin is None:
         raise mqplug.Unsupported(
-            "groups", "listing and deleting groups needs Pulsar's admin interface", fix="Say admin_url="
+            "groups", "listing and deleting groups needs Pulsar's admin interface", fix=ADMIN_URL_FIX
         )
     names = [topic] if topic is not None else topics.names(connection, deadline.remaining())
     asked = {name: partial(_members, connection, name, deadline) for name in names}

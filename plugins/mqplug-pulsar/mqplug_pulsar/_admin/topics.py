@@ -12,6 +12,7 @@ import mqplug
 from mqplug.spi import CreateTopic, Deadline, TopicInfo
 from mqplug_pulsar._admin.retention import retention_from_policies, set_retention
 from mqplug_pulsar._cluster.admin_interface import (
+    ADMIN_URL_FIX,
     AdminInterface,
     AdminRefused,
     error_from_refusal,
@@ -51,7 +52,7 @@ def grow(connection: PulsarConnection, topic: str, partitions: int, timeout: flo
     deadline = Deadline(timeout)
     if connection.admin is None:
         raise mqplug.Unsupported(
-            "add_partitions", "adding partitions needs Pulsar's admin interface", fix="Say admin_url="
+            "add_partitions", "adding partitions needs Pulsar's admin interface", fix=ADMIN_URL_FIX
         )
     there = len(connection.describe(topic, timeout).logs)
     if partitions <= there:
@@ -123,9 +124,7 @@ def names(connection: PulsarConnection, timeout: float) -> list[str]:
 def required_admin(connection: PulsarConnection, what: str) -> AdminInterface:
     """Return the admin interface. Raise ``ConfigError`` if there is none."""
     if connection.admin is None:
-        raise mqplug.ConfigError(
-            f"{what} needs Pulsar's admin interface", fix="Say admin_url=, as in admin_url='http://host:8080'"
-        )
+        raise mqplug.ConfigError(f"{what} needs Pulsar's admin interface", fix=ADMIN_URL_FIX)
     return connection.admin
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import ssl
 from collections.abc import Mapping
 from contextlib import suppress
 from http import HTTPStatus
@@ -14,9 +13,11 @@ from urllib.parse import quote, unquote
 from urllib.request import HTTPSHandler, ProxyHandler, Request, build_opener
 
 import mqplug
-from mqplug_pulsar._cluster.credentials import header
+from mqplug_pulsar._cluster.credentials import Credentials
+from mqplug_pulsar._cluster.tls import tls_context
 from mqplug_pulsar._settings import PulsarSettings
 
+ADMIN_URL_FIX = "Say admin_url=, the broker's HTTP address, as in admin_url='http://host:8080'"
 NO_OWNER_REASON = "find owner"  # a broker's answer, with status 412, about topics that it is about to take over
 _MAX_REASON_CHARS = 300  # of an answer, in an error
 
@@ -33,13 +34,11 @@ class AdminRefused(Exception):
 class AdminInterface:
     """Requests to one cluster's admin interface. Any thread may make them."""
 
-    def __init__(self, settings: PulsarSettings) -> None:
+    def __init__(self, settings: PulsarSettings, credentials: Credentials) -> None:
         self._url = f"{(settings.admin_url or '').rstrip('/')}/admin/v2"
-        self._headers = {"Content-Type": "application/json"}
-        if (authorization := header(settings)) is not None:
-            self._headers["Authorization"] = authorization
+        self._credentials = credentials
         # Without a proxy, as the broker's own port is reached.
-        self._opener = build_opener(ProxyHandler({}), HTTPSHandler(context=_tls(settings)))
+        self._opener = build_opener(ProxyHandler({}), HTTPSHandler(context=tls_context(settings)))
 
     def get(self, path: str, timeout: float) -> Any:
         """Return the answer to a GET."""
@@ -76,14 +75,17 @@ class AdminInterface:
 
     def _ask(self, method: str, path: str, body: Any, timeout: float) -> Any:
         data = None if body is None else json.dumps(body).encode()
-        request = Request(f"{self._url}/{path}", data, self._headers, method=method)  # noqa: S310  # http(s) by settings
+        headers = {"Content-Type": "application/json"}
+        if (authorization := self._credentials.header()) is not None:
+            headers["Authorization"] = authorization
+        request = Request(f"{self._url}/{path}", data, headers, method=method)  # noqa: S310  # http(s) by settings
         try:
             with self._opener.open(request, timeout=max(0.01, timeout)) as response:
                 answer = response.read()
             return json.loads(answer) if answer else None
         except HTTPError as error:
             with error:
-                raise _refused(error) from error
+                raise self._refused(error) from error
         except TimeoutError as error:
             raise mqplug.Timeout("the admin interface did not answer in time", fix="Allow more time") from error
         except (URLError, HTTPException, OSError, ValueError) as error:
@@ -92,6 +94,18 @@ class AdminInterface:
             raise mqplug.ConnectError(
                 f"the admin interface at {self._url} gave no usable answer: {error}", fix="Check admin_url="
             ) from error
+
+    def _refused(self, error: HTTPError) -> Exception:
+        body = error.read(10_000).decode(errors="replace").strip()
+        reason = _reason(body)
+        if error.code == HTTPStatus.UNAUTHORIZED and reason is None:  # with a reason, it is a right that lacks
+            return self._credentials.refused(f"the admin interface at {self._url}")
+        if error.code in {HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN}:
+            return mqplug.AccessDenied(
+                f"the credentials do not allow this: {reason or body[:_MAX_REASON_CHARS]}",
+                fix="Have the right granted to this role",
+            )
+        return AdminRefused(error.code, reason or body[:_MAX_REASON_CHARS])
 
 
 def topic_path(full: str) -> str:
@@ -123,32 +137,8 @@ def error_from_refusal(error: AdminRefused, topic: str | None = None) -> mqplug.
             return mqplug.Error(f"the admin interface refused the request: {error}", topic=topic)
 
 
-def _refused(error: HTTPError) -> Exception:
-    reason = error.read(10_000).decode(errors="replace").strip()
-    match error.code:
-        case HTTPStatus.UNAUTHORIZED:
-            return mqplug.AuthError("the admin interface refused the credentials", fix="Check token=")
-        case HTTPStatus.FORBIDDEN:
-            return mqplug.AccessDenied(
-                f"the credentials do not allow this: {_text(reason)}", fix="Ask for the permission, or use another role"
-            )
-        case _:
-            return AdminRefused(error.code, _text(reason))
-
-
-def _text(body: str) -> str:
-    """Return the reason in an answer of JSON, or the beginning of any other answer."""
+def _reason(body: str) -> str | None:
+    """Return the reason in an answer of JSON; None in any other answer."""
     with suppress(ValueError, KeyError, TypeError):
-        body = str(json.loads(body)["reason"])
-    return body[:_MAX_REASON_CHARS]
-
-
-def _tls(settings: PulsarSettings) -> ssl.SSLContext:
-    context = ssl.create_default_context(cafile=settings.tls_ca)
-    if settings.tls_allow_insecure:
-        context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
-    elif not settings.tls_validate_hostname:
-        context.check_hostname = False
-    if settings.tls_certificate is not None:
-        context.load_cert_chain(settings.tls_certificate, settings.tls_key)
-    return context
+        return str(json.loads(body)["reason"])[:_MAX_REASON_CHARS]
+    return None

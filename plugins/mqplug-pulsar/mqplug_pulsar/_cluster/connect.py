@@ -5,8 +5,8 @@ from __future__ import annotations
 import logging
 import math
 import os
-import socket
 from threading import Thread
+from typing import Any
 
 import _pulsar
 import attrs
@@ -16,13 +16,13 @@ import mqplug
 from mqplug.spi import Capabilities, Deadline
 from mqplug_pulsar._cluster.admin_interface import AdminInterface, AdminRefused
 from mqplug_pulsar._cluster.at_exit import close_at_exit
-from mqplug_pulsar._cluster.connection import ClusterFacts, PulsarConnection
-from mqplug_pulsar._cluster.credentials import authentication, with_token
+from mqplug_pulsar._cluster.connection import ADMIN_CAPABILITIES, PROBE_NAME, ClusterFacts, PulsarConnection
+from mqplug_pulsar._cluster.credentials import Credentials
+from mqplug_pulsar._cluster.handshake import Greeting, shake_hands
 from mqplug_pulsar._format.topic_names import NamespaceTopics
 from mqplug_pulsar._settings import PulsarSettings
 
 METADATA_BYTES = 10 * 1024  # room for the metadata that the client sends with a message
-TCP_TIMEOUT_S = 10.0
 ADMIN_PROBE_S = 3.0  # for finding out whether admin_url= leads to an admin interface
 
 logger = logging.getLogger("mqplug.pulsar")
@@ -32,12 +32,13 @@ def connect(settings: PulsarSettings, declared: Capabilities, timeout: float) ->
     """Connect, and check that a Pulsar broker answers and accepts the credentials."""
     deadline = Deadline(timeout)
     _check_files(settings)
-    settings = with_token(settings)
-    _reach(settings, deadline)
-    admin = _administration(settings, deadline)
-    facts = _ask_cluster(settings, admin, declared, deadline.remaining())
+    credentials = Credentials(settings)
+    authentication = credentials.native()  # gets the first token, so that a wrong setting is named before any I/O
     names = NamespaceTopics(settings.tenant, settings.namespace)
-    client = _client(settings, max(0.1, timeout))
+    welcome = shake_hands(settings, credentials, names.prefix + PROBE_NAME, deadline)
+    admin = _administration(settings, credentials, deadline)
+    facts = _ask_cluster(settings, admin, _limited(settings, declared, welcome.greeting), deadline)
+    client = _client(settings, welcome.service_url, authentication, max(0.1, timeout))
     close_at_exit(client)
     connection = PulsarConnection(settings.service_url, names, client, admin, facts)
     try:
@@ -48,26 +49,20 @@ def connect(settings: PulsarSettings, declared: Capabilities, timeout: float) ->
     return connection
 
 
-def _reach(settings: PulsarSettings, deadline: Deadline) -> None:
-    """Raise at once for refused ports and unknown hosts, which the native client would try until its timeout."""
-    failure: OSError | None = None
-    for address in settings.addresses:
-        try:
-            left = max(0.01, deadline.remaining(TCP_TIMEOUT_S))
-            socket.create_connection(address, timeout=left).close()
-            return
-        except OSError as error:
-            failure = error
-    raise mqplug.ConnectError(
-        f"no broker could be reached at {settings.service_url}: {failure}", fix="Check service_url="
-    ) from failure
+def _limited(settings: PulsarSettings, declared: Capabilities, greeting: Greeting) -> Capabilities:
+    """Return the capabilities with the size of the largest message, from the broker and the settings."""
+    largest = settings.message_max_bytes or declared.message_max_bytes
+    if greeting.message_max_bytes is not None:
+        most = greeting.message_max_bytes - METADATA_BYTES
+        largest = min(settings.message_max_bytes or most, most)
+    return attrs.evolve(declared, message_max_bytes=largest)
 
 
-def _administration(settings: PulsarSettings, deadline: Deadline) -> AdminInterface | None:
+def _administration(settings: PulsarSettings, credentials: Credentials, deadline: Deadline) -> AdminInterface | None:
     """Return the admin interface; None without admin_url=, or if an optional one does not answer."""
     if settings.admin_url is None:
         return None
-    admin = AdminInterface(settings)
+    admin = AdminInterface(settings, credentials)
     if not settings.admin_optional:
         return admin
     reason = admin.reason_against(max(0.01, min(ADMIN_PROBE_S, deadline.remaining() / 3)))
@@ -89,11 +84,13 @@ def _check_files(settings: PulsarSettings) -> None:
             raise mqplug.ConfigError(f"the file {path!r} of {name} cannot be read", fix=f"Check {name}=")
 
 
-def _client(settings: PulsarSettings, timeout: float) -> pulsar.Client:
+def _client(
+    settings: PulsarSettings, service_url: str, authentication: pulsar.Authentication | None, timeout: float
+) -> pulsar.Client:
     try:
         return pulsar.Client(
-            settings.service_url,
-            authentication=authentication(settings),
+            service_url,
+            authentication=authentication,
             operation_timeout_seconds=max(1, min(30, math.ceil(timeout))),
             connection_timeout_ms=max(100, min(10_000, int(timeout * 1000))),
             tls_trust_certs_file_path=settings.tls_ca,
@@ -109,34 +106,31 @@ def _client(settings: PulsarSettings, timeout: float) -> pulsar.Client:
 
 
 def _ask_cluster(
-    settings: PulsarSettings, admin: AdminInterface | None, declared: Capabilities, timeout: float
+    settings: PulsarSettings, admin: AdminInterface | None, declared: Capabilities, deadline: Deadline
 ) -> ClusterFacts:
-    """Ask the admin interface about the cluster. It reports bad credentials, which the broker never does."""
-    if settings.message_max_bytes is not None:
-        declared = attrs.evolve(declared, message_max_bytes=settings.message_max_bytes)
+    """Ask the admin interface about the cluster, as far as this client may."""
     if admin is None:
-        without = attrs.evolve(declared, delete_topic=False, add_partitions=False, list_topics=False, retention=False)
-        return ClusterFacts(settings.cluster or "", without)
+        lacking: dict[str, Any] = dict.fromkeys(ADMIN_CAPABILITIES, False)
+        return ClusterFacts(settings.cluster or "", attrs.evolve(declared, **lacking))
     try:
-        running = admin.get("brokers/configuration/runtime", timeout)
+        running = admin.get("brokers/configuration/runtime", deadline.remaining())
     except (mqplug.AccessDenied, AdminRefused):  # not an administrator of the cluster
-        return ClusterFacts(settings.cluster or _only_cluster(admin, timeout), declared)
+        return ClusterFacts(settings.cluster or _only_cluster(admin, deadline.remaining()), declared)
     except mqplug.Timeout as error:
         raise mqplug.ConnectError("the admin interface did not answer in time", fix="Check admin_url=") from error
-    largest = int(running.get("maxMessageSize", 5 * 1024 * 1024)) - METADATA_BYTES
-    facts = attrs.evolve(
-        declared,
-        message_max_bytes=min(settings.message_max_bytes or largest, largest),
-        ack_granularity="message" if running.get("acknowledgmentAtBatchIndexLevelEnabled") == "true" else "entry",
-    )
+    by_index = running.get("acknowledgmentAtBatchIndexLevelEnabled") == "true"
+    facts = attrs.evolve(declared, ack_granularity="message" if by_index else "entry")
     return ClusterFacts(settings.cluster or str(running["clusterName"]), facts)
 
 
 def _only_cluster(admin: AdminInterface, timeout: float) -> str:
+    """Return the cluster's name for a role that is no superuser; ``ConfigError`` if there are several."""
     try:
         clusters = admin.get("clusters", timeout)
     except (mqplug.AccessDenied, AdminRefused):
         clusters = []
+    except mqplug.Timeout as error:
+        raise mqplug.ConnectError("the admin interface did not answer in time", fix="Check admin_url=") from error
     if len(clusters) == 1:
         return str(clusters[0])
     raise mqplug.ConfigError(

@@ -14,7 +14,7 @@ import pulsar
 import mqplug
 from mqplug import Log, MessageId, Position
 from mqplug.spi import Capabilities, Numbers, TopicInfo
-from mqplug_pulsar._cluster.admin_interface import AdminInterface
+from mqplug_pulsar._cluster.admin_interface import ADMIN_URL_FIX, AdminInterface
 from mqplug_pulsar._cluster.broker_statistics import Ledgers
 from mqplug_pulsar._cluster.native_calls import NativeCalls
 from mqplug_pulsar._cluster.open_retrying import RetryingOpener
@@ -23,6 +23,8 @@ from mqplug_pulsar._format.topic_names import NamespaceTopics, partition_topic
 
 T = TypeVar("T")
 
+ADMIN_CAPABILITIES = ("delete_topic", "add_partitions", "list_topics", "retention")
+"""What only the admin interface can do."""
 PROBE_NAME = "mqplug-probe"  # a topic that need not exist: any answer shows that the broker is up
 
 
@@ -72,6 +74,9 @@ class PulsarConnection:
                 f"no Pulsar broker answered at {self.address} in time, or it silently rejected the credentials",
                 fix="Check address, port (6650, with TLS 6651) and token=; add admin_url= to have credentials checked",
             ) from (error.__cause__ or error)
+
+    def advice(self, capability: str) -> str | None:
+        return ADMIN_URL_FIX if self.admin is None and capability in ADMIN_CAPABILITIES else None
 
     def unwrap(self, kind: type[Any]) -> Any | None:
         return self.client if isinstance(self.client, kind) else None

@@ -10,13 +10,13 @@ from __future__ import annotations
 from typing import Any
 
 from mqplug.spi import Numbers
+from mqplug_pulsar._format.protobuf import fields
 
 LOG_BEGIN: Numbers = (0, 0, -1)
 MAX_LEDGER = 2**63 - 1
 INDEX_MAX = 2**31 - 1
 _BATCH_SIZE, _FIRST_CHUNK = 6, 7  # field numbers of Pulsar's MessageIdData
 _LEDGER, _ENTRY = 1, 2
-_FIXED64 = 1
 
 
 def coordinates(native: Any) -> Numbers:
@@ -25,10 +25,10 @@ def coordinates(native: Any) -> Numbers:
     place = (native.ledger_id(), native.entry_id(), index)
     if index >= 0:
         return place
-    chunk = _fields(native.serialize()).get(_FIRST_CHUNK)
+    chunk = fields(native.serialize()).get(_FIRST_CHUNK)
     if not isinstance(chunk, bytes):
         return place
-    first = _fields(chunk)
+    first = fields(chunk)
     return (*place, int(first[_LEDGER]), int(first[_ENTRY]))
 
 
@@ -43,7 +43,7 @@ def batch_size(data: bytes) -> Numbers:
     """Return the size of the batch in a serialized id; empty if it has none."""
     if data[-2] == _BATCH_SIZE << 3 and data[-1] < 0x80:  # it comes last: nearly always this is enough
         return (data[-1],)
-    size = _fields(data).get(_BATCH_SIZE, 0)
+    size = fields(data).get(_BATCH_SIZE, 0)
     return (int(size),) if size else ()
 
 
@@ -75,32 +75,3 @@ def start_of(position: Numbers) -> tuple[int, int, int]:
     if len(position) == 5:
         return (position[3], position[4], -1)
     return (position[0], position[1], position[2])
-
-
-def _fields(data: bytes) -> dict[int, int | bytes]:
-    """Return the fields of a protocol buffer, by number; of a repeated one the last."""
-    found: dict[int, int | bytes] = {}
-    at = 0
-    while at < len(data):
-        tag, at = _varint(data, at)
-        match tag & 7:
-            case 0:
-                found[tag >> 3], at = _varint(data, at)
-            case 2:
-                size, at = _varint(data, at)
-                found[tag >> 3] = data[at : at + size]
-                at += size
-            case kind:
-                at += 8 if kind == _FIXED64 else 4
-    return found
-
-
-def _varint(data: bytes, at: int) -> tuple[int, int]:
-    value = shift = 0
-    while True:
-        byte = data[at]
-        at += 1
-        value |= (byte & 0x7F) << shift
-        if byte < 0x80:
-            return value, at
-        shift += 7

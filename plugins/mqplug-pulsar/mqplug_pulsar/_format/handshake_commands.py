@@ -1,0 +1,68 @@
+"""The commands of Pulsar's binary protocol that a handshake needs, as bytes and back.
+
+Each is a frame: its size with the size of the command, the size of the command, and the command as a protocol buffer.
+"""
+
+from __future__ import annotations
+
+import struct
+
+from mqplug_pulsar._format.protobuf import Fields, field, fields
+
+CONNECT, CONNECTED, ERROR = 2, 3, 14
+LOOKUP, LOOKUP_RESPONSE = 23, 24
+AUTH_CHALLENGE, AUTH_RESPONSE = 36, 37
+METADATA_ERROR, AUTHENTICATION_ERROR, AUTHORIZATION_ERROR, TOPIC_NOT_FOUND = 1, 3, 4, 11
+MAX_FRAME_BYTES = 64 * 1024  # of the answers to these commands
+SIZE = struct.Struct(">I")
+
+_CLIENT = "mqplug"
+_PROTOCOL_VERSION = 20
+
+
+def connect_command(method: str | None, data: bytes) -> bytes:
+    """Return the command that begins a connection."""
+    login = b"" if method is None else field(5, method) + field(3, data)
+    return _framed(CONNECT, field(1, _CLIENT) + login + field(4, _PROTOCOL_VERSION))
+
+
+def auth_response_command(method: str, data: bytes) -> bytes:
+    """Return the answer to a broker that asks for the credentials once more."""
+    login = field(1, method) + field(2, data)
+    return _framed(AUTH_RESPONSE, field(1, _CLIENT) + field(2, login) + field(3, _PROTOCOL_VERSION))
+
+
+def lookup_command(topic: str, listener: str | None) -> bytes:
+    """Return the question which broker serves a topic. It creates no topic."""
+    advertised = b"" if listener is None else field(7, listener)
+    return _framed(LOOKUP, field(1, topic) + field(2, 1) + advertised)
+
+
+def read_command(command: bytes) -> tuple[int, Fields]:
+    """Return the type and the fields of a command. Raise ``ValueError`` if this is none."""
+    try:
+        found = fields(command)
+        kind = int(found[1])
+        body = found[kind]
+        if isinstance(body, bytes):
+            return kind, fields(body)
+    except (IndexError, KeyError) as error:
+        raise ValueError("not a command of Pulsar") from error
+    raise ValueError("not a command of Pulsar")
+
+
+def text_field(body: Fields, number: int) -> str:
+    """Return a field as text; empty if there is none."""
+    found = body.get(number)
+    return found.decode(errors="replace") if isinstance(found, bytes) else ""
+
+
+def number_field(body: Fields, number: int) -> int | None:
+    """Return a field as a number, or None."""
+    found = body.get(number)
+    return found if isinstance(found, int) else None
+
+
+def _framed(kind: int, body: bytes) -> bytes:
+    command = field(1, kind) + field(kind, body)
+    return SIZE.pack(len(command) + SIZE.size) + SIZE.pack(len(command)) + command

@@ -1,0 +1,69 @@
+"""A peer on loopback that is no broker, or one that misbehaves: what it does with each connection is a function."""
+
+from __future__ import annotations
+
+import socket
+import struct
+import threading
+from contextlib import contextmanager, suppress
+
+from mqplug_pulsar._format.protobuf import field
+
+
+@contextmanager
+def peer(serve):
+    """Yield the port of a server that calls ``serve`` with each connection, on a thread, and then leaves it open."""
+    opened, threads = [], []
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def accept():
+            with suppress(OSError):  # the server was closed
+                while True:
+                    connection, _ = server.accept()
+                    opened.append(connection)
+                    threads.append(threading.Thread(target=attempt, args=(connection,)))
+                    threads[-1].start()
+
+        def attempt(connection):
+            with suppress(OSError):  # the other side has gone
+                serve(connection)
+
+        threads.append(threading.Thread(target=accept))
+        threads[0].start()
+        try:
+            yield server.getsockname()[1]
+        finally:
+            server.shutdown(socket.SHUT_RDWR)
+            for each in opened:
+                with suppress(OSError):
+                    each.shutdown(socket.SHUT_RDWR)
+                each.close()
+            for thread in threads:
+                thread.join()
+
+
+def silent(connection):
+    """Say nothing."""
+
+
+def hang_up(connection):
+    """Close the connection as soon as something arrives."""
+    connection.recv(1)
+    connection.shutdown(socket.SHUT_RDWR)
+
+
+def says(*answers):
+    """Return what answers each command with the next of these, and then says nothing."""
+
+    def serve(connection):
+        for answer in answers:
+            connection.recv(65536)
+            connection.sendall(answer)
+
+    return serve
+
+
+def command(kind, *fields):
+    """Return a command of Pulsar's protocol: its type, and its fields as (number, value)."""
+    body = field(1, kind) + field(kind, b"".join(field(*each) for each in fields))
+    return struct.pack(">II", len(body) + 4, len(body)) + body
