@@ -219,6 +219,23 @@ def test_nodes_are_killed_and_started():
     assert done.count("kill_node") == done.count("start_node") == verdict.counts.faults
 
 
+def test_the_topic_is_unloaded():
+    """Where a harness can unload a topic, the check does so with its own topic, while clients work."""
+    done = []
+    with memory() as inner:
+        verdict = check_history(Harness(connect=inner.connect, unload=done.append), 2.5, 1, plan=QUICK)
+    assert not verdict.anomalies, str(verdict)
+    assert done
+    assert {name.startswith("history-") for name in done} == {True}
+    assert len(done) == verdict.counts.faults
+
+
+def test_long_runs_are_disturbed_as_often_as_those_of_a_minute():
+    """A longer run has more faults, not the same number."""
+    assert Plan(seconds=2).pace == 2
+    assert Plan(seconds=60).pace == Plan(seconds=600).pace == 60
+
+
 def test_an_error_that_is_none_of_ours_is_an_anomaly():
     """What no caller should ever see ends an actor, and is told."""
     with memory() as inner:

@@ -16,9 +16,17 @@ from mqplug_devbrokers._server import PROBE_TOPIC, BrokerServer
 from mqplug_devbrokers._tools import fill_in, run_tool, template
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
     from pathlib import Path
     from typing import Self
+
+    from mqplug_devbrokers._server import BrokerHooks
+
+    class PulsarHooks(BrokerHooks):
+        """The hooks of a harness that disturb a broker, one of its topics, or the network in front of it."""
+
+        unload: Callable[[str], None]
+
 
 VERSION_VARIABLE = "MQPLUG_DEVBROKERS_PULSAR"
 TRIM_TIMEOUT_S = 30.0
@@ -117,6 +125,10 @@ class PulsarServer(BrokerServer):
         """The lines of a `mqplug.toml` that connects to this server."""
         token = "" if self._token is None else f'token = "{self._token}"\n'
         return f'[pulsar]\nservice_url = "{self.service_url}"\nadmin_url = "{self.admin_url}"\n{token}'
+
+    def hooks(self) -> PulsarHooks:
+        """Return the hooks of a harness of `mqplug.testing`: `Harness(..., **server.hooks())`."""
+        return {**super().hooks(), "unload": self.unload}
 
     def unload(self, topic: str | None = None, *, namespace: str = NAMESPACE) -> None:
         """Unload a topic, all its partitions, or one partition; without a topic, all topics of a namespace.

@@ -18,7 +18,7 @@ NOT_HOOKS: Final = frozenset({"connect", "waiting", "absent", "known_failures", 
 """The fields of a harness that are not hooks."""
 DISTURBING_HOOKS: Final = (
     "restart", "kill", "pause", "kill_node", "cut_network", "stall_replies", "drop_replies", "reset_replies",
-    "fill_disk", "corrupt_tail", "tear_tail",
+    "unload", "fill_disk", "corrupt_tail", "tear_tail",
 )  # fmt: skip
 """The hooks that disturb a server, its network or its disk. A harness over a server that others run has none."""
 
@@ -59,6 +59,8 @@ class Harness:
     ``stall_replies``, ``drop_replies`` and ``reset_replies`` affect only the replies of the server: they are delayed
     until the network is healed, lost, or replaced by a reset of the connection. ``heal_network`` ends each. A ``Proxy``
     provides them all.
+    ``unload`` makes it close a topic that clients use, as when a server hands it over to another: they have to open it
+    again.
     ``fill_disk`` leaves it no disk space until the returned function is called.
     ``tear_tail`` leaves half a write at the end of the stored data, as a power cut does; all clients are closed or
     killed before. ``corrupt_tail`` damages the last message stored in this topic while no client is connected; the
@@ -114,6 +116,7 @@ class Harness:
     stall_replies: Callable[[], None] | None = None
     drop_replies: Callable[[], None] | None = None
     reset_replies: Callable[[], None] | None = None
+    unload: Callable[[str], None] | None = None
     fill_disk: Callable[[], Callable[[], None]] | None = None
     tear_tail: Callable[[], None] | None = None
     corrupt_tail: Callable[[str], Callable[[], None]] | None = None

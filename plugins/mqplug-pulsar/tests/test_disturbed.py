@@ -33,8 +33,15 @@ def frozen(server, stream):
     server.unpause()
 
 
+def unloaded(server, stream):
+    """Every topic of the namespace closed and opened again, three times."""
+    for _ in range(3):
+        server.unload()
+        time.sleep(1)
+
+
 @pytest.mark.timeout(300)
-@pytest.mark.parametrize("disturb", [restarted, killed, frozen])
+@pytest.mark.parametrize("disturb", [restarted, killed, frozen, unloaded])
 def test_all_goes_on(pulsar_server, mq, topic, disturb):
     """What was stored is there in order, each message is taken, none again that was acked for good."""
     with Stream(mq, topic, "g") as stream:

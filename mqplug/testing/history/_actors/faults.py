@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Final
 from zlib import crc32
 
@@ -51,16 +52,19 @@ def call_faults(seed: str, defects: Sequence[Rule], *, legal: bool) -> Faults:
 
 @attrs.frozen
 class BackendFault:
-    """A fault that the harness can begin and end; ``alone`` requires that all actors have left."""
+    """A fault that the harness can begin, and end unless it passes by itself.
+
+    ``alone`` requires that all actors have left.
+    """
 
     name: str
     begin: Callable[[], None]
-    end: Callable[[], None]
+    end: Callable[[], None] | None = None
     alone: bool = False
 
 
-def backend_faults(harness: Harness) -> list[BackendFault]:
-    """Return the faults of this harness, with clients connected or while they are away."""
+def backend_faults(harness: Harness, topic: str) -> list[BackendFault]:
+    """Return the faults of this harness to a topic, with clients connected or while they are away."""
     hooks = [
         ("kill", harness.kill, harness.start),
         ("kill of a node", harness.kill_node, harness.start_node),
@@ -68,8 +72,10 @@ def backend_faults(harness: Harness) -> list[BackendFault]:
         ("cut", harness.cut_network, harness.heal_network),
     ]
     found = [BackendFault(name, one, other) for name, one, other in hooks if one is not None and other is not None]
+    if harness.unload is not None:
+        found.append(BackendFault("unload", partial(harness.unload, topic)))
     if harness.restart is not None:
-        found.append(BackendFault("restart", harness.restart, lambda: None, alone=True))
+        found.append(BackendFault("restart", harness.restart, alone=True))
     return found
 
 
@@ -84,9 +90,8 @@ class FaultActor:
 
     def perform(self) -> None:
         """Disturb the backend until the run ends. It always recovers at the end."""
-        seconds = self._context.plan.seconds
         while self._context.running:
-            self._context.sleep(self._random.uniform(0.15, 0.35) * seconds)
+            self._context.sleep(self._random.uniform(0.15, 0.35) * self._context.plan.pace)
             if self._context.running:
                 self.make(self._random.choice(self._choice))
 
@@ -107,6 +112,8 @@ class FaultActor:
 
     def _under_way(self, fault: BackendFault) -> None:
         fault.begin()
+        if fault.end is None:
+            return
         try:
             self._context.sleep(self._random.uniform(0.1, 3.0))
         finally:

@@ -31,6 +31,11 @@ class Plan:
         """Return the random numbers of one actor."""
         return Random(f"{self.seed}/{name}")
 
+    @property
+    def pace(self) -> float:
+        """The seconds in which a few faults happen: those of the run, at most a minute."""
+        return min(self.seconds, 60.0)
+
     def session(self, random: Random) -> float:
         """Draw the seconds that an actor works before it leaves and comes back."""
         return random.uniform(0.15, 0.4) * min(max(self.seconds, 1.0), 20.0)

@@ -103,7 +103,7 @@ def _run(harness: Harness, plan: Plan, *, faults: bool, defects: Sequence[Rule])
         if faults and not defects and harness.second_process:
             happened = WorkerProcesses(context, harness.second_process).perform()
         else:
-            _act(context, all_actors(context, groups, able), backend_faults(harness) if faults else [])
+            _act(context, all_actors(context, groups, able), backend_faults(harness, context.topic) if faults else [])
             happened = len(injected.happened)
         injected.active = False
         FinalReads(context, guarantee).close(groups)

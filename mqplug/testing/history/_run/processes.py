@@ -132,7 +132,8 @@ class WorkerProcesses:
     def __init__(self, context: RunContext, url: str) -> None:
         self._context = context
         self._host = context.harness.host
-        self._faults = [] if self._host else [each for each in backend_faults(context.harness) if not each.alone]
+        faults = [] if self._host else backend_faults(context.harness, context.topic)
+        self._faults = [each for each in faults if not each.alone]
         self._random = context.plan.lots(FAULT_LOTS)
         urls = [url, context.harness.process_behind_network or url]
         tasks = [
@@ -146,7 +147,8 @@ class WorkerProcesses:
         """Let them work for the seconds of the plan, and record their events. Return the number of injected faults."""
         seconds = self._context.plan.seconds
         # Clients of a server need time to reconnect, and the server to notice missing members.
-        calm = (1.0, 4.0) if self._host else (0.1 * seconds, 0.3 * seconds)
+        pace = self._context.plan.pace
+        calm = (1.0, 4.0) if self._host else (0.1 * pace, 0.3 * pace)
         self._wait_until_all_work()
         deadline = Deadline(seconds)
         try:

@@ -1,0 +1,53 @@
+"""The history check over a real Pulsar, as long as ``MQPLUG_HISTORY`` says, in seconds."""
+
+from __future__ import annotations
+
+import os
+
+import attrs
+import pytest
+from plain_topics import plain_topics
+
+import mqplug
+from mqplug.testing.history import Plan, check_history
+from mqplug_pulsar._harness import harness as shipped
+
+SECONDS = float(os.environ.get("MQPLUG_HISTORY", "0"))
+
+pytestmark = [
+    pytest.mark.skipif(not SECONDS, reason="MQPLUG_HISTORY=600 runs it for ten minutes"),
+    pytest.mark.timeout(600 + 2 * SECONDS),
+]
+
+
+def check(server, plan=None, **settings):
+    """Run it with all faults that the server offers, and these settings of its clients."""
+    query = "".join(f"&{key}={value}" for key, value in settings.items())
+    with shipped(server.url + query) as over_any_broker:
+        verdict = check_history(
+            attrs.evolve(
+                over_any_broker,
+                absent={},
+                second_process=server.url + query,
+                process_behind_network=server.relayed_url + query,
+                behind_network=lambda: mqplug.connect(server.relayed_url + query),
+                **server.hooks(),
+            ),
+            SECONDS,
+            plan=plan,
+            rerun=False,
+            keep=os.environ.get("MQPLUG_HISTORY_FILE"),
+        )
+    print(verdict.line)  # noqa: T201
+    assert not verdict.anomalies, str(verdict)
+
+
+def test_batches_in_partitions(pulsar_server):
+    """Nothing is lost or out of order while broker, clients, network and topic are killed, frozen, cut and unloaded."""
+    check(pulsar_server)
+
+
+def test_a_topic_without_partitions(pulsar_server):
+    """The same over a topic without partitions, which several members share."""
+    with plain_topics():
+        check(pulsar_server, Plan(partitions=1))
