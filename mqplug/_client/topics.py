@@ -65,7 +65,8 @@ class Topics:
 
     def matching(self, pattern: Matching, deadline: Deadline) -> list[Log]:
         """Return the logs of all topics that match. One that is deleted meanwhile is left out."""
-        names = list(filter(pattern.matches, self.names(deadline)))
+        listed = self._backend.list_topics(self._connection, deadline, pattern.pattern)
+        names = sorted(filter(pattern.matches, listed))
         try:
             found = self.find_all(names, deadline)
         except TopicNotFound:

@@ -86,13 +86,19 @@ class TopicFollower:
             added = session.backend.resolve(session.connection, EARLIEST, new, deadline)
             self._assignment.hold(added, lenient=True)
             start = {**_positions(session.options.start), **added}
-        session.options = attrs.evolve(session.options, logs=logs, start=start)
+        options = session.options
+        session.options = attrs.evolve(options, logs=logs, start=start)
         session.logs[:] = logs
         driver = session.driver
-        if driver is None:
-            session.open(deadline)
-        elif follows(driver):
-            driver.follow(session.options, deadline.remaining(NO_TIMEOUT_S))
+        try:
+            if driver is None:
+                session.open(deadline)
+            elif follows(driver):
+                driver.follow(session.options, deadline.remaining(NO_TIMEOUT_S))
+        except BaseException:  # the next look finds the same change, and tries again
+            session.options = attrs.evolve(options, logs=[log for log in options.logs if log in logs])
+            session.logs[:] = session.options.logs
+            raise
 
 
 def _positions(start: GroupStart) -> Mapping[Log, Position]:

@@ -145,8 +145,8 @@ class Backend:
     def delete_topic(self, connection: Connection, topic: str, deadline: Deadline) -> None:
         self._administer(connection, DeleteTopic(topic), deadline, topic)
 
-    def list_topics(self, connection: Connection, deadline: Deadline) -> list[str]:
-        return list(self._administer(connection, ListTopics(), deadline))
+    def list_topics(self, connection: Connection, deadline: Deadline, pattern: str | None = None) -> list[str]:
+        return list(self._administer(connection, ListTopics(pattern), deadline))
 
     def add_partitions(self, connection: Connection, action: AddPartitions, deadline: Deadline) -> None:
         self._administer(connection, action, deadline, action.topic)

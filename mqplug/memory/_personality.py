@@ -100,11 +100,12 @@ PULSAR: Final = Personality(
     whole_entries=True,
     takes_over=True,
     capabilities=Capabilities(
-        delete_topic=True, list_topics=True, add_partitions=True, groups=True, durable_groups=True, ordered=True,
-        exclusive=True, shared=True, key_shared=True, nack=True, ack_timeout=True, seek_time=True, retention=True,
-        pause_resume=True, null_payload=True, headers=True, keys=True, partitions=True, timestamps_producer=True,
-        individual_ack=True, ack_granularity="entry", cumulative_ack=True, commit=True, header_duplicates=True,
-        batch_index=True, time_index=True, multi_client=True, message_max_bytes=5 * 1024 * 1024 - 10 * 1024,
+        delete_topic=True, list_topics=True, topic_patterns=True, add_partitions=True, groups=True, durable_groups=True,
+        ordered=True, exclusive=True, shared=True, key_shared=True, nack=True, ack_timeout=True, seek_time=True,
+        retention=True, pause_resume=True, null_payload=True, headers=True, keys=True, partitions=True,
+        timestamps_producer=True, individual_ack=True, ack_granularity="entry", cumulative_ack=True, commit=True,
+        header_duplicates=True, batch_index=True, time_index=True, multi_client=True,
+        message_max_bytes=5 * 1024 * 1024 - 10 * 1024,
         header_max_bytes=1024 * 1024,
     ),
 )  # fmt: skip

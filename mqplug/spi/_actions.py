@@ -81,7 +81,14 @@ class AddPartitions:
 
 @attrs.frozen
 class ListTopics:
-    """Answer with the names of all topics, except the backend's own."""
+    """Answer with the names of all topics, except the backend's own.
+
+    A consumer asks with its ``pattern``, and takes the names that match it as a whole. A backend that has topics beside
+    those that it lists otherwise answers with them if the pattern names them, spelled as the pattern does. Others need
+    not look at it.
+    """
+
+    pattern: str | None = None
 
 
 @attrs.frozen

@@ -111,6 +111,22 @@ def test_an_outage_while_looking_is_no_end(mq: mqplug.Client, caplog: pytest.Log
         assert got.value == b"2"
 
 
+@pytest.mark.parametrize("group", [None, "g"])
+def test_a_driver_that_cannot_follow_yet_is_asked_again(mq: mqplug.Client, group: str | None) -> None:
+    """Where the driver fails to read a new topic, a later look finds it again, and nothing of it is missed."""
+    mq.create_topic("orders.eu")
+    with mq.consumer(ORDERS, group=group, start=EARLIEST) as orders:
+        driver = orders._session.driver_session.driver
+        with patch.object(type(driver), "follow", side_effect=mqplug.Timeout("the broker is slow")) as follow:
+            mq.create_topic("orders.us")
+            send(mq, "orders.us", b"1")
+            wait_until(lambda: follow.call_count > 1)
+            assert len(orders._session.driver_session.logs) == 1
+        got = orders.receive(10)
+        assert got is not None
+        assert got.value == b"1"
+
+
 @pytest.mark.parametrize(("options", "error", "says"), [
     ({"partitions": [0], "start": EARLIEST}, TypeError, "partitions="),
     ({"create": True, "group": "g"}, TypeError, "create="),

@@ -16,6 +16,7 @@ from mqplug.spi import (
     DeleteTopic,
     DescribeGroup,
     DescribeTopic,
+    DescribeTopics,
     Descriptor,
     GroupPosition,
     Listener,
@@ -36,10 +37,10 @@ if TYPE_CHECKING:
 __all__ = ["PulsarSettings"]
 
 _CAPABILITIES = Capabilities(
-    delete_topic=True, list_topics=True, groups=True, durable_groups=True, ordered=True, seek_time=True,
-    retention=True, null_payload=True, headers=True, keys=True, partitions=True, timestamps_producer=True, auth=True,
-    individual_ack=True, ack_granularity="entry", cumulative_ack=True, commit=True, header_duplicates=True,
-    batch_index=True, time_index=True, multi_client=True, multi_node=True, persistent=True,
+    delete_topic=True, list_topics=True, topic_patterns=True, groups=True, durable_groups=True, ordered=True,
+    seek_time=True, retention=True, null_payload=True, headers=True, keys=True, partitions=True,
+    timestamps_producer=True, auth=True, individual_ack=True, ack_granularity="entry", cumulative_ack=True, commit=True,
+    header_duplicates=True, batch_index=True, time_index=True, multi_client=True, multi_node=True, persistent=True,
     add_partitions=True, exclusive=True, pause_resume=True, multi_process=True,
     message_max_bytes=5 * 1024 * 1024 - 10 * 1024, header_max_bytes=1024 * 1024,
 )  # fmt: skip
@@ -119,7 +120,7 @@ def mqplug_bounds(connection: PulsarConnection, logs: Sequence[Log], timeout: fl
 
 @hookimpl
 def mqplug_administer(connection: PulsarConnection, action: Action, timeout: float) -> Any:
-    from mqplug_pulsar._admin import group_listing, subscriptions, topics
+    from mqplug_pulsar._admin import group_listing, subscriptions, topic_patterns, topics
 
     match action:
         case CreateTopic():
@@ -129,10 +130,14 @@ def mqplug_administer(connection: PulsarConnection, action: Action, timeout: flo
         case DeleteTopic(topic):
             topics.delete(connection, topic, timeout)
             return True
+        case ListTopics(str(pattern)):
+            return topic_patterns.candidates(connection, pattern, timeout)
         case ListTopics():
             return topics.names(connection, timeout)
         case DescribeTopic(topic):
             return topics.describe(connection, topic, timeout)
+        case DescribeTopics(names):
+            return topics.describe_all(connection, names, timeout)
         case DescribeGroup(group, logs):
             return subscriptions.subscription_positions(connection, logs, group, timeout)
         case ListGroups(topic):

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
+from functools import partial
 from http import HTTPStatus
 from urllib.parse import quote
 
@@ -105,20 +107,28 @@ def delete(connection: PulsarConnection, topic: str, timeout: float) -> None:
 
 
 def names(connection: PulsarConnection, timeout: float) -> list[str]:
-    """Return the topics of the namespace, except Pulsar's own and single partitions."""
-    admin = required_admin(connection, "listing topics")
-    tenant, namespace = (quote(part, safe="") for part in (connection.names.tenant, connection.names.namespace))
-    home = f"persistent/{tenant}/{namespace}"
+    """Return the topics of the connection's namespace."""
+    home = connection.names
     try:
-        partitioned = {topic_name(each) for each in admin.get(f"{home}/partitioned", timeout)}
-        every = {topic_name(each) for each in admin.get(home, timeout)}
+        found = full_names(required_admin(connection, "listing topics"), home.tenant, home.namespace, timeout)
     except AdminRefused as error:
-        raise mqplug.Error(
-            f"the topics of {connection.names.tenant}/{connection.names.namespace} cannot be listed: {error}"
-        ) from error
+        raise mqplug.Error(f"the topics of {home.tenant}/{home.namespace} cannot be listed: {error}") from error
+    return sorted(map(home.canonical, found))
+
+
+def full_names(admin: AdminInterface, tenant: str, namespace: str, timeout: float) -> set[str]:
+    """Return the full names of the topics of a namespace, except Pulsar's own and single partitions."""
+    path = "/".join(["persistent", quote(tenant, safe=""), quote(namespace, safe="")])
+    partitioned = {topic_name(each) for each in admin.get(f"{path}/partitioned", timeout)}
+    every = {topic_name(each) for each in admin.get(path, timeout)}
     plain = {each for each in every if parent(each) not in partitioned}
-    found = {connection.names.canonical(each) for each in partitioned | plain}
-    return sorted(name for name in found if not name.startswith("__"))
+    return {each for each in partitioned | plain if not each.rpartition("/")[2].startswith("__")}
+
+
+def describe_all(connection: PulsarConnection, topics: Sequence[str], timeout: float) -> list[TopicInfo]:
+    """Return these topics, without their retention. Raise ``TopicNotFound`` if one is missing."""
+    found = connection.calls.each({topic: partial(connection.describe, topic, timeout) for topic in topics}, timeout)
+    return [found[topic] for topic in topics]
 
 
 def required_admin(connection: PulsarConnection, what: str) -> AdminInterface:

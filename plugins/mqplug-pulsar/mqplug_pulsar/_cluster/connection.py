@@ -23,7 +23,7 @@ from mqplug_pulsar._format.topic_names import NamespaceTopics, partition_topic
 
 T = TypeVar("T")
 
-ADMIN_CAPABILITIES = ("delete_topic", "add_partitions", "list_topics", "retention")
+ADMIN_CAPABILITIES = ("delete_topic", "add_partitions", "list_topics", "topic_patterns", "retention")
 """What only the admin interface can do."""
 PROBE_NAME = "mqplug-probe"  # a topic that need not exist: any answer shows that the broker is up
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Future
 from contextlib import suppress
 from typing import Any
@@ -21,13 +21,17 @@ class AddedPartitions:
 
     def __init__(self, connection: PulsarConnection, logs: Iterable[Log], subscribe: Callable[[Log], Any]) -> None:
         self._connection = connection
-        self._counts = Counter(log.topic for log in logs)
+        self._counts: Mapping[str, int] = Counter(log.topic for log in logs)
         self._subscribe = subscribe
         self._next = time.monotonic() + PARTITION_CHECK_S
         self._under_way: Future[OpenedConsumers] | None = None
 
-    def opened(self) -> OpenedConsumers:
-        """Return the consumers opened since the last call. Never waits."""
+    def follow(self, logs: Iterable[Log]) -> None:
+        """Check the topics of these logs from now on."""
+        self._counts = Counter(log.topic for log in logs)
+
+    def opened(self, held: Iterable[Log]) -> OpenedConsumers:
+        """Return the consumers opened since the last call, of logs that are not held yet. Never waits."""
         look = self._under_way
         if look is None:
             if time.monotonic() >= self._next:
@@ -38,8 +42,11 @@ class AddedPartitions:
         self._under_way, self._next = None, time.monotonic() + PARTITION_CHECK_S
         if look.exception() is not None:
             return {}  # the broker is down, or the topic deleted: a poll reports that
-        self._counts.update(log.topic for log in look.result())
-        return look.result()
+        found = look.result()
+        unwanted = {log for log in found if log in held or log.topic not in self._counts}  # the topics have changed
+        _close({log: found.pop(log) for log in unwanted})
+        self._counts = Counter(self._counts) + Counter(log.topic for log in found)
+        return found
 
     def _begin(self) -> None:
         with suppress(Closed):

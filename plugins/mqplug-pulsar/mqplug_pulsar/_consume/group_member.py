@@ -35,25 +35,27 @@ class PulsarGroupMember:
         self._queue = queue_length(options)
         self._feeds = PartitionFeeds(connection, self._receive)
         self._committer = Committer(connection, group, self._name)
-        self._unreported: Mapping[Log, GroupPosition] = {}  # assigned, but not reported to the listener yet
-        self._join(timeout)
+        self._unreported: dict[Log, GroupPosition] = {}  # assigned, but not reported to the listener yet
+        deadline = Deadline(timeout)
+        subscriptions.prepare_group(connection, options, timeout)
+        self._join(options.logs, deadline)
         self._growth = AddedPartitions(connection, options.logs, self._subscribe)
 
-    def _join(self, timeout: float) -> None:
-        deadline = Deadline(timeout)
-        subscriptions.prepare_group(self._connection, self._options, timeout)
-        self._subscribe_all(self._options.logs, deadline.remaining())
+    def _join(self, logs: Sequence[Log], deadline: Deadline) -> None:
+        """Become a member on these logs as well. If that fails on one, do not on any."""
+        held = self._feeds.logs
+        self._subscribe_all(logs, deadline.remaining())
         try:
-            self._unreported = self._stored(deadline.remaining())
+            self._unreported |= self._stored(logs, deadline.remaining())
         except BaseException:
-            self._feeds.close_all(max(1.0, deadline.remaining()))
+            self._feeds.keep_only(held, max(1.0, deadline.remaining()))
             raise
 
-    def _stored(self, timeout: float) -> dict[Log, GroupPosition]:
+    def _stored(self, logs: Sequence[Log], timeout: float) -> dict[Log, GroupPosition]:
         """Return where reading begins, as far as it is known. The broker skips acked messages behind it."""
-        begin = {log: GroupPosition(Position(log, message_ids.LOG_BEGIN)) for log in self._options.logs}
+        begin = {log: GroupPosition(Position(log, message_ids.LOG_BEGIN)) for log in logs}
         if self._connection.admin is not None:
-            stored = subscriptions.cursors(self._connection, self._options.logs, self._group, timeout)
+            stored = subscriptions.cursors(self._connection, logs, self._group, timeout)
             for log, cursor in stored.items():
                 position = Position(log, cursor.position)
                 begin[log] = GroupPosition(position)
@@ -87,7 +89,7 @@ class PulsarGroupMember:
         if self._unreported:
             begin, self._unreported = self._unreported, {}
             self._listener.assigned(begin)
-        if opened := self._growth.opened():
+        if opened := self._growth.opened(self._feeds.logs):
             for log, native in opened.items():
                 self._add(log, native)
             self._listener.assigned({log: GroupPosition(Position(log, message_ids.LOG_BEGIN)) for log in opened})
@@ -119,6 +121,16 @@ class PulsarGroupMember:
     def commit(self, positions: Mapping[Log, GroupPosition], timeout: float) -> None:
         """Store positions and acked ranges."""
         self._committer.commit(positions, timeout)
+
+    def follow(self, options: ConsumerOptions, timeout: float) -> None:
+        """Read these logs as a member from now on."""
+        deadline = Deadline(timeout)
+        self._options = options
+        self._queue = queue_length(options)
+        self._feeds.keep_only(options.logs, deadline.remaining())
+        self._unreported = {log: begin for log, begin in self._unreported.items() if log in self._feeds}
+        self._join([log for log in options.logs if log not in self._feeds], deadline)
+        self._growth.follow(options.logs)
 
     def close(self, timeout: float) -> None:
         """Leave the group."""

@@ -45,6 +45,11 @@ class PartitionFeeds:
     def __contains__(self, log: Log) -> bool:
         return log in self._feeds
 
+    @property
+    def logs(self) -> list[Log]:
+        """The logs that have a feed."""
+        return list(self._feeds)
+
     def __getitem__(self, log: Log) -> PartitionFeed:
         return self._feeds[log]
 
@@ -153,6 +158,12 @@ class PartitionFeeds:
         """Close these feeds."""
         with suppress(mqplug.Error):  # closes that the broker does not answer in time go on by themselves
             self._connection.calls.each({feed: feed.close for feed in feeds}, timeout)
+
+    def keep_only(self, logs: Iterable[Log], timeout: float) -> None:
+        """Close the feeds of other logs, and hold them no more."""
+        gone = [self._feeds.pop(log) for log in set(self._feeds).difference(logs)]
+        self._paused.difference_update(feed.log for feed in gone)
+        self.close(gone, timeout)
 
     def close_all(self, timeout: float) -> None:
         """Close the feeds, and hold none any more."""

@@ -52,6 +52,14 @@ class PulsarReader:
         self._read_from(positions, timeout)
         self._feeds.close(old, max(1.0, deadline.remaining()))
 
+    def follow(self, options: ConsumerOptions, timeout: float) -> None:
+        """Read these logs from now on."""
+        deadline = Deadline(timeout)
+        start = options.start if isinstance(options.start, Mapping) else {}
+        self._queue = queue_length(options)
+        self._feeds.keep_only(options.logs, deadline.remaining())
+        self._read_from({log: start[log] for log in options.logs if log not in self._feeds}, deadline.remaining())
+
     def commit(self, positions: Mapping[Log, GroupPosition], timeout: float) -> None:
         """Do nothing: there is no group."""
 

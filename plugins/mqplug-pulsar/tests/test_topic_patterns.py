@@ -1,0 +1,158 @@
+"""Topics chosen by a pattern: in the connection's namespace and in others, there and to come."""
+
+from __future__ import annotations
+
+import re
+import time
+from contextlib import suppress
+from urllib.error import HTTPError
+
+import pytest
+from pulsar_driver import fill
+
+import mqplug
+from mqplug import EARLIEST, LATEST, matching
+from mqplug_pulsar._admin.topic_patterns import Scope, scopes
+
+LIMIT_S = 30
+
+
+@pytest.fixture
+def namespaces(mq, rest, name):
+    """Two fresh namespaces, without their tenant."""
+    made = [f"{name}-a", f"{name}-b"]
+    for each in made:
+        rest.ask("PUT", f"namespaces/public/{each}")
+    yield made
+    for each in made:
+        with suppress(HTTPError):
+            rest.ask("DELETE", f"namespaces/public/{each}?force=true")
+
+
+def create(rest, full, partitions=1):
+    """Create a topic by its full name; with 0 partitions it has none."""
+    path = full.replace("://", "/")
+    rest.ask("PUT", f"{path}/partitions" if partitions else path, partitions or None)
+
+
+def collect(consumer, count):
+    """Receive ``count`` messages, of topics that may not be known yet, and return their ids."""
+    found, end = [], time.monotonic() + LIMIT_S
+    while len(found) < count:
+        assert time.monotonic() < end, found
+        if (message := consumer.receive(0.2)) is not None:
+            found.append(message.id)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("pattern", "found"),
+    [
+        ("persistent://public/default/.*", [("public", "default")]),
+        (r"persistent://public/my\-ns/orders", [("public", r"my\-ns")]),
+        ("persistent://public/.*/orders", [("public", ".*")]),
+        ("persistent://public/.*", [("public", None)]),
+        ("persistent://.*", [(None, None)]),
+        ("persistent://public/(a/x|b/y)", [("public", None)]),
+        ("persistent://[a|/]+/ns/x", [("[a|/]+", "ns")]),
+        ("persistent://a/b/c|persistent://d/(e|f)/g", [("a", "b"), ("d", "(e|f)")]),
+        ("persistent://a/b/c|.*", [("a", "b"), (None, None)]),
+    ],
+)
+def test_where_a_pattern_looks(pattern, found):
+    """A pattern tells in which tenants and namespaces its topics can be; where it does not, all are looked at."""
+    scope_of = [Scope(*each) for each in found]
+    assert list(scopes(pattern)) == ([Scope(None, None)] if pattern.startswith("persistent://[") else scope_of)
+
+
+@pytest.mark.parametrize("group", [None, "g"])
+def test_topics_of_several_namespaces(mq, rest, name, namespaces, group):
+    """A pattern of full names reads the topics of several namespaces, with and without partitions."""
+    topics = [f"persistent://public/{each}/orders" for each in namespaces]
+    create(rest, topics[0].replace("orders", "beside"))
+    create(rest, topics[0], partitions=0)
+    create(rest, topics[1], partitions=2)
+    ids = [*fill(mq, topics[0], 2), *fill(mq, topics[1], 2)]
+    fill(mq, topics[0].replace("orders", "beside"), 1)
+    pattern = matching(f"persistent://public/{re.escape(name)}-.*/orders")
+    with mq.consumer(pattern, start=EARLIEST, group=group) as consumer:
+        assert {*collect(consumer, 4)} == {*ids}
+        assert {log.topic for log in consumer.assignment()} == {*topics}
+        assert consumer.receive(0.3) is None
+        fresh = fill(mq, topics[1], 1)
+        assert collect(consumer, 1) == [*fresh]
+
+
+@pytest.mark.parametrize("group", [None, "g"])
+@pytest.mark.parametrize("partitions", [0, 2])
+def test_later_topics_from_their_first_message(mq, rest, namespaces, group, partitions):
+    """A topic created later, in a namespace that had none, is read from its first message, even after ``LATEST``."""
+    pattern = matching(f"persistent://public/{re.escape(namespaces[0])}/.*")
+    with mq.consumer(pattern, start=LATEST, group=group) as consumer:
+        assert consumer.receive(0) is None
+        full = f"persistent://public/{namespaces[0]}/new"
+        create(rest, full, partitions)
+        ids = fill(mq, full, 3)
+        assert {*collect(consumer, 3)} == {*ids}
+        other = f"persistent://public/{namespaces[0]}/newer"
+        create(rest, other)
+        more = fill(mq, other, 2)
+        assert collect(consumer, 2) == [*more]
+        last = fill(mq, full, 1)
+        assert collect(consumer, 1) == [*last]
+
+
+def test_own_namespace_by_full_names(mq, topic):
+    """A pattern of full names finds the topics of the connection's own namespace; their messages have plain names."""
+    ids = fill(mq, topic, 2)
+    found = list(mq.read(matching(f"persistent://public/default/{re.escape(topic)}")))
+    assert [message.id for message in found] == [*ids]
+    assert {message.topic for message in found} == {topic}
+
+
+def test_acks_in_other_namespaces(mq, rest, namespaces):
+    """Acks of a pattern's member are stored, and its next member goes on behind them."""
+    full = f"persistent://public/{namespaces[0]}/orders"
+    create(rest, full)
+    ids = fill(mq, full, 3)
+    pattern = matching(f"persistent://public/{re.escape(namespaces[0])}/.*")
+    with mq.consumer(pattern, group="g") as member:
+        for _ in range(2):
+            member.ack(member.receive(LIMIT_S))
+        member.commit()
+    with mq.consumer(pattern, group="g") as member:
+        assert collect(member, 1) == [ids[2]]
+
+
+def test_a_namespace_that_does_not_exist(mq, name):
+    """A pattern in a namespace that does not exist matches nothing yet."""
+    with pytest.raises(mqplug.TopicNotFound):
+        list(mq.read(matching(f"persistent://public/{re.escape(name)}/.*")))
+    mq.consumer(matching(f"persistent://nobody{name}/.*"), group="g").close()
+
+
+def test_patterns_need_the_admin_interface(plain):
+    """Without ``admin_url``, a pattern is ``Unsupported``, which says how to get it, before any request."""
+    with pytest.raises(mqplug.Unsupported, match="topic_patterns") as caught:
+        plain.consumer(matching("persistent://public/default/.*"), group="g")
+    assert "admin_url" in caught.value.fix
+
+
+def test_partitions_added_to_a_patterns_topic(mq, rest, namespaces):
+    """Partitions that are added to a topic of a pattern are read once, from their first message."""
+    full = f"persistent://public/{namespaces[0]}/orders"
+    create(rest, full)
+    with mq.consumer(matching(f"persistent://public/{re.escape(namespaces[0])}/.*"), group="g") as member:
+        assert collect_none(member)
+        mq.add_partitions(full, 3)
+        with mq.producer(full) as out:
+            ids = [out.send(b"x", partition=number) for number in range(3)]
+        assert {*collect(member, 3)} == {*ids}
+        assert collect_none(member)
+        more = fill(mq, full, 1)
+        assert collect(member, 1) == [*more]
+
+
+def collect_none(consumer):
+    """Whether nothing comes for a moment."""
+    return consumer.receive(0.3) is None
