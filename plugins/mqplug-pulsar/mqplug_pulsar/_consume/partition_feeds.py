@@ -14,7 +14,6 @@ from mqplug.spi import ConsumerOptions
 from mqplug_pulsar._cluster.connection import PulsarConnection
 from mqplug_pulsar._consume.partition_feed import PartitionFeed
 from mqplug_pulsar._consume.received_messages import ReceivedMessages
-from mqplug_pulsar._format import message_ids
 
 ASSUMED_MESSAGE_BYTES = 16 * 1024  # turns prefetch_bytes into the length of a native queue, which counts messages
 MAX_QUEUE_MESSAGES = 1000
@@ -120,7 +119,7 @@ class PartitionFeeds:
         run = self._receive(feed, min(most, MAX_QUEUE_MESSAGES))
         if run is None:
             return None
-        feed.wanted = message_ids.position_behind(run.coordinates()[-1], message_ids.detail(run.ids[-1]))
+        feed.wanted = run.behind
         return Batch(feed.log, Position(feed.log, feed.wanted), len(run.messages), run)
 
     def _check_connected(self) -> mqplug.Error | None:

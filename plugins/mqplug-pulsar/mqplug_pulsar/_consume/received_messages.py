@@ -1,61 +1,99 @@
-"""Received native messages as columns."""
+"""Received native messages as columns.
+
+A column is one object's method, so that compiled code could hand over a whole batch in the place of this class.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cached_property
+from itertools import chain, compress, repeat
 from typing import Any
 
+from _pulsar import Message as Native, MessageId as NativeId
+
 from mqplug.spi import Headers, Numbers
-from mqplug_pulsar._format.escapes import EPOCH, headers_from_properties, key_from_text
-from mqplug_pulsar._format.message_ids import coordinates, detail
+from mqplug_pulsar._consume.entry_runs import EntryRun
+from mqplug_pulsar._format import message_ids
+from mqplug_pulsar._format.escapes import EPOCH, headers_from_properties, keys_from_texts
 
 
 class ReceivedMessages:
-    """Native messages of one partition, in order. Each column is built on demand."""
+    """Native messages of one partition, in order. Each column is built on demand.
 
-    def __init__(self, messages: list[Any]) -> None:
+    ``runs`` are these messages by entry, if their coordinates were found that way.
+    """
+
+    def __init__(self, messages: list[Any], runs: Sequence[EntryRun] | None = None) -> None:
         self.messages = messages
+        self._runs = runs
 
     @cached_property
     def ids(self) -> list[Any]:
         """The native ids. Only these can be acked safely: ids deserialized from bytes ack too many messages."""
-        return [message.message_id() for message in self.messages]
+        return list(map(Native.message_id, self.messages))
+
+    @cached_property
+    def behind(self) -> Numbers:
+        """The position behind the last message."""
+        if self._runs is not None:
+            return self._runs[-1].behind
+        return message_ids.position_behind(self._coordinates[-1], message_ids.detail(self.ids[-1]))
 
     @cached_property
     def _coordinates(self) -> list[Numbers]:
-        return [coordinates(native) for native in self.ids]
+        if self._runs is not None:
+            return list(chain.from_iterable(run.coordinates() for run in self._runs))
+        ids = self.ids
+        indexes = list(map(NativeId.batch_index, ids))
+        if min(indexes, default=-1) < 0:
+            return [message_ids.coordinates(native) for native in ids]
+        return list(zip(map(NativeId.ledger_id, ids), map(NativeId.entry_id, ids), indexes, strict=True))
 
     @cached_property
     def _properties(self) -> list[dict[str, str]]:
-        return [message.properties() for message in self.messages]
+        return list(map(Native.properties, self.messages))
+
+    @cached_property
+    def _log_times(self) -> list[int]:
+        return list(map(Native.publish_timestamp, self.messages))
 
     def coordinates(self) -> Sequence[Numbers]:
         return self._coordinates
 
     def details(self) -> Sequence[Numbers]:
-        return [detail(native) for native in self.ids]
+        if self._runs is not None:
+            return list(chain.from_iterable(repeat(run.detail, run.size) for run in self._runs))
+        of_entries: dict[Numbers, Numbers] = {}
+        for place, native in zip(self._coordinates, self.ids, strict=True):
+            if place[:2] not in of_entries:
+                of_entries[place[:2]] = message_ids.detail(native)
+        return [of_entries[place[:2]] for place in self._coordinates]
 
     def keys(self) -> Sequence[bytes | None]:
-        return [key_from_text(message.partition_key()) for message in self.messages]
+        return keys_from_texts(map(Native.partition_key, self.messages))
 
     def values(self) -> Sequence[bytes | None]:
-        return [None if message.has_null_value() else message.data() for message in self.messages]
+        values: list[bytes | None] = list(map(Native.data, self.messages))
+        if not all(values):
+            for row in compress(range(len(values)), map(Native.has_null_value, self.messages)):
+                values[row] = None
+        return values
 
     def headers(self) -> Sequence[Headers]:
-        return [headers_from_properties(properties) for properties in self._properties]
+        return [headers_from_properties(properties) if properties else () for properties in self._properties]
 
     def timestamps(self) -> Sequence[int]:
-        times = [message.event_timestamp() for message in self.messages]
+        times = list(map(Native.event_timestamp, self.messages))
         if all(times):
             return times
         return [
             time or (0 if EPOCH in properties else published)
-            for time, properties, published in zip(times, self._properties, self.log_times(), strict=True)
+            for time, properties, published in zip(times, self._properties, self._log_times, strict=True)
         ]
 
     def log_times(self) -> Sequence[int]:
-        return [message.publish_timestamp() for message in self.messages]
+        return self._log_times
 
     def attempts(self) -> Sequence[int]:
-        return [message.redelivery_count() + 1 for message in self.messages]
+        return [count + 1 for count in map(Native.redelivery_count, self.messages)]

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from functools import partial
-from itertools import islice
-from operator import ge, lt
+from itertools import chain, islice, takewhile
+from operator import ge, le
 from typing import Any
 
 from mqplug import Position, PositionLost
 from mqplug.spi import Numbers
 from mqplug_pulsar._cluster.broker_statistics import Skipped
 from mqplug_pulsar._cluster.connection import PulsarConnection
+from mqplug_pulsar._consume.entry_runs import entry_runs
 from mqplug_pulsar._consume.partition_feed import PartitionFeed
 from mqplug_pulsar._consume.received_messages import ReceivedMessages
 from mqplug_pulsar._consume.unacked import Unacked
@@ -22,26 +23,27 @@ LEDGERS_TIMEOUT_S = 10.0
 
 def wanted_by_reader(connection: PulsarConnection, feed: PartitionFeed, messages: list[Any]) -> ReceivedMessages | None:
     """Return the messages to deliver without a group, ascending. Raise ``PositionLost`` for a gap."""
-    run = ReceivedMessages(messages)
-    places = run.coordinates()
-    if not places:
+    if not messages:
         return None
+    runs = entry_runs(messages)
     wanted = feed.wanted or message_ids.LOG_BEGIN
-    if places[0][0] > wanted[0] > 0:
+    ledger = runs[0].first[0]
+    if ledger > wanted[0] > 0:
         _check_gap(connection, feed, wanted, messages)
-    if places[-1][0] != places[0][0]:  # messages of another ledger are checked the next time
-        turn = next(row for row, place in enumerate(places) if place[0] != places[0][0])
+    if runs[-1].first[0] != ledger:  # messages of another ledger are checked the next time
+        runs = list(takewhile(lambda run: run.first[0] == ledger, runs))
+        turn = sum(run.size for run in runs)
         feed.keep(messages[turn:])
-        run = ReceivedMessages(messages[:turn])
-        places = run.coordinates()
-    if places[0] >= wanted and all(map(lt, places, islice(places, 1, None))):
-        return run
+        messages = messages[:turn]
+    received = ReceivedMessages(messages, runs)
+    if all(map(le, chain([wanted], (run.behind for run in runs)), (run.first for run in runs))):
+        return received
     rows = []
-    for row, place in enumerate(places):
+    for row, place in enumerate(received.coordinates()):
         if place >= wanted:
             rows.append(row)
             wanted = (*place[:2], place[2] + 1)
-    return _rows(run, rows)
+    return _rows(received, rows)
 
 
 def _check_gap(connection: PulsarConnection, feed: PartitionFeed, wanted: Numbers, messages: list[Any]) -> None:

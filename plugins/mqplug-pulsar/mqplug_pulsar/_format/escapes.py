@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from base64 import b64decode, b64encode
 from binascii import Error as NotBase64
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from mqplug.spi import Headers
@@ -38,6 +38,12 @@ def key_from_text(text: str) -> bytes | None:
         except NotBase64:
             pass  # another producer's key that only looks escaped
     return text.encode("utf-8", "surrogateescape")
+
+
+def keys_from_texts(texts: Iterable[str]) -> list[bytes | None]:
+    """Return the key in each text."""
+    first = ESCAPE[0]
+    return [text.encode() if text and text[0] != first else key_from_text(text) for text in texts]
 
 
 def headers_to_properties(headers: Headers) -> dict[str, str]:

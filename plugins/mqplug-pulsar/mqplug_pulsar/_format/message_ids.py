@@ -17,6 +17,8 @@ MAX_LEDGER = 2**63 - 1
 INDEX_MAX = 2**31 - 1
 _BATCH_SIZE, _FIRST_CHUNK = 6, 7  # field numbers of Pulsar's MessageIdData
 _LEDGER, _ENTRY = 1, 2
+_BYTES = 2  # the wire type of a nested message
+_FIRST_CHUNK_TAG = bytes((_FIRST_CHUNK << 3 | _BYTES,))
 
 
 def coordinates(native: Any) -> Numbers:
@@ -25,7 +27,8 @@ def coordinates(native: Any) -> Numbers:
     place = (native.ledger_id(), native.entry_id(), index)
     if index >= 0:
         return place
-    chunk = fields(native.serialize()).get(_FIRST_CHUNK)
+    data = native.serialize()
+    chunk = fields(data).get(_FIRST_CHUNK) if _FIRST_CHUNK_TAG in data else None
     if not isinstance(chunk, bytes):
         return place
     first = fields(chunk)
@@ -41,8 +44,11 @@ def detail(native: Any) -> Numbers:
 
 def batch_size(data: bytes) -> Numbers:
     """Return the size of the batch in a serialized id; empty if it has none."""
-    if data[-2] == _BATCH_SIZE << 3 and data[-1] < 0x80:  # it comes last: nearly always this is enough
-        return (data[-1],)
+    if data[-1] < 0x80:  # it comes last: nearly always one of these is enough
+        if data[-2] == _BATCH_SIZE << 3:
+            return (data[-1],)
+        if data[-3] == _BATCH_SIZE << 3 and data[-2] >= 0x80:
+            return (data[-2] & 0x7F | data[-1] << 7,)
     size = fields(data).get(_BATCH_SIZE, 0)
     return (int(size),) if size else ()
 
