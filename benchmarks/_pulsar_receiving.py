@@ -102,17 +102,17 @@ def receiving_contests(mq: mqplug.Client, client: pulsar.Client, load: Load, jav
             ],
         ),
         Contest(
-            name=f"pulsar: consume in batches, values; {load.size} B", min_cpu_ratios={"read_next": 0.8},
+            name=f"pulsar: consume in batches, values; {load.size} B", min_cpu_ratios={"batch_receive": 0.8},
             ours=ours("receive_many(1000).values", _values),
             rivals=in_batches("data() of each", _raw_values),
         ),
         Contest(
-            name=f"pulsar: consume in batches, all fields; {load.size} B", min_cpu_ratios={"read_next": 0.8},
+            name=f"pulsar: consume in batches, all fields; {load.size} B", min_cpu_ratios={"batch_receive": 0.8},
             ours=ours("receive_many(1000): ids, keys, values, headers, times, attempts", _fields),
             rivals=in_batches("the getters of the same", _raw_fields),
         ),
         Contest(
-            name=f"pulsar: consume to Arrow; {load.size} B", min_cpu_ratios={"read_next": 0.7},
+            name=f"pulsar: consume to Arrow; {load.size} B", min_cpu_ratios={"batch_receive": 0.7},
             ours=ours("receive_many(1000).to_arrow() of six columns", _arrow),
             rivals=in_batches("the getters of six columns, Arrow", _raw_arrow),
         ),
