@@ -10,7 +10,7 @@ from urllib.request import ProxyHandler, Request, build_opener
 import pytest
 
 import mqplug
-from mqplug_devbrokers import PulsarServer
+from mqplug_devbrokers import PulsarSecurity, PulsarServer
 from mqplug_devbrokers.pytest_plugin import started
 
 _numbers = itertools.count()
@@ -55,6 +55,17 @@ def pulsar_server():
     """A running broker."""
     with started(PulsarServer) as server:
         yield server
+
+
+@pytest.fixture(scope="session")
+def secured():
+    """Addresses, credentials and rights of a broker where each role may do only what it was allowed.
+
+    It checks every second whether the tokens of its clients have expired, and takes messages of up to 2 MiB.
+    """
+    settings = {"authenticationRefreshCheckSeconds": "1", "maxMessageSize": str(2 * 1024 * 1024)}
+    with started(lambda: PulsarServer(security=PulsarSecurity(authorize=True), settings=settings)) as server:
+        yield server.secured
 
 
 @pytest.fixture(scope="session")
