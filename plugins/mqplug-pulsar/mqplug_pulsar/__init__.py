@@ -26,6 +26,7 @@ from mqplug.spi import (
     SymbolicStart,
     hookimpl,
 )
+from mqplug_pulsar._cluster.access_rights import CONSUME, EITHER, RIGHT_OF, naming_right
 from mqplug_pulsar._settings import PulsarSettings, from_url
 
 if TYPE_CHECKING:
@@ -72,6 +73,7 @@ def mqplug_open_producer(connection: PulsarConnection, options: ProducerOptions)
 
 
 @hookimpl
+@naming_right(CONSUME)
 def mqplug_open_consumer(
     connection: PulsarConnection, options: ConsumerOptions, listener: Listener, timeout: float
 ) -> PulsarReader | PulsarGroupMember:
@@ -84,6 +86,7 @@ def mqplug_open_consumer(
 
 
 @hookimpl
+@naming_right(CONSUME)
 def mqplug_resolve_start(
     connection: PulsarConnection, start: SymbolicStart, logs: Sequence[Log], timeout: float
 ) -> Mapping[Log, Position]:
@@ -93,6 +96,7 @@ def mqplug_resolve_start(
 
 
 @hookimpl
+@naming_right(CONSUME)
 def mqplug_move_group(
     connection: PulsarConnection, group: str, positions: Mapping[Log, GroupPosition], timeout: float
 ) -> bool:
@@ -108,10 +112,12 @@ def mqplug_watermarks(
 ) -> Mapping[Log, Watermarks]:
     from mqplug_pulsar._admin.log_positions import watermarks
 
-    return watermarks(connection, logs, since or {}, timeout)
+    with naming_right(CONSUME if connection.admin is None else EITHER):
+        return watermarks(connection, logs, since or {}, timeout)
 
 
 @hookimpl
+@naming_right(CONSUME)
 def mqplug_bounds(connection: PulsarConnection, logs: Sequence[Log], timeout: float) -> Mapping[Log, Bounds]:
     from mqplug_pulsar._admin.log_positions import bounds
 
@@ -120,6 +126,11 @@ def mqplug_bounds(connection: PulsarConnection, logs: Sequence[Log], timeout: fl
 
 @hookimpl
 def mqplug_administer(connection: PulsarConnection, action: Action, timeout: float) -> Any:
+    with naming_right(RIGHT_OF.get(type(action))):
+        return _administer(connection, action, timeout)
+
+
+def _administer(connection: PulsarConnection, action: Action, timeout: float) -> Any:
     from mqplug_pulsar._admin import group_listing, subscriptions, topic_patterns, topics
 
     match action:

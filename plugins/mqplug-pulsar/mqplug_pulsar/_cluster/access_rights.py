@@ -1,10 +1,10 @@
-"""The rights that operations need, as Pulsar's authorization names them."""
+"""The rights that operations need, as Pulsar's authorization names them. Imports no client library."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Final
+from typing import Final, TypeVar
 
 from mqplug import AccessDenied
 from mqplug.spi import (
@@ -21,14 +21,15 @@ from mqplug.spi import (
 
 PRODUCE: Final = "produce on the topic or its namespace"
 CONSUME: Final = "consume on the topic or its namespace"
-EITHER: Final = "produce or consume on the topic or its namespace"
-TENANT_ADMIN: Final = "administrator of the tenant (one of its adminRoles), or superuser"
+EITHER: Final = "produce (to send) or consume (to receive) on the topic or its namespace"
+LISTING: Final = "produce or consume on the namespace"
+TENANT_ADMIN: Final = "to be an administrator of the tenant (one of its adminRoles), or a superuser"
 
 RIGHT_OF: Final[dict[type[Action], str]] = {
     CreateTopic: TENANT_ADMIN,
     AddPartitions: TENANT_ADMIN,
     DeleteTopic: TENANT_ADMIN,
-    ListTopics: "produce or consume on the namespace",
+    ListTopics: LISTING,
     DescribeTopic: EITHER,
     ListGroups: EITHER,
     DescribeGroup: CONSUME,
@@ -36,9 +37,14 @@ RIGHT_OF: Final[dict[type[Action], str]] = {
 }
 
 
-def needed(right: str) -> str:
-    """Return the fix for a missing right."""
-    return f"Have it granted to this role: it needs {right}"
+E = TypeVar("E", bound=BaseException)
+
+
+def named(error: E, right: str | None) -> E:
+    """Make a refusal, if this is one, name the right that is needed. Return the error itself."""
+    if isinstance(error, AccessDenied) and right is not None:
+        error.fix = f"Have it granted to this role: it needs {right}"
+    return error
 
 
 @contextmanager
@@ -47,6 +53,5 @@ def naming_right(right: str | None) -> Iterator[None]:
     try:
         yield
     except AccessDenied as error:
-        if right is not None:
-            error.fix = needed(right)
+        named(error, right)
         raise

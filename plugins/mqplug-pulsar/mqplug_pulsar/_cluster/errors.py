@@ -24,7 +24,11 @@ _MEANINGS: dict[str, tuple[Made, str, str | None]] = {
     "ProducerBusy": (mqplug.Fenced, "another producer holds the topic", None),
     "ProducerFenced": (mqplug.Fenced, "another producer took the topic over", None),
     "AuthenticationError": (mqplug.AuthError, "the credentials were refused", "Check token= or the certificate files"),
-    "AuthorizationError": (mqplug.AccessDenied, "the credentials do not allow this", "Ask for the permission"),
+    "AuthorizationError": (
+        mqplug.AccessDenied,
+        "the credentials do not allow this",
+        "Have it granted to this role: it needs produce to send, and consume to receive",
+    ),
     "AlreadyClosed": (mqplug.Closed, "the native client was closed", None),
     "InvalidTopicName": (mqplug.InvalidName, "Pulsar does not accept this topic name", None),
     "MessageTooBig": (mqplug.MessageTooLarge, "the message is larger than the broker's limit", "Send less"),

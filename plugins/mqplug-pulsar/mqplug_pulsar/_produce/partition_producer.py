@@ -13,6 +13,7 @@ import _pulsar
 import mqplug
 from mqplug import Log
 from mqplug.spi import Sending
+from mqplug_pulsar._cluster.access_rights import PRODUCE, named
 from mqplug_pulsar._cluster.errors import error_from_exception, error_from_result
 from mqplug_pulsar._format import message_ids
 from mqplug_pulsar._format.escapes import EPOCH, headers_to_properties, key_to_text
@@ -76,7 +77,7 @@ class PartitionProducer:
 def _settle_failure(sending: Sending, result: Any) -> None:
     proven, error = error_from_result(result)
     if proven:
-        sending.failed(error)
+        sending.failed(named(error, PRODUCE))
     else:
         sending.unknown(error)
 
@@ -99,7 +100,7 @@ def _why(error: BaseException, topic: str) -> mqplug.Error:
     if isinstance(error, mqplug.Error):
         return error
     if isinstance(error, _pulsar.PulsarException):
-        return error_from_exception(error, topic)
+        return named(error_from_exception(error, topic), PRODUCE)
     made = mqplug.Error(f"the native client refused the message: {error}", topic=topic)
     made.__cause__ = error
     return made

@@ -1,0 +1,212 @@
+"""Roles with few rights: what they may do works, and every other call names the right that it needs."""
+
+from __future__ import annotations
+
+import re
+from contextlib import ExitStack
+
+import pytest
+
+import mqplug
+from mqplug import EARLIEST
+from mqplug_pulsar._cluster.access_rights import CONSUME, EITHER, LISTING, PRODUCE, TENANT_ADMIN
+
+TOPIC, GROUP = "rights", "rights-group"
+DOOMED_TOPIC, DOOMED_GROUP = "rights-doomed", "rights-doomed-group"
+ROLES = ["nobody", "producer", "consumer", "tenant-admin"]
+
+
+def connect(secured, role, **settings):
+    """Connect as a role."""
+    addresses = {"service_url": secured.address("plain"), "admin_url": secured.address("admin")}
+    return mqplug.connect("pulsar", **{**addresses, "token": secured.token(role), **settings})
+
+
+@pytest.fixture(scope="module")
+def admin(secured):
+    """A client that may do everything, after it made a topic with messages, and gave each role its rights."""
+    secured.allow("producer", "produce", namespace="public/default")
+    secured.allow("consumer", "consume", namespace="public/default")
+    secured.allow("tenant-admin", "admin", tenant="public")
+    with connect(secured, "admin") as client:
+        client.create_topic(TOPIC, partitions=2)
+        with client.producer(TOPIC) as out:
+            out.send_many([mqplug.Record(b"%d" % number, partition=number % 2) for number in range(4)])
+        client.consumer(TOPIC, group=GROUP).close()
+        yield client
+
+
+@pytest.fixture(scope="module")
+def clients(secured, admin):
+    """A client of each role, with the admin interface."""
+    with ExitStack() as stack:
+        yield {role: stack.enter_context(connect(secured, role)) for role in ROLES}
+
+
+@pytest.fixture(scope="module")
+def clients_without_admin(secured, admin):
+    """A client of each role, without the admin interface."""
+    with ExitStack() as stack:
+        yield {role: stack.enter_context(connect(secured, role, admin_url=None)) for role in ROLES}
+
+
+def send(client):
+    """Send a message."""
+    with client.producer(TOPIC) as out:
+        out.send(b"x", partition=0)
+
+
+def read(client):
+    """Read a message without a group."""
+    with client.consumer(TOPIC, start=EARLIEST) as reader:
+        assert reader.receive(30).value in {b"0", b"1"}
+
+
+def take_part(client):
+    """Receive, ack, commit and seek as a member of a group."""
+    with client.consumer(TOPIC, group="rights-members") as member:
+        member.ack(member.receive(30))
+        member.commit(30)
+        member.seek(EARLIEST)
+        assert member.receive(30) is not None
+
+
+def watermarks(client):
+    """Ask for watermarks."""
+    assert all(each.low < each.high for each in client.watermarks(TOPIC).values())
+
+
+def bounds(client):
+    """Ask for the first and the last message."""
+    assert all(each.first_id < each.last_id for each in client.bounds(TOPIC).values())
+
+
+def resolve(client):
+    """Ask for the position at a time."""
+    assert set(client.resolve(TOPIC, mqplug.at_time(0))) == {0, 1}
+
+
+def topics(client):
+    """List the topics."""
+    assert TOPIC in client.topics()
+
+
+def groups(client):
+    """List the groups."""
+    assert GROUP in [each.name for each in client.groups(TOPIC)]
+
+
+def create(client):
+    """Create a topic, with a retention."""
+    client.create_topic("rights-made", retention=3600, exist_ok=True)
+
+
+def grow(client):
+    """Add a partition."""
+    client.add_partitions(DOOMED_TOPIC, len(client.partitions(DOOMED_TOPIC)) + 1)
+
+
+ANYONE, SENDERS, RECEIVERS = {"producer", "consumer"}, {"producer"}, {"consumer"}
+CALLS = {
+    "describe": (lambda client: client.describe(TOPIC), EITHER, ANYONE),
+    "topics": (topics, LISTING, ANYONE),
+    "watermarks": (watermarks, EITHER, ANYONE),
+    "groups": (groups, EITHER, ANYONE),
+    "send": (send, PRODUCE, SENDERS),
+    "read": (read, CONSUME, RECEIVERS),
+    "take part": (take_part, CONSUME, RECEIVERS),
+    "resolve": (resolve, CONSUME, RECEIVERS),
+    "bounds": (bounds, CONSUME, RECEIVERS),
+    "lag": (lambda client: client.lag(TOPIC, group=GROUP), CONSUME, RECEIVERS),
+    "positions": (lambda client: client.positions(TOPIC, group=GROUP), CONSUME, RECEIVERS),
+    "reset_group": (lambda client: client.reset_group(GROUP, TOPIC, EARLIEST), CONSUME, RECEIVERS),
+    "delete_group": (lambda client: client.delete_group(DOOMED_GROUP), CONSUME, RECEIVERS),
+    "create_topic": (create, TENANT_ADMIN, set()),
+    "add_partitions": (grow, TENANT_ADMIN, set()),
+    "delete_topic": (lambda client: client.delete_topic(DOOMED_TOPIC), TENANT_ADMIN, set()),
+}
+"""Each call, the right that it needs, and the roles that have it beside the administrator of the tenant."""
+
+
+def check(client, role, name):
+    """Make a call: it works if the role may, and else is refused with the right that it needs."""
+    call, right, allowed = CALLS[name]
+    if role in {*allowed, "tenant-admin"}:
+        call(client)
+        return
+    # Who has no right at all is refused by the first question, what partitions the topic has.
+    rights = "|".join(re.escape(each) for each in ({right, EITHER} if role == "nobody" else {right}))
+    with pytest.raises(mqplug.AccessDenied, match=rf"it needs ({rights})"):
+        call(client)
+
+
+@pytest.mark.parametrize("name", CALLS)
+@pytest.mark.parametrize("role", ROLES)
+def test_each_role_may_what_its_rights_say(clients, admin, role, name):
+    """A role does what it may, with ``admin_url``, and every other call is an ``AccessDenied`` that names the right."""
+    if name == "delete_group":
+        admin.consumer(TOPIC, group=DOOMED_GROUP).close()
+    if name in {"add_partitions", "delete_topic"}:
+        admin.create_topic(DOOMED_TOPIC)
+    try:
+        check(clients[role], role, name)
+    finally:
+        if DOOMED_TOPIC in admin.topics():
+            admin.delete_topic(DOOMED_TOPIC)
+
+
+@pytest.mark.parametrize("name", ["describe", "watermarks", "send", "read", "resolve", "bounds"])
+@pytest.mark.parametrize("role", ["nobody", "consumer", "tenant-admin"])
+def test_rights_are_named_without_the_admin_interface(clients_without_admin, role, name):
+    """Brokers refuse with the same words, whether they are asked over HTTP or not."""
+    check(clients_without_admin[role], role, name)
+
+
+def test_without_the_admin_interface_watermarks_need_the_right_to_consume(clients_without_admin):
+    """They are then looked up with a temporary subscription."""
+    with pytest.raises(mqplug.AccessDenied, match=re.escape(CONSUME)):
+        clients_without_admin["producer"].watermarks(TOPIC)
+
+
+def test_a_right_on_one_topic_is_enough(secured, admin, name):
+    """A role may have rights on a single topic, and nothing else in the namespace."""
+    admin.create_topic(name)
+    secured.allow("single", "produce", "consume", topic=name)
+    with connect(secured, "single") as client:
+        with client.producer(name) as out:
+            sent = out.send(b"x")
+        with client.consumer(name, group="g") as member:
+            received = member.receive(30)
+            assert received.id == sent
+            member.ack(received)
+        assert client.lag(name, group="g") == {0: 0}
+        with pytest.raises(mqplug.AccessDenied, match=EITHER.split()[0]):
+            client.watermarks(TOPIC)
+
+
+def test_a_right_that_is_taken_away_is_told(secured, admin, name):
+    """A reader that was open is told by a receive, and a member of a group, too."""
+    admin.create_topic(name)
+    secured.allow("former", "produce", "consume", topic=name)
+    with (
+        connect(secured, "former") as client,
+        client.consumer(name, start=EARLIEST) as reader,
+        client.consumer(name, group="g") as member,
+    ):
+        with client.producer(name) as out:
+            out.send(b"x")
+        assert reader.receive(30) is not None
+        assert member.receive(30) is not None
+        secured.forbid("former")
+        for each in (reader, member):
+            with pytest.raises(mqplug.AccessDenied, match=r"it needs .*consume"):
+                each.receive(60)
+
+
+def test_a_role_is_not_told_what_it_may_not_know(secured, admin):
+    """A role without rights connects to a namespace, whether it exists or not; who has rights is told."""
+    for namespace in ("default", "missing"):
+        with connect(secured, "nobody", namespace=namespace, admin_url=None) as client:
+            client.health()
+    with pytest.raises(mqplug.ConfigError, match="the namespace public/missing does not exist"):
+        connect(secured, "tenant-admin", namespace="missing", admin_url=None)

@@ -1,0 +1,31 @@
+"""A client without the admin interface: what needs it says how to get it."""
+
+from __future__ import annotations
+
+import pytest
+
+import mqplug
+
+CALLS = {
+    "topics": lambda client: client.topics(),
+    "create_topic": lambda client: client.create_topic("orders"),
+    "create_topic with retention": lambda client: client.create_topic("orders", retention=3600),
+    "delete_topic": lambda client: client.delete_topic("orders"),
+    "add_partitions": lambda client: client.add_partitions("orders", 2),
+    "groups": lambda client: client.groups(),
+    "delete_group": lambda client: client.delete_group("billing"),
+    "matching": lambda client: client.consumer(mqplug.matching("o.*"), start=mqplug.EARLIEST),
+}
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_what_needs_it_says_how_to_get_it(plain, name):
+    """The error has an example of ``admin_url=``, and comes before anything is sent."""
+    with pytest.raises((mqplug.Unsupported, mqplug.ConfigError), match=r"admin_url='http://host:8080'"):
+        CALLS[name](plain)
+
+
+def test_what_it_would_do_is_declared_absent(plain, mq):
+    """``capabilities`` tells beforehand which operations need ``admin_url=``."""
+    for name in ("list_topics", "delete_topic", "add_partitions", "retention", "topic_patterns"):
+        assert (mq.support(name), plain.support(name)) == ("native", "absent")
