@@ -91,6 +91,12 @@ def topics(client):
     assert TOPIC in client.topics()
 
 
+def matching(client):
+    """Read the topics whose names match."""
+    with client.consumer(mqplug.matching("right[s]"), start=EARLIEST) as reader:
+        assert reader.receive(30) is not None
+
+
 def groups(client):
     """List the groups."""
     assert GROUP in [each.name for each in client.groups(TOPIC)]
@@ -110,6 +116,7 @@ ANYONE, SENDERS, RECEIVERS = {"producer", "consumer"}, {"producer"}, {"consumer"
 CALLS = {
     "describe": (lambda client: client.describe(TOPIC), EITHER, ANYONE),
     "topics": (topics, LISTING, ANYONE),
+    "matching": (matching, CONSUME, RECEIVERS),
     "watermarks": (watermarks, EITHER, ANYONE),
     "groups": (groups, EITHER, ANYONE),
     "send": (send, PRODUCE, SENDERS),
@@ -134,8 +141,9 @@ def check(client, role, name):
     if role in {*allowed, "tenant-admin"}:
         call(client)
         return
-    # Who has no right at all is refused by the first question, what partitions the topic has.
-    rights = "|".join(re.escape(each) for each in ({right, EITHER} if role == "nobody" else {right}))
+    # Who has no right at all is refused by the first question: what partitions the topic has, or what topics there are.
+    named = {right, EITHER, LISTING} if role == "nobody" else {right}
+    rights = "|".join(re.escape(each) for each in named)
     with pytest.raises(mqplug.AccessDenied, match=rf"it needs ({rights})"):
         call(client)
 

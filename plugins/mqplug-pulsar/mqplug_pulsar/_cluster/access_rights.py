@@ -15,6 +15,7 @@ from mqplug.spi import (
     DeleteTopic,
     DescribeGroup,
     DescribeTopic,
+    DescribeTopics,
     ListGroups,
     ListTopics,
 )
@@ -31,6 +32,7 @@ RIGHT_OF: Final[dict[type[Action], str]] = {
     DeleteTopic: TENANT_ADMIN,
     ListTopics: LISTING,
     DescribeTopic: EITHER,
+    DescribeTopics: EITHER,
     ListGroups: EITHER,
     DescribeGroup: CONSUME,
     DeleteGroup: CONSUME,
