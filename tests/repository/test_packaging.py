@@ -38,10 +38,14 @@ def test_requirements_are_three():
 
 @pytest.mark.parametrize(
     ("package", "folder"),
-    [("confluent-kafka", "plugins/mqplug-kafka"), ("pyspark", "contrib/mqplug-spark")],
+    [
+        ("confluent-kafka", "plugins/mqplug-kafka"),
+        ("pulsar-client", "plugins/mqplug-pulsar"),
+        ("pyspark", "contrib/mqplug-spark"),
+    ],
 )
 def test_lowest_environments_have_the_oldest(package: str, folder: str):
-    """`lowest-kafka` and `lowest-spark` test the oldest client and PySpark that are taken, in their first release."""
+    """`lowest-kafka`, `lowest-pulsar` and `lowest-spark` test the oldest release that is taken of each."""
     if not (ROOT / "tox.ini").exists():
         pytest.skip("only the checkout has it")
     floor = re.search(rf"{package}>=([\d.]+)", (ROOT / folder / "setup.cfg").read_text())

@@ -33,18 +33,27 @@ class Rest:
     def expire(self, topic, before):
         """End the time that is given to groups for what lies before a position, as the broker does before it trims."""
         ledger, entry, _ = before.coordinates
-        last = {"ledgerId": ledger, "entryId": entry - 1, "partitionIndex": before.log.partition}
-        path = f"{self.path(topic)}-partition-{before.log.partition}"
+        number = before.log.partition if self.partitioned(topic) else -1
+        last = {"ledgerId": ledger, "entryId": entry - 1, "partitionIndex": number}
+        path = self.path(self.log(topic, before.log.partition))
         for group in self.cursors(topic, before.log.partition):
             self.ask("POST", f"{path}/subscription/{group}/expireMessages", last)
 
     def enforce(self, topic, partition=0):
         """Have the retention looked after now."""
-        self.ask("POST", f"{self.path(topic)}-partition-{partition}/trim")
+        self.ask("POST", f"{self.path(self.log(topic, partition))}/trim")
 
     def cursors(self, topic, partition=0):
         """The subscriptions of a partition."""
-        return self.ask("GET", f"{self.path(topic)}-partition-{partition}/internalStats")["cursors"]
+        return self.ask("GET", f"{self.path(self.log(topic, partition))}/internalStats")["cursors"]
+
+    def partitioned(self, topic):
+        """Whether a topic has partitions."""
+        return self.ask("GET", f"{self.path(topic)}/partitions")["partitions"] > 0
+
+    def log(self, topic, partition):
+        """The topic that holds the messages of a partition: the topic itself, if it has none."""
+        return f"{topic}-partition-{partition}" if self.partitioned(topic) else topic
 
     def path(self, topic):
         return f"persistent/public/default/{topic}"

@@ -10,6 +10,8 @@ from plain_topics import plain_topics
 
 import mqplug
 from mqplug.testing.history import Plan, check_history
+from mqplug_devbrokers import PulsarServer
+from mqplug_devbrokers.pytest_plugin import started
 from mqplug_pulsar._harness import harness as shipped
 
 SECONDS = float(os.environ.get("MQPLUG_HISTORY", "0"))
@@ -18,6 +20,13 @@ pytestmark = [
     pytest.mark.skipif(not SECONDS, reason="MQPLUG_HISTORY=600 runs it for ten minutes"),
     pytest.mark.timeout(600 + 2 * SECONDS),
 ]
+
+
+@pytest.fixture(scope="module")
+def server():
+    """A broker that writes down each move of a group, not one a second: the check kills it right after commits."""
+    with started(lambda: PulsarServer(settings={"managedLedgerDefaultMarkDeleteRateLimit": "0"})) as server:
+        yield server
 
 
 def check(server, plan=None, **settings):
@@ -42,12 +51,12 @@ def check(server, plan=None, **settings):
     assert not verdict.anomalies, str(verdict)
 
 
-def test_batches_in_partitions(pulsar_server):
+def test_batches_in_partitions(server):
     """Nothing is lost or out of order while broker, clients, network and topic are killed, frozen, cut and unloaded."""
-    check(pulsar_server)
+    check(server)
 
 
-def test_a_topic_without_partitions(pulsar_server):
+def test_a_topic_without_partitions(server):
     """The same over a topic without partitions, which several members share."""
     with plain_topics():
-        check(pulsar_server, Plan(partitions=1))
+        check(server, Plan(partitions=1))

@@ -1,0 +1,36 @@
+"""The contract kit's harness over a broker that the tests own, and disturb."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import attrs
+
+import mqplug
+from mqplug.testing import Harness
+from mqplug_pulsar._harness import harness as shipped
+
+
+@contextmanager
+def disturbed(server, rest, query="") -> Iterator[Harness]:
+    """Yield a harness with all hooks, whose clients have these settings, as in ``&batching=none``.
+
+    Retention in Pulsar removes whole ledgers, which no group needs any more: ``roll`` closes one.
+    """
+
+    def trim(client, topic, before):
+        rest.expire(topic, before)
+        server.trim(rest.log(topic, before.log.partition))
+
+    with shipped(server.url + query) as over_any_broker:
+        yield attrs.evolve(
+            over_any_broker,
+            absent={},
+            trim_before=trim,
+            roll=lambda client, topic: server.unload(topic),
+            process_behind_network=server.relayed_url + query,
+            behind_network=lambda: mqplug.connect(server.relayed_url + query),
+            **server.hooks(),
+            enforce=lambda client, topic: rest.enforce(topic),
+        )
