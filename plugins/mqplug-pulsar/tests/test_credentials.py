@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
+from contextlib import suppress
 from threading import Event, Thread
 
 import pytest
@@ -184,6 +185,23 @@ def test_a_token_that_expires_is_replaced(secured, tmp_path, kind):
             sent.append(out.send(b"after"))
             assert [reader.receive(30).id for _ in sent] == sent
         assert TOPIC in client.topics()
+
+
+def test_a_token_that_expires_is_told(secured):
+    """A client whose token is not renewed learns from ``receive`` and ``health`` that it has expired, not "Timeout"."""
+    settings = {"token": secured.token("admin", lifetime=LIFETIME_S), "admin_url": None}
+    with plain(secured, **settings) as client, client.consumer(TOPIC, start=LATEST) as reader:
+        with pytest.raises(mqplug.AuthError, match=r"refused the credentials.*expired"):
+            receive_until_refused(reader)
+        with pytest.raises(mqplug.AuthError, match=r"refused the credentials.*expired"):
+            client.health(timeout=2)
+
+
+def receive_until_refused(reader):
+    """Receive again and again, until there is an error that says more than that the broker does not answer."""
+    while True:
+        with suppress(mqplug.Timeout):
+            reader.receive(20)
 
 
 def topics_until_refused(client):

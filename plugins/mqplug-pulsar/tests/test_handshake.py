@@ -48,7 +48,7 @@ def test_a_missing_namespace_is_named(pulsar_server):
             mqplug.connect("pulsar", service_url=pulsar_server.service_url, timeout=LONG_S, **settings)
 
 
-def test_one_broker_of_several_is_enough(pulsar_server):
+def test_one_broker_of_several_is_enough(pulsar_server, caplog):
     """Of the addresses in a URL, one may refuse, one may be silent, and one may be no broker at all."""
     with peer(silent) as quiet, peer(says(b"HTTP/1.1 400 Bad Request\r\n\r\n")) as web, peer(hang_up) as closing:
         hosts = ",".join(f"127.0.0.1:{port}" for port in (1, quiet, web, closing, pulsar_server.port))
@@ -59,6 +59,9 @@ def test_one_broker_of_several_is_enough(pulsar_server):
         finally:
             client.close()
         assert time.monotonic() - began < LONG_S / 2
+    (record,) = (each for each in caplog.records if each.name == "mqplug.pulsar")
+    left = f"pulsar://127.0.0.1:1,127.0.0.1:{pulsar_server.port}"
+    assert record.getMessage().endswith(f"going on with {left}")
 
 
 @pytest.mark.parametrize(

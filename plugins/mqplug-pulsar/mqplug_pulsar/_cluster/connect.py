@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import math
 import os
+from functools import partial
 from threading import Thread
 from typing import Any
 
@@ -35,12 +36,15 @@ def connect(settings: PulsarSettings, declared: Capabilities, timeout: float) ->
     credentials = Credentials(settings)
     authentication = credentials.native()  # gets the first token, so that a wrong setting is named before any I/O
     names = NamespaceTopics(settings.tenant, settings.namespace)
-    welcome = shake_hands(settings, credentials, names.prefix + PROBE_NAME, deadline)
+    greet = partial(shake_hands, settings, credentials, names.prefix + PROBE_NAME)
+    welcome = greet(deadline)
+    if welcome.service_url != settings.service_url:
+        logger.warning("no broker answers at some of %s: going on with %s", settings.service_url, welcome.service_url)
     admin = _administration(settings, credentials, deadline)
     facts = _ask_cluster(settings, admin, _limited(settings, declared, welcome.greeting), deadline)
     client = _client(settings, welcome.service_url, authentication, max(0.1, timeout))
     close_at_exit(client)
-    connection = PulsarConnection(settings.service_url, names, client, admin, facts)
+    connection = PulsarConnection(settings.service_url, names, client, admin, facts, greet)
     try:
         connection.health(deadline.remaining())
     except BaseException:

@@ -13,7 +13,7 @@ import pulsar
 
 import mqplug
 from mqplug import Log, MessageId, Position
-from mqplug.spi import Capabilities, Numbers, TopicInfo
+from mqplug.spi import Capabilities, Deadline, Numbers, TopicInfo
 from mqplug_pulsar._cluster.admin_interface import ADMIN_URL_FIX, AdminInterface
 from mqplug_pulsar._cluster.broker_statistics import Ledgers
 from mqplug_pulsar._cluster.native_calls import NativeCalls
@@ -25,6 +25,7 @@ T = TypeVar("T")
 
 ADMIN_CAPABILITIES = ("delete_topic", "add_partitions", "list_topics", "topic_patterns", "retention")
 """What only the admin interface can do."""
+HANDSHAKE_S = 0.5  # to learn why the native client gets no answer
 PROBE_NAME = "mqplug-probe"  # a topic that need not exist: any answer shows that the broker is up
 
 
@@ -46,6 +47,7 @@ class PulsarConnection:
         client: pulsar.Client,
         admin: AdminInterface | None,
         facts: ClusterFacts,
+        greet: Callable[[Deadline], object],
     ) -> None:
         self.address = address
         self.client = client
@@ -55,6 +57,7 @@ class PulsarConnection:
         self.cluster = facts.cluster
         self.names = names
         self.capabilities = facts.capabilities
+        self._greet = greet
         self._unpartitioned: dict[str, bool] = {}
         self._known: dict[str, TopicInfo] = {}
 
@@ -66,13 +69,12 @@ class PulsarConnection:
 
     def health(self, timeout: float) -> None:
         try:
-            self.calls.run(lambda: self.client.get_topic_partitions(self.names.prefix + PROBE_NAME), timeout)
+            self._native_topics(self.names.prefix + PROBE_NAME, timeout)
         except (mqplug.TopicNotFound, mqplug.AccessDenied):
             pass  # the broker answered
         except (mqplug.Timeout, mqplug.ConnectError) as error:
             raise mqplug.ConnectError(
-                f"no Pulsar broker answered at {self.address} in time, or it silently rejected the credentials",
-                fix="Check address, port (6650, with TLS 6651) and token=; add admin_url= to have credentials checked",
+                f"no Pulsar broker answered at {self.address} in time", fix="Check that the broker is up"
             ) from (error.__cause__ or error)
 
     def advice(self, capability: str) -> str | None:
@@ -93,7 +95,7 @@ class PulsarConnection:
         full, name = self.names.full(topic), self.names.canonical(topic)
         if timeout <= 0 and name in self._known:  # no time to ask: the last answer
             return self._known[name]
-        topics = self.calls.run(lambda: self.client.get_topic_partitions(full), timeout)
+        topics = self._native_topics(full, timeout)
         self._unpartitioned[name] = topics == [full]
         if self._unpartitioned[name] and self.admin is not None:
             self.admin.stats(full, timeout)  # a broker that creates topics automatically finds every name
@@ -110,6 +112,19 @@ class PulsarConnection:
         if log.topic not in self._unpartitioned:
             self._unpartitioned[log.topic] = self.client.get_topic_partitions(full) == [full]
         return full if self._unpartitioned[log.topic] else partition_topic(full, log.partition)
+
+    def _native_topics(self, full: str, timeout: float) -> list[str]:
+        """Return the topics that hold the messages of a topic.
+
+        The native client does not tell why a broker refuses its connections, for example because a token has expired.
+        So if it gets no answer, a handshake raises the reason.
+        """
+        try:
+            return self.calls.run(lambda: list(self.client.get_topic_partitions(full)), timeout)
+        except (mqplug.Timeout, mqplug.ConnectError):
+            with suppress(mqplug.ConnectError):
+                self._greet(Deadline(HANDSHAKE_S))
+            raise
 
     def forget(self, name: str) -> None:
         """Forget a topic that was deleted or created."""

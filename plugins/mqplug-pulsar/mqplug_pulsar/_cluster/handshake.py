@@ -6,7 +6,6 @@ the same time, on threads, since neither a host's name nor a broker that is sile
 
 from __future__ import annotations
 
-import logging
 import socket
 import ssl
 from contextlib import suppress
@@ -27,8 +26,6 @@ from mqplug_pulsar._settings import PORT, TLS_PORT, PulsarSettings
 
 HANDSHAKE_S = 10.0  # at most, with a broker that does not answer
 OTHERS_S = 1.0  # for the other brokers, after one has answered
-
-logger = logging.getLogger("mqplug.pulsar")
 
 _PORTS = f"service_url= is the broker's own port ({PORT}, with TLS {TLS_PORT})"
 _NOT_TLS = f"Say pulsar:// if this port expects no TLS; brokers expect it at another port ({TLS_PORT})"
@@ -54,6 +51,7 @@ class Welcome:
 
     greeting: Greeting
     service_url: str
+    """Without addresses at which no broker speaks."""
 
 
 class _Answer(NamedTuple):
@@ -121,8 +119,6 @@ def _without(settings: PulsarSettings, unusable: set[tuple[str, int]]) -> str:
     """
     if not unusable:
         return settings.service_url
-    named = ", ".join(f"{host}:{port}" for host, port in sorted(unusable))
-    logger.warning("going on without %s of service_url, where no broker answered", named)
     hosts = (Address(*each).at(0) for each in settings.addresses if each not in unusable)
     return f"{settings.service_url.partition('://')[0]}://{','.join(hosts)}"
 
