@@ -79,6 +79,7 @@ def _until(bench: Bench, member: Consumer, last: MessageId) -> list[MessageId]:
 def test_group_at_a_trimmed_position_shared(bench: Bench) -> None:
     """Where members share a log, too; and what was acked behind the gap does not come again."""
     topic, old = bench.dripped(6)
+    bench.roll(topic)
     group = bench.name()
     ahead = [*bench.fill(topic, 1, begin=6), *bench.fill(topic, 1, begin=7)]
     with bench.member(topic, group, mode="shared") as member:

@@ -157,8 +157,9 @@ def test_kept_too_long(bench: Bench) -> None:
 def _take_back(bench: Bench, mode: str) -> None:
     topic, ids = bench.dripped(2)
     group = bench.name()
-    slow, other = (bench.member(topic, group, mode=mode, max_processing=0.5) for _ in range(2))
+    slow = bench.member(topic, group, mode=mode, max_processing=0.5)
     kept, done = bench.delivers(slow, ids)
+    other = bench.member(topic, group, mode=mode, max_processing=0.5)
     slow.ack(done)
     slow.commit()
     [taken] = bench.delivers(other, ids[:1])

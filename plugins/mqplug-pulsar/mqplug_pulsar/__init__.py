@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from mqplug_pulsar._cluster.connection import PulsarConnection
     from mqplug_pulsar._consume.group_member import PulsarGroupMember
     from mqplug_pulsar._consume.reader import PulsarReader
+    from mqplug_pulsar._consume.shared_member import PulsarSharedMember
     from mqplug_pulsar._produce.producer import PulsarProducer
 
 __all__ = ["PulsarSettings"]
@@ -42,7 +43,8 @@ _CAPABILITIES = Capabilities(
     seek_time=True, retention=True, null_payload=True, headers=True, keys=True, partitions=True,
     timestamps_producer=True, auth=True, individual_ack=True, ack_granularity="entry", cumulative_ack=True, commit=True,
     header_duplicates=True, batch_index=True, time_index=True, multi_client=True, multi_node=True, persistent=True,
-    add_partitions=True, exclusive=True, pause_resume=True, multi_process=True,
+    add_partitions=True, exclusive=True, pause_resume=True, multi_process=True, shared=True, key_shared=True,
+    nack=True, ack_timeout=True,
     message_max_bytes=5 * 1024 * 1024 - 10 * 1024, header_max_bytes=1024 * 1024,
 )  # fmt: skip
 
@@ -76,12 +78,15 @@ def mqplug_open_producer(connection: PulsarConnection, options: ProducerOptions)
 @naming_right(CONSUME)
 def mqplug_open_consumer(
     connection: PulsarConnection, options: ConsumerOptions, listener: Listener, timeout: float
-) -> PulsarReader | PulsarGroupMember:
+) -> PulsarReader | PulsarGroupMember | PulsarSharedMember:
     from mqplug_pulsar._consume.group_member import PulsarGroupMember
     from mqplug_pulsar._consume.reader import PulsarReader
+    from mqplug_pulsar._consume.shared_member import PulsarSharedMember
 
     if options.group is None:
         return PulsarReader(connection, options, timeout)
+    if options.shares:
+        return PulsarSharedMember(connection, options.group, options, listener, timeout)
     return PulsarGroupMember(connection, options.group, options, listener, timeout)
 
 

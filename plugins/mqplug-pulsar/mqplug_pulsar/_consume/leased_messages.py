@@ -1,0 +1,276 @@
+"""The messages of one log that a member of a shared group has: those it will hand out, has handed out, or has acked.
+
+The broker hands out entries: single messages or whole batches. It takes back an entry as a whole, too. So a message of
+a batch that is nacked, or whose key must keep its order, waits here and is handed out again from here. Only an entry of
+one message goes back to the broker, which gives it to any member and counts its deliveries.
+
+There is no lock in here: the member has one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from enum import Enum
+from heapq import heapify, heappop, heappush
+from math import inf
+from typing import Any
+
+from mqplug.spi import Numbers
+from mqplug_pulsar._consume.received_messages import ReceivedMessages
+from mqplug_pulsar._format import message_ids
+
+NATIVE_RETURN_S = 0.12  # the native client returns a nacked message so much later, or a little more
+ACK_LEAVES_S = 0.3  # the native client has sent an ack after this time: it collects acks for 0.1 s
+Entry = tuple[int, int]
+
+
+class State(Enum):
+    """The state of a message of this member."""
+
+    WAITING = "waiting"  # to be handed out, perhaps again
+    IN_HAND = "in hand"
+    RETURNING = "returning"  # nacked: the broker gets it back when its delay is over
+    ACKED = "acked"  # and perhaps not stored yet
+    EXPIRED = "expired"  # was in hand for too long
+
+
+class Lease:
+    """One message of this member."""
+
+    __slots__ = ("again", "attempt", "due", "ends", "id", "key", "message", "place", "size", "state")
+
+    def __init__(self, message: Any) -> None:
+        self.message = message
+        self.id = message.message_id()
+        self.place = message_ids.coordinates(self.id)
+        self.size = (message_ids.detail(self.id) or (1,))[0]
+        self.key: str = message.partition_key()
+        self.attempt: int = message.redelivery_count() + 1
+        self.again = False
+        """Whether it was handed out before, by this member: the broker does not count that."""
+        self.state = State.WAITING
+        self.due = -inf
+        self.ends = inf
+
+    @property
+    def entry(self) -> Entry:
+        """The ledger and entry that it lies in."""
+        return (self.place[0], self.place[1])
+
+
+class LeasedMessages:
+    """The leases of one log. With ``by_key`` the messages of a key are handed out in order."""
+
+    def __init__(self, *, by_key: bool) -> None:
+        self._by_key = by_key
+        self.clear()
+
+    def clear(self) -> None:
+        """Forget everything: the broker has it back."""
+        self._leases: dict[Numbers, Lease] = {}
+        self._entries: dict[Entry, list[Lease]] = {}
+        self._ready: list[Numbers] = []
+        self._delayed: list[tuple[float, Numbers]] = []
+        self._returning: list[tuple[float, Numbers]] = []
+        self._ends: list[tuple[float, Numbers]] = []
+        self._keys: dict[str, list[Numbers]] = {}  # of those that wait
+        self._expired: set[Entry] = set()
+        self._acked_at = -inf
+
+    # in and out --------------------------------------------------------------------------------------------
+
+    def knows(self, place: Numbers) -> bool:
+        """Return whether this member has the message already."""
+        return place in self._leases
+
+    def add(self, lease: Lease) -> Any:
+        """Add a message that arrived. Return the id to ack again, if it was acked: the broker forgot that."""
+        if (known := self._leases.get(lease.place)) is not None:
+            return known.id if known.state is State.ACKED else None
+        self._leases[lease.place] = lease
+        self._entries.setdefault(lease.entry, []).append(lease)
+        self._wait(lease)
+        return None
+
+    def take(self, most: int, now: float, ends: float = inf) -> list[Lease]:
+        """Return up to ``most`` messages to hand out, ascending."""
+        while self._delayed and self._delayed[0][0] <= now:
+            heappush(self._ready, heappop(self._delayed)[1])
+        taken: list[Lease] = []
+        if self._by_key and self._expired:
+            return taken  # until the member has given everything back
+        while self._ready and len(taken) < most:
+            lease = self._leases.get(heappop(self._ready))
+            if lease is None or lease.state is not State.WAITING or lease.due > now or lease.entry in self._expired:
+                continue
+            if self._orders(lease):
+                if self._first_of(lease.key) != lease.place:
+                    continue  # it becomes ready when those before it are handed out
+                heappop(self._keys[lease.key])
+            lease.state, lease.ends = State.IN_HAND, ends
+            taken.append(lease)
+            if ends < inf:
+                heappush(self._ends, (ends, lease.place))
+            if self._orders(lease):
+                self._announce_first(lease.key)
+        return sorted(taken, key=lambda each: each.place)
+
+    def ack(self, places: Iterable[Numbers], now: float) -> list[Lease]:
+        """Ack those of these messages that are in hand, or were acked without success, and return them."""
+        acked = []
+        for place in places:
+            lease = self._leases.get(place)
+            if lease is not None and lease.state in {State.IN_HAND, State.ACKED}:
+                lease.state = State.ACKED
+                self._acked_at = now
+                acked.append(lease)
+        return acked
+
+    def stored(self, leases: Iterable[Lease]) -> None:
+        """Forget those of these acked messages whose entries have nothing left: the broker has the acks."""
+        for entry in {lease.entry for lease in leases}:
+            if entry in self._entries and all(each.state is State.ACKED for each in self._entries[entry]):
+                self._forget(entry)
+
+    def give_back(self, place: Numbers, delay: float, now: float) -> None:
+        """Return a message that is in hand, to be handed out again after the delay."""
+        lease = self._leases.get(place)
+        if lease is None or lease.state is not State.IN_HAND:
+            return
+        lease.due = now + delay
+        if self._by_key or lease.size > 1:
+            lease.attempt, lease.again, lease.state = lease.attempt + 1, True, State.WAITING
+            self._wait(lease)
+        else:
+            lease.state = State.RETURNING
+            heappush(self._returning, (lease.due - NATIVE_RETURN_S, place))
+
+    # to the broker -----------------------------------------------------------------------------------------
+
+    def due_returns(self, now: float) -> list[Any]:
+        """Take out what is to be nacked at the broker now, and return an id of each entry."""
+        self._expire(now)
+        ids = []
+        while self._returning and self._returning[0][0] <= now:
+            lease = self._leases.get(heappop(self._returning)[1])
+            if lease is not None and lease.state is State.RETURNING:
+                ids.append(lease.id)
+                self._forget(lease.entry)
+        if not self._by_key and now > self._acked_at + ACK_LEAVES_S:
+            for entry in [entry for entry in self._expired if not self._in_hand(self._entries[entry])]:
+                ids.append(self._entries[entry][0].id)
+                self._forget(entry)
+        return ids
+
+    def next_return(self) -> float:
+        """Return when to call ``due_returns`` next."""
+        if self._expired:
+            return -inf
+        while self._ends and not self._ends_then(*self._ends[0]):
+            heappop(self._ends)
+        return min(
+            self._returning[0][0] if self._returning else inf,
+            self._ends[0][0] if self._ends else inf,
+        )
+
+    def nacked(self) -> list[Any]:
+        """Return an id of each entry with a message that was handed out and did not succeed."""
+        failed = (State.RETURNING, State.EXPIRED)
+        return [
+            leases[0].id
+            for leases in self._entries.values()
+            if any(each.state in failed or (each.again and each.state is State.WAITING) for each in leases)
+        ]
+
+    def _expire(self, now: float) -> None:
+        while self._ends and self._ends[0][0] <= now:
+            ends, place = heappop(self._ends)
+            if self._ends_then(ends, place):
+                lease = self._leases[place]
+                lease.state = State.EXPIRED
+                self._expired.add(lease.entry)
+
+    def _ends_then(self, ends: float, place: Numbers) -> bool:
+        lease = self._leases.get(place)
+        return lease is not None and lease.state is State.IN_HAND and lease.ends == ends
+
+    # asking ------------------------------------------------------------------------------------------------
+
+    @property
+    def has_in_hand(self) -> bool:
+        """Whether messages are in hand."""
+        return self._in_hand(self._leases.values())
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether this member has nothing."""
+        return not self._leases
+
+    def is_idle(self, now: float) -> bool:
+        """Return whether everything could be handed out now, or is acked for long."""
+        done = {State.ACKED} if now > self._acked_at + ACK_LEAVES_S else set()
+        return all(
+            each.state in done or (each.state is State.WAITING and each.due <= now) for each in self._leases.values()
+        )
+
+    @property
+    def has_expired(self) -> bool:
+        """Whether a message was in hand for too long, and is not given back yet."""
+        return bool(self._expired)
+
+    def next_due(self) -> float:
+        """Return when a nacked message is due that is handed out again from here."""
+        return self._delayed[0][0] if self._delayed else inf
+
+    def _in_hand(self, leases: Iterable[Lease]) -> bool:
+        return any(each.state is State.IN_HAND for each in leases)
+
+    # the order ---------------------------------------------------------------------------------------------
+
+    def _wait(self, lease: Lease) -> None:
+        if self._orders(lease):
+            heappush(self._keys.setdefault(lease.key, []), lease.place)
+            if self._first_of(lease.key) != lease.place:
+                return
+        self._announce(lease)
+
+    def _announce(self, lease: Lease) -> None:
+        if lease.due > 0:
+            heappush(self._delayed, (lease.due, lease.place))
+        else:
+            heappush(self._ready, lease.place)
+
+    def _orders(self, lease: Lease) -> bool:
+        return self._by_key and bool(lease.key)
+
+    def _first_of(self, key: str) -> Numbers | None:
+        places = self._keys[key]
+        while places and ((lease := self._leases.get(places[0])) is None or lease.state is not State.WAITING):
+            heappop(places)
+        return places[0] if places else None
+
+    def _announce_first(self, key: str) -> None:
+        first = self._first_of(key)
+        if first is None:
+            del self._keys[key]
+        else:
+            self._announce(self._leases[first])
+
+    def _forget(self, entry: Entry) -> None:
+        self._expired.discard(entry)
+        for lease in self._entries.pop(entry):
+            del self._leases[lease.place]
+        if len(self._ends) > 2 * len(self._leases) + 1000:
+            self._ends = [each for each in self._ends if self._ends_then(*each)]
+            heapify(self._ends)
+
+
+class LeasedRun(ReceivedMessages):
+    """Messages that are handed out, with their attempts."""
+
+    def __init__(self, leases: Sequence[Lease]) -> None:
+        super().__init__([lease.message for lease in leases])
+        self._attempts = [lease.attempt for lease in leases]
+
+    def attempts(self) -> Sequence[int]:
+        return self._attempts

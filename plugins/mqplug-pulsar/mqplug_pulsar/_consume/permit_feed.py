@@ -1,0 +1,87 @@
+"""A native consumer of one log that is sent nothing before it asks.
+
+The native client prefetches, and what it has prefetched no other member gets. With a listener that is paused it asks
+the broker for nothing. So the listener is paused whenever as much has arrived as was wanted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any
+
+import _pulsar
+
+from mqplug import Log
+from mqplug_pulsar._format import message_ids
+
+Subscribe = Callable[[Callable[[Any, Any], None]], Any]
+"""Opens a native consumer with this listener."""
+
+
+class PermitFeed:
+    """A native consumer of one log. ``arrived`` is called with each native message, in a thread of the client's."""
+
+    def __init__(self, log: Log, arrived: Callable[[PermitFeed, Any], None]) -> None:
+        self.log = log
+        self.native: Any = None
+        self._arrived = arrived
+        self._wanted = 0
+        self._closed = False
+
+    def open(self, subscribe: Subscribe) -> None:
+        """Subscribe. The broker sends one entry at once."""
+        self.native = subscribe(self._on_message)
+
+    @property
+    def is_connected(self) -> bool:
+        """Whether the broker knows this consumer now."""
+        return self.native is not None and bool(self.native.is_connected())
+
+    def ask(self, wanted: int) -> None:
+        """Ask for so many messages. A batch comes as a whole."""
+        self._wanted = wanted
+        if self.native is not None:
+            with suppress(_pulsar.PulsarException):  # closed meanwhile
+                self.native.resume_message_listener()
+
+    def unask(self) -> None:
+        """Ask for nothing more. What the broker was asked for already comes nevertheless."""
+        self._wanted = 0
+        if self.native is not None:
+            with suppress(_pulsar.PulsarException):
+                self.native.pause_message_listener()
+
+    def ack(self, ids: list[Any]) -> None:
+        """Ack messages by their native ids."""
+        for each in ids:
+            self.native._consumer.acknowledge(each)
+
+    def nack(self, ids: list[Any]) -> None:
+        """Have the broker hand out entries again, in a tenth of a second."""
+        for each in ids:
+            self.native._consumer.negative_acknowledge(each)
+
+    def close(self) -> None:
+        """Close the native consumer: the broker takes back all that is not acked."""
+        self._closed = True
+        if self.native is not None:
+            with suppress(_pulsar.PulsarException, ValueError):  # already closed, with its client or by the broker
+                self.native.close()
+
+    def _on_message(self, consumer: Any, message: Any) -> None:
+        # Runs on a thread of the client's. An exception would be lost in there.
+        native = message._message
+        self._wanted -= 1
+        if self._wanted <= 0 and _ends_its_entry(native.message_id()):
+            consumer.pause_message_listener()
+        if not self._closed:
+            self._arrived(self, native)
+
+
+def _ends_its_entry(native: Any) -> bool:
+    index = native.batch_index()
+    if index < 0:
+        return True
+    size = message_ids.detail(native)
+    return not size or index + 1 >= size[0]

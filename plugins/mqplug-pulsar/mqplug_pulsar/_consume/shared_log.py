@@ -1,0 +1,338 @@
+"""One log of a member that shares it: its native consumer, opened when it is first asked, and its messages."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable
+from concurrent.futures import Future
+from contextlib import suppress
+from functools import partial
+from math import inf
+from threading import Condition
+from typing import Any
+
+import _pulsar
+import pulsar
+
+import mqplug
+from mqplug import Batch, Log, Position
+from mqplug.spi import Deadline, Numbers, Settlement
+from mqplug_pulsar._admin import subscriptions
+from mqplug_pulsar._admin.group_seeks import last_seek
+from mqplug_pulsar._cluster.connection import PulsarConnection
+from mqplug_pulsar._cluster.errors import error_from_exception
+from mqplug_pulsar._consume.leased_messages import Lease, LeasedMessages, LeasedRun
+from mqplug_pulsar._consume.permit_feed import PermitFeed
+from mqplug_pulsar._format import message_ids
+
+SEEK_LOOK_S = 5.0  # for finding out whether the group was moved
+UNUSED_S = 3.0  # after which a native consumer is closed that is not asked for messages
+STUCK_S, MAX_STUCK_S = 2.0, 60.0  # after which an idle native consumer is opened again, in key_shared
+RETURN_S = 0.25  # after which the native client has returned nacked messages
+RETURN_SPACING_S = 0.05  # between returns: the native client sends none while they come faster than each 0.033 s
+
+logger = logging.getLogger("mqplug.pulsar")
+
+Listen = Callable[[Any, Any], None]
+SharedSubscribe = Callable[[Log, "Listen | None"], Any]
+"""Opens a native consumer of a log, with a listener; without one, it asks for nothing."""
+
+
+class SharedLog:
+    """The messages of one log that a member has. ``changed`` is the member's condition, whose lock guards the state.
+
+    Methods that end in ``_locked`` expect that it is held. The others take it, and may wait for the broker.
+    """
+
+    def __init__(
+        self,
+        connection: PulsarConnection,
+        log: Log,
+        group: str,
+        member: str,
+        changed: Condition,
+        subscribe: SharedSubscribe,
+        *,
+        by_key: bool,
+    ) -> None:
+        self.log = log
+        self.paused = False
+        self._connection = connection
+        self._group = group
+        self._member = member
+        self._changed = changed
+        self._subscribe = subscribe
+        self._by_key = by_key
+        self._leases = LeasedMessages(by_key=by_key)
+        self._feed: PermitFeed | None = None
+        self._place: Any = None  # a native consumer that only counts as a member
+        self._moving = False  # whether a native consumer is being opened or closed
+        self._looking = False
+        self._asked_at = time.monotonic()
+        self._error: BaseException | None = None
+        self._last_seek = ""
+        self._furthest: Numbers = message_ids.LOG_BEGIN
+        self._doubtful: list[Lease] = []  # arrived again: perhaps another member has moved the group
+        self._next_return = -inf
+        self._stuck_s, self._stuck_at = STUCK_S, inf
+        self._batch_key, self._warned = "", False
+
+    # receiving ---------------------------------------------------------------------------------------------
+
+    def ask_locked(self, most: int) -> None:
+        """Have the broker send messages, if there are none here."""
+        self._asked_at = time.monotonic()
+        if self.paused or self._leases.has_expired or self._moving:
+            return
+        if self._feed is None:
+            self._move(self._open)
+        elif self._by_key and self._leases.is_empty and time.monotonic() > self._stuck_at:
+            # Pulsar 4.0.8 does not always pass on the keys of a member that left, until somebody joins or sends.
+            self._stuck_s = min(2 * self._stuck_s, MAX_STUCK_S)
+            self._move(self._open)
+        else:
+            self._feed.ask(most)
+
+    def unask_locked(self) -> None:
+        """Ask for nothing more."""
+        if self._feed is not None:
+            self._feed.unask()
+
+    def take_locked(self, most: int, ends: float) -> Batch | None:
+        """Return messages to hand out; None if there are none."""
+        if self.paused:
+            return None
+        leases = self._leases.take(most, time.monotonic(), ends)
+        if not leases:
+            return None
+        behind = message_ids.position_behind(leases[-1].place, (leases[-1].size,))
+        return Batch(self.log, Position(self.log, behind), len(leases), LeasedRun(leases))
+
+    def judge_locked(self) -> None:
+        """Find out what to do with messages that arrived again: drop them, or forget all that came before."""
+        if not self._doubtful or self._looking:
+            return
+        self._looking = True
+        look = self._connection.calls.start(partial(last_seek, self._connection, self.log, self._group, SEEK_LOOK_S))
+        look.add_done_callback(self._looked)
+
+    def _looked(self, look: Future[str]) -> None:
+        with self._changed:
+            self._looking = False
+            if look.cancelled() or look.exception() is not None:
+                return  # the next poll looks again
+            doubtful, self._doubtful = self._doubtful, []
+            if look.result() != self._last_seek:
+                self.give_up_locked()
+            for lease in doubtful if self._feed is not None else ():
+                self._add_locked(lease)
+            self._changed.notify_all()
+
+    def next_due_locked(self) -> float:
+        """Return when a message is to be handed out again."""
+        return inf if self.paused else self._leases.next_due()
+
+    @property
+    def is_lost(self) -> bool:
+        """Whether the native consumer is not connected now."""
+        return self._feed is not None and not self._feed.is_connected
+
+    def raise_error_locked(self) -> None:
+        """Raise why the native consumer could not be opened, once."""
+        native, self._error = self._error, None
+        if native is None:
+            return
+        error = native if isinstance(native, mqplug.Error) else error_from_exception(native, self.log.topic)
+        if isinstance(error, mqplug.ConnectError):
+            raise mqplug.Timeout(
+                f"the broker cannot be reached, the next receive tries again: {error.message}",
+                topic=self.log.topic, fix="Check that the broker is up, or receive again",
+            ) from error  # fmt: skip
+        raise error.at(topic=self.log.topic)
+
+    def _arrived(self, feed: PermitFeed, message: Any) -> None:
+        lease = Lease(message)
+        with self._changed:
+            if feed is not self._feed:
+                return
+            self._stuck_s = STUCK_S
+            self._stuck_at = time.monotonic() + STUCK_S
+            again = lease.place <= self._furthest and (lease.attempt == 1 or self._leases.knows(lease.place))
+            if self._doubtful or (again and self._connection.admin is not None):
+                self._doubtful.append(lease)
+            else:
+                self._add_locked(lease)
+            self._changed.notify_all()
+
+    def _warn_of_mixed_keys(self, lease: Lease) -> None:
+        """Warn once if a batch has several keys: the broker looks at the first one only."""
+        if lease.place[2] <= 0:
+            self._batch_key = lease.key
+        elif lease.key != self._batch_key and not self._warned:
+            self._warned = True
+            logger.warning(
+                "key_shared: entry %s of %s[%d] is a batch with several keys, which Pulsar gives to one member by the "
+                "first key, so another member may have messages of the other keys. Send them one by one",
+                lease.entry, self.log.topic, self.log.partition,
+            )  # fmt: skip
+
+    def _add_locked(self, lease: Lease) -> None:
+        if self._by_key:
+            self._warn_of_mixed_keys(lease)
+        self._furthest = max(self._furthest, lease.place)
+        ack_again = self._leases.add(lease)
+        if ack_again is not None and self._feed is not None:
+            self._feed.ack([ack_again])
+
+    # settling ----------------------------------------------------------------------------------------------
+
+    def settle(self, settled: Settlement, deadline: Deadline) -> None:
+        """Ack and return messages. Wait until the broker has the acks."""
+        now = time.monotonic()
+        if settled.acked and self._connection.admin is not None:
+            seek = last_seek(self._connection, self.log, self._group, max(0.1, deadline.remaining()))
+            with self._changed:
+                if self._feed is not None and seek != self._last_seek:
+                    self.give_up_locked()
+        with self._changed:
+            acked = self._leases.ack(settled.acked, now)
+            for place, delay in settled.returned:
+                self._leases.give_back(place, delay, now)
+            feed = self._feed
+            self._changed.notify_all()
+        if acked and feed is not None:
+            self._store(feed, [lease.id for lease in acked], deadline)
+            with self._changed:
+                self._leases.stored(acked)
+
+    def _store(self, feed: PermitFeed, ids: list[Any], deadline: Deadline) -> None:
+        ack = partial(feed.ack, ids)
+        if self._connection.admin is None:
+            ack()
+        else:
+            subscriptions.ack_and_wait(self._connection, self.log, self._group, self._member, ack, deadline)
+
+    # giving back -------------------------------------------------------------------------------------------
+
+    def return_due_locked(self) -> float:
+        """Return to the broker what is due, and tell when to call this next."""
+        now = time.monotonic()
+        if now < self._next_return or self._feed is None:
+            return max(self._next_return, self._leases.next_return())
+        if ids := self._leases.due_returns(now):
+            self._feed.nack(ids)
+            self._next_return = now + RETURN_SPACING_S
+        if self._by_key and self._leases.has_expired and not self._leases.has_in_hand:
+            self.give_up_locked(count=True)  # else the broker hands it out to this member again, which has its key
+        return max(now + RETURN_SPACING_S, self._leases.next_return())
+
+    def rest_locked(self) -> None:
+        """Give back what nobody takes here, unless messages are in hand or wait for their delay."""
+        now = time.monotonic()
+        if self._moving or not self._leases.is_idle(now):
+            return
+        unused = now > self._asked_at + UNUSED_S
+        # The native client may have a message that is not seen here, after it has connected again.
+        if self._feed is not None and (unused or not (self._by_key or self._leases.is_empty)):
+            self.give_up_locked(count=True)
+        elif self._by_key and unused and self._place is not None:
+            self._move(self._leave_place)  # its keys go to other members
+
+    def give_up_locked(self, *, count: bool = False) -> None:
+        """Give back everything; the next poll begins anew. With ``count`` the broker counts failed attempts."""
+        feed, self._feed = self._feed, None
+        nacked = self._leases.nacked() if count else []
+        self._leases.clear()
+        self._doubtful = []
+        if feed is None:
+            return
+        self._move(partial(_leave, feed, nacked, RETURN_S))
+
+    def close(self, timeout: float) -> None:
+        """Give back everything, for good."""
+        with self._changed:
+            feed, self._feed = self._feed, None
+            nacked = self._leases.nacked()
+            self._leases.clear()
+        if feed is not None:
+            _leave(feed, nacked, min(RETURN_S, timeout / 2))
+        self._leave_place()
+
+    # opening -----------------------------------------------------------------------------------------------
+
+    def join(self) -> None:
+        """Become a member for the broker, without asking for messages."""
+        self._place = self._subscribe(self.log, None)
+
+    def _leave_place(self) -> None:
+        place, self._place = self._place, None
+        if place is not None:
+            with suppress(_pulsar.PulsarException, ValueError):  # closed with its client, or by the broker
+                place.close()
+
+    def _open(self) -> None:
+        """Open the native consumer, and close the one before."""
+        seek = last_seek(self._connection, self.log, self._group, SEEK_LOOK_S)
+        if self._by_key:
+            self._leave_place()  # the same keys belong to a consumer of the same name
+        with self._changed:
+            self._last_seek, self._furthest = seek, message_ids.LOG_BEGIN
+            self._stuck_at = time.monotonic() + self._stuck_s
+            before, feed = self._feed, PermitFeed(self.log, self._arrived)
+            self._feed = feed
+        try:
+            feed.open(partial(self._subscribe, self.log))
+        except BaseException:
+            with self._changed:
+                self._feed = None if self._feed is feed else self._feed
+            raise
+        finally:
+            if before is not None:  # only now: the broker forgets all attempts when nobody is connected
+                before.close()
+        with self._changed:
+            given_up = self._feed is not feed
+        if given_up:
+            feed.close()
+
+    def _move(self, call: Callable[[], None]) -> None:
+        """Open or close native consumers, one call at a time. The lock is held."""
+        with suppress(mqplug.Closed):  # then the client closes them
+            self._moving = True
+            self._connection.calls.start(call).add_done_callback(self._moved)
+
+    def _moved(self, moving: Future[Any]) -> None:
+        with self._changed:
+            self._moving = False
+            self._error = None if moving.cancelled() else moving.exception()
+            self._changed.notify_all()
+
+
+def shared_subscriber(
+    connection: PulsarConnection, group: str, member: str, *, latest: bool, by_key: bool
+) -> SharedSubscribe:
+    """Return a function that opens native consumers of this group."""
+    begin = pulsar.InitialPosition.Latest if latest else pulsar.InitialPosition.Earliest
+
+    def subscribe(log: Log, listener: Listen | None) -> Any:
+        return connection.opener.consumer(
+            connection.native_topic(log),
+            group,
+            consumer_type=pulsar.ConsumerType.KeyShared if by_key else pulsar.ConsumerType.Shared,
+            consumer_name=member,
+            message_listener=listener,
+            receiver_queue_size=0 if listener is None else 1,
+            initial_position=begin,
+            negative_ack_redelivery_delay_ms=1,  # the client takes 100
+            batch_index_ack_enabled=True,
+        )
+
+    return subscribe
+
+
+def _leave(feed: PermitFeed, nacked: list[Any], wait_s: float) -> None:
+    """Close a native consumer; before, return messages that failed, so that the broker counts the attempt."""
+    if nacked:
+        feed.nack(nacked)
+        time.sleep(wait_s)
+    feed.close()

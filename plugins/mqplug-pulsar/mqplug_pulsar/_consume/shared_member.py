@@ -1,0 +1,254 @@
+"""A member of a group in the modes shared and key_shared: it takes single messages of all logs.
+
+The broker distributes entries, each a message or a batch, by Shared and Key_Shared subscriptions. A member asks for
+messages when it is polled, and only then, so that others get what it does not take.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from functools import partial
+from math import inf
+from threading import Condition, Thread
+from typing import Any
+from uuid import uuid4
+
+import mqplug
+from mqplug import Batch, Log, Position
+from mqplug.spi import ConsumerOptions, Deadline, GroupPosition, Latest, Listener, Settlement
+from mqplug_pulsar._admin import subscriptions
+from mqplug_pulsar._admin.group_seeks import seek_together
+from mqplug_pulsar._cluster.connection import PulsarConnection
+from mqplug_pulsar._consume.added_partitions import AddedPartitions
+from mqplug_pulsar._consume.shared_log import SharedLog, shared_subscriber
+from mqplug_pulsar._format import message_ids
+
+CONNECTION_CHECK_S = 2.0  # between two checks whether topics still exist
+SETTLING_S = 1.5  # the core may keep an ack for a second before it settles it
+KEEPER_WAIT_S = 60.0  # of the thread that returns messages, if nothing is due before
+
+
+class PulsarSharedMember:
+    """A member of a group whose members share each log, message by message."""
+
+    def __init__(
+        self, connection: PulsarConnection, group: str, options: ConsumerOptions, listener: Listener, timeout: float
+    ) -> None:
+        self._connection = connection
+        self._group = group
+        self._listener = listener
+        self._max_processing = options.max_processing
+        self._by_key = options.mode == "key_shared"
+        self._name = f"mqplug-{uuid4().hex[:16]}"
+        self._changed = Condition()
+        self._woken = self._closed = False
+        self._next_check = time.monotonic() + CONNECTION_CHECK_S
+        self._options = options
+        self._logs: dict[Log, SharedLog] = {}
+        self._unreported: dict[Log, GroupPosition] = {}  # assigned, but not reported to the listener yet
+        self._keeper: Thread | None = None
+        self._growth = AddedPartitions(connection, options.logs, _open_later)
+        deadline = Deadline(timeout)
+        subscriptions.prepare_group(connection, options, timeout)
+        self._join(options.logs, deadline)
+
+    def _shared(self, log: Log) -> SharedLog:
+        subscribe = shared_subscriber(
+            self._connection, self._group, self._name,
+            latest=isinstance(self._options.start, Latest), by_key=self._by_key,
+        )  # fmt: skip
+        return SharedLog(self._connection, log, self._group, self._name, self._changed, subscribe, by_key=self._by_key)
+
+    def _join(self, logs: Sequence[Log], deadline: Deadline) -> None:
+        """Become a member on these logs as well. If that fails on one, do not on any."""
+        fresh = {log: self._shared(log) for log in logs}
+        try:
+            self._connection.calls.each({log: each.join for log, each in fresh.items()}, deadline.remaining())
+            self._unreported |= self._stored(logs, deadline)
+        except BaseException:
+            self._leave(fresh, 1.0)
+            raise
+        with self._changed:
+            self._logs |= fresh
+
+    def _leave(self, logs: Mapping[Log, SharedLog], timeout: float) -> None:
+        closes = {log: partial(each.close, timeout) for log, each in logs.items()}
+        with suppress(mqplug.Error):  # closes that the broker does not answer in time go on by themselves
+            self._connection.calls.each(closes, timeout)
+
+    def _stored(self, logs: Sequence[Log], deadline: Deadline) -> dict[Log, GroupPosition]:
+        """Return where the group is, as far as that is known."""
+        begin = {log: GroupPosition(Position(log, message_ids.LOG_BEGIN)) for log in logs}
+        if self._connection.admin is not None:
+            begin |= subscriptions.subscription_positions(self._connection, logs, self._group, deadline.remaining())
+        return begin
+
+    # receiving ---------------------------------------------------------------------------------------------
+
+    def poll(self, most: int, timeout: float) -> Sequence[Batch]:
+        """Return messages that no other member has, up to ``most``."""
+        self._report_assigned()
+        deadline = Deadline(timeout)
+        away = self._check_connected() if timeout > 0 else None
+        while True:
+            with self._changed:
+                batches = self._take_locked(most)
+                if batches or self._woken or deadline.expired:
+                    self._woken = False
+                    break
+                self._changed.wait(min(deadline.remaining(), self._until_due_locked()))
+        if away is not None and not batches:
+            raise mqplug.Timeout(
+                f"the broker cannot be reached, the client tries again: {away.message}",
+                fix="Check that the broker is up, or receive again",
+            ) from away
+        return batches
+
+    def _take_locked(self, most: int) -> list[Batch]:
+        """Return what is here; ask for more if nothing is."""
+        ends = inf if self._max_processing is None else time.monotonic() + self._max_processing + SETTLING_S
+        batches: list[Batch] = []
+        for log in list(self._logs):
+            if most <= 0:
+                break
+            each = self._logs[log]
+            if (batch := each.take_locked(most, ends)) is not None:
+                batches.append(batch)
+                most -= len(batch)
+                self._logs[log] = self._logs.pop(log)  # the others come first the next time
+        for each in self._logs.values():
+            if batches:
+                each.unask_locked()
+            else:
+                each.raise_error_locked()
+                each.judge_locked()
+                each.ask_locked(most)
+        if batches and ends < inf:
+            self._keep_locked()
+        return batches
+
+    def _until_due_locked(self) -> float:
+        return max(0.0, min((each.next_due_locked() for each in self._logs.values()), default=inf) - time.monotonic())
+
+    def _check_connected(self) -> mqplug.Error | None:
+        """Check at intervals whether the topics exist. Return the error if that cannot be checked now."""
+        if time.monotonic() < self._next_check:
+            return None
+        self._next_check = time.monotonic() + CONNECTION_CHECK_S
+        for topic in {log.topic for log, each in self._logs.items() if each.is_lost}:
+            try:
+                self._connection.describe(topic, CONNECTION_CHECK_S)
+            except (mqplug.Timeout, mqplug.ConnectError) as error:
+                return error
+            except mqplug.Error as error:
+                error.at(topic=topic)  # one of several
+                raise
+        return None
+
+    def wake(self) -> None:
+        """End a poll that waits."""
+        with self._changed:
+            self._woken = True
+            self._changed.notify_all()
+
+    def tend(self, timeout: float) -> None:
+        """Give back what the caller, who is away, does not take."""
+        self._report_assigned()
+        with self._changed:
+            for each in self._logs.values():
+                each.rest_locked()
+
+    def pause(self, logs: Sequence[Log]) -> None:
+        """Hand out nothing of these logs."""
+        self._set_paused(logs, paused=True)
+
+    def resume(self, logs: Sequence[Log]) -> None:
+        """Hand out messages of these logs again."""
+        self._set_paused(logs, paused=False)
+
+    def _set_paused(self, logs: Sequence[Log], *, paused: bool) -> None:
+        with self._changed:
+            for log in logs:
+                self._logs[log].paused = paused
+                if paused:
+                    self._logs[log].unask_locked()
+
+    def _report_assigned(self) -> None:
+        if self._unreported:
+            begin, self._unreported = self._unreported, {}
+            self._listener.assigned(begin)
+        if added := list(self._growth.opened(self._logs)):
+            with self._changed:
+                self._logs |= {log: self._shared(log) for log in added}
+            self._listener.assigned({log: GroupPosition(Position(log, message_ids.LOG_BEGIN)) for log in added})
+
+    # settling ----------------------------------------------------------------------------------------------
+
+    def settle(self, settled: Mapping[Log, Settlement], timeout: float) -> None:
+        """Ack and return messages. Those that this member does not have any more are skipped."""
+        deadline = Deadline(timeout)
+        stores = [partial(self._logs[log].settle, each, deadline) for log, each in settled.items() if log in self._logs]
+        self._connection.calls.complete(stores, timeout)
+        if any(each.returned for each in settled.values()):
+            with self._changed:
+                self._keep_locked()
+
+    def commit(self, positions: Mapping[Log, GroupPosition], timeout: float) -> None:
+        """Do nothing: messages are settled one by one."""
+
+    def seek(self, positions: Mapping[Log, Position], timeout: float) -> None:
+        """Move the group. Everything that any member has of these logs is free."""
+        if missing := [log for log in positions if log not in self._logs]:
+            raise mqplug.NotAssigned(
+                f"{missing[0]!r} is not held by this consumer",
+                topic=missing[0].topic, fix="Seek logs that assignment() lists",
+            )  # fmt: skip
+        seeks: dict[Any, Any] = {
+            log: partial(seek_together, self._connection, self._group, position, timeout)
+            for log, position in positions.items()
+        }
+        self._connection.calls.each(seeks, timeout)
+        with self._changed:
+            for log in positions:
+                self._logs[log].give_up_locked()
+
+    def follow(self, options: ConsumerOptions, timeout: float) -> None:
+        """Share these logs from now on."""
+        deadline = Deadline(timeout)
+        self._options = options
+        with self._changed:
+            gone = {log: self._logs.pop(log) for log in self._logs.keys() - set(options.logs)}
+        self._leave(gone, deadline.remaining())
+        self._unreported = {log: begin for log, begin in self._unreported.items() if log in self._logs}
+        self._join([log for log in options.logs if log not in self._logs], deadline)
+        self._growth.follow(options.logs)
+
+    def close(self, timeout: float) -> None:
+        """Give back at once what this member has."""
+        with self._changed:
+            self._closed = True
+            self._changed.notify_all()
+        self._growth.stop()
+        self._leave(self._logs, timeout)
+
+    # returning messages ------------------------------------------------------------------------------------
+
+    def _keep_locked(self) -> None:
+        """Have a thread return messages to the broker when their time comes."""
+        if self._keeper is None:
+            self._keeper = Thread(target=self._keep, name="mqplug-pulsar-returns", daemon=True)
+            self._keeper.start()
+        else:
+            self._changed.notify_all()
+
+    def _keep(self) -> None:
+        with self._changed:
+            while not self._closed:
+                next_return = min((each.return_due_locked() for each in self._logs.values()), default=inf)
+                self._changed.wait(max(0.0, min(KEEPER_WAIT_S, next_return - time.monotonic())))
+
+
+def _open_later(log: Log) -> None:
+    """Open nothing: a poll opens the native consumer of an added partition."""
