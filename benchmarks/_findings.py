@@ -22,7 +22,7 @@ class BenchmarkFinding:
         """The limit and whether the value keeps it, in words; empty without a limit."""
         if self.most is None:
             return ""
-        return f"at most {self.most:,.0f}: {'kept' if self.value <= self.most else 'NOT kept'}"
+        return f"at most {self.most:,g}: {'kept' if self.value <= self.most else 'NOT kept'}"
 
 
 def print_finding(found: BenchmarkFinding) -> None:

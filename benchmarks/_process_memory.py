@@ -20,6 +20,11 @@ def bare_interpreter_mib() -> float:
     return _field_mib(done.stdout, "VmRSS")
 
 
+def resident_mib() -> float:
+    """Return the resident memory of this process."""
+    return _field_mib(_STATUS.read_text(), "VmRSS")
+
+
 @contextmanager
 def peak_memory_mib() -> Iterator[list[float]]:
     """Yield a list that holds, after the block, the peak resident memory of this process within the block in MiB."""
