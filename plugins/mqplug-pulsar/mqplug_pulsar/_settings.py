@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, Literal
 
 import attrs
 
@@ -15,6 +15,8 @@ PORT = 6650
 TLS_PORT = 6651
 _NAME = re.compile(r"[A-Za-z0-9_=:.-]+", re.ASCII)
 _SERVICE = re.compile(r"pulsar(\+ssl)?://[^/?#@\s]+/?")
+Compression = Literal["none", "lz4", "zlib", "zstd", "snappy"]
+Batching = Literal["mixed", "by_key", "none"]
 _ADMIN = re.compile(r"https?://[^?#@\s]+")
 
 
@@ -46,6 +48,14 @@ def _is_url(pattern: re.Pattern[str], example: str) -> Any:
     return check
 
 
+def _between(least: float, most: float) -> Any:
+    def check(settings: Any, attribute: attrs.Attribute[Any], value: float) -> None:
+        if not least <= value <= most:
+            raise ValueError(f"{attribute.name} must be from {least:g} to {most:g}, not {value:g}")
+
+    return check
+
+
 def _one_line(settings: Any, attribute: attrs.Attribute[Any], value: object) -> None:
     if isinstance(value, str) and (not value or not value.isprintable()):
         raise ValueError(f"{attribute.name} must be one line of text")  # without the value, which is a secret
@@ -66,6 +76,12 @@ class PulsarSettings:
     checks the name in the broker's certificate. ``tls_allow_insecure`` accepts any certificate. ``listener_name``
     selects one of the broker's advertised addresses. The native client writes its errors to ``log_file``.
     ``message_max_bytes`` is the size of the largest message, if it is to be less than the broker's limit.
+
+    Messages are sent in batches, each of which waits ``batch_delay`` seconds for others, and is full at
+    ``batch_messages`` or ``batch_bytes``. With ``batching`` ``by_key`` all messages of a batch have the same key, as
+    consumers that share by key need it; the messages of a key stay in order, those of different keys do not. With
+    ``none`` each message is sent alone. ``compression`` of a batch is ``none``, ``lz4``, ``zlib``, ``zstd`` or
+    ``snappy``.
     """
 
     service_url: str = attrs.field(
@@ -92,6 +108,11 @@ class PulsarSettings:
     message_max_bytes: int | None = attrs.field(
         default=None, validator=attrs.validators.optional(attrs.validators.gt(0))
     )
+    compression: Compression = "none"
+    batching: Batching = "mixed"
+    batch_delay: float = attrs.field(default=0.002, validator=_between(0.001, 10.0))
+    batch_messages: int = attrs.field(default=1000, validator=_between(2, 100_000))
+    batch_bytes: int = attrs.field(default=128 * 1024, validator=_between(1024, 5 * 1024 * 1024))
 
     def __attrs_post_init__(self) -> None:
         if (self.username is None) != (self.password is None):

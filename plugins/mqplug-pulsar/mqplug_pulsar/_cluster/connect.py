@@ -44,7 +44,7 @@ def connect(settings: PulsarSettings, declared: Capabilities, timeout: float) ->
     facts = _ask_cluster(settings, admin, _limited(settings, declared, welcome.greeting), deadline)
     client = _client(settings, welcome.service_url, authentication, max(0.1, timeout))
     close_at_exit(client)
-    connection = PulsarConnection(settings.service_url, names, client, admin, facts, greet)
+    connection = PulsarConnection(settings, names, client, admin, facts, greet)
     try:
         connection.health(deadline.remaining())
     except BaseException:

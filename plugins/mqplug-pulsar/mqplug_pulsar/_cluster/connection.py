@@ -20,6 +20,7 @@ from mqplug_pulsar._cluster.native_calls import NativeCalls
 from mqplug_pulsar._cluster.open_retrying import RetryingOpener
 from mqplug_pulsar._format import message_ids
 from mqplug_pulsar._format.topic_names import NamespaceTopics, partition_topic
+from mqplug_pulsar._settings import PulsarSettings
 
 T = TypeVar("T")
 
@@ -42,14 +43,15 @@ class PulsarConnection:
 
     def __init__(
         self,
-        address: str,
+        settings: PulsarSettings,
         names: NamespaceTopics,
         client: pulsar.Client,
         admin: AdminInterface | None,
         facts: ClusterFacts,
         greet: Callable[[Deadline], object],
     ) -> None:
-        self.address = address
+        self.settings = settings
+        self.address = settings.service_url
         self.client = client
         self.admin = admin
         self.calls = NativeCalls()

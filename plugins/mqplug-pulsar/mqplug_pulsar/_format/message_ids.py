@@ -7,6 +7,8 @@ partition is not taken from the native id, which has it after some calls and not
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from itertools import repeat
 from typing import Any
 
 from mqplug.spi import Numbers
@@ -40,6 +42,28 @@ def detail(native: Any) -> Numbers:
     if native.batch_index() < 0:
         return ()
     return batch_size(native.serialize())
+
+
+def places_in_order(natives: Sequence[Any]) -> tuple[list[Numbers], list[Numbers]] | None:
+    """Return coordinates and detail of messages that one producer sent in this order; None unless all have an id.
+
+    Of a batch whose messages follow each other, only the first and the last native id are looked at.
+    """
+    places: list[Numbers] = []
+    details: list[Numbers] = []
+    while (row := len(places)) < len(natives):
+        place, size = coordinates(natives[row]), detail(natives[row])
+        if place[0] < 0:
+            return None
+        ledger, entry, index = place[:3]
+        count = min(size[0] - index, len(natives) - row) if size else 1
+        if count > 1 and coordinates(natives[row + count - 1]) == (ledger, entry, index + count - 1):
+            places.extend((ledger, entry, number) for number in range(index, index + count))
+        else:
+            count = 1
+            places.append(place)
+        details.extend(repeat(size, count))
+    return places, details
 
 
 def batch_size(data: bytes) -> Numbers:
