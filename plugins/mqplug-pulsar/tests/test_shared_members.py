@@ -1,0 +1,242 @@
+"""Members that share a topic: native Shared and Key_Shared subscriptions."""
+
+from __future__ import annotations
+
+import logging
+import subprocess
+import sys
+import time
+from collections import Counter
+
+import pytest
+from pulsar_driver import fill, take
+
+import mqplug
+from mqplug import Retry
+
+MODES = ("shared", "key_shared")
+
+
+def drip(mq, topic, count, key=None):
+    """Send messages one by one, each an entry of its own, and return their ids."""
+    with mq.producer(topic) as out:
+        return [out.send(b"%d" % number, key=key) for number in range(count)]
+
+
+def drain(member, seconds=0.5):
+    """Receive and ack until nothing comes for a while; return the ids and attempts."""
+    came = []
+    while (message := member.receive(seconds)) is not None:
+        member.ack(message)
+        came.append((message.id, message.attempt))
+    return came
+
+
+def test_an_ack_takes_no_neighbour_along(mq, topic):
+    """Of a batch, exactly the messages that were not acked come again, to another member."""
+    ids = fill(mq, topic, 6)
+    with mq.consumer(topic, group="g", mode="shared") as member:
+        taken = take(member, 6)
+        for index in (1, 2, 5):
+            member.ack(taken[index])
+        member.commit()
+    with mq.consumer(topic, group="g", mode="shared") as heir:
+        assert sorted(drain(heir, 1)) == [(ids[index], 1) for index in (0, 3, 4)]
+    with mq.consumer(topic, group="g", mode="shared") as last:
+        fresh = drip(mq, topic, 1)
+        assert take(last, 1)[0].id == fresh[0]
+
+
+def test_a_member_takes_no_more_than_it_receives(mq, topic):
+    """What a member did not receive goes to another one, though the first is open and has a message in hand."""
+    ids = drip(mq, topic, 20)
+    with (
+        mq.consumer(topic, group="g", mode="shared") as one,
+        mq.consumer(topic, group="g", mode="shared") as other,
+    ):
+        [kept] = take(one, 1)
+        assert sorted([kept.id, *(each.id for each in take(other, 19))]) == ids
+
+
+def test_a_nacked_message_waits_for_its_own_delay(mq, topic):
+    """Two messages that are nacked with different delays come in the order of their times, as second attempts."""
+    ids = drip(mq, topic, 2)
+    with mq.consumer(topic, group="g", mode="shared") as member:
+        late, soon = take(member, 2)
+        began = time.monotonic()
+        member.nack(late, delay=2)
+        member.nack(soon, delay=0.5)
+        again = take(member, 1)[0]
+        assert (again.id, again.attempt) == (ids[1], 2)
+        again = take(member, 1)[0]
+        assert (again.id, again.attempt) == (ids[0], 2)
+        assert time.monotonic() - began > 1.9
+
+
+def test_nacks_and_acks_inside_a_batch(mq, topic):
+    """Of one batch, nacked messages come again as next attempts; those acked, and those in hand, do not."""
+    ids = fill(mq, topic, 6)
+    with mq.consumer(topic, group="g", mode="shared") as member:
+        taken = take(member, 6)
+        for index in (0, 3):
+            member.ack(taken[index])
+        for index in (1, 4):
+            member.nack(taken[index], delay=0)
+        again = take(member, 2)
+        assert [(each.id, each.attempt) for each in again] == [(ids[1], 2), (ids[4], 2)]
+        fresh = drip(mq, topic, 1)
+        assert take(member, 1)[0].id == fresh[0]
+        for message in (*again, taken[2]):
+            member.ack(message)
+        member.commit()
+    with mq.consumer(topic, group="g", mode="shared") as heir:
+        assert sorted(each.id for each in take(heir, 2)) == [ids[5], fresh[0]]
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_dead_letters(mq, topic, name, mode):
+    """A message whose attempts are used up is a dead letter, and acked; the others are not held up."""
+    mq.create_topic(name + "-dead")
+    ids = drip(mq, topic, 3)
+    options = {"mode": mode, "retry": Retry(3, delay=0), "dead_letter": name + "-dead"}
+    with mq.consumer(topic, group="g", **options) as member:
+        attempts, done = [], 0
+        while done < 2 or len(attempts) < 3:
+            [message] = take(member, 1)
+            if message.id == ids[1]:
+                attempts.append(message.attempt)
+                member.nack(message, reason="no")
+            else:
+                member.ack(message)
+                done += 1
+        assert attempts == [1, 2, 3]
+    with mq.consumer(name + "-dead", start=mqplug.EARLIEST) as dead:
+        assert dict(take(dead, 1)[0].headers)["mqplug-dead-source"] == str(ids[1]).encode()
+    with mq.consumer(topic, group="g", mode=mode) as heir:
+        fresh = drip(mq, topic, 1)
+        assert take(heir, 1)[0].id == fresh[0]
+
+
+def test_a_nacked_message_holds_back_its_key(mq, topic):
+    """In key_shared a nacked message comes before the later ones of its key; other keys go on."""
+    ids = drip(mq, topic, 3, key=b"a")
+    other = drip(mq, topic, 1, key=b"b")
+    with mq.consumer(topic, group="g", mode="key_shared") as member:
+        first = take(member, 1)[0]
+        assert first.id == ids[0]
+        member.nack(first, delay=1)
+        came = take(member, 4)
+        assert [each.id for each in came if each.key == b"a"] == ids
+        assert came[0].id == other[0]
+
+
+def test_a_batch_of_several_keys_is_warned_of(mq, topic, caplog):
+    """In key_shared a batch of several keys is delivered, and logged as what Pulsar gives out by its first key."""
+    with mq.producer(topic) as out:
+        out.send_many([mqplug.Record(b"1", key=b"a"), mqplug.Record(b"2", key=b"b")])
+    with caplog.at_level(logging.WARNING, "mqplug.pulsar"), mq.consumer(topic, group="g", mode="key_shared") as member:
+        take(member, 2)
+    assert "several keys" in caplog.text
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_acks_last_over_an_unload(mq, topic, pulsar_server, mode):
+    """What was acked and committed stays away when the topic is unloaded right after; the rest comes again."""
+    ids = drip(mq, topic, 8)
+    with mq.consumer(topic, group="g", mode=mode) as member:
+        taken = take(member, 8)
+        for message in taken[::2]:
+            member.ack(message)
+        member.commit()
+        pulsar_server.unload(topic)
+    with mq.consumer(topic, group="g", mode=mode) as heir:
+        assert sorted(each.id for each in take(heir, 4)) == ids[1::2]
+        fresh = drip(mq, topic, 1)
+        assert take(heir, 1)[0].id == fresh[0]
+
+
+def test_messages_in_hand_do_not_come_twice_after_an_unload(mq, topic, pulsar_server):
+    """A member that has messages in hand when the topic is unloaded is not given them again, and can ack them."""
+    drip(mq, topic, 4)
+    with mq.consumer(topic, group="g", mode="shared") as member:
+        taken = take(member, 4)
+        pulsar_server.unload(topic)
+        fresh = drip(mq, topic, 1)
+        assert take(member, 1)[0].id == fresh[0]
+        for message in taken:
+            member.ack(message)
+        member.commit()
+    with mq.consumer(topic, group="g", mode="shared") as heir:
+        assert [each.id for each in take(heir, 1)] == fresh
+
+
+HOLDS = """
+import sys, time, mqplug
+url, topic, mode = sys.argv[1:]
+member = mqplug.connect(url).consumer(topic, group="g", mode=mode)
+for _ in range(3):
+    message = member.receive(30)
+member.ack(message)
+member.commit()
+print("has", flush=True)
+time.sleep(600)
+"""
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_a_killed_member_frees_what_it_had(mq, pulsar_server, topic, mode):
+    """What a killed process had in hand goes to another member, and what it had acked does not."""
+    ids = drip(mq, topic, 3)
+    process = subprocess.Popen(
+        [sys.executable, "-c", HOLDS, pulsar_server.url, topic, mode], stdout=subprocess.PIPE, text=True
+    )
+    try:
+        assert process.stdout.readline() == "has\n"
+    finally:
+        process.kill()
+        process.communicate()
+    with mq.consumer(topic, group="g", mode=mode) as heir:
+        assert [each.id for each in take(heir, 2)] == ids[:2]
+        fresh = drip(mq, topic, 1)
+        assert take(heir, 1)[0].id == fresh[0]
+
+
+def test_members_that_come_and_go(mq, topic, pulsar_server):
+    """With members that come and go, nacks, and an unload in between, every message is acked, none is lost or stuck."""
+    ids = [*drip(mq, topic, 30), *fill(mq, topic, 30)]
+    done = Counter()
+    members = [mq.consumer(topic, group="g", mode="shared") for _ in range(3)]
+    turn, end = 0, time.monotonic() + 60
+    while done.keys() != set(ids):
+        assert time.monotonic() < end, f"{sorted(set(ids) - done.keys())} did not come"
+        turn += 1
+        member = members[turn % 3]
+        for message in member.receive_many(5, timeout=0.1):
+            if message.attempt == 1 and turn % 4 == 0:
+                member.nack(message, delay=0.1)
+            else:
+                member.ack(message)
+                done[message.id] += 1
+        if turn % 7 == 0:
+            members[turn % 3].close()
+            members[turn % 3] = mq.consumer(topic, group="g", mode="shared")
+        if turn == 10:
+            pulsar_server.unload(topic)
+    for member in members:
+        member.close()
+    with mq.consumer(topic, group="g", mode="shared") as last:
+        fresh = drip(mq, topic, 1)
+        assert take(last, 1)[0].id == fresh[0]
+
+
+def test_without_the_admin_interface(plain, mq, topic):
+    """Without admin_url, sharing, nacks and acks work; a seek says what it needs."""
+    ids = drip(mq, topic, 3)
+    with plain.consumer(topic, group="g", mode="shared") as member:
+        first, second, third = take(member, 3)
+        member.ack(first)
+        member.nack(second, delay=0)
+        again = take(member, 1)[0]
+        assert (again.id.coordinates, again.attempt) == (ids[1].coordinates, 2)
+        with pytest.raises(mqplug.Unsupported, match="admin_url"):
+            member.seek(mqplug.before(third.id))
