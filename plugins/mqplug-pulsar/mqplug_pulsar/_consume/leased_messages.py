@@ -20,7 +20,6 @@ from mqplug_pulsar._consume.received_messages import ReceivedMessages
 from mqplug_pulsar._format import message_ids
 
 NATIVE_RETURN_S = 0.12  # the native client returns a nacked message so much later, or a little more
-ACK_LEAVES_S = 0.3  # the native client has sent an ack after this time: it collects acks for 0.1 s
 Entry = tuple[int, int]
 
 
@@ -37,7 +36,7 @@ class State(Enum):
 class Lease:
     """One message of this member."""
 
-    __slots__ = ("again", "attempt", "due", "ends", "id", "key", "message", "place", "size", "state")
+    __slots__ = ("again", "attempt", "due", "ends", "id", "key", "message", "place", "size", "state", "stored")
 
     def __init__(self, message: Any) -> None:
         self.message = message
@@ -49,6 +48,8 @@ class Lease:
         self.again = False
         """Whether it was handed out before, by this member: the broker does not count that."""
         self.state = State.WAITING
+        self.stored = False
+        """Whether the broker has the ack."""
         self.due = -inf
         self.ends = inf
 
@@ -75,7 +76,6 @@ class LeasedMessages:
         self._ends: list[tuple[float, Numbers]] = []
         self._keys: dict[str, list[Numbers]] = {}  # of those that wait
         self._expired: set[Entry] = set()
-        self._acked_at = -inf
 
     # in and out --------------------------------------------------------------------------------------------
 
@@ -115,21 +115,22 @@ class LeasedMessages:
                 self._announce_first(lease.key)
         return sorted(taken, key=lambda each: each.place)
 
-    def ack(self, places: Iterable[Numbers], now: float) -> list[Lease]:
+    def ack(self, places: Iterable[Numbers]) -> list[Lease]:
         """Ack those of these messages that are in hand, or were acked without success, and return them."""
         acked = []
         for place in places:
             lease = self._leases.get(place)
             if lease is not None and lease.state in {State.IN_HAND, State.ACKED}:
                 lease.state = State.ACKED
-                self._acked_at = now
                 acked.append(lease)
         return acked
 
     def stored(self, leases: Iterable[Lease]) -> None:
-        """Forget those of these acked messages whose entries have nothing left: the broker has the acks."""
+        """Note that the broker has the acks of these messages. Forget the entries that have nothing left."""
+        for lease in leases:
+            lease.stored = True
         for entry in {lease.entry for lease in leases}:
-            if entry in self._entries and all(each.state is State.ACKED for each in self._entries[entry]):
+            if entry in self._entries and all(each.stored for each in self._entries[entry]):
                 self._forget(entry)
 
     def give_back(self, place: Numbers, delay: float, now: float) -> None:
@@ -156,7 +157,7 @@ class LeasedMessages:
             if lease is not None and lease.state is State.RETURNING:
                 ids.append(lease.id)
                 self._forget(lease.entry)
-        if not self._by_key and now > self._acked_at + ACK_LEAVES_S:
+        if not self._by_key:
             for entry in [entry for entry in self._expired if not self._in_hand(self._entries[entry])]:
                 ids.append(self._entries[entry][0].id)
                 self._forget(entry)
@@ -198,7 +199,7 @@ class LeasedMessages:
 
     @property
     def has_in_hand(self) -> bool:
-        """Whether messages are in hand."""
+        """Whether messages are in hand, or acked and not stored."""
         return self._in_hand(self._leases.values())
 
     @property
@@ -207,11 +208,8 @@ class LeasedMessages:
         return not self._leases
 
     def is_idle(self, now: float) -> bool:
-        """Return whether everything could be handed out now, or is acked for long."""
-        done = {State.ACKED} if now > self._acked_at + ACK_LEAVES_S else set()
-        return all(
-            each.state in done or (each.state is State.WAITING and each.due <= now) for each in self._leases.values()
-        )
+        """Return whether everything could be handed out now, or is acked at the broker."""
+        return all(each.stored or (each.state is State.WAITING and each.due <= now) for each in self._leases.values())
 
     @property
     def has_expired(self) -> bool:
@@ -223,7 +221,7 @@ class LeasedMessages:
         return self._delayed[0][0] if self._delayed else inf
 
     def _in_hand(self, leases: Iterable[Lease]) -> bool:
-        return any(each.state is State.IN_HAND for each in leases)
+        return any(each.state is State.IN_HAND or (each.state is State.ACKED and not each.stored) for each in leases)
 
     # the order ---------------------------------------------------------------------------------------------
 

@@ -196,13 +196,18 @@ class SharedLog:
                 if self._feed is not None and seek != self._last_seek:
                     self.give_up_locked()
         with self._changed:
-            acked = self._leases.ack(settled.acked, now)
+            acked = self._leases.ack(settled.acked)
             for place, delay in settled.returned:
                 self._leases.give_back(place, delay, now)
             feed = self._feed
             self._changed.notify_all()
         if acked and feed is not None:
-            self._store(feed, [lease.id for lease in acked], deadline)
+            try:
+                self._store(feed, [lease.id for lease in acked], deadline)
+            except _pulsar.AlreadyClosed:
+                if feed is self._feed:
+                    raise
+                return  # the group was moved meanwhile
             with self._changed:
                 self._leases.stored(acked)
 
