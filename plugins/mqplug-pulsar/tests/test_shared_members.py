@@ -13,6 +13,7 @@ from pulsar_driver import fill, take
 
 import mqplug
 from mqplug import Retry
+from mqplug_pulsar._consume.shared_log import UNUSED_S
 
 MODES = ("shared", "key_shared")
 
@@ -240,3 +241,23 @@ def test_without_the_admin_interface(plain, mq, topic):
         assert (again.id.coordinates, again.attempt) == (ids[1].coordinates, 2)
         with pytest.raises(mqplug.Unsupported, match="admin_url"):
             member.seek(mqplug.before(third.id))
+
+
+def test_acks_are_kept_while_the_broker_stands_still(mq, topic, pulsar_server):
+    """Acks that a frozen broker did not confirm are stored when it goes on, though the member was away meanwhile."""
+    drip(mq, topic, 2)
+    with mq.consumer(topic, group="g", mode="shared") as member:
+        taken = take(member, 2)
+        pulsar_server.pause()
+        try:
+            for message in taken:
+                member.ack(message)
+            with pytest.raises(mqplug.Timeout):
+                member.commit(timeout=1)
+            time.sleep(UNUSED_S + 1.5)  # so long may a member be away before it gives up what it does not use
+        finally:
+            pulsar_server.resume()
+        member.commit(timeout=30)
+    with mq.consumer(topic, group="g", mode="shared") as heir:
+        fresh = drip(mq, topic, 1)
+        assert take(heir, 1)[0].id == fresh[0]

@@ -1,0 +1,130 @@
+"""The messages that a member of a shared group has, without a broker."""
+
+from __future__ import annotations
+
+import pytest
+from _pulsar import MessageId
+
+from mqplug_pulsar._consume.leased_messages import NATIVE_RETURN_S, Lease, LeasedMessages
+
+
+class Received:
+    """A native message."""
+
+    def __init__(self, entry, key="", index=-1, count=0):
+        self._id = MessageId(0, 1, entry, index)
+        self._key, self._count = key, count
+
+    def message_id(self):
+        return self._id
+
+    def partition_key(self):
+        return self._key
+
+    def redelivery_count(self):
+        return self._count
+
+
+def lease(entry, key="", index=-1, size=1):
+    """Return a message that has just arrived."""
+    made = Lease(Received(entry, key, index))
+    made.size = size
+    return made
+
+
+def entries(leases):
+    """Return the numbers of the entries."""
+    return [each.place[1] for each in leases]
+
+
+@pytest.fixture
+def table():
+    """A table without keys."""
+    return LeasedMessages(by_key=False)
+
+
+def test_a_single_message_goes_back_to_the_broker_in_time(table):
+    """A nacked message of an entry of its own is returned so much before its delay as the native client takes."""
+    table.add(lease(1))
+    [taken] = table.take(10, 0.0)
+    table.give_back(taken.place, 5.0, 100.0)
+    assert table.due_returns(104.0) == []
+    assert table.next_return() == 105.0 - NATIVE_RETURN_S
+    assert table.due_returns(105.0) == [taken.id]
+    assert table.is_empty
+
+
+def test_a_message_of_a_batch_stays(table):
+    """A nacked message of a batch is handed out again from here, when it is due, as the next attempt."""
+    for index in range(2):
+        table.add(lease(1, index=index, size=2))
+    first, _ = table.take(10, 0.0)
+    table.give_back(first.place, 5.0, 100.0)
+    assert table.take(10, 104.0) == []
+    assert [each.attempt for each in table.take(10, 105.0)] == [2]
+    assert table.due_returns(200.0) == []
+
+
+def test_a_message_that_comes_again_is_dropped_or_acked_again(table):
+    """A message that is in hand is not handed out twice; one that is acked and not stored is to be acked again."""
+    table.add(lease(1))
+    [taken] = table.take(10, 0.0)
+    assert table.add(lease(1)) is None
+    assert table.take(10, 0.0) == []
+    table.ack([taken.place])
+    assert table.add(lease(1)) is taken.id
+    table.stored([taken])
+    assert table.is_empty
+
+
+def test_acks_that_are_not_stored_keep_the_member_busy(table):
+    """With a message in hand, or an ack that is not stored, nothing is idle; with what waits for its delay neither."""
+    table.add(lease(1))
+    table.add(lease(2, index=0, size=2))
+    assert table.is_idle(0.0)
+    first, second = table.take(2, 0.0)
+    assert not table.is_idle(0.0)
+    table.give_back(second.place, 5.0, 100.0)
+    acked = table.ack([first.place])
+    assert not table.is_idle(105.0)
+    table.stored(acked)
+    assert not table.is_idle(104.0)
+    assert table.is_idle(105.0)
+
+
+def test_an_expired_entry_goes_back_when_nothing_of_it_is_in_hand(table):
+    """Of a batch with an expired message no more is handed out, and it is returned as a whole when the rest is done."""
+    for index in range(3):
+        table.add(lease(1, index=index, size=3))
+    early = table.take(1, 0.0, ends=10.0)
+    late = table.take(1, 0.0, ends=20.0)
+    assert table.due_returns(10.0) == []
+    assert table.take(10, 10.0) == []
+    table.stored(table.ack([late[0].place]))
+    assert table.due_returns(11.0) == [early[0].id]
+    assert table.ack([early[0].place]) == []
+    assert table.is_empty
+
+
+def test_keys_keep_their_order():
+    """By key, a nacked message holds back the later ones of its key; other keys and none go on."""
+    table = LeasedMessages(by_key=True)
+    for number, key in enumerate(["a", "a", "b", "", "a"]):
+        table.add(lease(number, key))
+    [first] = table.take(1, 0.0)
+    table.give_back(first.place, 5.0, 100.0)
+    assert entries(table.take(10, 101.0)) == [2, 3]
+    assert entries(table.take(1, 105.0)) == [0]
+    assert entries(table.take(10, 105.0)) == [1, 4]
+
+
+def test_keys_go_back_together():
+    """By key, nothing is handed out any more after a message has expired, so that all goes back in order."""
+    table = LeasedMessages(by_key=True)
+    for number in range(2):
+        table.add(lease(number, "a"))
+    [first] = table.take(1, 0.0, ends=10.0)
+    assert table.due_returns(10.0) == []
+    assert table.has_expired
+    assert table.take(10, 10.0) == []
+    assert table.nacked() == [first.id]
