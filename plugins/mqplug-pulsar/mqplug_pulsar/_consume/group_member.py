@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any
@@ -14,10 +15,13 @@ from mqplug_pulsar._cluster.connection import PulsarConnection
 from mqplug_pulsar._consume.added_partitions import AddedPartitions
 from mqplug_pulsar._consume.committer import Committer
 from mqplug_pulsar._consume.partition_feed import PartitionFeed
-from mqplug_pulsar._consume.partition_feeds import PartitionFeeds, queue_length
+from mqplug_pulsar._consume.partition_feeds import MAX_QUEUE_MESSAGES, PartitionFeeds, queue_length
 from mqplug_pulsar._consume.received_messages import ReceivedMessages
 from mqplug_pulsar._consume.unwanted_messages import wanted_by_member
 from mqplug_pulsar._format import message_ids
+
+HAND_OVER_MESSAGES = 100
+"""What is prefetched of a partition, and taken in one poll: delivered even after another member became active."""
 
 
 class PulsarGroupMember:
@@ -31,8 +35,10 @@ class PulsarGroupMember:
         self._options = options
         self._listener = listener
         # The same name on all partitions: the broker sorts members by it, and so distributes partitions evenly.
-        self._name = f"mqplug-{uuid4().hex[:16]}"
-        self._queue = queue_length(options)
+        # A later one comes behind: a member that joins takes over no partition that stays with an earlier member.
+        self._name = f"mqplug-{time.time_ns() // 1_000_000:012x}-{uuid4().hex[:8]}"
+        self._most = HAND_OVER_MESSAGES if options.mode == "ordered" else MAX_QUEUE_MESSAGES
+        self._queue = queue_length(options, self._most)
         self._feeds = PartitionFeeds(connection, self._receive)
         self._committer = Committer(connection, group, self._name)
         self._unreported: dict[Log, GroupPosition] = {}  # assigned, but not reported to the listener yet
@@ -67,7 +73,7 @@ class PulsarGroupMember:
     def poll(self, most: int, timeout: float) -> Sequence[Batch]:
         """Return batches as they arrive."""
         self._report_assigned()
-        return self._feeds.poll(most, timeout)
+        return self._feeds.poll(min(most, self._most), timeout)
 
     def wake(self) -> None:
         """End a poll that waits."""
@@ -126,7 +132,7 @@ class PulsarGroupMember:
         """Read these logs as a member from now on."""
         deadline = Deadline(timeout)
         self._options = options
-        self._queue = queue_length(options)
+        self._queue = queue_length(options, self._most)
         self._feeds.keep_only(options.logs, deadline.remaining())
         self._unreported = {log: begin for log, begin in self._unreported.items() if log in self._feeds}
         self._join([log for log in options.logs if log not in self._feeds], deadline)

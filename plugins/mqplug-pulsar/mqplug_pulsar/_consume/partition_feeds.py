@@ -23,10 +23,10 @@ Receive = Callable[[PartitionFeed, int], "ReceivedMessages | None"]
 """Returns up to so many messages of a feed that are to be delivered; None if there are none."""
 
 
-def queue_length(options: ConsumerOptions) -> int:
+def queue_length(options: ConsumerOptions, most: int = MAX_QUEUE_MESSAGES) -> int:
     """Return how many messages the native client may prefetch of each partition."""
     share = options.prefetch_bytes // ASSUMED_MESSAGE_BYTES // max(1, len(options.logs))
-    return max(1, min(MAX_QUEUE_MESSAGES, share))
+    return max(1, min(most, share))
 
 
 class PartitionFeeds:

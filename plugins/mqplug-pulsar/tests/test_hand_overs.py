@@ -1,0 +1,107 @@
+"""What is delivered twice when another member takes a partition over."""
+
+from __future__ import annotations
+
+import time
+
+import pulsar
+import pytest
+from pulsar_driver import fill
+
+from mqplug_pulsar._consume.group_member import HAND_OVER_MESSAGES
+
+LIMIT_S = 30
+MESSAGES = 1500
+
+
+@pytest.fixture
+def native(pulsar_server):
+    """A native client."""
+    logger = pulsar.FileLogger(pulsar.LoggerLevel.Error, "/dev/null")
+    client = pulsar.Client(pulsar_server.service_url, logger=logger)
+    yield client
+    client.close()
+
+
+def send_singly(native, topic, partition, count):
+    """Send messages that are not batched."""
+    producer = native.create_producer(f"{topic}-partition-{partition}", max_pending_messages=count)
+    for number in range(count):
+        producer.send_async(b"%d" % number, None)
+    producer.flush()
+
+
+def active(rest, topic, group, partition):
+    """Return the name of the active member."""
+    stats = rest.ask("GET", f"{rest.path(topic)}-partition-{partition}/stats")
+    return stats["subscriptions"][group]["activeConsumerName"]
+
+
+def wait_until(condition):
+    """Wait until it is so."""
+    end = time.monotonic() + LIMIT_S
+    while not condition():
+        assert time.monotonic() < end
+        time.sleep(0.05)
+
+
+@pytest.mark.parametrize("admin", [True, False])
+def test_a_member_that_is_replaced_has_little_left(mq, plain, native, rest, name, admin):
+    """A member that another one replaces delivers no more than it had in hand and had prefetched."""
+    client = mq if admin else plain
+    mq.create_topic(name, partitions=2)
+    send_singly(native, name, 1, MESSAGES)
+    with client.consumer(name, group="g") as old:
+        first = old.receive(LIMIT_S)
+        assert first is not None
+        before = active(rest, name, "g", 1)
+        with client.consumer(name, group="g") as new:
+            wait_until(lambda: active(rest, name, "g", 1) != before)
+            places = []
+            while len(places) < MESSAGES:
+                message = new.receive(LIMIT_S)
+                assert message is not None
+                places.append(message.id)
+            assert places[0] == first.id
+            left = 0
+            while old.receive(1) is not None:
+                left += 1
+        assert left <= 2 * HAND_OVER_MESSAGES
+
+
+def test_members_that_join_take_no_more_than_they_must(mq, rest, name):
+    """Whoever has a partition keeps it while others join, as far as an even distribution allows that."""
+    mq.create_topic(name, partitions=3)
+    for group in ("a", "b", "c"):
+        members, holders = [], []
+        for _ in range(3):
+            members.append(mq.consumer(name, group=group))
+            time.sleep(0.002)  # names tell milliseconds
+            holders.append([active(rest, name, group, partition) for partition in range(3)])
+        one, two, three = holders
+        assert len(set(one)) == 1
+        assert (two[0], two[2]) == (one[0], one[2])
+        assert (three[0], three[1]) == (two[0], two[1])
+        assert len(set(three)) == 3
+        for member in members:
+            member.close()
+
+
+def test_one_partition_stays_where_it_is(mq, topic):
+    """Members that come and go beside the active one of a single partition change nothing: no message comes twice."""
+    seen = []
+    with mq.consumer(topic, group="g") as member:
+        for _ in range(4):
+            sent = fill(mq, topic, 50)
+            with mq.consumer(topic, group="g") as other:
+                for _ in sent:
+                    message = member.receive(LIMIT_S)
+                    assert message is not None
+                    seen.append(message.id)
+                    member.ack(message)
+                assert other.receive(0.3) is None
+        assert len(seen) == len(set(seen)) == 200
+        last = fill(mq, topic, 1)
+        message = member.receive(LIMIT_S)
+        assert message is not None
+        assert message.id == last[0]
