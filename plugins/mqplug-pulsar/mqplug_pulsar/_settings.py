@@ -71,6 +71,8 @@ class PulsarSettings:
     names. ``cluster`` is part of every id, and comes from the admin interface; set it if there is no admin interface
     and ids are shared with clients that have one. ``token`` is for authentication by token; a program may give a
     function that returns one. ``token_file`` holds one. File and function are asked again whenever a token is needed.
+    ``token_provider`` names an entry point of the group ``mqplug.pulsar_tokens``, a function that is called with these
+    settings and returns a token and the time of its end; ``token_options`` are its own.
     ``username`` and ``password`` are for basic authentication. ``tls_ca`` is a file of
     certificates to trust, in PEM. ``tls_certificate`` and ``tls_key`` are this client's own. ``tls_validate_hostname``
     checks the name in the broker's certificate. ``tls_allow_insecure`` accepts any certificate. ``listener_name``
@@ -96,6 +98,8 @@ class PulsarSettings:
     cluster: str | None = attrs.field(default=None, validator=_matches(_NAME, "my-cluster"))
     token: str | Callable[[], str] | None = attrs.field(default=None, repr=False, validator=_one_line)
     token_file: str | None = None
+    token_provider: str | None = None
+    token_options: Mapping[str, str] = attrs.field(factory=dict, repr=False)
     username: str | None = attrs.field(default=None, validator=_one_line)
     password: str | None = attrs.field(default=None, repr=False, validator=_one_line)
     tls_ca: str | None = None
@@ -117,9 +121,13 @@ class PulsarSettings:
     def __attrs_post_init__(self) -> None:
         if (self.username is None) != (self.password is None):
             raise ConfigError("username and password belong together", backend="pulsar", fix="Give both, or neither")
-        given = [name for name in ("token", "token_file", "username") if getattr(self, name) is not None]
+        given = [
+            name for name in ("token", "token_file", "token_provider", "username") if getattr(self, name) is not None
+        ]
         if len(given) > 1:
             raise ConfigError(f"{' and '.join(given)} are given", backend="pulsar", fix="Authenticate in one way")
+        if self.token_options and self.token_provider is None:
+            raise ConfigError("token_options are given without token_provider", fix="Say token_provider=")
         if (self.tls_certificate is None) != (self.tls_key is None):
             raise ConfigError(
                 "tls_certificate and tls_key belong together", backend="pulsar", fix="Give both, or neither"

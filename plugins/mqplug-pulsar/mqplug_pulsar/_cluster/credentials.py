@@ -1,6 +1,6 @@
 """The credentials for the broker and for the admin interface, from the settings.
 
-A token may be renewed: each time one is needed, its file is read, or its function called, again.
+A token may be renewed: each time one is needed, its file is read, or its function or provider asked, again.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import mqplug
+from mqplug_pulsar._cluster.token_providers import TokenSource
 from mqplug_pulsar._settings import PulsarSettings
 
 if TYPE_CHECKING:
@@ -104,6 +105,8 @@ class Credentials:
 def _token_source(settings: PulsarSettings) -> Callable[[], str] | None:
     """Return a function that returns the token of now, or raises an ``mqplug.Error``; None without a token."""
     token, file = settings.token, settings.token_file
+    if settings.token_provider is not None:
+        return TokenSource(settings, settings.token_provider)
     if file is not None:
         return lambda: _from_file(file)
     if callable(token):

@@ -1,0 +1,72 @@
+"""Tokens from a provider that settings name."""
+
+from __future__ import annotations
+
+import pytest
+import token_provider_program as program
+
+import mqplug
+from mqplug_pulsar import PulsarSettings
+from mqplug_pulsar._cluster.token_providers import TokenSource
+
+
+@pytest.fixture(autouse=True)
+def _provider(tmp_path, monkeypatch):
+    """The provider test-cloud, installed."""
+    program.install(tmp_path)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    program.answers.clear()
+    program.calls.clear()
+
+
+def test_a_provider_gives_tokens(secured, name):
+    """A URL names it: broker and admin interface take its token, and one serves for all requests."""
+    program.answers.append(program.valid_for(secured.admin_token, 60))
+    host = secured.address("plain").removeprefix("pulsar://")
+    query = f"admin_url={secured.address('admin')}&token_provider=test-cloud&token_options=zone=eu"
+    with mqplug.connect(f"pulsar://{host}?{query}") as client:
+        client.create_topic(name)
+        with client.producer(name) as out:
+            out.send(b"x")
+    assert program.calls == [{"zone": "eu"}]
+
+
+def test_an_old_token_is_renewed():
+    """The provider is called again when three quarters of a token's life are over."""
+    source = TokenSource(PulsarSettings(token_provider="test-cloud"), "test-cloud")
+    program.answers.append(program.valid_for("long", 1000))
+    assert (source(), source(), len(program.calls)) == ("long", "long", 1)
+    source._renew_at -= 760
+    program.answers.append(program.valid_for("next", 1000))
+    assert (source(), len(program.calls)) == ("next", 2)
+
+
+@pytest.mark.parametrize(
+    ("answer", "text"),
+    [
+        (RuntimeError("no network"), "the token provider 'test-cloud' failed: RuntimeError: no network"),
+        ((None, 2e9), "returned no token with the time of its end"),
+        (("t0ken", "tomorrow"), "returned no token with the time of its end"),
+        (("t0ken", 1000.0), r"returned a token that expired \d+ s ago"),
+        ("t0ken", "the token provider 'test-cloud' failed: ValueError"),
+    ],
+)
+def test_a_provider_without_a_token_is_told(answer, text):
+    """What it raises, or returns instead of a token, is an ``AuthError`` before any I/O."""
+    program.answers.append(answer)
+    with pytest.raises(mqplug.AuthError, match=text):
+        mqplug.connect("pulsar", token_provider="test-cloud")
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("other", r"no installed distribution offers 'other'.*offered are: broken, no-function, test-cloud"),
+        ("broken", "'broken' cannot be loaded: AttributeError"),
+        ("no-function", "'no-function' is not a function"),
+    ],
+)
+def test_a_wrong_provider_is_named(name, text):
+    """A name that no distribution offers, and one that leads to no function, are errors of the settings."""
+    with pytest.raises(mqplug.ConfigError, match=text):
+        mqplug.connect("pulsar", token_provider=name)
