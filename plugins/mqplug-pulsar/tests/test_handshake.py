@@ -121,5 +121,7 @@ def test_an_unreachable_host_is_named():
     """A name that nobody knows, and a port where nobody listens, are told with their address."""
     with refused_soon(mqplug.ConnectError, r"no broker could be reached at nowhere\.invalid:6650"):
         mqplug.connect("pulsar://nowhere.invalid", timeout=LONG_S)
+    with refused_soon(mqplug.ConnectError, "no broker could be reached at aaa"):
+        mqplug.connect(f"pulsar://{'a' * 80}", timeout=LONG_S)
     with refused_soon(mqplug.ConnectError, r"no broker could be reached at 127\.0\.0\.1:1:"):
         mqplug.connect("pulsar://127.0.0.1:1", timeout=LONG_S)

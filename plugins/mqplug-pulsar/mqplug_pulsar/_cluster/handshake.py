@@ -78,12 +78,14 @@ def shake_hands(settings: PulsarSettings, credentials: Credentials, topic: str, 
             break
         if isinstance(answer.outcome, Greeting) or not answer.reached:
             unusable.discard(answer.address)
-        if isinstance(answer.outcome, mqplug.ConnectError):
-            failure = answer.outcome
-        elif isinstance(answer.outcome, mqplug.Error):
-            raise answer.outcome  # every broker of the cluster would say so
-        elif welcome is None:
+        if welcome is not None:
+            continue
+        if isinstance(answer.outcome, Greeting):
             welcome, patience = answer.outcome, Deadline(deadline.remaining(OTHERS_S))
+        elif isinstance(answer.outcome, mqplug.ConnectError):
+            failure = answer.outcome
+        else:
+            raise answer.outcome  # every broker of the cluster would say so
     if welcome is not None:
         return Welcome(welcome, _without(settings, unusable))
     raise failure or mqplug.ConnectError(
@@ -147,7 +149,7 @@ class _Handshake:
         """Return the broker's greeting, or why there is none."""
         try:
             plain = socket.create_connection(self._address, timeout=self._left())
-        except OSError as error:
+        except (OSError, ValueError) as error:  # the latter for what cannot be a host's name
             text = f"no broker could be reached at {self._where}: {error}"
             return _Answer(self._address, _because(text, "Check service_url=", error), reached=False)
         with plain:
@@ -282,7 +284,7 @@ def _is_alert(error: OSError) -> bool:
     return isinstance(error, ssl.SSLError) and "ALERT" in str(error.reason)
 
 
-def _because(message: str, fix: str, error: OSError) -> mqplug.ConnectError:
+def _because(message: str, fix: str, error: Exception) -> mqplug.ConnectError:
     made = mqplug.ConnectError(message, fix=fix)
     made.__cause__ = error
     return made
