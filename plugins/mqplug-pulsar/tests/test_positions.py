@@ -377,3 +377,16 @@ def test_a_group_moved_back_while_it_waits_beyond_the_end(mq, topic, pulsar_serv
         while found != {*ids}:
             assert time.monotonic() < end
             found |= {message.id for each in (member, second) if (message := each.receive(0.1)) is not None}
+
+
+def test_ids_across_reconnects_inside_batches(mq, topic, pulsar_server):
+    """A reader whose topic is unloaded in the middle of batches has each id once, in order."""
+    ids = batch(mq, topic, *[b"x"] * 3000)
+    read = []
+    with mq.consumer(topic, start=EARLIEST) as reader:
+        while len(read) < len(ids) and (more := reader.receive_many(97, DEADLINE)):
+            read += more.ids
+            if len(read) // 97 in {3, 12, 20}:
+                pulsar_server.unload(topic)
+    assert read == ids
+    assert [each.detail for each in read] == [each.detail for each in ids]
