@@ -256,7 +256,7 @@ def test_acks_are_kept_while_the_broker_stands_still(mq, topic, pulsar_server):
                 member.commit(timeout=1)
             time.sleep(UNUSED_S + 1.5)  # so long may a member be away before it gives up what it does not use
         finally:
-            pulsar_server.resume()
+            pulsar_server.unpause()
         member.commit(timeout=30)
     with mq.consumer(topic, group="g", mode="shared") as heir:
         fresh = drip(mq, topic, 1)
