@@ -13,11 +13,12 @@ from uuid import uuid4
 import mqplug
 from mqplug import Log, Position
 from mqplug.spi import Deadline
-from mqplug_pulsar._admin.subscriptions import move_cursor
 from mqplug_pulsar._cluster.admin_interface import AdminInterface, AdminRefused, error_from_refusal, group_path
 from mqplug_pulsar._cluster.connection import PulsarConnection
+from mqplug_pulsar._format import message_ids
 
 SEEK_PROPERTY = "mqplug.seek"  # a property of the subscription: a new text for each seek
+WITHIN_PROPERTY = "mqplug.within"  # likewise: a position inside a batch
 RETRY_S = 0.05
 
 
@@ -42,18 +43,28 @@ def seek_together(connection: PulsarConnection, group: str, position: Position, 
             "shared", "a seek of members that share a log needs Pulsar's admin interface", fix="Say admin_url="
         )
     deadline = Deadline(timeout)
-    _note(connection.admin, _path(connection, position.log, group), position.log, deadline)
-    move_cursor(connection, None, group, position, deadline.remaining())
+    _note(connection.admin, _path(connection, position.log, group), position, deadline)
+    ledger, entry, index = message_ids.start_of(position.coordinates)
+    there = {"ledgerId": ledger, "entryId": entry, "partitionIndex": -1, "batchIndex": index}
+    path = f"{group_path(connection.native_topic(position.log), group)}/resetcursor"
+    try:
+        connection.admin.post(path, there, deadline.remaining())
+    except AdminRefused as error:
+        raise error_from_refusal(error, position.log.topic) from error
 
 
-def _note(admin: AdminInterface, path: str, log: Log, deadline: Deadline) -> None:
+def _note(admin: AdminInterface, path: str, position: Position, deadline: Deadline) -> None:
+    """Note a new seek, and a position inside a batch, which the broker keeps but does not report."""
     while True:
         try:
             properties = {**_properties(admin, path, deadline.remaining()), SEEK_PROPERTY: uuid4().hex[:16]}
+            properties.pop(WITHIN_PROPERTY, None)
+            if position.coordinates[2] > 0:
+                properties[WITHIN_PROPERTY] = ":".join(map(str, position.coordinates[:3]))
             admin.put(path, properties, deadline.remaining())
         except AdminRefused as error:
             if error.status < HTTPStatus.INTERNAL_SERVER_ERROR or deadline.expired:
-                raise error_from_refusal(error, log.topic) from error
+                raise error_from_refusal(error, position.log.topic) from error
         else:
             return
         time.sleep(RETRY_S)  # others write properties, too

@@ -18,8 +18,8 @@ import pulsar
 import mqplug
 from mqplug import Batch, Log, Position
 from mqplug.spi import Deadline, Numbers, Settlement
-from mqplug_pulsar._admin import subscriptions
 from mqplug_pulsar._admin.group_seeks import last_seek
+from mqplug_pulsar._admin.shared_acks import ack_shared
 from mqplug_pulsar._cluster.connection import PulsarConnection
 from mqplug_pulsar._cluster.errors import error_from_exception
 from mqplug_pulsar._consume.leased_messages import Lease, LeasedMessages, LeasedRun
@@ -50,7 +50,6 @@ class SharedLog:
         connection: PulsarConnection,
         log: Log,
         group: str,
-        member: str,
         changed: Condition,
         subscribe: SharedSubscribe,
         *,
@@ -60,7 +59,6 @@ class SharedLog:
         self.paused = False
         self._connection = connection
         self._group = group
-        self._member = member
         self._changed = changed
         self._subscribe = subscribe
         self._by_key = by_key
@@ -203,20 +201,14 @@ class SharedLog:
             self._changed.notify_all()
         if acked and feed is not None:
             try:
-                self._store(feed, [lease.id for lease in acked], deadline)
+                ack = partial(feed.ack, [lease.id for lease in acked])
+                ack_shared(self._connection, self.log, self._group, feed.native, ack, deadline)
             except _pulsar.AlreadyClosed:
                 if feed is self._feed:
                     raise
                 return  # the group was moved meanwhile
             with self._changed:
                 self._leases.stored(acked)
-
-    def _store(self, feed: PermitFeed, ids: list[Any], deadline: Deadline) -> None:
-        ack = partial(feed.ack, ids)
-        if self._connection.admin is None:
-            ack()
-        else:
-            subscriptions.ack_and_wait(self._connection, self.log, self._group, self._member, ack, deadline)
 
     # giving back -------------------------------------------------------------------------------------------
 

@@ -59,17 +59,18 @@ class PulsarSharedMember:
             self._connection, self._group, self._name,
             latest=isinstance(self._options.start, Latest), by_key=self._by_key,
         )  # fmt: skip
-        return SharedLog(self._connection, log, self._group, self._name, self._changed, subscribe, by_key=self._by_key)
+        return SharedLog(self._connection, log, self._group, self._changed, subscribe, by_key=self._by_key)
 
     def _join(self, logs: Sequence[Log], deadline: Deadline) -> None:
         """Become a member on these logs as well. If that fails on one, do not on any."""
         fresh = {log: self._shared(log) for log in logs}
         try:
             self._connection.calls.each({log: each.join for log, each in fresh.items()}, deadline.remaining())
-            self._unreported |= self._stored(logs, deadline)
         except BaseException:
             self._leave(fresh, 1.0)
             raise
+        # The position is not used among members that share a log: the broker knows which messages come next.
+        self._unreported |= {log: GroupPosition(Position(log, message_ids.LOG_BEGIN)) for log in logs}
         with self._changed:
             self._logs |= fresh
 
@@ -77,13 +78,6 @@ class PulsarSharedMember:
         closes = {log: partial(each.close, timeout) for log, each in logs.items()}
         with suppress(mqplug.Error):  # closes that the broker does not answer in time go on by themselves
             self._connection.calls.each(closes, timeout)
-
-    def _stored(self, logs: Sequence[Log], deadline: Deadline) -> dict[Log, GroupPosition]:
-        """Return where the group is, as far as that is known."""
-        begin = {log: GroupPosition(Position(log, message_ids.LOG_BEGIN)) for log in logs}
-        if self._connection.admin is not None:
-            begin |= subscriptions.subscription_positions(self._connection, logs, self._group, deadline.remaining())
-        return begin
 
     # receiving ---------------------------------------------------------------------------------------------
 
