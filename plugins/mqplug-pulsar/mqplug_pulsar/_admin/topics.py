@@ -13,6 +13,7 @@ import attrs
 import mqplug
 from mqplug.spi import CreateTopic, Deadline, TopicInfo
 from mqplug_pulsar._admin.retention import retention_from_policies, set_retention
+from mqplug_pulsar._admin.topic_schemas import schema_option, upload_schema
 from mqplug_pulsar._cluster.admin_interface import (
     ADMIN_URL_FIX,
     AdminInterface,
@@ -28,11 +29,10 @@ PARTITIONS_CHECK_PAUSE_S = 0.02
 
 
 def create(connection: PulsarConnection, action: CreateTopic, timeout: float) -> TopicInfo:
-    """Create a partitioned topic, with its retention for acked and unacked messages."""
+    """Create a partitioned topic, with its retention for acked and unacked messages, and its schema if it has one."""
     deadline = Deadline(timeout)
+    schema = schema_option(action.options)
     admin = required_admin(connection, "creating topics")
-    if action.options:
-        raise mqplug.ConfigError(f"Pulsar topics have no option {min(action.options)!r}", fix="Leave options= out")
     path = topic_path(connection.names.full(action.topic))
     name = connection.names.canonical(action.topic)
     _refuse_existing(connection, action.topic, path, timeout)
@@ -45,6 +45,12 @@ def create(connection: PulsarConnection, action: CreateTopic, timeout: float) ->
             ) from error
         raise error_from_refusal(error, action.topic) from error
     connection.forget(name)
+    if schema is not None:
+        try:
+            upload_schema(admin, connection.names.full(action.topic), schema, deadline.remaining())
+        except mqplug.ConfigError:
+            delete(connection, action.topic, max(1.0, deadline.remaining()))
+            raise
     set_retention(admin, path, action, deadline)
     return describe(connection, action.topic, deadline.remaining())
 

@@ -15,7 +15,7 @@ from _pulsar import Message as Native, MessageId as NativeId
 from mqplug.spi import Headers, Numbers
 from mqplug_pulsar._consume.entry_runs import EntryRun
 from mqplug_pulsar._format import message_ids
-from mqplug_pulsar._format.escapes import EPOCH, headers_from_properties, keys_from_texts
+from mqplug_pulsar._format.escapes import EPOCH, SCHEMA_VERSION, headers_from_properties, keys_from_texts
 
 
 class ReceivedMessages:
@@ -81,7 +81,14 @@ class ReceivedMessages:
         return values
 
     def headers(self) -> Sequence[Headers]:
-        return [headers_from_properties(properties) if properties else () for properties in self._properties]
+        headers = [headers_from_properties(properties) if properties else () for properties in self._properties]
+        versions = list(map(Native.int_schema_version, self.messages))
+        if max(versions, default=-1) < 0:
+            return headers
+        return [
+            (*each, (SCHEMA_VERSION, b"%d" % version)) if version >= 0 else each
+            for each, version in zip(headers, versions, strict=True)
+        ]
 
     def timestamps(self) -> Sequence[int]:
         times = list(map(Native.event_timestamp, self.messages))

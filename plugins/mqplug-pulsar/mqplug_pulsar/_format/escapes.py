@@ -17,6 +17,10 @@ from mqplug.spi import Headers
 ESCAPE = "mqplug:base64:"
 INDEX = "mqplug.headers"
 EPOCH = "mqplug.epoch"  # marks an event time of 0, which Pulsar takes for none
+SCHEMA_VERSION = "mqplug.schema-version"
+"""The header that tells the version of a message's schema. It is read from the message, and never sent: a copy has the
+version of its own topic's schema.
+"""
 _OWN = {INDEX, EPOCH}
 
 
@@ -51,6 +55,8 @@ def headers_to_properties(headers: Headers) -> dict[str, str]:
     properties: dict[str, str] = {}
     index: list[str | list[str | None]] = []
     for name, value in headers:
+        if name == SCHEMA_VERSION:
+            continue
         text = None if value is None else _plain(value)
         if text is not None and name and name not in properties and name not in _OWN:
             properties[name] = text
