@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 
 import attrs
 
 import mqplug
 from mqplug.testing import Harness
 from mqplug_pulsar._harness import harness as shipped
+
+CODECS = ("lz4", "zlib", "zstd", "snappy")
 
 
 @contextmanager
@@ -31,6 +34,7 @@ def disturbed(server, rest, query="") -> Iterator[Harness]:
             roll=lambda client, topic: server.unload(topic),
             process_behind_network=server.relayed_url + query,
             behind_network=lambda: mqplug.connect(server.relayed_url + query),
+            codecs={name: partial(mqplug.connect, f"{server.url}{query}&compression={name}") for name in CODECS},
             **server.hooks(),
             enforce=lambda client, topic: rest.enforce(topic),
         )

@@ -56,6 +56,11 @@ def test_batches_in_partitions(server):
     check(server)
 
 
+def test_single_messages_in_partitions(server):
+    """The same with a writer that sends each message alone."""
+    check(server, batching="none")
+
+
 def test_a_topic_without_partitions(server):
     """The same over a topic without partitions, which several members share."""
     with plain_topics():

@@ -48,14 +48,16 @@ def test_what_their_client_writes_we_read(pulsar_server, mq, topic, batching):
     assert found == [(value, "Kunde ü", properties) for value in ("first", "zweite 二")] * 2
 
 
-def test_what_we_write_their_client_reads(pulsar_server, mq, topic):
-    """Text as it is, and what is no text for Pulsar as the README says."""
+@pytest.mark.parametrize("settings", [{}, {"compression": "zstd"}, {"batching": "none", "compression": "lz4"}])
+def test_what_we_write_their_client_reads(pulsar_server, topic, settings):
+    """Text as it is, and what is no text for Pulsar as the README says; in batches and alone, compressed or not."""
     records = [
         mqplug.Record(b"plain"),
         mqplug.Record("ä".encode(), "ключ".encode(), headers={"a": b"1", "b": "ü".encode()}),
         mqplug.Record(b"escaped", b"\xff\x00", headers=[("b", b"1"), ("a", b"\xfe"), ("b", None)]),
     ]
-    with mq.producer(topic) as out:
+    query = "".join(f"&{key}={value}" for key, value in settings.items())
+    with mqplug.connect(pulsar_server.url + query) as mq, mq.producer(topic) as out:
         out.send_many(records)
     plain, text, escaped = consumed(pulsar_server, topic, "java", 3)
     assert plain == ("null", "", "plain")
