@@ -299,7 +299,7 @@ def test_positions_beyond_the_end_wait(mq, topic):
 @pytest.mark.parametrize("admin", [True, False])
 @pytest.mark.parametrize("group", [None, "g"])
 @pytest.mark.parametrize("way", ["entry", "ledger"])
-def test_seek_beyond_the_end_waits(mq, plain, topic, rest, group, admin, way):
+def test_seek_beyond_the_end_waits(mq, plain, topic, pulsar_server, group, admin, way):
     """A seek beyond the end, in this ledger or a later one, delivers nothing that comes before the position."""
     ids = batch(mq, topic, b"a")
     ledger, entry, _ = ids[0].coordinates
@@ -313,17 +313,17 @@ def test_seek_beyond_the_end_waits(mq, plain, topic, rest, group, admin, way):
         assert consumer.receive(0.5) is None
         assert consumer.position()[0] == position
         if way == "ledger":
-            rest.roll(topic)
+            pulsar_server.unload(topic)
         first = batch(mq, topic, b"there")
         assert first[0].coordinates > position.coordinates
         assert consumer.receive(DEADLINE).id == first[0]
 
 
 @pytest.mark.parametrize("group", [None, "g"])
-def test_seek_behind_the_last_entry_of_a_closed_ledger(mq, topic, rest, group):
+def test_seek_behind_the_last_entry_of_a_closed_ledger(mq, topic, pulsar_server, group):
     """A position behind the last entry of a closed ledger is the start of the next ledger."""
     ids = batch(mq, topic, b"a")
-    rest.roll(topic)
+    pulsar_server.unload(topic)
     later = batch(mq, topic, b"b", b"c")
     with mq.consumer(topic, start=EARLIEST, group=group) as consumer:
         assert consumer.receive(DEADLINE).id == ids[0]
