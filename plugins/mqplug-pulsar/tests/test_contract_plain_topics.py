@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 
+import attrs
 import pytest
 from disturbed_harness import disturbed
 from plain_topics import plain_topics
@@ -26,7 +27,8 @@ def without_partitions():
 def harness(pulsar_server, rest):
     """A broker with all hooks."""
     with disturbed(pulsar_server, rest) as over_this_broker:
-        yield over_this_broker
+        known = {**over_this_broker.known_failures, "LIF-13": "it adds partitions, which such a topic cannot have"}
+        yield attrs.evolve(over_this_broker, known_failures=known)
 
 
 AT_NIGHT = os.environ.get("MQPLUG_PROFILE") == "full"
