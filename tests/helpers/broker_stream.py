@@ -83,6 +83,7 @@ class Stream:
         batch = self._member.receive_many(500, 0.05)
         if (since := self._forgotten_since) is not None:
             self.durable = {each: when for each, when in self.durable.items() if when < since}
+            self._acked &= self.durable.keys()  # a later commit need not store these again
             self._forgotten_since = None
         again = self.durable.keys() & set(batch.ids)
         assert not again, f"{len(again)} messages came again that were acked for good"

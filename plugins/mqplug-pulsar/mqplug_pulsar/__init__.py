@@ -136,7 +136,7 @@ def mqplug_administer(connection: PulsarConnection, action: Action, timeout: flo
 
 
 def _administer(connection: PulsarConnection, action: Action, timeout: float) -> Any:
-    from mqplug_pulsar._admin import group_listing, subscriptions, topic_patterns, topics
+    from mqplug_pulsar._admin import group_cursors, group_listing, topic_patterns, topics
 
     match action:
         case CreateTopic():
@@ -155,7 +155,7 @@ def _administer(connection: PulsarConnection, action: Action, timeout: float) ->
         case DescribeTopics(names):
             return topics.describe_all(connection, names, timeout)
         case DescribeGroup(group, logs):
-            return subscriptions.subscription_positions(connection, logs, group, timeout)
+            return group_cursors.subscription_positions(connection, logs, group, timeout)
         case ListGroups(topic):
             return group_listing.groups(connection, topic, timeout)
         case DeleteGroup(group):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mqplug_pulsar._cluster.broker_statistics import WITHIN_PROPERTY, AckProgress, Cursor, Ledgers
+from mqplug_pulsar._cluster.broker_statistics import BATCH_ACKS_PROPERTY, AckProgress, Cursor, Ledgers
 
 
 def stats(last, *ledgers):
@@ -40,22 +40,35 @@ def test_entries():
 
 
 def test_cursor():
-    """A cursor tells its position and the acked entries behind; a noted place counts only while the cursor is there."""
+    """A cursor tells its position and the acked entries behind; acks inside the next batch move it there."""
     answer = {"markDeletePosition": "5:2", "individuallyDeletedMessages": "[(5:3..5:5],(5:7..6:0]]"}
     ledgers = Ledgers.read(stats("6:3", (5, 9), (6, 0)))
-    cursor = Cursor.read(answer, {WITHIN_PROPERTY: "5:3:2"}, ledgers)
+    cursor = Cursor.read(answer, {BATCH_ACKS_PROPERTY: "5:2;5:3=13"}, ledgers)
     assert cursor.position == (5, 3, 2)
     assert cursor.ranges == (((5, 4), (5, 5)), ((5, 8), (6, 0)))
-    assert Cursor.read(answer, {WITHIN_PROPERTY: "5:2:1"}, ledgers).position == (5, 3, -1)
+    assert cursor.acks.ranges() == [((5, 3, 0), (5, 3, 1)), ((5, 3, 4), (5, 3, 4))]
+    assert Cursor.read(answer, {BATCH_ACKS_PROPERTY: "5:1;5:2=1;5:4=1"}, ledgers).position == (5, 3, -1)
+
+
+def test_cursor_that_was_moved_back():
+    """Acks inside batches that were noted when the group stood further on count no more: somebody moved it back."""
+    answer = {"markDeletePosition": "5:2"}
+    cursor = Cursor.read(answer, {BATCH_ACKS_PROPERTY: "5:3;5:4=1;5:9=1"}, Ledgers.read(stats("5:9", (5, 0))))
+    assert (cursor.position, cursor.acks.ranges()) == ((5, 3, -1), [])
 
 
 def test_cursor_at_the_end_of_a_ledger():
     """Behind the last entry of a closed ledger stands the first one of the next; a place inside that counts."""
     answer = {"markDeletePosition": "5:8"}
     ledgers = Ledgers.read(stats("8:3", (5, 9), (6, 0), (8, 0)))
-    assert Cursor.read(answer, {WITHIN_PROPERTY: "8:0:2"}, ledgers).position == (8, 0, 2)
+    acks = {BATCH_ACKS_PROPERTY: "5:8;8:0=3"}
+    assert Cursor.read(answer, acks, ledgers).position == (8, 0, 2)
     assert Cursor.read(answer, {}, ledgers).position == (5, 9, -1)
-    assert Cursor.read(answer, {WITHIN_PROPERTY: "8:0:2"}, Ledgers.read(stats("5:8", (5, 9)))).position == (5, 9, -1)
+    assert Cursor.read(answer, acks, Ledgers.read(stats("5:8", (5, 9)))).position == (
+        5,
+        9,
+        -1,
+    )
 
 
 @pytest.mark.parametrize(
@@ -65,13 +78,26 @@ def test_cursor_at_the_end_of_a_ledger():
 )  # fmt: skip
 def test_written_acks(before, now, written):
     """A group's position was written when the broker added to the ledger where it keeps it; the first entry is old."""
-    stats = {"subscriptions": {"g": {"consumers": [{"consumerName": "m", "lastAckedTimestamp": 7}]}}}
-    internal = {"cursors": {"g": {"cursorLedger": now[0], "cursorLedgerLastEntry": now[1]}}}
-    acks = AckProgress.read(stats, internal, "g", "m")
-    assert acks.received == 7
-    assert acks.written_after(AckProgress(7, before)) is written
+    acks = AckProgress.read(with_cursor(now), "g")
+    assert acks.written_after(AckProgress.read(with_cursor(before), "g")) is written
+
+
+def test_acks_that_have_not_arrived():
+    """Entries are acked up to the mark, and in the ranges behind it; all others are left."""
+    acks = AckProgress.read(with_cursor((6, 1)), "g")
+    assert acks.left([(4, 9), (5, 2), (5, 3), (5, 4), (5, 5), (5, 6), (6, 0)]) == [(5, 3), (5, 6), (6, 0)]
 
 
 def test_no_acks_yet():
-    """A group that the broker does not know, and a member that is not connected, have acked nothing."""
-    assert AckProgress.read({"subscriptions": {}}, {"cursors": {}}, "g", "m") == AckProgress(0, (-1, -1))
+    """A group that the broker does not know has acked nothing."""
+    acks = AckProgress.read(stats("5:8", (5, 9)) | {"cursors": {}}, "g")
+    assert acks.left([(5, 0)]) == [(5, 0)]
+
+
+def with_cursor(written):
+    """The broker's statistics, with the group's position written at this entry of a ledger."""
+    cursor = {
+        "markDeletePosition": "5:2", "individuallyDeletedMessages": "[(5:3..5:5]]",
+        "cursorLedger": written[0], "cursorLedgerLastEntry": written[1],
+    }  # fmt: skip
+    return stats("5:8", (5, 9)) | {"cursors": {"g": cursor}}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from contextlib import suppress
 from http import HTTPStatus
@@ -20,6 +21,9 @@ from mqplug_pulsar._settings import PulsarSettings
 ADMIN_URL_FIX = "Say admin_url=, the broker's HTTP address, as in admin_url='http://host:8080'"
 NO_OWNER_REASON = "find owner"  # a broker's answer, with status 412, about topics that it is about to take over
 _MAX_REASON_CHARS = 300  # of an answer, in an error
+_TRACED_MESSAGE = re.compile(r"^Message: (.*)$", re.MULTILINE)
+_JAVA_CLASS = re.compile(r"\b[\w.$]+[.$](\w+(?:Exception|Error))\b")
+_TRACE = re.compile(r"^Stacktrace:|^\s*at [\w.$/]+\(", re.MULTILINE)
 
 
 class AdminRefused(Exception):
@@ -102,10 +106,10 @@ class AdminInterface:
             return self._credentials.refused(f"the admin interface at {self._url}")
         if error.code in {HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN}:
             return mqplug.AccessDenied(
-                f"the credentials do not allow this: {reason or body[:_MAX_REASON_CHARS]}",
+                f"the credentials do not allow this: {reason or _without_java(body)[:_MAX_REASON_CHARS]}",
                 fix="Have the right granted to this role",
             )
-        return AdminRefused(error.code, reason or body[:_MAX_REASON_CHARS])
+        return AdminRefused(error.code, reason or _without_java(body)[:_MAX_REASON_CHARS])
 
 
 def topic_path(full: str) -> str:
@@ -140,5 +144,12 @@ def error_from_refusal(error: AdminRefused, topic: str | None = None) -> mqplug.
 def _reason(body: str) -> str | None:
     """Return the reason in an answer of JSON; None in any other answer."""
     with suppress(ValueError, KeyError, TypeError):
-        return str(json.loads(body)["reason"])[:_MAX_REASON_CHARS]
+        return _without_java(str(json.loads(body)["reason"]))[:_MAX_REASON_CHARS]
     return None
+
+
+def _without_java(text: str) -> str:
+    """Return an answer without a Java stack trace and packages of Java classes."""
+    message = _TRACED_MESSAGE.search(text)
+    reason = _TRACE.split(message[1] if message else text, maxsplit=1)[0].strip()
+    return _JAVA_CLASS.sub(r"\1", reason)

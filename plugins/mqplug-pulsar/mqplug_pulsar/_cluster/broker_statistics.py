@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from bisect import bisect_right
+from collections.abc import Collection, Mapping
+from operator import itemgetter
 from typing import Any
 from urllib.parse import quote
 
 import attrs
 
 from mqplug.spi import Numbers
+from mqplug_pulsar._format.batch_acks import BatchAcks, Entry
 
-WITHIN_PROPERTY = "mqplug.within"  # a property of the subscription: a group's position inside a batch
+BATCH_ACKS_PROPERTY = "mqplug.acks"  # a property of the subscription: acks of batches that are acked in part
 BEYOND_PROPERTY = "mqplug.beyond"  # likewise: a group's position beyond the end, and the end at that time
 Skipped = tuple[Numbers, Numbers]
 """What a group skips: from the end of the log at the time to a position beyond it."""
 _BEYOND = re.compile(r"(\d+):(\d+)\.\.(\d+):(\d+):(-?\d+)")
+_FIRST = itemgetter(0)
 _RANGE = re.compile(r"\((-?\d+):(-?\d+)\.\.(-?\d+):(-?\d+)\]")
 
 
@@ -69,18 +73,29 @@ class Ledgers:
 class Cursor:
     """A group's position on one log: the entries up to the mark are acked, and those in the ranges."""
 
-    mark: tuple[int, int]
-    next: tuple[int, int]  # the entry behind the mark
-    ranges: tuple[tuple[tuple[int, int], tuple[int, int]], ...]  # (first, last) entries
+    mark: Entry
+    next: Entry  # behind the mark
+    ranges: tuple[tuple[Entry, Entry], ...]  # (first, last) entries
     properties: Mapping[str, str]
 
     @classmethod
     def read(cls, cursor: Mapping[str, Any], properties: Mapping[str, str], ledgers: Ledgers) -> Cursor:
         """Read the broker's answers about the cursor and the subscription's properties."""
-        ledger, entry = (int(number) for number in cursor["markDeletePosition"].split(":"))
+        ledger, entry = _mark(cursor)
         ranges = [tuple(map(int, match)) for match in _RANGE.findall(cursor.get("individuallyDeletedMessages", ""))]
         acked = tuple(((a, b + 1), (c, d)) for a, b, c, d in ranges)
         return cls((ledger, entry), ledgers.entry_at(ledger, entry + 1), acked, properties)
+
+    def has_acked(self, entry: Entry) -> bool:
+        """Return whether an entry is acked whole."""
+        behind = bisect_right(self.ranges, entry, key=_FIRST)
+        return entry <= self.mark or (behind > 0 and entry <= self.ranges[behind - 1][1])
+
+    @property
+    def acks(self) -> BatchAcks:
+        """The acks of batches that are acked in part."""
+        acks = BatchAcks.parse(self.properties.get(BATCH_ACKS_PROPERTY, ""))
+        return acks.behind(self.mark) if acks.mark <= self.mark else BatchAcks()
 
     @property
     def skipped(self) -> Skipped | None:
@@ -102,29 +117,32 @@ class Cursor:
         """The position behind the mark; inside a batch or beyond the end if that was noted."""
         if self.skipped is not None:
             return self.skipped[1]
-        ledger, number, index = map(int, self.properties.get(WITHIN_PROPERTY, "-1:-1:-1").split(":"))
-        if (ledger, number) == self.next:
-            return (ledger, number, index)
+        acked = self.acks.masks.get(self.next, 0)
+        if acked & 1:
+            return (*self.next, (~acked & (acked + 1)).bit_length() - 1)
         return (self.mark[0], self.mark[1] + 1, -1)
 
 
 @attrs.frozen
 class AckProgress:
-    """The progress of a member's acks at the broker."""
+    """The progress of a group's acks at the broker."""
 
-    received: int
-    """When the last ack arrived, in milliseconds; 0 if none has since the member connected."""
+    cursor: Cursor | None
     written: tuple[int, int]
     """The ledger and entry where the broker last wrote the group's position."""
 
     @classmethod
-    def read(cls, stats: Mapping[str, Any], internal: Mapping[str, Any], group: str, member: str) -> AckProgress:
-        """Read the broker's answers about the topic."""
-        consumers = stats["subscriptions"].get(group, {}).get("consumers", [])
-        times = [int(each["lastAckedTimestamp"]) for each in consumers if each["consumerName"] == member]
-        cursor = cursor_of_group(internal, group) or {}
+    def read(cls, internal: Mapping[str, Any], group: str) -> AckProgress:
+        """Read the broker's internal statistics of the topic."""
+        cursor = cursor_of_group(internal, group)
+        if cursor is None:
+            return cls(None, (-1, -1))
         written = (int(cursor.get("cursorLedger", -1)), int(cursor.get("cursorLedgerLastEntry", -1)))
-        return cls(max(times, default=0), written)
+        return cls(Cursor.read(cursor, {}, Ledgers.read(internal)), written)
+
+    def left(self, entries: Collection[Entry]) -> list[Entry]:
+        """Return which of these entries are not acked."""
+        return [entry for entry in entries if self.cursor is None or not self.cursor.has_acked(entry)]
 
     def written_after(self, before: AckProgress) -> bool:
         """Return whether a position was written since. The first entry of a ledger repeats an older one."""
@@ -136,3 +154,8 @@ def cursor_of_group(internal: Mapping[str, Any], group: str) -> Mapping[str, Any
     cursors = internal["cursors"]
     found: Mapping[str, Any] | None = cursors.get(group) or cursors.get(quote(group, safe=""))
     return found
+
+
+def _mark(cursor: Mapping[str, Any]) -> Entry:
+    ledger, entry = cursor["markDeletePosition"].split(":")
+    return int(ledger), int(entry)

@@ -2,55 +2,84 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
+from contextlib import suppress
 from functools import partial
 from typing import Any
 
+import mqplug
 from mqplug import Log
 from mqplug.spi import Deadline, GroupPosition
-from mqplug_pulsar._admin import subscriptions
+from mqplug_pulsar._admin import batch_acks, group_cursors
+from mqplug_pulsar._admin.ack_confirmation import ack_and_wait
+from mqplug_pulsar._cluster.broker_statistics import Cursor
 from mqplug_pulsar._cluster.connection import PulsarConnection
 from mqplug_pulsar._consume.unacked import Unacked
+from mqplug_pulsar._format.batch_acks import BatchAcks
+
+LEARN_TIMEOUT_S = 2.0
+LEARN_INTERVAL_S = 0.5
 
 
 class Committer:
     """The acks of one member on all its logs."""
 
-    def __init__(self, connection: PulsarConnection, group: str, member: str) -> None:
+    def __init__(self, connection: PulsarConnection, group: str) -> None:
         self._connection = connection
         self._group = group
-        self._member = member
         self._natives: dict[Log, Any] = {}
         self._unacked: dict[Log, Unacked] = {}
+        self._learnt: dict[Log, float] = {}
 
     def opened(self, log: Log, native: Any) -> None:
         """Store the acks of a log through this native consumer from now on, and forget earlier deliveries."""
         self._natives[log] = native
         self._unacked[log] = Unacked()
+        self._learnt.pop(log, None)
 
     def unacked(self, log: Log) -> Unacked:
         """Return the deliveries of a log."""
         return self._unacked[log]
 
+    def learn(self, log: Log) -> Cursor | None:
+        """Read what other members acked. Return where the group stands; None if that cannot be read."""
+        there = None
+        if self._connection.admin is not None:
+            ask = partial(group_cursors.cursor, self._connection, log, self._group, LEARN_TIMEOUT_S)
+            with suppress(mqplug.Error):  # then acked messages may come again
+                there = self._connection.calls.run(ask, LEARN_TIMEOUT_S)
+        self.take_over(log, there.acks if there is not None else BatchAcks())
+        return there
+
+    def learnt_lately(self, log: Log) -> bool:
+        """Return whether that was so short ago that it need not be repeated without a reason."""
+        return time.monotonic() < self._learnt.get(log, 0.0) + LEARN_INTERVAL_S
+
+    def take_over(self, log: Log, acked: BatchAcks) -> None:
+        """Deliver nothing that is acked here, even if the broker does not know it."""
+        self._unacked[log].learn(acked)
+        self._learnt[log] = time.monotonic()
+
     def commit(self, positions: Mapping[Log, GroupPosition], timeout: float) -> None:
         """Store positions and acked ranges, and return when the broker has written them."""
         deadline = Deadline(timeout)
         stores = [
-            partial(self._store, log, state, deadline)
+            partial(self._store, log, deadline)
             for log, state in positions.items()
             if log in self._natives and self._unacked[log].take(state)
         ]
         self._connection.calls.complete(stores, timeout)
 
-    def _store(self, log: Log, state: GroupPosition, deadline: Deadline) -> None:
+    def _store(self, log: Log, deadline: Deadline) -> None:
         unacked = self._unacked[log]
         ack = partial(unacked.ack, self._natives[log])
         if self._connection.admin is None:
             ack()
         else:
-            subscriptions.ack_and_wait(self._connection, log, self._group, self._member, ack, deadline)
-            if unacked.moved and state.position.coordinates[2] > 0:
+            before = ack_and_wait(self._connection, log, self._group, unacked.whole, ack, deadline)
+            if unacked.changed and before is not None:
                 left = max(0.1, deadline.remaining())
-                subscriptions.note_position(self._connection, self._group, state.position, left)
+                batch_acks.add(self._connection, self._group, log, unacked.changed, before.mark, left)
         if not deadline.expired:  # later, the next commit may be under way
             unacked.stored()

@@ -4,24 +4,29 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from typing import Any
 from uuid import uuid4
 
+import mqplug
 from mqplug import Batch, Log, Position
-from mqplug.spi import ConsumerOptions, Deadline, GroupPosition, Latest, Listener, Numbers
-from mqplug_pulsar._admin import subscriptions
+from mqplug.spi import ConsumerOptions, Deadline, GroupPosition, Latest, Listener
+from mqplug_pulsar._admin import group_cursors, subscriptions
+from mqplug_pulsar._cluster.broker_statistics import Cursor
 from mqplug_pulsar._cluster.connection import PulsarConnection
 from mqplug_pulsar._consume.added_partitions import AddedPartitions
 from mqplug_pulsar._consume.committer import Committer
 from mqplug_pulsar._consume.partition_feed import PartitionFeed
 from mqplug_pulsar._consume.partition_feeds import MAX_QUEUE_MESSAGES, PartitionFeeds, queue_length
 from mqplug_pulsar._consume.received_messages import ReceivedMessages
-from mqplug_pulsar._consume.unwanted_messages import wanted_by_member
+from mqplug_pulsar._consume.unacked import Unacked
+from mqplug_pulsar._consume.unwanted_messages import wanted_by_member, without_acked
 from mqplug_pulsar._format import message_ids
 
 HAND_OVER_MESSAGES = 100
 """What is prefetched of a partition, and taken in one poll: delivered even after another member became active."""
+REVOKE_TIMEOUT_S = 5.0
 
 
 class PulsarGroupMember:
@@ -40,8 +45,9 @@ class PulsarGroupMember:
         self._most = HAND_OVER_MESSAGES if options.mode == "ordered" else MAX_QUEUE_MESSAGES
         self._queue = queue_length(options, self._most)
         self._feeds = PartitionFeeds(connection, self._receive)
-        self._committer = Committer(connection, group, self._name)
+        self._committer = Committer(connection, group)
         self._unreported: dict[Log, GroupPosition] = {}  # assigned, but not reported to the listener yet
+        self._rewound: dict[Log, list[Any]] = {}  # messages from before the last delivery that came again
         deadline = Deadline(timeout)
         subscriptions.prepare_group(connection, options, timeout)
         self._join(options.logs, deadline)
@@ -61,11 +67,11 @@ class PulsarGroupMember:
         """Return where reading begins, as far as it is known. The broker skips acked messages behind it."""
         begin = {log: GroupPosition(Position(log, message_ids.LOG_BEGIN)) for log in logs}
         if self._connection.admin is not None:
-            stored = subscriptions.cursors(self._connection, logs, self._group, timeout)
+            stored = group_cursors.cursors(self._connection, logs, self._group, timeout)
             for log, cursor in stored.items():
-                position = Position(log, cursor.position)
-                begin[log] = GroupPosition(position)
-                self._feeds[log].floor, self._feeds[log].skipped = _inside_a_batch(position), cursor.skipped
+                begin[log] = GroupPosition(Position(log, cursor.position))
+                self._feeds[log].skipped = cursor.skipped
+                self._committer.take_over(log, cursor.acks)
         return begin
 
     # receiving ---------------------------------------------------------------------------------------------
@@ -100,12 +106,60 @@ class PulsarGroupMember:
                 self._add(log, native)
             self._listener.assigned({log: GroupPosition(Position(log, message_ids.LOG_BEGIN)) for log in opened})
 
+        for log in list(self._rewound):
+            self._begin_again(log)
+
+    def _begin_again(self, log: Log) -> None:
+        """Give a log back and get it again, where messages come again that this member does not hold.
+
+        Another member moved the group back, or the broker was killed and forgot acks.
+        """
+        positions, feed = self._listener.revoked([log]), self._feeds[log]
+        with suppress(mqplug.Error):  # then more messages come again
+            self._committer.commit(positions, REVOKE_TIMEOUT_S)
+        messages = {message_ids.coordinates(each.message_id()): each for each in self._rewound.pop(log)}
+        last = max(messages)
+        for each in self._committer.unacked(log).messages():
+            if (place := message_ids.coordinates(each.message_id())) < last:  # those behind it are still to come
+                messages[place] = each
+        begin = Position(log, message_ids.position_before(min(messages)))
+        self._committer.opened(log, feed.native)
+        self._committer.learn(log)
+        self._feeds.resume([log])
+        feed.wanted = None
+        feed.put_back([messages[place] for place in sorted(messages)])
+        self._listener.assigned({log: GroupPosition(begin)})
+
     def _receive(self, feed: PartitionFeed, most: int) -> ReceivedMessages | None:
+        messages = feed.take(most)
+        if feed.log in self._rewound:
+            self._rewound[feed.log] += messages
+            return None
         unacked = self._committer.unacked(feed.log)
-        run = wanted_by_member(feed, feed.take(most), unacked)
+        run = wanted_by_member(feed, messages, unacked)
+        if run is not None:
+            run = without_acked(feed, run, unacked, self._learn(feed, run, unacked))
+        if run is not None and _goes_back(run, unacked):
+            self._rewound[feed.log] = run.messages
+            return None
         if run is not None:
             unacked.add(run)
         return run
+
+    def _learn(self, feed: PartitionFeed, run: ReceivedMessages, unacked: Unacked) -> Cursor | None:
+        """Read what is acked, unless these are just the next messages: other members may have been active meanwhile.
+
+        What was read before may be wrong by now, if the group was moved back: nothing is dropped because of it.
+        """
+        places = run.coordinates()
+        if _goes_back(run, unacked):
+            return self._committer.learn(feed.log)
+        if self._connection.admin is None:
+            return None
+        if message_ids.follows(places[0], feed.wanted) or self._committer.learnt_lately(feed.log):
+            drops = unacked.knows_parts and any(map(unacked.was_acked, places))
+            return self._committer.learn(feed.log) if drops else None
+        return self._committer.learn(feed.log)
 
     # positions ---------------------------------------------------------------------------------------------
 
@@ -114,15 +168,15 @@ class PulsarGroupMember:
         self._feeds.check_held(positions)
         deadline = Deadline(timeout)
         moves = {
-            log: partial(subscriptions.move_cursor, self._connection, self._feeds[log].native, self._group, to, timeout)
+            log: partial(group_cursors.move_cursor, self._connection, self._feeds[log].native, self._group, to, timeout)
             for log, to in positions.items()
         }
         skipped = self._connection.calls.each(moves, timeout)
         self._feeds.close([self._feeds[log] for log in positions], deadline.remaining())
         self._subscribe_all(positions, deadline.remaining())
         for log, position in positions.items():
-            feed = self._feeds[log]
-            feed.wanted, feed.floor, feed.skipped = position.coordinates, _inside_a_batch(position), skipped[log]
+            self._feeds[log].skipped = skipped[log]
+            self._committer.take_over(log, group_cursors.acked_before(position))
 
     def commit(self, positions: Mapping[Log, GroupPosition], timeout: float) -> None:
         """Store positions and acked ranges."""
@@ -162,5 +216,6 @@ class PulsarGroupMember:
         self._feeds.add(log, native)
 
 
-def _inside_a_batch(position: Position) -> Numbers | None:
-    return position.coordinates if position.coordinates[2] > 0 else None
+def _goes_back(run: ReceivedMessages, unacked: Unacked) -> bool:
+    """Return whether a run begins before the last delivery."""
+    return unacked.last is not None and run.coordinates()[0] <= unacked.last

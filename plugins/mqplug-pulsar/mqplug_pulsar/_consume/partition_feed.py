@@ -36,8 +36,6 @@ class PartitionFeed:
         self.native = native
         self.wanted = wanted
         """The next coordinates to deliver; earlier messages are dropped. None if not known yet."""
-        self.floor: Numbers | None = None
-        """With a group, a position inside a batch: the broker may send the whole batch, but those before are acked."""
         self.skipped: Skipped | None = None
         """With a group at a position beyond the end: messages in between are not delivered, but count as acked."""
         self.closed = False
@@ -73,7 +71,7 @@ class PartitionFeed:
     def take(self, most: int) -> list[Any]:
         """Return up to ``most`` messages that have arrived. If there are no more, make the thread wait for the next."""
         if self._kept:
-            kept, self._kept = self._kept, []
+            kept, self._kept = self._kept[:most], self._kept[most:]
             self._ready(self)
             return kept
         if self._waiting:
@@ -92,11 +90,10 @@ class PartitionFeed:
             self._ready(self)
         return messages
 
-    def keep(self, messages: list[Any]) -> None:
+    def put_back(self, messages: list[Any]) -> None:
         """Return these messages again from the next ``take``, before all others: they cannot be judged yet."""
-        self._kept = messages
-        if messages:
-            self._ready(self)
+        self._kept = messages + self._kept
+        self._ready(self)
 
     def close(self) -> None:
         """Close the native reader or consumer, and drop the messages that have arrived."""

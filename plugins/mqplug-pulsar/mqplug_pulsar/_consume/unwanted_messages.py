@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from functools import partial
 from itertools import chain, islice, takewhile
 from operator import ge, le
 from typing import Any
 
+import mqplug
 from mqplug import Position, PositionLost
 from mqplug.spi import Numbers
-from mqplug_pulsar._cluster.broker_statistics import Skipped
+from mqplug_pulsar._cluster.broker_statistics import Cursor, Skipped
 from mqplug_pulsar._cluster.connection import PulsarConnection
 from mqplug_pulsar._consume.entry_runs import entry_runs
 from mqplug_pulsar._consume.partition_feed import PartitionFeed
@@ -33,7 +33,7 @@ def wanted_by_reader(connection: PulsarConnection, feed: PartitionFeed, messages
     if runs[-1].first[0] != ledger:  # messages of another ledger are checked the next time
         runs = list(takewhile(lambda run: run.first[0] == ledger, runs))
         turn = sum(run.size for run in runs)
-        feed.keep(messages[turn:])
+        feed.put_back(messages[turn:])
         messages = messages[:turn]
     received = ReceivedMessages(messages, runs)
     if all(map(le, chain([wanted], (run.behind for run in runs)), (run.first for run in runs))):
@@ -48,45 +48,51 @@ def wanted_by_reader(connection: PulsarConnection, feed: PartitionFeed, messages
 
 def _check_gap(connection: PulsarConnection, feed: PartitionFeed, wanted: Numbers, messages: list[Any]) -> None:
     """Raise ``PositionLost`` for a gap, where Pulsar silently reads on. A gap can only lie between two ledgers."""
-    feed.keep(messages)
-    low = connection.calls.run(partial(connection.ledgers, feed.log, LEDGERS_TIMEOUT_S), LEDGERS_TIMEOUT_S).low
+    try:
+        low = connection.calls.run(partial(connection.ledgers, feed.log, LEDGERS_TIMEOUT_S), LEDGERS_TIMEOUT_S).low
+    except mqplug.Error:
+        feed.put_back(messages)
+        raise
     if wanted < low:
+        feed.put_back(messages)
         raise PositionLost(
             f"retention removed messages behind {Position(feed.log, wanted)!r}: the log begins at {low}",
             log=feed.log, low=Position(feed.log, low), topic=feed.log.topic,
         )  # fmt: skip
-    feed.keep([])
 
 
 def wanted_by_member(feed: PartitionFeed, messages: list[Any], unacked: Unacked) -> ReceivedMessages | None:
-    """Drop messages before a position inside a batch, and unacked deliveries that a reconnect repeats."""
+    """Drop unacked deliveries that a reconnect repeats."""
     if not messages:
         return None
     run = ReceivedMessages(messages)
     if feed.skipped is not None:
         run = _behind_skipped(feed, feed.skipped, run)
-    if run.messages and feed.floor is not None:
-        run = _above_floor(feed, feed.floor, run)
     places = run.coordinates()
-    if places and feed.wanted is not None and places[0] < feed.wanted:
+    if places and unacked.last is not None and places[0] <= unacked.last:
         run = _rows(run, [row for row, place in enumerate(places) if not unacked.holds(place)]) or ReceivedMessages([])
     places = run.coordinates()
     back = next((row for row, step in enumerate(map(ge, places, islice(places, 1, None)), 1) if step), len(places))
     if back < len(places):  # repeated messages follow: keep them for the next time
-        feed.keep(run.messages[back:])
+        feed.put_back(run.messages[back:])
     return _rows(run, list(range(back)))
 
 
-def _above_floor(feed: PartitionFeed, floor: Numbers, run: ReceivedMessages) -> ReceivedMessages:
-    if run.coordinates()[0][:2] != floor[:2]:  # the group was moved meanwhile
-        feed.floor = None
+def without_acked(
+    feed: PartitionFeed, run: ReceivedMessages, unacked: Unacked, cursor: Cursor | None
+) -> ReceivedMessages | None:
+    """Drop messages that are acked. What is known only here, the broker does not know: ack it again."""
+    if cursor is None and not unacked.knows_parts:
         return run
-    below = bisect_left(run.coordinates(), floor)
-    for native in run.ids[:below]:
-        feed.native.acknowledge(native)
-    if below < len(run.messages):
-        feed.floor = None
-    return ReceivedMessages(run.messages[below:])
+    rows = []
+    for row, place in enumerate(run.coordinates()):
+        if cursor is not None and cursor.has_acked((place[0], place[1])):
+            continue
+        if unacked.was_acked(place):
+            feed.native.acknowledge(run.ids[row])
+        else:
+            rows.append(row)
+    return _rows(run, rows)
 
 
 def _behind_skipped(feed: PartitionFeed, skipped: Skipped, run: ReceivedMessages) -> ReceivedMessages:

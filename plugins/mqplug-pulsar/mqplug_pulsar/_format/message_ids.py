@@ -85,6 +85,11 @@ def position_behind(place: Numbers, size: Numbers) -> Numbers:
     return (ledger, entry, index + 1)
 
 
+def follows(place: Numbers, position: Numbers | None) -> bool:
+    """Return whether this is the message at a position: no other lies between."""
+    return position is not None and place[:2] == position[:2] and max(place[2], 0) == max(position[2], 0)
+
+
 def is_possible(place: Numbers) -> bool:
     """Return whether an id or a position can have these coordinates. ``MAX_LEDGER`` means the end of a topic."""
     match place:

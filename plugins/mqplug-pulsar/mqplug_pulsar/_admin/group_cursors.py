@@ -1,0 +1,130 @@
+"""The cursors of groups: where they stand, and how they are moved."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from typing import Any
+
+import pulsar
+
+import mqplug
+from mqplug import Log, Position
+from mqplug.spi import Deadline, GroupPosition
+from mqplug.spi.groups import tidy
+from mqplug_pulsar._admin import subscription_properties
+from mqplug_pulsar._admin.subscription_properties import Properties
+from mqplug_pulsar._cluster.admin_interface import AdminRefused, error_from_refusal, group_path
+from mqplug_pulsar._cluster.broker_statistics import (
+    BATCH_ACKS_PROPERTY,
+    BEYOND_PROPERTY,
+    Cursor,
+    Ledgers,
+    Skipped,
+    cursor_of_group,
+)
+from mqplug_pulsar._cluster.connection import PulsarConnection, last_message
+from mqplug_pulsar._cluster.native_calls import retry_while_cursor_moves
+from mqplug_pulsar._format import message_ids
+from mqplug_pulsar._format.batch_acks import BatchAcks
+
+NOTED_PROPERTIES = {BATCH_ACKS_PROPERTY, BEYOND_PROPERTY}
+END_OF_LOG = 2**63 - 1  # as ledger and entry: behind all messages
+
+
+def cursors(connection: PulsarConnection, logs: Sequence[Log], group: str, timeout: float) -> dict[Log, Cursor]:
+    """Return the group's cursors, of those logs where it has one. Needs the admin interface."""
+    found = connection.calls.each({log: partial(cursor, connection, log, group, timeout) for log in logs}, timeout)
+    return {log: each for log, each in found.items() if each is not None}
+
+
+def cursor(connection: PulsarConnection, log: Log, group: str, timeout: float) -> Cursor | None:
+    """Return the group's cursor on one log, or None."""
+    if connection.admin is None:
+        raise mqplug.Unsupported(
+            "groups", "reading the stored position of a group needs Pulsar's admin interface", fix="Say admin_url="
+        )
+    topic = connection.native_topic(log)
+    stats = connection.admin.stats(topic, timeout)
+    found = cursor_of_group(stats, group)
+    if found is None:
+        return None
+    properties = subscription_properties.read(connection, connection.admin, log, group, timeout)
+    return Cursor.read(found, properties, Ledgers.read(stats))
+
+
+def subscription_positions(
+    connection: PulsarConnection, logs: Sequence[Log], group: str, timeout: float
+) -> dict[Log, GroupPosition]:
+    """Return the stored positions of a group, exact to the entry."""
+    return {log: _group_position(log, each) for log, each in cursors(connection, logs, group, timeout).items()}
+
+
+def move_cursor(
+    connection: PulsarConnection, consumer: Any, group: str, position: Position, timeout: float
+) -> Skipped | None:
+    """Move the group's stored position and drop acks behind it; without the admin interface exact to the entry.
+
+    The broker moves it to the end at most. Return what is to be skipped then, up to a position beyond the end.
+    """
+    deadline = Deadline(timeout)
+    ledger, entry, index = message_ids.start_of(position.coordinates)
+    last = last_message(consumer)
+    end = message_ids.LOG_BEGIN if last is None else message_ids.position_behind(*last)
+    skipped = (end, position.coordinates) if position.coordinates > end else None
+    if connection.admin is None:
+        retry_while_cursor_moves(partial(consumer.seek, pulsar.MessageId(-1, ledger, entry, index)), deadline)
+        return skipped
+    _note(connection, group, position.log, {}, deadline)  # what was noted is not true any more
+    path = f"{group_path(connection.native_topic(position.log), group)}/resetcursor"
+    try:
+        connection.admin.post(path, place(ledger, entry, index), max(0.05, deadline.remaining()))
+    except AdminRefused as error:
+        raise error_from_refusal(error, position.log.topic) from error
+    note_position(connection, group, position, deadline.remaining(), skipped)
+    return skipped
+
+
+def note_position(
+    connection: PulsarConnection, group: str, position: Position, timeout: float, skipped: Skipped | None = None
+) -> None:
+    """Note a position inside a batch, which the broker keeps but does not report, or one beyond the end."""
+    deadline = Deadline(timeout)
+    if skipped is not None:
+        (ledger, entry, *_), beyond = skipped
+        noted = {BEYOND_PROPERTY: f"{ledger}:{entry}..{':'.join(map(str, beyond[:3]))}"}
+        _note(connection, group, position.log, noted, deadline)
+        return
+    acks = acked_before(position)
+    there = cursor(connection, position.log, group, timeout) if acks.masks else None
+    if there is not None:
+        noted = {BATCH_ACKS_PROPERTY: acks.behind(there.mark).text()}
+        _note(connection, group, position.log, noted, deadline)
+
+
+def acked_before(position: Position) -> BatchAcks:
+    """Return the acks that a position inside a batch implies."""
+    ledger, entry, index = position.coordinates[:3]
+    return BatchAcks({(ledger, entry): (1 << index) - 1} if index > 0 else {})
+
+
+def _note(connection: PulsarConnection, group: str, log: Log, noted: Properties, deadline: Deadline) -> None:
+    """Replace what is noted about a group's position."""
+    if connection.admin is None:
+        return
+
+    def edit(there: Properties) -> Properties:
+        return {name: text for name, text in there.items() if name not in NOTED_PROPERTIES} | dict(noted)
+
+    left = max(0.05, deadline.remaining())
+    subscription_properties.change(connection, connection.admin, log, group, edit, left)
+
+
+def place(ledger: int, entry: int, index: int) -> dict[str, int]:
+    """Return a position as the admin interface takes it."""
+    return {"ledgerId": ledger, "entryId": entry, "partitionIndex": -1, "batchIndex": index}
+
+
+def _group_position(log: Log, cursor: Cursor) -> GroupPosition:
+    entries = [((*first, -1), (*last, END_OF_LOG)) for first, last in cursor.ranges]
+    return tidy(GroupPosition(Position(log, cursor.position), tuple(sorted([*entries, *cursor.acks.ranges()]))))

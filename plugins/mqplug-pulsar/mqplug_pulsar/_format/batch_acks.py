@@ -1,0 +1,83 @@
+"""The acked messages of batches that are acked in part, as text for a property of the subscription.
+
+A broker reports such acks nowhere, and forgets them when it unloads the topic. The text names the entry up to which
+all was acked when it was written, and each batch with a mask of its acked messages: ``5:2;5:3=1d;5:9=4``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+
+import attrs
+
+from mqplug.spi import Numbers
+
+Entry = tuple[int, int]  # ledger and number
+
+MAX_TEXT = 64 * 1024
+NOTHING_ACKED: Entry = (-1, -1)
+
+
+@attrs.frozen
+class BatchAcks:
+    """A mask for each batch: bit n says that message n is acked."""
+
+    masks: Mapping[Entry, int] = attrs.field(factory=dict)
+    mark: Entry = NOTHING_ACKED
+    """The entry up to which the group had acked all. If it is further back now, the group was moved."""
+
+    @classmethod
+    def parse(cls, text: str) -> BatchAcks:
+        """Read the text; nothing from a text that another program wrote."""
+        with suppress(ValueError):
+            first, *others = text.split(";")
+            pairs = (each.split("=") for each in others)
+            return cls({_entry(entry): int(mask, 16) for entry, mask in pairs}, _entry(first))
+        return cls()
+
+    def text(self) -> str:
+        """Write the text, without the last batches if it would become too long: these come again whole."""
+        text = _name(self.mark)
+        for entry, mask in sorted(self.masks.items()):
+            if len(text) > MAX_TEXT:
+                break
+            text += f";{_name(entry)}={mask:x}"
+        return text
+
+    def joined(self, masks: Mapping[Entry, int]) -> BatchAcks:
+        """Return these acks and those."""
+        both = dict(self.masks)
+        for entry, mask in masks.items():
+            both[entry] = both.get(entry, 0) | mask
+        return attrs.evolve(self, masks=both)
+
+    def behind(self, mark: Entry) -> BatchAcks:
+        """Return the acks of batches behind a mark."""
+        return BatchAcks({entry: mask for entry, mask in self.masks.items() if entry > mark}, mark)
+
+    def ranges(self) -> list[tuple[Numbers, Numbers]]:
+        """Return the first and the last coordinates of each run of acked messages."""
+        runs = ((entry, run) for entry, mask in sorted(self.masks.items()) for run in _runs(mask))
+        return [((*entry, first), (*entry, last)) for entry, (first, last) in runs]
+
+
+def _runs(mask: int) -> Iterable[tuple[int, int]]:
+    """Return the first and the last bit of each run of set bits."""
+    at = 0
+    while mask >> at:
+        rest = mask >> at
+        at += (rest & -rest).bit_length() - 1
+        rest = mask >> at
+        length = (~rest & (rest + 1)).bit_length() - 1
+        yield at, at + length - 1
+        at += length
+
+
+def _name(entry: Entry) -> str:
+    return f"{entry[0]}:{entry[1]}"
+
+
+def _entry(text: str) -> Entry:
+    ledger, number = text.split(":")
+    return int(ledger), int(number)

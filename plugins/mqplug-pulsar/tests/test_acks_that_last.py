@@ -1,0 +1,230 @@
+"""Acks keep their word: an unload or a kill right after a commit returned brings nothing back."""
+
+from __future__ import annotations
+
+import json
+import time
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from threading import Thread
+
+import pytest
+from pulsar_driver import fill, take
+
+import mqplug
+from mqplug import EARLIEST
+from mqplug_pulsar._admin import batch_acks, group_cursors
+from mqplug_pulsar._cluster.admin_interface import AdminInterface, AdminRefused
+from mqplug_pulsar._cluster.credentials import Credentials
+from mqplug_pulsar._settings import PulsarSettings
+
+HOLES = 400
+
+
+def take_all(member, count):
+    """Receive ``count`` messages, many at a time."""
+    taken = []
+    while len(taken) < count:
+        more = list(member.receive_many(count - len(taken), timeout=20))
+        assert more
+        taken += more
+    return taken
+
+
+def ack_with_holes(mq, topic):
+    """Send a batch, ack two of three messages, commit and close. Return the ids of those that were not acked."""
+    fill(mq, topic, HOLES)
+    with mq.consumer(topic, group="g") as member:
+        taken = take_all(member, HOLES)
+        for number, message in enumerate(taken):
+            if number % 3:
+                member.ack(message)
+        member.commit()
+    return [message.id for message in taken[::3]]
+
+
+def check_exactly(mq, topic, ids):
+    """The next member gets these messages, then what is sent afterwards, and nothing else."""
+    with mq.consumer(topic, group="g") as member:
+        assert [message.id for message in take_all(member, len(ids))] == ids
+        fresh = fill(mq, topic, 1)
+        assert [message.id for message in take(member, 1)] == fresh
+
+
+def test_holes_outlive_an_unload(mq, topic, pulsar_server):
+    """Single acks inside a batch last when the topic is unloaded: only the gaps come again."""
+    holes = ack_with_holes(mq, topic)
+    pulsar_server.unload(topic)
+    check_exactly(mq, topic, holes)
+
+
+@pytest.mark.timeout(300)
+def test_holes_outlive_a_kill(mq, topic, pulsar_server):
+    """Single acks inside a batch last when the broker is killed right after: only the gaps come again."""
+    holes = ack_with_holes(mq, topic)
+    pulsar_server.kill()
+    pulsar_server.start()
+    check_exactly(mq, topic, holes)
+
+
+def test_stored_acks_are_told(mq, topic, pulsar_server):
+    """The group's position tells the acks inside batches as ranges, also after an unload."""
+    ids = fill(mq, topic, 6)
+    with mq.consumer(topic, group="g") as member:
+        taken = take(member, 6)
+        for index in (0, 2, 3, 5):
+            member.ack(taken[index])
+    pulsar_server.unload(topic)
+    stored = mq.positions(topic, group="g")[0]
+    assert stored.position.coordinates == ids[1].coordinates
+    assert stored.acked == ((ids[2].coordinates, ids[3].coordinates), (ids[5].coordinates, ids[5].coordinates))
+
+
+def test_acks_of_several_members_outlive_an_unload(mq, topic, pulsar_server):
+    """What one member acked inside a batch is not forgotten by what the next one acks there."""
+    ids = fill(mq, topic, 6)
+    for index in (4, 1, 2):
+        with mq.consumer(topic, group="g") as member:
+            while (message := member.receive(20)).id != ids[index]:
+                pass
+            member.ack(message)
+        pulsar_server.unload(topic)
+    check_exactly(mq, topic, [ids[0], ids[3], ids[5]])
+
+
+def test_an_unload_under_a_member(mq, topic, pulsar_server):
+    """A member whose topic is unloaded gets none of its deliveries again, acked inside a batch or not."""
+    fill(mq, topic, 6)
+    with mq.consumer(topic, group="g") as member:
+        taken = take(member, 6)
+        for index in (1, 4):
+            member.ack(taken[index])
+        member.commit()
+        pulsar_server.unload(topic)
+        fresh = fill(mq, topic, 1)
+        assert [message.id for message in take(member, 1)] == fresh
+
+
+def test_delivered_inside_a_batch_while_it_is_unloaded(mq, topic, pulsar_server):
+    """A message that waits in a member when its topic is unloaded comes to the next member if nobody acks it."""
+    ids = fill(mq, topic, 10)
+    with mq.consumer(topic, group="g") as member:
+        for message in take(member, 5):
+            member.ack(message)
+    member = mq.consumer(topic, group="g")
+    member.receive(0)  # opens it
+    wait_until(lambda: prefetched(mq, topic) >= 5)
+    pulsar_server.unload(topic)
+    wait_until(lambda: prefetched(mq, topic) >= 5)
+    assert [message.id for message in take(member, 5)] == ids[5:]
+    member.close()
+    check_exactly(mq, topic, ids[5:])
+
+
+def prefetched(mq, topic):
+    """How many messages the broker has sent to the group's members since they connected."""
+    admin = mq._connection.admin
+    stats = admin.get(f"persistent/public/default/{topic}-partition-0/stats", 20)
+    members = stats["subscriptions"]["g"]["consumers"] if "g" in stats["subscriptions"] else []
+    return sum(member["msgOutCounter"] for member in members)
+
+
+def wait_until(true, timeout=30):
+    """Wait until this is true."""
+    end = time.monotonic() + timeout
+    while not true():
+        assert time.monotonic() < end
+        time.sleep(0.02)
+
+
+def test_a_group_moved_back_forgets_acks_inside_batches(mq, topic, pulsar_server):
+    """After a seek back, all comes again, also what was acked inside a batch, and after an unload."""
+    ids = fill(mq, topic, 6)
+    with mq.consumer(topic, group="g") as member:
+        member.ack(take(member, 4)[3])
+        member.commit()
+        member.seek(EARLIEST)
+        assert [message.id for message in take(member, 6)] == ids
+    pulsar_server.unload(topic)
+    check_exactly(mq, topic, ids)
+
+
+def test_moved_back_beside_a_member(mq, topic, pulsar_server):
+    """A member that acked everything gets it again when another member moves the group back and leaves."""
+    ids = [fill(mq, topic, 1)[0] for _ in range(4)]
+    with mq.consumer(topic, group="g") as first, mqplug.connect(pulsar_server.url) as other:
+        for message in take(first, 4):
+            first.ack(message)
+        first.commit()
+        second = other.consumer(topic, group="g")
+        second.seek(EARLIEST)
+        second.close()
+        assert [message.id for message in take(first, 4)] == ids
+        first.commit()
+        fresh = fill(mq, topic, 1)
+        message = take(first, 1)[0]
+        assert message.id == fresh[0]
+        first.ack(message)
+    check_exactly(mq, topic, ids)
+
+
+def test_members_that_note_acks_at_once(mq, topic):
+    """Members that store acks inside batches of one partition at the same time all succeed."""
+    fill(mq, topic, 1)
+    mq.consumer(topic, group="g").close()
+    log = mq.positions(topic, group="g")[0].position.log
+
+    def note(entry):
+        batch_acks.add(mq._connection, "g", log, {(2**40, entry): 1}, (-1, -1), 60)
+
+    with ThreadPoolExecutor(3) as threads:
+        list(threads.map(note, range(12)))
+    note(12)
+    assert (2**40, 12) in group_cursors.cursor(mq._connection, log, "g", 20).acks.masks
+
+
+JAVA = """
+ --- An unexpected error occurred in the server ---
+
+Message: org.apache.pulsar.metadata.api.MetadataStoreException$BadVersionException: Version mismatch
+
+Stacktrace:
+
+org.apache.bookkeeper.mledger.ManagedLedgerException: Version mismatch
+\tat org.apache.pulsar.Some.method(Some.java:17)"""
+
+
+@pytest.mark.parametrize("body", [JAVA, json.dumps({"reason": JAVA})])
+def test_no_java_trace(body):
+    """What the admin interface answers is shown without a stack trace and package names."""
+    with admin_that_answers(500, body) as url:
+        settings = PulsarSettings(service_url="pulsar://localhost", admin_url=url)
+        admin = AdminInterface(settings, Credentials(settings))
+        with pytest.raises(AdminRefused) as caught:
+            admin.get("clusters", 20)
+    assert caught.value.reason == "BadVersionException: Version mismatch"
+
+
+@contextmanager
+def admin_that_answers(status, body):
+    """An HTTP server that gives every request this answer."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self):
+            self.send_response(status)
+            self.end_headers()
+            self.wfile.write(body.encode())
+
+        def log_message(self, *_):
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    thread = Thread(target=server.serve_forever)
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.server_port}"
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
