@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import signal
+import subprocess
+import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -182,6 +185,28 @@ def test_members_that_note_acks_at_once(mq, topic):
         list(threads.map(note, range(12)))
     note(12)
     assert (2**40, 12) in group_cursors.cursor(mq._connection, log, "g", 20).acks.masks
+
+
+KILLED = """
+import os, signal, sys, mqplug
+mq = mqplug.connect(sys.argv[1])
+member = mq.consumer(sys.argv[2], group="g")
+for _ in range(10):
+    member.ack(member.receive(20))
+member.commit()
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+@pytest.mark.parametrize("admin", [True, False])
+def test_a_process_that_is_killed_after_its_commit(mq, topic, pulsar_server, admin):
+    """What was acked before a commit does not come again if the process is killed when the commit returned."""
+    for _ in range(10):
+        fill(mq, topic, 1)
+    url = pulsar_server.url if admin else pulsar_server.service_url + "?cluster=standalone"
+    process = subprocess.run([sys.executable, "-c", KILLED, url, topic], timeout=100, check=False)
+    assert process.returncode == -signal.SIGKILL
+    check_exactly(mq, topic, [])
 
 
 JAVA = """

@@ -12,7 +12,7 @@ import mqplug
 from mqplug import Log
 from mqplug.spi import Deadline, GroupPosition
 from mqplug_pulsar._admin import batch_acks, group_cursors
-from mqplug_pulsar._admin.ack_confirmation import ack_and_wait
+from mqplug_pulsar._admin.ack_confirmation import ack_and_ask, ack_and_wait
 from mqplug_pulsar._cluster.broker_statistics import Cursor
 from mqplug_pulsar._cluster.connection import PulsarConnection
 from mqplug_pulsar._consume.unacked import Unacked
@@ -75,7 +75,7 @@ class Committer:
         unacked = self._unacked[log]
         ack = partial(unacked.ack, self._natives[log])
         if self._connection.admin is None:
-            ack()
+            ack_and_ask(self._natives[log], ack, deadline)
         else:
             before = ack_and_wait(self._connection, log, self._group, unacked.whole, ack, deadline)
             if unacked.changed and before is not None:

@@ -105,11 +105,11 @@ class PulsarGroupMember:
             for log, native in opened.items():
                 self._add(log, native)
             self._listener.assigned({log: GroupPosition(Position(log, message_ids.LOG_BEGIN)) for log in opened})
-
         for log in list(self._rewound):
-            self._begin_again(log)
+            if log in self._feeds:
+                self._begin_again(log, self._rewound.pop(log))
 
-    def _begin_again(self, log: Log) -> None:
+    def _begin_again(self, log: Log, again: list[Any]) -> None:
         """Give a log back and get it again, where messages come again that this member does not hold.
 
         Another member moved the group back, or the broker was killed and forgot acks.
@@ -117,7 +117,7 @@ class PulsarGroupMember:
         positions, feed = self._listener.revoked([log]), self._feeds[log]
         with suppress(mqplug.Error):  # then more messages come again
             self._committer.commit(positions, REVOKE_TIMEOUT_S)
-        messages = {message_ids.coordinates(each.message_id()): each for each in self._rewound.pop(log)}
+        messages = {message_ids.coordinates(each.message_id()): each for each in again}
         last = max(messages)
         for each in self._committer.unacked(log).messages():
             if (place := message_ids.coordinates(each.message_id())) < last:  # those behind it are still to come
@@ -175,6 +175,7 @@ class PulsarGroupMember:
         self._feeds.close([self._feeds[log] for log in positions], deadline.remaining())
         self._subscribe_all(positions, deadline.remaining())
         for log, position in positions.items():
+            self._rewound.pop(log, None)
             self._feeds[log].skipped = skipped[log]
             self._committer.take_over(log, group_cursors.acked_before(position))
 
