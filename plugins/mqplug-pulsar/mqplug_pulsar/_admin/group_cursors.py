@@ -69,7 +69,7 @@ def move_cursor(
     """
     deadline = Deadline(timeout)
     ledger, entry, index = message_ids.start_of(position.coordinates)
-    last = last_message(consumer)
+    last = last_message(consumer) if consumer is not None else connection.last_id(connection.native_topic(position.log))
     end = message_ids.LOG_BEGIN if last is None else message_ids.position_behind(*last)
     skipped = (end, position.coordinates) if position.coordinates > end else None
     if connection.admin is None:

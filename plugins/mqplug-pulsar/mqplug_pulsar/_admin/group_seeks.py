@@ -13,12 +13,13 @@ from uuid import uuid4
 import mqplug
 from mqplug import Log, Position
 from mqplug.spi import Deadline
+from mqplug_pulsar._admin.group_cursors import acked_before
 from mqplug_pulsar._cluster.admin_interface import AdminInterface, AdminRefused, error_from_refusal, group_path
+from mqplug_pulsar._cluster.broker_statistics import BATCH_ACKS_PROPERTY
 from mqplug_pulsar._cluster.connection import PulsarConnection
 from mqplug_pulsar._format import message_ids
 
 SEEK_PROPERTY = "mqplug.seek"  # a property of the subscription: a new text for each seek
-WITHIN_PROPERTY = "mqplug.within"  # likewise: a position inside a batch
 RETRY_S = 0.05
 
 
@@ -58,9 +59,9 @@ def _note(admin: AdminInterface, path: str, position: Position, deadline: Deadli
     while True:
         try:
             properties = {**_properties(admin, path, deadline.remaining()), SEEK_PROPERTY: uuid4().hex[:16]}
-            properties.pop(WITHIN_PROPERTY, None)
+            properties.pop(BATCH_ACKS_PROPERTY, None)
             if position.coordinates[2] > 0:
-                properties[WITHIN_PROPERTY] = ":".join(map(str, position.coordinates[:3]))
+                properties[BATCH_ACKS_PROPERTY] = acked_before(position).text()
             admin.put(path, properties, deadline.remaining())
         except AdminRefused as error:
             if error.status < HTTPStatus.INTERNAL_SERVER_ERROR or deadline.expired:

@@ -18,7 +18,7 @@ from uuid import uuid4
 import mqplug
 from mqplug import Batch, Log, Position
 from mqplug.spi import ConsumerOptions, Deadline, GroupPosition, Latest, Listener, Settlement
-from mqplug_pulsar._admin import group_cursors, subscriptions
+from mqplug_pulsar._admin import subscriptions
 from mqplug_pulsar._admin.group_seeks import seek_together
 from mqplug_pulsar._cluster.connection import PulsarConnection
 from mqplug_pulsar._consume.added_partitions import AddedPartitions
