@@ -14,6 +14,7 @@ import mqplug
 from benchmarks._contests import Contest, Side, Work
 from benchmarks._kafka_java import JavaTools
 from benchmarks._load import BATCH_MESSAGES, Load
+from benchmarks._measured_loops import receive_and_ack_each, receive_each, receive_values
 
 CONSUMER_OPTIONS = {
     "fetch.wait.max.ms": 200,
@@ -80,7 +81,7 @@ def receiving_contests(mq: mqplug.Client, bootstrap: str, load: Load, java: Java
     return [
         Contest(
             name=f"kafka: consume in batches; {load.name}", min_speed_ratios={"consume": 0.95},
-            ours=ours("receive_many(1000).values", _batches),
+            ours=ours("receive_many(1000).values", receive_values),
             rivals=[
                 raw("consume", "confluent-kafka: consume(1000), value() of each", _raw_batches),
                 *java.consuming(topic, messages),
@@ -89,52 +90,23 @@ def receiving_contests(mq: mqplug.Client, bootstrap: str, load: Load, java: Java
         to_arrow,
         Contest(
             name=f"kafka: consume message by message; {load.name}", min_speed_ratios={"poll": 0.8},
-            ours=ours("for message in consumer: message.value, message.key", _iterate),
+            ours=ours("for message in consumer: message.value, message.key", receive_each),
             rivals=[
                 polled, raw("consume", "confluent-kafka: a loop over consume(1000), value() and key() read", _raw_loop),
             ],
         ),
         Contest(
             name=f"kafka: consume message by message, and ack; {load.name}", min_speed_ratios={"poll": 0.7},
-            ours=ours("value and key read, consumer.ack(message)", _ack, grouped=True),
+            ours=ours("value and key read, consumer.ack(message)", receive_and_ack_each, grouped=True),
             rivals=[raw("poll", "confluent-kafka: the same with store_offsets(message)", _raw_ack, grouped=True)],
         ),
     ]  # fmt: skip
-
-
-def _batches(consumer: mqplug.Consumer, messages: int) -> int:
-    count = 0
-    while count < messages:
-        count += len(consumer.receive_many(BATCH_MESSAGES, 30).values)
-    return count
 
 
 def _arrow_batches(consumer: mqplug.Consumer, messages: int) -> int:
     count = 0
     while count < messages:
         count += consumer.receive_many(BATCH_MESSAGES, 30).to_arrow(list(ARROW_COLUMNS)).num_rows
-    return count
-
-
-def _iterate(consumer: mqplug.Consumer, messages: int) -> int:
-    count = 0
-    for message in consumer:
-        _ = message.value, message.key
-        count += 1
-        if count == messages:
-            break
-    return count
-
-
-def _ack(consumer: mqplug.Consumer, messages: int) -> int:
-    count = 0
-    for message in consumer:
-        _ = message.value, message.key
-        consumer.ack(message)
-        count += 1
-        if count == messages:
-            break
-    consumer.commit()
     return count
 
 

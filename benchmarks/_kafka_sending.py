@@ -13,6 +13,7 @@ import mqplug
 from benchmarks._contests import Contest, Side, Work
 from benchmarks._kafka_java import JavaTools
 from benchmarks._load import BATCH_MESSAGES, Load
+from benchmarks._measured_loops import send_batches, submit_all, submit_and_keep
 
 PRODUCER_OPTIONS = {
     "acks": "all",
@@ -81,7 +82,7 @@ def sending_contests(mq: mqplug.Client, bootstrap: str, load: SendLoad, java: Ja
     return [
         Contest(
             name=f"kafka: submit, unwatched; {each}", min_speed_ratios={"produce": 0.38},
-            ours=ours("submit(value), flush()", _submit),
+            ours=ours("submit(value), flush()", submit_all),
             rivals=[
                 *rivals("produce(topic, value), flush()", _raw_submit),
                 *java.producing(load.topic, load.size, load.messages),
@@ -89,33 +90,15 @@ def sending_contests(mq: mqplug.Client, bootstrap: str, load: SendLoad, java: Ja
         ),
         Contest(
             name=f"kafka: submit, results kept; {each}", min_speed_ratios={"produce": 0.6},
-            ours=ours("submit(value), then result() of each", _kept),
+            ours=ours("submit(value), then result() of each", submit_and_keep),
             rivals=rivals("produce() with a callback that keeps the offset", _raw_kept),
         ),
         Contest(
             name=f"kafka: send many; {each}", min_speed_ratios={"produce": 0.95},
-            ours=ours("send_many([value] * 1000)", _many),
+            ours=ours("send_many([value] * 1000)", send_batches),
             rivals=rivals("1000 produce() with that callback, flush()", _raw_many),
         ),
     ]  # fmt: skip
-
-
-def _submit(out: mqplug.Producer, value: bytes, messages: int) -> int:
-    for _ in range(messages):
-        out.submit(value)
-    out.flush()
-    return messages
-
-
-def _kept(out: mqplug.Producer, value: bytes, messages: int) -> int:
-    handles = [out.submit(value) for _ in range(messages)]
-    return len([handle.result() for handle in handles])
-
-
-def _many(out: mqplug.Producer, value: bytes, messages: int) -> int:
-    for _ in range(messages // BATCH_MESSAGES):
-        out.send_many([value] * BATCH_MESSAGES)
-    return messages
 
 
 def _raw_submit(native: Producer, topic: str, value: bytes, messages: int) -> int:

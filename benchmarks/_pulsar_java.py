@@ -6,27 +6,14 @@ import shutil
 import subprocess
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from pathlib import Path
-from tempfile import TemporaryDirectory
 from uuid import uuid4
 
 from benchmarks._contests import Side, Work
 from mqplug_devbrokers import PulsarServer
-from mqplug_devbrokers._pulsar_files import ARCHIVED, classes
-from mqplug_devbrokers.pulsar import PULSAR_JAVA_OPTIONS
 
-TOOL = "org.apache.pulsar.testclient.PulsarPerfTestTool"
 TURN_TIMEOUT_S = 300
 SENT_MESSAGES = 200_000  # more than the other sides send, so that the start of the JVM weighs less
 UNLIMITED = str(10**7)  # messages a second
-LOG_TO_STDOUT = """\
-appender.console.type=Console
-appender.console.name=console
-appender.console.layout.type=PatternLayout
-appender.console.layout.pattern=%m%n
-rootLogger.level=info
-rootLogger.appenderRef.console.ref=console
-"""
 DONE = "--- DONE "  # what the tool logs, some seconds before it ends
 
 
@@ -56,20 +43,10 @@ class JavaTools:
 
         @contextmanager
         def prepare() -> Iterator[Work]:
-            with TemporaryDirectory() as folder:
-                command = [*_start(Path(folder)), tool, "-u", self._server.service_url, *options()]
-                yield lambda: _run_until_done(command, messages)
+            command = self._server.tool("perf", tool, "-u", self._server.service_url, *options())
+            yield lambda: _run_until_done(command, messages)
 
         return (Side("java", f"Java's pulsar-perf {tool}, a process of its own with the start of its JVM", prepare),)
-
-
-def _start(folder: Path) -> list[str]:
-    logging, config = folder / "log4j2.properties", folder / "empty.conf"
-    logging.write_text(LOG_TO_STDOUT)
-    config.write_text("")
-    heap = ("-Xmx512m", "-XX:+UseSerialGC", "-XX:-UsePerfData")
-    options = (*heap, *PULSAR_JAVA_OPTIONS, f"-Dlog4j.configurationFile={logging}")
-    return ["java", *options, "-cp", classes(ARCHIVED[0]), TOOL, str(config)]
 
 
 def _run_until_done(command: Sequence[str], messages: int) -> int:

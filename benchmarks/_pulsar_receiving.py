@@ -13,6 +13,7 @@ import pyarrow as pa
 import mqplug
 from benchmarks._contests import Contest, Side, Work
 from benchmarks._load import BATCH_MESSAGES, Load
+from benchmarks._measured_loops import receive_and_ack_each, receive_each, receive_values
 from benchmarks._pulsar_java import JavaTools
 from benchmarks._pulsar_sending import native_topic
 
@@ -89,12 +90,12 @@ def receiving_contests(mq: mqplug.Client, client: pulsar.Client, load: Load, jav
     return [
         Contest(
             name=f"pulsar: consume message by message; {load.size} B", min_cpu_ratios={"read_next": 0.6},
-            ours=ours("for message in consumer: message.value, message.key", _iterate),
+            ours=ours("for message in consumer: message.value, message.key", receive_each),
             rivals=[reader("read_next(), data() and partition_key()", _raw_loop)],
         ),
         Contest(
             name=f"pulsar: consume message by message, and ack; {load.size} B", min_cpu_ratios={"receive": 0.6},
-            ours=ours("value and key read, consumer.ack(message)", _ack, grouped=True),
+            ours=ours("value and key read, consumer.ack(message)", receive_and_ack_each, grouped=True),
             rivals=[
                 member("receive", "mqplug's options: receive(), both read, acknowledge()", _raw_ack, **MEMBER_OPTIONS),
                 member("as it comes", "its own options: receive(), both read, acknowledge()", _raw_ack),
@@ -103,7 +104,7 @@ def receiving_contests(mq: mqplug.Client, client: pulsar.Client, load: Load, jav
         ),
         Contest(
             name=f"pulsar: consume in batches, values; {load.size} B", min_cpu_ratios={"batch_receive": 0.8},
-            ours=ours("receive_many(1000).values", _values),
+            ours=ours("receive_many(1000).values", receive_values),
             rivals=in_batches("data() of each", _raw_values),
         ),
         Contest(
@@ -117,35 +118,6 @@ def receiving_contests(mq: mqplug.Client, client: pulsar.Client, load: Load, jav
             rivals=in_batches("the getters of six columns, Arrow", _raw_arrow),
         ),
     ]  # fmt: skip
-
-
-def _iterate(consumer: mqplug.Consumer, messages: int) -> int:
-    count = 0
-    for message in consumer:
-        _ = message.value, message.key
-        count += 1
-        if count == messages:
-            break
-    return count
-
-
-def _ack(consumer: mqplug.Consumer, messages: int) -> int:
-    count = 0
-    for message in consumer:
-        _ = message.value, message.key
-        consumer.ack(message)
-        count += 1
-        if count == messages:
-            break
-    consumer.commit()
-    return count
-
-
-def _values(consumer: mqplug.Consumer, messages: int) -> int:
-    count = 0
-    while count < messages:
-        count += len(consumer.receive_many(BATCH_MESSAGES, 30).values)
-    return count
 
 
 def _fields(consumer: mqplug.Consumer, messages: int) -> int:

@@ -14,6 +14,7 @@ import pulsar
 import mqplug
 from benchmarks._contests import Contest, Side, Work
 from benchmarks._load import BATCH_MESSAGES, Load
+from benchmarks._measured_loops import send_batches, submit_all, submit_and_keep
 from benchmarks._pulsar_java import JavaTools
 
 PRODUCER_OPTIONS = {
@@ -90,7 +91,7 @@ def sending_contests(mq: mqplug.Client, client: pulsar.Client, load: SendLoad, j
     return [
         Contest(
             name=f"pulsar: submit, unwatched; {load.size} B", min_cpu_ratios={"send_async": 0.4},
-            ours=ours("submit(value), flush()", _submit),
+            ours=ours("submit(value), flush()", submit_all),
             rivals=[
                 *rivals("send_async(value, None), flush()", _raw_submit),
                 *java.producing(native_topic(load.topic), load.size),
@@ -98,33 +99,15 @@ def sending_contests(mq: mqplug.Client, client: pulsar.Client, load: SendLoad, j
         ),
         Contest(
             name=f"pulsar: submit, results kept; {load.size} B", min_cpu_ratios={"send_async": 0.65},
-            ours=ours("submit(value), then result() of each", _kept),
+            ours=ours("submit(value), then result() of each", submit_and_keep),
             rivals=rivals("send_async() with a callback that keeps the id", _raw_kept),
         ),
         Contest(
             name=f"pulsar: send many; {load.size} B", min_cpu_ratios={"send_async": 0.8},
-            ours=ours("send_many([value] * 1000)", _many),
+            ours=ours("send_many([value] * 1000)", send_batches),
             rivals=rivals("1000 send_async() with that callback, then wait for the last report", _raw_many),
         ),
     ]  # fmt: skip
-
-
-def _submit(out: mqplug.Producer, value: bytes, messages: int) -> int:
-    for _ in range(messages):
-        out.submit(value)
-    out.flush()
-    return messages
-
-
-def _kept(out: mqplug.Producer, value: bytes, messages: int) -> int:
-    handles = [out.submit(value) for _ in range(messages)]
-    return len([handle.result() for handle in handles])
-
-
-def _many(out: mqplug.Producer, value: bytes, messages: int) -> int:
-    for _ in range(messages // BATCH_MESSAGES):
-        out.send_many([value] * BATCH_MESSAGES)
-    return messages // BATCH_MESSAGES * BATCH_MESSAGES
 
 
 def _raw_submit(native: Any, value: bytes, messages: int) -> int:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, ClassVar
 from mqplug_devbrokers._errors import BrokerError
 from mqplug_devbrokers._jvm import class_archive, java_command
 from mqplug_devbrokers._pulsar_files import VERSIONS, classes, exact_version
+from mqplug_devbrokers._pulsar_jvm import PULSAR_JAVA_OPTIONS
 from mqplug_devbrokers._pulsar_rest import NAMESPACE, PulsarRest, parent_topic, topic_path
 from mqplug_devbrokers._pulsar_security import PulsarSecurity, SecuredPulsar
 from mqplug_devbrokers._pulsar_tools import tool_command
@@ -32,25 +33,6 @@ VERSION_VARIABLE = "MQPLUG_DEVBROKERS_PULSAR"
 TRIM_TIMEOUT_S = 30.0
 POLL_S = 0.05
 MAIN_CLASS = "org.apache.pulsar.PulsarStandaloneStarter"
-OPENED_PACKAGES = [  # the packages that Pulsar's own launcher opens
-    "java.base/java.io",
-    "java.base/java.nio",
-    "java.base/java.util.zip",
-    "java.base/jdk.internal.misc",
-    "java.base/jdk.internal.platform",
-    "java.management/sun.management",
-    "jdk.management/com.sun.management.internal",
-]
-PULSAR_JAVA_OPTIONS = [
-    *(f"--add-opens={package}=ALL-UNNAMED" for package in OPENED_PACKAGES),
-    "-XX:MaxDirectMemorySize=256m",
-    "-XX:+ExitOnOutOfMemoryError",
-    "-Dio.netty.tryReflectionSetAccessible=true",
-    "-Dorg.apache.pulsar.shade.io.netty.tryReflectionSetAccessible=true",
-    "-Djava.net.preferIPv4Stack=true",
-    "-Dlog4j.shutdownHookEnabled=false",
-    "-Dlog4j2.is.webapp=false",
-]
 METADATA = "org.apache.pulsar.metadata.bookkeeper"
 METADATA_DRIVERS = [  # by which the bookie's tools read Pulsar's metadata
     f"-Dbookkeeper.metadata.client.drivers={METADATA}.PulsarMetadataClientDriver",
@@ -154,7 +136,7 @@ class PulsarServer(BrokerServer):
             rest.ask("DELETE", retention) if kept is None else rest.ask("POST", retention, kept)
 
     def tool(self, name: str, *arguments: str) -> list[str]:
-        """Return the command of one of Pulsar's own tools, of version 4.0: `client` or `admin`, with its arguments.
+        """Return the command of one of Pulsar's own tools, of version 4.0: `client`, `admin` or `perf`.
 
         It connects to this server, with the rights of an administrator.
         """

@@ -1,0 +1,59 @@
+"""What users write to send and to receive, as the sides of mqplug that are measured."""
+
+from __future__ import annotations
+
+import mqplug
+from benchmarks._load import BATCH_MESSAGES
+
+
+def submit_all(out: mqplug.Producer, value: bytes, messages: int) -> int:
+    """Submit each message, and look at no result."""
+    for _ in range(messages):
+        out.submit(value)
+    out.flush()
+    return messages
+
+
+def submit_and_keep(out: mqplug.Producer, value: bytes, messages: int) -> int:
+    """Submit each message, keep its handle, and then look at all results."""
+    handles = [out.submit(value) for _ in range(messages)]
+    return len([handle.result() for handle in handles])
+
+
+def send_batches(out: mqplug.Producer, value: bytes, messages: int) -> int:
+    """Send batches, and wait for each."""
+    for _ in range(messages // BATCH_MESSAGES):
+        out.send_many([value] * BATCH_MESSAGES)
+    return messages // BATCH_MESSAGES * BATCH_MESSAGES
+
+
+def receive_each(consumer: mqplug.Consumer, messages: int) -> int:
+    """Receive message by message."""
+    count = 0
+    for message in consumer:
+        _ = message.value, message.key
+        count += 1
+        if count == messages:
+            break
+    return count
+
+
+def receive_and_ack_each(consumer: mqplug.Consumer, messages: int) -> int:
+    """Receive and ack message by message."""
+    count = 0
+    for message in consumer:
+        _ = message.value, message.key
+        consumer.ack(message)
+        count += 1
+        if count == messages:
+            break
+    consumer.commit()
+    return count
+
+
+def receive_values(consumer: mqplug.Consumer, messages: int) -> int:
+    """Receive the values of batches."""
+    count = 0
+    while count < messages:
+        count += len(consumer.receive_many(BATCH_MESSAGES, 30).values)
+    return count
