@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import re
+import sys
 from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
 
-from benchmarks._three_report import results_as_chart, results_as_table, write_table_into
-from benchmarks._three_workload import BackendResult, Throughput, Turn, Workload
+ROOT = Path(__file__).parents[2]
+sys.path.append(str(ROOT))  # benchmarks are not installed; at the end, so that an installed mqplug comes first
 
-DOCS = Path(__file__).parents[2] / "docs"
+from benchmarks._three_report import results_as_chart, results_as_table, write_table_into  # noqa: E402
+from benchmarks._three_workload import BackendResult, Throughput, Turn, Workload  # noqa: E402
+
+DOCS = ROOT / "docs"
 PAGE, CHART = DOCS / "three-backends.md", DOCS / "three-backends.svg"
 BACKENDS = ["RocksMQ", "Kafka", "Pulsar"]
 WORKLOADS = [Workload(size, partitions) for size in (128, 1024, 100 * 1024) for partitions in (1, 8)]
