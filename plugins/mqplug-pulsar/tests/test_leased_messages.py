@@ -106,6 +106,18 @@ def test_an_expired_entry_goes_back_when_nothing_of_it_is_in_hand(table):
     assert table.is_empty
 
 
+def test_acked_parts_of_batches(table):
+    """The acks of a batch make a mask with those that are noted, until it is acked whole."""
+    for index in range(1, 4):
+        table.add(lease(1, index=index, size=4))
+    places = [each.place for each in table.take(3, 0.0)]
+    table.ack(places[1:])
+    assert table.acked_parts({(1, 1)}, {}) == {(1, 1): 0b1100}
+    assert table.acked_parts({(1, 1)}, {(1, 1): 0b1}) == {(1, 1): 0b1101}
+    table.ack(places[:1])
+    assert table.acked_parts({(1, 1)}, {(1, 1): 0b1}) == {}
+
+
 def test_keys_keep_their_order():
     """By key, a nacked message holds back the later ones of its key; other keys and none go on."""
     table = LeasedMessages(by_key=True)

@@ -16,6 +16,7 @@ from mqplug_pulsar._cluster.connection import PulsarConnection
 Properties = Mapping[str, str]
 Edit = Callable[[Properties], Properties]
 
+ABSENT = {HTTPStatus.NOT_FOUND, HTTPStatus.METHOD_NOT_ALLOWED}  # the group was deleted, or the broker is older
 CONFLICT_PAUSE_S = 0.1  # at most
 
 
@@ -24,8 +25,10 @@ def read(connection: PulsarConnection, admin: AdminInterface, log: Log, group: s
     path = f"{group_path(connection.native_topic(log), group)}/properties"
     try:
         found: Properties = admin.get(path, timeout) or {}
-    except AdminRefused:
-        return {}  # an older broker, or the group was deleted meanwhile
+    except AdminRefused as error:
+        if error.status not in ABSENT:  # else a change would remove what could not be read
+            raise error_from_refusal(error, log.topic) from error
+        return {}
     return found
 
 

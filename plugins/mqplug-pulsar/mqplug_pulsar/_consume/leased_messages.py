@@ -9,7 +9,7 @@ There is no lock in here: the member has one.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from enum import Enum
 from heapq import heapify, heappop, heappush
 from math import inf
@@ -18,9 +18,9 @@ from typing import Any
 from mqplug.spi import Numbers
 from mqplug_pulsar._consume.received_messages import ReceivedMessages
 from mqplug_pulsar._format import message_ids
+from mqplug_pulsar._format.batch_acks import Entry
 
 NATIVE_RETURN_S = 0.12  # the native client returns a nacked message so much later, or a little more
-Entry = tuple[int, int]
 
 
 class State(Enum):
@@ -124,6 +124,18 @@ class LeasedMessages:
                 lease.state = State.ACKED
                 acked.append(lease)
         return acked
+
+    def acked_parts(self, entries: Iterable[Entry], noted: Mapping[Entry, int]) -> dict[Entry, int]:
+        """Return a mask of the acked messages of each entry that is not acked whole, with those that are noted."""
+        parts = {}
+        for entry in entries:
+            mask = noted.get(entry, 0)
+            for lease in self._entries[entry]:
+                if lease.state is State.ACKED:
+                    mask |= 1 << max(0, lease.place[2])
+            if mask != (1 << self._entries[entry][0].size) - 1:
+                parts[entry] = mask
+        return parts
 
     def stored(self, leases: Iterable[Lease]) -> None:
         """Note that the broker has the acks of these messages. Forget the entries that have nothing left."""

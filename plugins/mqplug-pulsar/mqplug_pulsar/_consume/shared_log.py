@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
 from functools import partial
@@ -18,15 +18,18 @@ import pulsar
 import mqplug
 from mqplug import Batch, Log, Position
 from mqplug.spi import Deadline, Numbers, Settlement
-from mqplug_pulsar._admin.group_seeks import last_seek
-from mqplug_pulsar._admin.shared_acks import ack_shared
+from mqplug_pulsar._admin import group_notes
+from mqplug_pulsar._admin.ack_confirmation import ack_and_ask, ack_and_wait
+from mqplug_pulsar._admin.group_notes import GroupNotes
 from mqplug_pulsar._cluster.connection import PulsarConnection
 from mqplug_pulsar._cluster.errors import error_from_exception
 from mqplug_pulsar._consume.leased_messages import Lease, LeasedMessages, LeasedRun
 from mqplug_pulsar._consume.permit_feed import PermitFeed
 from mqplug_pulsar._format import message_ids
+from mqplug_pulsar._format.batch_acks import Entry
 
-SEEK_LOOK_S = 5.0  # for finding out whether the group was moved
+NOTES_LOOK_S = 5.0  # for finding out whether the group was moved, and what is acked
+NOTES_LAST_S = 0.05  # so long a look counts: a client needs longer to connect again when a topic is unloaded
 UNUSED_S = 3.0  # after which a native consumer is closed that is not asked for messages
 STUCK_S, MAX_STUCK_S = 2.0, 60.0  # after which an idle native consumer is opened again, in key_shared
 RETURN_S = 0.25  # after which the native client has returned nacked messages
@@ -69,9 +72,10 @@ class SharedLog:
         self._looking = False
         self._asked_at = time.monotonic()
         self._error: BaseException | None = None
-        self._last_seek = ""
+        self._notes = GroupNotes()
+        self._looked_at = -inf
         self._furthest: Numbers = message_ids.LOG_BEGIN
-        self._doubtful: list[Lease] = []  # arrived again: perhaps another member has moved the group
+        self._doubtful: list[Lease] = []  # perhaps acked, or another member has moved the group
         self._next_return = -inf
         self._stuck_s, self._stuck_at = STUCK_S, inf
         self._batch_key, self._warned = "", False
@@ -108,23 +112,26 @@ class SharedLog:
         return Batch(self.log, Position(self.log, behind), len(leases), LeasedRun(leases))
 
     def judge_locked(self) -> None:
-        """Find out what to do with messages that arrived again: drop them, or forget all that came before."""
+        """Find out what to do with doubtful messages: drop them, ack them again, or forget all that came before."""
         if not self._doubtful or self._looking:
             return
         self._looking = True
-        look = self._connection.calls.start(partial(last_seek, self._connection, self.log, self._group, SEEK_LOOK_S))
-        look.add_done_callback(self._looked)
+        read = partial(group_notes.read, self._connection, self.log, self._group, NOTES_LOOK_S)
+        look = self._connection.calls.start(read)
+        look.add_done_callback(partial(self._looked, time.monotonic(), len(self._doubtful)))
 
-    def _looked(self, look: Future[str]) -> None:
+    def _looked(self, began: float, count: int, look: Future[GroupNotes]) -> None:
         with self._changed:
             self._looking = False
             if look.cancelled() or look.exception() is not None:
                 return  # the next poll looks again
-            doubtful, self._doubtful = self._doubtful, []
-            if look.result() != self._last_seek:
+            judged, self._doubtful = self._doubtful[:count], self._doubtful[count:]
+            if look.result().seek != self._notes.seek:
                 self.give_up_locked()
-            for lease in doubtful if self._feed is not None else ():
-                self._add_locked(lease)
+            elif self._feed is not None:
+                self._notes, self._looked_at = look.result(), began
+                for lease in judged:
+                    self._add_locked(lease, acked=self._notes.is_acked(lease.place))
             self._changed.notify_all()
 
     def next_due_locked(self) -> float:
@@ -157,10 +164,11 @@ class SharedLog:
             self._stuck_s = STUCK_S
             self._stuck_at = time.monotonic() + STUCK_S
             again = lease.place <= self._furthest and (lease.attempt == 1 or self._leases.knows(lease.place))
+            again = again or (lease.size > 1 and time.monotonic() > self._looked_at + NOTES_LAST_S)
             if self._doubtful or (again and self._connection.admin is not None):
                 self._doubtful.append(lease)
             else:
-                self._add_locked(lease)
+                self._add_locked(lease, acked=self._notes.is_noted(lease.place))
             self._changed.notify_all()
 
     def _warn_of_mixed_keys(self, lease: Lease) -> None:
@@ -175,11 +183,11 @@ class SharedLog:
                 lease.entry, self.log.topic, self.log.partition,
             )  # fmt: skip
 
-    def _add_locked(self, lease: Lease) -> None:
+    def _add_locked(self, lease: Lease, *, acked: bool) -> None:
         if self._by_key:
             self._warn_of_mixed_keys(lease)
         self._furthest = max(self._furthest, lease.place)
-        ack_again = self._leases.add(lease)
+        ack_again = lease.id if acked else self._leases.add(lease)
         if ack_again is not None and self._feed is not None:
             self._feed.ack([ack_again])
 
@@ -188,27 +196,49 @@ class SharedLog:
     def settle(self, settled: Settlement, deadline: Deadline) -> None:
         """Ack and return messages. Wait until the broker has the acks."""
         now = time.monotonic()
-        if settled.acked and self._connection.admin is not None:
-            seek = last_seek(self._connection, self.log, self._group, max(0.1, deadline.remaining()))
-            with self._changed:
-                if self._feed is not None and seek != self._last_seek:
-                    self.give_up_locked()
         with self._changed:
             acked = self._leases.ack(settled.acked)
             for place, delay in settled.returned:
                 self._leases.give_back(place, delay, now)
-            feed = self._feed
+            feed, seek = self._feed, self._notes.seek
+            masks = self._leases.acked_parts({lease.entry for lease in acked}, self._notes.acks.masks)
             self._changed.notify_all()
-        if acked and feed is not None:
-            try:
-                ack = partial(feed.ack, [lease.id for lease in acked])
-                ack_shared(self._connection, self.log, self._group, feed.native, ack, deadline)
-            except _pulsar.AlreadyClosed:
-                if feed is self._feed:
-                    raise
-                return  # the group was moved meanwhile
-            with self._changed:
-                self._leases.stored(acked)
+        if not acked or feed is None:
+            return
+        try:
+            self._store(feed, acked, masks, deadline)
+            if masks:
+                group_notes.add_acks(self._connection, self.log, self._group, masks, seek, deadline)
+        except _pulsar.AlreadyClosed:
+            if feed is self._feed:
+                raise
+            return  # the group was moved meanwhile
+        with self._changed:
+            self._leases.stored(acked)
+
+    def _store(self, feed: PermitFeed, acked: Sequence[Lease], parts: Mapping[Entry, int], deadline: Deadline) -> None:
+        """Ack, and wait until the broker has it; with the admin interface, until it has written whole entries."""
+        whole = {lease.entry for lease in acked} - parts.keys()
+        batches = {lease.entry for lease in acked if lease.entry in whole and lease.size > 1}
+        ids = [lease.id for lease in acked if lease.entry not in batches]
+        ids += [_pulsar.MessageId(-1, *entry, -1) for entry in batches]
+
+        def ack() -> None:
+            if self._connection.admin is not None:
+                left = max(0.1, deadline.remaining())
+                seek = group_notes.last_seek(self._connection, self.log, self._group, left)
+                with self._changed:
+                    if feed is self._feed and seek != self._notes.seek:
+                        self.give_up_locked()
+            if feed is not self._feed:
+                raise _pulsar.AlreadyClosed("the group was moved")
+            feed.ack(ids)
+
+        ask = partial(ack_and_ask, feed.native, ack, deadline)
+        if self._connection.admin is None:
+            ask()
+        else:
+            ack_and_wait(self._connection, self.log, self._group, whole, ask if parts else ack, deadline)
 
     # giving back -------------------------------------------------------------------------------------------
 
@@ -231,10 +261,13 @@ class SharedLog:
             return
         unused = now > self._asked_at + UNUSED_S
         # The native client may have a message that is not seen here, after it has connected again.
-        if self._feed is not None and (unused or not (self._by_key or self._leases.is_empty)):
+        if self._feed is not None and (unused or self._keeps_from_others_locked()):
             self.give_up_locked(count=True)
         elif self._by_key and unused and self._place is not None:
             self._move(self._leave_place)  # its keys go to other members
+
+    def _keeps_from_others_locked(self) -> bool:
+        return not self._by_key and (bool(self._doubtful) or not self._leases.is_empty)
 
     def give_up_locked(self, *, count: bool = False) -> None:
         """Give back everything; the next poll begins anew. With ``count`` the broker counts failed attempts."""
@@ -270,11 +303,12 @@ class SharedLog:
 
     def _open(self) -> None:
         """Open the native consumer, and close the one before."""
-        seek = last_seek(self._connection, self.log, self._group, SEEK_LOOK_S)
+        began = time.monotonic()
+        notes = group_notes.read(self._connection, self.log, self._group, NOTES_LOOK_S)
         if self._by_key:
             self._leave_place()  # the same keys belong to a consumer of the same name
         with self._changed:
-            self._last_seek, self._furthest = seek, message_ids.LOG_BEGIN
+            self._notes, self._looked_at, self._furthest = notes, began, message_ids.LOG_BEGIN
             self._stuck_at = time.monotonic() + self._stuck_s
             before, feed = self._feed, PermitFeed(self.log, self._arrived)
             self._feed = feed

@@ -1,0 +1,88 @@
+"""What members that share a log note about their group: its last seek, and acks of batches that are acked in part.
+
+The native client does not tell a member that the group was moved: it connects again, as after any other disturbance.
+The broker forgets acks inside a batch when it unloads the topic. Both are noted in properties of the subscription.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import suppress
+
+import attrs
+
+import mqplug
+from mqplug import Log
+from mqplug.spi import Deadline, Numbers
+from mqplug_pulsar._admin import batch_acks, subscription_properties
+from mqplug_pulsar._admin.group_lock import locked
+from mqplug_pulsar._cluster.broker_statistics import BATCH_ACKS_PROPERTY, Cursor, Ledgers, cursor_of_group
+from mqplug_pulsar._cluster.connection import PulsarConnection
+from mqplug_pulsar._format.batch_acks import BatchAcks, Entry
+
+SEEK_PROPERTY = "mqplug.seek"  # a property of the subscription: a new text for each seek
+
+
+@attrs.frozen
+class GroupNotes:
+    """What is noted on one log; nothing if that cannot be read."""
+
+    seek: str = ""
+    """Tells the last seek from earlier ones."""
+    acks: BatchAcks = attrs.field(factory=BatchAcks)
+    cursor: Cursor | None = None
+    """Where the group stood after that was read."""
+
+    def is_acked(self, place: Numbers) -> bool:
+        """Return whether a message was acked by then, alone or with its entry."""
+        whole = self.cursor is not None and self.cursor.has_acked((place[0], place[1]))
+        return whole or self.is_noted(place)
+
+    def is_noted(self, place: Numbers) -> bool:
+        """Return whether the ack of a message of a batch is noted."""
+        return place[2] >= 0 and bool(self.acks.masks.get((place[0], place[1]), 0) >> place[2] & 1)
+
+
+def read(connection: PulsarConnection, log: Log, group: str, timeout: float) -> GroupNotes:
+    """Return what is noted. Acks that are not true any more, because the group was moved, are left out."""
+    if connection.admin is None:
+        return GroupNotes()
+    deadline = Deadline(timeout)
+    try:
+        there = subscription_properties.read(connection, connection.admin, log, group, timeout)
+        acks = BatchAcks.parse(there.get(BATCH_ACKS_PROPERTY, ""))
+        cursor = _cursor(connection, log, group, deadline)  # later than the acks, for it moves on while others ack
+    except (mqplug.AccessDenied, mqplug.AuthError):
+        return GroupNotes()
+    valid = cursor is not None and acks.mark <= cursor.mark
+    return GroupNotes(there.get(SEEK_PROPERTY, ""), acks if valid else BatchAcks(), cursor)
+
+
+def last_seek(connection: PulsarConnection, log: Log, group: str, timeout: float) -> str:
+    """Return what tells the last seek from earlier ones; always the same text if that cannot be read."""
+    if connection.admin is not None:
+        with suppress(mqplug.AccessDenied, mqplug.AuthError):
+            there = subscription_properties.read(connection, connection.admin, log, group, timeout)
+            return there.get(SEEK_PROPERTY, "")
+    return ""
+
+
+def add_acks(
+    connection: PulsarConnection, log: Log, group: str, masks: Mapping[Entry, int], seek: str, deadline: Deadline
+) -> None:
+    """Note acks inside batches, unless the group was moved since this seek."""
+    if connection.admin is None:
+        return
+    with suppress(mqplug.AccessDenied, mqplug.AuthError), locked(connection, log, group, deadline):
+        cursor = _cursor(connection, log, group, deadline)
+        if cursor is not None and last_seek(connection, log, group, max(0.1, deadline.remaining())) == seek:
+            batch_acks.add(connection, group, log, masks, cursor.mark, max(0.1, deadline.remaining()))
+
+
+def _cursor(connection: PulsarConnection, log: Log, group: str, deadline: Deadline) -> Cursor | None:
+    """Return where the group stands; None if there is no such group."""
+    if connection.admin is None:
+        return None
+    stats = connection.admin.stats(connection.native_topic(log), max(0.1, deadline.remaining()))
+    cursor = cursor_of_group(stats, group)
+    return None if cursor is None else Cursor.read(cursor, {}, Ledgers.read(stats))

@@ -1,0 +1,147 @@
+"""Acks of members that share a topic keep their word, also inside batches, after an unload or a kill."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+from pulsar_driver import fill, take
+
+import mqplug
+from mqplug.spi import Deadline
+from mqplug_pulsar._admin import group_notes
+
+BATCH = 60
+
+
+def send_batches(mq, topic, count, key=None):
+    """Send batches, and return the ids of each."""
+    sent = []
+    with mq.producer(topic) as out:
+        for _ in range(count):
+            sent.append(list(out.send_many([mqplug.Record(b"%d" % n, key=key) for n in range(BATCH)])))
+    return sent
+
+
+def take_all(member, count):
+    """Receive ``count`` messages, many at a time."""
+    taken = []
+    while len(taken) < count:
+        more = list(member.receive_many(count - len(taken), timeout=20))
+        assert more
+        taken += more
+    return taken
+
+
+def check_exactly(mq, topic, ids, mode="shared"):
+    """The next member gets these messages, then what is sent afterwards, and nothing else."""
+    with mq.consumer(topic, group="g", mode=mode) as member:
+        assert sorted(message.id for message in take_all(member, len(ids))) == sorted(ids)
+        fresh = fill(mq, topic, 1)
+        assert [message.id for message in take(member, 1)] == fresh
+
+
+def ack_with_holes(mq, topic):
+    """Two members take batches, ack two of three messages, commit and close. Return the ids that are left."""
+    send_batches(mq, topic, 6)
+    with mq.consumer(topic, group="g", mode="shared") as one, mq.consumer(topic, group="g", mode="shared") as other:
+        taken = {one: [], other: []}
+        while sum(map(len, taken.values())) < 6 * BATCH:
+            for member in taken:
+                taken[member] += member.receive_many(BATCH, timeout=0.2)
+        assert all(taken.values())
+        for member, messages in taken.items():
+            for number, message in enumerate(messages):
+                if number % 3:
+                    member.ack(message)
+        with ThreadPoolExecutor(2) as threads:
+            list(threads.map(lambda member: member.commit(), taken))
+    return [message.id for messages in taken.values() for message in messages[::3]]
+
+
+def test_holes_of_two_members_outlive_an_unload(mq, topic, pulsar_server):
+    """What two members acked inside batches, at the same time, stays acked when the topic is unloaded."""
+    left = ack_with_holes(mq, topic)
+    pulsar_server.unload(topic)
+    check_exactly(mq, topic, left)
+
+
+@pytest.mark.timeout(300)
+def test_holes_of_two_members_outlive_a_kill(mq, topic, pulsar_server):
+    """What two members acked inside batches stays acked when the broker is killed right after their commits."""
+    left = ack_with_holes(mq, topic)
+    pulsar_server.kill()
+    pulsar_server.start()
+    check_exactly(mq, topic, left)
+
+
+def test_nacks_and_acks_in_a_batch_outlive_an_unload(mq, topic, pulsar_server):
+    """Of a batch, what was nacked or is in hand comes again after an unload, what was acked does not."""
+    [ids] = send_batches(mq, topic, 1)
+    with mq.consumer(topic, group="g", mode="shared") as member:
+        taken = take_all(member, BATCH)
+        for message in taken[::3]:
+            member.ack(message)
+        for message in taken[1::3]:
+            member.nack(message, delay=0)
+        again = take_all(member, len(taken[1::3]))
+        for message in again[::2]:
+            member.ack(message)
+        member.commit()
+    pulsar_server.unload(topic)
+    check_exactly(mq, topic, [*[each.id for each in again[1::2]], *ids[2::3]])
+
+
+def test_key_shared_holes_outlive_an_unload(mq, topic, pulsar_server):
+    """In key_shared too, acks inside a batch stay when the topic is unloaded."""
+    [ids] = send_batches(mq, topic, 1, key=b"a")
+    with mq.consumer(topic, group="g", mode="key_shared") as member:
+        for message in take_all(member, BATCH)[::2]:
+            member.ack(message)
+        member.commit()
+    pulsar_server.unload(topic)
+    check_exactly(mq, topic, ids[1::2], "key_shared")
+
+
+def test_a_live_member_inherits_holes_after_an_unload(mq, topic, pulsar_server):
+    """A member that was connected before another one acked inside a batch does not get that again after an unload."""
+    send_batches(mq, topic, 1)
+    with mq.consumer(topic, group="g", mode="shared") as heir:
+        with mq.consumer(topic, group="g", mode="shared") as member:
+            taken = take_all(member, BATCH)
+            assert heir.receive(0.2) is None
+            for message in taken[::2]:
+                member.ack(message)
+            member.commit()
+            pulsar_server.unload(topic)
+        assert sorted(each.id for each in take_all(heir, BATCH // 2)) == [each.id for each in taken[1::2]]
+        fresh = fill(mq, topic, 1)
+        assert [each.id for each in take(heir, 1)] == fresh
+
+
+def test_the_rest_of_a_batch_makes_it_whole(mq, topic, pulsar_server):
+    """A batch that several members acked, one after the other and with unloads between, is acked as a whole."""
+    [ids] = send_batches(mq, topic, 1)
+    for part in (slice(0, 20), slice(20, 50), slice(50, 60)):
+        with mq.consumer(topic, group="g", mode="shared") as member:
+            taken = take_all(member, BATCH - part.start)
+            assert [each.id for each in taken] == ids[part.start :]
+            for message in taken[: part.stop - part.start]:
+                member.ack(message)
+        pulsar_server.unload(topic)
+    check_exactly(mq, topic, [])
+    assert mq.positions(topic, group="g")[0].position.coordinates > ids[-1].coordinates
+
+
+def test_no_note_is_overwritten(mq, topic):
+    """Acks that six writers note at once on one partition are all there afterwards."""
+    fill(mq, topic, 1)
+    mq.consumer(topic, group="g", mode="shared").close()
+    log = mq.positions(topic, group="g")[0].position.log
+
+    def note(number):
+        group_notes.add_acks(mq._connection, log, "g", {(2**40, number): 1}, "", Deadline(60))
+
+    with ThreadPoolExecutor(6) as threads:
+        list(threads.map(note, range(48)))
+    assert len(group_notes.read(mq._connection, log, "g", 20).acks.masks) == 48
