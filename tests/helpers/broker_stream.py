@@ -10,6 +10,7 @@ from threading import Event, Thread
 import mqplug
 
 PATIENCE = 2.0  # seconds: the timeout of each call
+MOST_BATCHES = 10  # between two commits, each of which may take a second
 SLACK = 4.0  # seconds that a call may take longer on a busy machine
 
 
@@ -19,9 +20,8 @@ class Stream:
     def __init__(self, mq, topic, group):
         self.mq, self.topic, self.group = mq, topic, group
         self.handles = []
-        self.read, self.taken, self.durable, self.sought = [], [], {}, 0  # durable: when each was
+        self.read, self.taken, self.durable, self.sought = [], [], set(), 0
         self._acked = set()
-        self._forgotten_since = None
         self._enough = Event()
         self._out = mq.producer(topic)
         self._reader = mq.consumer(topic, start=mqplug.EARLIEST)
@@ -54,10 +54,6 @@ class Stream:
         handles = list(self.handles)
         return {each.result(0): b"%d" % n for n, each in enumerate(handles) if each.done and each.error is None}
 
-    def forget(self, seconds):
-        """What became durable in the last seconds may come again, since a broker that was killed need not know it."""
-        self._forgotten_since = time.monotonic() - seconds
-
     def turn(self):
         """Do each thing once; it ends in its time, and fails only with what can be tried again."""
         in_time(self._read)
@@ -80,22 +76,24 @@ class Stream:
         self.read += self._reader.receive_many(500, 0.05)
 
     def _take(self):
+        for _ in range(MOST_BATCHES):
+            if not self._take_batch():
+                return
+
+    def _take_batch(self):
         batch = self._member.receive_many(500, 0.05)
-        if (since := self._forgotten_since) is not None:
-            self.durable = {each: when for each, when in self.durable.items() if when < since}
-            self._acked &= self.durable.keys()  # a later commit need not store these again
-            self._forgotten_since = None
-        again = self.durable.keys() & set(batch.ids)
+        again = self.durable & set(batch.ids)
         assert not again, f"{len(again)} messages came again that were acked for good"
         for message in batch:
             self.taken.append(message.id)
             self._member.ack(message)
             self._acked.add(message.id)
+        return len(batch)
 
     def _commit(self):
         acked = set(self._acked)
         self._member.commit(PATIENCE)
-        self.durable |= dict.fromkeys(acked - self.durable.keys(), time.monotonic())
+        self.durable |= acked
 
     def _seek(self):
         if len(self.read) < 10:

@@ -11,29 +11,26 @@ from pulsar_driver import fill, take
 
 from mqplug import EARLIEST
 
-WRITTEN_WITHIN_S = 3  # a broker writes down where a group stands once a second; a busy one is later
 
-
-def restarted(server, stream):
+def restarted(server):
     """Stopped in order, and started again."""
     server.restart()
 
 
-def killed(server, stream):
-    """Killed, and started again; what was stored in the last seconds it may have forgotten."""
+def killed(server):
+    """Killed, and started again."""
     server.kill()
-    stream.forget(WRITTEN_WITHIN_S)
     server.start()
 
 
-def frozen(server, stream):
+def frozen(server):
     """Silent for a while."""
     server.pause()
     time.sleep(5)
     server.unpause()
 
 
-def unloaded(server, stream):
+def unloaded(server):
     """Every topic of the namespace closed and opened again, three times."""
     for _ in range(3):
         server.unload()
@@ -46,7 +43,7 @@ def test_all_goes_on(pulsar_server, mq, topic, disturb):
     """What was stored is there in order, each message is taken, none again that was acked for good."""
     with Stream(mq, topic, "g") as stream:
         stream.turns(100)
-        disturbance = Thread(target=disturb, args=[pulsar_server, stream])
+        disturbance = Thread(target=disturb, args=[pulsar_server])
         disturbance.start()
         while disturbance.is_alive():
             stream.turn()

@@ -10,6 +10,7 @@ import pytest
 import mqplug
 from mqplug import EARLIEST
 from mqplug_pulsar._cluster.access_rights import CONSUME, EITHER, LISTING, PRODUCE, TENANT_ADMIN
+from mqplug_pulsar._cluster.broker_statistics import AckProgress
 
 TOPIC, GROUP = "rights", "rights-group"
 DOOMED_TOPIC, DOOMED_GROUP = "rights-doomed", "rights-doomed-group"
@@ -190,6 +191,23 @@ def test_a_right_on_one_topic_is_enough(secured, admin, name):
         assert client.lag(name, group="g") == {0: 0}
         with pytest.raises(mqplug.AccessDenied, match=EITHER.split()[0]):
             client.watermarks(TOPIC)
+
+
+def test_commits_of_a_role_that_may_only_consume_are_written(clients, admin, name):
+    """The broker writes down each of several commits that come close together before the commit returns."""
+    admin.create_topic(name)
+    with admin.producer(name) as out:
+        for _ in range(4):
+            out.send(b"x")
+    written = []
+    with clients["consumer"].consumer(name, group="g") as member:
+        for message in [member.receive(30) for _ in range(4)]:
+            member.ack(message)
+            member.commit(30)
+            stats = admin._connection.admin.stats(f"persistent://public/default/{name}-partition-0", 30)
+            written.append(AckProgress.read(stats, "g").written)
+    assert len(set(written)) == 4
+    assert written == sorted(written)
 
 
 def test_a_right_that_is_taken_away_is_told(secured, admin, name):

@@ -130,6 +130,8 @@ class AckProgress:
     cursor: Cursor | None
     written: tuple[int, int]
     """The ledger and entry where the broker last wrote the group's position."""
+    consumed: int = 0
+    """A counter of acked entries."""
 
     @classmethod
     def read(cls, internal: Mapping[str, Any], group: str) -> AckProgress:
@@ -138,7 +140,8 @@ class AckProgress:
         if cursor is None:
             return cls(None, (-1, -1))
         written = (int(cursor.get("cursorLedger", -1)), int(cursor.get("cursorLedgerLastEntry", -1)))
-        return cls(Cursor.read(cursor, {}, Ledgers.read(internal)), written)
+        consumed = int(cursor.get("messagesConsumedCounter", 0))
+        return cls(Cursor.read(cursor, {}, Ledgers.read(internal)), written, consumed)
 
     def left(self, entries: Collection[Entry]) -> list[Entry]:
         """Return which of these entries are not acked."""

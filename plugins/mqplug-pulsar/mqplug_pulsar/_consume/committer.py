@@ -12,11 +12,12 @@ import mqplug
 from mqplug import Log
 from mqplug.spi import Deadline, GroupPosition
 from mqplug_pulsar._admin import batch_acks, group_cursors
-from mqplug_pulsar._admin.ack_confirmation import ack_and_ask, ack_and_wait
+from mqplug_pulsar._admin.ack_confirmation import MAX_ACKS_TOGETHER, ack_and_ask, ack_and_wait
+from mqplug_pulsar._admin.cursor_writes import CursorWrites
 from mqplug_pulsar._cluster.broker_statistics import Cursor
 from mqplug_pulsar._cluster.connection import PulsarConnection
 from mqplug_pulsar._consume.unacked import Unacked
-from mqplug_pulsar._format.batch_acks import BatchAcks
+from mqplug_pulsar._format.batch_acks import NOTHING_ACKED, BatchAcks, Entry
 
 LEARN_TIMEOUT_S = 2.0
 LEARN_INTERVAL_S = 0.5
@@ -31,12 +32,14 @@ class Committer:
         self._natives: dict[Log, Any] = {}
         self._unacked: dict[Log, Unacked] = {}
         self._learnt: dict[Log, float] = {}
+        self._written: dict[Log, Entry] = {}  # up to which all is acked, as far as the broker is known to have written
 
     def opened(self, log: Log, native: Any) -> None:
         """Store the acks of a log through this native consumer from now on, and forget earlier deliveries."""
         self._natives[log] = native
         self._unacked[log] = Unacked()
         self._learnt.pop(log, None)
+        self._written.pop(log, None)
 
     def unacked(self, log: Log) -> Unacked:
         """Return the deliveries of a log."""
@@ -72,14 +75,27 @@ class Committer:
         self._connection.calls.complete(stores, timeout)
 
     def _store(self, log: Log, deadline: Deadline) -> None:
-        unacked = self._unacked[log]
-        ack = partial(unacked.ack, self._natives[log])
+        unacked, native = self._unacked[log], self._natives[log]
+        ack = partial(unacked.ack, native)
         if self._connection.admin is None:
-            ack_and_ask(self._natives[log], ack, deadline)
+            ack_and_ask(native, ack, deadline)
         else:
-            before = ack_and_wait(self._connection, log, self._group, unacked.whole, ack, deadline)
-            if unacked.changed and before is not None:
-                left = max(0.1, deadline.remaining())
-                batch_acks.add(self._connection, self._group, log, unacked.changed, before.mark, left)
+            there = ack_and_wait(
+                self._connection, log, self._group, unacked.whole, ack, deadline,
+                consumer=native, together=unacked.to_ack <= MAX_ACKS_TOGETHER,
+            )  # fmt: skip
+            if there is not None:
+                self._store_parts(log, there.mark, deadline)
         if not deadline.expired:  # later, the next commit may be under way
             unacked.stored()
+
+    def _store_parts(self, log: Log, mark: Entry, deadline: Deadline) -> None:
+        """Store the acks of batches that are acked in part, which count while all is acked up to the mark."""
+        unacked = self._unacked[log]
+        if not unacked.whole and unacked.changed and mark > self._written.get(log, NOTHING_ACKED):
+            CursorWrites.of(self._connection, log, self._group, deadline).wait([])
+        if unacked.changed:
+            left = max(0.1, deadline.remaining())
+            batch_acks.add(self._connection, self._group, log, unacked.changed, mark, left)
+        if unacked.whole or unacked.changed:
+            self._written[log] = mark

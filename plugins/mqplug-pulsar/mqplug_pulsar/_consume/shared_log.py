@@ -19,7 +19,7 @@ import mqplug
 from mqplug import Batch, Log, Position
 from mqplug.spi import Deadline, Numbers, Settlement
 from mqplug_pulsar._admin import group_notes
-from mqplug_pulsar._admin.ack_confirmation import ack_and_ask, ack_and_wait
+from mqplug_pulsar._admin.ack_confirmation import MAX_ACKS_TOGETHER, ack_and_ask, ack_and_wait
 from mqplug_pulsar._admin.group_notes import GroupNotes
 from mqplug_pulsar._cluster.connection import PulsarConnection
 from mqplug_pulsar._cluster.errors import error_from_exception
@@ -238,7 +238,10 @@ class SharedLog:
         if self._connection.admin is None:
             ask()
         else:
-            ack_and_wait(self._connection, self.log, self._group, whole, ask if parts else ack, deadline)
+            ack_and_wait(
+                self._connection, self.log, self._group, whole, ask if parts else ack, deadline,
+                consumer=feed.native, together=len(ids) <= MAX_ACKS_TOGETHER,
+            )  # fmt: skip
 
     # giving back -------------------------------------------------------------------------------------------
 

@@ -80,6 +80,11 @@ class Unacked:
             self._runs.popleft()
         return bool(self._to_ack)
 
+    @property
+    def to_ack(self) -> int:
+        """How many acks were taken out."""
+        return len(self._to_ack)
+
     def ack(self, consumer: Any) -> None:
         """Ack the messages that were taken out."""
         for native in self._to_ack:
