@@ -13,8 +13,8 @@ from mqplug import Log, Position
 from mqplug.spi import Deadline, GroupPosition
 from mqplug.spi.groups import tidy
 from mqplug_pulsar._admin import subscription_properties
+from mqplug_pulsar._admin.cursor_resets import TIMES, reset_cursor
 from mqplug_pulsar._admin.subscription_properties import Properties
-from mqplug_pulsar._cluster.admin_interface import AdminRefused, error_from_refusal, group_path
 from mqplug_pulsar._cluster.broker_statistics import (
     BATCH_ACKS_PROPERTY,
     BEYOND_PROPERTY,
@@ -73,14 +73,11 @@ def move_cursor(
     end = message_ids.LOG_BEGIN if last is None else message_ids.position_behind(*last)
     skipped = (end, position.coordinates) if position.coordinates > end else None
     if connection.admin is None:
-        retry_while_cursor_moves(partial(consumer.seek, pulsar.MessageId(-1, ledger, entry, index)), deadline)
+        for _ in range(TIMES):
+            retry_while_cursor_moves(partial(consumer.seek, pulsar.MessageId(-1, ledger, entry, index)), deadline)
         return skipped
     _note(connection, group, position.log, {}, deadline)  # what was noted is not true any more
-    path = f"{group_path(connection.native_topic(position.log), group)}/resetcursor"
-    try:
-        connection.admin.post(path, place(ledger, entry, index), max(0.05, deadline.remaining()))
-    except AdminRefused as error:
-        raise error_from_refusal(error, position.log.topic) from error
+    reset_cursor(connection, connection.admin, position.log, group, position.coordinates, deadline)
     note_position(connection, group, position, deadline.remaining(), skipped)
     return skipped
 
@@ -118,11 +115,6 @@ def _note(connection: PulsarConnection, group: str, log: Log, noted: Properties,
 
     left = max(0.05, deadline.remaining())
     subscription_properties.change(connection, connection.admin, log, group, edit, left)
-
-
-def place(ledger: int, entry: int, index: int) -> dict[str, int]:
-    """Return a position as the admin interface takes it."""
-    return {"ledgerId": ledger, "entryId": entry, "partitionIndex": -1, "batchIndex": index}
 
 
 def _group_position(log: Log, cursor: Cursor) -> GroupPosition:

@@ -8,14 +8,13 @@ import mqplug
 from mqplug import Position
 from mqplug.spi import Deadline
 from mqplug_pulsar._admin import subscription_properties
-from mqplug_pulsar._admin.group_cursors import NOTED_PROPERTIES, acked_before, place
+from mqplug_pulsar._admin.cursor_resets import reset_cursor
+from mqplug_pulsar._admin.group_cursors import NOTED_PROPERTIES, acked_before
 from mqplug_pulsar._admin.group_lock import locked
 from mqplug_pulsar._admin.group_notes import SEEK_PROPERTY
 from mqplug_pulsar._admin.subscription_properties import Properties
-from mqplug_pulsar._cluster.admin_interface import AdminRefused, error_from_refusal, group_path
 from mqplug_pulsar._cluster.broker_statistics import BATCH_ACKS_PROPERTY
 from mqplug_pulsar._cluster.connection import PulsarConnection
-from mqplug_pulsar._format import message_ids
 
 
 def seek_together(connection: PulsarConnection, group: str, position: Position, timeout: float) -> None:
@@ -32,12 +31,7 @@ def seek_together(connection: PulsarConnection, group: str, position: Position, 
     def edit(there: Properties) -> Properties:
         return {name: text for name, text in there.items() if name not in NOTED_PROPERTIES} | noted
 
-    path = f"{group_path(connection.native_topic(log), group)}/resetcursor"
     with locked(connection, log, group, deadline):
         left = max(0.05, deadline.remaining())
         subscription_properties.change(connection, connection.admin, log, group, edit, left)
-        try:
-            there = place(*message_ids.start_of(position.coordinates))
-            connection.admin.post(path, there, max(0.05, deadline.remaining()))
-        except AdminRefused as error:
-            raise error_from_refusal(error, log.topic) from error
+        reset_cursor(connection, connection.admin, log, group, position.coordinates, deadline)

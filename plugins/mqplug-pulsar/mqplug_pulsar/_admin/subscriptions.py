@@ -12,7 +12,8 @@ import pulsar
 import mqplug
 from mqplug import Log, Position
 from mqplug.spi import ConsumerOptions, Deadline, Earliest, GroupPosition, Latest, Mode
-from mqplug_pulsar._admin.group_cursors import END_OF_LOG, cursors, move_cursor, note_position, place
+from mqplug_pulsar._admin.cursor_resets import place
+from mqplug_pulsar._admin.group_cursors import END_OF_LOG, cursors, move_cursor, note_position
 from mqplug_pulsar._admin.log_positions import start_positions
 from mqplug_pulsar._cluster.admin_interface import AdminRefused, error_from_refusal, group_path
 from mqplug_pulsar._cluster.connection import PulsarConnection

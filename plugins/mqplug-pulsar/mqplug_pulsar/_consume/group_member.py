@@ -124,10 +124,12 @@ class PulsarGroupMember:
                 messages[place] = each
         begin = Position(log, message_ids.position_before(min(messages)))
         self._committer.opened(log, feed.native)
-        self._committer.learn(log)
+        cursor = self._committer.learn(log)
+        run = ReceivedMessages([messages[place] for place in sorted(messages)])
+        left = without_acked(feed, run, self._committer.unacked(log), cursor)  # some were acked since they came
         self._feeds.resume([log])
         feed.wanted = None
-        feed.put_back([messages[place] for place in sorted(messages)])
+        feed.put_back([] if left is None else left.messages)
         self._listener.assigned({log: GroupPosition(begin)})
 
     def _receive(self, feed: PartitionFeed, most: int) -> ReceivedMessages | None:
