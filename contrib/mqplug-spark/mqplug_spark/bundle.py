@@ -22,6 +22,7 @@ ON_EXECUTORS: Final = frozenset({"pyspark", "pyarrow"})
 """What Spark's own Python needs to run any data source, and what those require."""
 
 BACKENDS_GROUP: Final = "mqplug.backends"
+LEFT_OUT: Final = frozenset({"__pycache__", "tests"})  # folders of a package
 METADATA_FILES: Final = ("METADATA", "entry_points.txt")  # what importlib.metadata reads: mqplug finds plugins by it
 _COMPILED: Final = frozenset({".so", ".pyd", ".dylib"})
 _NAME: Final = re.compile(r"[A-Za-z0-9._-]+")
@@ -85,7 +86,7 @@ def _files_of_module(module: str) -> Iterator[tuple[str, Path]]:
         return
     for folder in spec.submodule_search_locations or ():
         for path in Path(folder).rglob("*"):
-            if path.is_file() and "__pycache__" not in path.parts:
+            if path.is_file() and not LEFT_OUT.intersection(path.relative_to(folder).parts):
                 yield str(Path(module, path.relative_to(folder))), path
     if not spec.submodule_search_locations and spec.origin is not None:
         yield Path(spec.origin).name, Path(spec.origin)

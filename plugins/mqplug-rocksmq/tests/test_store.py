@@ -273,6 +273,16 @@ def test_closed_while_it_compacts(open_store: OpenStore) -> None:
     assert len(values(again, log)) == 2000
 
 
+def test_cancelled_while_it_is_opened_again(open_store: OpenStore) -> None:
+    """A close that cancels compactions while another thread opens the database again raises nothing."""
+    pages = open_store().engine.pages
+    opening = threading.Thread(target=lambda: [pages.reopen() for _ in range(30)])
+    opening.start()
+    while opening.is_alive():
+        pages.cancel()
+    opening.join()
+
+
 def test_too_large(store: Store) -> None:
     """A batch that no page could hold is refused before anything is stored."""
     log = new_log(store)

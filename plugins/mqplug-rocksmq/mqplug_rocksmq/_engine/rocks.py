@@ -11,6 +11,7 @@ import ctypes
 import json
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -28,7 +29,7 @@ from rocksdict import (
     WriteOptions,
 )
 
-from mqplug import Corrupt, Error
+from mqplug import Closed, Corrupt, Error
 from mqplug_rocksmq._engine.errors import CANCELLED, translate, translated_errors
 from mqplug_rocksmq._engine.tuning import RecoveryMode, Tuning
 from mqplug_rocksmq._format.keys import PAGE_KEY_BYTES, page_key, read_page_key
@@ -218,8 +219,11 @@ class Pages:
             return bool(self._db.property_int_value("rocksdb.background-errors"))  # a count over all column families
 
     def cancel(self) -> None:
-        """Cancel running compactions. Nothing can be flushed or compacted afterwards."""
-        with translated_errors():
+        """Cancel running compactions. Nothing can be flushed or compacted afterwards.
+
+        Another thread may be closing the database to open it again: then none run.
+        """
+        with suppress(Closed), translated_errors(), suppress(RuntimeError):  # the latter while it is being closed
             self._db.cancel_all_background(True)
 
     def flush(self) -> None:
