@@ -179,7 +179,7 @@ class SharedLog:
             self._warned = True
             logger.warning(
                 "key_shared: entry %s of %s[%d] is a batch with several keys, which Pulsar gives to one member by the "
-                "first key, so another member may have messages of the other keys. Send them one by one",
+                "first key, so another member may have messages of the other keys. Send them with batching=by_key",
                 lease.entry, self.log.topic, self.log.partition,
             )  # fmt: skip
 
