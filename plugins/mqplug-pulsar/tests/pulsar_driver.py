@@ -22,6 +22,30 @@ def take(member, count):
     return taken
 
 
+def take_all(member, count):
+    """Receive ``count`` messages, many at a time, and return them."""
+    taken = []
+    while len(taken) < count:
+        more = list(member.receive_many(count - len(taken), timeout=20))
+        assert more
+        taken += more
+    return taken
+
+
+def check_exactly(mq, topic, ids):
+    """The next member of the group ``g`` gets these messages, then what is sent afterwards, and nothing else."""
+    with mq.consumer(topic, group="g") as member:
+        assert [message.id for message in take_all(member, len(ids))] == ids
+        fresh = fill(mq, topic, 1)
+        assert [message.id for message in take(member, 1)] == fresh
+
+
+def killed(server):
+    """Kill the broker, and start it again."""
+    server.kill()
+    server.start()
+
+
 Seam = partial(driver_seam.Seam, mqplug_pulsar, prefetch_bytes=1 << 24)
 
 

@@ -13,7 +13,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Thread
 
 import pytest
-from pulsar_driver import fill, take
+from pulsar_driver import check_exactly, fill, take, take_all
 
 import mqplug
 from mqplug import EARLIEST
@@ -23,16 +23,6 @@ from mqplug_pulsar._cluster.credentials import Credentials
 from mqplug_pulsar._settings import PulsarSettings
 
 HOLES = 400
-
-
-def take_all(member, count):
-    """Receive ``count`` messages, many at a time."""
-    taken = []
-    while len(taken) < count:
-        more = list(member.receive_many(count - len(taken), timeout=20))
-        assert more
-        taken += more
-    return taken
 
 
 def ack_with_holes(mq, topic):
@@ -45,14 +35,6 @@ def ack_with_holes(mq, topic):
                 member.ack(message)
         member.commit()
     return [message.id for message in taken[::3]]
-
-
-def check_exactly(mq, topic, ids):
-    """The next member gets these messages, then what is sent afterwards, and nothing else."""
-    with mq.consumer(topic, group="g") as member:
-        assert [message.id for message in take_all(member, len(ids))] == ids
-        fresh = fill(mq, topic, 1)
-        assert [message.id for message in take(member, 1)] == fresh
 
 
 def test_holes_outlive_an_unload(mq, topic, pulsar_server):

@@ -6,36 +6,12 @@ import time
 from threading import Thread
 
 import pytest
-from pulsar_driver import fill, take
+from pulsar_driver import check_exactly, fill, killed, take, take_all
 
 pytestmark = pytest.mark.timeout(300)
 
 COMMITS = 10
 COMMIT_S = 8  # a commit with its topic unloaded meanwhile takes a second or two
-
-
-def receive(member, count):
-    """Receive ``count`` messages, many at a time."""
-    taken = []
-    while len(taken) < count:
-        more = list(member.receive_many(count - len(taken), timeout=20))
-        assert more
-        taken += more
-    return taken
-
-
-def check_exactly(mq, topic, ids):
-    """The next member gets these messages, then what is sent afterwards, and nothing else."""
-    with mq.consumer(topic, group="g") as member:
-        assert [message.id for message in receive(member, len(ids))] == ids
-        fresh = fill(mq, topic, 1)
-        assert [message.id for message in take(member, 1)] == fresh
-
-
-def killed(server):
-    """Kill the broker, and start it again."""
-    server.kill()
-    server.start()
 
 
 def commit_each(member, rounds):
@@ -63,7 +39,7 @@ def test_single_messages(mq, topic, pulsar_server, choose):
         for number in range(4 * COMMITS):
             out.send(b"%d" % number)
     member = mq.consumer(topic, group="g")
-    rounds, rest = choose(receive(member, 4 * COMMITS))
+    rounds, rest = choose(take_all(member, 4 * COMMITS))
     commit_each(member, rounds)
     killed(pulsar_server)
     member.close()
@@ -75,7 +51,7 @@ def test_whole_batches(mq, topic, pulsar_server):
     for _ in range(COMMITS + 1):
         fill(mq, topic, 10)
     member = mq.consumer(topic, group="g")
-    taken = receive(member, 10 * (COMMITS + 1))
+    taken = take_all(member, 10 * (COMMITS + 1))
     commit_each(member, [taken[at : at + 10] for at in range(0, 10 * COMMITS, 10)])
     killed(pulsar_server)
     member.close()
@@ -87,7 +63,7 @@ def test_holes_in_batches(mq, topic, pulsar_server):
     for _ in range(COMMITS):
         fill(mq, topic, 10)
     member = mq.consumer(topic, group="g")
-    taken = receive(member, 10 * COMMITS)
+    taken = take_all(member, 10 * COMMITS)
     rounds = [taken[at : at + 13] for at in range(0, 10 * COMMITS, 15)]
     commit_each(member, rounds)
     acked = {message.id for messages in rounds for message in messages}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from pulsar_driver import fill, take
+from pulsar_driver import fill, killed, take
 
 import mqplug
 
@@ -25,12 +25,6 @@ def check_nothing_skipped(mq, topic, group, ids):
     """The next member gets all these messages, in order."""
     with mq.consumer(topic, group=group) as member:
         assert [message.id for message in take(member, len(ids))] == ids
-
-
-def killed(server):
-    """Kill the broker, and start it again."""
-    server.kill()
-    server.start()
 
 
 def test_a_seek(mq, topic, pulsar_server):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from pulsar_driver import fill, take
+from pulsar_driver import fill, take, take_all
 
 import mqplug
 from mqplug.spi import Deadline
@@ -21,16 +21,6 @@ def send_batches(mq, topic, count, key=None):
         for _ in range(count):
             sent.append(list(out.send_many([mqplug.Record(b"%d" % n, key=key) for n in range(BATCH)])))
     return sent
-
-
-def take_all(member, count):
-    """Receive ``count`` messages, many at a time."""
-    taken = []
-    while len(taken) < count:
-        more = list(member.receive_many(count - len(taken), timeout=20))
-        assert more
-        taken += more
-    return taken
 
 
 def check_exactly(mq, topic, ids, mode="shared"):

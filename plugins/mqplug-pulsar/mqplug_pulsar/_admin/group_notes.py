@@ -18,7 +18,7 @@ from mqplug_pulsar._admin import batch_acks, subscription_properties
 from mqplug_pulsar._admin.group_lock import locked
 from mqplug_pulsar._cluster.broker_statistics import BATCH_ACKS_PROPERTY, Cursor, Ledgers, cursor_of_group
 from mqplug_pulsar._cluster.connection import PulsarConnection
-from mqplug_pulsar._format.batch_acks import BatchAcks, Entry
+from mqplug_pulsar._format.batch_acks import BatchAcks, Entry, in_mask
 
 SEEK_PROPERTY = "mqplug.seek"  # a property of the subscription: a new text for each seek
 
@@ -40,7 +40,7 @@ class GroupNotes:
 
     def is_noted(self, place: Numbers) -> bool:
         """Return whether the ack of a message of a batch is noted."""
-        return place[2] >= 0 and bool(self.acks.masks.get((place[0], place[1]), 0) >> place[2] & 1)
+        return in_mask(self.acks.masks, place)
 
 
 def read(connection: PulsarConnection, log: Log, group: str, timeout: float) -> GroupNotes:

@@ -13,7 +13,7 @@ import pulsar
 from mqplug.spi import GroupPosition, Numbers
 from mqplug_pulsar._consume.received_messages import ReceivedMessages
 from mqplug_pulsar._format import message_ids
-from mqplug_pulsar._format.batch_acks import BatchAcks, Entry
+from mqplug_pulsar._format.batch_acks import BatchAcks, Entry, in_mask
 
 _END = 2**63  # greater than any index
 _LAST = itemgetter(1)
@@ -57,7 +57,7 @@ class Unacked:
 
     def was_acked(self, place: Numbers) -> bool:
         """Return whether this message is acked, of a batch that is acked in part."""
-        return place[2] >= 0 and bool(self._masks.get((place[0], place[1]), 0) >> place[2] & 1)
+        return in_mask(self._masks, place)
 
     def learn(self, acked: BatchAcks) -> None:
         """Take over the stored acks, which other members may have added or removed."""

@@ -62,6 +62,11 @@ class BatchAcks:
         return [((*entry, first), (*entry, last)) for entry, (first, last) in runs]
 
 
+def in_mask(masks: Mapping[Entry, int], place: Numbers) -> bool:
+    """Return whether the masks say that the message of a batch is acked."""
+    return place[2] >= 0 and bool(masks.get((place[0], place[1]), 0) >> place[2] & 1)
+
+
 def _runs(mask: int) -> Iterable[tuple[int, int]]:
     """Return the first and the last bit of each run of set bits."""
     at = 0
