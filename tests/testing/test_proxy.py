@@ -273,6 +273,15 @@ def test_closing_ends_connections_also_while_cut(proxy, pair):
     proxy.close()
 
 
+def test_a_taken_port_leaves_nothing_behind(server):
+    """The ports that it had already taken are free again, and no thread has started."""
+    port, taken = free_port(), server.getsockname()[1]
+    with pytest.raises(OSError, match="in use"):
+        Proxy(taken, taken, ports=[port, taken])
+    with socket.create_server(("127.0.0.1", port)):
+        assert [thread for thread in threading.enumerate() if "proxy" in thread.name] == []
+
+
 def test_several_targets_share_a_network(server):
     """Each target has a port, in their order, and one cut takes all of them away."""
     ports = [free_port(), free_port()]

@@ -13,6 +13,7 @@ import pytest
 
 import mqplug
 from mqplug.testing import Harness, Proxy, ServerProcess, free_port
+from mqplug.testing._harness import server_process
 from mqplug.testing._harness.server_process import FIRST_PORT, LAST_PORT
 
 PATIENCE = 20.0
@@ -192,3 +193,11 @@ def test_a_free_port_is_one_that_nobody_gets_by_chance():
     assert FIRST_PORT <= port <= LAST_PORT
     with socket.create_server(("127.0.0.1", port)):
         assert os.getpid()
+
+
+def test_a_free_port_is_given_once(monkeypatch):
+    """Two servers that have not started yet get different ports, whatever chance says."""
+    first, second = free_port(), free_port()
+    monkeypatch.setattr(server_process, "_given_ports", {first})
+    monkeypatch.setattr(server_process.random.SystemRandom, "sample", lambda *_: [first, second])
+    assert free_port() == second

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 import sys
@@ -147,6 +148,16 @@ def in_terminal(do: Callable[[], object], monkeypatch: pytest.MonkeyPatch) -> st
         with os.fdopen(slave, "w") as terminal, monkeypatch.context() as patch:
             patch.setattr(sys, "stderr", terminal)
             do()
-            return os.read(master, 65536).decode()
+        return b"".join(iter(lambda: read_terminal(master), b"")).decode()
     finally:
         os.close(master)
+
+
+def read_terminal(master: int) -> bytes:
+    """The next bytes of a terminal whose other end is closed, or none at its end."""
+    try:
+        return os.read(master, 65536)
+    except OSError as error:
+        if error.errno != errno.EIO:
+            raise
+        return b""

@@ -20,6 +20,7 @@ from mqplug.spi import Deadline
 # Below the ports of outgoing connections, one of which could otherwise take the port of a killed server.
 FIRST_PORT: Final = 15000
 LAST_PORT: Final = 31999
+_given_ports: Final[set[int]] = set()
 STOP_S: Final = 30.0  # for a clean end; after it the server is killed
 ORPHANS_EXIT_S: Final = 5.0  # for its children to exit after it; where orphans are not reaped they never do
 STATE_POLL_S: Final = 0.01  # pause between two checks whether it is ready, or gone
@@ -202,13 +203,19 @@ def listens(port: int) -> bool:
 
 
 def free_port() -> int:
-    """Return a port of this machine that is free, and that no outgoing connection will take."""
+    """Return a port of this machine that is free, and that no outgoing connection will take.
+
+    A process is given each port once, so several ports for servers that have not started yet are different ones.
+    """
     for port in random.SystemRandom().sample(range(FIRST_PORT, LAST_PORT + 1), 200):
+        if port in _given_ports:
+            continue
         with socket.socket() as probe:
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             try:
                 probe.bind(("127.0.0.1", port))
             except OSError:
                 continue
+            _given_ports.add(port)
             return port
     raise OSError(f"no free port between {FIRST_PORT} and {LAST_PORT}: tried 200 at random")

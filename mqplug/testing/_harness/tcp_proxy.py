@@ -7,7 +7,7 @@ import math
 import socket
 import struct
 from collections.abc import Callable, Coroutine, Sequence
-from contextlib import suppress
+from contextlib import ExitStack, closing, suppress
 from threading import Thread
 from typing import Any, Final, Literal, Self, TypedDict, TypeVar
 
@@ -49,7 +49,11 @@ class Proxy:
 
     def __init__(self, *targets: HostPort | int, ports: Sequence[int] = ()) -> None:
         listeners = zip(targets, ports or [0] * len(targets), strict=True)
-        self._entrances = {_Entrance(port): _address(target) for target, port in listeners}
+        with ExitStack() as opened:
+            self._entrances = {
+                opened.enter_context(closing(_Entrance(port))): _address(target) for target, port in listeners
+            }
+            opened.pop_all()
         self.ports = [entrance.port for entrance in self._entrances]
         self.dropped = 0  # bytes of replies that were dropped
         self._links: set[_Link] = set()
