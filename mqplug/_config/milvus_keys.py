@@ -21,7 +21,7 @@ OPTION_SECTIONS: Final = ("kafka.consumer", "kafka.producer")
 
 TAKEN: Final = ""  # no reason to leave the key alone: it is used
 _STREAMS: Final = "tunes Milvus' own streams"
-_NATIVE: Final = "tunes Milvus' own client; set it under kafka.native"
+_NATIVE: Final = "tunes Milvus' own client; set it under kafka.librdkafka"
 _CLIENT: Final = "tunes Milvus' own client"
 _STORE: Final = "tunes Milvus' own store"
 

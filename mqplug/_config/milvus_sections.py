@@ -45,7 +45,7 @@ def kafka(said: MilvusValues) -> dict[str, Given]:
     }
     tls = _tls(said)
     files = {name: said.text(key) for name, key in _FILES.items()} if said.is_true("kafka.ssl.enabled") else {}
-    return _without_none({"servers": _servers(said), **login, "tls": tls, **files, "native": _options(said)})
+    return _without_none({"servers": _servers(said), **login, "tls": tls, **files, "librdkafka": _options(said)})
 
 
 def unused(said: MilvusValues) -> list[LeftAlone]:

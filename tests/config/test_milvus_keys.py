@@ -279,7 +279,7 @@ def test_the_retention_of_rocksmq(fakes: Fakes, minutes: object, megabytes: obje
     assert (found.retention, found.retention_bytes) == expected
 
 
-def test_options_of_the_client_are_native(fakes: Fakes) -> None:
+def test_options_of_the_client_are_passed_on(fakes: Fakes) -> None:
     """As texts; a blank one says nothing."""
     kafka = {
         "brokerList": "x",
@@ -287,7 +287,7 @@ def test_options_of_the_client_are_native(fakes: Fakes) -> None:
         "producer": {"client.id": "c", "log.queue": True, "linger": {"ms": 20}, "compression.type": ""},
     }
     found = opened(fakes, "kafka", {"kafka": kafka})
-    assert found.native == {"fetch.min.bytes": "1", "client.id": "c", "log.queue": "true", "linger.ms": "20"}
+    assert found.librdkafka == {"fetch.min.bytes": "1", "client.id": "c", "log.queue": "true", "linger.ms": "20"}
 
 
 # the environment ---------------------------------------------------------------------------------------------------

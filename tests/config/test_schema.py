@@ -35,7 +35,7 @@ timeout_ratio = 1
 [kafka.sasl]
 username = "me"
 
-[kafka.native]
+[kafka.librdkafka]
 "linger.ms" = "20"
 
 [rocksmq]
@@ -101,7 +101,7 @@ def test_a_good_file_is_valid() -> None:
         ("[kafka]\ntls = 'yes'", "$.kafka.tls"),
         ("[kafka]\nmessage_max_bytes = 1.5", "$.kafka.message_max_bytes"),
         ("[kafka]\npassword = 3", "$.kafka.password"),
-        ("[kafka.native]\na = 3", "$.kafka.native.a"),
+        ("[kafka.librdkafka]\na = 3", "$.kafka.librdkafka.a"),
         ("[kafka.sasl]\nusernme = 'x'", "$.kafka.sasl.usernme"),
         ("[rocksmq]\nsync = 'never'", "$.rocksmq.sync"),
         ("[plugins]\nalow = []", "$.plugins.alow"),
@@ -123,7 +123,7 @@ def test_descriptions_come_from_docstrings() -> None:
     """A setting is described by the sentences that name it."""
     properties = schema_of({"kafka": Kafka})["properties"]["kafka"]["properties"]
     assert properties["servers"]["description"] == "`servers` lists brokers."
-    assert properties["native"]["description"] == "`native` is for options of the client."
+    assert properties["librdkafka"]["description"] == "`librdkafka` is for options of the client."
 
 
 def test_rare_types() -> None:

@@ -56,7 +56,7 @@ class Careless:
         ("careless", {"token": WORD[2:], "name": "both"}),
         ("careless", {"url": f"x://me:{WORD}@host"}),
         ("careless", {"careless": {"token": CANARY}}),
-        ("kafka", {"servers": ["x"], "native": {"sasl.oauthbearer.config": CANARY, "x": 1}}),
+        ("kafka", {"servers": ["x"], "librdkafka": {"sasl.oauthbearer.config": CANARY, "x": 1}}),
         ("kafka", {"servers": ["x"], "sasl": {"password": CANARY, "usernme": "x"}}),
         ("kafka", {"servers": ["x"], "password": CANARY}),
         ("nats", {"hosts": ["x"], "token": WORD, "fail": "refused"}),
@@ -147,14 +147,14 @@ def test_the_doctor_masks_secrets(
     path = tmp_path / "x.toml"
     path.write_text(
         f"backend = 'kafka'\n[kafka]\nservers = ['x', 'y://me:{WORD}@host']\nusername = 'me'\npassword = '{WORD}'\n"
-        f"[kafka.sasl]\npassword = '{WORD}'\n[kafka.native]\n'sasl.oauthbearer.config' = '{WORD}'\n"
+        f"[kafka.sasl]\npassword = '{WORD}'\n[kafka.librdkafka]\n'sasl.oauthbearer.config' = '{WORD}'\n"
     )
     assert run_command(["doctor", "--config", str(path), *form]) == 0
     printed = capsys.readouterr().out
     assert WORD not in printed
     if form:
         shown = {each["name"]: each["value"] for each in json.loads(printed)["settings"]}
-        assert (shown["password"], shown["native"], shown["sasl.password"]) == ("...", "...", "...")
+        assert (shown["password"], shown["librdkafka"], shown["sasl.password"]) == ("...", "...", "...")
         assert (shown["key_password"], shown["servers"]) == (None, ["x", "y://...@host"])
 
 

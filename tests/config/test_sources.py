@@ -25,7 +25,7 @@ username = "me"
 password = "${KAFKA_PASSWORD}"
 tls = "${KAFKA_TLS}"
 
-[kafka.native]
+[kafka.librdkafka]
 "linger.ms" = "20"
 """
 
@@ -54,13 +54,13 @@ def test_a_toml_file_is_read(fakes: Fakes, monkeypatch: pytest.MonkeyPatch, tmp_
     monkeypatch.setenv("KAFKA_TLS", "true")
     given = opened(fakes, "kafka", write(tmp_path / "mine.toml", KAFKA))
     assert given.servers == ["one:9092", "two:9092"]
-    assert (given.password, given.tls, given.native) == ("s3cret", True, {"linger.ms": "20"})
+    assert (given.password, given.tls, given.librdkafka) == ("s3cret", True, {"linger.ms": "20"})
 
 
 def test_a_yaml_file_is_read(fakes: Fakes, tmp_path: Path) -> None:
     """The same in YAML."""
     pytest.importorskip("yaml")
-    path = write(tmp_path / "mine.yaml", "kafka:\n  servers: [one, two]\n  native: {linger.ms: '20'}\n")
+    path = write(tmp_path / "mine.yaml", "kafka:\n  servers: [one, two]\n  librdkafka: {linger.ms: '20'}\n")
     assert opened(fakes, "kafka", path).servers == ["one", "two"]
 
 
@@ -173,7 +173,7 @@ def test_a_dollar_may_be_written(fakes: Fakes, tmp_path: Path) -> None:
         ({"MQPLUG_KAFKA_TLS": "0"}, "tls", False),
         ({"MQPLUG_KAFKA_MESSAGE_MAX_BYTES": "5"}, "message_max_bytes", 5),
         ({"MQPLUG_KAFKA_TIMEOUT_RATIO": "0.5"}, "timeout_ratio", 0.5),
-        ({"MQPLUG_KAFKA_NATIVE": "linger.ms=20, a=b=c"}, "native", {"linger.ms": "20", "a": "b=c"}),
+        ({"MQPLUG_KAFKA_LIBRDKAFKA": "linger.ms=20, a=b=c"}, "librdkafka", {"linger.ms": "20", "a": "b=c"}),
         ({"MQPLUG_KAFKA_CA_FILE": "ca.pem"}, "ca_file", "ca.pem"),
         ({"MQPLUG_KAFKA_CA_FILE": ""}, "ca_file", None),
     ],
@@ -209,7 +209,7 @@ def test_the_environment_alone_is_enough(fakes: Fakes, monkeypatch: pytest.Monke
         ("MQPLUG_KAFKA_TIMEOUT_RATIO", "'MQPLUG_KAFKA_TIMEOUT_RATIO': expected float, written as a number"),
         ("MQPLUG_KAFKA_TLS", "'MQPLUG_KAFKA_TLS': expected bool, written as true or false"),
         ("MQPLUG_KAFKA_MESSAGE_MAX_BYTES", "'MQPLUG_KAFKA_MESSAGE_MAX_BYTES': expected int, written as a whole number"),
-        ("MQPLUG_KAFKA_NATIVE", "'MQPLUG_KAFKA_NATIVE': expected a mapping, written as key=value"),
+        ("MQPLUG_KAFKA_LIBRDKAFKA", "'MQPLUG_KAFKA_LIBRDKAFKA': expected a mapping, written as key=value"),
         ("MQPLUG_MODE", "'MQPLUG_MODE': expected one of 'standalone', 'cluster'"),
         ("MQPLUG_URL", "is not a URL"),
     ],
@@ -296,8 +296,8 @@ def test_a_url_and_a_mapping_are_complete(fakes: Fakes, monkeypatch: pytest.Monk
 
 def test_a_mapping_is_written_flat_or_in_sections(fakes: Fakes) -> None:
     """Settings of the named backend may stand by themselves, or in its section; those by themselves win."""
-    flat = {"backend": "kafka", "servers": ["x"], "native": {"a": "b"}}
-    assert opened(fakes, "kafka", flat).native == {"a": "b"}
+    flat = {"backend": "kafka", "servers": ["x"], "librdkafka": {"a": "b"}}
+    assert opened(fakes, "kafka", flat).librdkafka == {"a": "b"}
     mixed = {"backend": "kafka", "tls": True, "kafka": {"servers": ["x"], "tls": False}}
     given = opened(fakes, "kafka", mixed)
     assert (given.servers, given.tls) == (["x"], True)
@@ -345,8 +345,8 @@ def test_what_is_no_target() -> None:
         ({"servers": ["x"], "sasl": "me"}, "'kafka.sasl': expected a table, not a string"),
         ({"servers": ["x", 3]}, r"'kafka.servers\[1\]': expected str, not int"),
         ({"servers": "x"}, "'kafka.servers': expected a list, not a string"),
-        ({"servers": ["x"], "native": {"linger.ms": 20}}, "'kafka.native.linger.ms': expected str, not int"),
-        ({"servers": ["x"], "native": []}, "'kafka.native': expected a table, not list"),
+        ({"servers": ["x"], "librdkafka": {"linger.ms": 20}}, "'kafka.librdkafka.linger.ms': expected str, not int"),
+        ({"servers": ["x"], "librdkafka": []}, "'kafka.librdkafka': expected a table, not list"),
         ({"servers": ["x"], "tls": 1}, "'kafka.tls': expected bool, not int"),
         ({"servers": ["x"], "message_max_bytes": True}, "'kafka.message_max_bytes': expected int, not bool"),
         ({"servers": ["x"], "username": "me"}, "'kafka': half of the credentials.*Give username and password"),

@@ -54,7 +54,7 @@ class Pulsar:
 
 @attrs.frozen(kw_only=True)
 class Kafka:
-    """``servers`` lists brokers. ``native`` is for options of the client; ``sasl`` for credentials."""
+    """``servers`` lists brokers. ``librdkafka`` is for options of the client; ``sasl`` for credentials."""
 
     servers: list[str] = attrs.field(metadata={"address": True})
     username: str | None = None
@@ -68,7 +68,7 @@ class Kafka:
     message_max_bytes: int = 1_000_000
     timeout_ratio: float = 1.0
     sasl: Sasl = attrs.field(factory=Sasl)
-    native: Mapping[str, str] = attrs.field(factory=dict, repr=False)
+    librdkafka: Mapping[str, str] = attrs.field(factory=dict, repr=False)
 
     def __attrs_post_init__(self) -> None:
         if (self.username is None) != (self.password is None):

@@ -28,11 +28,11 @@ def harness(url: str) -> Iterator[Harness]:
     def hasty() -> Client:
         limits = {"max.poll.interval.ms": f"{POLL_LIMIT_S * 1000:.0f}"}
         if "group_protocol=consumer" in url:  # the brokers set the session's length
-            return mqplug.connect(url, native=limits)
-        return mqplug.connect(url, session_timeout=POLL_LIMIT_S, native=limits)
+            return mqplug.connect(url, librdkafka=limits)
+        return mqplug.connect(url, session_timeout=POLL_LIMIT_S, librdkafka=limits)
 
     def compressing(codec: str) -> Client:
-        return mqplug.connect(url, native={"compression.type": codec})
+        return mqplug.connect(url, librdkafka={"compression.type": codec})
 
     yield Harness(
         connect=connect,

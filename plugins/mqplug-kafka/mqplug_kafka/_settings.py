@@ -62,6 +62,7 @@ INSTANCE_ID = re.compile(r"[A-Za-z0-9._-]{1,200}")  # up to 249 for Kafka: room 
 DEFAULT_PORT = 9092
 MIN_TRANSACTION_TIMEOUT_S = 1.0
 MAX_TRANSACTION_TIMEOUT_S = 2_147_483.0  # as many milliseconds as the native client can say
+NativePart = Literal["auto", "off", "required"]
 Mechanism = Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER"]
 OAUTH_PREFIX = "sasl.oauthbearer."
 OAUTH_REQUIRED = ("client.id", "client.secret", "token.endpoint.url")
@@ -89,8 +90,9 @@ class KafkaSettings:
     size of the largest message. ``future_max`` is the broker's ``message.timestamp.after.max.ms``, in seconds.
     After ``transaction_timeout`` seconds the brokers abort a transaction that is still open; readers wait behind it
     until then.
-    ``native`` passes options to librdkafka, such as ``{"linger.ms": "20"}``; options that would break mqplug's
-    promises are refused.
+    ``librdkafka`` passes options to the native client, such as ``{"linger.ms": "20"}``; options that would break
+    mqplug's promises are refused. ``native`` says whether the compiled part of mqplug-kafka-native reads and sends:
+    ``auto`` where it is installed and fits, else ``off`` or ``required``.
     """
 
     servers: list[str] = attrs.field(metadata={"address": True})
@@ -118,7 +120,8 @@ class KafkaSettings:
     message_max_bytes: int = 1_000_000
     future_max: float = 3600.0
     transaction_timeout: float = 60.0
-    native: Mapping[str, str] = attrs.field(factory=dict, repr=False)
+    librdkafka: Mapping[str, str] = attrs.field(factory=dict, repr=False)
+    native: NativePart = "auto"
 
     def __attrs_post_init__(self) -> None:
         _check(self)
@@ -158,7 +161,7 @@ def _check(settings: KafkaSettings) -> None:
             f"transaction_timeout is {settings.transaction_timeout:g} s",
             fix="Give 1 s or more, and no more than the brokers' transaction.max.timeout.ms",
         )
-    for key in settings.native:
+    for key in settings.librdkafka:
         if key in PROTECTED:
             raise ConfigError(f"native option {key!r} may not be set", fix=f"Leave it out: {PROTECTED[key]}")
 
@@ -234,7 +237,7 @@ def _check_oauth(settings: KafkaSettings) -> None:
         if missing:
             raise ConfigError(f"the settings of the token endpoint lack {', '.join(missing)}", fix="Give all three")
     elif settings.mechanism == "OAUTHBEARER" and missing:
-        _check_native_oauth(settings.native)
+        _check_native_oauth(settings.librdkafka)
     if settings.token_endpoint and not settings.token_endpoint.startswith(("https://", "http://")):
         raise ConfigError("token_endpoint is no URL", fix="Write https://host/path")
 

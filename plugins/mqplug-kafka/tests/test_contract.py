@@ -23,7 +23,10 @@ def harness(kafka_server):
             **kafka_server.hooks(),
             enforce=lambda client, topic: None,
             hasty=lambda: mqplug.connect(
-                "kafka", servers=[kafka_server.bootstrap], session_timeout=2, native={"max.poll.interval.ms": "2000"}
+                "kafka",
+                servers=[kafka_server.bootstrap],
+                session_timeout=2,
+                librdkafka={"max.poll.interval.ms": "2000"},
             ),
             poll_limit=2.0,
             intruder=lambda timeout: mqplug.connect(

@@ -144,7 +144,7 @@ def test_a_caller_that_is_away_stays_a_member(kafka_server):
     """A handler slower than the poll limit keeps its partition, and receives on afterwards, in order."""
     name = new_name()
     native = {"max.poll.interval.ms": "3000"}
-    with mqplug.connect("kafka", servers=[kafka_server.bootstrap], session_timeout=3.0, native=native) as mq:
+    with mqplug.connect("kafka", servers=[kafka_server.bootstrap], session_timeout=3.0, librdkafka=native) as mq:
         mq.create_topic(name)
         fill(mq, name, 5)
         lost: list[object] = []
@@ -196,7 +196,7 @@ def test_added_partitions_are_read_from_their_beginning(kafka_server):
 
     name = new_name()
     native = {"topic.metadata.refresh.interval.ms": "500"}
-    with mqplug.connect("kafka", servers=[kafka_server.bootstrap], native=native) as mq:
+    with mqplug.connect("kafka", servers=[kafka_server.bootstrap], librdkafka=native) as mq:
         mq.create_topic(name)
         with mq.consumer(name, group=new_name(), start=mqplug.LATEST) as consumer:
             join(consumer)

@@ -33,7 +33,7 @@ def topic_with(mq):
 @pytest.fixture
 def unhurried(kafka_server):
     """A client that collects the records of a hand-over in one batch, so that none is sent behind a refused one."""
-    with mqplug.connect(kafka_server.url, native={"linger.ms": "500"}) as client:
+    with mqplug.connect(kafka_server.url, librdkafka={"linger.ms": "500"}) as client:
         yield client
 
 
@@ -173,7 +173,7 @@ def test_an_invalid_record_that_was_overtaken_is_told_as_such(kafka_server, mq, 
     topic = topic_with(COMPACTED_TOPIC)
     sent = [mqplug.Record(b"%d" % row, key=None if row in bad else b"k") for row in range(1000)]
     with (
-        mqplug.connect(kafka_server.url, native={"batch.num.messages": str(batch)}) as client,
+        mqplug.connect(kafka_server.url, librdkafka={"batch.num.messages": str(batch)}) as client,
         client.producer(topic, partitioner="round_robin") as out,
         pytest.raises(mqplug.SendFailed) as caught,
     ):

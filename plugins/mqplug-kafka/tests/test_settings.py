@@ -20,7 +20,7 @@ CONSUMER = {"servers": ["h:1"], "group_protocol": "consumer"}
 def test_protected_native_options_are_refused(key):
     """A native option that would break a promise is refused, and the error says what to do instead."""
     with pytest.raises(mqplug.ConfigError, match="may not be set") as caught:
-        mqplug.connect("kafka", servers=["h:1"], native={key: "1"})
+        mqplug.connect("kafka", servers=["h:1"], librdkafka={key: "1"})
     assert PROTECTED[key] in str(caught.value)
 
 
@@ -73,13 +73,13 @@ def test_what_cannot_be_meant_is_a_config_error(settings, says):
 def test_an_unknown_native_option_is_a_config_error():
     """What librdkafka does not know is named."""
     with pytest.raises(mqplug.ConfigError, match=r"no\.such\.option"):
-        mqplug.connect("kafka", servers=["127.0.0.1:1"], native={"no.such.option": "1"})
+        mqplug.connect("kafka", servers=["127.0.0.1:1"], librdkafka={"no.such.option": "1"})
 
 
 def test_secrets_are_not_shown():
     """No password is in the repr of the settings, nor what is passed through."""
     settings = KafkaSettings(
-        servers=["h:1"], username="u", password="s3cret", native={"sasl.oauthbearer.config": "s3cret"}
+        servers=["h:1"], username="u", password="s3cret", librdkafka={"sasl.oauthbearer.config": "s3cret"}
     )
     assert "s3cret" not in repr(settings)
     pem = "-----BEGIN s3cret"
@@ -158,7 +158,7 @@ def test_oauthbearer_has_settings_of_its_own():
         "sasl.oauthbearer.client.secret": "s3cret",
         "sasl.oauthbearer.token.endpoint.url": "https://localhost/token",
     }
-    options = common(KafkaSettings(servers=["h:1"], mechanism="OAUTHBEARER", tls=True, native=native))
+    options = common(KafkaSettings(servers=["h:1"], mechanism="OAUTHBEARER", tls=True, librdkafka=native))
     assert (options["security.protocol"], options["sasl.mechanism"]) == ("sasl_ssl", "OAUTHBEARER")
     assert "sasl.username" not in options
 
@@ -172,12 +172,12 @@ def test_importing_the_plugin_imports_no_client():
 def test_native_timeouts_stay_within_a_transaction():
     """Native timeouts that exceed the transaction's, or have no end, are bounded by it; batches are small."""
     native = {"message.timeout.ms": "0", "socket.timeout.ms": "90000"}
-    options = transacting(KafkaSettings(servers=["broker:9092"], transaction_timeout=5, native=native), "biller")
+    options = transacting(KafkaSettings(servers=["broker:9092"], transaction_timeout=5, librdkafka=native), "biller")
     assert (options["message.timeout.ms"], options["socket.timeout.ms"]) == (5000, 5000)
     assert (options["transactional.id"], options["transaction.timeout.ms"]) == ("biller", 5000)
     assert options["batch.size"] == 131_072
     chosen = {"batch.size": "50000", "connections.max.idle.ms": "20000"}
-    assert chosen.items() <= transacting(KafkaSettings(servers=["broker:9092"], native=chosen), "biller").items()
+    assert chosen.items() <= transacting(KafkaSettings(servers=["broker:9092"], librdkafka=chosen), "biller").items()
 
 
 @pytest.mark.parametrize("seconds", [0.5, 0, 1e9])

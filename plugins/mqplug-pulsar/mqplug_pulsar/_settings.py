@@ -17,6 +17,7 @@ _NAME = re.compile(r"[A-Za-z0-9_=:.-]+", re.ASCII)
 _SERVICE = re.compile(r"pulsar(\+ssl)?://[^/?#@\s]+/?")
 Compression = Literal["none", "lz4", "zlib", "zstd", "snappy"]
 Batching = Literal["mixed", "by_key", "none"]
+NativePart = Literal["auto", "off", "required"]
 _ADMIN = re.compile(r"https?://[^?#@\s]+")
 
 
@@ -84,6 +85,9 @@ class PulsarSettings:
     consumers that share by key need it; the messages of a key stay in order, those of different keys do not. With
     ``none`` each message is sent alone. ``compression`` of a batch is ``none``, ``lz4``, ``zlib``, ``zstd`` or
     ``snappy``.
+
+    ``native`` says whether the compiled part of mqplug-pulsar-native reads and sends: ``auto`` where it is installed
+    and fits, else ``off`` or ``required``.
     """
 
     service_url: str = attrs.field(
@@ -117,6 +121,7 @@ class PulsarSettings:
     batch_delay: float = attrs.field(default=0.002, validator=_between(0.001, 10.0))
     batch_messages: int = attrs.field(default=1000, validator=_between(2, 100_000))
     batch_bytes: int = attrs.field(default=128 * 1024, validator=_between(1024, 5 * 1024 * 1024))
+    native: NativePart = "auto"
 
     def __attrs_post_init__(self) -> None:
         if (self.username is None) != (self.password is None):

@@ -33,12 +33,12 @@ class BackendSettings:
     config: str | None = None
     backend: str | None = None
     settings: Pairs = attrs.field(default=(), repr=False)
-    native: Pairs = attrs.field(default=(), repr=False)
+    librdkafka: Pairs = attrs.field(default=(), repr=False)
 
     def connect(self, timeout: float | None = 30) -> Client:
         """Return a client. A store that does not exist is not created, but an error."""
-        native = {name: resolve(name, text) for name, text in self.native}
-        keywords: dict[str, Any] = {"native": native} if native else {}
+        options = {name: resolve(name, text) for name, text in self.librdkafka}
+        keywords: dict[str, Any] = {"librdkafka": options} if options else {}
         return mqplug.connect(self._target(), timeout=timeout, must_exist=True, **keywords)
 
     def _target(self) -> str | Path | dict[str, Any] | None:
@@ -75,7 +75,7 @@ def parse_backend(found: Mapping[str, str], names: Mapping[str, str]) -> Backend
         url=url,
         backend="kafka" if url is None else None,
         settings=tuple(sorted({**others, **settings}.items())),
-        native=tuple(sorted(native.items())),
+        librdkafka=tuple(sorted(native.items())),
     )
 
 

@@ -41,12 +41,12 @@ def dotted(name: str) -> str:
             BackendSettings(
                 backend="kafka",
                 settings=(("servers", "a:1,b:2"),),
-                native=(("client.id", "me"), ("fetch.wait.max.ms", "5")),
+                librdkafka=(("client.id", "me"), ("fetch.wait.max.ms", "5")),
             ),
         ),
         (
             {"url": "kafka://host", "kafka_security_protocol": "SSL", "kafka_client_id": "me"},
-            BackendSettings(url="kafka://host", settings=(("tls", "true"),), native=(("client.id", "me"),)),
+            BackendSettings(url="kafka://host", settings=(("tls", "true"),), librdkafka=(("client.id", "me"),)),
         ),
         (
             {

@@ -40,7 +40,7 @@ def common(settings: KafkaSettings) -> dict[str, Any]:
         "reconnect.backoff.max.ms": 2000,
         "topic.metadata.propagation.max.ms": 5000,
         **_security(settings),
-        **settings.native,
+        **settings.librdkafka,
         "bootstrap.servers": ",".join(settings.servers),
         "allow.auto.create.topics": False,
     }
@@ -89,7 +89,7 @@ def transacting(settings: KafkaSettings, name: str, batch_bytes: int | None = No
     }
     if batch_bytes is not None:
         options |= batching(batch_bytes)
-    elif "batch.size" not in settings.native:
+    elif "batch.size" not in settings.librdkafka:
         options["batch.size"] = min(options["batch.size"], TRANSACTION_BATCH_BYTES)
     for key in WITHIN_TRANSACTION & options.keys():  # the native client refuses longer ones, and 0
         options[key] = min(int(options[key]) or limit, limit)

@@ -1,0 +1,14 @@
+"""The compiled part of mqplug-kafka. It imports nothing of mqplug, and only mqplug-kafka imports it.
+
+Importing it raises ``ImportError`` where the compiled part was not built, or confluent-kafka lacks a function.
+"""
+
+from __future__ import annotations
+
+from confluent_kafka import cimpl
+
+from mqplug_kafka_native._native import library_version, load
+
+load(cimpl.__file__)
+
+__all__ = ["library_version"]

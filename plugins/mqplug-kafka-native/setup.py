@@ -1,0 +1,22 @@
+"""Builds the C part. Where that fails, the package is installed without it, and says so when it is imported."""
+
+from __future__ import annotations
+
+import os
+import shlex
+
+from setuptools import Extension, setup
+
+setup(
+    ext_modules=[
+        Extension(
+            "mqplug_kafka_native._native",
+            ["mqplug_kafka_native/_native.c"],
+            define_macros=[("Py_LIMITED_API", "0x030B0000")],
+            py_limited_api=True,
+            extra_compile_args=["-std=c11", *shlex.split(os.environ.get("MQPLUG_NATIVE_CFLAGS", ""))],
+            libraries=["dl"],
+            optional=True,
+        )
+    ]
+)
