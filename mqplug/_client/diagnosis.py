@@ -25,6 +25,7 @@ from mqplug._plugins.capabilities import FLAGS
 from mqplug._settings.fields import fields_of
 from mqplug._settings.secrets import MASK
 from mqplug._settings.urls import without_logins
+from mqplug.spi._drivers import explains_itself
 
 
 @attrs.frozen
@@ -47,6 +48,7 @@ class Diagnosis:
     connects: bool = False
     seconds: float | None = None
     capabilities: Mapping[Literal["native", "core", "absent"], list[str]] = attrs.field(factory=dict)
+    notes: list[str] = attrs.field(factory=list)
     left_alone: list[LeftAlone] = attrs.field(factory=list)
     warnings: list[str] = attrs.field(factory=list)
     error: str | None = None
@@ -78,18 +80,21 @@ def diagnose(target: Target, timeout: float) -> Diagnosis:
 
 def _connected(found: Diagnosis, made: ConnectionPlan, deadline: Deadline) -> Diagnosis:
     began = time.monotonic()
-    client = Client(made.backend, made.looking().connect(deadline))
+    connection = made.looking().connect(deadline)
+    client = Client(made.backend, connection)
     try:
         client.health(deadline.remaining())
         seconds = time.monotonic() - began
         names = sorted(FLAGS)
         kinds = {name: client.support(name) for name in names}
+        notes = list(connection.notes()) if explains_itself(connection) else []
     finally:
         client.close(deadline.remaining())
     return attrs.evolve(
         found,
         connects=True,
         seconds=round(seconds, 4),
+        notes=notes,
         capabilities={kind: [name for name in names if kinds[name] == kind] for kind in ("native", "core", "absent")},
     )
 

@@ -11,9 +11,9 @@ Read in this order:
    calls its ``Listener``. ``SharedConsumerDriver`` is for backends with shared modes, ``StageDriver`` for those that
    declare ``staged_ingest``, ``TransactionDriver`` and ``TransactionalConsumerDriver`` for those that declare
    ``transactions``, ``AdvancingConnection`` for those that declare ``advance``.
-4. ``AdvisingConnection``, ``CheckingConnection``, ``RunProducerDriver``, ``CollectingProducerDriver``,
-   ``StoringProducerDriver``, ``LossAwareConsumerDriver``, ``PassingConsumerDriver`` and ``ColumnsWithArrow`` are
-   optional: a driver that is one has one more member.
+4. ``AdvisingConnection``, ``CheckingConnection``, ``ExplainingConnection``, ``RunProducerDriver``,
+   ``CollectingProducerDriver``, ``StoringProducerDriver``, ``LossAwareConsumerDriver``, ``PassingConsumerDriver`` and
+   ``ColumnsWithArrow`` are optional: a driver that is one has one more member.
 5. ``ProducerOptions`` and ``ConsumerOptions``, the actions and the data in them, cross the seam.
 6. ``Deadline`` and ``Bell`` are tools; so are the packages ``mqplug.spi.groups``, for backends that keep groups
    themselves, and ``mqplug.spi.proxies``, for extensions.
@@ -91,6 +91,7 @@ from mqplug.spi._drivers import (
     CollectingProducerDriver,
     Connection,
     ConsumerDriver,
+    ExplainingConnection,
     FollowingConsumerDriver,
     Listener,
     LossAwareConsumerDriver,
@@ -136,6 +137,7 @@ __all__ = [
     "Descriptor",
     "DiscardStaged",
     "Earliest",
+    "ExplainingConnection",
     "FollowingConsumerDriver",
     "GroupInfo",
     "GroupMove",

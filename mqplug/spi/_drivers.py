@@ -73,6 +73,14 @@ class AdvisingConnection(Connection, Protocol):
         ...
 
 
+class ExplainingConnection(Connection, Protocol):
+    """A connection with something to tell an operator about the way it works. Optional."""
+
+    def notes(self) -> Sequence[str]:
+        """Return sentences without a full stop that ``mqplug doctor`` shows. They hold no secret. Pure."""
+        ...
+
+
 class AdvancingConnection(Connection, Protocol):
     """A connection that computes with positions. Required of a backend that declares ``advance``. All of it is pure:
     a position may lie beyond the end, and its topic may be gone.
@@ -400,6 +408,11 @@ class StageDriver(Protocol):
 def gives_advice(connection: Connection) -> TypeGuard[AdvisingConnection]:
     """Return whether this is an ``AdvisingConnection``."""
     return getattr(connection, "advice", None) is not None
+
+
+def explains_itself(connection: Connection) -> TypeGuard[ExplainingConnection]:
+    """Return whether this is an ``ExplainingConnection``."""
+    return getattr(connection, "notes", None) is not None
 
 
 def checks_coordinates(connection: Connection) -> TypeGuard[CheckingConnection]:

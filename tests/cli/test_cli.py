@@ -15,6 +15,7 @@ from made_distributions import BACKEND, field, plant_backend
 
 import mqplug
 from mqplug.cli._app import run_command
+from mqplug.memory._connection import MemoryConnection
 
 __all__ = ["fakes"]
 
@@ -212,6 +213,14 @@ def test_the_doctor_connects(capsys):
     assert "groups" in found["capabilities"]["native"]
     assert "pause_resume" in found["capabilities"]["core"] + found["capabilities"]["native"]
     assert set(found["capabilities"]) == {"native", "core", "absent"}
+
+
+def test_the_doctor_shows_what_a_connection_notes(capsys, fakes, monkeypatch):
+    """A connection that explains how it works has its sentences in the report and on the page."""
+    monkeypatch.setattr(MemoryConnection, "notes", lambda self: ["reads in memory"], raising=False)
+    assert doctor(capsys, "memory://doctor")[1]["notes"] == ["reads in memory"]
+    assert run_command(["doctor", "memory://doctor"]) == 0
+    assert "\nnote      reads in memory\n" in capsys.readouterr().out
 
 
 def test_the_doctor_as_a_page(capsys, fakes):

@@ -59,6 +59,8 @@ def _show(found: Diagnosis) -> None:
         _line("warning", warning)
     if found.seconds is not None:
         _line("connects", f"yes, in {found.seconds * 1000:.0f} ms")
+    for note in found.notes:
+        _line("note", note)
     for kind, names in found.capabilities.items():
         _line(kind, ", ".join(names))
     if found.error is not None:
