@@ -22,6 +22,7 @@ ON_EXECUTORS: Final = frozenset({"pyspark", "pyarrow"})
 """What Spark's own Python needs to run any data source, and what those require."""
 
 BACKENDS_GROUP: Final = "mqplug.backends"
+NATIVE_EXTRA: Final = 'extra == "native"'
 LEFT_OUT: Final = frozenset({"__pycache__", "tests"})  # folders of a package
 METADATA_FILES: Final = ("METADATA", "entry_points.txt")  # what importlib.metadata reads: mqplug finds plugins by it
 _COMPILED: Final = frozenset({".so", ".pyd", ".dylib"})
@@ -93,10 +94,10 @@ def _files_of_module(module: str) -> Iterator[tuple[str, Path]]:
 
 
 def _requirements(found: Distribution) -> Iterator[str]:
-    """Yield what a distribution requires, without its extras."""
+    """Yield what a distribution requires. Of its extras, only the compiled part counts, which it uses if installed."""
     for line in found.requires or ():
         name = _NAME.match(line)
-        if name is not None and "extra ==" not in line:
+        if name is not None and ("extra ==" not in line or NATIVE_EXTRA in line):
             yield _name(name[0])
 
 

@@ -39,6 +39,13 @@ def test_a_bundle_is_all_of_the_pure_python(tmp_path: Path) -> None:
     assert (ran.returncode, ran.stdout) == (0, "['orders']\n"), ran.stderr
 
 
+def test_an_installed_native_part_is_named(tmp_path: Path) -> None:
+    """What a plugin's compiled part makes fast here has to be installed on the executors, too."""
+    pytest.importorskip("mqplug_kafka_native", reason="mqplug-kafka-native is not installed")
+    made = write_bundle(tmp_path / "mqplug.zip", ["mqplug-kafka"])
+    assert [each.partition("==")[0] for each in made.left] == ["confluent-kafka", "mqplug-kafka-native"]
+
+
 def test_a_bundle_is_the_same_file_each_time(tmp_path: Path) -> None:
     """The same contents make the same bytes, with all installed plugins and without leftovers."""
     for name in "ab":
