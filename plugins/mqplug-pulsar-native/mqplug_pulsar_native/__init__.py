@@ -1,14 +1,32 @@
 """The compiled part of mqplug-pulsar. It imports nothing of mqplug, and only mqplug-pulsar imports it.
 
-Importing it raises ``ImportError`` where the compiled part was not built, or pulsar-client lacks a function.
+Importing it raises ``ImportError`` where the compiled part was not built, or pulsar-client lacks a function or answers
+otherwise than expected.
 """
 
 from __future__ import annotations
 
 import _pulsar
 
-from mqplug_pulsar_native._native import load
+from mqplug_pulsar_native._native import load, try_out
+
+TEXT = "\0k\xe9y\0 " * 9
+"""Text that a wrong function would cut, or read from the wrong place."""
+
+
+def _check_functions() -> None:
+    """Raise ``ImportError`` unless the library's functions do what they are called for."""
+    builder = _pulsar.MessageBuilder()
+    try:
+        numbers = try_out(_pulsar.MessageId(5, 2**40, 7, 8), builder, TEXT.encode(), b"\0v")
+    except (TypeError, AttributeError) as error:
+        raise ImportError(f"pulsar-client does not give its objects: {error}") from error
+    message = builder.build()
+    if numbers[:3] != (2**40, 7, 8) or message.partition_key() != TEXT or message.properties() != {TEXT: "\0v"}:
+        raise ImportError("pulsar-client's functions do not do what is expected of them")
+
 
 load(_pulsar.__file__)
+_check_functions()
 
 __all__: list[str] = []

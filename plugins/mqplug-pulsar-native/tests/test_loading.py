@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+import _pulsar
 import pytest
 
 from mqplug_pulsar_native import _native
@@ -19,3 +20,23 @@ def test_a_missing_library_is_named():
     """A path that cannot be opened is in the message."""
     with pytest.raises(ImportError, match=r"/no/such/library\.so cannot be opened"):
         _native.load("/no/such/library.so")
+
+
+def test_an_object_of_another_type_is_refused():
+    """The client gives its C++ objects by type: where another one is expected, that is a ``TypeError``."""
+    with pytest.raises(TypeError, match="not an object of the type"):
+        _native.try_out(_pulsar.MessageBuilder(), _pulsar.MessageBuilder(), b"key", b"value")
+
+
+def test_an_object_that_is_not_the_clients_is_refused():
+    """What does not come from the client's extension has no C++ object in it."""
+    with pytest.raises(AttributeError, match="conduit"):
+        _native.try_out(object(), _pulsar.MessageBuilder(), b"key", b"value")
+
+
+def test_numbers_and_text_pass_the_border():
+    """An id's numbers are read, and text with NUL is written, through the library's C++ methods."""
+    builder = _pulsar.MessageBuilder()
+    assert _native.try_out(_pulsar.MessageId(1, 2**62, 3, 4), builder, b"a\0b", b"\0")[:3] == (2**62, 3, 4)
+    message = builder.build()
+    assert (message.partition_key(), message.properties()) == ("a\0b", {"a\0b": "\0"})
