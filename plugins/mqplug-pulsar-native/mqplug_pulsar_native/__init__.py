@@ -8,7 +8,22 @@ from __future__ import annotations
 
 import _pulsar
 
-from mqplug_pulsar_native._native import load, try_out
+from mqplug_pulsar_native._native import (
+    CHUNKED,
+    NO_KEY,
+    NULL_VALUE,
+    ODD_HEADERS,
+    ODD_KEY,
+    Rows,
+    collect,
+    load,
+    take,
+    try_out,
+)
+
+__all__ = ["CHUNKED", "NO_KEY", "NULL_VALUE", "ODD_HEADERS", "ODD_KEY", "Rows", "__version__", "collect", "take"]
+
+__version__ = "0.1.0"
 
 TEXT = "\0k\xe9y\0 " * 9
 """Text that a wrong function would cut, or read from the wrong place."""
@@ -24,9 +39,12 @@ def _check_functions() -> None:
     message = builder.build()
     if numbers[:3] != (2**40, 7, 8) or message.partition_key() != TEXT or message.properties() != {TEXT: "\0v"}:
         raise ImportError("pulsar-client's functions do not do what is expected of them")
+    rows = collect([message, _pulsar.MessageBuilder().set_null_value().build()])
+    found = (rows.values(), rows.keys(), rows.headers(), bytes(rows.buffer("timestamp")))
+    expected = ([b"", None], [TEXT, None], [{TEXT: "\0v"}, ()], bytes(16))
+    if found != expected:
+        raise ImportError("messages of pulsar-client are not read as expected")
 
 
 load(_pulsar.__file__)
 _check_functions()
-
-__all__: list[str] = []

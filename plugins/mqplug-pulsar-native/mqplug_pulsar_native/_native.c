@@ -4,6 +4,9 @@
  * and takes the functions from it, so that the process has one copy. Functions are called without Python's lock
  * wherever they may wait, and while bytes are copied.
  *
+ * It opens no connection of its own: it works on the client's Python objects, and takes from each the C++ object in it.
+ * So credentials, reconnects, closing and forks are the client's, and a reader can be served by either path.
+ *
  * Sections: the library's functions; what both halves share; reading; sending; the module.
  */
 
@@ -11,6 +14,7 @@
 #include <Python.h>
 
 #include <dlfcn.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -26,10 +30,28 @@ struct text {
     char room[16];
 };
 
+/* A C++ map of strings, sorted by name, and its nodes, which the C++ library steps through. */
+struct tree_node {
+    int color;
+    struct tree_node *parent, *left, *right;
+};
+
+struct text_map {
+    void *compare;
+    struct tree_node end; /* its `left` is the first node */
+    size_t size;
+};
+
+struct text_map_entry {
+    struct tree_node node;
+    struct text name, value;
+};
+
 /* Opaque: a message that is being built, and the id of one that was sent. */
 struct library_message;
 struct library_id;
 struct library_producer;
+struct received; /* a message that was received */
 typedef void (*send_callback)(int result, struct library_id *id, void *context);
 
 /* Each: result, name, arguments. The list declares a pointer for each function, and tells `load` what to look up. */
@@ -41,6 +63,7 @@ typedef void (*send_callback)(int result, struct library_id *id, void *context);
     X(void, pulsar_message_set_null_value, (struct library_message *)) \
     X(void, pulsar_message_set_event_timestamp, (struct library_message *, uint64_t)) \
     X(void, pulsar_message_id_free, (struct library_id *)) \
+    X(char *, pulsar_message_id_serialize, (const struct library_id *, int *length)) \
     X(void, pulsar_producer_send_async, (struct library_producer *, struct library_message *, send_callback, void *))
 
 #define STRING "NSt7__cxx1112basic_stringIcSt11char_traitsIcESaIcEEE"
@@ -56,7 +79,20 @@ typedef void (*send_callback)(int result, struct library_id *id, void *context);
     X(void *, message_set_key, "_ZN6pulsar14MessageBuilder15setPartitionKeyERK" STRING, \
       (struct library_message *, const struct text *)) \
     X(void *, message_set_property, "_ZN6pulsar14MessageBuilder11setPropertyERK" STRING "S8_", \
-      (struct library_message *, const struct text *, const struct text *))
+      (struct library_message *, const struct text *, const struct text *)) \
+    X(int, reader_read_next, "_ZN6pulsar6Reader8readNextERNS_7MessageEi", (void *reader, struct received *, int ms)) \
+    X(int, consumer_receive, "_ZN6pulsar8Consumer7receiveERNS_7MessageEi", (void *consumer, struct received *, int ms)) \
+    X(const void *, message_data, "_ZNK6pulsar7Message7getDataEv", (const struct received *)) \
+    X(size_t, message_length, "_ZNK6pulsar7Message9getLengthEv", (const struct received *)) \
+    X(bool, message_has_null, "_ZNK6pulsar7Message12hasNullValueEv", (const struct received *)) \
+    X(const struct text *, message_key, "_ZNK6pulsar7Message15getPartitionKeyB5cxx11Ev", (const struct received *)) \
+    X(const struct text_map *, message_properties, "_ZNK6pulsar7Message13getPropertiesB5cxx11Ev", (const struct received *)) \
+    X(uint64_t, message_published, "_ZNK6pulsar7Message19getPublishTimestampEv", (const struct received *)) \
+    X(uint64_t, message_event_time, "_ZNK6pulsar7Message17getEventTimestampEv", (const struct received *)) \
+    X(int, message_redeliveries, "_ZNK6pulsar7Message18getRedeliveryCountEv", (const struct received *)) \
+    X(int64_t, message_schema_version, "_ZNK6pulsar7Message20getLongSchemaVersionEv", (const struct received *)) \
+    X(const struct library_id *, message_id, "_ZNK6pulsar7Message12getMessageIdEv", (const struct received *)) \
+    X(const struct tree_node *, next_node, "_ZSt18_Rb_tree_incrementPKSt18_Rb_tree_node_base", (const struct tree_node *))
 
 #define DECLARE(result, name, arguments) static result (*name) arguments;
 LIBRARY_FUNCTIONS(DECLARE)
@@ -101,6 +137,9 @@ static PyObject *load(PyObject *module, PyObject *argument)
 #define PRODUCER_TYPE "_ZTIN6pulsar8ProducerE"
 #define MESSAGE_ID_TYPE "_ZTIN6pulsar9MessageIdE"
 #define MESSAGE_BUILDER_TYPE "_ZTIN6pulsar14MessageBuilderE"
+#define READER_TYPE "_ZTIN6pulsar6ReaderE"
+#define CONSUMER_TYPE "_ZTIN6pulsar8ConsumerE"
+#define MESSAGE_TYPE "_ZTIN6pulsar7MessageE"
 
 /* How the client's extension was built. It gives its objects only to callers that were built alike. */
 static const char PLATFORM[] = "system_libstdcpp_gxx_abi_1xxx_use_cxx11_abi_1";
@@ -152,7 +191,706 @@ static PyObject *try_out(PyObject *module, PyObject *arguments)
                          (int)id_batch_size(id));
 }
 
+/* A memory that grows. All lengths are in bytes. */
+typedef struct {
+    char *bytes;
+    int64_t length, room;
+} memory;
+
+/* Return where `more` bytes can be written, which count as written; NULL without memory. */
+static char *extend(memory *into, int64_t more)
+{
+    if (more > INT64_MAX / 2 - into->length)
+        return NULL;
+    int64_t needed = into->length + more;
+    if (needed > into->room || into->bytes == NULL) {
+        int64_t room = needed + needed / 2 + 64;
+        char *moved = realloc(into->bytes, (size_t)room);
+        if (moved == NULL)
+            return NULL;
+        into->bytes = moved;
+        into->room = room;
+    }
+    char *place = into->bytes + into->length;
+    into->length = needed;
+    return place;
+}
+
+static bool put(memory *into, const void *bytes, int64_t length)
+{
+    char *place = extend(into, length);
+    if (place == NULL)
+        return false;
+    if (length > 0)
+        memcpy(place, bytes, (size_t)length);
+    return true;
+}
+
+static PyTypeObject *make_type(PyObject *module, PyType_Spec *spec)
+{
+    PyObject *type = PyType_FromSpec(spec);
+    if (type != NULL && PyModule_AddType(module, (PyTypeObject *)type) < 0)
+        Py_CLEAR(type);
+    return (PyTypeObject *)type; /* the reference is kept for ever */
+}
+
 /* -- Reading ----------------------------------------------------------------------------------------------------- */
+
+/* The columns of received messages. Offsets have one more element than there are rows; headers are rows of their own,
+ * of which `header_offsets` says where those of a message begin. */
+#define NUMBER_COLUMNS(X) \
+    X(ledger, int64_t) X(entry, int64_t) X(batch_index, int32_t) X(batch_size, int32_t) \
+    X(chunk_ledger, int64_t) X(chunk_entry, int64_t) X(published, int64_t) X(timestamp, int64_t) \
+    X(attempt, int32_t) X(schema_version, int64_t) X(flags, uint8_t)
+#define TEXT_COLUMNS(X) \
+    X(value) X(value_offsets) X(key) X(key_offsets) X(header_offsets) \
+    X(name) X(name_offsets) X(header_value) X(header_value_offsets)
+
+enum {
+    NULL_VALUE = 1,
+    NO_KEY = 2,
+    ODD_KEY = 4,     /* may be escaped, or is not ASCII */
+    ODD_HEADERS = 8, /* the same, or belong to a schema's version */
+    CHUNKED = 16,    /* found at its last chunk; chunk_ledger and chunk_entry name the first */
+};
+
+static const char SENDERS_PREFIX[] = "mqplug.";  /* of the names of properties that mqplug adds */
+static const char EPOCH_NAME[] = "mqplug.epoch"; /* marks a timestamp of 0 */
+static const char KEY_ESCAPE = 'm';              /* what an escaped key begins with */
+static const int64_t LARGEST_BATCH = 64 << 20;   /* then a batch ends, so that all its offsets fit */
+enum { NO_MEMORY = -1000, TOO_LARGE = -1001 };   /* beside the library's results */
+
+typedef struct {
+    PyObject_HEAD
+    Py_ssize_t count;
+    unsigned char any; /* all flags of all rows */
+#define FIELD(name, ...) memory name;
+    NUMBER_COLUMNS(FIELD)
+    TEXT_COLUMNS(FIELD)
+#undef FIELD
+} Rows;
+
+static PyTypeObject *rows_type, *buffer_type;
+
+static int32_t int32_at(const memory *column, Py_ssize_t row)
+{
+    return ((const int32_t *)column->bytes)[row];
+}
+
+static int64_t int64_at(const memory *column, Py_ssize_t row)
+{
+    return ((const int64_t *)column->bytes)[row];
+}
+
+static unsigned char flags_at(const Rows *rows, Py_ssize_t row)
+{
+    return (unsigned char)rows->flags.bytes[row];
+}
+
+/* Add the end of `of` to its offsets. */
+static bool put_offset(memory *offsets, const memory *of)
+{
+    int32_t end = (int32_t)of->length;
+    return of->length <= INT32_MAX && put(offsets, &end, sizeof end);
+}
+
+static bool put_header_end(Rows *rows)
+{
+    int32_t headers = (int32_t)(rows->name_offsets.length / (int64_t)sizeof(int32_t)) - 1;
+    return put(&rows->header_offsets, &headers, sizeof headers);
+}
+
+static Rows *new_rows(void)
+{
+    allocfunc allocate = (allocfunc)PyType_GetSlot(rows_type, Py_tp_alloc);
+    Rows *rows = (Rows *)allocate(rows_type, 0); /* zeroed */
+    if (rows == NULL)
+        return NULL;
+    if (put_offset(&rows->value_offsets, &rows->value) && put_offset(&rows->key_offsets, &rows->key) &&
+        put_offset(&rows->name_offsets, &rows->name) &&
+        put_offset(&rows->header_value_offsets, &rows->header_value) && put_header_end(rows))
+        return rows;
+    Py_DECREF(rows);
+    return (Rows *)PyErr_NoMemory();
+}
+
+static void rows_free(PyObject *self)
+{
+    Rows *rows = (Rows *)self;
+    PyTypeObject *type = Py_TYPE(self);
+#define FREE(name, ...) free(rows->name.bytes);
+    NUMBER_COLUMNS(FREE)
+    TEXT_COLUMNS(FREE)
+#undef FREE
+    freefunc release = (freefunc)PyType_GetSlot(type, Py_tp_free);
+    release(self);
+    Py_DECREF(type);
+}
+
+static bool is_ascii(const char *text, size_t length)
+{
+    for (size_t at = 0; at < length; at++)
+        if ((unsigned char)text[at] >= 0x80)
+            return false;
+    return true;
+}
+
+static bool put_key(Rows *rows, const struct text *key, unsigned char *flags)
+{
+    if (key->size == 0)
+        *flags |= NO_KEY;
+    else if (key->data[0] == KEY_ESCAPE || !is_ascii(key->data, key->size))
+        *flags |= ODD_KEY;
+    return put(&rows->key, key->data, (int64_t)key->size) && put_offset(&rows->key_offsets, &rows->key);
+}
+
+static bool is_named(const struct text *name, const char *wanted, size_t length)
+{
+    return name->size == length && memcmp(name->data, wanted, length) == 0;
+}
+
+/* Copy a message's properties, which are sorted by name. Set `epoch` if they mark a timestamp of 0. */
+static bool put_headers(Rows *rows, const struct text_map *properties, unsigned char *flags, bool *epoch)
+{
+    const size_t prefix = sizeof SENDERS_PREFIX - 1;
+    for (const struct tree_node *at = properties->end.left; at != &properties->end; at = next_node(at)) {
+        const struct text *name = &((const struct text_map_entry *)at)->name, *value = &((const struct text_map_entry *)at)->value;
+        if ((name->size >= prefix && memcmp(name->data, SENDERS_PREFIX, prefix) == 0) ||
+            !is_ascii(name->data, name->size) || !is_ascii(value->data, value->size))
+            *flags |= ODD_HEADERS;
+        *epoch |= is_named(name, EPOCH_NAME, sizeof EPOCH_NAME - 1);
+        if (!put(&rows->name, name->data, (int64_t)name->size) || !put_offset(&rows->name_offsets, &rows->name) ||
+            !put(&rows->header_value, value->data, (int64_t)value->size) ||
+            !put_offset(&rows->header_value_offsets, &rows->header_value))
+            return false;
+    }
+    return put_header_end(rows);
+}
+
+/* Read a number of a serialized id, and move behind it. */
+static uint64_t varint(const unsigned char **at, const unsigned char *end)
+{
+    uint64_t number = 0;
+    for (int shift = 0; *at < end && shift < 64; shift += 7) {
+        unsigned char byte = *(*at)++;
+        number |= (uint64_t)(byte & 0x7F) << shift;
+        if (byte < 0x80)
+            break;
+    }
+    return number;
+}
+
+/* Find the first chunk's ledger and entry in a serialized id (field 7, an id with the fields 1 and 2). */
+static bool find_first_chunk(const unsigned char *at, const unsigned char *end, int64_t *ledger, int64_t *entry)
+{
+    bool found = false;
+    while (at < end) {
+        uint64_t tag = varint(&at, end), number = varint(&at, end);
+        if (tag == (7 << 3 | 2)) { /* goes on inside */
+            found = true;
+            if (number < (uint64_t)(end - at))
+                end = at + number;
+        } else if ((tag & 7) == 2)
+            at = number < (uint64_t)(end - at) ? at + number : end;
+        else if (found && tag == 1 << 3)
+            *ledger = (int64_t)number;
+        else if (found && tag == 2 << 3)
+            *entry = (int64_t)number;
+    }
+    return found;
+}
+
+static bool put_id(Rows *rows, const struct library_id *id, unsigned char *flags)
+{
+    int64_t ledger = id_ledger(id), entry = id_entry(id), chunk_ledger = 0, chunk_entry = 0;
+    int32_t index = id_batch_index(id), size = index < 0 ? 0 : id_batch_size(id);
+    if (index < 0) {
+        int length = 0;
+        char *text = pulsar_message_id_serialize(id, &length);
+        if (text == NULL)
+            return false;
+        const unsigned char *begin = (const unsigned char *)text;
+        if (find_first_chunk(begin, begin + length, &chunk_ledger, &chunk_entry))
+            *flags |= CHUNKED;
+        free(text);
+    }
+    return put(&rows->ledger, &ledger, sizeof ledger) && put(&rows->entry, &entry, sizeof entry) &&
+           put(&rows->batch_index, &index, sizeof index) && put(&rows->batch_size, &size, sizeof size) &&
+           put(&rows->chunk_ledger, &chunk_ledger, sizeof chunk_ledger) &&
+           put(&rows->chunk_entry, &chunk_entry, sizeof chunk_entry);
+}
+
+static bool put_value(Rows *rows, const struct received *message, unsigned char *flags)
+{
+    int64_t length = (int64_t)message_length(message);
+    if (length == 0 && message_has_null(message))
+        *flags |= NULL_VALUE;
+    return put(&rows->value, length > 0 ? message_data(message) : NULL, length) &&
+           put_offset(&rows->value_offsets, &rows->value);
+}
+
+/* Return the bytes of the rows: of the columns that have offsets, together. */
+static int64_t text_bytes(const Rows *rows)
+{
+    return rows->value.length + rows->key.length + rows->name.length + rows->header_value.length;
+}
+
+/* Copy a message into a new row. Return 0, NO_MEMORY or TOO_LARGE; then the rows are of no use any more. */
+static int add_row(Rows *rows, const struct received *message)
+{
+    if (message_length(message) > (size_t)(INT32_MAX - rows->value.length))
+        return TOO_LARGE;
+    unsigned char flags = 0;
+    bool epoch = false;
+    int64_t published = (int64_t)message_published(message), event_time = (int64_t)message_event_time(message);
+    int64_t schema_version = message_schema_version(message);
+    int32_t attempt = message_redeliveries(message) + 1;
+    if (schema_version >= 0)
+        flags |= ODD_HEADERS;
+    if (!put_id(rows, message_id(message), &flags) || !put_value(rows, message, &flags) ||
+        !put_key(rows, message_key(message), &flags) ||
+        !put_headers(rows, message_properties(message), &flags, &epoch))
+        return NO_MEMORY;
+    int64_t timestamp = event_time != 0 || epoch ? event_time : published;
+    if (!put(&rows->published, &published, sizeof published) ||
+        !put(&rows->timestamp, &timestamp, sizeof timestamp) || !put(&rows->attempt, &attempt, sizeof attempt) ||
+        !put(&rows->schema_version, &schema_version, sizeof schema_version) || !put(&rows->flags, &flags, 1))
+        return NO_MEMORY;
+    rows->any |= flags;
+    rows->count++;
+    return 0;
+}
+
+static PyObject *refuse_row(int result)
+{
+    if (result == NO_MEMORY)
+        return PyErr_NoMemory();
+    PyErr_SetString(PyExc_OverflowError, "a message is too large for a column of Arrow");
+    return NULL;
+}
+
+/* How pybind11 lays out an instance that has one C++ object. */
+struct wrapper {
+    PyObject base;
+    struct received *object;
+};
+
+/* Return the C++ object of a message. The extension is asked for the first one; where it is found at its place in the
+ * instance, so are the others of its type. */
+static struct received *message_in(PyObject *wrapper, PyTypeObject **known)
+{
+    if (*known != NULL && Py_TYPE(wrapper) == *known)
+        return ((struct wrapper *)wrapper)->object;
+    struct received *message = client_object(wrapper, MESSAGE_TYPE);
+    if (message != NULL && message == ((struct wrapper *)wrapper)->object)
+        *known = Py_TYPE(wrapper);
+    return message;
+}
+
+static int collect_message(Rows *rows, PyObject *wrapper, PyTypeObject **known)
+{
+    const struct received *message = message_in(wrapper, known);
+    if (message == NULL)
+        return -1;
+    int result = add_row(rows, message);
+    if (result != 0)
+        refuse_row(result);
+    return result;
+}
+
+/* collect(messages): the columns of a list of the client's messages. */
+static PyObject *collect(PyObject *module, PyObject *messages)
+{
+    (void)module;
+    PyTypeObject *known = NULL;
+    Py_ssize_t count = PyList_Size(messages);
+    Rows *rows = count < 0 ? NULL : new_rows();
+    for (Py_ssize_t row = 0; rows != NULL && row < count; row++)
+        if (collect_message(rows, PyList_GetItem(messages, row), &known) != 0)
+            Py_CLEAR(rows);
+    return (PyObject *)rows;
+}
+
+typedef int (*receive_function)(void *source, struct received *slot, int ms);
+
+static int drain(Rows *rows, receive_function receive, void *source, struct received *slot, Py_ssize_t most)
+{
+    int result = 0;
+    while (result == 0 && rows->count < most && text_bytes(rows) < LARGEST_BATCH)
+        if ((result = receive(source, slot, 0)) == 0)
+            result = add_row(rows, slot);
+    return result;
+}
+
+/* take(reader, arrived, slot, most): the columns of the messages that have arrived, and of those that the reader or
+ * consumer has now, up to `most`; with the library's result, which is 0 if there may be more. */
+static PyObject *take(PyObject *module, PyObject *arguments)
+{
+    PyObject *wrapper, *arrived, *slot_wrapper;
+    Py_ssize_t most;
+    if (!PyArg_ParseTuple(arguments, "OO!On:take", &wrapper, &PyList_Type, &arrived, &slot_wrapper, &most))
+        return NULL;
+    receive_function receive = reader_read_next;
+    void *source = client_object(wrapper, READER_TYPE);
+    if (source == NULL && PyErr_ExceptionMatches(PyExc_TypeError)) {
+        PyErr_Clear();
+        receive = consumer_receive;
+        source = client_object(wrapper, CONSUMER_TYPE);
+    }
+    struct received *slot = source == NULL ? NULL : client_object(slot_wrapper, MESSAGE_TYPE);
+    Rows *rows = slot == NULL ? NULL : (Rows *)collect(module, arrived);
+    if (rows == NULL)
+        return NULL;
+    int result;
+    Py_BEGIN_ALLOW_THREADS
+    result = drain(rows, receive, source, slot, most);
+    Py_END_ALLOW_THREADS
+    if (result == NO_MEMORY || result == TOO_LARGE) {
+        Py_DECREF(rows);
+        return refuse_row(result);
+    }
+    return Py_BuildValue("(Ni)", rows, result);
+}
+
+/* The rows as Python objects. Each function makes one column. */
+
+typedef PyObject *(*make_item)(const Rows *rows, Py_ssize_t row);
+
+static PyObject *list_of(const Rows *rows, make_item make)
+{
+    PyObject *list = PyList_New(rows->count);
+    for (Py_ssize_t row = 0; list != NULL && row < rows->count; row++) {
+        PyObject *item = make(rows, row);
+        if (item == NULL || PyList_SetItem(list, row, item) < 0)
+            Py_CLEAR(list);
+    }
+    return list;
+}
+
+static PyObject *bytes_at(const memory *column, const memory *offsets, Py_ssize_t row)
+{
+    int32_t begin = int32_at(offsets, row), end = int32_at(offsets, row + 1);
+    return PyBytes_FromStringAndSize(column->bytes == NULL ? "" : column->bytes + begin, end - begin);
+}
+
+static PyObject *text_at(const memory *column, const memory *offsets, Py_ssize_t row)
+{
+    int32_t begin = int32_at(offsets, row), end = int32_at(offsets, row + 1);
+    return PyUnicode_DecodeUTF8(column->bytes == NULL ? "" : column->bytes + begin, end - begin, NULL);
+}
+
+static PyObject *value_of(const Rows *rows, Py_ssize_t row)
+{
+    if (flags_at(rows, row) & NULL_VALUE)
+        Py_RETURN_NONE;
+    return bytes_at(&rows->value, &rows->value_offsets, row);
+}
+
+static PyObject *key_of(const Rows *rows, Py_ssize_t row)
+{
+    unsigned char flags = flags_at(rows, row);
+    if (flags & NO_KEY)
+        Py_RETURN_NONE;
+    if (flags & ODD_KEY)
+        return text_at(&rows->key, &rows->key_offsets, row);
+    return bytes_at(&rows->key, &rows->key_offsets, row);
+}
+
+static PyObject *properties_of(const Rows *rows, int32_t header, int32_t end)
+{
+    PyObject *properties = PyDict_New();
+    for (; properties != NULL && header < end; header++) {
+        PyObject *name = text_at(&rows->name, &rows->name_offsets, header);
+        PyObject *value = text_at(&rows->header_value, &rows->header_value_offsets, header);
+        if (name == NULL || value == NULL || PyDict_SetItem(properties, name, value) < 0)
+            Py_CLEAR(properties);
+        Py_XDECREF(name);
+        Py_XDECREF(value);
+    }
+    return properties;
+}
+
+static PyObject *headers_of(const Rows *rows, Py_ssize_t row)
+{
+    int32_t first = int32_at(&rows->header_offsets, row), end = int32_at(&rows->header_offsets, row + 1);
+    if (flags_at(rows, row) & ODD_HEADERS)
+        return properties_of(rows, first, end);
+    PyObject *headers = PyTuple_New(end - first);
+    for (int32_t header = first; headers != NULL && header < end; header++) {
+        PyObject *name = text_at(&rows->name, &rows->name_offsets, header);
+        PyObject *value = bytes_at(&rows->header_value, &rows->header_value_offsets, header);
+        PyObject *pair = name == NULL || value == NULL ? NULL : PyTuple_Pack(2, name, value);
+        Py_XDECREF(name);
+        Py_XDECREF(value);
+        if (pair == NULL || PyTuple_SetItem(headers, header - first, pair) < 0)
+            Py_CLEAR(headers);
+    }
+    return headers;
+}
+
+static PyObject *coordinates_of(const Rows *rows, Py_ssize_t row)
+{
+    long long ledger = int64_at(&rows->ledger, row), entry = int64_at(&rows->entry, row);
+    int index = int32_at(&rows->batch_index, row);
+    if (flags_at(rows, row) & CHUNKED)
+        return Py_BuildValue("(LLiLL)", ledger, entry, index, (long long)int64_at(&rows->chunk_ledger, row),
+                             (long long)int64_at(&rows->chunk_entry, row));
+    return Py_BuildValue("(LLi)", ledger, entry, index);
+}
+
+static PyObject *detail_of(const Rows *rows, Py_ssize_t row)
+{
+    int size = int32_at(&rows->batch_size, row);
+    return size == 0 ? PyTuple_New(0) : Py_BuildValue("(i)", size);
+}
+
+static PyObject *rows_values(PyObject *self, PyObject *none)
+{
+    (void)none;
+    return list_of((Rows *)self, value_of);
+}
+
+static PyObject *rows_keys(PyObject *self, PyObject *none)
+{
+    (void)none;
+    return list_of((Rows *)self, key_of);
+}
+
+static PyObject *rows_headers(PyObject *self, PyObject *none)
+{
+    (void)none;
+    return list_of((Rows *)self, headers_of);
+}
+
+static PyObject *rows_coordinates(PyObject *self, PyObject *none)
+{
+    (void)none;
+    return list_of((Rows *)self, coordinates_of);
+}
+
+static PyObject *rows_details(PyObject *self, PyObject *none)
+{
+    (void)none;
+    return list_of((Rows *)self, detail_of);
+}
+
+/* Return behind which row a run ends: messages of one batch that follow each other, or a message without a batch. */
+static Py_ssize_t run_end(const Rows *rows, Py_ssize_t row)
+{
+    int64_t ledger = int64_at(&rows->ledger, row), entry = int64_at(&rows->entry, row);
+    int32_t index = int32_at(&rows->batch_index, row), size = int32_at(&rows->batch_size, row);
+    Py_ssize_t end = row + 1;
+    while (size > 0 && end < rows->count && index + (end - row) < size && int64_at(&rows->ledger, end) == ledger &&
+           int64_at(&rows->entry, end) == entry && int32_at(&rows->batch_index, end) == index + (end - row))
+        end++;
+    return end;
+}
+
+static PyObject *rows_runs(PyObject *self, PyObject *none)
+{
+    (void)none;
+    const Rows *rows = (const Rows *)self;
+    PyObject *runs = PyList_New(0);
+    Py_ssize_t row = 0;
+    while (runs != NULL && row < rows->count) {
+        Py_ssize_t end = run_end(rows, row);
+        PyObject *first = coordinates_of(rows, row), *detail = detail_of(rows, row);
+        PyObject *run = first == NULL || detail == NULL ? NULL : Py_BuildValue("(OOn)", first, detail, end - row);
+        if (run == NULL || PyList_Append(runs, run) < 0)
+            Py_CLEAR(runs);
+        Py_XDECREF(first);
+        Py_XDECREF(detail);
+        Py_XDECREF(run);
+        row = end;
+    }
+    return runs;
+}
+
+/* A bitmap of the rows that lack a flag, as Arrow marks valid values; None if all do. */
+static PyObject *rows_without(PyObject *self, PyObject *flag)
+{
+    const Rows *rows = (const Rows *)self;
+    long wanted = PyLong_AsLong(flag);
+    if (wanted == -1 && PyErr_Occurred())
+        return NULL;
+    if (!(rows->any & wanted))
+        Py_RETURN_NONE;
+    PyObject *bitmap = PyBytes_FromStringAndSize(NULL, (rows->count + 7) / 8);
+    char *bits = bitmap == NULL ? NULL : PyBytes_AsString(bitmap);
+    if (bits == NULL)
+        return NULL;
+    memset(bits, 0, (size_t)(rows->count + 7) / 8);
+    for (Py_ssize_t row = 0; row < rows->count; row++)
+        if (!(flags_at(rows, row) & wanted))
+            bits[row / 8] |= (char)(1 << row % 8);
+    return bitmap;
+}
+
+/* The memory of a column. It keeps the rows, which do not change any more. */
+typedef struct {
+    PyObject_HEAD
+    PyObject *rows;
+    memory *column;
+} Buffer;
+
+static PyObject *new_buffer(PyObject *rows, memory *column)
+{
+    allocfunc allocate = (allocfunc)PyType_GetSlot(buffer_type, Py_tp_alloc);
+    Buffer *buffer = (Buffer *)allocate(buffer_type, 0);
+    if (buffer != NULL) {
+        Py_INCREF(rows);
+        buffer->rows = rows;
+        buffer->column = column;
+    }
+    return (PyObject *)buffer;
+}
+
+static void buffer_free(PyObject *self)
+{
+    PyTypeObject *type = Py_TYPE(self);
+    Py_XDECREF(((Buffer *)self)->rows);
+    freefunc release = (freefunc)PyType_GetSlot(type, Py_tp_free);
+    release(self);
+    Py_DECREF(type);
+}
+
+static int buffer_get(PyObject *self, Py_buffer *view, int flags)
+{
+    static char nothing[8];
+    memory *column = ((Buffer *)self)->column;
+    void *bytes = column->bytes == NULL ? nothing : column->bytes;
+    return PyBuffer_FillInfo(view, self, bytes, (Py_ssize_t)column->length, 1, flags);
+}
+
+static PyObject *rows_buffer(PyObject *self, PyObject *argument)
+{
+    Rows *rows = (Rows *)self;
+    const char *wanted = PyUnicode_AsUTF8AndSize(argument, NULL);
+    if (wanted == NULL)
+        return NULL;
+#define FIND(name, ...) \
+    if (strcmp(wanted, #name) == 0) \
+        return new_buffer(self, &rows->name);
+    NUMBER_COLUMNS(FIND)
+    TEXT_COLUMNS(FIND)
+#undef FIND
+    return PyErr_Format(PyExc_ValueError, "no column %s", wanted);
+}
+
+static bool copy_text(memory *to, memory *to_offsets, const memory *from, const memory *offsets, Py_ssize_t row)
+{
+    int32_t begin = int32_at(offsets, row), end = int32_at(offsets, row + 1);
+    return put(to, from->bytes == NULL ? NULL : from->bytes + begin, end - begin) && put_offset(to_offsets, to);
+}
+
+static bool copy_row(Rows *to, const Rows *from, Py_ssize_t row)
+{
+#define COPY(name, type) \
+    if (!put(&to->name, from->name.bytes + row * (Py_ssize_t)sizeof(type), sizeof(type))) \
+        return false;
+    NUMBER_COLUMNS(COPY)
+#undef COPY
+    if (!copy_text(&to->value, &to->value_offsets, &from->value, &from->value_offsets, row) ||
+        !copy_text(&to->key, &to->key_offsets, &from->key, &from->key_offsets, row))
+        return false;
+    int32_t end = int32_at(&from->header_offsets, row + 1);
+    for (int32_t header = int32_at(&from->header_offsets, row); header < end; header++)
+        if (!copy_text(&to->name, &to->name_offsets, &from->name, &from->name_offsets, header) ||
+            !copy_text(&to->header_value, &to->header_value_offsets, &from->header_value,
+                       &from->header_value_offsets, header))
+            return false;
+    to->any |= flags_at(from, row);
+    to->count++;
+    return put_header_end(to);
+}
+
+/* rows.only(numbers): a copy of these rows. */
+static PyObject *rows_only(PyObject *self, PyObject *numbers)
+{
+    const Rows *from = (const Rows *)self;
+    Rows *chosen = new_rows();
+    PyObject *iterator = chosen == NULL ? NULL : PyObject_GetIter(numbers), *number;
+    while (iterator != NULL && (number = PyIter_Next(iterator)) != NULL) {
+        Py_ssize_t row = PyLong_AsSsize_t(number);
+        Py_DECREF(number);
+        if (row < 0 || row >= from->count) {
+            if (!PyErr_Occurred())
+                PyErr_SetString(PyExc_IndexError, "no such row");
+        } else if (copy_row(chosen, from, row))
+            continue;
+        else
+            PyErr_NoMemory();
+        break;
+    }
+    Py_XDECREF(iterator);
+    if (PyErr_Occurred())
+        Py_CLEAR(chosen);
+    return (PyObject *)chosen;
+}
+
+static Py_ssize_t rows_length(PyObject *self)
+{
+    return ((Rows *)self)->count;
+}
+
+static PyObject *rows_any(PyObject *self, void *nothing)
+{
+    (void)nothing;
+    return PyLong_FromLong(((Rows *)self)->any);
+}
+
+static PyMethodDef rows_methods[] = {
+    {"values", rows_values, METH_NOARGS, "Return the values; None for a null value."},
+    {"keys", rows_keys, METH_NOARGS, "Return the keys; None without one, text where it may be escaped."},
+    {"headers", rows_headers, METH_NOARGS, "Return the headers; the properties where they may be escaped."},
+    {"coordinates", rows_coordinates, METH_NOARGS, "Return the coordinates of the ids."},
+    {"details", rows_details, METH_NOARGS, "Return the size of each message's batch, or an empty tuple."},
+    {"runs", rows_runs, METH_NOARGS, "Return first coordinates, detail and length of each run."},
+    {"without", rows_without, METH_O, "Return a bitmap of the rows without this flag; None for all."},
+    {"buffer", rows_buffer, METH_O, "Return the memory of a column."},
+    {"only", rows_only, METH_O, "Return a copy of these rows."},
+    {NULL, NULL, 0, NULL},
+};
+
+static PyGetSetDef rows_attributes[] = {
+    {"any", rows_any, NULL, "The flags of all rows.", NULL},
+    {NULL, NULL, NULL, NULL, NULL},
+};
+
+static PyType_Slot rows_slots[] = {
+    {Py_tp_dealloc, rows_free},
+    {Py_tp_methods, rows_methods},
+    {Py_tp_getset, rows_attributes},
+    {Py_sq_length, rows_length},
+    {0, NULL},
+};
+
+static PyType_Spec rows_spec = {
+    "mqplug_pulsar_native._native.Rows", sizeof(Rows), 0,
+    Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION | Py_TPFLAGS_IMMUTABLETYPE, rows_slots,
+};
+
+static PyType_Slot buffer_slots[] = {
+    {Py_tp_dealloc, buffer_free},
+    {Py_bf_getbuffer, buffer_get},
+    {0, NULL},
+};
+
+static PyType_Spec buffer_spec = {
+    "mqplug_pulsar_native._native.Buffer", sizeof(Buffer), 0,
+    Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION | Py_TPFLAGS_IMMUTABLETYPE, buffer_slots,
+};
+
+static int add_reading(PyObject *module)
+{
+    if ((rows_type = make_type(module, &rows_spec)) == NULL || (buffer_type = make_type(module, &buffer_spec)) == NULL)
+        return -1;
+    if (PyModule_AddIntMacro(module, NULL_VALUE) < 0 || PyModule_AddIntMacro(module, NO_KEY) < 0 ||
+        PyModule_AddIntMacro(module, ODD_KEY) < 0 || PyModule_AddIntMacro(module, ODD_HEADERS) < 0 ||
+        PyModule_AddIntMacro(module, CHUNKED) < 0)
+        return -1;
+    return 0;
+}
 
 /* -- Sending ----------------------------------------------------------------------------------------------------- */
 
@@ -161,10 +899,13 @@ static PyObject *try_out(PyObject *module, PyObject *arguments)
 static PyMethodDef functions[] = {
     {"load", load, METH_O, "Take the library's functions from the client's extension module at this path."},
     {"try_out", try_out, METH_VARARGS, "Return the numbers of an id, and give a builder a key, and a property."},
+    {"collect", collect, METH_O, "Return the columns of a list of the client's messages."},
+    {"take", take, METH_VARARGS, "Return the columns of what a reader or consumer has now, and its result."},
     {NULL, NULL, 0, NULL},
 };
 
 static PyModuleDef_Slot slots[] = {
+    {Py_mod_exec, add_reading},
     {0, NULL},
 };
 
