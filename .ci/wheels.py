@@ -5,36 +5,59 @@ Usage: python .ci/wheels.py FOLDER [NAME ...], in the environment to install int
 
 from __future__ import annotations
 
+import os
 import re
+import shlex
+import shutil
 import subprocess
 import sys
+import sysconfig
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from zipfile import ZipFile
 
 ROOT = Path(__file__).resolve().parents[1]
 CORE_EXTRAS = "[arrow,cli,testing,yaml]"
+C_LIBRARIES = {"libc.so.6", "libdl.so.2"}  # the second is part of the first since glibc 2.34
 
 
 def main(out: Path, *others: str) -> None:
     """Build all wheels into `out`, check them, and install the core, the plugins and `others`."""
     core = build(ROOT, out)
-    plugins = [build(folder, out) for folder in sorted(ROOT.glob("plugins/mqplug-*"))]
+    folders = sorted(ROOT.glob("plugins/mqplug-*"))
+    if not compiler_is_there():
+        folders = [folder for folder in folders if not folder.name.endswith("-native")]
+    plugins = [build(folder, out) for folder in folders]
     contrib = [build(folder, out) for folder in sorted(ROOT.glob("contrib/mqplug-*"))]
-    for wheel in [core, *plugins, *contrib]:
-        check_packages(wheel)
-        check_description(wheel)
+    for wheel in plugins:
+        if "_native-" in wheel.name:
+            check_compiled(wheel)
     check_pages(core)
     check_alone(core, out / "bare")
     wanted = [wheel for wheel in contrib if wheel.name.partition("-")[0].replace("_", "-") in others]
     uv("pip", "install", "--python", sys.executable, f"{core}{CORE_EXTRAS}", *plugins, *wanted)
 
 
-def build(folder: Path, out: Path) -> Path:
-    """Build one wheel through its sdist, so that an old build/ in the tree does not leak into it."""
+def build(folder: Path, out: Path, *options: str, **environment: str) -> Path:
+    """Build one wheel through its sdist, so that an old build/ in the tree does not leak into it, and check it."""
     before = set(out.glob("*.whl"))
-    uv("build", "--out-dir", out, folder)
+    uv("build", "--out-dir", out, *options, folder, **environment)
     (wheel,) = set(out.glob("*.whl")) - before
+    check_packages(wheel)
+    check_description(wheel)
     return wheel
+
+
+def compiler_is_there() -> bool:
+    """Return whether there is a C compiler. If not, print that no compiled part is built, or end the run in CI."""
+    compiler = shlex.split(os.environ.get("CC") or sysconfig.get_config_var("CC") or "cc")[0]
+    if shutil.which(compiler):
+        return True
+    reason = f"no compiled part is built: there is no C compiler {compiler!r}"
+    if os.environ.get("CI", "").lower() == "true":
+        sys.exit(reason)
+    print(reason, file=sys.stderr)  # noqa: T201
+    return False
 
 
 def check_packages(wheel: Path) -> None:
@@ -55,6 +78,25 @@ def check_description(wheel: Path) -> None:
         sys.exit(f"{wheel.name}: the description has {f'relative links: {broken}' if broken else 'no Markdown type'}")
 
 
+def check_compiled(wheel: Path, newest_glibc: str = "2.999", *, sanitized: bool = False) -> None:
+    """Check that a compiled part is for every Python from 3.11, and needs the C library alone, no newer than this."""
+    with TemporaryDirectory() as folder:
+        names = [name for name in ZipFile(wheel).namelist() if name.endswith(".so")]
+        if "-cp311-abi3-" not in wheel.name or names != [f"{wheel.name.partition('-')[0]}/_native.abi3.so"]:
+            sys.exit(f"{wheel.name}: not one module of the stable ABI, but {names}")
+        library = ZipFile(wheel).extract(names[0], folder)
+        found = subprocess.run(["readelf", "-dVW", library], capture_output=True, text=True, check=True).stdout
+    foreign = set(re.findall(r"NEEDED.*\[(.*)\]", found)) - C_LIBRARIES
+    newer = {each for each in re.findall(r"GLIBC_([\d.]+)", found) if version(each) > version(newest_glibc)}
+    if newer or (foreign and not sanitized):
+        sys.exit(f"{wheel.name}: needs {', '.join([*foreign, *(f'glibc {each}' for each in newer)])}")
+
+
+def version(text: str) -> list[int]:
+    """Return the numbers of a version, to compare them."""
+    return [int(part) for part in text.split(".")]
+
+
 def check_pages(core: Path) -> None:
     """Check that the core ships each page of its documentation, for `mqplug docs`."""
     held = {Path(name).stem.lower() for name in ZipFile(core).namelist() if "/share/doc/mqplug/" in name}
@@ -70,9 +112,10 @@ def check_alone(core: Path, folder: Path) -> None:
     subprocess.run([folder / "bin/python", ROOT / ".ci/smoke.py"], check=True)
 
 
-def uv(*arguments: object) -> None:
-    """Run uv quietly. Its failure ends the run."""
-    subprocess.run(["uv", "--quiet", *map(str, arguments)], check=True)
+def uv(*arguments: object, **environment: str) -> None:
+    """Run uv quietly, with these variables besides its own. Its failure ends the run."""
+    subprocess.run(["uv", "--quiet", *map(str, arguments)], check=True, env={**os.environ, **environment})
 
 
-main(Path(sys.argv[1]), *sys.argv[2:])
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), *sys.argv[2:])

@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 
 import pytest
+from compiled_parts import compiled_part
 
-from mqplug_kafka_native import _native
+_native = compiled_part("mqplug_kafka_native._native")
 
 
 def test_a_library_without_the_functions_is_refused():

@@ -6,8 +6,9 @@ import math
 
 import _pulsar
 import pytest
+from compiled_parts import compiled_part
 
-from mqplug_pulsar_native import _native
+_native = compiled_part("mqplug_pulsar_native._native")
 
 
 def test_a_library_without_the_functions_is_refused():

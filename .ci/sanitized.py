@@ -1,0 +1,37 @@
+"""Run pytest with the sanitizers' libraries, for compiled parts that were built with -fsanitize=address,undefined.
+
+Usage: python .ci/sanitized.py ARGUMENT ..., as for pytest. The libraries must be the first that a process loads, so
+Python is started again with them; what the tests start, such as brokers, goes without.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+STARTED_AGAIN = "MQPLUG_SANITIZED"
+LIBRARIES = ("libasan.so", "libubsan.so", "libstdc++.so")  # the last, as Pulsar's client throws exceptions of C++
+OPTIONS = {
+    "ASAN_OPTIONS": "detect_leaks=0:abort_on_error=1",  # Python itself leaves memory behind
+    "UBSAN_OPTIONS": "print_stacktrace=1:halt_on_error=1",
+    "PYTHONMALLOC": "malloc",  # so that Python's objects have guarded borders, too
+}
+
+
+def main() -> None:
+    """Start Python again with the libraries, or run pytest if that has been done."""
+    if os.environ.pop(STARTED_AGAIN, None):
+        import pytest
+
+        del os.environ["LD_PRELOAD"]
+        sys.exit(pytest.main(sys.argv[1:]))
+    paths = [
+        subprocess.run(["gcc", f"-print-file-name={name}"], capture_output=True, text=True, check=True).stdout.strip()
+        for name in LIBRARIES
+    ]
+    os.environ.update({**OPTIONS, STARTED_AGAIN: "1", "LD_PRELOAD": " ".join(paths)})
+    os.execv(sys.executable, [sys.executable, *sys.argv])
+
+
+main()
