@@ -15,6 +15,7 @@ import pulsar
 
 import mqplug
 from mqplug.spi import Capabilities, Deadline
+from mqplug_pulsar._cluster import native_part
 from mqplug_pulsar._cluster.admin_interface import AdminInterface, AdminRefused
 from mqplug_pulsar._cluster.at_exit import close_at_exit
 from mqplug_pulsar._cluster.connection import ADMIN_CAPABILITIES, PROBE_NAME, ClusterFacts, PulsarConnection
@@ -33,6 +34,8 @@ def connect(settings: PulsarSettings, declared: Capabilities, timeout: float) ->
     """Connect, and check that a Pulsar broker answers and accepts the credentials."""
     deadline = Deadline(timeout)
     _check_files(settings)
+    for kind in ("reading", "sending"):
+        native_part.find(settings, kind)  # or a ConfigError, if the settings require it
     credentials = Credentials(settings)
     authentication = credentials.native()  # gets the first token, so that a wrong setting is named before any I/O
     names = NamespaceTopics(settings.tenant, settings.namespace)

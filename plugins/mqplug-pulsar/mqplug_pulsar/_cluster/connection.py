@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any, TypeVar
 from uuid import uuid4
@@ -14,6 +14,7 @@ import pulsar
 import mqplug
 from mqplug import Log, MessageId, Position
 from mqplug.spi import Capabilities, Deadline, Numbers, TopicInfo
+from mqplug_pulsar._cluster import native_part
 from mqplug_pulsar._cluster.admin_interface import ADMIN_URL_FIX, AdminInterface
 from mqplug_pulsar._cluster.broker_statistics import Ledgers
 from mqplug_pulsar._cluster.native_calls import NativeCalls
@@ -81,6 +82,9 @@ class PulsarConnection:
 
     def advice(self, capability: str) -> str | None:
         return ADMIN_URL_FIX if self.admin is None and capability in ADMIN_CAPABILITIES else None
+
+    def notes(self) -> Sequence[str]:
+        return native_part.notes(self.settings)
 
     def unwrap(self, kind: type[Any]) -> Any | None:
         return self.client if isinstance(self.client, kind) else None

@@ -1,0 +1,95 @@
+"""Whether the compiled part is used, and what operators are told of it. Nothing here needs a broker."""
+
+from __future__ import annotations
+
+import logging
+import sys
+
+import pulsar
+import pytest
+
+from mqplug import ConfigError
+from mqplug_pulsar import PulsarSettings
+from mqplug_pulsar._cluster import native_part
+
+AUTO, OFF, REQUIRED = (PulsarSettings(native=native) for native in ("auto", "off", "required"))
+
+
+@pytest.fixture(autouse=True)
+def _forget(monkeypatch):
+    """Begin without what this process found out, and end so."""
+    monkeypatch.setattr(native_part, "_given_up", {})
+    native_part._load.cache_clear()
+    yield
+    native_part._load.cache_clear()
+
+
+@pytest.fixture
+def not_installed(monkeypatch):
+    """Make the import of the compiled part fail as if it were not installed."""
+    monkeypatch.setitem(sys.modules, "mqplug_pulsar_native", None)  # import raises ModuleNotFoundError
+
+
+def test_off_is_the_plain_path():
+    """With ``native = "off"`` the compiled part is not used, and the note says so."""
+    assert native_part.find(OFF, "reading") is None
+    assert native_part.notes(OFF) == [
+        f"reads and sends through pulsar-client {pulsar.__version__} alone: native is off"
+    ]
+
+
+def test_not_installed_is_no_log_line(not_installed, caplog):
+    """Without the distribution the plain path serves, and only the note says that more is to be had."""
+    assert native_part.find(AUTO, "reading") is None
+    assert native_part.notes(AUTO)[0].endswith("alone: mqplug-pulsar-native is not installed")
+    assert caplog.records == []
+
+
+def test_required_names_what_to_install(not_installed):
+    """With ``native = "required"`` a missing distribution is an error that names it."""
+    with pytest.raises(ConfigError, match="mqplug-pulsar-native is not installed") as caught:
+        native_part.find(REQUIRED, "sending")
+    assert "pip install 'mqplug-pulsar[native]'" in str(caught.value.fix)
+
+
+def test_an_unknown_client_is_the_plain_path(monkeypatch, caplog):
+    """With a release of pulsar-client that was not tested, the plain path serves, and one log line says so."""
+    monkeypatch.setattr(pulsar, "__version__", "4.0.0")
+    with caplog.at_level(logging.WARNING, "mqplug.pulsar"):
+        assert [native_part.find(AUTO, kind) for kind in ("reading", "sending", "reading")] == [None] * 3
+    assert [record.getMessage() for record in caplog.records] == [
+        "the plain client reads and sends, not mqplug-pulsar-native: it is not tested with pulsar-client 4.0.0"
+    ]
+
+
+def test_a_library_that_does_not_fit_is_the_plain_path(monkeypatch, caplog):
+    """What the compiled part says when it is imported is logged once."""
+
+    class Refusing:
+        def find_spec(self, name, path=None, target=None):
+            if name == "mqplug_pulsar_native":
+                raise ImportError("libpulsar lacks the function pulsar_x")
+
+    monkeypatch.delitem(sys.modules, "mqplug_pulsar_native", raising=False)
+    monkeypatch.setattr(sys, "meta_path", [Refusing(), *sys.meta_path])
+    with caplog.at_level(logging.WARNING, "mqplug.pulsar"):
+        assert native_part.notes(AUTO)[0].endswith("alone: libpulsar lacks the function pulsar_x")
+    assert len(caplog.records) == 1
+
+
+def test_reading_and_sending_are_given_up_apart(caplog):
+    """One that is given up is logged once, and its reason noted; the other one goes on."""
+    pytest.importorskip("mqplug_pulsar_native", exc_type=ImportError)
+    with caplog.at_level(logging.WARNING, "mqplug.pulsar"):
+        native_part.give_up("reading", "its keys differ")
+        native_part.give_up("reading", "its values differ")
+    assert [record.getMessage() for record in caplog.records] == [
+        "the plain client reads from now on, not mqplug-pulsar-native: its keys differ"
+    ]
+    assert native_part.find(AUTO, "reading") is None
+    assert native_part.find(AUTO, "sending") is not None
+    sends, reads = native_part.notes(AUTO)
+    assert sends.startswith("sends through mqplug-pulsar-native 0.1.0 over pulsar-client 3.13")
+    assert reads.endswith("alone: its keys differ")
+    with pytest.raises(ConfigError, match="its keys differ"):
+        native_part.find(REQUIRED, "reading")
