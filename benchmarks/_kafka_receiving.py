@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 from uuid import uuid4
@@ -11,7 +11,9 @@ import pyarrow as pa
 from confluent_kafka import Consumer, Message, TopicPartition
 
 import mqplug
+from benchmarks._compiled_parts import MeasuredClients
 from benchmarks._contests import Contest, Side, Work
+from benchmarks._kafka_ceiling import counting_side
 from benchmarks._kafka_java import JavaTools
 from benchmarks._load import BATCH_MESSAGES, Load
 from benchmarks._measured_loops import receive_and_ack_each, receive_each, receive_values
@@ -41,22 +43,9 @@ def topic_of(load: Load) -> str:
     return f"full-{load.size}-{load.partitions}"
 
 
-def receiving_contests(mq: mqplug.Client, bootstrap: str, load: Load, java: JavaTools) -> list[Contest]:
+def receiving_contests(clients: MeasuredClients, bootstrap: str, load: Load, java: JavaTools) -> list[Contest]:
     """Return the contests: in batches, message by message, and with acks. The first message is not timed."""
     topic, messages = topic_of(load), load.messages
-
-    def ours(words: str, loop: Callable[[mqplug.Consumer, int], int], *, grouped: bool = False) -> Side:
-        @contextmanager
-        def prepare() -> Iterator[Work]:
-            group = f"ours-{uuid4().hex}" if grouped else None
-            with mq.consumer(topic, group=group, start=mqplug.EARLIEST) as consumer:
-                first = consumer.receive(30)
-                assert first is not None
-                if grouped:
-                    consumer.ack(first)
-                yield lambda: loop(consumer, messages - 1)
-
-        return Side("mqplug", words, prepare)
 
     def raw(name: str, words: str, loop: Callable[[Consumer, int], int], *, grouped: bool = False) -> Side:
         @contextmanager
@@ -72,35 +61,56 @@ def receiving_contests(mq: mqplug.Client, bootstrap: str, load: Load, java: Java
 
         return Side(name, words, prepare)
 
-    to_arrow = Contest(
-        name=f"kafka: consume to Arrow; {load.name}", min_speed_ratios={"consume": 0.9},
-        ours=ours("receive_many(1000).to_arrow() of six columns", _arrow_batches),
-        rivals=[raw("consume", "confluent-kafka: consume(1000), the getters of six columns, Arrow", _raw_arrow)],
-    )  # fmt: skip
-    polled = raw("poll", "confluent-kafka: poll() a message, value() and key() read", _raw_poll)
+    in_batches, *without = clients.receiving(topic, messages, "receive_many(1000).values", receive_values)
+    to_arrow, *arrow_without = clients.receiving(
+        topic, messages, "receive_many(1000).to_arrow() of six columns", _arrow_batches
+    )
+    each, *each_without = clients.receiving(
+        topic, messages, "for message in consumer: message.value, message.key", receive_each
+    )
+    acked, *_ = clients.receiving(  # groups are read by the plain client
+        topic, messages, "value and key read, consumer.ack(message)", receive_and_ack_each, grouped=True
+    )
+    ceiling = counting_side({"bootstrap.servers": bootstrap, **_as_text(CONSUMER_OPTIONS)}, topic, load)
     return [
         Contest(
-            name=f"kafka: consume in batches; {load.name}", min_speed_ratios={"consume": 0.95},
-            ours=ours("receive_many(1000).values", receive_values),
+            name=f"kafka: consume in batches; {load.name}", ours=in_batches,
             rivals=[
                 raw("consume", "confluent-kafka: consume(1000), value() of each", _raw_batches),
-                *java.consuming(topic, messages),
+                *without, ceiling, *java.consuming(topic, messages),
             ],
+            min_speed_ratios=clients.aims_without_part({"consume": 0.95}),
+            min_cpu_ratios=clients.aims_with_part({"consume": 1.5}),
         ),
-        to_arrow,
         Contest(
-            name=f"kafka: consume message by message; {load.name}", min_speed_ratios={"poll": 0.8},
-            ours=ours("for message in consumer: message.value, message.key", receive_each),
+            name=f"kafka: consume to Arrow; {load.name}", ours=to_arrow,
             rivals=[
-                polled, raw("consume", "confluent-kafka: a loop over consume(1000), value() and key() read", _raw_loop),
+                raw("consume", "confluent-kafka: consume(1000), the getters of six columns, Arrow", _raw_arrow),
+                *arrow_without, ceiling,
             ],
+            min_speed_ratios=clients.aims_without_part({"consume": 0.9}),
+            min_cpu_ratios=clients.aims_with_part({"consume": 2.5}),
         ),
         Contest(
-            name=f"kafka: consume message by message, and ack; {load.name}", min_speed_ratios={"poll": 0.7},
-            ours=ours("value and key read, consumer.ack(message)", receive_and_ack_each, grouped=True),
+            name=f"kafka: consume message by message; {load.name}", ours=each,
+            rivals=[
+                raw("poll", "confluent-kafka: poll() a message, value() and key() read", _raw_poll),
+                raw("consume", "confluent-kafka: a loop over consume(1000), value() and key() read", _raw_loop),
+                *each_without,
+            ],
+            min_speed_ratios=clients.aims_without_part({"poll": 0.8}),
+            min_cpu_ratios=clients.aims_with_part({"poll": 1.0}),
+        ),
+        Contest(
+            name=f"kafka: consume message by message, and ack; {load.name}", ours=acked,
             rivals=[raw("poll", "confluent-kafka: the same with store_offsets(message)", _raw_ack, grouped=True)],
+            min_speed_ratios={"poll": 0.7},
         ),
     ]  # fmt: skip
+
+
+def _as_text(options: Mapping[str, Any]) -> dict[str, str]:
+    return {name: str(value).lower() for name, value in options.items()}
 
 
 def _arrow_batches(consumer: mqplug.Consumer, messages: int) -> int:

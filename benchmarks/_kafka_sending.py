@@ -9,7 +9,7 @@ from typing import Any
 import attrs
 from confluent_kafka import KafkaError, Message, Producer
 
-import mqplug
+from benchmarks._compiled_parts import MeasuredClients, SendingLoop
 from benchmarks._contests import Contest, Side, Work
 from benchmarks._kafka_java import JavaTools
 from benchmarks._load import BATCH_MESSAGES, Load
@@ -49,18 +49,10 @@ class SendLoad:
         return f"sink-{self.partitions}"
 
 
-def sending_contests(mq: mqplug.Client, bootstrap: str, load: SendLoad, java: JavaTools) -> list[Contest]:
+def sending_contests(clients: MeasuredClients, bootstrap: str, load: SendLoad, java: JavaTools) -> list[Contest]:
     """Return the contests: results ignored, results read, and many at once. Each waits until all are stored."""
     value = b"x" * load.size
-
-    def ours(words: str, loop: Callable[[mqplug.Producer, bytes, int], int]) -> Side:
-        @contextmanager
-        def prepare() -> Iterator[Work]:
-            with mq.producer(load.topic) as out:
-                out.send(value)
-                yield lambda: loop(out, value, load.messages)
-
-        return Side("mqplug", words, prepare)
+    each = f"{load.size} B, {load.partitions} partition{'s' * (load.partitions > 1)}"
 
     def raw(name: str, words: str, loop: RawLoop, options: Mapping[str, Any] = PRODUCER_OPTIONS) -> Side:
         @contextmanager
@@ -78,26 +70,24 @@ def sending_contests(mq: mqplug.Client, bootstrap: str, load: SendLoad, java: Ja
             raw("as it comes", f"confluent-kafka, its own options (not idempotent): {words}", loop, {}),
         ]
 
-    each = f"{load.size} B, {load.partitions} partition{'s' * (load.partitions > 1)}"
+    def contest(kind: str, loop: SendingLoop, words: str, others: list[Side], plain: float, part: float) -> Contest:
+        ours, *without = clients.sending(load.topic, value, load.messages, words, loop)
+        return Contest(
+            name=f"kafka: {kind}; {each}", ours=ours, rivals=[*others[:1], *without, *others[1:]],
+            min_speed_ratios=clients.aims_without_part({"produce": plain}),
+            min_cpu_ratios=clients.aims_with_part({"produce": part}),
+        )  # fmt: skip
+
+    tools = java.producing(load.topic, load.size, load.messages)
+    watched = rivals("produce() with a callback that keeps the offset", _raw_kept)
+    many = rivals("1000 produce() with that callback, flush()", _raw_many)
     return [
-        Contest(
-            name=f"kafka: submit, unwatched; {each}", min_speed_ratios={"produce": 0.38},
-            ours=ours("submit(value), flush()", submit_all),
-            rivals=[
-                *rivals("produce(topic, value), flush()", _raw_submit),
-                *java.producing(load.topic, load.size, load.messages),
-            ],
+        contest(
+            "submit, unwatched", submit_all, "submit(value), flush()",
+            [*rivals("produce(topic, value), flush()", _raw_submit), *tools], plain=0.38, part=0.95,
         ),
-        Contest(
-            name=f"kafka: submit, results kept; {each}", min_speed_ratios={"produce": 0.6},
-            ours=ours("submit(value), then result() of each", submit_and_keep),
-            rivals=rivals("produce() with a callback that keeps the offset", _raw_kept),
-        ),
-        Contest(
-            name=f"kafka: send many; {each}", min_speed_ratios={"produce": 0.95},
-            ours=ours("send_many([value] * 1000)", send_batches),
-            rivals=rivals("1000 produce() with that callback, flush()", _raw_many),
-        ),
+        contest("submit, results kept", submit_and_keep, "submit(value), then result() of each", watched, 0.6, 1.0),
+        contest("send many", send_batches, "send_many([value] * 1000)", many, 0.95, 1.2),
     ]  # fmt: skip
 
 

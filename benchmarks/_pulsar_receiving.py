@@ -11,6 +11,7 @@ import pulsar
 import pyarrow as pa
 
 import mqplug
+from benchmarks._compiled_parts import MeasuredClients, ReceivingLoop
 from benchmarks._contests import Contest, Side, Work
 from benchmarks._load import BATCH_MESSAGES, Load
 from benchmarks._measured_loops import receive_and_ack_each, receive_each, receive_values
@@ -40,22 +41,9 @@ def topic_of(load: Load) -> str:
     return f"full-{load.size}"
 
 
-def receiving_contests(mq: mqplug.Client, client: pulsar.Client, load: Load, java: JavaTools) -> list[Contest]:
+def receiving_contests(clients: MeasuredClients, client: pulsar.Client, load: Load, java: JavaTools) -> list[Contest]:
     """Return the contests: message by message, with acks, and in batches. The first message is not timed."""
     topic, messages = topic_of(load), load.messages
-
-    def ours(words: str, loop: Callable[[mqplug.Consumer, int], int], *, grouped: bool = False) -> Side:
-        @contextmanager
-        def prepare() -> Iterator[Work]:
-            group = f"ours-{uuid4().hex}" if grouped else None
-            with mq.consumer(topic, group=group, start=mqplug.EARLIEST) as consumer:
-                first = consumer.receive(30)
-                assert first is not None
-                if grouped:
-                    consumer.ack(first)
-                yield lambda: loop(consumer, messages - 1)
-
-        return Side("mqplug", words, prepare)
 
     def reader(words: str, loop: Callable[[Any, int], int]) -> Side:
         @contextmanager
@@ -87,35 +75,42 @@ def receiving_contests(mq: mqplug.Client, client: pulsar.Client, load: Load, jav
                    lambda native, most: work(_received(native, most)), batch_receive_policy=policy),
         ]  # fmt: skip
 
+    def contest(
+        kind: str, words: str, loop: ReceivingLoop, rivals: list[Side], plain: float, part: float, grouped: bool = False
+    ) -> Contest:
+        ours, *without = clients.receiving(topic, messages, words, loop, grouped=grouped)
+        judged = rivals[-1].name if rivals[-1].name == "batch_receive" else rivals[0].name
+        return Contest(
+            name=f"pulsar: consume {kind}; {load.size} B", ours=ours, rivals=[*rivals, *without],
+            min_cpu_ratios={**clients.aims_without_part({judged: plain}), **clients.aims_with_part({judged: part})},
+        )  # fmt: skip
+
+    acked = [
+        member("receive", "mqplug's options: receive(), both read, acknowledge()", _raw_ack, **MEMBER_OPTIONS),
+        member("as it comes", "its own options: receive(), both read, acknowledge()", _raw_ack),
+        *java.consuming(native_topic(topic), messages),
+    ]
+    fields = "receive_many(1000): ids, keys, values, headers, times, attempts"
     return [
-        Contest(
-            name=f"pulsar: consume message by message; {load.size} B", min_cpu_ratios={"read_next": 0.6},
-            ours=ours("for message in consumer: message.value, message.key", receive_each),
-            rivals=[reader("read_next(), data() and partition_key()", _raw_loop)],
+        contest(
+            "message by message", "for message in consumer: message.value, message.key", receive_each,
+            [reader("read_next(), data() and partition_key()", _raw_loop)], plain=0.6, part=0.8,
         ),
-        Contest(
-            name=f"pulsar: consume message by message, and ack; {load.size} B", min_cpu_ratios={"receive": 0.6},
-            ours=ours("value and key read, consumer.ack(message)", receive_and_ack_each, grouped=True),
-            rivals=[
-                member("receive", "mqplug's options: receive(), both read, acknowledge()", _raw_ack, **MEMBER_OPTIONS),
-                member("as it comes", "its own options: receive(), both read, acknowledge()", _raw_ack),
-                *java.consuming(native_topic(topic), messages),
-            ],
+        contest(
+            "message by message, and ack", "value and key read, consumer.ack(message)", receive_and_ack_each,
+            acked, plain=0.6, part=0.6, grouped=True,
         ),
-        Contest(
-            name=f"pulsar: consume in batches, values; {load.size} B", min_cpu_ratios={"batch_receive": 0.8},
-            ours=ours("receive_many(1000).values", receive_values),
-            rivals=in_batches("data() of each", _raw_values),
+        contest(
+            "in batches, values", "receive_many(1000).values", receive_values,
+            in_batches("data() of each", _raw_values), plain=0.8, part=1.5,
         ),
-        Contest(
-            name=f"pulsar: consume in batches, all fields; {load.size} B", min_cpu_ratios={"batch_receive": 0.8},
-            ours=ours("receive_many(1000): ids, keys, values, headers, times, attempts", _fields),
-            rivals=in_batches("the getters of the same", _raw_fields),
+        contest(
+            "in batches, all fields", fields, _fields,
+            in_batches("the getters of the same", _raw_fields), plain=0.8, part=1.5,
         ),
-        Contest(
-            name=f"pulsar: consume to Arrow; {load.size} B", min_cpu_ratios={"batch_receive": 0.7},
-            ours=ours("receive_many(1000).to_arrow() of six columns", _arrow),
-            rivals=in_batches("the getters of six columns, Arrow", _raw_arrow),
+        contest(
+            "to Arrow", "receive_many(1000).to_arrow() of six columns", _arrow,
+            in_batches("the getters of six columns, Arrow", _raw_arrow), plain=0.7, part=2.5,
         ),
     ]  # fmt: skip
 

@@ -11,7 +11,7 @@ import _pulsar
 import attrs
 import pulsar
 
-import mqplug
+from benchmarks._compiled_parts import MeasuredClients, SendingLoop
 from benchmarks._contests import Contest, Side, Work
 from benchmarks._load import BATCH_MESSAGES, Load
 from benchmarks._measured_loops import send_batches, submit_all, submit_and_keep
@@ -55,18 +55,9 @@ class SendLoad:
         return f"sink-{self.size}"
 
 
-def sending_contests(mq: mqplug.Client, client: pulsar.Client, load: SendLoad, java: JavaTools) -> list[Contest]:
+def sending_contests(clients: MeasuredClients, client: pulsar.Client, load: SendLoad, java: JavaTools) -> list[Contest]:
     """Return the contests: results ignored, results read, and many at once. Each waits until all are stored."""
     value = b"x" * load.size
-
-    def ours(words: str, loop: Callable[[mqplug.Producer, bytes, int], int]) -> Side:
-        @contextmanager
-        def prepare() -> Iterator[Work]:
-            with mq.producer(load.topic) as out:
-                out.send(value)
-                yield lambda: loop(out, value, load.messages)
-
-        return Side("mqplug", words, prepare)
 
     def raw(
         name: str, words: str, loop: RawLoop, options: Mapping[str, Any] = PRODUCER_OPTIONS, share: int = 1
@@ -88,25 +79,24 @@ def sending_contests(mq: mqplug.Client, client: pulsar.Client, load: SendLoad, j
                 UNBATCHED_SHARE),
         ]  # fmt: skip
 
+    def contest(kind: str, loop: SendingLoop, words: str, others: list[Side], plain: float, part: float) -> Contest:
+        ours, *without = clients.sending(load.topic, value, load.messages, words, loop)
+        aims = {**clients.aims_without_part({"send_async": plain}), **clients.aims_with_part({"send_async": part})}
+        return Contest(
+            name=f"pulsar: {kind}; {load.size} B", ours=ours, rivals=[*others[:1], *without, *others[1:]],
+            min_cpu_ratios=aims,
+        )  # fmt: skip
+
+    tools = java.producing(native_topic(load.topic), load.size)
+    watched = rivals("send_async() with a callback that keeps the id", _raw_kept)
+    many = rivals("1000 send_async() with that callback, then wait for the last report", _raw_many)
     return [
-        Contest(
-            name=f"pulsar: submit, unwatched; {load.size} B", min_cpu_ratios={"send_async": 0.4},
-            ours=ours("submit(value), flush()", submit_all),
-            rivals=[
-                *rivals("send_async(value, None), flush()", _raw_submit),
-                *java.producing(native_topic(load.topic), load.size),
-            ],
+        contest(
+            "submit, unwatched", submit_all, "submit(value), flush()",
+            [*rivals("send_async(value, None), flush()", _raw_submit), *tools], plain=0.4, part=0.95,
         ),
-        Contest(
-            name=f"pulsar: submit, results kept; {load.size} B", min_cpu_ratios={"send_async": 0.65},
-            ours=ours("submit(value), then result() of each", submit_and_keep),
-            rivals=rivals("send_async() with a callback that keeps the id", _raw_kept),
-        ),
-        Contest(
-            name=f"pulsar: send many; {load.size} B", min_cpu_ratios={"send_async": 0.8},
-            ours=ours("send_many([value] * 1000)", send_batches),
-            rivals=rivals("1000 send_async() with that callback, then wait for the last report", _raw_many),
-        ),
+        contest("submit, results kept", submit_and_keep, "submit(value), then result() of each", watched, 0.65, 2.0),
+        contest("send many", send_batches, "send_many([value] * 1000)", many, 0.8, 2.0),
     ]  # fmt: skip
 
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 
 import pulsar as pulsar_client
 
-import mqplug
+from benchmarks._compiled_parts import measured_clients
 from benchmarks._contests import Contest
 from benchmarks._load import Load
 from benchmarks._pulsar_java import JavaTools
@@ -23,20 +23,23 @@ OPERATION_TIMEOUT_S = 30  # the first producer on a busy machine takes seconds
 @contextmanager
 def contests(*, quick: bool) -> Iterator[Sequence[Contest]]:
     """Yield the contests; the broker runs within the block."""
-    with PulsarServer() as server, mqplug.connect(server.url) as mq, closing(_native_client(server)) as client:
+    with ExitStack() as stack:
+        server = stack.enter_context(PulsarServer())
+        clients = stack.enter_context(measured_clients(server.url, "mqplug_pulsar_native"))
+        client = stack.enter_context(closing(_native_client(server)))
         java = JavaTools(server, quick=quick)
         if java.missing:
             print(f"Java's pulsar-perf is omitted: {java.missing}")
         sends = [SendLoad(size, 2_000 if quick else SENT_MESSAGES) for size in READ_BATCHES]
         for send in sends:
-            mq.create_topic(send.topic, partitions=1)
+            clients.installed.create_topic(send.topic, partitions=1)
         reads = [Load(size, 1, 4 if quick else batches) for size, batches in READ_BATCHES.items()]
         for load in reads:
-            mq.create_topic(topic_of(load), partitions=1)
+            clients.installed.create_topic(topic_of(load), partitions=1)
             fill_topic(client, topic_of(load), load)
         yield [
-            *(each for load in sends for each in sending_contests(mq, client, load, java)),
-            *(each for load in reads for each in receiving_contests(mq, client, load, java)),
+            *(each for load in sends for each in sending_contests(clients, client, load, java)),
+            *(each for load in reads for each in receiving_contests(clients, client, load, java)),
         ]
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
+from importlib.util import find_spec
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -22,6 +23,9 @@ PACED_MESSAGES = 200
 
 ROCKSMQ_AIMS: Mapping[int, Mapping[str, float]] = {128: {"constant": 0.6}, 1024: {"constant": 0.85}}
 KAFKA_AIMS: Mapping[int, Mapping[str, float]] = {128: {"connector": 1.5}, 1024: {"connector": 1.7}}
+KAFKA_AIMS_WITH_PART: Mapping[int, Mapping[str, float]] = {
+    size: {"connector": 2.0, "tuned": 1.0} for size in KAFKA_AIMS
+}
 
 
 @contextmanager
@@ -32,7 +36,8 @@ def contests(*, quick: bool) -> Iterator[Sequence[Contest]]:
         rocksmq = stack.enter_context(running_rocksmq())
         kafka, connectors = stack.enter_context(running_kafka())
         folder = Path(stack.enter_context(TemporaryDirectory(prefix="spark-rows-")))
-        backends = ((rocksmq, ROCKSMQ_AIMS), (kafka, KAFKA_AIMS))
+        kafka_aims = KAFKA_AIMS_WITH_PART if find_spec("mqplug_kafka_native") else KAFKA_AIMS
+        backends = ((rocksmq, ROCKSMQ_AIMS), (kafka, kafka_aims))
         found: list[Contest] = []
         for size in READ_BATCHES:
             read, written = (Load(size, PARTITIONS, PARTITIONS if quick else batches[size]) for batches in

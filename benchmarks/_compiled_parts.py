@@ -1,0 +1,84 @@
+"""mqplug with its compiled part and without, as sides of a contest, and the aims of both."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from importlib.util import find_spec
+from uuid import uuid4
+
+import attrs
+
+import mqplug
+from benchmarks._contests import Side, Work
+from mqplug._client.diagnosis import diagnose
+
+ReceivingLoop = Callable[[mqplug.Consumer, int], int]
+SendingLoop = Callable[[mqplug.Producer, bytes, int], int]
+
+
+@attrs.frozen
+class MeasuredClients:
+    """The client as it is installed; if the compiled part is, also one that leaves it alone."""
+
+    installed: mqplug.Client
+    without_part: mqplug.Client | None
+
+    def aims_with_part(self, aims: Mapping[str, float]) -> Mapping[str, float]:
+        """Return the aims if there is a compiled part, or none."""
+        return aims if self.without_part else {}
+
+    def aims_without_part(self, aims: Mapping[str, float]) -> Mapping[str, float]:
+        """Return the aims if there is no compiled part, or none."""
+        return {} if self.without_part else aims
+
+    def receiving(
+        self, topic: str, messages: int, words: str, loop: ReceivingLoop, *, grouped: bool = False
+    ) -> list[Side]:
+        """Return the sides that read the messages of a topic. The first message is not timed."""
+
+        def side(name: str, words: str, client: mqplug.Client) -> Side:
+            @contextmanager
+            def prepare() -> Iterator[Work]:
+                group = f"ours-{uuid4().hex}" if grouped else None
+                with client.consumer(topic, group=group, start=mqplug.EARLIEST) as consumer:
+                    first = consumer.receive(30)
+                    assert first is not None
+                    if grouped:
+                        consumer.ack(first)
+                    yield lambda: loop(consumer, messages - 1)
+
+            return Side(name, words, prepare)
+
+        return self._sides(words, side)
+
+    def sending(self, topic: str, value: bytes, messages: int, words: str, loop: SendingLoop) -> list[Side]:
+        """Return the sides that send a value to a topic, over and over."""
+
+        def side(name: str, words: str, client: mqplug.Client) -> Side:
+            @contextmanager
+            def prepare() -> Iterator[Work]:
+                with client.producer(topic) as out:
+                    out.send(value)
+                    yield lambda: loop(out, value, messages)
+
+            return Side(name, words, prepare)
+
+        return self._sides(words, side)
+
+    def _sides(self, words: str, side: Callable[[str, str, mqplug.Client], Side]) -> list[Side]:
+        sides = [side("mqplug", words, self.installed)]
+        if self.without_part:
+            sides.append(side("plain", "the same with native = off", self.without_part))
+        return sides
+
+
+@contextmanager
+def measured_clients(url: str, part: str) -> Iterator[MeasuredClients]:
+    """Yield the clients of a server, and print what the first says of its compiled part."""
+    print(*diagnose(url, 30).notes or [f"without {part.replace('_', '-')}"], sep="\n")
+    with ExitStack() as stack:
+        installed = stack.enter_context(mqplug.connect(url))
+        found = find_spec(part) is not None
+        plain = stack.enter_context(mqplug.connect(f"{url}{'&' if '?' in url else '?'}native=off")) if found else None
+        yield MeasuredClients(installed, plain)
