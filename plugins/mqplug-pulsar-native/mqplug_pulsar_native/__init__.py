@@ -14,14 +14,28 @@ from mqplug_pulsar_native._native import (
     NULL_VALUE,
     ODD_HEADERS,
     ODD_KEY,
+    ReportBox,
     Rows,
+    RunReport,
     collect,
     load,
     take,
     try_out,
 )
 
-__all__ = ["CHUNKED", "NO_KEY", "NULL_VALUE", "ODD_HEADERS", "ODD_KEY", "Rows", "__version__", "collect", "take"]
+__all__ = [
+    "CHUNKED",
+    "NO_KEY",
+    "NULL_VALUE",
+    "ODD_HEADERS",
+    "ODD_KEY",
+    "ReportBox",
+    "Rows",
+    "RunReport",
+    "__version__",
+    "collect",
+    "take",
+]
 
 __version__ = "0.1.0"
 

@@ -14,10 +14,16 @@
 #include <Python.h>
 
 #include <dlfcn.h>
+#include <errno.h>
+#include <poll.h>
+#include <pthread.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
 
 /* -- The library's functions ------------------------------------------------------------------------------------- */
 
@@ -894,6 +900,809 @@ static int add_reading(PyObject *module)
 
 /* -- Sending ----------------------------------------------------------------------------------------------------- */
 
+/* A run goes down in one call: its columns are read with Python's lock, then its messages are built and sent without.
+ * The library's threads note what became of each message in an array, and the last one puts the run's number into the
+ * box that somebody waits at. They never call Python.
+ */
+
+#define NOT_REPORTED (-1)
+
+struct sent_run;
+
+/* What became of one message. `result` is written last. */
+struct report {
+    struct sent_run *run;
+    int64_t ledger, entry;
+    int32_t batch_index, batch_size;
+    _Atomic int result;
+};
+
+/* The finished runs. It belongs to a ReportBox, and to each run that is on its way. */
+struct box {
+    atomic_size_t owners;
+    pthread_mutex_t lock;
+    struct sent_run *finished, **last_link;
+    int bell; /* an eventfd, so that waiting for it ends with a signal, too */
+};
+
+/* It belongs to a RunReport and, until all is reported, to the library; then to the box, until it is taken from there. */
+struct sent_run {
+    atomic_size_t owners;
+    atomic_size_t on_their_way;
+    struct box *box;
+    struct sent_run *next;
+    long long number;
+    size_t count;
+    struct report reports[];
+};
+
+static struct box *box_create(void)
+{
+    struct box *box = calloc(1, sizeof *box);
+    if (box == NULL)
+        return NULL;
+    box->bell = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (box->bell < 0 || pthread_mutex_init(&box->lock, NULL) != 0) {
+        if (box->bell >= 0)
+            close(box->bell);
+        free(box);
+        return NULL;
+    }
+    box->last_link = &box->finished;
+    atomic_init(&box->owners, 1);
+    return box;
+}
+
+static void run_leave(struct sent_run *run)
+{
+    if (atomic_fetch_sub(&run->owners, 1) == 1)
+        free(run);
+}
+
+static void box_leave(struct box *box)
+{
+    if (atomic_fetch_sub(&box->owners, 1) != 1)
+        return;
+    while (box->finished != NULL) {
+        struct sent_run *run = box->finished;
+        box->finished = run->next;
+        run_leave(run);
+    }
+    close(box->bell);
+    pthread_mutex_destroy(&box->lock);
+    free(box);
+}
+
+static void box_ring(struct box *box)
+{
+    uint64_t once = 1;
+    while (write(box->bell, &once, sizeof once) < 0 && errno == EINTR) /* one that rings already needs no more */
+        ;
+}
+
+static void box_silence(struct box *box)
+{
+    uint64_t rung;
+    while (read(box->bell, &rung, sizeof rung) < 0 && errno == EINTR)
+        ;
+}
+
+static struct sent_run *run_create(struct box *box, long long number, size_t count)
+{
+    if (count > (SIZE_MAX - sizeof(struct sent_run)) / sizeof(struct report))
+        return NULL;
+    struct sent_run *run = malloc(sizeof *run + count * sizeof(struct report));
+    if (run == NULL)
+        return NULL;
+    atomic_init(&run->owners, 2);
+    atomic_init(&run->on_their_way, count);
+    run->box = box;
+    run->next = NULL;
+    run->number = number;
+    run->count = count;
+    for (size_t row = 0; row < count; row++) {
+        run->reports[row].run = run;
+        atomic_init(&run->reports[row].result, NOT_REPORTED);
+    }
+    atomic_fetch_add(&box->owners, 1); /* until it is finished */
+    return run;
+}
+
+/* Called by the library's threads, or within the call that sends, once for each message. */
+static void on_report(int result, struct library_id *id, void *context)
+{
+    struct report *report = context;
+    struct sent_run *run = report->run;
+    if (id != NULL) {
+        report->ledger = id_ledger(id);
+        report->entry = id_entry(id);
+        report->batch_index = id_batch_index(id);
+        report->batch_size = id_batch_size(id);
+        pulsar_message_id_free(id);
+    }
+    atomic_store_explicit(&report->result, result, memory_order_release);
+    if (atomic_fetch_sub(&run->on_their_way, 1) != 1)
+        return;
+    struct box *box = run->box;
+    pthread_mutex_lock(&box->lock);
+    *box->last_link = run;
+    box->last_link = &run->next;
+    pthread_mutex_unlock(&box->lock); /* from here on the run may be freed */
+    box_ring(box);
+    box_leave(box);
+}
+
+/* -- Sending: the columns of a run */
+
+/* Arrow's C data interface, as published. */
+struct ArrowArray {
+    int64_t length, null_count, offset, n_buffers, n_children;
+    const void **buffers;
+    struct ArrowArray **children;
+    struct ArrowArray *dictionary;
+    void (*release)(struct ArrowArray *);
+    void *private_data;
+};
+
+struct ArrowSchema {
+    const char *format, *name, *metadata;
+    int64_t flags, n_children;
+    struct ArrowSchema **children;
+    struct ArrowSchema *dictionary;
+    void (*release)(struct ArrowSchema *);
+    void *private_data;
+};
+
+/* A column: absent, a tuple, or an array of Arrow. */
+struct column {
+    PyObject *items;
+    PyObject *capsules; /* of schema and array; they own the array */
+    const struct ArrowArray *array;
+    char format; /* of the array: z binary, Z large binary, t timestamps */
+};
+
+static void column_close(struct column *column)
+{
+    Py_CLEAR(column->items);
+    Py_CLEAR(column->capsules);
+}
+
+static int column_open_arrow(struct column *column, PyObject *given, const char *formats)
+{
+    column->capsules = PyObject_CallMethod(given, "__arrow_c_array__", NULL);
+    if (column->capsules == NULL)
+        return -1;
+    PyObject *schema = PyTuple_GetItem(column->capsules, 0);
+    PyObject *array = schema == NULL ? NULL : PyTuple_GetItem(column->capsules, 1);
+    if (array == NULL)
+        return -1;
+    const struct ArrowSchema *described = PyCapsule_GetPointer(schema, "arrow_schema");
+    column->array = described == NULL ? NULL : PyCapsule_GetPointer(array, "arrow_array");
+    if (column->array == NULL)
+        return -1;
+    column->format = described->format[0];
+    bool is_time = strncmp(described->format, "tsm:", 4) == 0;
+    if (strchr(formats, column->format) == NULL || !(is_time || described->format[1] == '\0')) {
+        PyErr_Format(PyExc_TypeError, "an Arrow array of the format %s cannot be sent", described->format);
+        return -1;
+    }
+    return 0;
+}
+
+#define BYTES "zZ"
+#define TIMES "t"
+#define NEVER_ARROW ""
+
+/* Open a column that is given as None, a sequence, or an array of Arrow of one of these formats. */
+static int column_open(struct column *column, PyObject *given, Py_ssize_t count, const char *formats)
+{
+    memset(column, 0, sizeof *column);
+    if (given == Py_None)
+        return 0;
+    int64_t length;
+    if (!PyObject_HasAttrString(given, "__arrow_c_array__")) {
+        column->items = PySequence_Tuple(given); /* owns the items while their bytes are used without Python's lock */
+        length = column->items == NULL ? -1 : PyTuple_Size(column->items);
+    } else {
+        length = column_open_arrow(column, given, formats) < 0 ? -1 : column->array->length;
+    }
+    if (length >= 0 && length != count)
+        PyErr_Format(PyExc_ValueError, "a column has %lld rows, not %zd", (long long)length, count);
+    if (length == count)
+        return 0;
+    column_close(column);
+    return -1;
+}
+
+static bool arrow_is_null(const struct ArrowArray *array, int64_t place)
+{
+    const uint8_t *valid = array->buffers[0];
+    return valid != NULL && array->null_count != 0 && !(valid[place >> 3] >> (place & 7) & 1);
+}
+
+static void arrow_bytes(const struct column *column, int64_t place, const char **data, size_t *size)
+{
+    const void *offsets = column->array->buffers[1];
+    int64_t start, end;
+    if (column->format == 'Z') {
+        start = ((const int64_t *)offsets)[place];
+        end = ((const int64_t *)offsets)[place + 1];
+    } else {
+        start = ((const int32_t *)offsets)[place];
+        end = ((const int32_t *)offsets)[place + 1];
+    }
+    const char *bytes = column->array->buffers[2];
+    *data = bytes == NULL ? "" : bytes + start;
+    *size = (size_t)(end - start);
+}
+
+/* Set `data` to the bytes in a row, or to NULL if it has none. Return -1 with an exception set for another object. */
+static int column_bytes(const struct column *column, Py_ssize_t row, const char **data, size_t *size)
+{
+    *data = NULL;
+    *size = 0;
+    if (column->array != NULL) {
+        int64_t place = column->array->offset + row;
+        if (!arrow_is_null(column->array, place))
+            arrow_bytes(column, place, data, size);
+        return 0;
+    }
+    PyObject *item = column->items == NULL ? Py_None : PyTuple_GetItem(column->items, row);
+    if (item == NULL || item == Py_None)
+        return item == NULL ? -1 : 0;
+    char *bytes;
+    Py_ssize_t length;
+    if (PyBytes_AsStringAndSize(item, &bytes, &length) < 0)
+        return -1;
+    *data = bytes;
+    *size = (size_t)length;
+    return 0;
+}
+
+#define NO_TIME 0 /* which is none for Pulsar, too */
+
+/* Set `time` to the event time in a row. Return -1 with an exception set for one that Pulsar does not have. */
+static int column_time(const struct column *column, Py_ssize_t row, uint64_t *time)
+{
+    long long milliseconds;
+    *time = NO_TIME;
+    if (column->array != NULL) {
+        int64_t place = column->array->offset + row;
+        if (arrow_is_null(column->array, place))
+            return 0;
+        milliseconds = ((const int64_t *)column->array->buffers[1])[place];
+    } else {
+        PyObject *item = column->items == NULL ? Py_None : PyTuple_GetItem(column->items, row);
+        if (item == NULL || item == Py_None)
+            return item == NULL ? -1 : 0;
+        milliseconds = PyLong_AsLongLong(item);
+        if (milliseconds == -1 && PyErr_Occurred())
+            return -1;
+    }
+    if (milliseconds <= 0) {
+        PyErr_Format(PyExc_ValueError, "%lld is no event time", milliseconds);
+        return -1;
+    }
+    *time = (uint64_t)milliseconds;
+    return 0;
+}
+
+/* -- Sending: keys and headers as text */
+
+/* Return how many bytes the character at the start of a text has in UTF-8; 0 if it is none. */
+static size_t character_size(const unsigned char *text, size_t size)
+{
+    unsigned char first = text[0];
+    if (first < 0x80)
+        return 1;
+    size_t wanted = first < 0xC2 ? 0 : first < 0xE0 ? 2 : first < 0xF0 ? 3 : first < 0xF5 ? 4 : 0;
+    if (wanted == 0 || wanted > size)
+        return 0;
+    for (size_t number = 1; number < wanted; number++)
+        if ((text[number] & 0xC0) != 0x80)
+            return 0;
+    bool overlong = (first == 0xE0 && text[1] < 0xA0) || (first == 0xF0 && text[1] < 0x90);
+    bool surrogate = first == 0xED && text[1] >= 0xA0;
+    bool too_high = first == 0xF4 && text[1] >= 0x90;
+    return overlong || surrogate || too_high ? 0 : wanted;
+}
+
+static bool is_text(const char *data, size_t size)
+{
+    const unsigned char *text = (const unsigned char *)data;
+    size_t place = 0;
+    while (place < size) {
+        uint64_t eight;
+        if (size - place >= sizeof eight) {
+            memcpy(&eight, text + place, sizeof eight);
+            if ((eight & 0x8080808080808080u) == 0) {
+                place += sizeof eight;
+                continue;
+            }
+        }
+        size_t length = character_size(text + place, size - place);
+        if (length == 0)
+            return false;
+        place += length;
+    }
+    return true;
+}
+
+/* What begins like this has a meaning for mqplug, or needs to be written in another way. */
+static bool is_reserved(const char *data, size_t size)
+{
+    static const char start[] = "mqplug";
+    return size >= sizeof start - 1 && memcmp(data, start, sizeof start - 1) == 0;
+}
+
+/* A message that is to be sent. Its text belongs to columns, or to objects that its run keeps. */
+struct outgoing {
+    const char *value;
+    size_t value_size;
+    struct text key;
+    uint64_t time;
+    size_t first_property, properties;
+};
+
+struct property {
+    struct text name, value;
+};
+
+/* The messages of a run while they are gathered and sent. */
+struct outgoing_run {
+    struct column values, keys, headers, times;
+    Py_ssize_t count;
+    struct outgoing *messages;
+    struct property *properties;
+    size_t properties_used, properties_room;
+    PyObject *kept; /* a list of objects whose text is used */
+};
+
+static void outgoing_free(struct outgoing_run *run)
+{
+    column_close(&run->values);
+    column_close(&run->keys);
+    column_close(&run->headers);
+    column_close(&run->times);
+    Py_CLEAR(run->kept);
+    free(run->messages);
+    free(run->properties);
+}
+
+static struct property *property_add(struct outgoing_run *run)
+{
+    if (run->properties_used == run->properties_room) {
+        size_t room = run->properties_room == 0 ? 64 : run->properties_room * 2;
+        if (room > SIZE_MAX / sizeof(struct property)) {
+            PyErr_NoMemory();
+            return NULL;
+        }
+        struct property *moved = realloc(run->properties, room * sizeof *moved);
+        if (moved == NULL) {
+            PyErr_NoMemory();
+            return NULL;
+        }
+        run->properties = moved;
+        run->properties_room = room;
+    }
+    return memset(&run->properties[run->properties_used++], 0, sizeof(struct property));
+}
+
+static int text_of(PyObject *item, struct text *text)
+{
+    Py_ssize_t size;
+    text->data = PyUnicode_AsUTF8AndSize(item, &size);
+    text->size = text->data == NULL ? 0 : (size_t)size;
+    return text->data == NULL ? -1 : 0;
+}
+
+/* Call a function of Python's, and keep its result as long as the run. Return a borrowed reference. */
+static PyObject *kept_result(struct outgoing_run *run, PyObject *function, PyObject *argument)
+{
+    PyObject *result = argument == NULL ? NULL : PyObject_CallFunctionObjArgs(function, argument, NULL);
+    if (result != NULL && PyList_Append(run->kept, result) < 0)
+        Py_CLEAR(result);
+    Py_XDECREF(result);
+    return result;
+}
+
+static int gather_key(struct outgoing_run *run, Py_ssize_t row, PyObject *key_to_text)
+{
+    struct outgoing *message = &run->messages[row];
+    if (column_bytes(&run->keys, row, &message->key.data, &message->key.size) < 0)
+        return -1;
+    if (message->key.data == NULL)
+        return 0;
+    if (message->key.size > 0 && is_text(message->key.data, message->key.size)
+        && !is_reserved(message->key.data, message->key.size))
+        return 0;
+    PyObject *bytes = PyBytes_FromStringAndSize(message->key.data, (Py_ssize_t)message->key.size);
+    PyObject *text = kept_result(run, key_to_text, bytes);
+    Py_XDECREF(bytes);
+    return text == NULL ? -1 : text_of(text, &message->key);
+}
+
+/* Compare as Python compares the two texts: the order of UTF-8 is that of its characters. */
+static int text_order(const struct text *one, const struct text *other)
+{
+    size_t both = one->size < other->size ? one->size : other->size;
+    int order = memcmp(one->data, other->data, both);
+    return order != 0 ? order : (one->size > other->size) - (one->size < other->size);
+}
+
+/* Add a header as a property. Return 0 if it, or its place behind the last one, cannot be told by a property alone. */
+static int header_add(struct outgoing_run *run, const struct outgoing *message, PyObject *pair)
+{
+    PyObject *name = PyTuple_Check(pair) && PyTuple_Size(pair) == 2 ? PyTuple_GetItem(pair, 0) : NULL;
+    PyObject *value = name == NULL ? NULL : PyTuple_GetItem(pair, 1);
+    if (value == NULL || !PyBytes_Check(value))
+        return 0;
+    struct property *added = property_add(run);
+    char *bytes;
+    Py_ssize_t size;
+    if (added == NULL || text_of(name, &added->name) < 0 || PyBytes_AsStringAndSize(value, &bytes, &size) < 0)
+        return -1;
+    added->value.data = bytes;
+    added->value.size = (size_t)size;
+    if (added->name.size == 0 || is_reserved(added->name.data, added->name.size) || !is_text(bytes, (size_t)size))
+        return 0;
+    return run->properties_used - 1 == message->first_property || text_order(&added[-1].name, &added->name) < 0;
+}
+
+static int gather_properties(struct outgoing_run *run, struct outgoing *message, PyObject *properties)
+{
+    run->properties_used = message->first_property;
+    Py_ssize_t place = 0;
+    PyObject *name, *value;
+    while (PyDict_Next(properties, &place, &name, &value)) {
+        struct property *added = property_add(run);
+        if (added == NULL || text_of(name, &added->name) < 0 || text_of(value, &added->value) < 0)
+            return -1;
+    }
+    return 0;
+}
+
+static int gather_headers(struct outgoing_run *run, Py_ssize_t row, PyObject *headers_to_properties)
+{
+    struct outgoing *message = &run->messages[row];
+    message->first_property = run->properties_used;
+    PyObject *headers = run->headers.items == NULL ? NULL : PyTuple_GetItem(run->headers.items, row);
+    if (headers == NULL)
+        return PyErr_Occurred() ? -1 : 0;
+    int plain = PyTuple_Check(headers);
+    Py_ssize_t count = plain ? PyTuple_Size(headers) : 0;
+    for (Py_ssize_t number = 0; plain > 0 && number < count; number++)
+        plain = header_add(run, message, PyTuple_GetItem(headers, number));
+    if (plain < 0)
+        return -1;
+    if (plain == 0) {
+        PyObject *properties = kept_result(run, headers_to_properties, headers);
+        if (properties == NULL || gather_properties(run, message, properties) < 0)
+            return -1;
+    }
+    message->properties = run->properties_used - message->first_property;
+    return 0;
+}
+
+/* Read the columns. Return -1 with an exception set for what only the client itself can refuse. */
+static int gather(struct outgoing_run *run, PyObject *key_to_text, PyObject *headers_to_properties)
+{
+    run->kept = PyList_New(0);
+    run->messages = calloc(run->count > 0 ? (size_t)run->count : 1, sizeof *run->messages);
+    if (run->kept == NULL || run->messages == NULL) {
+        PyErr_NoMemory();
+        return -1;
+    }
+    for (Py_ssize_t row = 0; row < run->count; row++) {
+        struct outgoing *message = &run->messages[row];
+        if (column_bytes(&run->values, row, &message->value, &message->value_size) < 0
+            || gather_key(run, row, key_to_text) < 0 || gather_headers(run, row, headers_to_properties) < 0
+            || column_time(&run->times, row, &message->time) < 0)
+            return -1;
+    }
+    return 0;
+}
+
+/* -- Sending: the hand-over */
+
+static void send_message(struct library_producer *producer, const struct outgoing *message,
+                         const struct property *properties, struct report *report)
+{
+    struct library_message *built = pulsar_message_create();
+    if (message->value == NULL)
+        pulsar_message_set_null_value(built);
+    else
+        pulsar_message_set_content(built, message->value, message->value_size);
+    if (message->key.data != NULL)
+        message_set_key(built, &message->key);
+    for (size_t number = 0; number < message->properties; number++)
+        message_set_property(built, &properties[number].name, &properties[number].value);
+    if (message->time != NO_TIME)
+        pulsar_message_set_event_timestamp(built, message->time);
+    pulsar_producer_send_async(producer, built, on_report, report);
+    pulsar_message_free(built);
+}
+
+typedef struct {
+    PyObject_HEAD
+    struct box *box;
+    PyObject *key_to_text, *headers_to_properties;
+} ReportBox;
+
+typedef struct {
+    PyObject_HEAD
+    struct sent_run *run;
+} RunReport;
+
+static PyTypeObject *run_report_type;
+
+static void free_object(PyObject *self)
+{
+    PyTypeObject *type = Py_TYPE(self);
+    ((freefunc)PyType_GetSlot(type, Py_tp_free))(self);
+    Py_DECREF(type);
+}
+
+static PyObject *report_box_new(PyTypeObject *type, PyObject *arguments, PyObject *keywords)
+{
+    PyObject *key_to_text, *headers_to_properties;
+    static char *names[] = {"key_to_text", "headers_to_properties", NULL};
+    if (!PyArg_ParseTupleAndKeywords(arguments, keywords, "OO", names, &key_to_text, &headers_to_properties))
+        return NULL;
+    ReportBox *self = (ReportBox *)((allocfunc)PyType_GetSlot(type, Py_tp_alloc))(type, 0);
+    if (self == NULL)
+        return NULL;
+    self->key_to_text = Py_NewRef(key_to_text);
+    self->headers_to_properties = Py_NewRef(headers_to_properties);
+    self->box = box_create();
+    if (self->box == NULL) {
+        PyErr_SetFromErrno(PyExc_OSError);
+        Py_DECREF(self);
+        return NULL;
+    }
+    return (PyObject *)self;
+}
+
+static void report_box_free(PyObject *object)
+{
+    ReportBox *self = (ReportBox *)object;
+    if (self->box != NULL)
+        box_leave(self->box);
+    Py_CLEAR(self->key_to_text);
+    Py_CLEAR(self->headers_to_properties);
+    free_object(object);
+}
+
+static int open_columns(struct outgoing_run *run, PyObject *values, PyObject *keys, PyObject *headers, PyObject *times)
+{
+    bool opened = column_open(&run->values, values, run->count, BYTES) == 0
+                  && column_open(&run->keys, keys, run->count, BYTES) == 0
+                  && column_open(&run->headers, headers, run->count, NEVER_ARROW) == 0
+                  && column_open(&run->times, times, run->count, TIMES) == 0;
+    return opened ? 0 : -1;
+}
+
+static PyObject *report_create(struct sent_run *run)
+{
+    RunReport *report = (RunReport *)((allocfunc)PyType_GetSlot(run_report_type, Py_tp_alloc))(run_report_type, 0);
+    if (report != NULL)
+        report->run = run;
+    return (PyObject *)report;
+}
+
+static PyObject *report_box_send(PyObject *object, PyObject *arguments)
+{
+    ReportBox *self = (ReportBox *)object;
+    PyObject *wrapper, *values, *keys, *headers, *times;
+    long long number;
+    struct outgoing_run gathered = {0};
+    if (!PyArg_ParseTuple(arguments, "OLnOOOO", &wrapper, &number, &gathered.count, &values, &keys, &headers, &times))
+        return NULL;
+    if (gathered.count <= 0)
+        return PyErr_Format(PyExc_ValueError, "a run has messages, not %zd", gathered.count);
+    struct library_producer *producer = client_object(wrapper, PRODUCER_TYPE);
+    if (producer == NULL)
+        return NULL;
+    struct sent_run *run = NULL;
+    PyObject *report = NULL;
+    if (open_columns(&gathered, values, keys, headers, times) == 0
+        && gather(&gathered, self->key_to_text, self->headers_to_properties) == 0) {
+        run = run_create(self->box, number, (size_t)gathered.count);
+        report = run == NULL ? PyErr_NoMemory() : report_create(run);
+    }
+    if (report != NULL) {
+        Py_BEGIN_ALLOW_THREADS
+        for (Py_ssize_t row = 0; row < gathered.count; row++) {
+            const struct outgoing *message = &gathered.messages[row];
+            const struct property *properties = message->properties ? &gathered.properties[message->first_property] : NULL;
+            send_message(producer, message, properties, &run->reports[row]);
+        }
+        Py_END_ALLOW_THREADS
+    } else if (run != NULL) {
+        free(run); /* none of its owners came to be */
+        box_leave(self->box);
+    }
+    outgoing_free(&gathered);
+    return report;
+}
+
+/* Wait for the bell up to a number of milliseconds. Return -1 with an exception set if a signal's handler raised one. */
+static int box_wait(struct box *box, long milliseconds)
+{
+    struct pollfd bell = {.fd = box->bell, .events = POLLIN, .revents = 0};
+    int rung, reason;
+    Py_BEGIN_ALLOW_THREADS
+    rung = poll(&bell, 1, (int)milliseconds);
+    reason = errno;
+    Py_END_ALLOW_THREADS
+    return rung < 0 && reason == EINTR ? PyErr_CheckSignals() : 0;
+}
+
+static struct sent_run *box_take(struct box *box)
+{
+    pthread_mutex_lock(&box->lock);
+    struct sent_run *finished = box->finished;
+    box->finished = NULL;
+    box->last_link = &box->finished;
+    pthread_mutex_unlock(&box->lock);
+    return finished;
+}
+
+static int append(PyObject *list, PyObject *item)
+{
+    int failed = item == NULL ? -1 : PyList_Append(list, item);
+    Py_XDECREF(item);
+    return failed;
+}
+
+/* Append number and report of each run, which was taken from the box. */
+static PyObject *append_runs(PyObject *list, struct sent_run *runs)
+{
+    int failed = 0;
+    while (runs != NULL) {
+        struct sent_run *run = runs;
+        runs = run->next;
+        long long number = run->number;
+        PyObject *report = report_create(run);
+        if (report == NULL)
+            run_leave(run);
+        failed |= append(list, report == NULL ? NULL : Py_BuildValue("LN", number, report));
+    }
+    return failed ? NULL : Py_NewRef(Py_None);
+}
+
+#define WAIT_MAX_S 3600.0
+
+/* What is taken is appended before an interrupt of Python code can lose it. */
+static PyObject *report_box_wait(PyObject *object, PyObject *arguments)
+{
+    struct box *box = ((ReportBox *)object)->box;
+    double timeout;
+    PyObject *list;
+    if (!PyArg_ParseTuple(arguments, "dO!", &timeout, &PyList_Type, &list))
+        return NULL;
+    box_silence(box);
+    struct sent_run *finished = box_take(box);
+    if (finished == NULL && timeout > 0) {
+        double bounded = timeout < WAIT_MAX_S ? timeout : WAIT_MAX_S;
+        if (box_wait(box, (long)(bounded * 1000.0 + 0.999)) < 0)
+            return NULL;
+        finished = box_take(box);
+    }
+    return append_runs(list, finished);
+}
+
+static PyObject *report_box_ring(PyObject *object, PyObject *none)
+{
+    (void)none;
+    box_ring(((ReportBox *)object)->box);
+    Py_RETURN_NONE;
+}
+
+static void run_report_free(PyObject *object)
+{
+    RunReport *self = (RunReport *)object;
+    if (self->run != NULL)
+        run_leave(self->run);
+    free_object(object);
+}
+
+static PyObject *run_report_is_complete(PyObject *object, PyObject *none)
+{
+    (void)none;
+    return PyBool_FromLong(atomic_load(&((RunReport *)object)->run->on_their_way) == 0);
+}
+
+/* Return how many messages from a row on follow each other in one batch, all of them stored. */
+static size_t span_length(const struct sent_run *run, size_t row)
+{
+    const struct report *first = &run->reports[row];
+    size_t length = 1;
+    while (row + length < run->count) {
+        const struct report *next = &run->reports[row + length];
+        if (atomic_load_explicit(&next->result, memory_order_acquire) != 0 || first->batch_index < 0
+            || next->ledger != first->ledger || next->entry != first->entry
+            || next->batch_size != first->batch_size || next->batch_index != first->batch_index + (int32_t)length)
+            break;
+        length++;
+    }
+    return length;
+}
+
+static PyObject *run_report_read(PyObject *object, PyObject *none)
+{
+    (void)none;
+    const struct sent_run *run = ((RunReport *)object)->run;
+    PyObject *spans = PyList_New(0), *others = PyList_New(0);
+    int failed = spans == NULL || others == NULL ? -1 : 0;
+    for (size_t row = 0, length = 1; failed == 0 && row < run->count; row += length) {
+        const struct report *report = &run->reports[row];
+        int result = atomic_load_explicit(&report->result, memory_order_acquire);
+        length = result == 0 ? span_length(run, row) : 1;
+        if (result != 0)
+            failed = append(others, Py_BuildValue("ni", (Py_ssize_t)row, result));
+        else
+            failed = append(spans, Py_BuildValue("nnLLii", (Py_ssize_t)row, (Py_ssize_t)length,
+                                                 (long long)report->ledger, (long long)report->entry,
+                                                 (int)report->batch_index, (int)report->batch_size));
+    }
+    if (failed == 0)
+        return Py_BuildValue("NN", spans, others);
+    Py_XDECREF(spans);
+    Py_XDECREF(others);
+    return NULL;
+}
+
+static PyMethodDef report_box_methods[] = {
+    {"send", report_box_send, METH_VARARGS,
+     "Send a run with a producer of the client: its number, how many messages, values, keys, headers and event times. "
+     "Return its RunReport. What is raised was raised before anything was sent."},
+    {"wait", report_box_wait, METH_VARARGS,
+     "Append number and RunReport of each run that is wholly reported to a list, once. Without any, wait for one, or "
+     "for ring, up to a number of seconds."},
+    {"ring", report_box_ring, METH_NOARGS, "Make the call of wait return."},
+    {NULL, NULL, 0, NULL},
+};
+
+static PyType_Slot report_box_slots[] = {
+    {Py_tp_new, report_box_new},
+    {Py_tp_dealloc, report_box_free},
+    {Py_tp_methods, report_box_methods},
+    {Py_tp_doc, "Where the library's threads put the runs of a producer that are wholly reported."},
+    {0, NULL},
+};
+
+static PyType_Spec report_box_spec = {
+    "mqplug_pulsar_native._native.ReportBox", sizeof(ReportBox), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_IMMUTABLETYPE,
+    report_box_slots,
+};
+
+static PyMethodDef run_report_methods[] = {
+    {"is_complete", run_report_is_complete, METH_NOARGS, "Return whether each message of the run was reported."},
+    {"read", run_report_read, METH_NOARGS,
+     "Return the stored messages as spans of one batch (row, count, ledger, entry, batch index, batch size), and row "
+     "and result of each other one; the result is -1 for one that is not reported yet."},
+    {NULL, NULL, 0, NULL},
+};
+
+static PyType_Slot run_report_slots[] = {
+    {Py_tp_dealloc, run_report_free},
+    {Py_tp_methods, run_report_methods},
+    {Py_tp_doc, "What became of each message of a run."},
+    {0, NULL},
+};
+
+static PyType_Spec run_report_spec = {
+    "mqplug_pulsar_native._native.RunReport", sizeof(RunReport), 0,
+    Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION | Py_TPFLAGS_IMMUTABLETYPE, run_report_slots,
+};
+
+static int add_sending(PyObject *module)
+{
+    run_report_type = make_type(module, &run_report_spec);
+    return run_report_type == NULL || make_type(module, &report_box_spec) == NULL ? -1 : 0;
+}
+
 /* -- The module -------------------------------------------------------------------------------------------------- */
 
 static PyMethodDef functions[] = {
@@ -906,6 +1715,7 @@ static PyMethodDef functions[] = {
 
 static PyModuleDef_Slot slots[] = {
     {Py_mod_exec, add_reading},
+    {Py_mod_exec, add_sending},
     {0, NULL},
 };
 

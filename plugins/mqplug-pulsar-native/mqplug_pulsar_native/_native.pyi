@@ -1,4 +1,4 @@
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, final
 
 CHUNKED: int
@@ -29,3 +29,28 @@ class Rows:
     def without(self, flag: int, /) -> bytes | None: ...
     def buffer(self, column: str, /) -> Buffer: ...
     def only(self, numbers: Iterable[int], /) -> Rows: ...
+
+@final
+class RunReport:
+    def is_complete(self) -> bool: ...
+    def read(self) -> tuple[list[tuple[int, int, int, int, int, int]], list[tuple[int, int]]]: ...
+
+class ReportBox:
+    def __new__(
+        cls,
+        key_to_text: Callable[[bytes], str],
+        headers_to_properties: Callable[[Any], Mapping[str, str]],
+    ) -> ReportBox: ...
+    def send(
+        self,
+        producer: Any,
+        number: int,
+        count: int,
+        values: Any,
+        keys: Any,
+        headers: Sequence[Any] | None,
+        times: Any,
+        /,
+    ) -> RunReport: ...
+    def wait(self, timeout: float, into: list[tuple[int, RunReport]], /) -> None: ...
+    def ring(self) -> None: ...

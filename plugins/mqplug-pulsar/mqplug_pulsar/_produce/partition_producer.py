@@ -14,7 +14,7 @@ import mqplug
 from mqplug import Log
 from mqplug_pulsar._cluster.access_rights import PRODUCE, named
 from mqplug_pulsar._cluster.errors import error_from_exception, error_from_result
-from mqplug_pulsar._produce.send_reports import Sent
+from mqplug_pulsar._produce.sent import Sent
 
 
 class PartitionProducer:
@@ -63,12 +63,17 @@ class PartitionProducer:
 
     def _hand_over(self, sent: Sent) -> None:
         self._unsettled.add(sent)
-        sent.hand_over(self._native.send_async)
+        sent.hand_over(self._native)
 
     # reports -----------------------------------------------------------------------------------------------
 
     def reported(self, sent: Sent) -> None:
-        """Settle what was sent if all reports are in. Runs on the native client's thread, which no error must reach."""
+        """Settle what was sent if all reports are in, and ring. Runs on the native client's thread."""
+        self.take(sent)
+        self._on_settled()
+
+    def take(self, sent: Sent) -> None:
+        """Settle what was sent if all reports are in. No error must reach the native client's thread."""
         try:
             if not sent.is_complete:
                 self._late.append(sent)
@@ -76,14 +81,13 @@ class PartitionProducer:
                 self._settle(sent)
         except Exception as error:  # noqa: BLE001
             sent.unknown(mqplug.OutcomeUnknown(f"the report on the message could not be read: {error}"))
-        self._on_settled()
 
     def settle_late(self) -> bool:
         """Settle what had not all its reports when the last one came. Return whether something still has not."""
         if self._late and not self._ending:
             late, self._late = self._late, []
             for sent in late:
-                self.reported(sent)
+                self.take(sent)
         return bool(self._late)
 
     def error_of(self, result: Any) -> tuple[bool, mqplug.Error]:

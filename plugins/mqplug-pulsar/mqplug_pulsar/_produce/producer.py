@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from concurrent.futures import Future
 from contextlib import suppress
 from functools import partial
-from threading import Event
 
 import mqplug
 from mqplug.spi import Run, Sending
@@ -15,7 +14,7 @@ from mqplug_pulsar._cluster.connection import PulsarConnection
 from mqplug_pulsar._produce.deleted_topics import end_deleted
 from mqplug_pulsar._produce.native_producers import open_native
 from mqplug_pulsar._produce.partition_producer import PartitionProducer
-from mqplug_pulsar._produce.send_reports import SentRecord, SentRun
+from mqplug_pulsar._produce.reports import open_reports
 
 LINGER_S = 0.002  # for which the core collects records
 LATE_S = 0.002  # between two looks at reports that nothing announces
@@ -29,7 +28,7 @@ class PulsarProducer:
         self.linger_s = min(LINGER_S, connection.settings.batch_delay)
         self._connection = connection
         self._lanes: dict[tuple[str, int], PartitionProducer] = {}
-        self._something = Event()  # was settled since the last pump
+        self._reports = open_reports(connection.settings)
         self._has_late = False
         self._next_look = 0.0
         self._look: Future[None] | None = None
@@ -37,15 +36,14 @@ class PulsarProducer:
     def send(self, sendings: Sequence[Sending]) -> None:
         for sending in sendings:
             lane = self._lane(sending.topic, sending.partition)
-            lane.send(SentRecord(sending, lane))
+            lane.send(self._reports.record(sending, lane))
 
     def send_run(self, run: Run) -> None:
         lane = self._lane(run.topic, run.partition)
-        lane.send(SentRun(run, lane))
+        lane.send(self._reports.run(run, lane))
 
     def pump(self, timeout: float) -> None:
-        self._something.wait(min(timeout, LATE_S) if self._has_late else timeout)
-        self._something.clear()
+        self._reports.wait(min(timeout, LATE_S) if self._has_late else timeout)
         lanes = tuple(self._lanes.values())
         self._has_late = sum(lane.settle_late() for lane in lanes) > 0
         if (now := time.monotonic()) >= self._next_look:
@@ -69,7 +67,7 @@ class PulsarProducer:
         lane = self._lanes.get((topic, partition))
         if lane is None or lane.failed:
             log = self._connection.log(self._connection.names.canonical(topic), partition)
-            lane = self._lanes[topic, partition] = PartitionProducer(log, self._on_settled)
+            lane = self._lanes[topic, partition] = PartitionProducer(log, self._reports.ring)
             self._connection.calls.start(partial(open_native, self._connection, log)).add_done_callback(lane.opened)
         return lane
 
@@ -77,7 +75,3 @@ class PulsarProducer:
         cut_off = [lane for lane in lanes if lane.is_cut_off]
         if cut_off and (self._look is None or self._look.done()):
             self._look = self._connection.calls.start(partial(end_deleted, self._connection, cut_off))
-
-    def _on_settled(self) -> None:
-        if not self._something.is_set():
-            self._something.set()

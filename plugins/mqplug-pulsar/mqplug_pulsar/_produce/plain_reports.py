@@ -1,28 +1,26 @@
-"""What the native client was given, and its reports on it.
+"""Sends with one call of the native client for each message.
 
 The native client calls back for each message, on a thread of its own. If a callback runs Python, that thread and the
 sending one hand the interpreter's lock to each other for each message, which costs more than everything else. So the
 messages of a run report to a method written in C, ``dict.setdefault`` of a dictionary for each message: it then holds
 the result and the id. Only the last message of a run calls back in Python.
-
-A compiled client would take a run in one call, and return its results and ids as arrays: as ``SentRun`` does here.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from itertools import repeat
-from typing import Any, Protocol
+from threading import Event
+from typing import Any
 
 from _pulsar import Result
 
 import mqplug
-from mqplug import Log
 from mqplug.spi import Numbers, Run, Sending
 from mqplug_pulsar._format import message_ids
 from mqplug_pulsar._produce.native_messages import message_of
+from mqplug_pulsar._produce.sent import Lane, settle_duplicate, settle_failed
 
-SendAsync = Callable[[Any, Callable[[Any, Any], Any]], None]
 Report = dict[Any, Any]
 """The native id of a message by its result; empty until it is reported. A message that the native client refused has
 the exception, by ``REFUSED``.
@@ -30,38 +28,25 @@ the exception, by ``REFUSED``.
 REFUSED = None
 
 
-class Lane(Protocol):
-    """The partition to which something is sent."""
+class PlainReports:
+    """Reports that the native client's threads take in by themselves."""
 
-    log: Log
+    def __init__(self) -> None:
+        self._something = Event()  # was settled since the last wait
 
-    def reported(self, sent: Sent) -> None:
-        """Take the last report on what was sent. Others may come later. This must not raise."""
+    def record(self, sending: Sending, lane: Lane) -> SentRecord:
+        return SentRecord(sending, lane)
 
-    def error_of(self, result: Any) -> tuple[bool, mqplug.Error]:
-        """Return whether this result proves that a message was not stored, and its error."""
-        ...
+    def run(self, run: Run, lane: Lane) -> SentRun:
+        return SentRun(run, lane)
 
+    def wait(self, timeout: float) -> None:
+        self._something.wait(timeout)
+        self._something.clear()
 
-class Sent(Protocol):
-    """What a lane sends together."""
-
-    @property
-    def is_complete(self) -> bool:
-        """Whether all reports are in."""
-        ...
-
-    def hand_over(self, send_async: SendAsync) -> None:
-        """Hand it to the native client."""
-
-    def settle(self) -> None:
-        """Settle its records by the reports."""
-
-    def failed(self, error: mqplug.Error) -> None:
-        """Settle its records as not sent."""
-
-    def unknown(self, error: mqplug.Error) -> None:
-        """Settle its records as possibly stored."""
+    def ring(self) -> None:
+        if not self._something.is_set():
+            self._something.set()
 
 
 class SentRecord:
@@ -78,10 +63,10 @@ class SentRecord:
     def is_complete(self) -> bool:
         return bool(self._report)
 
-    def hand_over(self, send_async: SendAsync) -> None:
+    def hand_over(self, native: Any) -> None:
         record = self._sending
         try:
-            send_async(message_of(record.value, record.key, record.headers, record.timestamp), self._reported)
+            native.send_async(message_of(record.value, record.key, record.headers, record.timestamp), self._reported)
         except Exception as error:  # noqa: BLE001 - refused by the client: it was never sent
             self._reported(REFUSED, error)
 
@@ -113,8 +98,8 @@ class SentRun:
     def is_complete(self) -> bool:
         return all(self._reports)
 
-    def hand_over(self, send_async: SendAsync) -> None:
-        run, reports = self._run, self._reports
+    def hand_over(self, native: Any) -> None:
+        run, reports, send_async = self._run, self._reports, native.send_async
         none = repeat(None)
         messages = map(message_of, run.values, run.keys or none, run.headers or repeat(()), run.timestamps or none)
         for left in range(len(run), 0, -1):
@@ -161,9 +146,8 @@ def _settle(sending: Sending, report: Report, lane: Lane) -> None:
         error.__cause__ = native
         sending.failed(error)
     elif result != Result.Ok:
-        proven, error = lane.error_of(result)
-        (sending.failed if proven else sending.unknown)(error)
+        settle_failed(sending, result, lane)
     elif native.ledger_id() >= 0:
         sending.stored(lane.log, message_ids.coordinates(native), message_ids.detail(native))
     else:
-        sending.unknown(mqplug.OutcomeUnknown("the broker dropped the message as a duplicate, so it has no id"))
+        settle_duplicate(sending)
