@@ -22,6 +22,7 @@ from mqplug_kafka._cluster.errors import error_from_native
 from mqplug_kafka._cluster.group_offsets import GroupOffsets
 from mqplug_kafka._cluster.instances import Instances
 from mqplug_kafka._cluster.native_options import common, coordinating, inquiring, producing
+from mqplug_kafka._cluster.native_part import NativePart
 from mqplug_kafka._cluster.shared_producer import SharedProducers
 from mqplug_kafka._cluster.topic_ids import MissingIds, incarnation, is_other
 from mqplug_kafka._cluster.topic_limits import LimitsOfTopics
@@ -43,6 +44,7 @@ class KafkaConnection:
     def __init__(self, settings: KafkaSettings, capabilities: Capabilities, timeout: float) -> None:
         self.settings = settings
         self.capabilities = attrs.evolve(capabilities, message_max_bytes=settings.message_max_bytes)
+        self.native = NativePart(settings)
         self.credentials = Credentials(settings)
         try:
             self.requests = AdminRequests(common(settings), self.credentials)
@@ -112,6 +114,10 @@ class KafkaConnection:
         listed = self.worker.run(lambda: self.admin.list_topics(timeout=max(deadline.remaining(), 0.01)))
         topics = self.requests.wait("list topics", listed, deadline.remaining()).topics
         self.describe(sorted(topics)[:1], deadline.remaining())
+
+    def notes(self) -> list[str]:
+        """Return what reads and sends: the compiled part or the plain client."""
+        return self.native.notes()
 
     def unwrap(self, kind: type[Any]) -> Any | None:
         """Return the ``AdminClient``, or the ``Producer`` of an open producer."""

@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from threading import Thread
-from typing import Any
+from typing import Generic, TypeVar
 
-from confluent_kafka import Consumer, KafkaError, KafkaException, Message
+from confluent_kafka import KafkaError
 
 from mqplug import Batch, Error, Log, NotAssigned, Position, PositionLost
+from mqplug.spi import ListColumns
 from mqplug_kafka._admin.log_offsets import LOG_END, LOG_START, look_up
 from mqplug_kafka._cluster.connection import KafkaConnection
 from mqplug_kafka._cluster.errors import ended, error_from_native
 from mqplug_kafka._cluster.log_throttle import logger
-from mqplug_kafka._consume.message_columns import Name, batch, messages_by_partition, name_of
-from mqplug_kafka._consume.native_assignment import IncrementalAssignment, NativeAssignment, WholeAssignment
+from mqplug_kafka._consume.message_source import NOTHING, Fetched, MessageSource, Name, PartitionError, Rows
 from mqplug_kafka._consume.paused_partitions import PausedPartitions
 from mqplug_kafka._consume.topic_watch import TopicWatch
+
+S = TypeVar("S", bound=MessageSource)
 
 END_CHECK_S = 0.5  # between two checks whether the log has reached a position beyond its end
 LOOKUP_TIMEOUT_S = 5.0
@@ -34,56 +36,51 @@ _IGNORED_CODES = {
 """Events that the native client recovers from by itself, or that a callback reports in more detail."""
 
 
-class PartitionFetcher:
-    """A native consumer that reads the assigned logs, each from its own offset."""
+class PartitionFetcher(Generic[S]):
+    """Reads the assigned logs from a source of messages, each from its own offset."""
 
-    def __init__(
-        self, connection: KafkaConnection, options: Mapping[str, Any], logs: Iterable[Log], *, eager: bool = False
-    ) -> None:
-        self._options = options
+    def __init__(self, connection: KafkaConnection, create: Callable[[], S], logs: Iterable[Log]) -> None:
+        self._create = create
         self._generation = connection.credentials.generation
-        self.native = _create(connection, options)
-        self._assign_by = WholeAssignment if eager else IncrementalAssignment
-        self.assignment: NativeAssignment = self._assign_by(self.native)
+        self.source = create()
         self.topics = TopicWatch(connection, logs)
         self.ignores_group_access = False  # a reader needs no right on a group
         self._connection = connection
         self._logs: dict[Name, Log] = {}
-        self._pauses = PausedPartitions(self.native)
+        self._pauses = PausedPartitions(self.source)
         self._changed = False  # the assignment, since the last batches: messages may be of a log no longer held
         self._next: dict[Name, int] = {}
         self._beyond: dict[Name, int] = {}
         self._looked = 0.0
-        self._kept: list[Message] = []
+        self._kept = NOTHING
         self._fetched = 0.0
 
     # renewed certificates -------------------------------------------------------------------------------------
 
-    def renewed(self) -> Consumer | None:
-        """Return a new native client if certificates were renewed, once for each time, and None if none can be made."""
+    def renewed(self) -> S | None:
+        """Return a new source if certificates were renewed, once for each time, and None if none can be made."""
         credentials = self._connection.credentials
         if credentials.generation == self._generation:
             return None
         self._generation = credentials.generation
         return self.another()
 
-    def another(self) -> Consumer | None:
-        """Return a new native client with the same options, and None if none can be made."""
+    def another(self) -> S | None:
+        """Return a new source, and None if none can be made."""
         try:
-            return _create(self._connection, self._options)
+            return self._create()
         except Error as error:
             logger.warning("a native consumer could not be renewed: %s", error)
             return None
 
-    def move_to(self, native: Consumer) -> None:
-        """Read on in another native client, each log from its first message that was not delivered. End the former."""
-        former, self.native = self.native, native
-        self._kept = []
+    def move_to(self, source: S) -> None:
+        """Read on from another source, each log from its first message that was not delivered. End the former."""
+        former, self.source = self.source, source
+        self._kept = NOTHING
         self._changed = True
-        self.assignment = self._assign_by(native)
         if self._next:
-            self.assignment.add(self._next, self._next)
-        self._pauses.move_to(native, self._logs.keys())
+            source.assignment.add(self._next, self._next)
+        self._pauses.move_to(source, self._logs.keys())
         Thread(target=former.close, name="mqplug-kafka-end", daemon=True).start()
 
     # assignment --------------------------------------------------------------------------------------------
@@ -99,14 +96,14 @@ class PartitionFetcher:
     def take(self, positions: Mapping[Log, Position]) -> None:
         """Read these logs from now on."""
         self._set(positions)
-        self.assignment.add({_name(log): to.coordinates[0] for log, to in positions.items()}, self._next)
+        self.source.assignment.add({_name(log): to.coordinates[0] for log, to in positions.items()}, self._next)
         self._assigned(list(map(_name, positions)))
 
     def drop(self, logs: Iterable[Log]) -> None:
         """Stop reading these logs."""
         dropped = [name for log in logs if (name := _name(log)) in self._logs]
         self.forget(dropped)
-        self.assignment.remove(dropped, self._next)
+        self.source.assignment.remove(dropped, self._next)
         self._assigned([])
 
     def forget(self, names: Iterable[Name]) -> None:
@@ -116,15 +113,15 @@ class PartitionFetcher:
             self._next.pop(name, None)
             self._beyond.pop(name, None)
             self._pauses.paused.discard(name)
-            if self._logs.pop(name, None):
-                self._kept = [message for message in self._kept if name_of(message) != name]
+            if self._logs.pop(name, None) and self._kept:
+                self._kept = self._kept.without({name})
 
     def move(self, positions: Mapping[Log, Position]) -> None:
         """Read on from these positions. Unassigning drops fetched messages, and works after any error."""
         for log in positions:
             if log not in self:
                 raise NotAssigned(f"{log!r} is not held by this consumer", fix="Seek logs that assignment() lists")
-        if self.assignment.restarts_all:
+        if self.source.assignment.restarts_all:
             if positions:
                 self.take(positions)
             return
@@ -135,8 +132,8 @@ class PartitionFetcher:
 
     def _assigned(self, added: Collection[Name]) -> None:
         """Bring pauses and kept messages into agreement with a change of the native assignment."""
-        if self.assignment.restarts_all:
-            self._kept = []  # they are fetched again
+        if self.source.assignment.restarts_all:
+            self._kept = NOTHING  # they are fetched again
             self._pauses.restarted(self._logs)
         else:
             self._pauses.taken(added)
@@ -154,7 +151,7 @@ class PartitionFetcher:
     def pause(self, logs: Iterable[Log]) -> None:
         """Stop fetching these logs. Messages fetched already are fetched again after ``resume``."""
         names = {name for log in logs if (name := _name(log)) in self._logs}
-        if kept := names & set(map(name_of, self._kept)):
+        if kept := names & self._kept.names:
             self.move({self._logs[name]: Position(self._logs[name], (self._next[name],)) for name in kept})
         self._pauses.pause(names)
 
@@ -184,99 +181,94 @@ class PartitionFetcher:
         self._look_beyond()
         self.topics.check_in_turn()
         if not self._kept:
-            self._kept = self._fetch(min(most, FETCH_MESSAGES), timeout)
-        if not self._kept:
+            self._kept = self.source.fetch(min(most, FETCH_MESSAGES), timeout, self._only_log)
+            self._fetched = time.monotonic()
+        if not self._kept or not self._is_sure(end):
             return []
-        found = self._by_partition(self._kept)
-        if self.topics.silent(found) and not self._confirmed(end):
-            return []
-        messages, self._kept = self._kept, []
-        batches = self._batches(messages, found)
+        fetched, self._kept = self._kept, NOTHING
+        batches = self._batches(fetched)
         behind = {_name(each.log): each.next_position.coordinates[0] for each in batches}
         self.topics.heard(behind)
         self._next.update(behind)
         return batches
 
+    def _only_log(self) -> Name | None:
+        """Return the name of the only log that what was fetched can be of; None if there are others, or were."""
+        if len(self._logs) == 1 and not self._changed:
+            return next(iter(self._logs))
+        self._changed = False
+        return None
+
+    def _is_sure(self, end: float) -> bool:
+        """Return whether what is kept may be delivered: it is of the topics that were opened, and right."""
+        doubted = self._kept.runs and self.topics.silent(self._kept.names)
+        if doubted and not self.topics.confirm(self._fetched, _until(end)):
+            return False
+        return self.source.vouches_for(self._kept, _until(end))
+
     def _rewind(self) -> None:
         """Read again from the first message of each log that was not delivered."""
         self.move({log: Position(log, (self._next[name],)) for name, log in self._logs.items()})
 
-    def serve(self) -> None:
-        """Serve callbacks. Keep a message that arrives for the next poll."""
-        message = self.native.poll(0)
-        if message is not None:
-            self._kept.append(message)
+    def keep(self, fetched: Fetched) -> None:
+        """Keep what was fetched for the next poll."""
+        if fetched:
+            self._kept = self._kept.and_then(fetched)
             self._fetched = time.monotonic()
 
-    def _fetch(self, most: int, timeout: float) -> list[Message]:
-        """Wait for one message and take the others that are there: the native call for many waits for all of them."""
-        first = self.native.poll(timeout)
-        if first is None:
-            return []
-        rest = self.native.consume(most - 1, 0) if most > 1 else []
-        self._fetched = time.monotonic()
-        return [first, *rest]
-
-    def _confirmed(self, end: float) -> bool:
-        if all(message.error() is not None for message in self._kept):
-            return True
-        return self.topics.confirm(self._fetched, max(0.005, end - time.monotonic()))
-
-    def _batches(self, messages: list[Message], found: dict[Name, list[Message]]) -> list[Batch]:
-        ends: dict[Name, int] = {}
-        if any(map(Message.error, messages)):  # an error compares with nothing, not even None, but is true
-            failed = [message for message in messages if message.error() is not None]
-            messages = [message for message in messages if message.error() is None]
-            ends = self._events(failed, messages)
-            found = {name: [each for each in some if each.error() is None] for name, some in found.items()}
-        batches = []
-        for name in found.keys() | ends.keys():
-            made = self._batch(name, found.get(name, []), ends.get(name, 0))
-            if made is not None:
-                batches.append(made)
+    def _batches(self, fetched: Fetched) -> list[Batch]:
+        ends = self._events(fetched) if fetched.errors else {}
+        batches = [made for name, rows in fetched.runs if (made := self._batch(name, rows)) is not None]
+        for name, end in ends.items():
+            batches += self._end_reached(name, end, batches)
         return batches
 
-    def _by_partition(self, messages: list[Message]) -> dict[Name, list[Message]]:
-        if len(self._logs) == 1 and not self._changed:
-            return {next(iter(self._logs)): messages}
-        self._changed = False
-        return messages_by_partition(messages)
-
-    def _batch(self, name: Name, messages: list[Message], end: int) -> Batch | None:
+    def _batch(self, name: Name, rows: Rows) -> Batch | None:
         log = self._logs.get(name)
         if log is None:  # it was revoked while these came
             return None
-        behind = max(end, (messages[-1].offset() or 0) + 1 if messages else 0)
-        if not messages and behind <= self._next[name]:
-            return None
-        return batch(log, messages, behind)
+        return Batch(log, Position(log, (rows.next_offset(),)), len(rows), rows.columns())
+
+    def _end_reached(self, name: Name, end: int, batches: list[Batch]) -> list[Batch]:
+        """Move the position behind what came of a log to its end. Return an empty batch if nothing came."""
+        log = self._logs.get(name)
+        if log is None:
+            return []
+        position = Position(log, (end,))
+        latest = next((each for each in reversed(batches) if each.log is log), None)
+        if latest is None:
+            return [_empty(position)] if end > self._next[name] else []
+        if end > latest.next_position.coordinates[0]:
+            latest.ending_at(position)
+        return []
 
     # events ------------------------------------------------------------------------------------------------
 
-    def _events(self, failed: list[Message], messages: list[Message]) -> dict[Name, int]:
-        """Return the log ends that were reached. Raise an error event, keeping the messages for the next poll."""
+    def _events(self, fetched: Fetched) -> dict[Name, int]:
+        """Return the log ends that were reached. Raise an error event, keeping the rest for the next poll."""
         ends: dict[Name, int] = {}
-        for index, event in enumerate(failed):
-            error = event.error()
-            if error is None or error.code() in _IGNORED_CODES:
+        errors = list(fetched.errors)
+        for index, event in enumerate(errors):
+            code = event.error.code()
+            if code in _IGNORED_CODES:
                 continue
-            if error.code() == KafkaError._PARTITION_EOF:
-                ends[name_of(event)] = event.offset() or 0
+            if code == KafkaError._PARTITION_EOF:
+                ends[event.name] = event.offset
                 continue
             try:
-                raised = self._error(event, error)
+                raised = self._error(event)
             except Error:  # the lookup failed: try again at the next poll
-                self._kept = messages + failed[index:]
+                self._kept = Fetched(fetched.runs, errors[index:])
                 raise
             if raised is not None:
-                self._kept = messages + failed[index + 1 :]
+                self._kept = Fetched(fetched.runs, errors[index + 1 :])
                 raise raised
         return ends
 
-    def _error(self, event: Message, error: KafkaError) -> Error | None:
-        code = error.code()
+    def _error(self, event: PartitionError) -> Error | None:
+        error, code = event.error, event.error.code()
         if code in {KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE}:
-            return self._out_of_range(name_of(event))
+            return self._out_of_range(event.name)
         if code in {KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError.UNKNOWN_TOPIC_ID, KafkaError._UNKNOWN_PARTITION}:
             self.topics.check_soon()  # a broker may not know the topic yet
             return None
@@ -313,11 +305,13 @@ class PartitionFetcher:
         self.move({log: at for log, at in reached.items() if at.coordinates[0] <= high[log]})
 
 
-def _create(connection: KafkaConnection, options: Mapping[str, Any]) -> Consumer:
-    try:
-        return Consumer(connection.credentials.prepared(options, connection.requests.failures))
-    except KafkaException as error:
-        raise error_from_native(error, "the settings were refused") from error
+def _empty(position: Position) -> Batch:
+    return Batch(position.log, position, 0, ListColumns([], [], [], [], [], []))
+
+
+def _until(end: float) -> float:
+    """Return the seconds until then, and a little if that is over: no check may go without time for good."""
+    return max(0.005, end - time.monotonic())
 
 
 def _name(log: Log) -> Name:

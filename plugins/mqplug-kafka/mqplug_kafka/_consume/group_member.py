@@ -16,6 +16,7 @@ from mqplug_kafka._cluster.connection import KafkaConnection
 from mqplug_kafka._cluster.log_throttle import logger
 from mqplug_kafka._cluster.native_options import consuming, membership, rebalances_eagerly
 from mqplug_kafka._consume.admission import Admission
+from mqplug_kafka._consume.client_source import ClientSource
 from mqplug_kafka._consume.committer import Committer, excluded, handing_over
 from mqplug_kafka._consume.fetcher import PartitionFetcher
 
@@ -36,8 +37,11 @@ class KafkaGroupMember:
         self._instance = connection.instances.take(group)
         self._is_classic = settings.group_protocol == "classic"
         native_options = consuming(settings, group, options.prefetch_bytes) | membership(settings, self._instance)
-        self._fetcher = PartitionFetcher(connection, native_options, options.logs, eager=rebalances_eagerly(settings))
-        self._committer = Committer(self._fetcher.native)
+        eager = rebalances_eagerly(settings)
+        self._fetcher = PartitionFetcher(
+            connection, lambda: ClientSource.opened(connection, native_options, eager=eager), options.logs
+        )
+        self._committer = Committer(self._native)
         self._connection = connection
         self._group = group
         self._listener = listener
@@ -74,7 +78,7 @@ class KafkaGroupMember:
             self._renew()
             self._fetcher.pause_all()
             self._place()
-            self._fetcher.serve()
+            self._fetcher.keep(self._fetcher.source.serve())
 
     def pause(self, logs: Sequence[Log]) -> None:
         """Stop fetching these logs."""
@@ -115,7 +119,7 @@ class KafkaGroupMember:
 
     def membership(self) -> bytes:
         """Return the native proof of this member and its generation, which the group's coordinator checks."""
-        native = self._fetcher.native
+        native = self._native
         proof: bytes | None = self._committer.between_polls(
             lambda: native.consumer_group_metadata() if native.memberid() else None
         )
@@ -130,7 +134,7 @@ class KafkaGroupMember:
         the leave, and the native close does not wait for that. A static member does not leave.
         """
         self._closing = True
-        native = self._fetcher.native
+        native = self._native
         with suppress(KafkaException):  # after a fatal error: another member took this one's place
             native.unsubscribe()
         self._poll_until_left(native, Deadline(min(timeout / 2, LEAVE_TIMEOUT_S)))
@@ -145,29 +149,33 @@ class KafkaGroupMember:
             ) from fault
 
     def _subscribe(self) -> None:
-        self._fetcher.native.subscribe(
+        self._native.subscribe(
             self._subscribed, on_assign=self._on_assign, on_revoke=self._on_revoke, on_lost=self._on_lost
         )
 
+    @property
+    def _native(self) -> Consumer:
+        return self._fetcher.source.native
+
     def _renew(self) -> None:
         """Leave the group and join it again if certificates were renewed: a hand-over stores the positions."""
-        native = self._fetcher.renewed()
-        if native is None and self._is_forgotten():
+        source = self._fetcher.renewed()
+        if source is None and self._is_forgotten():
             logger.warning("group %r: rejoining with a new native client, for the last one found no way back to its"
                            " coordinator in %g s", self._group, REJOIN_LIMIT_S)  # fmt: skip
-            native = self._fetcher.another()
-        if native is None:
+            source = self._fetcher.another()
+        if source is None:
             return
         self._lost_at = None
-        former = self._fetcher.native
+        former = self._native
         with suppress(KafkaException):  # after a fatal error: another member took this one's place
             former.unsubscribe()
         self._poll_until_left(former, Deadline(LEAVE_TIMEOUT_S))
         if logs := self._fetcher.logs:  # the group did not take them back in time, so it will by itself
             self._on_lost(former, [TopicPartition(log.topic, log.partition) for log in logs])
         self._unplaced = []
-        self._fetcher.move_to(native)
-        self._committer.move_to(native)
+        self._fetcher.move_to(source)
+        self._committer.move_to(self._native)
         self._subscribe()
 
     def _is_forgotten(self) -> bool:
@@ -218,7 +226,7 @@ class KafkaGroupMember:
         self._lost_at = None
         self._unplaced += [self._log(each) for each in partitions]
         with self._committer.rebalancing(), self._noting_faults():
-            self._fetcher.assignment.accept()
+            self._fetcher.source.assignment.accept()
             self._place()
 
     def _on_revoke(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:

@@ -1,7 +1,6 @@
-"""Native messages as batches, whose columns are read on demand.
+"""The columns of native messages, which are read on demand.
 
-Only this module reads the fields of native messages that are delivered. A reader that fills Arrow buffers itself would
-replace ``MessageColumns``: lists and arrays of the same rows, each made when it is first asked for.
+Only this module reads the fields of native messages that are delivered.
 """
 
 from __future__ import annotations
@@ -12,16 +11,13 @@ from typing import TYPE_CHECKING, cast
 
 from confluent_kafka import Message
 
-from mqplug import Batch, Log, Position
 from mqplug.spi import Headers, Numbers
+from mqplug_kafka._consume.message_source import Name
 
 if TYPE_CHECKING:
     import pyarrow
 
 _SECOND: Callable[[tuple[int, int]], int] = itemgetter(1)
-
-Name = tuple[str, int]
-"""Topic and partition, the native client's name of a log."""
 
 
 def name_of(message: Message) -> Name:
@@ -39,11 +35,6 @@ def messages_by_partition(messages: list[Message]) -> dict[Name, list[Message]]:
     for name, message in zip(zip(topics, partitions, strict=True), messages, strict=True):
         found.setdefault(cast(Name, name), []).append(message)
     return found
-
-
-def batch(log: Log, messages: list[Message], next_offset: int) -> Batch:
-    """Return messages of one partition as a batch."""
-    return Batch(log, Position(log, (next_offset,)), len(messages), MessageColumns(messages))
 
 
 class MessageColumns:

@@ -3,30 +3,39 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
+
+from confluent_kafka import KafkaException
 
 from mqplug import Batch, Log, Position
 from mqplug.spi import ConsumerOptions, GroupPosition
 from mqplug_kafka._admin.offset_scan import NO_GROUP_ID
 from mqplug_kafka._cluster.connection import KafkaConnection
+from mqplug_kafka._cluster.errors import error_from_native
 from mqplug_kafka._cluster.native_options import consuming
+from mqplug_kafka._consume.client_source import ClientSource
 from mqplug_kafka._consume.fetcher import PartitionFetcher
+from mqplug_kafka._consume.first_messages_check import FirstMessagesCheck
+from mqplug_kafka._consume.message_source import MessageSource
+from mqplug_kafka._consume.native_source import NativeSource
+
+FETCH_BYTES = 16 * 1024 * 1024  # that a native fetch copies at a time, and one message more
 
 
 class KafkaReader:
     """A consumer that holds all its logs from the start, and stores nothing at the broker."""
 
     def __init__(self, connection: KafkaConnection, options: ConsumerOptions) -> None:
-        native = consuming(connection.settings, NO_GROUP_ID, options.prefetch_bytes)
-        self._fetcher = PartitionFetcher(connection, native, options.logs)
+        self._sources = _Sources(connection, options)
+        self._fetcher = PartitionFetcher[MessageSource](connection, self._sources.best, options.logs)
         self._fetcher.ignores_group_access = True
         if isinstance(options.start, Mapping):
             self._fetcher.take({log: options.start[log] for log in options.logs})
 
     def poll(self, most: int, timeout: float) -> Sequence[Batch]:
         """Return batches as they arrive."""
-        native = self._fetcher.renewed()
-        if native is not None:
-            self._fetcher.move_to(native)
+        if (source := self._fetcher.renewed() or self._sources.instead_of(self._fetcher.source)) is not None:
+            self._fetcher.move_to(source)
         return self._fetcher.poll(most, timeout)
 
     def wake(self) -> None:
@@ -58,5 +67,35 @@ class KafkaReader:
         """Do nothing: there is no group."""
 
     def close(self, timeout: float) -> None:
-        """Close the native consumer."""
-        self._fetcher.native.close()
+        """Close the source."""
+        self._fetcher.source.close()
+
+
+class _Sources:
+    """Chooses where a reader reads from: the compiled part where it can be used, else the plain client."""
+
+    def __init__(self, connection: KafkaConnection, options: ConsumerOptions) -> None:
+        self._connection = connection
+        self._options = consuming(connection.settings, NO_GROUP_ID, options.prefetch_bytes)
+        self._most_bytes = min(FETCH_BYTES, options.prefetch_bytes)
+
+    def best(self) -> MessageSource:
+        """Return a new source."""
+        part = self._connection.native
+        if not part.usable("reads"):
+            return self._plain()
+        check = None if part.is_proven("reads") else FirstMessagesCheck(self._plain, part)
+        try:
+            return NativeSource(part.module.Reader(self._prepared(), self._most_bytes), check)
+        except KafkaException as error:
+            raise error_from_native(error, "the settings were refused") from error
+
+    def instead_of(self, source: MessageSource) -> MessageSource | None:
+        """Return another source in place of one that reads wrongly, or whose check found no answer."""
+        return self._plain() if isinstance(source, NativeSource) and source.is_refuted else None
+
+    def _plain(self) -> ClientSource:
+        return ClientSource.opened(self._connection, self._options)
+
+    def _prepared(self) -> dict[str, Any]:
+        return self._connection.credentials.prepared(self._options, self._connection.requests.failures)

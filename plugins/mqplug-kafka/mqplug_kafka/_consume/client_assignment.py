@@ -1,31 +1,15 @@
-"""Tells the native client what to fetch: partition by partition, or all at once, as the rebalance protocol demands."""
+"""How confluent-kafka's consumer is told which partitions it fetches.
+
+Partition by partition, or all at once, as the rebalance protocol demands.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
-from typing import Protocol
+from collections.abc import Collection
 
 from confluent_kafka import Consumer, TopicPartition
 
-from mqplug_kafka._consume.message_columns import Name
-
-Offsets = Mapping[Name, int]
-
-
-class NativeAssignment(Protocol):
-    """Adds partitions to what the native client fetches, and removes them."""
-
-    restarts_all: bool
-    """Whether each change makes the native client fetch all partitions again, from their next offsets."""
-
-    def accept(self) -> None:
-        """Acknowledge a rebalance before its partitions are added, or the native client assigns by itself."""
-
-    def add(self, added: Offsets, held: Offsets) -> None:
-        """Fetch more partitions; ``held`` has the next offsets of all, with those."""
-
-    def remove(self, removed: Collection[Name], held: Offsets) -> None:
-        """Stop fetching partitions; ``held`` has the next offsets of the others."""
+from mqplug_kafka._consume.message_source import Name, Offsets
 
 
 class IncrementalAssignment:
