@@ -27,7 +27,7 @@ class Received:
 
 def lease(entry, key="", index=-1, size=1):
     """Return a message that has just arrived."""
-    made = Lease(Received(entry, key, index))
+    made = Lease(Received(entry, key, index), 0.0)
     made.size = size
     return made
 

@@ -109,6 +109,24 @@ def test_a_live_member_inherits_holes_after_an_unload(mq, topic, pulsar_server):
         assert [each.id for each in take(heir, 1)] == fresh
 
 
+@pytest.mark.parametrize("acked", [BATCH // 2, BATCH])
+def test_what_is_acked_after_an_unload_no_other_member_delivers(mq, topic, pulsar_server, acked):
+    """After an unload another member gets a batch that is in hand too, and leaves out what is acked meanwhile."""
+    send_batches(mq, topic, 1)
+    with mq.consumer(topic, group="g", mode="shared") as one, mq.consumer(topic, group="g", mode="shared") as other:
+        taken = take_all(one, BATCH)
+        first = None
+        while first is None:  # the broker may give it to the same member again, too
+            pulsar_server.unload(topic)
+            first = other.receive(1)
+        for message in taken[:acked]:
+            one.ack(message)
+        one.commit()
+        left = {message.id for message in taken[acked:]} - {first.id}
+        assert {message.id for message in take_all(other, len(left))} == left
+        assert other.receive(0.3) is None
+
+
 def test_the_rest_of_a_batch_makes_it_whole(mq, topic, pulsar_server):
     """A batch that several members acked, one after the other and with unloads between, is acked as a whole."""
     [ids] = send_batches(mq, topic, 1)

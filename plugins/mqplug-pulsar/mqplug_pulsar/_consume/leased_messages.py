@@ -9,7 +9,7 @@ There is no lock in here: the member has one.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from enum import Enum
 from heapq import heapify, heappop, heappush
 from math import inf
@@ -36,9 +36,12 @@ class State(Enum):
 class Lease:
     """One message of this member."""
 
-    __slots__ = ("again", "attempt", "due", "ends", "id", "key", "message", "place", "size", "state", "stored")
+    __slots__ = (
+        "again", "asked_at", "attempt", "checked_at", "due", "ends", "id", "key", "message", "place", "size", "state",
+        "stored",
+    )  # fmt: skip
 
-    def __init__(self, message: Any) -> None:
+    def __init__(self, message: Any, since: float) -> None:
         self.message = message
         self.id = message.message_id()
         self.place = message_ids.coordinates(self.id)
@@ -50,6 +53,10 @@ class Lease:
         self.state = State.WAITING
         self.stored = False
         """Whether the broker has the ack."""
+        self.checked_at = since
+        """Since when it is here, or when it was last found unacked: another member may have it too, and ack it."""
+        self.asked_at = inf
+        """When it was to be handed out, but had to be checked first."""
         self.due = -inf
         self.ends = inf
 
@@ -114,6 +121,25 @@ class LeasedMessages:
             if self._orders(lease):
                 self._announce_first(lease.key)
         return sorted(taken, key=lambda each: each.place)
+
+    def put_back(self, leases: Iterable[Lease], now: float) -> None:
+        """Return messages that were taken, to be handed out when they are checked."""
+        for lease in leases:
+            lease.state, lease.asked_at = State.WAITING, now
+            self._wait(lease)
+
+    def check(self, is_acked: Callable[[Numbers], bool], now: float) -> list[Any]:
+        """Take out the messages that are to be handed out, and are acked. Return their ids."""
+        ids = []
+        for entry, leases in list(self._entries.items()):
+            for lease in leases:
+                if lease.state is State.WAITING and is_acked(lease.place):
+                    lease.state, lease.stored = State.ACKED, True
+                    ids.append(lease.id)
+                lease.checked_at = max(now, lease.checked_at)
+            if all(each.stored for each in leases):
+                self._forget(entry)
+        return ids
 
     def ack(self, places: Iterable[Numbers]) -> list[Lease]:
         """Ack those of these messages that are in hand, or were acked without success, and return them."""

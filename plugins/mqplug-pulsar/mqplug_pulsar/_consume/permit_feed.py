@@ -6,8 +6,10 @@ the broker for nothing. So the listener is paused whenever as much has arrived a
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from contextlib import suppress
+from math import inf
 from typing import Any
 
 import _pulsar
@@ -17,17 +19,25 @@ from mqplug_pulsar._format import message_ids
 
 Subscribe = Callable[[Callable[[Any, Any], None]], Any]
 """Opens a native consumer with this listener."""
+RESUME_S = 0.1  # the listener gets what the native client has already sooner
 
 
 class PermitFeed:
-    """A native consumer of one log. ``arrived`` is called with each native message, in a thread of the client's."""
+    """A native consumer of one log.
 
-    def __init__(self, log: Log, arrived: Callable[[PermitFeed, Any], None]) -> None:
+    ``arrived`` is called with each native message, in a thread of the client's, and with the moment since when the
+    client may have it: while the listener is paused, a message waits in the client.
+    """
+
+    def __init__(self, log: Log, arrived: Callable[[PermitFeed, Any, float], None]) -> None:
         self.log = log
         self.native: Any = None
         self._arrived = arrived
         self._wanted = 0
         self._closed = False
+        self._paused_at: float | None = None
+        self._waiting_since = self._waiting_until = -inf  # of an entry that came while the listener was paused
+        self._entry_since = -inf
 
     def open(self, subscribe: Subscribe) -> None:
         """Subscribe. The broker sends one entry at once."""
@@ -41,6 +51,9 @@ class PermitFeed:
     def ask(self, wanted: int) -> None:
         """Ask for so many messages. A batch comes as a whole."""
         self._wanted = wanted
+        if self._paused_at is not None:
+            self._waiting_since, self._waiting_until = self._paused_at, time.monotonic() + RESUME_S
+            self._paused_at = None
         if self.native is not None:
             with suppress(_pulsar.PulsarException):  # closed meanwhile
                 self.native.resume_message_listener()
@@ -48,6 +61,7 @@ class PermitFeed:
     def unask(self) -> None:
         """Ask for nothing more. What the broker was asked for already comes nevertheless."""
         self._wanted = 0
+        self._note_pause()
         if self.native is not None:
             with suppress(_pulsar.PulsarException):
                 self.native.pause_message_listener()
@@ -72,11 +86,21 @@ class PermitFeed:
     def _on_message(self, consumer: Any, message: Any) -> None:
         # Runs on a thread of the client's. An exception would be lost in there.
         native = message._message
+        place = native.message_id()
+        if place.batch_index() <= 0:
+            now = time.monotonic()
+            self._entry_since = self._waiting_since if now < self._waiting_until else now
+            self._waiting_until = -inf  # those behind it were not sent before it was taken
         self._wanted -= 1
-        if self._wanted <= 0 and _ends_its_entry(native.message_id()):
+        if self._wanted <= 0 and _ends_its_entry(place):
+            self._note_pause()
             consumer.pause_message_listener()
         if not self._closed:
-            self._arrived(self, native)
+            self._arrived(self, native, self._entry_since)
+
+    def _note_pause(self) -> None:
+        if self._paused_at is None:
+            self._paused_at = time.monotonic()
 
 
 def _ends_its_entry(native: Any) -> bool:

@@ -30,6 +30,7 @@ from mqplug_pulsar._format.batch_acks import Entry
 
 NOTES_LOOK_S = 5.0  # for finding out whether the group was moved, and what is acked
 NOTES_LAST_S = 0.05  # so long a look counts: a client needs longer to connect again when a topic is unloaded
+FRESH_S = 0.05  # a message that waits longer is looked up again before it is handed out
 UNUSED_S = 3.0  # after which a native consumer is closed that is not asked for messages
 STUCK_S, MAX_STUCK_S = 2.0, 60.0  # after which an idle native consumer is opened again, in key_shared
 RETURN_S = 0.25  # after which the native client has returned nacked messages
@@ -76,6 +77,7 @@ class SharedLog:
         self._looked_at = -inf
         self._furthest: Numbers = message_ids.LOG_BEGIN
         self._doubtful: list[Lease] = []  # perhaps acked, or another member has moved the group
+        self._unchecked = False  # whether messages wait here that other members may have acked meanwhile
         self._next_return = -inf
         self._stuck_s, self._stuck_at = STUCK_S, inf
         self._batch_key, self._warned = "", False
@@ -85,7 +87,7 @@ class SharedLog:
     def ask_locked(self, most: int) -> None:
         """Have the broker send messages, if there are none here."""
         self._asked_at = time.monotonic()
-        if self.paused or self._leases.has_expired or self._moving:
+        if self.paused or self._leases.has_expired or self._moving or self._unchecked:
             return
         if self._feed is None:
             self._move(self._open)
@@ -101,19 +103,30 @@ class SharedLog:
         if self._feed is not None:
             self._feed.unask()
 
-    def take_locked(self, most: int, ends: float) -> Batch | None:
-        """Return messages to hand out; None if there are none."""
+    def take_locked(self, most: int, ends: float, since: float, oldest: float) -> Batch | None:
+        """Return messages to hand out; None if there are none, or if they have to be checked first.
+
+        They came ``since`` the poll began, or shortly before now, or were checked for this, at ``oldest`` or later.
+        """
         if self.paused:
             return None
-        leases = self._leases.take(most, time.monotonic(), ends)
+        now = time.monotonic()
+        leases = self._leases.take(most, now, ends)
         if not leases:
+            return None
+        fresh = min(since, now - FRESH_S)
+        if self._connection.admin is not None and not all(
+            each.checked_at >= fresh or each.checked_at >= max(each.asked_at, oldest) for each in leases
+        ):
+            self._leases.put_back(leases, now)
+            self._unchecked = True
             return None
         behind = message_ids.position_behind(leases[-1].place, (leases[-1].size,))
         return Batch(self.log, Position(self.log, behind), len(leases), LeasedRun(leases))
 
     def judge_locked(self) -> None:
         """Find out what to do with doubtful messages: drop them, ack them again, or forget all that came before."""
-        if not self._doubtful or self._looking:
+        if self._looking or not (self._doubtful or self._unchecked):
             return
         self._looking = True
         read = partial(group_notes.read, self._connection, self.log, self._group, NOTES_LOOK_S)
@@ -122,9 +135,10 @@ class SharedLog:
 
     def _looked(self, began: float, count: int, look: Future[GroupNotes]) -> None:
         with self._changed:
-            self._looking = False
+            self._looking = self._unchecked = False
             if look.cancelled() or look.exception() is not None:
-                return  # the next poll looks again
+                self._leases.check(_not_acked, began)  # others may get them twice, rather than never
+                return  # the next poll looks again at the doubtful ones
             judged, self._doubtful = self._doubtful[:count], self._doubtful[count:]
             if look.result().seek != self._notes.seek:
                 self.give_up_locked()
@@ -132,6 +146,7 @@ class SharedLog:
                 self._notes, self._looked_at = look.result(), began
                 for lease in judged:
                     self._add_locked(lease, acked=self._notes.is_acked(lease.place))
+                self._feed.ack(self._leases.check(self._notes.is_acked, began))
             self._changed.notify_all()
 
     def next_due_locked(self) -> float:
@@ -156,8 +171,8 @@ class SharedLog:
             ) from error  # fmt: skip
         raise error.at(topic=self.log.topic)
 
-    def _arrived(self, feed: PermitFeed, message: Any) -> None:
-        lease = Lease(message)
+    def _arrived(self, feed: PermitFeed, message: Any, since: float) -> None:
+        lease = Lease(message, since)
         with self._changed:
             if feed is not self._feed:
                 return
@@ -362,6 +377,10 @@ def shared_subscriber(
         )
 
     return subscribe
+
+
+def _not_acked(_: Numbers) -> bool:
+    return False
 
 
 def _leave(feed: PermitFeed, nacked: list[Any], wait_s: float) -> None:

@@ -26,6 +26,7 @@ from mqplug_pulsar._consume.shared_log import SharedLog, shared_subscriber
 from mqplug_pulsar._format import message_ids
 
 CONNECTION_CHECK_S = 2.0  # between two checks whether topics still exist
+CHECK_LASTS_S = 1.0  # from the check of a message to the poll that hands it out, which may be the next one
 SETTLING_S = 1.5  # the core may keep an ack for a second before it settles it
 KEEPER_WAIT_S = 60.0  # of the thread that returns messages, if nothing is due before
 
@@ -84,11 +85,12 @@ class PulsarSharedMember:
     def poll(self, most: int, timeout: float) -> Sequence[Batch]:
         """Return messages that no other member has, up to ``most``."""
         self._report_assigned()
-        deadline = Deadline(timeout)
+        deadline, since = Deadline(timeout), time.monotonic()
+        oldest = since - CHECK_LASTS_S if timeout > 0 else -inf  # without waiting there is only the check before
         away = self._check_connected() if timeout > 0 else None
         while True:
             with self._changed:
-                batches = self._take_locked(most)
+                batches = self._take_locked(most, since, oldest)
                 if batches or self._woken or deadline.expired:
                     self._woken = False
                     break
@@ -100,7 +102,7 @@ class PulsarSharedMember:
             ) from away
         return batches
 
-    def _take_locked(self, most: int) -> list[Batch]:
+    def _take_locked(self, most: int, since: float, oldest: float) -> list[Batch]:
         """Return what is here; ask for more if nothing is."""
         ends = inf if self._max_processing is None else time.monotonic() + self._max_processing + SETTLING_S
         batches: list[Batch] = []
@@ -108,7 +110,7 @@ class PulsarSharedMember:
             if most <= 0:
                 break
             each = self._logs[log]
-            if (batch := each.take_locked(most, ends)) is not None:
+            if (batch := each.take_locked(most, ends, since, oldest)) is not None:
                 batches.append(batch)
                 most -= len(batch)
                 self._logs[log] = self._logs.pop(log)  # the others come first the next time
