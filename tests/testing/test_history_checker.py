@@ -75,6 +75,9 @@ GUILTY = [
     ("ack came back", "a member hands out what another acked after it was assigned, where none does",
         member(member(story(hands_out_current=True).sent(a=1)), "n").get("n", "a", 1).ack("n", 1).commit("n")
         .get("m", "a", 1)),
+    ("ack came back", "the partition came again later, where hand-overs are invisible",
+        member(member(story(assignment_events=False).sent(a=1)), "n").get("n", "a", 1).ack("n", 1).commit("n")
+        .revoke("m").assign("m").get("m", "a", 1)),
     ("ack came back", "all of its entry was acked by one member",
         member(entries().ack("m", (7, 1)).leave("m"), "n").get("n", "a", (7, 0))),
     ("seek landed wrong", "an inclusive seek begins behind",
@@ -178,6 +181,9 @@ INNOCENT = [
         .ack("m", 1).commit("m").get("n", "a", 1)),
     ("ack came back", "a member hands out what it had before another acked it, and does not know yet",
         member(member(story().sent(a=1)), "n").get("n", "a", 1).ack("n", 1).commit("n").get("m", "a", 1)),
+    ("ack came back", "hand-overs are invisible, and it was committed while the member opened",
+        member(story(assignment_events=False).sent(a=1), "n").get("n", "a", 1).ack("n", 1).open("m", "g").commit("n")
+        .assign("m").get("m", "a", 1)),
     ("ack came back", "another group had acked it",
         member(member(three()).get("m", "a", 1).ack("m", 1).commit("m").leave("m"), "n", "h").get("n", "a", 1)),
     ("ack came back", "a part of its entry was not acked",

@@ -99,7 +99,7 @@ class Epochs:
                 self._note_ack(event, event.did)
             case PartitionsAssigned(consumer=consumer, partitions=partitions):
                 for partition in partitions:
-                    self._begin(event, consumer, partition, None)
+                    self._begin(self._cause(event, consumer, partition), consumer, partition, None)
             case PartitionsRevoked(consumer=consumer, partitions=partitions):
                 for partition in partitions:
                     self._end(event, consumer, partition)
@@ -144,6 +144,14 @@ class Epochs:
         if consumer not in self.opened:
             self.opened[consumer] = attrs.evolve(event, did=ConsumerOpened(consumer), outcome="unknown")
         return self.opened[consumer]
+
+    def _cause(self, assigned: Event, consumer: str, partition: int) -> Event:
+        """Return what began the epoch of an assignment: where hand-overs are invisible, a member has its partitions,
+        and may read ahead, from the beginning of its opening.
+        """
+        first = (consumer, partition) not in self._now and (consumer, partition) not in self._over
+        invisible = not self._logs.guarantee.assignment_events
+        return self._opened(consumer, assigned) if first and invisible else assigned
 
     def _begin(self, cause: Event, consumer: str, partition: int, start: PositionRange | None) -> Epoch:
         self._end(cause, consumer, partition)

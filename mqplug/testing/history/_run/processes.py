@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from threading import Thread
 from typing import Final
 
@@ -29,6 +30,7 @@ from mqplug.testing.history._run.worker import WorkerTask
 PROCESS_COUNT: Final = 4
 WORKERS_START_S: Final = 60.0  # for all processes to begin their work
 WORKER_EXIT_S: Final = 90.0  # for a process to exit after its input ends
+DUMP_S: Final = 5.0  # for one that does not exit to write what its threads do
 
 
 class WorkerProcess:
@@ -73,9 +75,16 @@ class WorkerProcess:
         try:
             self.process.wait(deadline.remaining())
         except subprocess.TimeoutExpired:
+            self._show_where_it_waits()
             self.process.kill()
         self._gather()
         return self.process.returncode == 0
+
+    def _show_where_it_waits(self) -> None:
+        """Have the process write what its threads do to the standard error, if it can."""
+        self.process.send_signal(signal.SIGABRT)
+        with suppress(subprocess.TimeoutExpired):
+            self.process.wait(DUMP_S)
 
     def _gather(self) -> None:
         self.process.wait()

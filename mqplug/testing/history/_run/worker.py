@@ -6,6 +6,7 @@ its input ends.
 
 from __future__ import annotations
 
+import faulthandler
 import json
 import os
 import sys
@@ -77,6 +78,7 @@ class PipeRecorder(HistoryRecorder):
 
 def main() -> None:
     """Run the actors of a task until the input ends."""
+    faulthandler.enable()
     given = json.loads(sys.stdin.readline())
     task = WorkerTask(**{**given, "plan": Plan(**given["plan"])})
 
