@@ -1,4 +1,7 @@
-"""KIT-01: the contract, over the memory backend in each of its personalities, with the driver rules enforced."""
+"""KIT-01: the contract, over the memory backend in each of its personalities, with the driver rules enforced.
+
+As other backends are, it is tested on one Python alone.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,10 @@ from mqplug.testing import prove
 from mqplug.testing._memory_harness import harness as memory_harness
 
 
-@pytest.fixture(scope="module", params=["full", "kafka", "pulsar"])
+@pytest.fixture(
+    scope="module",
+    params=["full", *(pytest.param(name, marks=pytest.mark.kit) for name in ("kafka", "pulsar"))],
+)
 def harness(request):
     """Clients whose drivers notice when the core breaks a driver rule, also where nobody sees the error."""
     seen: list[Rules] = []
