@@ -56,7 +56,7 @@ def agree(messages):
     """Whether the coordinates and details found by entry are those of each id; the runs."""
     ids = [message.message_id() for message in messages]
     runs = entry_runs(messages)
-    by_entry = ReceivedMessages(messages, runs)
+    by_entry = ReceivedMessages(messages, by_entry=True)
     assert by_entry.coordinates() == list(map(message_ids.coordinates, ids))
     assert by_entry.details() == list(map(message_ids.detail, ids))
     assert by_entry.behind == message_ids.position_behind(by_entry.coordinates()[-1], by_entry.details()[-1])

@@ -17,11 +17,11 @@ from mqplug_pulsar._cluster.broker_statistics import Cursor
 from mqplug_pulsar._cluster.connection import PulsarConnection
 from mqplug_pulsar._consume.added_partitions import AddedPartitions
 from mqplug_pulsar._consume.committer import Committer
-from mqplug_pulsar._consume.partition_feed import PartitionFeed
 from mqplug_pulsar._consume.partition_feeds import MAX_QUEUE_MESSAGES, PartitionFeeds, queue_length
 from mqplug_pulsar._consume.received_messages import ReceivedMessages
+from mqplug_pulsar._consume.taking import taking_by_member
 from mqplug_pulsar._consume.unacked import Unacked
-from mqplug_pulsar._consume.unwanted_messages import wanted_by_member, without_acked
+from mqplug_pulsar._consume.unwanted_messages import MemberFeed, wanted_by_member, without_acked
 from mqplug_pulsar._format import message_ids
 
 HAND_OVER_MESSAGES = 100
@@ -44,7 +44,7 @@ class PulsarGroupMember:
         self._name = f"mqplug-{time.time_ns() // 1_000_000:012x}-{uuid4().hex[:8]}"
         self._most = HAND_OVER_MESSAGES if options.mode == "ordered" else MAX_QUEUE_MESSAGES
         self._queue = queue_length(options, self._most)
-        self._feeds = PartitionFeeds(connection, self._receive)
+        self._feeds = PartitionFeeds(connection, taking_by_member(connection.settings), self._receive)
         self._committer = Committer(connection, group)
         self._unreported: dict[Log, GroupPosition] = {}  # assigned, but not reported to the listener yet
         self._rewound: dict[Log, list[Any]] = {}  # messages from before the last delivery that came again
@@ -129,16 +129,18 @@ class PulsarGroupMember:
         left = without_acked(feed, run, self._committer.unacked(log), cursor)  # some were acked since they came
         self._feeds.resume([log])
         feed.wanted = None
-        feed.put_back([] if left is None else left.messages)
+        feed.put_back(left)
         self._listener.assigned({log: GroupPosition(begin)})
 
-    def _receive(self, feed: PartitionFeed, most: int) -> ReceivedMessages | None:
-        messages = feed.take(most)
+    def _receive(self, feed: MemberFeed, most: int) -> ReceivedMessages | None:
+        received = feed.take(most)
+        if received is None:
+            return None
         if feed.log in self._rewound:
-            self._rewound[feed.log] += messages
+            self._rewound[feed.log] += received.messages
             return None
         unacked = self._committer.unacked(feed.log)
-        run = wanted_by_member(feed, messages, unacked)
+        run = wanted_by_member(feed, received, unacked)
         if run is not None:
             run = without_acked(feed, run, unacked, self._learn(feed, run, unacked))
         if run is not None and _goes_back(run, unacked):
@@ -148,7 +150,7 @@ class PulsarGroupMember:
             unacked.add(run)
         return run
 
-    def _learn(self, feed: PartitionFeed, run: ReceivedMessages, unacked: Unacked) -> Cursor | None:
+    def _learn(self, feed: MemberFeed, run: ReceivedMessages, unacked: Unacked) -> Cursor | None:
         """Read what is acked, unless these are just the next messages: other members may have been active meanwhile.
 
         What was read before may be wrong by now, if the group was moved back: nothing is dropped because of it.

@@ -10,27 +10,47 @@ the call may be skipped, and is then received only after the next one.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
 from threading import Semaphore, Thread
-from typing import Any
+from typing import Any, Generic, Protocol, TypeVar
 
 import _pulsar
 
 from mqplug import Log
 from mqplug.spi import Numbers
 from mqplug_pulsar._cluster.broker_statistics import Skipped
+from mqplug_pulsar._consume.received_messages import Received
 
 Native = Any  # a pulsar.Reader or a pulsar.Consumer
+R = TypeVar("R", bound=Received)
+R_co = TypeVar("R_co", bound=Received, covariant=True)
 
 NATIVE_WAIT_MS = 30_000  # a close ends the native wait at once, if the client can close
 
 
-class PartitionFeed:
+class TakeNow(Protocol[R_co]):
+    """Takes messages from the inner part of a native reader or consumer, without waiting."""
+
+    def __call__(self, native: Any, arrived: list[Any], most: int, /) -> tuple[R_co, int]:
+        """Return up to ``most`` messages, those that have arrived first, and the native result.
+
+        It is Ok if more may be there, Timeout if none are, else why the reader is of no use any more.
+        """
+        ...
+
+
+class PartitionFeed(Generic[R]):
     """Messages of one log, from a native reader or consumer. One thread at a time takes them."""
 
     def __init__(
-        self, log: Log, native: Native, wanted: Numbers | None, ready: Callable[[PartitionFeed], None]
+        self,
+        log: Log,
+        native: Native,
+        wanted: Numbers | None,
+        ready: Callable[[PartitionFeed[R]], None],
+        take_now: TakeNow[R],
     ) -> None:
         self.log = log
         self.native = native
@@ -39,12 +59,13 @@ class PartitionFeed:
         self.skipped: Skipped | None = None
         """With a group at a position beyond the end: messages in between are not delivered, but count as acked."""
         self.closed = False
-        self._kept: list[Any] = []
+        self._kept: deque[R] = deque()
         self._arrived: list[Any] = []
         self._ready = ready
+        self._take_now = take_now
         # The wrappers of pulsar.Reader and pulsar.Consumer would double the cost of the call.
-        inner = getattr(native, "_reader", None) or native._consumer
-        self._receive: Callable[[int], Any] = inner.receive if hasattr(inner, "receive") else inner.read_next
+        self._inner = getattr(native, "_reader", None) or native._consumer
+        self._receive: Callable[[int], Any] = getattr(self._inner, "receive", None) or self._inner.read_next
         self._waiting = True  # True: only the thread receives messages; False: only the caller
         self._wait = Semaphore()
         Thread(target=self._run, name=f"mqplug-pulsar-{log.topic}-{log.partition}", daemon=True).start()
@@ -68,31 +89,39 @@ class PartitionFeed:
                 self.closed = True
         return None
 
-    def take(self, most: int) -> list[Any]:
+    def take(self, most: int) -> R | None:
         """Return up to ``most`` messages that have arrived. If there are no more, make the thread wait for the next."""
         if self._kept:
-            kept, self._kept = self._kept[:most], self._kept[most:]
-            self._ready(self)
-            return kept
+            return self._take_kept(most)
         if self._waiting:
-            return []
-        messages, self._arrived = self._arrived, []
-        receive = self._receive
+            return None
+        arrived, self._arrived = self._arrived, []
         try:
-            while len(messages) < most:
-                messages.append(receive(0))
-        except _pulsar.Timeout:
+            received, result = self._take_now(self._inner, arrived, most)
+        except BaseException:
+            self.closed = True  # messages may be lost with it
+            raise
+        if result == _pulsar.Result.Ok.value:
+            self._ready(self)
+        elif result == _pulsar.Result.Timeout.value:
             self._waiting = True
             self._wait.release()
-        except _pulsar.PulsarException:
-            self.closed = True
         else:
-            self._ready(self)
-        return messages
+            self.closed = True
+        return received if len(received) else None
 
-    def put_back(self, messages: list[Any]) -> None:
+    def _take_kept(self, most: int) -> R:
+        received = self._kept.popleft()
+        if len(received) > most:
+            self._kept.appendleft(received.only(range(most, len(received))))
+            received = received.only(range(most))
+        self._ready(self)
+        return received
+
+    def put_back(self, received: R | None) -> None:
         """Return these messages again from the next ``take``, before all others: they cannot be judged yet."""
-        self._kept = messages + self._kept
+        if received is not None and len(received):
+            self._kept.appendleft(received)
         self._ready(self)
 
     def close(self) -> None:

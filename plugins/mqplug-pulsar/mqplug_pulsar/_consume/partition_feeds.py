@@ -6,20 +6,19 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from queue import Empty, SimpleQueue
-from typing import Any
+from typing import Any, Generic
 
 import mqplug
 from mqplug import Batch, Log, Position
 from mqplug.spi import ConsumerOptions
 from mqplug_pulsar._cluster.connection import PulsarConnection
-from mqplug_pulsar._consume.partition_feed import PartitionFeed
-from mqplug_pulsar._consume.received_messages import ReceivedMessages
+from mqplug_pulsar._consume.partition_feed import PartitionFeed, R, TakeNow
 
 ASSUMED_MESSAGE_BYTES = 16 * 1024  # turns prefetch_bytes into the length of a native queue, which counts messages
 MAX_QUEUE_MESSAGES = 1000
 CONNECTION_CHECK_S = 2.0  # between two checks whether topics still exist
 
-Receive = Callable[[PartitionFeed, int], "ReceivedMessages | None"]
+Receive = Callable[[PartitionFeed[R], int], R | None]
 """Returns up to so many messages of a feed that are to be delivered; None if there are none."""
 
 
@@ -29,16 +28,17 @@ def queue_length(options: ConsumerOptions, most: int = MAX_QUEUE_MESSAGES) -> in
     return max(1, min(most, share))
 
 
-class PartitionFeeds:
+class PartitionFeeds(Generic[R]):
     """The feeds of a consumer. One thread at a time polls."""
 
-    def __init__(self, connection: PulsarConnection, receive: Receive) -> None:
+    def __init__(self, connection: PulsarConnection, take_now: TakeNow[R], receive: Receive[R]) -> None:
         self._connection = connection
+        self._take_now = take_now
         self._receive = receive
-        self._feeds: dict[Log, PartitionFeed] = {}
-        self._ready: SimpleQueue[PartitionFeed | None] = SimpleQueue()
+        self._feeds: dict[Log, PartitionFeed[R]] = {}
+        self._ready: SimpleQueue[PartitionFeed[R] | None] = SimpleQueue()
         self._paused: set[Log] = set()
-        self._set_aside: dict[Log, PartitionFeed] = {}  # paused feeds that have messages
+        self._set_aside: dict[Log, PartitionFeed[R]] = {}  # paused feeds that have messages
         self._next_check = time.monotonic() + CONNECTION_CHECK_S
 
     def __contains__(self, log: Log) -> bool:
@@ -49,7 +49,7 @@ class PartitionFeeds:
         """The logs that have a feed."""
         return list(self._feeds)
 
-    def __getitem__(self, log: Log) -> PartitionFeed:
+    def __getitem__(self, log: Log) -> PartitionFeed[R]:
         return self._feeds[log]
 
     def check_held(self, logs: Iterable[Log]) -> None:
@@ -102,7 +102,7 @@ class PartitionFeeds:
             if (feed := self._set_aside.pop(log, None)) is not None:
                 self._ready.put(feed)
 
-    def _next_ready(self, timeout: float) -> PartitionFeed | None:
+    def _next_ready(self, timeout: float) -> PartitionFeed[R] | None:
         """Return a feed that has messages; None if none has in time, or when woken."""
         end = time.monotonic() + timeout
         while True:
@@ -115,12 +115,12 @@ class PartitionFeeds:
             elif feed is None or not feed.closed:
                 return feed
 
-    def _batch(self, feed: PartitionFeed, most: int) -> Batch | None:
+    def _batch(self, feed: PartitionFeed[R], most: int) -> Batch | None:
         run = self._receive(feed, min(most, MAX_QUEUE_MESSAGES))
         if run is None:
             return None
         feed.wanted = run.behind
-        return Batch(feed.log, Position(feed.log, feed.wanted), len(run.messages), run)
+        return Batch(feed.log, Position(feed.log, feed.wanted), len(run), run)
 
     def _check_connected(self) -> mqplug.Error | None:
         """Check at intervals whether the topics exist: a native consumer of a deleted topic stays silent forever.
@@ -151,9 +151,9 @@ class PartitionFeeds:
     def add(self, log: Log, native: Any, position: Position | None = None) -> None:
         """Read a log through this native reader or consumer. It takes the place of another one, which is not closed."""
         wanted = None if position is None else position.coordinates
-        self._feeds[log] = PartitionFeed(log, native, wanted, self._ready.put)
+        self._feeds[log] = PartitionFeed(log, native, wanted, self._ready.put, self._take_now)
 
-    def close(self, feeds: Iterable[PartitionFeed], timeout: float) -> None:
+    def close(self, feeds: Iterable[PartitionFeed[R]], timeout: float) -> None:
         """Close these feeds."""
         with suppress(mqplug.Error):  # closes that the broker does not answer in time go on by themselves
             self._connection.calls.each({feed: feed.close for feed in feeds}, timeout)

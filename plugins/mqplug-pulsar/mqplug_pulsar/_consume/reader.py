@@ -10,7 +10,8 @@ from mqplug.spi import ConsumerOptions, Deadline, GroupPosition
 from mqplug_pulsar._cluster.connection import PulsarConnection
 from mqplug_pulsar._consume.partition_feed import PartitionFeed
 from mqplug_pulsar._consume.partition_feeds import PartitionFeeds, queue_length
-from mqplug_pulsar._consume.received_messages import ReceivedMessages
+from mqplug_pulsar._consume.received_messages import Received
+from mqplug_pulsar._consume.taking import taking_by_reader
 from mqplug_pulsar._consume.unwanted_messages import wanted_by_reader
 
 
@@ -22,7 +23,7 @@ class PulsarReader:
             raise TypeError("without a group, start must be a position for each log")
         self._connection = connection
         self._queue = queue_length(options)
-        self._feeds = PartitionFeeds(connection, self._receive)
+        self._feeds = PartitionFeeds(connection, taking_by_reader(connection.settings), self._receive)
         self._read_from({log: options.start[log] for log in options.logs}, timeout)
 
     def poll(self, most: int, timeout: float) -> Sequence[Batch]:
@@ -75,5 +76,6 @@ class PulsarReader:
     def _open(self, log: Log, position: Position) -> object:
         return self._connection.reader(self._connection.native_topic(log), position.coordinates, self._queue)
 
-    def _receive(self, feed: PartitionFeed, most: int) -> ReceivedMessages | None:
-        return wanted_by_reader(self._connection, feed, feed.take(most))
+    def _receive(self, feed: PartitionFeed[Received], most: int) -> Received | None:
+        received = feed.take(most)
+        return None if received is None else wanted_by_reader(self._connection, feed, received)

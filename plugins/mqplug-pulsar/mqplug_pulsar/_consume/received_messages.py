@@ -1,6 +1,6 @@
 """Received native messages as columns.
 
-A column is one object's method, so that compiled code could hand over a whole batch in the place of this class.
+A column is one object's method: ``NativeRows``, which compiled code fills, takes the place of this class for readers.
 """
 
 from __future__ import annotations
@@ -8,25 +8,53 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import cached_property
 from itertools import chain, compress, repeat
-from typing import Any
+from typing import Any, Protocol, Self
 
-from _pulsar import Message as Native, MessageId as NativeId
+import _pulsar
+from _pulsar import Message as Native, MessageId as NativeId, Result
 
-from mqplug.spi import Headers, Numbers
-from mqplug_pulsar._consume.entry_runs import EntryRun
+from mqplug.spi import Columns, Headers, Numbers
+from mqplug_pulsar._consume.entry_runs import EntryRun, entry_runs
 from mqplug_pulsar._format import message_ids
-from mqplug_pulsar._format.escapes import EPOCH, SCHEMA_VERSION, headers_from_properties, keys_from_texts
+from mqplug_pulsar._format.escapes import EPOCH, headers_from_properties, keys_from_texts, with_schema_version
+
+
+class Received(Columns, Protocol):
+    """Messages of one partition that a reader received, in order."""
+
+    def __len__(self) -> int: ...
+
+    def only(self, numbers: Sequence[int]) -> Self:
+        """Return these rows."""
+        ...
+
+    @property
+    def runs(self) -> Sequence[EntryRun]:
+        """These messages by entry."""
+        ...
+
+    @property
+    def behind(self) -> Numbers:
+        """The position behind the last message."""
+        ...
 
 
 class ReceivedMessages:
     """Native messages of one partition, in order. Each column is built on demand.
 
-    ``runs`` are these messages by entry, if their coordinates were found that way.
+    ``by_entry`` says that coordinates may be found by entry, as a reader's may.
     """
 
-    def __init__(self, messages: list[Any], runs: Sequence[EntryRun] | None = None) -> None:
+    def __init__(self, messages: list[Any], *, by_entry: bool = False) -> None:
         self.messages = messages
-        self._runs = runs
+        self._by_entry = by_entry
+
+    def __len__(self) -> int:
+        return len(self.messages)
+
+    def only(self, numbers: Sequence[int]) -> Self:
+        """Return these rows."""
+        return type(self)([self.messages[row] for row in numbers], by_entry=self._by_entry)
 
     @cached_property
     def ids(self) -> list[Any]:
@@ -34,16 +62,21 @@ class ReceivedMessages:
         return list(map(Native.message_id, self.messages))
 
     @cached_property
+    def runs(self) -> list[EntryRun]:
+        """These messages by entry."""
+        return entry_runs(self.messages)
+
+    @cached_property
     def behind(self) -> Numbers:
         """The position behind the last message."""
-        if self._runs is not None:
-            return self._runs[-1].behind
+        if self._by_entry:
+            return self.runs[-1].behind
         return message_ids.position_behind(self._coordinates[-1], message_ids.detail(self.ids[-1]))
 
     @cached_property
     def _coordinates(self) -> list[Numbers]:
-        if self._runs is not None:
-            return list(chain.from_iterable(run.coordinates() for run in self._runs))
+        if self._by_entry:
+            return list(chain.from_iterable(run.coordinates() for run in self.runs))
         ids = self.ids
         indexes = list(map(NativeId.batch_index, ids))
         if min(indexes, default=-1) < 0:
@@ -62,8 +95,8 @@ class ReceivedMessages:
         return self._coordinates
 
     def details(self) -> Sequence[Numbers]:
-        if self._runs is not None:
-            return list(chain.from_iterable(repeat(run.detail, run.size) for run in self._runs))
+        if self._by_entry:
+            return list(chain.from_iterable(repeat(run.detail, run.size) for run in self.runs))
         of_entries: dict[Numbers, Numbers] = {}
         for place, native in zip(self._coordinates, self.ids, strict=True):
             if place[:2] not in of_entries:
@@ -85,10 +118,7 @@ class ReceivedMessages:
         versions = list(map(Native.int_schema_version, self.messages))
         if max(versions, default=-1) < 0:
             return headers
-        return [
-            (*each, (SCHEMA_VERSION, b"%d" % version)) if version >= 0 else each
-            for each, version in zip(headers, versions, strict=True)
-        ]
+        return list(map(with_schema_version, headers, versions))
 
     def timestamps(self) -> Sequence[int]:
         times = list(map(Native.event_timestamp, self.messages))
@@ -104,3 +134,27 @@ class ReceivedMessages:
 
     def attempts(self) -> Sequence[int]:
         return [count + 1 for count in map(Native.redelivery_count, self.messages)]
+
+
+def take_by_member(native: Any, arrived: list[Any], most: int) -> tuple[ReceivedMessages, int]:
+    """Take messages of a group; see ``TakeNow``."""
+    messages, result = _take(native, arrived, most)
+    return ReceivedMessages(messages), result
+
+
+def take_by_reader(native: Any, arrived: list[Any], most: int) -> tuple[ReceivedMessages, int]:
+    """Take messages without a group; see ``TakeNow``."""
+    messages, result = _take(native, arrived, most)
+    return ReceivedMessages(messages, by_entry=True), result
+
+
+def _take(native: Any, messages: list[Any], most: int) -> tuple[list[Any], int]:
+    receive = native.receive if hasattr(native, "receive") else native.read_next
+    try:
+        while len(messages) < most:
+            messages.append(receive(0))
+    except _pulsar.Timeout:
+        return messages, Result.Timeout.value
+    except _pulsar.PulsarException as error:
+        return messages, getattr(Result, type(error).__name__, Result.UnknownError).value
+    return messages, Result.Ok.value

@@ -2,40 +2,39 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
 from itertools import chain, islice, takewhile
 from operator import ge, le
-from typing import Any
 
 import mqplug
 from mqplug import Position, PositionLost
 from mqplug.spi import Numbers
 from mqplug_pulsar._cluster.broker_statistics import Cursor, Skipped
 from mqplug_pulsar._cluster.connection import PulsarConnection
-from mqplug_pulsar._consume.entry_runs import entry_runs
 from mqplug_pulsar._consume.partition_feed import PartitionFeed
-from mqplug_pulsar._consume.received_messages import ReceivedMessages
+from mqplug_pulsar._consume.received_messages import Received, ReceivedMessages
 from mqplug_pulsar._consume.unacked import Unacked
 from mqplug_pulsar._format import message_ids
 
 LEDGERS_TIMEOUT_S = 10.0
+MemberFeed = PartitionFeed[ReceivedMessages]
 
 
-def wanted_by_reader(connection: PulsarConnection, feed: PartitionFeed, messages: list[Any]) -> ReceivedMessages | None:
+def wanted_by_reader(
+    connection: PulsarConnection, feed: PartitionFeed[Received], received: Received
+) -> Received | None:
     """Return the messages to deliver without a group, ascending. Raise ``PositionLost`` for a gap."""
-    if not messages:
-        return None
-    runs = entry_runs(messages)
+    runs = received.runs
     wanted = feed.wanted or message_ids.LOG_BEGIN
     ledger = runs[0].first[0]
     if ledger > wanted[0] > 0:
-        _check_gap(connection, feed, wanted, messages)
+        _check_gap(connection, feed, wanted, received)
     if runs[-1].first[0] != ledger:  # messages of another ledger are checked the next time
-        runs = list(takewhile(lambda run: run.first[0] == ledger, runs))
-        turn = sum(run.size for run in runs)
-        feed.put_back(messages[turn:])
-        messages = messages[:turn]
-    received = ReceivedMessages(messages, runs)
+        turn = sum(run.size for run in takewhile(lambda run: run.first[0] == ledger, runs))
+        feed.put_back(received.only(range(turn, len(received))))
+        received = received.only(range(turn))
+        runs = received.runs
     if all(map(le, chain([wanted], (run.behind for run in runs)), (run.first for run in runs))):
         return received
     rows = []
@@ -43,29 +42,28 @@ def wanted_by_reader(connection: PulsarConnection, feed: PartitionFeed, messages
         if place >= wanted:
             rows.append(row)
             wanted = (*place[:2], place[2] + 1)
-    return _rows(received, rows)
+    return received.only(rows) if rows else None
 
 
-def _check_gap(connection: PulsarConnection, feed: PartitionFeed, wanted: Numbers, messages: list[Any]) -> None:
+def _check_gap(
+    connection: PulsarConnection, feed: PartitionFeed[Received], wanted: Numbers, received: Received
+) -> None:
     """Raise ``PositionLost`` for a gap, where Pulsar silently reads on. A gap can only lie between two ledgers."""
     try:
         low = connection.calls.run(partial(connection.ledgers, feed.log, LEDGERS_TIMEOUT_S), LEDGERS_TIMEOUT_S).low
     except mqplug.Error:
-        feed.put_back(messages)
+        feed.put_back(received)
         raise
     if wanted < low:
-        feed.put_back(messages)
+        feed.put_back(received)
         raise PositionLost(
             f"retention removed messages behind {Position(feed.log, wanted)!r}: the log begins at {low}",
             log=feed.log, low=Position(feed.log, low), topic=feed.log.topic,
         )  # fmt: skip
 
 
-def wanted_by_member(feed: PartitionFeed, messages: list[Any], unacked: Unacked) -> ReceivedMessages | None:
+def wanted_by_member(feed: MemberFeed, run: ReceivedMessages, unacked: Unacked) -> ReceivedMessages | None:
     """Drop unacked deliveries that a reconnect repeats."""
-    if not messages:
-        return None
-    run = ReceivedMessages(messages)
     if feed.skipped is not None:
         run = _behind_skipped(feed, feed.skipped, run)
     places = run.coordinates()
@@ -74,12 +72,12 @@ def wanted_by_member(feed: PartitionFeed, messages: list[Any], unacked: Unacked)
     places = run.coordinates()
     back = next((row for row, step in enumerate(map(ge, places, islice(places, 1, None)), 1) if step), len(places))
     if back < len(places):  # repeated messages follow: keep them for the next time
-        feed.put_back(run.messages[back:])
-    return _rows(run, list(range(back)))
+        feed.put_back(run.only(range(back, len(run))))
+    return _rows(run, range(back))
 
 
 def without_acked(
-    feed: PartitionFeed, run: ReceivedMessages, unacked: Unacked, cursor: Cursor | None
+    feed: MemberFeed, run: ReceivedMessages, unacked: Unacked, cursor: Cursor | None
 ) -> ReceivedMessages | None:
     """Drop messages that are acked. What is known only here, the broker does not know: ack it again."""
     if cursor is None and not unacked.knows_parts:
@@ -95,7 +93,7 @@ def without_acked(
     return _rows(run, rows)
 
 
-def _behind_skipped(feed: PartitionFeed, skipped: Skipped, run: ReceivedMessages) -> ReceivedMessages:
+def _behind_skipped(feed: MemberFeed, skipped: Skipped, run: ReceivedMessages) -> ReceivedMessages:
     """Ack the messages between what was the end and a position beyond it, and return the others."""
     end, beyond = skipped
     places = run.coordinates()
@@ -108,7 +106,7 @@ def _behind_skipped(feed: PartitionFeed, skipped: Skipped, run: ReceivedMessages
     return _rows(run, [row for row, place in enumerate(places) if place >= beyond]) or ReceivedMessages([])
 
 
-def _rows(run: ReceivedMessages, rows: list[int]) -> ReceivedMessages | None:
-    if len(rows) == len(run.messages):
-        return run if rows else None
-    return ReceivedMessages([run.messages[row] for row in rows]) if rows else None
+def _rows(run: ReceivedMessages, rows: Sequence[int]) -> ReceivedMessages | None:
+    if not rows:
+        return None
+    return run if len(rows) == len(run) else run.only(rows)

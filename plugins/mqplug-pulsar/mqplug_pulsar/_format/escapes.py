@@ -77,6 +77,11 @@ def headers_from_properties(properties: Mapping[str, str]) -> Headers:
     return (*listed, *sorted(plain.items()))
 
 
+def with_schema_version(headers: Headers, version: int) -> Headers:
+    """Return the headers and the version of the message's schema; -1 if it has none."""
+    return headers if version < 0 else (*headers, (SCHEMA_VERSION, b"%d" % version))
+
+
 def _indexed(index: str | None, plain: dict[str, bytes]) -> list[tuple[str, bytes | None]]:
     """Return the headers that the index lists, and remove them from the plain ones."""
     if index is None:
