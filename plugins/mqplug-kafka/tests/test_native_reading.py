@@ -1,0 +1,256 @@
+"""Reading through the compiled part: the same batches, ends and errors as through confluent-kafka alone."""
+
+from __future__ import annotations
+
+import itertools
+import logging
+import time
+
+import pyarrow as pa
+import pytest
+from compiled_parts import compiled_part
+from foreign_logs import ForeignLog
+from kafka_driver import Seam, fill, new_name, take
+
+import mqplug
+from mqplug_kafka._cluster import native_part
+from mqplug_kafka._consume import first_messages_check, native_source
+from mqplug_kafka._consume.native_source import NativeRows, NativeSource
+
+native = compiled_part("mqplug_kafka_native")
+
+ARROW_COLUMNS = ["key", "value", "topic", "partition", "offset", "id", "headers", "timestamp", "log_time",
+                 "timestamp_type"]  # fmt: skip
+
+
+@pytest.fixture
+def plain(kafka_server):
+    """A client that reads through confluent-kafka."""
+    with mqplug.connect(kafka_server.url, native="off") as client:
+        yield client
+
+
+@pytest.fixture
+def unproven(monkeypatch):
+    """Begin without what this process found out about the compiled part."""
+    monkeypatch.setattr(native_part, "_proven", set())
+    monkeypatch.setattr(native_part, "_refused", {})
+    monkeypatch.setattr(native_part, "_told", set())
+
+
+@pytest.fixture
+def proven(monkeypatch, unproven):
+    """Take it for granted that the compiled part reads rightly, so that no reader goes the plain way."""
+    native_part._proven.add("reads")
+
+
+@pytest.fixture
+def native_reads(monkeypatch):
+    """Collect how many messages each native poll returned."""
+    counts = []
+
+    class Counting(NativeSource):
+        def fetch(self, most, timeout, only):
+            fetched = super().fetch(most, timeout, only)
+            counts.extend(len(rows) for _, rows in fetched.runs)
+            return fetched
+
+    monkeypatch.setattr("mqplug_kafka._consume.reader.NativeSource", Counting)
+    return counts
+
+
+def all_of(mq, topic, positions):
+    """Return rows, Arrow columns and the last position of each partition, read from there to the end; or the error."""
+    rows, tables, ends = {}, {}, {}
+    highs = {mark.high.log: mark.high for mark in mq.watermarks(topic).values()}
+    with Seam(mq, topic) as seam:
+        seam.driver.seek(positions, 10)
+        deadline = time.monotonic() + 60
+        while any(ends.get(log, positions[log]).coordinates < high.coordinates for log, high in highs.items()):
+            assert time.monotonic() < deadline
+            try:
+                batches = seam.driver.poll(1000, 0.1)
+            except mqplug.PositionLost as error:
+                return error.low, str(error)
+            for each in batches:
+                rows.setdefault(each.log, []).extend(
+                    zip(each.ids, each.keys, each.values, each.headers, each.timestamps, each.log_times, strict=True)
+                )
+                tables.setdefault(each.log, []).append(each.to_arrow(ARROW_COLUMNS))
+                ends[each.log] = each.next_position
+    for each in itertools.chain(*tables.values()):
+        each.validate(full=True)
+    return rows, {log: pa.Table.from_batches(some).combine_chunks() for log, some in tables.items()}, ends
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_both_paths_read_the_same(kafka_server, mq, plain, proven, native_reads, seed):
+    """Codecs, transactions, tombstones, headers, odd times, gaps and trims: rows, Arrow columns, ends and errors."""
+    log = ForeignLog(kafka_server, mq, seed, partitions=1 + seed % 3)
+    log.grow(6)
+    marks = mq.watermarks(log.topic)
+    first, last = log.positions(dict.fromkeys(marks, 0)), {mark.high.log: mark.high for mark in marks.values()}
+    somewhere = [log.positions({p: log.chance.randint(0, mark.high.coordinates[0]) for p, mark in marks.items()})
+                 for _ in range(3)]  # fmt: skip
+    for start in (log.low(), first, last, *somewhere):
+        assert all_of(mq, log.topic, start) == all_of(plain, log.topic, start)
+    assert sum(native_reads)
+
+
+def test_a_native_batch_can_be_kept_and_taken_apart(mq, topic, proven, native_reads):
+    """Slices, pickles and Arrow views are right after the batch, its reader and its client are gone."""
+    sent = fill(mq, topic, 50)
+    with mq.consumer(topic, start=mqplug.EARLIEST) as reader:
+        batch = reader.receive_many(50, timeout=20)
+        while len(batch) < 50:
+            batch = reader.receive_many(50, timeout=20)
+    assert native_reads
+    part, table = batch[10:20], batch[5:].to_arrow(["value", "headers"])
+    copy = batch.detached()
+    del batch
+    assert part.ids == sent[10:20]
+    assert part.values == [b"m%d" % number for number in range(10, 20)]
+    assert table.column("value").to_pylist() == [b"m%d" % number for number in range(5, 50)]
+    assert table.column("headers").to_pylist() == [[]] * 45
+    assert copy.values == [b"m%d" % number for number in range(50)]
+
+
+def test_huge_messages_and_many_partitions(kafka_server, plain, proven, native_reads):
+    """Values of 1 MiB, beside empty ones, in 64 partitions: all arrive, and a fetch takes no more than it may."""
+    size = 1 << 20
+    topic = new_name()
+    with mqplug.connect(kafka_server.url, message_max_bytes=size) as mq:
+        mq.create_topic(topic, partitions=64, options={"max.message.bytes": str(2 * size)})
+        values = [bytes([number]) * (size if number % 2 else 0) for number in range(64)]
+        with mq.producer(topic) as out:
+            out.send_many([mqplug.Record(each, partition=number) for number, each in enumerate(values)], timeout=60)
+        with mq.consumer(topic, start=mqplug.EARLIEST, prefetch_bytes=4 * size) as reader:
+            found = {message.partition: message.value for message in take(reader, 64)}
+    assert [found[number] for number in range(64)] == values
+    assert native_reads
+
+
+def test_a_run_is_split_before_its_offsets_overflow(kafka_server, mq, topic):
+    """Messages whose bytes pass the limit of one run are in the next one of the same partition, in order."""
+    fill(mq, topic, 100, prefix="0123456789")
+    options = {"bootstrap.servers": kafka_server.bootstrap, "group.id": "unused", "enable.auto.commit": False}
+    reader = native.Reader(options, 1 << 20, 50)
+    reader.assign([(topic, 0, 0)])
+    values, lengths = [], []
+    while len(values) < 100:
+        runs, _ = reader.poll(100, 1)
+        for _, _, run in runs:
+            values += run.values()
+            lengths.append(len(run))
+    reader.close()
+    assert values == [b"0123456789%d" % number for number in range(100)]
+    assert max(lengths) == 4
+
+
+def test_a_fetch_stops_at_its_bytes(kafka_server, mq, topic):
+    """A poll takes one message more than fits, whatever number it may take."""
+    fill(mq, topic, 200, prefix="x" * 1000)
+    options = {"bootstrap.servers": kafka_server.bootstrap, "group.id": "unused", "enable.auto.commit": False}
+    reader = native.Reader(options, 10_000)
+    reader.assign([(topic, 0, 0)])
+    counts = []
+    while sum(counts) < 200:
+        counts += [len(run) for _, _, run in reader.poll(1000, 1)[0]]
+    reader.close()
+    assert max(counts) <= 12
+
+
+# the check of the first messages -------------------------------------------------------------------------------
+
+
+def read(mq, topic, count):
+    """Return the first values of a topic."""
+    with mq.consumer(topic, start=mqplug.EARLIEST) as reader:
+        return [message.value for message in take(reader, count)]
+
+
+def test_the_first_messages_prove_the_compiled_part(mq, topic, unproven, native_reads):
+    """They are read by both, delivered once, and checked no more."""
+    fill(mq, topic, 500)
+    assert read(mq, topic, 500) == [b"m%d" % number for number in range(500)]
+    assert native_part._proven == {"reads"}
+    assert not native_part._refused
+
+
+class LyingRun:
+    """A run with another value in its last row."""
+
+    def __init__(self, run):
+        self._run = run
+
+    def __getattr__(self, name):
+        return getattr(self._run, name)
+
+    def __len__(self):
+        return len(self._run)
+
+    def values(self):
+        return [*self._run.values()[:-1], b"lie"]
+
+
+def test_a_difference_ends_native_reading(mq, topic, unproven, monkeypatch, caplog):
+    """Nothing wrong is delivered, one warning says what differed, and the plain client reads from then on."""
+    monkeypatch.setattr(native_source, "NativeRows", lambda run: NativeRows(LyingRun(run)))
+    fill(mq, topic, 300)
+    with caplog.at_level(logging.WARNING, "mqplug.kafka"):
+        for _ in range(2):
+            assert read(mq, topic, 300) == [b"m%d" % number for number in range(300)]
+    told = [line.getMessage() for line in caplog.records if "values of partition 0" in line.getMessage()]
+    assert len(told) == 1
+    assert native_part._refused.keys() == {"reads"}
+
+
+def test_a_difference_is_an_error_where_native_is_required(kafka_server, topic, mq, unproven, monkeypatch):
+    """ConfigError names the difference instead of going the plain way."""
+    monkeypatch.setattr(native_source, "NativeRows", lambda run: NativeRows(LyingRun(run)))
+    monkeypatch.setitem(native_part.NEEDED, "sends", "Reader")  # whether it sends does not matter here
+    fill(mq, topic, 3)
+    with (
+        mqplug.connect(kafka_server.url, native="required") as client,
+        client.consumer(topic, start=mqplug.EARLIEST) as reader,
+        pytest.raises(mqplug.ConfigError, match="values of partition 0"),
+    ):
+        reader.receive(timeout=20)
+
+
+def test_a_check_without_an_answer_leaves_it_to_the_plain_client(mq, topic, unproven, native_reads, monkeypatch):
+    """This reader reads the plain way, and the next one tries again."""
+    fill(mq, topic, 30)
+    with monkeypatch.context() as unanswered:
+        unanswered.setattr(first_messages_check, "ANSWER_S", 0.0)
+        unanswered.setattr(first_messages_check._SecondReading, "is_done", lambda self, timeout: False)
+        assert read(mq, topic, 30) == [b"m%d" % number for number in range(30)]
+    assert not native_part._proven
+    assert not native_part._refused
+    assert read(mq, topic, 30) == [b"m%d" % number for number in range(30)]
+    assert native_part._proven == {"reads"}
+
+
+def test_a_seek_during_the_check(mq, topic, unproven, monkeypatch):
+    """What was fetched before it is neither checked nor delivered."""
+    sent = fill(mq, topic, 300)
+    slow = first_messages_check._SecondReading.is_done
+    began = time.monotonic()
+
+    def reluctant(self, timeout):
+        return slow(self, timeout) and time.monotonic() - began > 1
+
+    monkeypatch.setattr(first_messages_check._SecondReading, "is_done", reluctant)
+    with mq.consumer(topic, start=mqplug.EARLIEST) as reader:
+        assert reader.receive(timeout=0.2) is None
+        reader.seek(sent[250])
+        assert [message.id for message in take(reader, 50)] == sent[250:]
+
+
+def test_clients_say_which_way_they_read(mq, plain, kafka_server):
+    """The notes for doctor name the compiled part and the library, or why the plain client reads."""
+    assert any("reads" in note and "mqplug-kafka-native 0" in note and "over librdkafka 2" in note
+               for note in mq._connection.notes())  # fmt: skip
+    assert plain._connection.notes() == ["reads and sends through confluent-kafka: native is 'off'"]
+    with mqplug.connect(kafka_server.url, librdkafka={"plugin.library.paths": ""}) as client:
+        assert "only confluent-kafka understands" in client._connection.notes()[0]
