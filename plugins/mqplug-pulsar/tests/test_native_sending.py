@@ -1,0 +1,463 @@
+"""Sending through the compiled part: the same messages, ids and errors as through the plain client alone."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import threading
+import time
+from types import SimpleNamespace
+
+import _pulsar
+import pulsar
+import pytest
+from compiled_parts import compiled_part
+
+import mqplug
+from mqplug import Log, Record
+from mqplug_pulsar._cluster import native_part
+from mqplug_pulsar._format import message_ids
+from mqplug_pulsar._produce import native_reports, reports
+from mqplug_pulsar._produce.native_reports import NativeReports
+from mqplug_pulsar._produce.plain_reports import PlainReports, SentRun
+from mqplug_pulsar._produce.sent_spans import coordinates, details, doubt
+from mqplug_pulsar._settings import PulsarSettings
+
+compiled_part("mqplug_pulsar_native._native")
+
+WAYS = ("required", "off")
+"""Settings of ``native``: through the compiled part, and without."""
+
+
+@pytest.fixture
+def connected(pulsar_server):
+    """Connects with other settings."""
+    clients = []
+
+    def connect(**settings):
+        clients.append(
+            mqplug.connect("pulsar", service_url=pulsar_server.service_url, cluster="standalone", **settings)
+        )
+        return clients[-1]
+
+    yield connect
+    for client in clients:
+        client.close()
+
+
+# random records, both ways --------------------------------------------------------------------------------------
+
+KEYS = (
+    None, b"", b"key", b"key\0", b"\0", b"\xff", "schlüssel".encode(), b"mqplug", b"mqplug:base64:", b"\xed\xa0\x80",
+    b"mqplug:base64:YQ==", b"k" * 3000, "\U0010ffff".encode(),
+)  # fmt: skip
+NAMES = ("a", "b", "", "a\0b", "ü", "mqplug.headers", "mqplug.epoch", "mqplug.schema-version", "z" * 300)
+TEXTS = (b"1", b"", None, b"\xff", b"\0", b"x\0y", "ü".encode(), b"t" * 2000)
+TIMES = (None, None, 0, 1, 1_700_000_000_123, 2**41)
+
+
+def random_value(chance):
+    """A value of any size, or none."""
+    size = chance.choice([0, 1, 30, 30, 30, 2000, 100_000])
+    return None if chance.random() < 0.1 else chance.randbytes(size)
+
+
+def random_record(chance, plain):
+    """A record with each oddity that there is; a plain one has only what all clients have."""
+    if plain:
+        return Record(random_value(chance), chance.choice([None, b"k1", b"k2"]), [("n", b"v")] * chance.randrange(2))
+    headers = [(chance.choice(NAMES), chance.choice(TEXTS)) for _ in range(chance.choice([0, 0, 1, 1, 2, 5]))]
+    return Record(random_value(chance), chance.choice(KEYS), headers, chance.choice(TIMES))
+
+
+def random_batches(seed):
+    """Batches of records, some plain, some odd."""
+    chance = random.Random(seed)
+    batches = []
+    for _ in range(8):
+        plain = chance.random() < 0.5
+        batches.append([random_record(chance, plain) for _ in range(chance.choice([1, 2, 20, 300]))])
+    return batches
+
+
+def outcome(result):
+    """What is comparable of a record's outcome."""
+    return ("stored",) if isinstance(result, mqplug.MessageId) else (type(result), result.message)
+
+
+def sent(client, topic, batches):
+    """Send each batch in a way of its own, and return the outcome of each record, in order."""
+    results = []
+    with client.producer(topic) as out:
+        for number, batch in enumerate(batches):
+            if number % 2:
+                results += _sent_together(out, batch)
+            else:
+                results += _sent_one_by_one(out, batch)
+    return results
+
+
+def _sent_together(out, batch):
+    try:
+        return list(out.send_many(batch))
+    except mqplug.SendFailed as error:
+        return list(error.results)
+
+
+def _sent_one_by_one(out, batch):
+    handles = [out.submit(each.value, key=each.key, headers=each.headers, timestamp=each.timestamp) for each in batch]
+    results = []
+    for handle in handles:
+        try:
+            results.append(handle.result(60))
+        except mqplug.Error as error:
+            results.append(error)
+    return results
+
+
+def stored(server, topic, count):
+    """The messages of a topic, with all fields, by id, as pulsar-client reads them."""
+    client = pulsar.Client(server.service_url, logger=pulsar.FileLogger(pulsar.LoggerLevel.Error, os.devnull))
+    try:
+        reader = client.create_reader(f"{topic}-partition-0", pulsar.MessageId.earliest)
+        return dict(fields(reader.read_next(20_000)) for _ in range(count))
+    finally:
+        client.close()
+
+
+def fields(message):
+    """Id and fields of a message."""
+    place = message.message_id()
+    native = message._message
+    return (place.ledger_id(), place.entry_id(), place.batch_index()), (
+        None if native.has_null_value() else message.data(),
+        native.partition_key(), native.properties(), native.event_timestamp(), message_ids.detail(place),
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("seed", "settings"),
+    [
+        (1, {}),
+        (2, {}),
+        (3, {"compression": "lz4", "batch_messages": 7}),
+        (4, {"batching": "none"}),
+        (5, {"batching": "none", "compression": "zstd"}),
+        (6, {"batching": "by_key", "batch_delay": 0.02}),
+    ],
+)
+def test_both_ways_are_one(connected, mq, name, pulsar_server, seed, settings):
+    """Random records are stored alike by the compiled part and without it, under the ids and errors that are told."""
+    batches = random_batches(seed)
+    records = [record for batch in batches for record in batch]
+    found = {}
+    for native in WAYS:
+        topic = f"{name}-{native}"
+        mq.create_topic(topic)
+        results = sent(connected(native=native, **settings), topic, batches)
+        ids = [each for each in results if isinstance(each, mqplug.MessageId)]
+        messages = stored(pulsar_server, topic, len(ids))
+        assert {each.coordinates for each in ids} == set(messages)
+        assert all(each.detail == messages[each.coordinates][4] for each in ids)
+        found[native] = [(outcome(each), messages.get(getattr(each, "coordinates", None), ())[:4]) for each in results]
+        if settings.get("batching") != "by_key":
+            assert ids == sorted(ids)
+    assert len(found["off"]) == len(records)
+    assert found["required"] == found["off"]
+
+
+def test_arrow_columns(connected, mq, name, pulsar_server):
+    """Columns of Arrow, whole or sliced, are stored alike both ways, with keys and values that are null."""
+    pa = pytest.importorskip("pyarrow")
+    chance, found = random.Random(7), []
+    table = pa.table(
+        {
+            "value": pa.array([random_value(chance) for _ in range(500)], pa.large_binary()),
+            "key": pa.array(chance.choices(KEYS, k=500), pa.binary()),
+            "timestamp": pa.array(chance.choices([None, 5, 2**41], k=500), pa.timestamp("ms", "UTC")),
+            "headers": [[{"key": "b", "value": b"1"}, {"key": "a", "value": None}], []] * 250,
+        }
+    )
+    for native in WAYS:
+        topic = f"{name}-{native}"
+        mq.create_topic(topic)
+        with connected(native=native).producer(topic) as out:
+            ids = [*out.send_many(table), *out.send_many(table.slice(100, 37)), *out.send_many(table.select(["value"]))]
+        messages = stored(pulsar_server, topic, len(ids))
+        found.append([messages[each.coordinates][:4] for each in ids])
+    assert found[0] == found[1]
+
+
+def test_what_is_too_large(connected, topic):
+    """A message that is too large when it is written as text fails alike, and those of other batches are stored."""
+    records = [Record(b"%d" % number, key=b"\xff" * (4_500_000 if number == 5 else 1)) for number in range(10)]
+    for native in WAYS:
+        with connected(native=native, batching="none").producer(topic) as out:
+            with pytest.raises(mqplug.SendFailed) as caught:
+                out.send_many(records)
+            kinds = [type(each) for each in caught.value.results]
+            assert kinds == [*[mqplug.MessageId] * 5, mqplug.MessageTooLarge, *[mqplug.MessageId] * 4]
+
+
+# what the broker or the user does meanwhile ---------------------------------------------------------------------
+
+
+@pytest.fixture
+def frozen(pulsar_server):
+    """Freezes the broker until the test ends."""
+    yield pulsar_server
+    pulsar_server.unpause()
+
+
+@pytest.mark.parametrize("native", WAYS)
+def test_an_interrupt_ends_a_send(connected, topic, frozen, native):
+    """Ctrl-C ends a send that waits for its report at once; what was sent is stored later, and settled once."""
+    with connected(native=native).producer(topic) as out:
+        out.send(b"first")
+        frozen.pause()
+        handle = out.submit(b"second")
+        threading.Timer(0.3, os.kill, [os.getpid(), signal.SIGINT]).start()
+        began = time.monotonic()
+        with pytest.raises(KeyboardInterrupt):
+            out.send(b"third")
+        assert time.monotonic() - began < 1.3
+        assert not handle.done
+        frozen.unpause()
+        out.flush()
+        assert handle.result() < out.send(b"fourth")
+
+
+@pytest.mark.parametrize("native", WAYS)
+def test_a_close_that_runs_out_of_time(connected, topic, frozen, native):
+    """A close beside a broker that does not answer ends in time, and what is on its way is unknown."""
+    out = connected(native=native).producer(topic)
+    out.send(b"first")
+    frozen.pause()
+    handles = [out.submit(b"x") for _ in range(1500)]
+    began = time.monotonic()
+    with pytest.raises(mqplug.CloseIncomplete):
+        out.close(0.5)
+    assert time.monotonic() - began < 5
+    assert {type(handle.error) for handle in handles} == {mqplug.OutcomeUnknown}
+
+
+FORKS = """
+import os, sys, mqplug
+url, topic = sys.argv[1:]
+client = mqplug.connect(url, native="required")
+out = client.producer(topic)
+handles = [out.submit(b"parent") for _ in range(3000)]
+child = os.fork()
+if child == 0:
+    try:
+        out.send(b"child")
+    except mqplug.Error as error:
+        with mqplug.connect(url, native="required") as own, own.producer(topic) as mine:
+            mine.send(b"child's own")
+        print(type(error).__name__, flush=True)
+    os._exit(0)
+_, status = os.waitpid(child, 0)
+out.flush()
+print(status, sum(handle.error is None for handle in handles))
+client.close()
+"""
+
+
+def test_a_child_process(pulsar_server, topic):
+    """A child process may not send with its parent's producer, but with its own; the parent goes on."""
+    command = [sys.executable, "-W", "ignore::DeprecationWarning", "-c", FORKS, pulsar_server.url, topic]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert (done.stdout.split(), done.stderr) == (["ForkedClient", "0", "3000"], "")
+
+
+# what makes no sense --------------------------------------------------------------------------------------------
+
+LOG = Log("pulsar", "c", "t", 0)
+GOOD = [(0, 2, 5, 6, 0, 2)]
+
+
+class WrongBox:
+    """A compiled part whose reports are as a test says."""
+
+    def __init__(self, spans, others=()):
+        self._answer = (spans, list(others))
+        self._numbers = []
+        self.sent = []
+
+    def send(self, producer, number, count, *columns):
+        self.sent.append(count)
+        self._numbers.append(number)
+        return self
+
+    def wait(self, timeout, into):
+        into += [(number, self) for number in self._numbers]
+        self._numbers.clear()
+
+    def ring(self):
+        pass
+
+    def is_complete(self):
+        return True
+
+    def read(self):
+        return self._answer
+
+
+class Lane:
+    """Settles what it takes."""
+
+    log = LOG
+
+    def take(self, sent):
+        sent.settle()
+
+    def error_of(self, result):
+        return True, mqplug.Error(result.name)
+
+
+class Rows:
+    """A run of two records, and what became of it."""
+
+    values, keys, headers, timestamps = [b"a", b"b"], None, None, None
+
+    def __init__(self):
+        self.outcomes = []
+
+    def __len__(self):
+        return 2
+
+    def arrow(self, names):
+        return {}
+
+    def stored(self, log, places, more):
+        self.outcomes += [] if self.outcomes else zip(places, more, strict=True)
+
+    def unknown(self, error):
+        self.outcomes += [] if self.outcomes else [error]
+
+    def sendings(self):
+        return [Row(self.outcomes) for _ in range(2)]
+
+
+class Row:
+    """A record of a run."""
+
+    def __init__(self, outcomes):
+        self._outcomes = outcomes
+
+    def stored(self, log, place, detail):
+        self._outcomes.append((place, detail))
+
+    def failed(self, error):
+        self._outcomes.append(error.message)
+
+    def unknown(self, error):
+        self._outcomes.append("unknown")
+
+
+@pytest.fixture
+def given_up(monkeypatch):
+    """What was given up, and why."""
+    found = {}
+    monkeypatch.setattr(native_part, "_given_up", found)
+    return found
+
+
+def reports_of(box, *, in_order=True):
+    """Reports that come from this box."""
+    return NativeReports(SimpleNamespace(ReportBox=lambda *functions: box), in_order=in_order)
+
+
+def settled(found, rows=None):
+    """What becomes of a run that is sent."""
+    rows = rows or Rows()
+    found.run(rows, Lane()).hand_over(None)
+    found.wait(0)
+    return rows.outcomes
+
+
+@pytest.mark.parametrize(
+    "spans",
+    [
+        [],
+        [(0, 1, 5, 6, 0, 2)],
+        [(0, 3, 5, 6, 0, 3)],
+        [(1, 2, 5, 6, 0, 2)],
+        [(0, 1, 5, 6, 0, 2), (0, 1, 5, 6, 1, 2)],
+        [(0, 1, 5, 6, 0, 2), (1, 1, 5, 6, 0, 2)],
+        [(0, 1, 5, 6, 1, 2), (1, 1, 5, 6, 0, 2)],
+        [(0, 1, 5, 6, -1, 0), (1, 1, 5, 5, -1, 0)],
+        [(0, 2, 5, 6, 0, 1)],
+        [(0, 1, 5, -6, -1, 0), (1, 1, 5, 7, -1, 0)],
+    ],
+)
+def test_reports_without_sense(given_up, spans):
+    """Where the first reports make no sense, the run is unknown, and everything goes the plain way from then on."""
+    box = WrongBox(spans)
+    found = reports_of(box)
+    (outcome,) = settled(found)
+    assert isinstance(outcome, mqplug.OutcomeUnknown)
+    assert "make no sense" in given_up["sending"]
+    assert type(found.run(Rows(), Lane())) is SentRun
+    assert isinstance(reports.open_reports(PulsarSettings()), PlainReports)
+
+
+def test_what_is_on_its_way_when_sense_is_lost(given_up):
+    """Runs that were handed over before the first report is found to make no sense are unknown, too."""
+    found, first, second = reports_of(WrongBox([])), Rows(), Rows()
+    found.run(first, Lane()).hand_over(None)
+    found.run(second, Lane()).hand_over(None)
+    found.wait(0)
+    assert [type(each) for each in first.outcomes + second.outcomes] == [mqplug.OutcomeUnknown] * 2
+
+
+def test_reports_with_sense(given_up):
+    """The ids of the first reports are taken as they are; batches by key may be out of order, and in pieces."""
+    assert settled(reports_of(WrongBox(GOOD))) == [((5, 6, 0), (2,)), ((5, 6, 1), (2,))]
+    apart = [(0, 1, 5, 7, 0, 1), (1, 1, 5, 6, -1, 0)]
+    assert settled(reports_of(WrongBox(apart), in_order=False)) == [((5, 7, 0), (1,)), ((5, 6, -1), ())]
+    assert not given_up
+
+
+def test_rows_that_fail(given_up):
+    """Each row that was not stored has the error of its own result, also one that nobody knows or reported."""
+    failed = [(0, int(_pulsar.Result.MessageTooBig)), (1, native_reports.NOT_REPORTED)]
+    assert settled(reports_of(WrongBox([], failed))) == ["MessageTooBig", "AlreadyClosed"]
+    assert settled(reports_of(WrongBox([(0, 1, -1, -1, -1, 0)], [(1, 98765)]))) == ["unknown", "UnknownError"]
+    assert not given_up
+
+
+def test_an_interrupt_between_reports_loses_none(given_up):
+    """Reports that were taken when an interrupt came are settled by the next call."""
+    found, first, second = reports_of(WrongBox(GOOD)), Rows(), Rows()
+
+    class Interrupted(Lane):
+        def take(self, sent):
+            raise KeyboardInterrupt
+
+    interrupted = found.run(first, Interrupted())
+    interrupted.hand_over(None)
+    found.run(second, Lane()).hand_over(None)
+    with pytest.raises(KeyboardInterrupt):
+        found.wait(0)
+    interrupted.lane = Lane()
+    found.wait(0)
+    assert first.outcomes == second.outcomes == [((5, 6, 0), (2,)), ((5, 6, 1), (2,))]
+
+
+# ids as spans ---------------------------------------------------------------------------------------------------
+
+
+def test_spans_are_lists_of_ids():
+    """Spans give the ids of their rows, one by one, from either end, as slices, and as often as wanted."""
+    spans = [(0, 3, 1, 2, 5, 9), (3, 1, 1, 3, -1, 0), (4, 2, 1, 4, 0, 2)]
+    places, sizes = coordinates(spans, 6), details(spans, 6)
+    expected = [(1, 2, 5), (1, 2, 6), (1, 2, 7), (1, 3, -1), (1, 4, 0), (1, 4, 1)]
+    assert doubt(spans, 6, in_order=True) is None
+    assert list(places) == list(places) == expected
+    assert (len(places), places[0], places[-1], places[2:4]) == (6, expected[0], expected[-1], expected[2:4])
+    assert list(sizes) == [(9,), (9,), (9,), (), (2,), (2,)]
+    assert (sizes[3], list(sizes)) == ((), [(9,), (9,), (9,), (), (2,), (2,)])
