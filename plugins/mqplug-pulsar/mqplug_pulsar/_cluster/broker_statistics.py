@@ -77,6 +77,7 @@ class Cursor:
     next: Entry  # behind the mark
     ranges: tuple[tuple[Entry, Entry], ...]  # (first, last) entries
     properties: Mapping[str, str]
+    ledgers: Ledgers
 
     @classmethod
     def read(cls, cursor: Mapping[str, Any], properties: Mapping[str, str], ledgers: Ledgers) -> Cursor:
@@ -84,12 +85,20 @@ class Cursor:
         ledger, entry = _mark(cursor)
         ranges = [tuple(map(int, match)) for match in _RANGE.findall(cursor.get("individuallyDeletedMessages", ""))]
         acked = tuple(((a, b + 1), (c, d)) for a, b, c, d in ranges)
-        return cls((ledger, entry), ledgers.entry_at(ledger, entry + 1), acked, properties)
+        return cls((ledger, entry), ledgers.entry_at(ledger, entry + 1), acked, properties, ledgers)
 
     def has_acked(self, entry: Entry) -> bool:
         """Return whether an entry is acked whole."""
         behind = bisect_right(self.ranges, entry, key=_FIRST)
         return entry <= self.mark or (behind > 0 and entry <= self.ranges[behind - 1][1])
+
+    def next_unacked(self, entry: Entry) -> Entry:
+        """Return the first entry that is not acked whole, this one or one behind it."""
+        found = self.ledgers.entry_at(*max(entry, self.next))
+        while (behind := bisect_right(self.ranges, found, key=_FIRST)) and found <= self.ranges[behind - 1][1]:
+            ledger, last = self.ranges[behind - 1][1]
+            found = self.ledgers.entry_at(ledger, last + 1)
+        return found
 
     @property
     def acks(self) -> BatchAcks:

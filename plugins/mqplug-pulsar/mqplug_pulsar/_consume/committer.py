@@ -32,6 +32,7 @@ class Committer:
         self._natives: dict[Log, Any] = {}
         self._unacked: dict[Log, Unacked] = {}
         self._learnt: dict[Log, float] = {}
+        self._cursors: dict[Log, Cursor] = {}
         self._written: dict[Log, Entry] = {}  # up to which all is acked, as far as the broker is known to have written
 
     def opened(self, log: Log, native: Any) -> None:
@@ -39,6 +40,7 @@ class Committer:
         self._natives[log] = native
         self._unacked[log] = Unacked()
         self._learnt.pop(log, None)
+        self._cursors.pop(log, None)
         self._written.pop(log, None)
 
     def unacked(self, log: Log) -> Unacked:
@@ -53,7 +55,13 @@ class Committer:
             with suppress(mqplug.Error):  # then acked messages may come again
                 there = self._connection.calls.run(ask, LEARN_TIMEOUT_S)
         self.take_over(log, there.acks if there is not None else BatchAcks())
+        if there is not None:
+            self._cursors[log] = there
         return there
+
+    def learnt(self, log: Log) -> Cursor | None:
+        """Return where the group stood when that was last read; None if it was not."""
+        return self._cursors.get(log)
 
     def learnt_lately(self, log: Log) -> bool:
         """Return whether that was so short ago that it need not be repeated without a reason."""

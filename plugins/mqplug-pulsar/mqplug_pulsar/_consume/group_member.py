@@ -17,6 +17,7 @@ from mqplug_pulsar._cluster.broker_statistics import Cursor
 from mqplug_pulsar._cluster.connection import PulsarConnection
 from mqplug_pulsar._consume.added_partitions import AddedPartitions
 from mqplug_pulsar._consume.committer import Committer
+from mqplug_pulsar._consume.hand_over_gaps import HandOverGaps
 from mqplug_pulsar._consume.partition_feeds import MAX_QUEUE_MESSAGES, PartitionFeeds, queue_length
 from mqplug_pulsar._consume.received_messages import ReceivedMessages
 from mqplug_pulsar._consume.taking import taking_by_member
@@ -48,6 +49,7 @@ class PulsarGroupMember:
         self._committer = Committer(connection, group)
         self._unreported: dict[Log, GroupPosition] = {}  # assigned, but not reported to the listener yet
         self._rewound: dict[Log, list[Any]] = {}  # messages from before the last delivery that came again
+        self._gaps = HandOverGaps(self._committer)
         deadline = Deadline(timeout)
         subscriptions.prepare_group(connection, options, timeout)
         self._join(options.logs, deadline)
@@ -142,7 +144,11 @@ class PulsarGroupMember:
         unacked = self._committer.unacked(feed.log)
         run = wanted_by_member(feed, received, unacked)
         if run is not None:
-            run = without_acked(feed, run, unacked, self._learn(feed, run, unacked))
+            cursor = self._learn(feed, run, unacked)
+            if self._connection.admin is not None and self._options.mode == "ordered":
+                run, cursor = self._gaps.without_gap(feed, run, cursor)
+            if run is not None:
+                run = without_acked(feed, run, unacked, cursor)
         if run is not None and _goes_back(run, unacked):
             self._rewound[feed.log] = run.messages
             return None
