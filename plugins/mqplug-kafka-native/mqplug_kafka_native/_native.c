@@ -12,10 +12,13 @@
 
 #include <dlfcn.h>
 #include <limits.h>
+#include <pthread.h>
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 /* -- The library's functions ------------------------------------------------------------------------------------- */
@@ -24,6 +27,7 @@ typedef struct rd_kafka_s rd_kafka_t;
 typedef struct rd_kafka_conf_s rd_kafka_conf_t;
 typedef struct rd_kafka_error_s rd_kafka_error_t;
 typedef struct rd_kafka_event_s rd_kafka_event_t;
+typedef struct rd_kafka_consumer_group_metadata_s rd_kafka_consumer_group_metadata_t;
 typedef struct rd_kafka_headers_s rd_kafka_headers_t;
 typedef struct rd_kafka_queue_s rd_kafka_queue_t;
 typedef struct rd_kafka_topic_s rd_kafka_topic_t;
@@ -58,11 +62,34 @@ typedef struct {
     rd_kafka_topic_partition_t *elements;
 } rd_kafka_topic_partition_list_t;
 
+/* A field of a record that is sent. */
+typedef struct {
+    int kind;
+    union {
+        rd_kafka_topic_t *topic;
+        int32_t partition;
+        int64_t time;
+        struct {
+            void *start;
+            size_t size;
+        } bytes;
+        rd_kafka_headers_t *headers;
+        void *opaque;
+        char room[64];
+    };
+} rd_kafka_vu_t;
+
+enum { FIELD_TOPIC = 2, FIELD_PARTITION, FIELD_VALUE, FIELD_KEY, FIELD_OPAQUE, FIELD_TIME = 8, FIELD_HEADERS = 10 };
+
 typedef void (*token_refresh)(rd_kafka_t *, const char *, void *);
+typedef void (*error_callback)(rd_kafka_t *, int, const char *, void *);
+typedef void (*log_callback)(const rd_kafka_t *, int, const char *, const char *);
+typedef void (*delivery_callback)(rd_kafka_t *, const rd_kafka_message_t *, void *);
 
 enum { KIND_PRODUCER = 0, KIND_CONSUMER = 1 };
 enum { EVENT_REPORT = 0x1, EVENT_LOG = 0x4, EVENT_ERROR = 0x8 };
-enum { ERROR_INVALID_ARGUMENT = -186 };
+enum { ERROR_INVALID_ARGUMENT = -186, ERROR_QUEUE_FULL = -184, ERROR_FATAL = -150 };
+enum { PURGE_QUEUED = 0x1, PURGE_IN_FLIGHT = 0x2 };
 enum { DESTROY_WITHOUT_LEAVING = 0x8 };
 
 /* Each: result, name, arguments. The list declares a pointer for each function, and tells `load` what to look up. */
@@ -120,7 +147,35 @@ enum { DESTROY_WITHOUT_LEAVING = 0x8 };
     X(int64_t, rd_kafka_message_timestamp, (const rd_kafka_message_t *, int *)) \
     X(int, rd_kafka_message_headers, (const rd_kafka_message_t *, rd_kafka_headers_t **)) \
     X(int, rd_kafka_header_get_all, \
-      (const rd_kafka_headers_t *, size_t, const char **, const void **, size_t *))
+      (const rd_kafka_headers_t *, size_t, const char **, const void **, size_t *)) \
+    X(void *, rd_kafka_opaque, (const rd_kafka_t *)) \
+    X(int, rd_kafka_last_error, (void)) \
+    X(void, rd_kafka_conf_set_error_cb, (rd_kafka_conf_t *, error_callback)) \
+    X(void, rd_kafka_conf_set_log_cb, (rd_kafka_conf_t *, log_callback)) \
+    X(void, rd_kafka_conf_set_dr_msg_cb, (rd_kafka_conf_t *, delivery_callback)) \
+    X(rd_kafka_topic_t *, rd_kafka_topic_new, (rd_kafka_t *, const char *, void *)) \
+    X(void, rd_kafka_topic_destroy, (rd_kafka_topic_t *)) \
+    X(rd_kafka_headers_t *, rd_kafka_headers_new, (size_t)) \
+    X(int, rd_kafka_header_add, (rd_kafka_headers_t *, const char *, ssize_t, const void *, ssize_t)) \
+    X(void, rd_kafka_headers_destroy, (rd_kafka_headers_t *)) \
+    X(int, rd_kafka_produce_batch, (rd_kafka_topic_t *, int32_t, int, rd_kafka_message_t *, int)) \
+    X(rd_kafka_error_t *, rd_kafka_produceva, (rd_kafka_t *, const rd_kafka_vu_t *, size_t)) \
+    X(int, rd_kafka_poll, (rd_kafka_t *, int)) \
+    X(int, rd_kafka_flush, (rd_kafka_t *, int)) \
+    X(int, rd_kafka_purge, (rd_kafka_t *, int)) \
+    X(int, rd_kafka_outq_len, (rd_kafka_t *)) \
+    X(int, rd_kafka_metadata, (rd_kafka_t *, int, rd_kafka_topic_t *, const void **, int)) \
+    X(void, rd_kafka_metadata_destroy, (const void *)) \
+    X(void *, rd_kafka_mem_malloc, (rd_kafka_t *, size_t)) \
+    X(rd_kafka_error_t *, rd_kafka_init_transactions, (rd_kafka_t *, int)) \
+    X(rd_kafka_error_t *, rd_kafka_begin_transaction, (rd_kafka_t *)) \
+    X(rd_kafka_error_t *, rd_kafka_commit_transaction, (rd_kafka_t *, int)) \
+    X(rd_kafka_error_t *, rd_kafka_abort_transaction, (rd_kafka_t *, int)) \
+    X(rd_kafka_error_t *, rd_kafka_send_offsets_to_transaction, \
+      (rd_kafka_t *, const rd_kafka_topic_partition_list_t *, const rd_kafka_consumer_group_metadata_t *, int)) \
+    X(rd_kafka_error_t *, rd_kafka_consumer_group_metadata_read, \
+      (rd_kafka_consumer_group_metadata_t **, const void *, size_t)) \
+    X(void, rd_kafka_consumer_group_metadata_destroy, (rd_kafka_consumer_group_metadata_t *))
 
 #define DECLARE(result, name, arguments) static result (*name) arguments;
 LIBRARY_FUNCTIONS(DECLARE)
@@ -400,7 +455,7 @@ static int set_option(Client *client, rd_kafka_conf_t *conf, PyObject *key, PyOb
     return PyErr_Occurred() ? -1 : 0;
 }
 
-static int set_options(Client *client, rd_kafka_conf_t *conf, PyObject *options, int events)
+static int set_options(Client *client, rd_kafka_conf_t *conf, PyObject *options)
 {
     PyObject *key, *value;
     Py_ssize_t next = 0;
@@ -408,7 +463,7 @@ static int set_options(Client *client, rd_kafka_conf_t *conf, PyObject *options,
         if (set_option(client, conf, key, value) < 0)
             return -1;
     rd_kafka_conf_set_opaque(conf, client);
-    rd_kafka_conf_set_events(conf, events | EVENT_ERROR | EVENT_LOG);
+    rd_kafka_conf_set_events(conf, EVENT_ERROR | EVENT_LOG);
     if (client->logger != NULL)
         rd_kafka_conf_set(conf, "log.queue", "true", NULL, 0);
     if (client->on_token != NULL) {
@@ -418,16 +473,18 @@ static int set_options(Client *client, rd_kafka_conf_t *conf, PyObject *options,
     return 0;
 }
 
-/* Start the library's client. Its events are errors and log lines, and those that `events` adds. */
-static int open_client(Client *client, int kind, PyObject *options, int events)
+/* Start the library's client. Its events are errors and log lines; `set_callbacks`, if there is one, sets more. */
+static int open_client(Client *client, int kind, PyObject *options, void (*set_callbacks)(rd_kafka_conf_t *))
 {
     char text[512];
     rd_kafka_conf_t *conf = rd_kafka_conf_new();
     client->owner = getpid();
-    if (set_options(client, conf, options, events) < 0) {
+    if (set_options(client, conf, options) < 0) {
         rd_kafka_conf_destroy(conf);
         return -1;
     }
+    if (set_callbacks != NULL)
+        set_callbacks(conf);
     Py_BEGIN_ALLOW_THREADS
     client->handle = rd_kafka_new(kind, conf, text, sizeof text);
     Py_END_ALLOW_THREADS
@@ -453,41 +510,54 @@ static int open_client(Client *client, int kind, PyObject *options, int events)
 
 /* Events: errors go to `error_cb`, log lines to `logger`, as confluent_kafka does it. */
 
-static PyObject *tell_error(Client *client, rd_kafka_event_t *event)
+static int tell_error(Client *client, int code, const char *text, bool is_fatal)
 {
-    char text[512];
     if (client->on_error == NULL)
-        Py_RETURN_NONE;
-    bool is_fatal = rd_kafka_event_error_is_fatal(event) != 0;
-    int code = is_fatal ? rd_kafka_fatal_error(client->handle, text, sizeof text) : rd_kafka_event_error(event);
-    PyObject *error
-        = kafka_error(code, is_fatal ? text : rd_kafka_event_error_string(event), (ErrorKind){.is_fatal = is_fatal});
+        return 0;
+    PyObject *error = kafka_error(code, text, (ErrorKind){.is_fatal = is_fatal});
     PyObject *done = error == NULL ? NULL : PyObject_CallFunctionObjArgs(client->on_error, error, NULL);
     Py_XDECREF(error);
-    return done;
+    Py_XDECREF(done);
+    return done == NULL ? -1 : 0;
 }
 
-static PyObject *tell_log_line(Client *client, rd_kafka_event_t *event)
+static int tell_log_line(Client *client, int level, const char *facility, const char *text)
 {
     static const int python_levels[] = {50, 50, 50, 40, 30, 20, 20, 10}; /* of those that syslog counts from 0 */
+    if (client->logger == NULL)
+        return 0;
+    PyObject *done = PyObject_CallMethod(client->logger, "log", "issss", python_levels[level & 7], "%s [%s] %s",
+                                         facility, rd_kafka_name(client->handle), text);
+    Py_XDECREF(done);
+    return done == NULL ? -1 : 0;
+}
+
+static int tell_error_event(Client *client, rd_kafka_event_t *event)
+{
+    char text[512] = "";
+    if (!rd_kafka_event_error_is_fatal(event))
+        return tell_error(client, rd_kafka_event_error(event), rd_kafka_event_error_string(event), false);
+    int code = rd_kafka_fatal_error(client->handle, text, sizeof text);
+    return tell_error(client, code, text, true);
+}
+
+static int tell_log_event(Client *client, rd_kafka_event_t *event)
+{
     const char *facility, *text;
     int level;
-    if (client->logger == NULL || rd_kafka_event_log(event, &facility, &text, &level) != 0)
-        Py_RETURN_NONE;
-    return PyObject_CallMethod(client->logger, "log", "issss", python_levels[level & 7], "%s [%s] %s", facility,
-                               rd_kafka_name(client->handle), text);
+    return rd_kafka_event_log(event, &facility, &text, &level) ? 0 : tell_log_line(client, level, facility, text);
 }
 
 /* Call the functions for one event, and destroy it. Return 0, or -1 with an error set. */
 static int tell_event(Client *client, rd_kafka_event_t *event)
 {
-    int type = rd_kafka_event_type(event);
-    PyObject *done = type == EVENT_ERROR ? tell_error(client, event)
-        : type == EVENT_LOG              ? tell_log_line(client, event)
-                                         : Py_NewRef(Py_None);
+    int type = rd_kafka_event_type(event), told = 0;
+    if (type == EVENT_ERROR)
+        told = tell_error_event(client, event);
+    else if (type == EVENT_LOG)
+        told = tell_log_event(client, event);
     rd_kafka_event_destroy(event);
-    Py_XDECREF(done);
-    return done == NULL ? -1 : 0;
+    return told;
 }
 
 /* Call the functions for the events that have come. Return 0, or -1 if one raised an error. For a user of the client. */
@@ -1031,7 +1101,7 @@ static PyObject *new_reader(PyTypeObject *type, PyObject *arguments, PyObject *n
         return NULL;
     reader->most_bytes = most_bytes;
     reader->run_bytes = run_bytes < INT32_MAX ? run_bytes : INT32_MAX;
-    if (open_client(&reader->client, KIND_CONSUMER, options, 0) < 0) {
+    if (open_client(&reader->client, KIND_CONSUMER, options, NULL) < 0) {
         Py_DECREF(reader);
         return NULL;
     }
@@ -1247,6 +1317,1198 @@ static PyType_Spec reader_spec = {
 
 /* -- Sending ----------------------------------------------------------------------------------------------------- */
 
+/* A sender takes runs of records, and gives back one report a run. Each record's opaque pointer is its row in the
+ * run's array, where the library's thread notes partition, offset and error: nothing is matched afterwards. The bytes of
+ * values are not copied before they are sent; a run holds the objects to which they belong until all its reports came.
+ */
+
+#define MOST_AT_ONCE (1 << 20) /* records that one call of the library takes; it counts them as int */
+#define SEND_SLICE_MS 10       /* a wait is interrupted this often, to see whether a signal came */
+#define NO_TIME 0              /* what the library takes as "now" */
+
+enum { ON_ITS_WAY, REPORTED, REFUSED };
+
+typedef struct {
+    int64_t offset;
+    int32_t partition;
+    int32_t error;
+    uint32_t number; /* of this row, by which its run is found */
+    uint32_t state;
+} SentRow;
+
+typedef struct SentRun {
+    struct SentRun *before, *after; /* among the runs of the sender; changed with Python's lock held */
+    struct SentRun *next_news;      /* among the runs with news; changed with the sender's lock held */
+    PyObject *owner;
+    PyObject *held; /* to which the bytes of the values belong */
+    uint32_t count;
+    uint32_t waiting; /* for so many reports, and one more while the run is being handed over */
+    int32_t partition;
+    int32_t error; /* the latest */
+    bool has_news;
+    bool twice; /* whether a row was reported twice */
+    SentRow rows[];
+} SentRun;
+
+typedef struct {
+    PyObject_HEAD
+    Client client;
+    pthread_mutex_t lock;
+    SentRun *runs;
+    SentRun *first_news, *last_news;
+    PyObject *raised; /* by a callback: the next method to poll raises it */
+    bool has_failed;  /* for good, which the next method to poll raises */
+} Sender;
+
+static Sender *sender_of(Client *client)
+{
+    return (Sender *)((char *)client - offsetof(Sender, client));
+}
+
+/* Records: what a run is handed over from. */
+
+typedef struct {
+    const char *name, *value;
+    size_t name_size, value_size;
+} SentHeader;
+
+typedef struct {
+    uint32_t count;
+    rd_kafka_message_t *messages;
+    int64_t *times; /* NULL where no record has one */
+    SentHeader *headers;
+    size_t header_count, header_room;
+    size_t *header_ends; /* by record; NULL where no record has headers */
+    bool storable;       /* whether the library would send all of it as it is */
+} SentRecords;
+
+/* A column: a tuple of Python objects, or an array of Arrow's C data interface. */
+
+typedef struct ArrowArray {
+    int64_t length, null_count, offset, buffer_count, child_count;
+    const void **buffers;
+    struct ArrowArray **children;
+    struct ArrowArray *dictionary;
+    void (*release)(struct ArrowArray *);
+    void *private_data;
+} ArrowArray;
+
+typedef struct ArrowSchema {
+    const char *format;
+    const char *name, *metadata;
+    int64_t flags, child_count;
+    struct ArrowSchema **children;
+    struct ArrowSchema *dictionary;
+    void (*release)(struct ArrowSchema *);
+    void *private_data;
+} ArrowSchema;
+
+typedef struct {
+    PyObject *objects;       /* a tuple: of the records, or of Arrow's schema and array; NULL where there is no column */
+    const ArrowArray *array; /* NULL for a tuple of records */
+    const ArrowSchema *schema;
+} Column;
+
+static const char EMPTY[] = "";
+
+static void close_column(Column *column)
+{
+    Py_CLEAR(column->objects);
+}
+
+static bool open_arrow(Column *column)
+{
+    PyObject *schema = PyTuple_GetItem(column->objects, 0), *array = PyTuple_GetItem(column->objects, 1);
+    if (schema == NULL || array == NULL)
+        return false;
+    column->schema = PyCapsule_GetPointer(schema, "arrow_schema");
+    column->array = column->schema == NULL ? NULL : PyCapsule_GetPointer(array, "arrow_array");
+    return column->array != NULL;
+}
+
+/* Open a column of this many records. False: an exception is set. */
+static bool open_column(Column *column, PyObject *given, int64_t count)
+{
+    *column = (Column){NULL, NULL, NULL};
+    if (given == Py_None)
+        return true;
+    int64_t length;
+    if (PyList_Check(given) || PyTuple_Check(given)) {
+        column->objects = PySequence_Tuple(given); /* a list might change */
+        if (column->objects == NULL)
+            return false;
+        length = PyTuple_Size(column->objects);
+    } else {
+        column->objects = PyObject_CallMethod(given, "__arrow_c_array__", NULL);
+        if (column->objects == NULL || !open_arrow(column)) {
+            close_column(column);
+            return false;
+        }
+        length = column->array->length;
+    }
+    if (length != count) {
+        close_column(column);
+        PyErr_Format(PyExc_ValueError, "a column has %lld records, another %lld", (long long)length, (long long)count);
+        return false;
+    }
+    return true;
+}
+
+static bool is_null(const ArrowArray *array, int64_t place)
+{
+    const uint8_t *valid = array->buffers[0];
+    return valid != NULL && !(valid[place >> 3] >> (place & 7) & 1);
+}
+
+/* Find the bytes in a row of a binary array or a string array. NULL for null. */
+static const char *arrow_bytes(const ArrowArray *array, const ArrowSchema *schema, int64_t row, size_t *size)
+{
+    int64_t place = array->offset + row, start, end;
+    *size = 0;
+    if (is_null(array, place))
+        return NULL;
+    if (schema->format[0] == 'Z' || schema->format[0] == 'U') {
+        const int64_t *offsets = array->buffers[1];
+        start = offsets[place], end = offsets[place + 1];
+    } else {
+        const int32_t *offsets = array->buffers[1];
+        start = offsets[place], end = offsets[place + 1];
+    }
+    *size = (size_t)(end - start);
+    return *size == 0 ? EMPTY : (const char *)array->buffers[2] + start;
+}
+
+/* Find the bytes of an object that is bytes or None. False: an exception is set. */
+static bool object_bytes(PyObject *object, const char **start, size_t *size)
+{
+    char *found = NULL;
+    Py_ssize_t length = 0;
+    if (object == NULL || (object != Py_None && PyBytes_AsStringAndSize(object, &found, &length) < 0))
+        return false;
+    *start = found;
+    *size = (size_t)length;
+    return true;
+}
+
+static bool column_bytes(const Column *column, uint32_t row, const char **start, size_t *size)
+{
+    if (column->array == NULL)
+        return object_bytes(PyTuple_GetItem(column->objects, row), start, size);
+    *start = arrow_bytes(column->array, column->schema, row, size);
+    return true;
+}
+
+static void free_records(SentRecords *records)
+{
+    free(records->messages);
+    free(records->times);
+    free(records->headers);
+    free(records->header_ends);
+}
+
+/* Take a header, which must not have NUL in its name. False: an exception is set. */
+static bool add_header(SentRecords *records, SentHeader header)
+{
+    if (records->header_count == records->header_room) {
+        size_t room = records->header_room ? 2 * records->header_room : 64;
+        SentHeader *grown = room > SIZE_MAX / sizeof *grown ? NULL : realloc(records->headers, room * sizeof *grown);
+        if (grown == NULL) {
+            PyErr_NoMemory();
+            return false;
+        }
+        records->headers = grown;
+        records->header_room = room;
+    }
+    if (memchr(header.name, 0, header.name_size) != NULL)
+        records->storable = false;
+    records->headers[records->header_count++] = header;
+    return true;
+}
+
+static bool add_object_header(SentRecords *records, PyObject *pair)
+{
+    SentHeader header;
+    Py_ssize_t size = 0;
+    if (pair == NULL)
+        return false;
+    if (!PyTuple_Check(pair) || PyTuple_Size(pair) != 2) {
+        PyErr_SetString(PyExc_TypeError, "a header is a tuple of a name and a value");
+        return false;
+    }
+    header.name = PyUnicode_AsUTF8AndSize(PyTuple_GetItem(pair, 0), &size);
+    header.name_size = (size_t)size;
+    return header.name != NULL && object_bytes(PyTuple_GetItem(pair, 1), &header.value, &header.value_size)
+        && add_header(records, header);
+}
+
+static bool add_object_headers(SentRecords *records, PyObject *pairs)
+{
+    if (pairs == NULL)
+        return false;
+    if (!PyTuple_Check(pairs)) {
+        PyErr_SetString(PyExc_TypeError, "the headers of a record are a tuple");
+        return false;
+    }
+    Py_ssize_t count = PyTuple_Size(pairs);
+    for (Py_ssize_t each = 0; each < count; each++)
+        if (!add_object_header(records, PyTuple_GetItem(pairs, each)))
+            return false;
+    return true;
+}
+
+/* Take the headers in a row of a list of structs of a name and a value. */
+static bool add_arrow_headers(SentRecords *records, const Column *column, uint32_t row)
+{
+    const ArrowArray *pairs = column->array->children[0];
+    const ArrowSchema *kind = column->schema->children[0];
+    const int32_t *offsets = column->array->buffers[1];
+    int64_t place = column->array->offset + row;
+    for (int64_t each = pairs->offset + offsets[place]; each < pairs->offset + offsets[place + 1]; each++) {
+        SentHeader header;
+        header.name = arrow_bytes(pairs->children[0], kind->children[0], each, &header.name_size);
+        header.value = arrow_bytes(pairs->children[1], kind->children[1], each, &header.value_size);
+        if (header.name == NULL) {
+            PyErr_SetString(PyExc_TypeError, "a header has no name");
+            return false;
+        }
+        if (!add_header(records, header))
+            return false;
+    }
+    return true;
+}
+
+static bool take_headers(SentRecords *records, const Column *column)
+{
+    if (column->objects == NULL)
+        return true;
+    records->header_ends = malloc(records->count * sizeof *records->header_ends);
+    if (records->header_ends == NULL) {
+        PyErr_NoMemory();
+        return false;
+    }
+    for (uint32_t row = 0; row < records->count; row++) {
+        bool taken = column->array == NULL ? add_object_headers(records, PyTuple_GetItem(column->objects, row))
+                                           : add_arrow_headers(records, column, row);
+        if (!taken)
+            return false;
+        records->header_ends[row] = records->header_count;
+    }
+    return true;
+}
+
+/* Find the time in a row, or NO_TIME. False: an exception is set. */
+static bool column_time(SentRecords *records, const Column *column, uint32_t row, int64_t latest, int64_t *time)
+{
+    *time = NO_TIME;
+    if (column->array != NULL) {
+        int64_t place = column->array->offset + row;
+        if (is_null(column->array, place))
+            return true;
+        *time = ((const int64_t *)column->array->buffers[1])[place];
+    } else {
+        PyObject *object = PyTuple_GetItem(column->objects, row);
+        if (object == Py_None)
+            return true;
+        *time = object == NULL ? -1 : PyLong_AsLongLong(object);
+        if (*time == -1 && PyErr_Occurred())
+            return false;
+    }
+    if (*time == NO_TIME || *time > latest)
+        records->storable = false;
+    return true;
+}
+
+static bool take_times(SentRecords *records, const Column *column, int64_t latest)
+{
+    if (column->objects == NULL)
+        return true;
+    records->times = malloc(records->count * sizeof *records->times);
+    if (records->times == NULL) {
+        PyErr_NoMemory();
+        return false;
+    }
+    for (uint32_t row = 0; row < records->count; row++)
+        if (!column_time(records, column, row, latest, &records->times[row]))
+            return false;
+    return true;
+}
+
+static bool take_bytes(SentRecords *records, const Column *values, const Column *keys, SentRun *run)
+{
+    records->messages = calloc(records->count, sizeof *records->messages);
+    if (records->messages == NULL) {
+        PyErr_NoMemory();
+        return false;
+    }
+    for (uint32_t row = 0; row < records->count; row++) {
+        rd_kafka_message_t *message = &records->messages[row];
+        const char *value, *key = NULL;
+        if (!column_bytes(values, row, &value, &message->value_size)
+            || (keys->objects != NULL && !column_bytes(keys, row, &key, &message->key_size)))
+            return false;
+        message->value = (void *)value;
+        message->key = (void *)key;
+        message->opaque = &run->rows[row];
+    }
+    return true;
+}
+
+/* Handing over: without Python's lock. */
+
+static rd_kafka_headers_t *library_headers(const SentRecords *records, uint32_t row)
+{
+    size_t first = row ? records->header_ends[row - 1] : 0, end = records->header_ends[row];
+    rd_kafka_headers_t *made = rd_kafka_headers_new(end - first);
+    for (const SentHeader *each = records->headers + first; made != NULL && each < records->headers + end; each++) {
+        if (rd_kafka_header_add(made, each->name, (ssize_t)each->name_size, each->value, (ssize_t)each->value_size)) {
+            rd_kafka_headers_destroy(made);
+            made = NULL;
+        }
+    }
+    return made;
+}
+
+static bool has_headers(const SentRecords *records, uint32_t row)
+{
+    return records->header_ends != NULL && records->header_ends[row] > (row ? records->header_ends[row - 1] : 0);
+}
+
+/* Hand over a record that has more than value and key. Return the library's error. */
+static int produce_one(rd_kafka_t *client, rd_kafka_topic_t *topic, int32_t partition, const SentRecords *records,
+                       uint32_t row)
+{
+    const rd_kafka_message_t *message = &records->messages[row];
+    rd_kafka_headers_t *headers = NULL;
+    if (has_headers(records, row) && (headers = library_headers(records, row)) == NULL)
+        return ERROR_QUEUE_FULL; /* there is no memory */
+    rd_kafka_vu_t fields[] = {
+        {.kind = FIELD_TOPIC, .topic = topic},
+        {.kind = FIELD_PARTITION, .partition = partition},
+        {.kind = FIELD_VALUE, .bytes = {message->value, message->value_size}},
+        {.kind = FIELD_KEY, .bytes = {message->key, message->key_size}},
+        {.kind = FIELD_OPAQUE, .opaque = message->opaque},
+        {.kind = FIELD_TIME, .time = records->times == NULL ? NO_TIME : records->times[row]},
+        {.kind = FIELD_HEADERS, .headers = headers},
+    };
+    rd_kafka_error_t *error = rd_kafka_produceva(client, fields, sizeof fields / sizeof *fields - (headers == NULL));
+    if (error == NULL)
+        return 0;
+    int code = rd_kafka_error_code(error);
+    rd_kafka_error_destroy(error);
+    if (headers != NULL)
+        rd_kafka_headers_destroy(headers);
+    return code;
+}
+
+static void produce_all(rd_kafka_t *client, rd_kafka_topic_t *topic, int32_t partition, SentRecords *records)
+{
+    if (records->times == NULL && records->header_ends == NULL) {
+        for (uint32_t first = 0; first < records->count; first += MOST_AT_ONCE) {
+            uint32_t rest = records->count - first;
+            rd_kafka_produce_batch(topic, partition, 0, records->messages + first,
+                                   (int)(rest < MOST_AT_ONCE ? rest : MOST_AT_ONCE));
+        }
+        return;
+    }
+    for (uint32_t row = 0; row < records->count; row++)
+        records->messages[row].err = produce_one(client, topic, partition, records, row);
+}
+
+/* Note that a run has something to report, with the sender's lock held. */
+static void add_news(Sender *self, SentRun *run)
+{
+    if (run->has_news)
+        return;
+    run->has_news = true;
+    run->next_news = NULL;
+    if (self->last_news == NULL)
+        self->first_news = run;
+    else
+        self->last_news->next_news = run;
+    self->last_news = run;
+}
+
+/* Note which records were refused at once: for them no report comes. */
+static void note_refused(Sender *self, SentRun *run, const SentRecords *records)
+{
+    pthread_mutex_lock(&self->lock);
+    for (uint32_t row = 0; row < run->count; row++) {
+        int error = records->messages[row].err;
+        if (error == 0)
+            continue;
+        run->rows[row].state = REFUSED;
+        run->rows[row].error = error;
+        run->waiting--;
+    }
+    if (--run->waiting == 0)
+        add_news(self, run);
+    pthread_mutex_unlock(&self->lock);
+}
+
+/* Take a delivery report, in whichever thread polls. */
+static void on_delivery(rd_kafka_t *client, const rd_kafka_message_t *message, void *opaque)
+{
+    (void)client;
+    Sender *self = sender_of(opaque);
+    SentRow *row = message->opaque;
+    SentRun *run = (SentRun *)((char *)(row - row->number) - offsetof(SentRun, rows));
+    pthread_mutex_lock(&self->lock);
+    if (row->state != ON_ITS_WAY) {
+        run->twice = true;
+    } else {
+        *row = (SentRow){message->offset, message->partition, message->err, row->number, REPORTED};
+        run->waiting--;
+        if (message->err)
+            run->error = message->err;
+        if (run->waiting == 0 || message->err)
+            add_news(self, run);
+    }
+    pthread_mutex_unlock(&self->lock);
+}
+
+/* Runs. */
+
+static SentRun *add_run(Sender *self, PyObject *owner, PyObject *held, uint32_t count, int32_t partition)
+{
+    SentRun *run = calloc(1, sizeof *run + count * sizeof *run->rows);
+    if (run == NULL) {
+        PyErr_NoMemory();
+        return NULL;
+    }
+    run->owner = Py_NewRef(owner);
+    run->held = Py_NewRef(held);
+    run->count = count;
+    run->waiting = count + 1;
+    run->partition = partition;
+    for (uint32_t row = 0; row < count; row++)
+        run->rows[row].number = row;
+    run->after = self->runs;
+    if (run->after != NULL)
+        run->after->before = run;
+    self->runs = run;
+    return run;
+}
+
+static void drop_run(Sender *self, SentRun *run)
+{
+    if (run->before == NULL)
+        self->runs = run->after;
+    else
+        run->before->after = run->after;
+    if (run->after != NULL)
+        run->after->before = run->before;
+    PyObject *owner = run->owner, *held = run->held;
+    free(run);
+    Py_XDECREF(owner); /* may run any Python */
+    Py_XDECREF(held);
+}
+
+static bool take_records(SentRecords *records, Column columns[4], SentRun *run, int64_t latest)
+{
+    return take_bytes(records, &columns[0], &columns[1], run) && take_headers(records, &columns[2])
+        && take_times(records, &columns[3], latest);
+}
+
+/* Hand over the records of a run. Return False if the library would not send them as they are. */
+static PyObject *send_records(Sender *self, SentRun *run, const char *topic, Column columns[4], int64_t latest)
+{
+    SentRecords records = {.count = run->count, .storable = true};
+    if (!take_records(&records, columns, run, latest) || !records.storable) {
+        free_records(&records);
+        drop_run(self, run);
+        return PyErr_Occurred() ? NULL : Py_NewRef(Py_False);
+    }
+    bool known;
+    Py_BEGIN_ALLOW_THREADS
+    rd_kafka_topic_t *handle = rd_kafka_topic_new(self->client.handle, topic, NULL);
+    known = handle != NULL;
+    if (known) {
+        produce_all(self->client.handle, handle, run->partition, &records);
+        rd_kafka_topic_destroy(handle);
+        note_refused(self, run, &records);
+    }
+    Py_END_ALLOW_THREADS
+    free_records(&records);
+    if (!known) {
+        drop_run(self, run);
+        return raise_code(rd_kafka_last_error(), NULL);
+    }
+    Py_RETURN_TRUE;
+}
+
+static void close_columns(Column columns[4])
+{
+    for (int each = 0; each < 4; each++)
+        close_column(&columns[each]);
+}
+
+static bool open_columns(Column columns[4], PyObject *given[4], int64_t count)
+{
+    memset(columns, 0, 4 * sizeof *columns);
+    for (int each = 0; each < 4; each++)
+        if (!open_column(&columns[each], given[each], count)) {
+            close_columns(columns);
+            return false;
+        }
+    return true;
+}
+
+static PyObject *send_run(PyObject *object, PyObject *arguments)
+{
+    Sender *self = (Sender *)object;
+    PyObject *owner, *given[4];
+    const char *topic;
+    int partition;
+    long long latest, count;
+    if (!PyArg_ParseTuple(arguments, "OsiLOOOOL", &owner, &topic, &partition, &count, &given[0], &given[1], &given[2],
+                          &given[3], &latest))
+        return NULL;
+    if (count <= 0 || count >= UINT32_MAX || given[0] == Py_None)
+        return PyErr_Format(PyExc_ValueError, "a run of %lld records cannot be sent", count);
+    Column columns[4];
+    if (!open_columns(columns, given, count))
+        return NULL;
+    PyObject *sent = NULL;
+    if (enter_client(&self->client) == 0) {
+        SentRun *run = add_run(self, owner, columns[0].objects, (uint32_t)count, partition);
+        sent = run == NULL ? NULL : send_records(self, run, topic, columns, latest);
+        leave_client(&self->client);
+    }
+    close_columns(columns);
+    return sent;
+}
+
+/* Reports: with Python's lock. */
+
+static PyTypeObject *report_type;
+
+static PyStructSequence_Field report_fields[] = {
+    {"owner", "what was given to send() for this"},
+    {"error", "the code of the latest failure; 0 if there is none"},
+    {"is_complete", "whether all records are reported; else only the error is"},
+    {"is_sound", "whether the reports make sense: each row once, in the partition asked for, offsets ascending"},
+    {"coordinates", "of each record, if all are stored in the partition asked for; else None"},
+    {"offsets", "the offset of each record, -1 where it has none; empty if there are coordinates"},
+    {"partitions", "the partition of each record; None where all are in the one asked for"},
+    {"failures", "row, code, and whether it was sent, of each record that was not stored"},
+    {NULL, NULL},
+};
+
+static PyStructSequence_Desc report_description = {
+    "mqplug_kafka_native.Report", "What became of a run.", report_fields, 8,
+};
+
+static bool has_failed(const SentRow *row)
+{
+    return row->state != REPORTED || row->error != 0;
+}
+
+/* Return whether the reports of rows of one partition make sense. */
+static bool is_sound(const SentRun *run)
+{
+    int64_t last = -1;
+    for (const SentRow *row = run->rows; row < run->rows + run->count; row++) {
+        if (row->state == ON_ITS_WAY || run->twice)
+            return false;
+        if (run->partition >= 0 && row->state == REPORTED && row->partition != run->partition)
+            return false;
+        if (run->partition < 0 || has_failed(row) || row->offset < 0)
+            continue;
+        if (row->offset <= last)
+            return false;
+        last = row->offset;
+    }
+    return true;
+}
+
+static PyObject *numbers(size_t size, uint32_t count, const char *format, char **start)
+{
+    PyObject *bytes = PyBytes_FromStringAndSize(NULL, (Py_ssize_t)(count * size));
+    PyObject *view = bytes == NULL ? NULL : PyMemoryView_FromObject(bytes);
+    PyObject *made = view == NULL ? NULL : PyObject_CallMethod(view, "cast", "s", format);
+    if (made != NULL)
+        *start = PyBytes_AsString(bytes);
+    Py_XDECREF(bytes);
+    Py_XDECREF(view);
+    return made;
+}
+
+/* The ids of a run that is stored as a whole: a sequence of tuples of one offset, each made when it is asked for. */
+typedef struct {
+    PyObject_HEAD
+    int64_t first;
+    int64_t *offsets; /* NULL where they follow each other */
+    Py_ssize_t count;
+} Coordinates;
+
+static PyTypeObject *coordinates_type;
+
+static Py_ssize_t count_coordinates(PyObject *self)
+{
+    return ((Coordinates *)self)->count;
+}
+
+static PyObject *coordinates_of_row(PyObject *object, Py_ssize_t row)
+{
+    Coordinates *self = (Coordinates *)object;
+    if (row < 0 || row >= self->count) {
+        PyErr_SetString(PyExc_IndexError, "there are fewer records");
+        return NULL;
+    }
+    PyObject *offset = PyLong_FromLongLong(self->offsets == NULL ? self->first + row : self->offsets[row]);
+    PyObject *made = offset == NULL ? NULL : PyTuple_New(1);
+    if (made == NULL)
+        Py_XDECREF(offset);
+    else
+        PyTuple_SetItem(made, 0, offset);
+    return made;
+}
+
+static void free_coordinates(PyObject *self)
+{
+    PyTypeObject *type = Py_TYPE(self);
+    free(((Coordinates *)self)->offsets);
+    freefunc release = PyType_GetSlot(type, Py_tp_free);
+    release(self);
+    Py_DECREF(type);
+}
+
+static PyType_Slot coordinates_slots[] = {
+    {Py_tp_doc, "The offsets of records, as coordinates of ids."},
+    {Py_tp_dealloc, free_coordinates},
+    {Py_sq_length, count_coordinates},
+    {Py_sq_item, coordinates_of_row},
+    {0, NULL},
+};
+
+static PyType_Spec coordinates_spec = {
+    "mqplug_kafka_native.Coordinates", sizeof(Coordinates), 0,
+    Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION, coordinates_slots,
+};
+
+static bool is_stored(const SentRun *run)
+{
+    if (run->partition < 0)
+        return false;
+    for (const SentRow *row = run->rows; row < run->rows + run->count; row++)
+        if (has_failed(row) || row->offset < 0)
+            return false;
+    return true;
+}
+
+static bool are_consecutive(const SentRun *run)
+{
+    const SentRow *row = run->rows;
+    while (row < run->rows + run->count && row->offset == run->rows->offset + row->number)
+        row++;
+    return row == run->rows + run->count;
+}
+
+static PyObject *coordinates_of(const SentRun *run)
+{
+    if (!is_stored(run))
+        return Py_NewRef(Py_None);
+    allocfunc allocate = PyType_GetSlot(coordinates_type, Py_tp_alloc);
+    Coordinates *made = (Coordinates *)allocate(coordinates_type, 0);
+    if (made == NULL)
+        return NULL;
+    made->first = run->rows->offset;
+    made->count = run->count;
+    if (are_consecutive(run))
+        return (PyObject *)made;
+    made->offsets = malloc(run->count * sizeof *made->offsets);
+    if (made->offsets == NULL) {
+        Py_DECREF(made);
+        return PyErr_NoMemory();
+    }
+    for (uint32_t row = 0; row < run->count; row++)
+        made->offsets[row] = run->rows[row].offset;
+    return (PyObject *)made;
+}
+
+static PyObject *sent_offsets(const SentRun *run)
+{
+    char *start;
+    PyObject *made = numbers(sizeof(int64_t), run->count, "q", &start);
+    for (uint32_t each = 0; made != NULL && each < run->count; each++) {
+        int64_t offset = has_failed(&run->rows[each]) || run->rows[each].offset < 0 ? -1 : run->rows[each].offset;
+        memcpy(start + each * sizeof offset, &offset, sizeof offset);
+    }
+    return made;
+}
+
+static PyObject *sent_partitions(const SentRun *run)
+{
+    if (run->partition >= 0)
+        return Py_NewRef(Py_None);
+    char *start;
+    PyObject *made = numbers(sizeof(int32_t), run->count, "i", &start);
+    for (uint32_t each = 0; made != NULL && each < run->count; each++)
+        memcpy(start + each * sizeof(int32_t), &run->rows[each].partition, sizeof(int32_t));
+    return made;
+}
+
+static PyObject *failures_of(const SentRun *run)
+{
+    PyObject *made = PyList_New(0);
+    for (const SentRow *row = run->rows; made != NULL && row < run->rows + run->count; row++) {
+        if (!has_failed(row))
+            continue;
+        PyObject *failure = Py_BuildValue("IiN", row->number, row->error, PyBool_FromLong(row->state == REPORTED));
+        if (failure == NULL || PyList_Append(made, failure) < 0)
+            Py_CLEAR(made);
+        Py_XDECREF(failure);
+    }
+    return made;
+}
+
+static PyObject *report_of(const SentRun *run, bool complete)
+{
+    PyObject *report = PyStructSequence_New(report_type);
+    if (report == NULL)
+        return NULL;
+    PyObject *coordinates = complete ? coordinates_of(run) : Py_NewRef(Py_None);
+    bool has_offsets = complete && coordinates == Py_None;
+    PyObject *fields[] = {
+        Py_NewRef(run->owner ? run->owner : Py_None),
+        PyLong_FromLong(run->error),
+        PyBool_FromLong(complete),
+        PyBool_FromLong(!complete || is_sound(run)),
+        coordinates,
+        has_offsets ? sent_offsets(run) : PyTuple_New(0),
+        has_offsets ? sent_partitions(run) : Py_NewRef(Py_None),
+        has_offsets ? failures_of(run) : PyList_New(0),
+    };
+    bool whole = true;
+    for (int each = 0; each < 8; each++) {
+        whole = whole && fields[each] != NULL;
+        PyStructSequence_SetItem(report, each, fields[each] ? fields[each] : Py_NewRef(Py_None));
+    }
+    if (!whole)
+        Py_CLEAR(report);
+    return report;
+}
+
+/* Take the first run with news; NULL if there is none. */
+static SentRun *next_news(Sender *self, bool *complete)
+{
+    pthread_mutex_lock(&self->lock);
+    SentRun *run = self->first_news;
+    if (run != NULL) {
+        self->first_news = run->next_news;
+        if (self->first_news == NULL)
+            self->last_news = NULL;
+        run->has_news = false;
+        *complete = run->waiting == 0;
+    }
+    pthread_mutex_unlock(&self->lock);
+    return run;
+}
+
+/* Append the reports that there are to a list. Return their number, -1 if an exception is set. */
+static Py_ssize_t take_reports(Sender *self, PyObject *into)
+{
+    SentRun *run;
+    bool complete;
+    Py_ssize_t taken = 0;
+    while ((run = next_news(self, &complete)) != NULL) {
+        PyObject *report = report_of(run, complete);
+        if (report == NULL || PyList_Append(into, report) < 0) {
+            Py_XDECREF(report);
+            pthread_mutex_lock(&self->lock);
+            add_news(self, run);
+            pthread_mutex_unlock(&self->lock);
+            return -1;
+        }
+        Py_DECREF(report);
+        if (complete)
+            drop_run(self, run);
+        taken++;
+    }
+    return taken;
+}
+
+/* Callbacks, in whichever thread polls. Errors go to `error_cb`, log lines to `logger`. */
+
+static void keep_raised(Sender *self)
+{
+    PyObject *kind, *error, *trace;
+    PyErr_Fetch(&kind, &error, &trace);
+    PyErr_NormalizeException(&kind, &error, &trace);
+    if (self->raised == NULL && error != NULL)
+        self->raised = Py_NewRef(error);
+    Py_XDECREF(kind);
+    Py_XDECREF(error);
+    Py_XDECREF(trace);
+}
+
+static void on_sender_error(rd_kafka_t *handle, int code, const char *text, void *opaque)
+{
+    Sender *self = sender_of(opaque);
+    (void)handle;
+    PyGILState_STATE state = PyGILState_Ensure();
+    if (code == ERROR_FATAL)
+        self->has_failed = true;
+    else if (tell_error(&self->client, code, text, false) < 0)
+        keep_raised(self);
+    PyGILState_Release(state);
+}
+
+static void on_sender_log(const rd_kafka_t *handle, int level, const char *facility, const char *text)
+{
+    Sender *self = sender_of(rd_kafka_opaque(handle));
+    PyGILState_STATE state = PyGILState_Ensure();
+    if (tell_log_line(&self->client, level, facility, text) < 0)
+        keep_raised(self);
+    PyGILState_Release(state);
+}
+
+static void set_sender_callbacks(rd_kafka_conf_t *conf)
+{
+    rd_kafka_conf_set_dr_msg_cb(conf, on_delivery);
+    rd_kafka_conf_set_error_cb(conf, on_sender_error);
+    rd_kafka_conf_set_log_cb(conf, on_sender_log);
+}
+
+/* Raise what a callback left, or the fatal error, once. Return 0 if there is nothing. */
+static int raise_left(Sender *self)
+{
+    char text[512] = "";
+    if (self->raised != NULL) {
+        PyObject *raised = self->raised;
+        self->raised = NULL;
+        PyErr_SetObject((PyObject *)Py_TYPE(raised), raised);
+        Py_DECREF(raised);
+        return -1;
+    }
+    if (!self->has_failed)
+        return 0;
+    self->has_failed = false;
+    int code = rd_kafka_fatal_error(self->client.handle, text, sizeof text);
+    raise_error(kafka_error(code, text, (ErrorKind){.is_fatal = true}));
+    return -1;
+}
+
+/* Serving: each method appends the reports that came to the list that it is given. */
+
+/* Return the records and events that the library has, or 1 if there are runs without a report. */
+static Py_ssize_t waiting_count(const Sender *self)
+{
+    int there = rd_kafka_outq_len(self->client.handle);
+    return there > 0 ? there : self->runs != NULL;
+}
+
+static double seconds_now(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
+}
+
+typedef enum { UNTIL_A_REPORT, UNTIL_ALL_REPORTS } Patience;
+
+static void serve_slice(rd_kafka_t *handle, Patience until, double left)
+{
+    int slice = milliseconds(left);
+    slice = slice < SEND_SLICE_MS ? slice : SEND_SLICE_MS;
+    Py_BEGIN_ALLOW_THREADS
+    if (until == UNTIL_A_REPORT)
+        rd_kafka_poll(handle, slice);
+    else
+        rd_kafka_flush(handle, slice); /* records that linger are sent meanwhile */
+    Py_END_ALLOW_THREADS
+}
+
+static int serve(Sender *self, Patience until, double timeout, PyObject *into)
+{
+    double end = seconds_now() + timeout;
+    Py_ssize_t taken = take_reports(self, into);
+    bool goes_on = taken >= 0;
+    while (goes_on) {
+        double left = until == UNTIL_A_REPORT && taken > 0 ? 0 : end - seconds_now();
+        serve_slice(self->client.handle, until, left);
+        Py_ssize_t more = take_reports(self, into);
+        if (more < 0 || raise_left(self) < 0 || PyErr_CheckSignals() < 0)
+            return -1;
+        taken += more;
+        goes_on = left > 0 && waiting_count(self) > 0 && (until == UNTIL_ALL_REPORTS || taken == 0);
+    }
+    return taken < 0 ? -1 : 0;
+}
+
+static PyObject *serve_method(Sender *self, Patience until, PyObject *arguments)
+{
+    double timeout;
+    PyObject *into;
+    if (!PyArg_ParseTuple(arguments, "dO!", &timeout, &PyList_Type, &into) || enter_client(&self->client) < 0)
+        return NULL;
+    Py_ssize_t waiting = serve(self, until, timeout, into) < 0 ? -1 : waiting_count(self);
+    leave_client(&self->client);
+    return waiting < 0 ? NULL : PyLong_FromSsize_t(waiting);
+}
+
+static PyObject *poll_sender(PyObject *self, PyObject *arguments)
+{
+    return serve_method((Sender *)self, UNTIL_A_REPORT, arguments);
+}
+
+static PyObject *flush_sender(PyObject *self, PyObject *arguments)
+{
+    return serve_method((Sender *)self, UNTIL_ALL_REPORTS, arguments);
+}
+
+static Py_ssize_t sender_length(PyObject *self)
+{
+    Sender *sender = (Sender *)self;
+    return sender->client.handle == NULL || is_foreign(&sender->client) ? 0 : waiting_count(sender);
+}
+
+static PyObject *purge_sender(PyObject *self, PyObject *unused)
+{
+    Client *client = &((Sender *)self)->client;
+    (void)unused;
+    if (enter_client(client) < 0)
+        return NULL;
+    Py_BEGIN_ALLOW_THREADS
+    rd_kafka_purge(client->handle, PURGE_QUEUED | PURGE_IN_FLIGHT);
+    Py_END_ALLOW_THREADS
+    leave_client(client);
+    Py_RETURN_NONE;
+}
+
+static PyObject *look_at_topic(PyObject *self, PyObject *arguments)
+{
+    Client *client = &((Sender *)self)->client;
+    const char *topic;
+    double timeout;
+    const void *metadata = NULL;
+    if (!PyArg_ParseTuple(arguments, "sd", &topic, &timeout) || enter_client(client) < 0)
+        return NULL;
+    int failed;
+    Py_BEGIN_ALLOW_THREADS
+    rd_kafka_topic_t *handle = rd_kafka_topic_new(client->handle, topic, NULL);
+    failed = handle == NULL ? rd_kafka_last_error()
+                            : rd_kafka_metadata(client->handle, 0, handle, &metadata, milliseconds(timeout));
+    if (metadata != NULL)
+        rd_kafka_metadata_destroy(metadata);
+    if (handle != NULL)
+        rd_kafka_topic_destroy(handle);
+    Py_END_ALLOW_THREADS
+    leave_client(client);
+    if (failed)
+        return raise_code(failed, NULL);
+    Py_RETURN_NONE;
+}
+
+/* Transactions: calls that may wait. Reports that come meanwhile are taken by the next poll. */
+
+typedef rd_kafka_error_t *(*transaction_call)(rd_kafka_t *, int);
+
+static PyObject *call_with_timeout(PyObject *self, PyObject *timeout, transaction_call call)
+{
+    Client *client = &((Sender *)self)->client;
+    double seconds = PyFloat_AsDouble(timeout);
+    if ((seconds == -1 && PyErr_Occurred()) || enter_client(client) < 0)
+        return NULL;
+    rd_kafka_error_t *failed;
+    Py_BEGIN_ALLOW_THREADS
+    failed = call(client->handle, milliseconds(seconds));
+    Py_END_ALLOW_THREADS
+    leave_client(client);
+    return none_or_raise(failed);
+}
+
+static PyObject *init_transactions(PyObject *self, PyObject *timeout)
+{
+    return call_with_timeout(self, timeout, rd_kafka_init_transactions);
+}
+
+static PyObject *commit_transaction(PyObject *self, PyObject *timeout)
+{
+    return call_with_timeout(self, timeout, rd_kafka_commit_transaction);
+}
+
+static PyObject *abort_transaction(PyObject *self, PyObject *timeout)
+{
+    return call_with_timeout(self, timeout, rd_kafka_abort_transaction);
+}
+
+static PyObject *begin_transaction(PyObject *self, PyObject *unused)
+{
+    Client *client = &((Sender *)self)->client;
+    (void)unused;
+    if (enter_client(client) < 0)
+        return NULL;
+    rd_kafka_error_t *failed;
+    Py_BEGIN_ALLOW_THREADS
+    failed = rd_kafka_begin_transaction(client->handle);
+    Py_END_ALLOW_THREADS
+    leave_client(client);
+    return none_or_raise(failed);
+}
+
+/* Add a position of a group: topic, partition, offset, and a text or None. False: an exception is set. */
+static bool add_position(rd_kafka_topic_partition_list_t *positions, PyObject *given)
+{
+    const char *topic, *note;
+    int partition;
+    long long offset;
+    Py_ssize_t size;
+    if (!PyArg_ParseTuple(given, "siLz#", &topic, &partition, &offset, &note, &size))
+        return false;
+    rd_kafka_topic_partition_t *position = rd_kafka_topic_partition_list_add(positions, topic, partition);
+    position->offset = offset;
+    if (note == NULL)
+        return true;
+    position->metadata = rd_kafka_mem_malloc(NULL, (size_t)size + 1); /* the library frees it */
+    if (position->metadata == NULL) {
+        PyErr_NoMemory();
+        return false;
+    }
+    memcpy(position->metadata, note, (size_t)size + 1);
+    position->metadata_size = (size_t)size;
+    return true;
+}
+
+static rd_kafka_topic_partition_list_t *group_positions(PyObject *given)
+{
+    Py_ssize_t count = PyList_Size(given);
+    rd_kafka_topic_partition_list_t *positions = rd_kafka_topic_partition_list_new((int)count);
+    for (Py_ssize_t each = 0; each < count; each++)
+        if (!add_position(positions, PyList_GetItem(given, each))) {
+            rd_kafka_topic_partition_list_destroy(positions);
+            return NULL;
+        }
+    return positions;
+}
+
+static rd_kafka_error_t *store_positions(rd_kafka_t *handle, const rd_kafka_topic_partition_list_t *positions,
+                                         const void *proof, size_t size, int timeout)
+{
+    rd_kafka_consumer_group_metadata_t *member = NULL;
+    rd_kafka_error_t *failed = rd_kafka_consumer_group_metadata_read(&member, proof, size);
+    if (failed == NULL)
+        failed = rd_kafka_send_offsets_to_transaction(handle, positions, member, timeout);
+    if (member != NULL)
+        rd_kafka_consumer_group_metadata_destroy(member);
+    return failed;
+}
+
+static PyObject *send_offsets_to_transaction(PyObject *self, PyObject *arguments)
+{
+    Client *client = &((Sender *)self)->client;
+    PyObject *given;
+    const char *proof;
+    Py_ssize_t size;
+    double timeout;
+    if (!PyArg_ParseTuple(arguments, "O!y#d", &PyList_Type, &given, &proof, &size, &timeout))
+        return NULL;
+    rd_kafka_topic_partition_list_t *positions = group_positions(given);
+    if (positions == NULL || enter_client(client) < 0) {
+        if (positions != NULL)
+            rd_kafka_topic_partition_list_destroy(positions);
+        return NULL;
+    }
+    rd_kafka_error_t *failed;
+    Py_BEGIN_ALLOW_THREADS
+    failed = store_positions(client->handle, positions, proof, (size_t)size, milliseconds(timeout));
+    rd_kafka_topic_partition_list_destroy(positions);
+    Py_END_ALLOW_THREADS
+    leave_client(client);
+    return none_or_raise(failed);
+}
+
+/* The type. */
+
+static PyObject *new_sender(PyTypeObject *type, PyObject *arguments, PyObject *names)
+{
+    PyObject *options;
+    (void)names;
+    if (!PyArg_ParseTuple(arguments, "O!", &PyDict_Type, &options))
+        return NULL;
+    allocfunc allocate = PyType_GetSlot(type, Py_tp_alloc);
+    Sender *self = (Sender *)allocate(type, 0);
+    if (self == NULL)
+        return NULL;
+    pthread_mutex_init(&self->lock, NULL);
+    if (open_client(&self->client, KIND_PRODUCER, options, set_sender_callbacks) < 0) {
+        Py_DECREF(self);
+        return NULL;
+    }
+    return (PyObject *)self;
+}
+
+static int visit_sender(PyObject *object, visitproc visit, void *arg)
+{
+    Sender *self = (Sender *)object;
+    Py_VISIT(Py_TYPE(object));
+    Py_VISIT(self->raised);
+    for (SentRun *run = self->runs; run != NULL; run = run->after) {
+        Py_VISIT(run->owner);
+        Py_VISIT(run->held);
+    }
+    return visit_client(&self->client, visit, arg);
+}
+
+/* The bytes of values stay until the library's client has ended. */
+static int clear_sender(PyObject *object)
+{
+    Sender *self = (Sender *)object;
+    Py_CLEAR(self->raised);
+    for (SentRun *run = self->runs; run != NULL; run = run->after)
+        Py_CLEAR(run->owner);
+    clear_client(&self->client);
+    return 0;
+}
+
+static void free_sender(PyObject *object)
+{
+    Sender *self = (Sender *)object;
+    PyTypeObject *type = Py_TYPE(object);
+    PyObject_GC_UnTrack(object);
+    destroy_client(&self->client);
+    while (self->runs != NULL)
+        drop_run(self, self->runs);
+    clear_sender(object);
+    pthread_mutex_destroy(&self->lock);
+    freefunc release = PyType_GetSlot(type, Py_tp_free);
+    release(object);
+    Py_DECREF(type);
+}
+
+static PyMethodDef sender_methods[] = {
+    {"send", send_run, METH_VARARGS, "Hand over a run. Return False if the library would not send it as it is."},
+    {"poll", poll_sender, METH_VARARGS, "Wait for a report, and append those that came. Return how many are waited for."},
+    {"flush", flush_sender, METH_VARARGS, "Wait for all reports, and append them. Return how many are waited for."},
+    {"purge", purge_sender, METH_NOARGS, "Drop the records that are on their way. They are reported."},
+    {"look_at", look_at_topic, METH_VARARGS, "Make the library learn of a topic's partitions."},
+    {"init_transactions", init_transactions, METH_O, "Claim the transaction name."},
+    {"begin_transaction", begin_transaction, METH_NOARGS, "Begin a transaction."},
+    {"commit_transaction", commit_transaction, METH_O, "Commit the transaction."},
+    {"abort_transaction", abort_transaction, METH_O, "Abort the transaction."},
+    {"send_offsets_to_transaction", send_offsets_to_transaction, METH_VARARGS, "Store positions in the transaction."},
+    {NULL, NULL, 0, NULL},
+};
+
+static PyType_Slot sender_slots[] = {
+    {Py_tp_doc, "Sends runs of records, and gives back one report a run."},
+    {Py_tp_new, new_sender},
+    {Py_tp_methods, sender_methods},
+    {Py_tp_traverse, visit_sender},
+    {Py_tp_clear, clear_sender},
+    {Py_tp_dealloc, free_sender},
+    {Py_sq_length, sender_length},
+    {0, NULL},
+};
+
+static PyType_Spec sender_spec = {
+    "mqplug_kafka_native.Sender",
+    sizeof(Sender),
+    0,
+    Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC,
+    sender_slots,
+};
+
 /* -- The module -------------------------------------------------------------------------------------------------- */
 
 static PyMethodDef functions[] = {
@@ -1255,14 +2517,28 @@ static PyMethodDef functions[] = {
     {NULL, NULL, 0, NULL},
 };
 
+/* Add a type to the module. Return a borrowed reference, or NULL with an error set. */
+static PyTypeObject *add_type(PyObject *module, PyType_Spec *spec)
+{
+    PyTypeObject *type = (PyTypeObject *)PyType_FromModuleAndSpec(module, spec, NULL);
+    if (type != NULL && PyModule_AddType(module, type) < 0)
+        Py_CLEAR(type);
+    Py_XDECREF((PyObject *)type); /* the module keeps one */
+    return type;
+}
+
 static int add_types(PyObject *module)
 {
-    run_type = (PyTypeObject *)PyType_FromModuleAndSpec(module, &run_spec, NULL);
-    PyObject *reader_type = PyType_FromModuleAndSpec(module, &reader_spec, NULL);
-    int failed = run_type == NULL || PyModule_AddType(module, run_type) < 0 || reader_type == NULL
-        || PyModule_AddType(module, (PyTypeObject *)reader_type) < 0;
-    Py_XDECREF(reader_type);
-    return failed ? -1 : 0;
+    run_type = add_type(module, &run_spec);
+    Py_XINCREF((PyObject *)run_type); /* one that lasts: runs are made without the module */
+    if (run_type == NULL || add_type(module, &reader_spec) == NULL || add_type(module, &sender_spec) == NULL)
+        return -1;
+    coordinates_type = add_type(module, &coordinates_spec);
+    Py_XINCREF((PyObject *)coordinates_type);
+    if (coordinates_type == NULL)
+        return -1;
+    report_type = PyStructSequence_NewType(&report_description);
+    return report_type == NULL ? -1 : PyModule_AddType(module, report_type);
 }
 
 static PyModuleDef_Slot slots[] = {

@@ -1,4 +1,4 @@
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from confluent_kafka import KafkaError
@@ -27,3 +27,43 @@ class Reader:
     def pause(self, partitions: Iterable[tuple[str, int, int]], /) -> None: ...
     def resume(self, partitions: Iterable[tuple[str, int, int]], /) -> None: ...
     def close(self) -> None: ...
+
+class Report:
+    """What became of a run; a named tuple."""
+
+    owner: Any
+    error: int
+    is_complete: bool
+    is_sound: bool
+    coordinates: Sequence[tuple[int]] | None
+    offsets: Sequence[int]
+    partitions: Sequence[int] | None
+    failures: list[tuple[int, int, bool]]
+
+class Sender:
+    def __init__(self, options: Mapping[str, Any]) -> None: ...
+    def __len__(self) -> int: ...
+    def send(
+        self,
+        owner: object,
+        topic: str,
+        partition: int,
+        count: int,
+        values: Any,
+        keys: Any,
+        headers: Any,
+        timestamps: Any,
+        latest: int,
+        /,
+    ) -> bool: ...
+    def poll(self, timeout: float, into: list[Report], /) -> int: ...
+    def flush(self, timeout: float, into: list[Report], /) -> int: ...
+    def purge(self) -> None: ...
+    def look_at(self, topic: str, timeout: float, /) -> None: ...
+    def init_transactions(self, timeout: float, /) -> None: ...
+    def begin_transaction(self) -> None: ...
+    def commit_transaction(self, timeout: float, /) -> None: ...
+    def abort_transaction(self, timeout: float, /) -> None: ...
+    def send_offsets_to_transaction(
+        self, positions: list[tuple[str, int, int, str | None]], group: bytes, timeout: float, /
+    ) -> None: ...

@@ -48,7 +48,7 @@ class Run:
         return self.alone
 
     def stored(self, log, coordinates):
-        self.whole = (log, coordinates)
+        self.whole = (log, list(coordinates))
 
     def outcomes(self):
         return [each.outcome[0] if isinstance(each.outcome[0], str) else each.outcome for each in self.alone]

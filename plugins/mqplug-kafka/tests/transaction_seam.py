@@ -47,6 +47,10 @@ class SentRun:
     def __len__(self):
         return len(self.values)
 
+    def arrow(self, names):
+        """No column is an Arrow array."""
+        return {}
+
     def sendings(self):
         """Each record by itself."""
         return self.singles

@@ -9,7 +9,7 @@ from contextlib import suppress
 from typing import Any, TypeVar
 
 import attrs
-from confluent_kafka import KafkaException, TopicCollection, TopicPartition
+from confluent_kafka import KafkaException, Producer, TopicCollection, TopicPartition
 from confluent_kafka.admin import AdminClient, TopicDescription  # pyright: ignore[reportPrivateImportUsage]
 
 from mqplug import Capabilities, ConnectError, Error, Log, MessageId, Position, Timeout, TopicNotFound
@@ -53,7 +53,9 @@ class KafkaConnection:
         self.worker = NativeWorker("mqplug-kafka-admin")
         self.group_offsets = GroupOffsets(inquiring(settings), self.credentials, self.requests.failures)
         self.coordinators = Coordinators(coordinating(settings), self.credentials)
-        self.shared_producers = SharedProducers(producing(settings), self.credentials, self.requests.failures)
+        self.shared_producers = SharedProducers(
+            producing(settings), self.credentials, self.requests.failures, self.native
+        )
         requests = self.requests  # a reference to the connection itself would keep its threads until a collection
         self.limits = LimitsOfTopics(lambda: requests.admin)
         self.instances = Instances(settings.instance_id)
@@ -121,7 +123,9 @@ class KafkaConnection:
 
     def unwrap(self, kind: type[Any]) -> Any | None:
         """Return the ``AdminClient``, or the ``Producer`` of an open producer."""
-        return next((each for each in (self.admin, *self.shared_producers.natives) if isinstance(each, kind)), None)
+        if isinstance(self.admin, kind):
+            return self.admin
+        return self.shared_producers.unwrapped() if issubclass(Producer, kind) else None
 
     def close(self, timeout: float) -> None:
         """End what belongs to the connection. The native admin client ends when it is released."""

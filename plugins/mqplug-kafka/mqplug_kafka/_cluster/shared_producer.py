@@ -17,10 +17,12 @@ from typing import Any
 from confluent_kafka import KafkaError, KafkaException, Producer
 
 from mqplug import Closed, Error
+from mqplug_kafka._cluster.compiled_sender import CompiledSender, NativeProducer, native_producer
 from mqplug_kafka._cluster.credentials import Credentials
 from mqplug_kafka._cluster.errors import error_from_native, native as native_error
 from mqplug_kafka._cluster.log_throttle import logger
 from mqplug_kafka._cluster.native_options import batching
+from mqplug_kafka._cluster.native_part import NativePart
 
 METADATA_TIMEOUT_S = 5.0
 FLUSH_SLICE_S = 0.02  # within this time the native client's threads have seen that records shall not linger
@@ -30,7 +32,11 @@ class SharedProducer:
     """A native producer, and the threads that wait for its delivery reports."""
 
     def __init__(
-        self, options: Mapping[str, Any], credentials: Credentials, on_error: Callable[[KafkaError], None]
+        self,
+        options: Mapping[str, Any],
+        credentials: Credentials,
+        on_error: Callable[[KafkaError], None],
+        part: NativePart,
     ) -> None:
         self._credentials = credentials
         self.generation = credentials.generation
@@ -38,7 +44,7 @@ class SharedProducer:
         self.batch_bytes = int(options["batch.size"])
         """The native client adds no record to a batch that has more than this with it."""
         try:
-            self._native: Producer | None = Producer(credentials.prepared(options, on_error))
+            self._native: NativeProducer | None = native_producer(part, credentials.prepared(options, on_error))
         except KafkaException as error:
             raise error_from_native(error, "the settings were refused") from error
         self.users = 0
@@ -48,8 +54,13 @@ class SharedProducer:
 
     @property
     def outdated(self) -> bool:
-        """Whether certificates were renewed after it was created. Another one should send what comes next."""
-        return self._credentials.generation != self.generation
+        """Whether another one should send what comes next: certificates were renewed, or this one is unsound."""
+        return self._credentials.generation != self.generation or self.is_unsound
+
+    @property
+    def is_unsound(self) -> bool:
+        """Whether it is the compiled part's, and its reports made no sense."""
+        return isinstance(self._native, CompiledSender) and self._native.is_unsound
 
     @property
     def busy(self) -> bool:
@@ -57,7 +68,7 @@ class SharedProducer:
         return self._native is not None and len(self._native) > 0
 
     @property
-    def native(self) -> Producer:
+    def native(self) -> NativeProducer:
         """The native producer. Raises ``Closed`` after its last user has released it."""
         if self._native is None:
             raise Closed("the native producer was closed")
@@ -114,7 +125,7 @@ class SharedProducer:
         self._native = None
 
 
-def _request_producer_id(native: Producer, topic: str) -> None:
+def _request_producer_id(native: NativeProducer, topic: str) -> None:
     """Save the first records half a second.
 
     They wait for a producer id. The native client asks for one when it starts, before any broker is connected, then
@@ -130,21 +141,33 @@ class SharedProducers:
     """The shared producers of one client, by the size of their batches; a new one after a fatal error."""
 
     def __init__(
-        self, options: Mapping[str, Any], credentials: Credentials, failures: Callable[[KafkaError], None]
+        self,
+        options: Mapping[str, Any],
+        credentials: Credentials,
+        failures: Callable[[KafkaError], None],
+        part: NativePart,
     ) -> None:
         self._options = options
         self._credentials = credentials
         self._failures = failures
+        self._part = part
         self._lock = Lock()
         self._current: dict[int, SharedProducer] = {}
+        self._users = 0
+        self._unwrapped: Producer | None = None  # made for those who ask, where the others are compiled
         self.batch_bytes = int(options["batch.size"])
         """The largest batches."""
 
-    @property
-    def natives(self) -> tuple[Producer, ...]:
-        """The native producers that there are now, the one with the largest batches first."""
-        current = sorted(self._current.items(), reverse=True)
-        return tuple(shared.native for _, shared in current)
+    def unwrapped(self) -> Producer | None:
+        """Return confluent-kafka's producer while there are producers: theirs, or one made for it."""
+        with self._lock:
+            if not self._users:
+                return None
+            natives = [shared.native for _, shared in sorted(self._current.items(), reverse=True)]
+            plain = next((each for each in natives if isinstance(each, Producer)), self._unwrapped)
+            if plain is None:
+                plain = self._unwrapped = Producer(self._credentials.prepared(self._options, self._failures))
+            return plain
 
     def acquire(self, batch_bytes: int | None = None) -> SharedProducer:
         """Return a shared producer whose batches are not larger than this, for one more user."""
@@ -156,17 +179,20 @@ class SharedProducers:
             elif shared.outdated:
                 shared = self._current[wanted] = self._renewed(wanted, shared)
             shared.users += 1
+            self._users += 1
             return shared
 
     def _create(self, batch_bytes: int) -> SharedProducer:
         options = {**self._options, **batching(batch_bytes)}
-        return SharedProducer(options, self._credentials, partial(self._on_error, batch_bytes))
+        return SharedProducer(options, self._credentials, partial(self._on_error, batch_bytes), self._part)
 
     def _renewed(self, batch_bytes: int, former: SharedProducer) -> SharedProducer:
         """Return a new one with the renewed certificates; the former, until they change again, if they are no good."""
         try:
             return self._create(batch_bytes)
         except Error as error:
+            if former.is_unsound:
+                raise
             logger.warning("the native producer could not be renewed: %s", error)
             former.generation = self._credentials.generation
             return former
@@ -175,6 +201,9 @@ class SharedProducers:
         """Release it for one user; the last one closes it."""
         with self._lock:
             shared.users -= 1
+            self._users -= 1
+            if not self._users:
+                self._unwrapped = None
             if shared.users:
                 return
             if self._current.get(shared.batch_bytes) is shared:

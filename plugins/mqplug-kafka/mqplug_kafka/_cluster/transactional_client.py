@@ -13,11 +13,12 @@ from concurrent.futures import Future, TimeoutError as FutureTimeout
 from contextlib import contextmanager, suppress
 from threading import Event
 
-from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
 from mqplug import Error, Fenced, Timeout
 from mqplug.spi import Deadline
 from mqplug_kafka._cluster.admin_requests import WAIT_SLICE_S
+from mqplug_kafka._cluster.compiled_sender import NativeProducer
 from mqplug_kafka._cluster.connection import KafkaConnection
 from mqplug_kafka._cluster.errors import FENCED_CODES, code_of, error_from_native, native
 from mqplug_kafka._cluster.log_throttle import logger
@@ -54,7 +55,7 @@ class TransactionalClient:
 
     def _create(self) -> None:
         options = transacting(self._connection.settings, self.name, self._batch_bytes)
-        self.producer = SharedProducer(options, self._connection.credentials, self._failures)
+        self.producer = SharedProducer(options, self._connection.credentials, self._failures, self._connection.native)
         """The native producer, with the threads that wait for its reports."""
         self._native = self.producer.native
         self._fatal = None
@@ -187,11 +188,11 @@ class TransactionalClient:
         made.fix = made.fix or "Connect again to claim the name anew"
         return made
 
-    def _start(self, attempt: Callable[[Producer, float], None]) -> Future[None]:
+    def _start(self, attempt: Callable[[NativeProducer, float], None]) -> Future[None]:
         producer = self._native
         return self._worker.run(lambda: self._repeat(producer, attempt))
 
-    def _repeat(self, producer: Producer, attempt: Callable[[Producer, float], None]) -> None:
+    def _repeat(self, producer: NativeProducer, attempt: Callable[[NativeProducer, float], None]) -> None:
         """Make a native call, and resume it while it only runs out of time."""
         while True:
             try:

@@ -8,57 +8,28 @@ Reports on failed records usually come in that order, too. If their content says
 from __future__ import annotations
 
 from collections import defaultdict, deque
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Protocol
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
 
-import attrs
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
-from mqplug import OutcomeUnknown
 from mqplug.spi import Run, Sending
-from mqplug_kafka._cluster.errors import BATCH_REFUSED_CODES, NOT_STORED_CODES, maybe_stored, not_stored
+from mqplug_kafka._cluster.errors import not_stored
 from mqplug_kafka._produce.current_logs import CurrentLogs
+from mqplug_kafka._produce.run_outcome import Outcome, RunOutcome, SendsAgain
 
 Content = tuple[bytes | None, bytes | None]
 """The value and the key of a record."""
-Outcome = tuple[int, int | None, KafkaError | None]
-"""The partition, the offset of a stored record, the error of another. Stored at an unknown offset, it has neither."""
-
-
-@attrs.frozen
-class Refused:
-    """A record that the broker refused together with its batch."""
-
-    row: int
-    partition: int
-    sending: Sending
-    error: KafkaError
-
-
-class SendsAgain(Protocol):
-    """Takes the records that were refused with their batch, to send them again."""
-
-    def refused_one(self) -> None:
-        """Hear that a record was refused, while other reports may still come."""
-        ...
-
-    def reported(self, stored: Mapping[int, int], refused: Sequence[Refused]) -> None:
-        """Take the outcome of a hand-over: the last row that may be stored, by partition, and the refused records."""
-        ...
 
 
 class DeliveryReports:
-    """Collects the reports on a run, and settles them when all have come.
+    """Collects the reports on a run, and settles it when all have come."""
 
-    What a broker refused with its batch goes to ``again``; without it, these records have failed.
-    """
-
-    __slots__ = ("_again", "_current_logs", "_expected", "_failing", "_records", "_refused", "_reports", "_unsettled")
+    __slots__ = ("_expected", "_failing", "_outcome", "_records", "_refused", "_reports", "_unsettled")
 
     def __init__(self, records: Run, current_logs: CurrentLogs, again: SendsAgain | None = None) -> None:
         self._records = records
-        self._current_logs = current_logs
-        self._again = again
+        self._outcome = RunOutcome(records, current_logs, again)
         self._reports: list[Any] = []  # an offset or, where that does not say enough, the message
         self._failing = False  # whether a report had an error
         self._expected = len(records)  # reports, once it is known which records the native client accepted
@@ -75,8 +46,7 @@ class DeliveryReports:
         try:
             native.produce_batch(sent.topic, messages, sent.partition, on_delivery=self._callback())
         except KafkaException as error:
-            sent.failed(not_stored(error))
-            self._tell({}, ())
+            self._outcome.settle_refused(error)
             return
         refused = {row: each["_error"] for row, each in enumerate(messages) if "_error" in each}
         self._expected -= len(refused)
@@ -102,8 +72,8 @@ class DeliveryReports:
     def _take_message(self, error: KafkaError | None, message: Message) -> None:
         self._failing = True  # before the report counts
         self._reports.append(message)
-        if error is not None and self._again is not None and error.code() in BATCH_REFUSED_CODES:
-            self._again.refused_one()
+        if error is not None:
+            self._outcome.note_failure(error.code())
 
     def _settle_if_complete(self) -> None:
         if self._refused is None or len(self._reports) < self._expected:
@@ -113,43 +83,19 @@ class DeliveryReports:
         except IndexError:  # another thread was quicker
             return
         if self._failing or self._refused:
-            self._settle_each()
+            self._outcome.settle_each(self._outcomes())
         else:
-            self._tell({self._records.partition: len(self._reports)}, ())
-            self._current_logs.when_known(self._records.topic, self._settle_all)
-
-    def _settle_all(self) -> None:
-        sent, offsets = self._records, sorted(self._reports)
-        log = self._current_logs.log(sent.topic, sent.partition)
-        sent.stored(log, list(zip(offsets, strict=True)))
-
-    def _tell(self, stored: Mapping[int, int], refused: Sequence[Refused]) -> None:
-        if self._again is not None:
-            self._again.reported(stored, refused)
+            self._outcome.settle_stored(list(zip(sorted(self._reports), strict=True)))
 
     # where records failed, or the native client chose the partitions ---------------------------------------
 
-    def _settle_each(self) -> None:
-        stored: list[tuple[Sending, int, int]] = []
-        last: dict[int, int] = {}
-        refused: list[Refused] = []
+    def _outcomes(self) -> Iterator[tuple[int, Sending, Outcome]]:
         accepted = self._accepted()
         contents = [(sending.value, sending.key) for _, sending in accepted]
-        by_key = self._records.partition < 0
-        outcomes = _by_key(self._reports, contents) if by_key else _in_order(self._reports, contents)
-        for (row, sending), (partition, offset, error) in zip(accepted, outcomes, strict=True):
-            where = partition if by_key else self._records.partition
-            if offset is not None:
-                stored.append((sending, where, offset))
-            elif error is not None and error.code() in BATCH_REFUSED_CODES and self._again is not None:
-                refused.append(Refused(row, where, sending, error))
-            else:
-                settle_failure(sending, error)
-            if error is None or error.code() not in NOT_STORED_CODES:
-                last[where] = row
-        self._tell(last, refused)
-        if stored:
-            self._current_logs.when_known(self._records.topic, lambda: self._settle_stored(stored))
+        given = self._records.partition
+        outcomes = _by_key(self._reports, contents) if given < 0 else _in_order(self._reports, contents, given)
+        for (row, sending), outcome in zip(accepted, outcomes, strict=True):
+            yield row, sending, outcome
 
     def _accepted(self) -> list[tuple[int, Sending]]:
         """Settle the records that the native client did not accept, and return the others with their rows."""
@@ -161,25 +107,22 @@ class DeliveryReports:
                 accepted.append((row, sending))
         return accepted
 
-    def _settle_stored(self, stored: Sequence[tuple[Sending, int, int]]) -> None:
-        for sending, partition, offset in stored:
-            sending.stored(self._current_logs.log(sending.topic, partition), (offset,))
 
-
-def _in_order(reports: Sequence[int | Message], contents: Sequence[Content]) -> list[Outcome]:
+def _in_order(reports: Sequence[int | Message], contents: Sequence[Content], partition: int) -> list[Outcome]:
     """Return the outcomes of the records of one partition. If a failed one is not in its place, find it by content."""
     failed: dict[int, KafkaError | None] = {}
-    rows: dict[Content, list[int]] = {}
+    by_content: dict[Content, list[int]] = {}
     for place, report in enumerate(reports):
         if isinstance(report, int):
             continue
         content, row = (report.value(), report.key()), place
         if contents[row] != content or row in failed:
-            rows = rows or _rows_by_content(contents)
-            row = next(each for each in rows[content] if each not in failed)
+            by_content = by_content or _rows_by_content(contents)
+            row = next(each for each in by_content[content] if each not in failed)
         failed[row] = report.error()
     offsets = iter(sorted(report for report in reports if isinstance(report, int)))
-    return [(0, None, failed[row]) if row in failed else (0, next(offsets), None) for row in range(len(contents))]
+    rows = range(len(contents))
+    return [(partition, None, failed[row]) if row in failed else (partition, next(offsets), None) for row in rows]
 
 
 def _rows_by_content(contents: Sequence[Content]) -> dict[Content, list[int]]:
@@ -211,13 +154,3 @@ def _by_key(reports: Sequence[Message], contents: Sequence[Content]) -> list[Out
             report = failed[content].popleft()
             outcomes.append((report.partition() or 0, None, report.error()))
     return outcomes
-
-
-def settle_failure(sending: Sending, error: KafkaError | None) -> None:
-    """Settle a record as failed if the error proves that it is not stored, else as unknown."""
-    if error is None:
-        sending.unknown(OutcomeUnknown("the record is stored, but the broker did not report its offset"))
-    elif error.code() in NOT_STORED_CODES:
-        sending.failed(not_stored(error))
-    else:
-        sending.unknown(maybe_stored(error))

@@ -9,7 +9,6 @@ from mqplug.spi import Run, Sending
 from mqplug_kafka._cluster.connection import KafkaConnection
 from mqplug_kafka._produce.current_logs import CurrentLogs
 from mqplug_kafka._produce.native_producers import NativeProducers
-from mqplug_kafka._produce.record_checks import unstorable
 from mqplug_kafka._produce.topic_sends import TopicSends
 
 LINGER_S = 0.002
@@ -23,7 +22,6 @@ class KafkaProducer:
     def __init__(self, connection: KafkaConnection) -> None:
         self._connection = connection
         self._natives = NativeProducers(connection.shared_producers)
-        self._future_max = connection.settings.future_max
         self._current_logs = CurrentLogs(connection)
         self._topics: dict[str, TopicSends] = {}
         self._opening = Lock()
@@ -31,18 +29,11 @@ class KafkaProducer:
     def send(self, sendings: Sequence[Sending]) -> None:
         """Hand records to the native client one by one."""
         for sending in sendings:
-            error = unstorable(sending, self._future_max)
-            if error is None:
-                self._sends_to(sending.topic).send(sending)
-            else:
-                sending.failed(error)
+            self._sends_to(sending.topic).send(sending)
 
     def send_run(self, run: Run) -> None:
-        """Hand records to the native client together, which takes a third of the time."""
-        if run.headers is not None or run.timestamps is not None:
-            self.send(run.sendings())
-        else:
-            self._sends_to(run.topic).send_run(run)
+        """Hand records to the native client together."""
+        self._sends_to(run.topic).send_run(run)
 
     def pump(self, timeout: float) -> None:
         """Serve delivery reports, and go on with what was held or refused."""

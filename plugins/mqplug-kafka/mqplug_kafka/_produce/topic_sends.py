@@ -22,10 +22,10 @@ from mqplug_kafka._cluster.errors import INVALID_RECORD_CODES, invalid_record, n
 from mqplug_kafka._cluster.native_options import ALONE
 from mqplug_kafka._cluster.shared_producer import SharedProducer
 from mqplug_kafka._produce.current_logs import CurrentLogs
-from mqplug_kafka._produce.delivery_reports import DeliveryReports, Refused
+from mqplug_kafka._produce.hand_over import way_to
 from mqplug_kafka._produce.native_producers import NativeProducers
-from mqplug_kafka._produce.record_checks import is_itself_invalid
-from mqplug_kafka._produce.single_report import SingleReport
+from mqplug_kafka._produce.record_checks import is_itself_invalid, unstorable
+from mqplug_kafka._produce.run_outcome import Refused
 
 SMALLEST_GUESS_BYTES = 1024  # where the limit is not known and this is too large, each record goes alone
 NOTHING = (0, 0)
@@ -56,6 +56,7 @@ class TopicSends:
     ) -> None:
         self._topic = topic
         self._limits = connection.limits
+        self._future_max = connection.settings.future_max
         self._current_logs = current_logs
         self._natives = natives
         self._native = natives.largest
@@ -105,10 +106,13 @@ class TopicSends:
             self._native = self._natives.of(self._limits.of(self._topic).batch_bytes)
 
     def _send(self, sending: Sending, native: SharedProducer) -> None:
+        if (error := unstorable(sending, self._future_max)) is not None:
+            sending.failed(error)
+            return
         self._current_logs.prepare(native, self._topic, sending.partition)
         hand_over = self._new_hand_over(native)
         try:
-            SingleReport(sending, self._current_logs, hand_over).produce(native.native)
+            way_to(native.native).send(sending, self._current_logs, hand_over)
         except BaseException:
             self._given_up(hand_over)
             raise
@@ -117,10 +121,14 @@ class TopicSends:
         self._current_logs.prepare(self._native, self._topic, run.partition)
         hand_over = self._new_hand_over(self._native)
         try:
-            DeliveryReports(run, self._current_logs, hand_over).produce(self._native.native)
+            taken = way_to(self._native.native).send_run(run, self._current_logs, self._future_max, hand_over)
         except BaseException:
             self._given_up(hand_over)
             raise
+        if not taken:
+            self._on_the_way.discard(hand_over.number)
+            for each in run.sendings():
+                self._send(each, self._native)
 
     def _new_hand_over(self, native: SharedProducer) -> HandOver:
         self._last += 1

@@ -11,10 +11,9 @@ from mqplug.spi import Run, Sending
 from mqplug_kafka._cluster.connection import KafkaConnection
 from mqplug_kafka._cluster.transactional_client import TransactionalClient
 from mqplug_kafka._produce.current_logs import CurrentLogs
-from mqplug_kafka._produce.delivery_reports import DeliveryReports
+from mqplug_kafka._produce.hand_over import way_to
 from mqplug_kafka._produce.pending_records import PendingRecords, PendingRun, PendingSending
 from mqplug_kafka._produce.record_checks import unstorable
-from mqplug_kafka._produce.single_report import SingleReport
 
 
 class TransactionalSends:
@@ -32,11 +31,11 @@ class TransactionalSends:
 
     def send_run(self, run: Run, records: PendingRecords) -> None:
         """Hand over records together."""
-        if run.headers is not None or run.timestamps is not None:
-            self.send(run.sendings(), records)
-            return
         self._current_logs.prepare(self._client.producer, run.topic, run.partition)
-        DeliveryReports(PendingRun(run, records), self._current_logs).produce(self._client.producer.native)
+        pending = PendingRun(run, records)
+        if not way_to(self._client.producer.native).send_run(pending, self._current_logs, self._future_max):
+            for each in pending.sendings():
+                self._send(each)
 
     def settle(self, timeout: float) -> None:
         """Learn of the logs to which records went."""
@@ -47,4 +46,4 @@ class TransactionalSends:
             sending.failed(error)
             return
         self._current_logs.prepare(self._client.producer, sending.topic, sending.partition)
-        SingleReport(sending, self._current_logs).produce(self._client.producer.native)
+        way_to(self._client.producer.native).send(sending, self._current_logs)
