@@ -508,9 +508,13 @@ static int collect_message(Rows *rows, PyObject *wrapper, PyTypeObject **known)
 static PyObject *collect(PyObject *module, PyObject *messages)
 {
     (void)module;
+    if (!PyList_Check(messages)) {
+        PyErr_SetString(PyExc_TypeError, "messages must be a list");
+        return NULL;
+    }
     PyTypeObject *known = NULL;
     Py_ssize_t count = PyList_Size(messages);
-    Rows *rows = count < 0 ? NULL : new_rows();
+    Rows *rows = new_rows();
     for (Py_ssize_t row = 0; rows != NULL && row < count; row++)
         if (collect_message(rows, PyList_GetItem(messages, row), &known) != 0)
             Py_CLEAR(rows);
