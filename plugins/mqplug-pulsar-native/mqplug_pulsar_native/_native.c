@@ -648,10 +648,28 @@ static PyObject *coordinates_of(const Rows *rows, Py_ssize_t row)
     return Py_BuildValue("(LLi)", ledger, entry, index);
 }
 
+/* The same for a message that follows another one of its batch: its ledger and entry are those of the last tuple. */
+static PyObject *coordinates_behind(PyObject *last, const Rows *rows, Py_ssize_t row)
+{
+    PyObject *ledger = PyTuple_GetItem(last, 0), *entry = PyTuple_GetItem(last, 1);
+    PyObject *index = PyLong_FromLong(int32_at(&rows->batch_index, row));
+    PyObject *place = ledger == NULL || entry == NULL || index == NULL ? NULL : PyTuple_Pack(3, ledger, entry, index);
+    Py_XDECREF(index);
+    return place;
+}
+
 static PyObject *detail_of(const Rows *rows, Py_ssize_t row)
 {
     int size = int32_at(&rows->batch_size, row);
     return size == 0 ? PyTuple_New(0) : Py_BuildValue("(i)", size);
+}
+
+static bool is_of_last_batch(const Rows *rows, Py_ssize_t row)
+{
+    return row > 0 && int32_at(&rows->batch_size, row) > 0 &&
+           int32_at(&rows->batch_size, row) == int32_at(&rows->batch_size, row - 1) &&
+           int64_at(&rows->ledger, row) == int64_at(&rows->ledger, row - 1) &&
+           int64_at(&rows->entry, row) == int64_at(&rows->entry, row - 1);
 }
 
 static PyObject *rows_values(PyObject *self, PyObject *none)
@@ -675,13 +693,30 @@ static PyObject *rows_headers(PyObject *self, PyObject *none)
 static PyObject *rows_coordinates(PyObject *self, PyObject *none)
 {
     (void)none;
-    return list_of((Rows *)self, coordinates_of);
+    const Rows *rows = (const Rows *)self;
+    PyObject *list = PyList_New(rows->count), *last = NULL; /* borrowed from the list */
+    for (Py_ssize_t row = 0; list != NULL && row < rows->count; row++) {
+        last = is_of_last_batch(rows, row) ? coordinates_behind(last, rows, row) : coordinates_of(rows, row);
+        if (last == NULL || PyList_SetItem(list, row, last) < 0)
+            Py_CLEAR(list);
+    }
+    return list;
 }
 
 static PyObject *rows_details(PyObject *self, PyObject *none)
 {
     (void)none;
-    return list_of((Rows *)self, detail_of);
+    const Rows *rows = (const Rows *)self;
+    PyObject *list = PyList_New(rows->count), *last = NULL; /* borrowed from the list */
+    for (Py_ssize_t row = 0; list != NULL && row < rows->count; row++) {
+        if (is_of_last_batch(rows, row))
+            Py_INCREF(last); /* a batch has one detail */
+        else
+            last = detail_of(rows, row);
+        if (last == NULL || PyList_SetItem(list, row, last) < 0)
+            Py_CLEAR(list);
+    }
+    return list;
 }
 
 /* Return behind which row a run ends: messages of one batch that follow each other, or a message without a batch. */

@@ -54,17 +54,17 @@ def fill_at_random(client, topic, chance):
     """Send messages of all kinds, through producers of all kinds; how many were stored."""
     results = []
     for _ in range(8):
-        batched = chance.random() < 0.7
+        batched, codec = chance.random() < 0.7, chance.choice(CODECS)
         producer = client.create_producer(
             topic,
             batching_enabled=batched,
             chunking_enabled=not batched,
             batching_max_publish_delay_ms=10_000,
             block_if_queue_full=True,
-            compression_type=getattr(pulsar.CompressionType, chance.choice(CODECS)),
+            compression_type=getattr(pulsar.CompressionType, codec),
         )
         for _ in range(chance.randint(1, 120 if batched else 15)):
-            large = not batched and chance.random() < 0.1
+            large = not batched and codec == "NONE" and chance.random() < 0.2
             size = 6_000_000 if large else chance.choice(SIZES)
             send_at_random(producer, chance, size, lambda result, _: results.append(result))
         producer.flush()
