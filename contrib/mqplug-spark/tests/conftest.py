@@ -1,4 +1,4 @@
-"""What the tests share: a memory backend, one Spark session for the whole run, and real backends beside it."""
+"""What the tests share: a memory backend, one Spark session and real backends for each worker of pytest-xdist."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from clusters import BACKENDS, Cluster
 from peers import Peer
 
 import mqplug
+from mqplug_devbrokers import KafkaServer, PulsarServer
+from mqplug_devbrokers.pytest_plugin import started
 from mqplug_spark import MqplugDataSource
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-
-    from mqplug_devbrokers import KafkaServer
 
 SETTINGS = {
     "spark.driver.bindAddress": "127.0.0.1",
@@ -109,6 +109,20 @@ def _connector_jars() -> list[Path]:
         if os.environ.get("CI", "").lower() == "true":
             raise
         return []
+
+
+@pytest.fixture(scope="session")
+def kafka_server() -> Iterator[KafkaServer]:
+    """Yield a broker of this worker alone, since tests kill and restart it."""
+    with started(KafkaServer) as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def pulsar_server() -> Iterator[PulsarServer]:
+    """Yield a broker of this worker alone."""
+    with started(PulsarServer) as server:
+        yield server
 
 
 @pytest.fixture(scope="session")
