@@ -485,9 +485,10 @@ struct wrapper {
  * instance, so are the others of its type. */
 static struct received *message_in(PyObject *wrapper, PyTypeObject **known)
 {
-    if (*known != NULL && Py_TYPE(wrapper) == *known)
-        return ((struct wrapper *)wrapper)->object;
-    struct received *message = client_object(wrapper, MESSAGE_TYPE);
+    struct received *message = Py_TYPE(wrapper) == *known ? ((struct wrapper *)wrapper)->object : NULL;
+    if (message != NULL)
+        return message;
+    message = client_object(wrapper, MESSAGE_TYPE);
     if (message != NULL && message == ((struct wrapper *)wrapper)->object)
         *known = Py_TYPE(wrapper);
     return message;
